@@ -168,7 +168,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     if (!o.packed) heads(a.o, from_o, o.heads_in_rows);
     if (o.lse) pointer(from_lse, a.lse.memory, DType::f32);
     number(a.size.queries);
-    if (!o.packed) number(a.size.keys);
+    if (!o.packs_keys()) number(a.size.keys);
     for (const int64_t value : {a.size.heads, a.size.batches, a.size.group}) number(value);
     scalar(from_scale, scale_of(p));
     if (o.causal) scalar(from_none, a.size.visible);
@@ -212,7 +212,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
       pointer(source_of(a.o, from_o), a.o.memory, o.type);
       for (const size_t d : {kRows, kHeads}) scalar(from_none, static_cast<uint64_t>(a.o.outer[d].stride));
       pointer(from_query_offsets, p.query_offsets, DType::u32);
-      pointer(from_key_offsets, p.key_offsets, DType::u32);
+      if (o.packs_keys()) pointer(from_key_offsets, p.key_offsets, DType::u32);
       if (plan.more.ordered > 0) pointer(from_workspace, own, DType::u32);
     }
     for (const runtime::Argument& one : p.score) arguments.add(from_none, [&] { return one; });

@@ -54,6 +54,9 @@ struct DeviceHeads {
 // head, column], and the table, which requires lengths, maps each `page` keys of a batch to a page. A page
 // that does not exist reads as zeros. Pages are meant for few queries: blocks have 64 rows.
 //
+// Mixed batches: with `query_offsets` and `key_lengths`, but no `key_offsets`, each sequence has its own
+// number of queries, packed as above, and the keys of its batch of K and V, or those in its pages.
+//
 // K and V of e4m3: with `cache_type`, they are of that type, and queries attend to K times k_scale and V
 // times v_scale. Both scales are f32 on the device, either one number or one for each head of K, or both are
 // left out. A k_scale is at least 0: one below 0 makes all rows of its heads NaN. Packed sequences cannot
@@ -109,6 +112,7 @@ struct AttentionArguments {
   std::optional<int64_t> table_stride = {};  // in entries; unset: block_table has no gaps
 
   bool packed() const { return query_offsets.address != 0 || key_offsets.address != 0; }
+  bool packs_keys() const { return packed() && key_lengths.address == 0; }
   bool has_own_lengths() const { return packed() || key_lengths.address != 0; }
   DType key_type() const { return cache_type.value_or(type); }
   int64_t pages_of_batch() const { return page > 0 ? (keys + page - 1) / page : 0; }

@@ -50,7 +50,7 @@ void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches
     return one_row(name, DType::u32, view, p.batches + 1);
   };
   a.query_offsets = offsets("query_offsets", p.query_offsets);
-  a.key_offsets = offsets("key_offsets", p.key_offsets);
+  if (p.packs_keys()) a.key_offsets = offsets("key_offsets", p.key_offsets);
 }
 
 void check_overlap(const PlacedAttention& a, Where where) {
@@ -74,9 +74,10 @@ void check_pages(const AttentionArguments& p, Where where) {
                             : fmt::format("pages of {} rows, and no block_table", p.page));
   if (has_table && p.key_lengths.address == 0)
     refuse(where, "a block_table, and no key_lengths, which say how many keys lie in its pages");
-  if (p.packed() && (has_table || p.key_lengths.address != 0))
-    refuse(where,
-           "packed sequences, and key_lengths or a block_table: key_offsets say where packed keys lie");
+  if (p.key_offsets.address != 0 && p.key_lengths.address != 0)
+    refuse(
+        where,
+        "key_offsets, which say where packed keys lie, and key_lengths, which are of caches: leave one out");
 }
 
 // Refuses unsupported types of Q, K and V, and unsupported scales.
@@ -106,7 +107,8 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
     refuse(where,
            fmt::format("promote = {}, and V of {} columns; 128 at most, of which a thread holds two sums",
                        p.promote, columns));
-  if (has_products && p.packed() && (columns + 15) / 16 % 2 != 0)  // the kernel writes multiples of 32
+  if (p.key_type() == DType::e4m3 && p.packed() &&
+      (columns + 15) / 16 % 2 != 0)  // the kernel writes multiples of 32
     refuse(where,
            fmt::format(
                "packed sequences of e4m3, and V of {} columns; {} at least, or another number whose next "
@@ -122,8 +124,8 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
   if (p.cache_type != DType::e4m3)
     refuse(where, fmt::format("K and V of {}, and Q of {}; they are of that type, or of e4m3",
                               name(*p.cache_type), name(p.type)));
-  if (p.packed() && !has_products)
-    refuse(where, "packed sequences, and K of e4m3 but not Q; such caches are [batch, row, head, column]");
+  if (p.packs_keys() && !has_products)
+    refuse(where, "packed sequences, and K of e4m3 but not Q; such caches have key_lengths, not key_offsets");
   if (p.scales != 1 && p.scales != key_heads)
     refuse(where, fmt::format("{} scales of K and V; one, or one for each of {} heads", p.scales, key_heads));
 }
@@ -248,11 +250,13 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   check_pages(p, where);
   check_types(p, key_heads, where);
   const bool packed = p.packed();
-  const int64_t query_rows = packed ? p.query_rows : p.queries, key_rows = packed ? p.key_rows : p.keys,
-                batches = packed ? 1 : p.batches;
+  const int64_t query_rows = packed ? p.query_rows : p.queries,
+                key_rows = p.packs_keys() ? p.key_rows : p.keys, batches = packed ? 1 : p.batches;
   PlacedAttention a;
   a.q = heads_operand("Q", p.q, p.query_type.value_or(p.type), p.depth, query_rows, p.heads, batches);
-  const int64_t rows = p.page > 0 ? p.page : key_rows, pieces = p.page > 0 ? p.pages : batches;
+  const int64_t rows = p.page > 0 ? p.page : key_rows, pieces = p.page > 0       ? p.pages
+                                                                : p.packs_keys() ? 1
+                                                                                 : p.batches;
   a.k = heads_operand("K", p.k, p.key_type(), p.depth, rows, key_heads, pieces);
   const bool is_latent = p.depth > AttentionOperation::kMostColumns;
   if (!is_latent) a.v = heads_operand("V", p.v, p.key_type(), columns, rows, key_heads, pieces);
@@ -304,7 +308,7 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   }
   // A limit that hides nothing does not count as a limit.
   const bool counts = p.has_own_lengths();
-  const int64_t most = packed ? query_rows + key_rows : p.queries + p.keys;
+  const int64_t most = p.packs_keys() ? query_rows + key_rows : p.queries + p.keys;
   if (l.end && (counts ? packed || p.queries > 1 : *l.end < p.keys)) {
     a.operation.causal = true;
     a.size.visible = static_cast<int32_t>(std::clamp<int64_t>(*l.end, -p.queries, most));

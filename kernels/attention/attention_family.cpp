@@ -137,9 +137,9 @@ void poison_beyond(const AttentionPages& pages, const std::vector<AttentionSeque
                    command::Tensor& t) {
   const std::vector<uint64_t> shape = t.shape();
   std::vector<bool> is_key(pages.count() * pages.rows());
-  for (const AttentionSequence& s : all)
-    for (size_t key = 0; key < s.keys; ++key)
-      is_key[pages.page(s.batch, key / pages.rows()) * pages.rows() + key % pages.rows()] = true;
+  for (size_t sequence = 0; sequence < all.size(); ++sequence)
+    for (size_t key = 0; key < all[sequence].keys; ++key)
+      is_key[pages.page(sequence, key / pages.rows()) * pages.rows() + key % pages.rows()] = true;
   for (size_t page = 0; page < pages.count(); ++page)
     for (size_t head = 0; head < shape[2]; ++head)
       for (size_t row = 0; row < pages.rows(); ++row)
@@ -173,10 +173,11 @@ void run(const command::Fields& f, command::Run& run) {
                 std::to_string(size("bn")) + ": leave out --whole_blocks");
   const std::vector<AttentionSequence> all = sequences(f);
   const uint64_t rows = o.packed ? all.back().first_query + all.back().queries : size("queries"),
-                 keys = o.packed ? all.back().first_key + all.back().keys : size("keys"),
+                 keys = o.packs_keys() ? all.back().first_key + all.back().keys : size("keys"),
                  batches = o.packed ? 1 : size("batches");
   const AttentionPages pages(all, f);
-  const uint64_t pieces = o.packed ? 1 : pages.count();  // of K and V
+  const uint64_t pieces = o.packs_keys() ? 1 : pages.count();  // of K and V
+  const uint64_t rows_of_piece = o.packs_keys() ? keys : pages.rows();
   const auto depth = static_cast<uint64_t>(o.depth), columns = static_cast<uint64_t>(o.value_depth);
   // If heads are in rows, the heads of a query are adjacent.
   const auto by_head = [&](uint64_t columns) {
@@ -185,10 +186,8 @@ void run(const command::Fields& f, command::Run& run) {
                         : Shape{columns, in_rows, rows, heads / in_rows, batches};
   };
   command::Tensor q = run.normal(o.product_type(), by_head(depth)),
-                  k = run.normal(o.key_type(),
-                                 {depth, o.packed ? keys : pages.rows(), heads / group, pieces}),
-                  v = run.normal(o.key_type(),
-                                 {columns, o.packed ? keys : pages.rows(), heads / group, pieces}),
+                  k = run.normal(o.key_type(), {depth, rows_of_piece, heads / group, pieces}),
+                  v = run.normal(o.key_type(), {columns, rows_of_piece, heads / group, pieces}),
                   out = run.output(o.type, by_head(columns)),
                   lse = run.output(DType::f32, {rows, heads, batches});
   if (o.has_latent_values())
@@ -208,7 +207,7 @@ void run(const command::Fields& f, command::Run& run) {
   if (!o.packed) arguments.push_back(out.tensor());
   arguments.push_back(lse.pointer());
   arguments.push_back(number(size("queries") * in_rows));
-  if (!o.packed) arguments.push_back(number(keys));
+  if (!o.packs_keys()) arguments.push_back(number(keys));
   for (const uint64_t value : {heads / in_rows, size("batches"), group / in_rows})
     arguments.push_back(number(value));
   arguments.push_back(runtime::scalar(static_cast<float>(scale)));
@@ -293,7 +292,7 @@ void run(const command::Fields& f, command::Run& run) {
     arguments.push_back(runtime::scalar(columns));
     arguments.push_back(runtime::scalar(columns * rows));
     arguments.push_back(query_offsets.pointer());
-    arguments.push_back(key_offsets.pointer());
+    if (o.packs_keys()) arguments.push_back(key_offsets.pointer());
     if (tile(f).persistent) {
       write_order(all, static_cast<size_t>(tile(f).bm()), order);
       arguments.push_back(order.pointer());
@@ -344,7 +343,8 @@ const command::Registration registration({
          {"sinks", 0, "whether each head has a logit beside its scores", 1, 1, kYesNo},
          {"heads_in_rows", 1,
           "heads that share keys, as rows of one block of queries: a power of two up to 64"},
-         {"packed", 0, "whether sequences of many lengths lie behind each other", 1, 1, kYesNo},
+         {"packed", 0, "whether sequences of many lengths follow each other; with lengths, in Q and O alone",
+          1, 1, kYesNo},
          {"lengths", 0, "whether each batch has its own number of keys, ever fewer", 1, 1, kYesNo},
          {"page", 0, "rows of a page of K and V; 0 for none", 1, 0},
          {"type", 0, "of Q, K, V and O, unless some are of e4m3", 1, 1, kTypes},

@@ -143,7 +143,7 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
                        o.value_depth, o.depth));
   if (o.e4m3 && (o.depth % 32 != 0 || o.value_depth % 32 != 0))
     refuse(fmt::format("K of e4m3 with {} columns, and V with {}; multiples of 32", o.depth, o.value_depth));
-  if (o.converts() && o.packed)
+  if (o.converts() && o.packs_keys())
     refuse("packed sequences of K and V of e4m3, and Q of another type; leave one of the two out");
   if (o.e4m3_products && !o.e4m3)
     refuse("Q of e4m3, and K and V of another type; they are of one type, or K and V alone are of e4m3");
@@ -201,9 +201,6 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
     refuse(fmt::format("{} places for the queries of a consumer; one, or two where CTAs stay (persistent)",
                        t.query_places));
   if (o.page < 0) refuse(fmt::format("pages of {} rows; 1 at least, or 0 for none", o.page));
-  if (o.packed && (o.lengths || o.page > 0))
-    refuse(
-        "packed sequences, and lengths of keys or pages: offsets say where packed keys lie; leave one out");
   if (o.page > 0 && !o.lengths)
     refuse("pages, and no lengths: rows behind the last key lie in pages too, and only lengths hide them");
   if (o.lengths && (t.consumers > 1 || t.persistent))

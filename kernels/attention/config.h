@@ -27,7 +27,8 @@ struct AttentionOperation {
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
   // Sequences of different lengths follow each other, and offsets say where each begins. A NaN or an infinity
-  // in the first rows of V of a sequence may reach the sequence before it.
+  // in the first rows of V of a sequence may reach the sequence before it. With `lengths`, only the queries
+  // are packed, and each sequence is a batch of K and V.
   bool packed = false;
   bool lse = true;     // whether the logarithms are written
   bool sinks = false;  // each head has a logit that takes part in its softmax, and has no value
@@ -60,6 +61,7 @@ struct AttentionOperation {
 
   // Returns whether only the device knows how many keys a sequence has; masks then count from that number.
   bool has_own_lengths() const { return packed || lengths; }
+  bool packs_keys() const { return packed && !lengths; }
 
   // Returns whether the kernel has any step of attention.def.
   bool has_step() const {

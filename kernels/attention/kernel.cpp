@@ -49,7 +49,7 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
           "of each head and query the natural logarithm of the sum of exp(scale Q K^T)");
   p.add("queries", scalar, DType::u32,
         o.packed ? "rows of a head of the longest sequence" : "rows of a head of Q");
-  if (!o.packed) p.add("keys", scalar, DType::u32, "rows of a head of K");
+  if (!o.packs_keys()) p.add("keys", scalar, DType::u32, "rows of a head of K");
   p.add("heads", scalar, DType::u32, "of Q, of a batch");
   p.add("batches", scalar, DType::u32, o.packed ? "sequences" : "of each tensor");
   p.add("group", scalar, DType::u32, "heads of Q that share one of K and V");
@@ -104,7 +104,8 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
     p.add("row_stride", scalar, DType::u64, "elements from a row of O to the next, a multiple of 8");
     p.add("head_stride", scalar, DType::u64, "elements from a head of O to the next, a multiple of 8");
     p.add("query_offsets", pointer, DType::u32, "where each sequence begins in Q, and where the last ends");
-    p.add("key_offsets", pointer, DType::u32, "where each sequence begins in K, and where the last ends");
+    if (o.packs_keys())
+      p.add("key_offsets", pointer, DType::u32, "where each sequence begins in K, and where the last ends");
     if (t.persistent) p.add("order", pointer, DType::u32, "what attention_order has written");
   }
   score.declare(p);
@@ -154,7 +155,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     QueryLoader queries(o, t, roles.Q, roles.loaded, roles.multiplied, sizes, p);
     griddepcontrol_wait();
     AttentionSchedule(t, sizes, queue, pred(true)).each([&](u32, const AttentionWork& w) {
-      queries.load(w);
+      if_exists(w, [&] { queries.load(w); });
     });
   };
   k.warpgroups(1, registers.producer, [&](u32) {

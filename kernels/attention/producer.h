@@ -8,8 +8,9 @@
 
 namespace ptxbuilder::kernels {
 
-inline u32 batch_of_tensors(const AttentionSizes& sizes, const AttentionWork& w) {
-  return sizes.query_offsets ? u32(0) : w.batch;
+// Packed sequences are in one batch of a tensor; `offsets` are those of its rows.
+inline u32 batch_of_tensor(const std::optional<gptr<u32>>& offsets, const AttentionWork& w) {
+  return offsets ? u32(0) : w.batch;
 }
 
 class QueryLoader {
@@ -37,7 +38,7 @@ class QueryLoader {
       if (o_.heads_in_rows > 1)
         load_heads(to, row, w);
       else
-        tma_load(to, Q_, 0, row, w.head, batch_of_tensors(sizes_, w));
+        tma_load(to, Q_, 0, row, w.head, batch_of_tensor(sizes_.query_offsets, w));
     }
     if (t_.query_places > 1) place_ = t_.consumers - place;
   }
@@ -71,7 +72,7 @@ class BlockLoader {
   void load(const TileView& tile, TensorMap from, u32 column, const AttentionWork& w, u32 block) const {
     const u32 head = w.head / sizes_.group, first = block * t_.bn;
     if (o_.page == 0)
-      return tma_load(tile, from, column, w.first_key + first, head, batch_of_tensors(sizes_, w));
+      return tma_load(tile, from, column, w.first_key + first, head, batch_of_tensor(sizes_.key_offsets, w));
     const int rows = t_.copy_rows(o_.page);
     for (int row = 0; row < t_.bn; row += rows) {
       const u32 key = first + row;

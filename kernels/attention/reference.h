@@ -145,8 +145,8 @@ class AttentionReference {
     out.value_scale = v_scale_[key_head];
     const double key_scale = k_scale_[key_head] * q_scale_[key_head];
     const auto place = [&](size_t key) {
-      if (f_["packed"] != 0) return key_head * k_.shape()[1] + s->first_key + key;
-      const size_t page = pages_.page(batch, key / pages_.rows());
+      if (f_["packed"] != 0 && f_["lengths"] == 0) return key_head * k_.shape()[1] + s->first_key + key;
+      const size_t page = pages_.page(static_cast<size_t>(s - sequences_.data()), key / pages_.rows());
       return (page * key_heads + key_head) * pages_.rows() + key % pages_.rows();
     };
     const double cap = static_cast<double>(f_["softcap"]);

@@ -5,7 +5,7 @@ namespace ptxbuilder::kernels {
 AttentionSizes::AttentionSizes(const AttentionOperation& o, const AttentionTile& t, const Parameters& p)
     : heads_in_rows(o.heads_in_rows),
       queries(p.get<u32>("queries")),
-      keys(o.packed ? u32(0) : p.get<u32>("keys")),
+      keys(o.packs_keys() ? u32(0) : p.get<u32>("keys")),
       heads(p.get<u32>("heads")),
       batches(p.get<u32>("batches")),
       group(p.get<u32>("group")) {
@@ -16,7 +16,7 @@ AttentionSizes::AttentionSizes(const AttentionOperation& o, const AttentionTile&
   if (t.split) teams = p.get<u32>("teams"), parts = p.get<u32>("parts");
   if (!o.packed) return;
   query_offsets = p.get<gptr<u32>>("query_offsets");
-  key_offsets = p.get<gptr<u32>>("key_offsets");
+  if (o.packs_keys()) key_offsets = p.get<gptr<u32>>("key_offsets");
   if (t.persistent) order = p.get<gptr<u32>>("order");
 }
 
@@ -51,11 +51,19 @@ std::pair<u32, u32> KeyBlocks::unmasked() const {
           select(*ascending, max(end_unmasked - first, from_first), to)};
 }
 
+namespace {
+
+u32 keys_of_batch(const AttentionSizes& sizes, u32 batch) {
+  return min(u32((*sizes.key_lengths)[batch]), sizes.keys);
+}
+
+}  // namespace
+
 AttentionWork work_of_batch(const AttentionSizes& sizes, u32 row, u32 head, u32 batch) {
   AttentionWork w = {
       row, head, batch, sizes.queries, sizes.keys, sizes.visible, sizes.window_start, sizes.heads_in_rows};
   if (sizes.key_lengths) {
-    w.keys = min(u32((*sizes.key_lengths)[batch]), sizes.keys);
+    w.keys = keys_of_batch(sizes, batch);
     w.count_from_difference();
   }
   return w;
@@ -68,7 +76,10 @@ AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u
     count = u32(offsets[sequence + 1]) - first;
   };
   range(*sizes.query_offsets, w.first_query, w.queries);
-  range(*sizes.key_offsets, w.first_key, w.keys);
+  if (sizes.key_offsets)
+    range(*sizes.key_offsets, w.first_key, w.keys);
+  else
+    w.keys = keys_of_batch(sizes, sequence);
   w.count_from_difference();
   return w;
 }

@@ -51,7 +51,7 @@ struct AttentionWork {
 
 // Returns the work at a row of a head of a batch, with the keys that the batch has.
 AttentionWork work_of_batch(const AttentionSizes& sizes, u32 row, u32 head, u32 batch);
-// Returns the work at a row of a head of a packed sequence.
+// Returns the work at a row of a head of a packed sequence, whose keys are packed too or those of a batch.
 AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u32 sequence);
 
 // The blocks of keys that a block of queries needs, in order. Blocks that need a mask, since some query does

@@ -131,12 +131,12 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   constexpr size_t kFirst = offsetof(ptxb_attention, top_left) + sizeof given.top_left;
   const ptxb_attention a = grown(given, PTXB_ATTENTION_INIT, kFirst, "ptxb_attention", "PTXB_ATTENTION_INIT");
   if (a.reserved != 0) throw Error(fmt::format("reserved = {}; it is 0", a.reserved));
-  const bool packed = a.query_offsets || a.key_offsets;
-  const Heads q("Q", a.q, packed, gpu), k("K", a.k, packed, gpu), o("O", a.o, packed, gpu);
+  const bool packed = a.query_offsets || a.key_offsets, packs_keys = packed && !a.key_lengths;
+  const Heads q("Q", a.q, packed, gpu), k("K", a.k, packs_keys, gpu), o("O", a.o, packed, gpu);
   std::optional<Heads> v;
   // The values of keys that are too wide for other values are their first columns.
   const bool is_latent = k.columns > kernels::AttentionOperation::kMostColumns;
-  if (a.v || !is_latent) v.emplace("V", a.v, packed, gpu);
+  if (a.v || !is_latent) v.emplace("V", a.v, packs_keys, gpu);
   kernels::AttentionArguments p;
   const bool has_products = q.type == DType::e4m3;
   p.type = has_products ? o.type : q.type;
@@ -154,7 +154,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
 #define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) p.name = a.name != 0;
 #include "kernels/attention/attention.def"
   if (!packed) p.queries = q.rows;
-  if (!packed && !a.block_table) p.keys = k.rows;
+  if (!packs_keys && !a.block_table) p.keys = k.rows;
   p.depth = q.columns, p.value_depth = is_latent ? o.columns : v->columns;
   const auto expect = [&](const Heads& t, int64_t batches, int64_t rows, int64_t heads, int64_t columns) {
     if (t.batches != batches || t.rows != rows || t.heads != heads || t.columns != columns)
@@ -163,18 +163,19 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
                       "[{}, {}, {}, {}]",
                       t.name, t.batches, t.rows, t.heads, t.columns, batches, rows, heads, columns));
   };
-  const int64_t pieces = a.block_table ? k.batches : q.batches;
-  expect(k, pieces, k.rows, k.heads, q.columns);
-  if (v) expect(*v, pieces, k.rows, k.heads, v->columns), p.v = v->place;
-  expect(o, q.batches, q.rows, q.heads, p.value_depth);
-  p.q = q.place, p.k = k.place, p.o = o.place;
   if (packed) {
     const Placed offsets("query_offsets", a.query_offsets, gpu);
     p.batches = offsets.rank() == 1 ? offsets.extent(0) - 1 : -1;
     p.query_offsets = numbers("query_offsets", a.query_offsets, p.batches + 1, gpu);
-    p.key_offsets = numbers("key_offsets", a.key_offsets, p.batches + 1, gpu);
-    p.query_rows = q.rows, p.key_rows = k.rows;
+    if (a.key_offsets || packs_keys)
+      p.key_offsets = numbers("key_offsets", a.key_offsets, p.batches + 1, gpu);
+    p.query_rows = q.rows, p.key_rows = packs_keys ? k.rows : 0;
   }
+  const int64_t pieces = a.block_table || packs_keys ? k.batches : p.batches;
+  expect(k, pieces, k.rows, k.heads, q.columns);
+  if (v) expect(*v, pieces, k.rows, k.heads, v->columns), p.v = v->place;
+  expect(o, q.batches, q.rows, q.heads, p.value_depth);
+  p.q = q.place, p.k = k.place, p.o = o.place;
   if (a.lse) p.lse = logarithms("lse", a.lse, packed, q, gpu);
   if (a.sinks) p.sinks = of_heads("sinks", a.sinks, q, gpu);
   if (a.dropout_seed) p.dropout_seed = numbers("dropout_seed", a.dropout_seed, 4, gpu);

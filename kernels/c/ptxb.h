@@ -366,7 +366,9 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * place of `keys`, and what follows them may be anything. With a `block_table`, K and V are [page, row,
  * head, column], and row b of the table has the pages in which the keys of batch b lie, one after the other.
  * K and V may be of float8 (e4m3), and K times `k_scale` and V times `v_scale` are then what is attended to.
- * None of these has a gradient.
+ * Scales are at least 0: one of K or Q below 0 makes the rows of its heads NaN. Mixed batches: with
+ * `query_offsets` and `queries` besides `key_lengths`, and no `key_offsets`, Q, O and lse are packed, so that
+ * each batch has its own number of queries. None of these has a gradient.
  *
  * Latent values (multi-head latent attention with absorbed weights): K has one head of 576 columns, whose
  * first 512 are its values too, or 320 and 256, and V is NULL. There are then no packed sequences, float8,

@@ -103,6 +103,22 @@ Subject caches_in_small_pages() {
            {"parts", 2}}};
 }
 
+// Each of three sequences has fewer queries and more keys than the one before.
+Subject mixed_batch() {
+  return {"attention",
+          {{"queries", 70},
+           {"keys", 90},
+           {"depth", 32},
+           {"heads", 2},
+           {"batches", 3},
+           {"causal", 1},
+           {"consumers", 1},
+           {"bn", 32},
+           {"page", 16},
+           {"packed", 1},
+           {"lengths", 1}}};
+}
+
 // Two sequences of seven blocks and four, whose keys are their own values; two CTAs share them.
 Subject latent() {
   return {"attention",
@@ -375,6 +391,23 @@ TEST_CASE("mutants of caches in small pages") {
        {"no proxy fence ahead of the product of what was copied", "fence.proxy", 7, drop, {proxy_fence}},
        {"the first row of a page in place of the second", "and.b32", 11, set_operand(2, 0), {}},
        {"a page of half the number", "shr.u32", 8, set_operand(2, 2), {}}});
+}
+
+TEST_CASE("mutants of packed queries over caches") {
+  using enum Fault;
+  const char* load = "ld.global.b32";
+  const auto becomes_number = [](int value) {
+    return [value](Instruction& i) {
+      i.opcode = "mov.b32";
+      i.operands.at(1) = number(value);
+      return true;
+    };
+  };
+  check_each(mixed_batch(),
+             {{"a sequence has those of all before it too", load, 0, becomes_number(0), {deadlock}},
+              {"O of all sequences goes to the rows of the first", load, 11, becomes_number(0), {race}},
+              {"each sequence has all keys that there may be", load, 13, becomes_number(90), {deadlock}},
+              {"the page of the first key for all keys", "min.u32", 1, set_operand(2, 0), {}}});
 }
 
 TEST_CASE("mutants of keys that are their own values") {

@@ -157,6 +157,28 @@ TEST_CASE("pages of any number of rows") {
   check_trial(trial, attention(), 5);
 }
 
+// Some sequences have all of their queries in the call, others the last one or none.
+TEST_CASE("mixed batches: packed queries over caches") {
+  uint64_t at = 0;
+  for (const int64_t page : {0, 16, 5})
+    for (const bool is_e4m3 : {false, true})
+      for (const bool is_causal : {true, false}) {
+        CacheCase c = sized(130, 150, 4, 2, page, {130, 77, 0, 1, 149, 40});
+        c.query_counts = {130, 1, 0, 1, 3, 70};  // the last has more queries than keys
+        c.p.depth = is_e4m3 ? 64 : 48, c.p.causal = is_causal;
+        c.p.type = at % 2 == 0 ? DType::bf16 : DType::f16;
+        c.p.left = at % 3 == 0 ? 20 : -1;
+        c.has_sinks = at % 4 == 0;
+        if (is_e4m3) c.p.cache_type = DType::e4m3, c.k_scale = {0.5F, 1.5F}, c.v_scale = {2.F, 0.3F};
+        c.data = ++at;
+        CAPTURE(text(c));
+        CacheTrial trial(device(), c);
+        check_trial(trial, attention(), c.data);
+        trial.lay({3, 150, 150, 0, 8, 70});
+        check_trial(trial, attention(), c.data + 100);
+      }
+}
+
 TEST_CASE("random calls over caches") {
   for (size_t i = 0; i < count; ++i) {
     std::mt19937_64 random(seed * 1000 + i);
@@ -208,8 +230,9 @@ TEST_CASE("what of caches is refused") {
   refused([](auto& p) { p.table_stride = int64_t{1} << 31; }, "table_stride = 2147483648; 0 to");
   refused([](auto& p) { p.key_lengths.bytes = 4; }, "key_lengths of 4 B");
   refused([](auto& p) { p.causal = false, p.top_left = true; }, "lengths of keys and top_left");
-  refused([](auto& p) { p.query_offsets = p.key_lengths; },
-          "packed sequences, and key_lengths or a block_table");
+  refused([](auto& p) { p.query_offsets = p.key_offsets = p.key_lengths; },
+          "key_offsets, which say where packed keys lie, and key_lengths");
+  refused([](auto& p) { p.query_offsets = p.key_lengths, p.query_rows = 2; }, "query_offsets of 8 B");
   refused([](auto& p) { p.pages = 1000; }, "K of");
   refused([](auto& p) { p.cache_type = DType::e5m2; }, "K and V of e5m2, and Q of f16");
   refused([](auto& p) { p.k_scale = p.v_scale = p.key_lengths; }, "k_scale, beside K of f16");

@@ -23,6 +23,7 @@ struct CacheCase {
   uint64_t data = 1;
   bool has_sinks = false;
   bool has_lengths = true;                        // without them, all are p.keys
+  std::vector<int64_t> query_counts = {};         // of packed queries, p.queries at most; or none
   std::vector<float> k_scale = {}, v_scale = {};  // of K and V of e4m3; or none
 };
 
@@ -30,9 +31,10 @@ inline std::string text(const CacheCase& c) {
   const kernels::AttentionArguments& p = c.p;
   return fmt::format(
       "{} and {} heads {} on {} queries {} keys {} depth {} {} page {} causal {} left {} softcap {} sinks {} "
-      "scales {} lengths {}",
+      "scales {} lengths {} packed {}",
       name(p.type), name(p.key_type()), p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth,
-      p.page, p.causal, p.left, p.softcap, c.has_sinks, fmt::join(c.k_scale, ","), fmt::join(c.lengths, ","));
+      p.page, p.causal, p.left, p.softcap, c.has_sinks, fmt::join(c.k_scale, ","), fmt::join(c.lengths, ","),
+      fmt::join(c.query_counts, ","));
 }
 
 // A case in memory.
@@ -64,12 +66,18 @@ class CacheTrial {
     const auto of_keys = static_cast<size_t>(p.key_heads * p.depth) * element;
     if (!is_latent()) p.v.memory = cache_memory_.part(of_keys, cache_memory_.bytes() - of_keys);
     if (p.page > 0) p.pages = pieces_;
-    q_ = normal(static_cast<size_t>(batches_ * p.queries * p.heads * p.depth));
+    std::vector<uint32_t> offsets = {0};
+    for (const int64_t queries : c_.query_counts)
+      offsets.push_back(offsets.back() + static_cast<uint32_t>(queries));
+    query_rows_ = is_packed() ? int64_t{offsets.back()} : batches_ * p.queries;
+    offsets_memory_ = runtime::Buffer::of(device_, offsets);
+    if (is_packed()) p.query_offsets = offsets_memory_, p.query_rows = query_rows_;
+    q_ = normal(static_cast<size_t>(query_rows_ * p.heads * p.depth));
     q_memory_ = runtime::Buffer::of(device_, q_);
     p.q.memory = q_memory_;
-    o_memory_ = runtime::Buffer(device_, static_cast<size_t>(batches_ * p.queries * p.heads * columns_) * 2);
+    o_memory_ = runtime::Buffer(device_, static_cast<size_t>(query_rows_ * p.heads * columns_) * 2);
     p.o.memory = o_memory_;
-    lse_memory_ = runtime::Buffer(device_, static_cast<size_t>(batches_ * p.heads * p.queries) * 4);
+    lse_memory_ = runtime::Buffer(device_, static_cast<size_t>(query_rows_ * p.heads) * 4);
     p.lse = lse_memory_;
     if (!c_.k_scale.empty()) {
       p.k_scale = k_scale_memory_ = runtime::Buffer::of(device_, c_.k_scale);
@@ -90,7 +98,7 @@ class CacheTrial {
 
   // Makes the first head of a batch's first query NaN.
   void poison_query(int64_t batch) {
-    q_[static_cast<size_t>(batch * c_.p.queries * c_.p.heads * c_.p.depth)] = 0x7fff;
+    q_[static_cast<size_t>(query_row(batch, 0) * c_.p.heads * c_.p.depth)] = 0x7fff;
     q_memory_.copy_in(std::as_bytes(std::span(q_)));
   }
 
@@ -137,12 +145,12 @@ class CacheTrial {
   std::string wrong(const std::vector<std::byte>& got) const {
     const kernels::AttentionArguments& p = c_.p;
     for (int64_t b = 0; b < batches_; ++b)
-      for (int64_t i = 0; i < p.queries; ++i)
+      for (int64_t i = 0; i < queries_of(b); ++i)
         for (int64_t h = 0; h < p.heads; ++h) {
           const Row row = expected(b, i, h);
           for (int64_t column = 0; column < columns_; ++column) {
             uint16_t bits = 0;
-            std::memcpy(&bits, got.data() + (((b * p.queries + i) * p.heads + h) * columns_ + column) * 2, 2);
+            std::memcpy(&bits, got.data() + ((query_row(b, i) * p.heads + h) * columns_ + column) * 2, 2);
             const double value = decode(p.type, bits), e = row.values[static_cast<size_t>(column)];
             const double u = unit_roundoff(p.type),
                          most = u * std::abs(e) * 1.01 +
@@ -153,7 +161,9 @@ class CacheTrial {
                                  i, h, column, value, e, most);
           }
           float log_sum = 0;
-          std::memcpy(&log_sum, got.data() + o_memory_.bytes() + ((b * p.heads + h) * p.queries + i) * 4, 4);
+          const int64_t of_lse =
+              is_packed() ? h * query_rows_ + query_row(b, i) : (b * p.heads + h) * p.queries + i;
+          std::memcpy(&log_sum, got.data() + o_memory_.bytes() + of_lse * 4, 4);
           const auto l = static_cast<double>(log_sum);
           if (!(l == row.log_sum || (std::isnan(row.log_sum) && std::isnan(l)) ||
                 std::abs(l - row.log_sum) <= 2 * row.error + 1e-5 * (1 + std::abs(row.log_sum))))
@@ -170,6 +180,15 @@ class CacheTrial {
 
   // Keys that are too wide for other values have them as their first columns.
   bool is_latent() const { return c_.p.depth > kernels::AttentionOperation::kMostColumns; }
+  bool is_packed() const { return !c_.query_counts.empty(); }
+  int64_t queries_of(int64_t batch) const {
+    return is_packed() ? c_.query_counts[static_cast<size_t>(batch)] : c_.p.queries;
+  }
+  // A query's row among those of all batches.
+  int64_t query_row(int64_t batch, int64_t query) const {
+    for (int64_t b = 0; b < batch; ++b) query += queries_of(b);
+    return query;
+  }
   std::vector<uint16_t> normal(size_t elements) {
     std::vector<uint16_t> all(elements);
     std::normal_distribution<double> normal;
@@ -189,9 +208,9 @@ class CacheTrial {
 
   Row expected(int64_t b, int64_t i, int64_t h) const {
     const kernels::AttentionArguments& p = c_.p;
-    const int64_t keys = c_.lengths[static_cast<size_t>(b)], own = i + keys - p.queries,
+    const int64_t keys = c_.lengths[static_cast<size_t>(b)], own = i + keys - queries_of(b),
                   shared = h / (p.heads / p.key_heads);
-    const size_t q = static_cast<size_t>(((b * p.queries + i) * p.heads + h) * p.depth);
+    const size_t q = static_cast<size_t>((query_row(b, i) * p.heads + h) * p.depth);
     Row row = {std::vector<double>(static_cast<size_t>(columns_)),
                std::vector<double>(static_cast<size_t>(columns_)),
                std::vector<double>(static_cast<size_t>(columns_))};
@@ -242,14 +261,14 @@ class CacheTrial {
 
   CacheCase c_;
   runtime::Device& device_;
-  int64_t columns_, batches_, rows_, of_batch_, table_stride_,
-      pieces_;  // of K and V: rows of a piece, and how many there are
+  int64_t query_rows_ = 0, columns_, batches_, rows_, of_batch_, table_stride_,
+          pieces_;  // of K and V: rows of a piece, and how many there are
   SinksAndDropout more_;
   std::mt19937_64 random_;
   std::vector<uint16_t> q_, cache_;
   std::vector<uint32_t> table_;
   runtime::Buffer q_memory_, cache_memory_, o_memory_, lse_memory_, lengths_memory_, table_memory_,
-      k_scale_memory_, v_scale_memory_;
+      k_scale_memory_, v_scale_memory_, offsets_memory_;
 };
 
 // Runs a trial twice, in other orders of the emulator's threads.

@@ -59,6 +59,33 @@ for page, queries, layout, scales in ((16, 1, "NHD", (0.5, 3.0)), (16, 2, "HND",
     check(o, expected, 2**-6 * max(1, abs(expected).max()), "e4m3", page, scales)
     check(lse, expected_lse, 1e-4, "e4m3", page, scales)
 
+# Mixed batches: all of a prompt, one query, none, and a part of a prompt.
+counts = [100, 1, 5]
+offsets = np.cumsum([0, *counts], dtype=np.int32)
+for page, layout, is_e4m3 in ((0, "NHD", False), (16, "HND", False), (5, "NHD", True), (16, "NHD", True)):
+    c = reference.Caches(random, 100, page)
+    by = np.array([0.5, 2.0], np.float32)
+    q, sinks = c.q.astype(BF16), np.array([0.5, -1, 2, 0], np.float32)
+    k, v = (x.astype(E4M3 if is_e4m3 else BF16) for x in (c.k, c.v))
+    exact = (x.astype(np.float64) * (by[:, None] if is_e4m3 else 1) for x in (k, v))
+    expected, expected_lse = reference.decoded(q.astype(np.float64), *exact, c.lengths, c.table, sinks=sinks)  # the last ones are meant
+    caches = (k, v) if layout == "NHD" else (np.ascontiguousarray(x.swapaxes(1, 2)) for x in (k, v))
+    packed = np.concatenate([q[b, 100 - count:] for b, count in enumerate(counts)])
+    o, lse = pb.decode(packed, *caches, c.lengths, c.table, query_offsets=offsets, max_queries=100, sinks=sinks, cache_layout=layout,
+                       return_lse=True, device="emulator", **(dict(k_scale=by, v_scale=by) if is_e4m3 else {}))
+    check(o, np.concatenate([expected[b, 100 - count:] for b, count in enumerate(counts)]), 2**-5, "mixed", page, layout)
+    check(lse, np.concatenate([expected_lse[b, :, 100 - count:] for b, count in enumerate(counts)], 1), 1e-4, "lse of mixed", page, layout)
+for words, text in ((dict(q=q), "q: 4 dimensions; with query_offsets it is"), (dict(max_queries=None), "packed queries over caches take"),
+                    (dict(max_queries=99), "query_offsets: a sequence of 100 rows, and max_queries is 99"),
+                    (dict(query_offsets=offsets[:-1]), "query_offsets: [0, 100, 101]; they begin at 0"),
+                    (dict(query_offsets=None), "max_queries and max_keys are of packed sequences"),
+                    (dict(query_offsets=offsets.astype(np.float32)), "query_offsets: [4] of f32; it has")):
+    with kit.refused(text):
+        pb.decode(**{"q": packed, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "query_offsets": offsets,
+                     "max_queries": 100, "device": "emulator", **words})
+with kit.refused("packed queries over caches take query_offsets, max_queries and key_lengths, and no key_offsets"):
+    pb.attention(packed, k, v, query_offsets=offsets, key_offsets=offsets, max_queries=100, key_lengths=c.lengths, device="emulator")
+
 # A scale of 0 makes scores or values 0.
 for page, k_scale, v_scale in ((16, 0.0, 1.0), (0, 0.0, 0.5), (5, 1.0, 0.0)):
     c = reference.Caches(random, 2, page)

@@ -44,6 +44,10 @@ caches = reference.Caches(np.random.default_rng(5), 1, 16)
 cached = [jnp.asarray(x, jnp.bfloat16) for x in (caches.q[:, 0], caches.k, caches.v)] + [jnp.asarray(x) for x in (caches.lengths, caches.table)]
 check(jax.jit(pb.decode)(*cached), reference.decoded(wide(cached[0])[:, None], *map(wide, cached[1:3]), caches.lengths, caches.table)[0][:, 0], 2**-7,
       "decode")
+mixed = jax.jit(lambda q, offsets: pb.decode(q, *cached[1:], query_offsets=offsets, max_queries=2))
+found = mixed(cached[0][jnp.array([0, 2])], jnp.array([0, 1, 1, 2], jnp.int32))  # one query, none and one
+expected_of_mixed = reference.decoded(wide(cached[0])[:, None], *map(wide, cached[1:3]), caches.lengths, caches.table)[0]
+check(found, expected_of_mixed[np.array([0, 2]), 0], 2**-7, "a mixed batch")
 eights = [x.astype(jnp.float8_e4m3fn) for x in cached[1:3]]
 for scored in (lambda q, scale: pb.decode(q, *cached[1:]), lambda q, scale: pb.decode(cached[0], *eights, *cached[3:], k_scale=scale, v_scale=scale)):
     with kit.refused("attention over caches has no gradient, and is asked for one"):

@@ -47,7 +47,7 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     rows of n pages unless given, and a batch that has more counts as having so many. K and V may be of float8_e4m3fn with Q of f16 or
     bf16: `k_scale` and `v_scale`, float32 [1] or [key heads] where Q is, are factors of what they hold, both or neither. A scale is at
     least 0; one of K or Q below 0, which only the host refuses, makes the rows of its heads NaN. None of these has a gradient. decode()
-    says the same in the words of those who serve.
+    says the same in the words of those who serve. Queries may be packed over such caches too, with `query_offsets` and `max_queries` alone.
 
     Q, K and V may all be of float8_e4m3fn, without key_lengths: O is of bfloat16, or as `out`. Products then take operands of 8 bits, and the
     softmax's weights are rounded to e4m3, by up to 2^-4 each, which is most of the error. `q_scale`, `k_scale` and `v_scale` are as many
@@ -61,7 +61,7 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     if v is None:
         raise ValueError("V: None; keys that are their own values are for mla_decode()")
     numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys, deterministic,
-                         dropout, block_table is not None, promote)
+                         dropout, key_lengths is not None, block_table is not None, promote)
     has_extras = (query_offsets is not None or key_offsets is not None or sinks is not None or dropout_seed is not None
                   or key_lengths is not None or block_table is not None or k_scale is not None or v_scale is not None
                   or q_scale is not None)
@@ -70,8 +70,8 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     return door_of(q).attention(q, k, v, extras, numbers, return_lse, out, device)
 
 
-def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, window=None, softcap=0.0, sinks=None, k_scale=None,
-           v_scale=None, cache_layout="NHD", max_seq_len=None, return_lse=False, out=None, device=None):
+def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=None, max_queries=None, scale=None, window=None, softcap=0.0,
+           sinks=None, k_scale=None, v_scale=None, cache_layout="NHD", max_seq_len=None, return_lse=False, out=None, device=None):
     """O of a few new queries of each sequence, which see its keys up to their own; with `return_lse`, (O, lse).
 
     q is [batch, heads, columns], or [batch, queries, heads, columns], of the last tokens of each sequence, whose keys and values are in the
@@ -86,19 +86,26 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, windo
     are multiplied by, as append() has divided by them. They are at least 0. They have no gaps, nor has
     a row of block_table, which may be a part of a larger table.
 
+    Mixed batches: with `query_offsets`, int32 [batch + 1] on the device (vLLM's query_start_loc), q is [tokens, heads, columns], where the
+    queries of each sequence begin at its number, as many as it has in this call: all of a prompt, a part of one, the last one, or none.
+    `max_queries` is the most that a sequence has, and lse [heads, tokens]. One launch takes them all; where each sequence has the same few
+    queries, the call without query_offsets is faster, since it has heads that share keys in one block, and CTAs that divide keys.
+
     `window`: a query sees so many keys before its own; scale, softcap and sinks are as of attention(). lse is float32
     [batch, heads], or [batch, heads, queries]. There is no gradient.
     """
     if cache_layout not in ("NHD", "HND"):
         raise ValueError(f"cache_layout {cache_layout!r} is none of 'NHD' and 'HND'")
     _check_cached(q, {"k_cache": k_cache, "v_cache": v_cache}, seq_lens, block_table, max_seq_len, window, out)
-    if block_table is not None and q.shape[0] == 0:  # No sequence has pages.
+    if query_offsets is not None and q.ndim != 3:
+        raise ValueError(f"q: {q.ndim} dimensions; with query_offsets it is [tokens, heads, columns]")
+    if block_table is not None and query_offsets is None and q.shape[0] == 0:  # No sequence has pages.
         k_cache, v_cache, block_table, max_seq_len = k_cache[:0], v_cache[:0], None, None
     if cache_layout == "HND":
         k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
-    numbers = numbers_of(True, scale, None if window is None else (window, 0), softcap, max_keys=max_seq_len,
-                         has_pages=block_table is not None)
-    extras = Extras(sinks=sinks, key_lengths=seq_lens, block_table=block_table, k_scale=k_scale, v_scale=v_scale)
+    numbers = numbers_of(True, scale, None if window is None else (window, 0), softcap, query_offsets=query_offsets,
+                         max_queries=max_queries, max_keys=max_seq_len, has_lengths=True, has_pages=block_table is not None)
+    extras = Extras(query_offsets=query_offsets, sinks=sinks, key_lengths=seq_lens, block_table=block_table, k_scale=k_scale, v_scale=v_scale)
     return _over_caches(q, k_cache, v_cache, extras, numbers, return_lse, out, device)
 
 
@@ -156,7 +163,7 @@ def _check_cached(q, caches, seq_lens, block_table, max_seq_len, window, out):
 
 def _over_caches(q, k, v, extras, numbers, return_lse, out, device):
     """Attention of queries that may come without their dimension. Errors have the names that the caller knows."""
-    is_one = q.ndim == 3
+    is_one = q.ndim == 3 and extras.query_offsets is None
     try:
         found = door_of(q).attention(q[:, None] if is_one else q, k, v, extras, numbers, return_lse,
                                      out[:, None] if is_one and out is not None else out, device)
@@ -168,7 +175,8 @@ def _over_caches(q, k, v, extras, numbers, return_lse, out, device):
 
 
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
-               key_offsets=None, max_queries=None, max_keys=None, deterministic=False, dropout=0.0, has_pages=False, promote=0):
+               key_offsets=None, max_queries=None, max_keys=None, deterministic=False, dropout=0.0, has_lengths=False, has_pages=False,
+               promote=0):
     """All that is no tensor, as the extension takes it: the values of _ext.ATTENTION_NUMBERS, and the flags."""
     check_flags(causal=causal, top_left=top_left, deterministic=deterministic)
     given = {}
@@ -200,13 +208,18 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
     if query_offsets is not None or key_offsets is not None:
         if flags & _ext.HEADS_FIRST:
             raise ValueError("layout: packed sequences lie as [rows, heads, columns], and have no other layout")
-        if query_offsets is None or key_offsets is None or max_queries is None or max_keys is None:
+        if has_lengths and (key_offsets is not None or query_offsets is None or max_queries is None):
+            raise ValueError("packed queries over caches take query_offsets, max_queries and key_lengths, and no key_offsets")
+        if not has_lengths and (query_offsets is None or key_offsets is None or max_queries is None or max_keys is None):
             raise ValueError("packed sequences take all of query_offsets, key_offsets, max_queries and max_keys")
-        for name, value in (("max_queries", max_queries), ("max_keys", max_keys)):
-            if not is_whole(value):
-                raise ValueError(f"{name}: {value!r}; it is an integer")
+        if has_lengths and max_keys is not None and not has_pages:
+            raise ValueError("max_keys is of packed keys and of pages, and K and V are in one piece")
         flags |= _ext.PACKED
-        given["queries"], given["keys"] = max_queries, max_keys
+        for name, number, value in (("max_queries", "queries", max_queries), ("max_keys", "keys", max_keys)):
+            if value is not None:
+                if not is_whole(value):
+                    raise ValueError(f"{name}: {value!r}; it is an integer")
+                given[number] = value
     elif max_queries is not None or max_keys is not None and not has_pages:
         raise ValueError("max_queries and max_keys are of packed sequences, and there are no query_offsets")
     elif max_keys is not None:
@@ -230,8 +243,9 @@ def shape_of_values(k, v):
 
 def shapes_of(q, v, flags):
     """The shapes of O and lse, of those of Q and V."""
-    if len(q) != len(v) or len(q) != (3 if flags & _ext.PACKED else 4):
-        raise ValueError(f"Q and V: of shapes {tuple(q)} and {tuple(v)}; packed sequences have three dimensions, others four")
+    if len(q) != (3 if flags & _ext.PACKED else 4) or not len(q) <= len(v) <= 4:
+        raise ValueError(f"Q and V: of shapes {tuple(q)} and {tuple(v)}; packed sequences have three dimensions, others "
+                         "and caches four")
     if flags & _ext.HEADS_FIRST:
         lse = q[:-1]
     else:
@@ -294,7 +308,7 @@ def dropout_of(numbers):
 def multiply_adds(q, k, v, numbers):
     """Gives those of the two products of these shapes, where every query sees every key; packed, as many as the longest sequence has."""
     *numbers, flags = numbers
-    keys = dict(zip(_ext.ATTENTION_NUMBERS, numbers))["keys"] if flags & _ext.PACKED else k[2 if flags & _ext.HEADS_FIRST else 1]
+    keys = dict(zip(_ext.ATTENTION_NUMBERS, numbers))["keys"] if flags & _ext.PACKED and len(k) == 3 else k[2 if flags & _ext.HEADS_FIRST else 1]
     return math.prod(q[:-1]) * keys * (q[-1] + v[-1])
 
 
@@ -302,7 +316,7 @@ def check_packed(q, k, query_offsets, key_offsets, numbers):
     """Refuses offsets on the host that do not rise or do not end where they should. Those on a GPU are read by the kernel alone."""
     by_name = dict(zip(_ext.ATTENTION_NUMBERS, numbers))
     for name, offsets, x, longest in (("query_offsets", query_offsets, q, "queries"), ("key_offsets", key_offsets, k, "keys")):
-        if offsets.ndim == 1:  # else the library refuses it
+        if offsets is not None and offsets.ndim == 1:  # else the library refuses it
             check_offsets(name, offsets.tolist(), x.shape[0], f"max_{longest}", by_name[longest])
 
 
@@ -316,7 +330,7 @@ def run(kit, q, k, v, extras, numbers, return_lse, out, device, stream=None):
     tensor, device = kit.tensor, device_of(device)
     if device == _ext.EMULATOR:
         warn_of_work(multiply_adds(q.shape, k.shape, v_shape, numbers))
-    if numbers[-1] & _ext.PACKED and kit.is_on_host(extras.query_offsets) and kit.is_on_host(extras.key_offsets):
+    if numbers[-1] & _ext.PACKED and all(x is None or kit.is_on_host(x) for x in (extras.query_offsets, extras.key_offsets)):
         check_packed(q, k, extras.query_offsets, extras.key_offsets, numbers)
     if extras is not NO_EXTRAS:
         check_scales(kit, extras)

@@ -62,11 +62,13 @@ static bool lay(attention* t, bool is_heads_first) {
 static managed_tensor* allocate_result(attention* t) {
   const int32_t ndim = t->q.tensor.ndim;
   int64_t shape[4];
-  if (!t->q.api || !t->call.attention.v || ndim < 3 || ndim > 4 || t->v.tensor.ndim != ndim) {
+  const int32_t of_v = t->v.tensor.ndim; /* 4 of caches, with packed queries too */
+  if (!t->q.api || !t->call.attention.v || ndim < 3 || of_v < ndim || of_v > 4) {
     fail("O: it has to be given");
     return NULL;
   }
-  for (int i = 0; i < ndim; ++i) shape[i] = (i == ndim - 1 ? &t->v : &t->q)->tensor.shape[i];
+  for (int i = 0; i < ndim - 1; ++i) shape[i] = t->q.tensor.shape[i];
+  shape[ndim - 1] = t->v.tensor.shape[of_v - 1];
   const ptxb_dtype bf16 = {PTXB_BFLOAT, 16, 1}, type = t->q.tensor.dtype;
   managed_tensor* made = allocate(&t->q, type.code == PTXB_E4M3 ? bf16 : type, ndim, shape);
   if (made) t->o.tensor = made->tensor, t->o.api = t->q.api;

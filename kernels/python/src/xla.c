@@ -129,7 +129,8 @@ static const char* lay(ptxb_tensor* const* heads, const char* const* names, int 
 /* The operands that the flags tell of, from `in` on; gives how many there are. */
 static int64_t read_further(ptxb_attention* p, int64_t flags, const ptxb_tensor* in) {
   int64_t at = 0;
-  if (flags & PACKED) p->query_offsets = &in[at++], p->key_offsets = &in[at++];
+  if (flags & PACKED) p->query_offsets = &in[at++];
+  if (flags & PACKED && !(flags & HAS_KEY_LENGTHS)) p->key_offsets = &in[at++];
   if (flags & HAS_SINKS) p->sinks = &in[at++];
   if (flags & HAS_DROPOUT_SEED) p->dropout_seed = &in[at++];
   if (flags & HAS_KEY_LENGTHS) p->key_lengths = &in[at++];
