@@ -38,7 +38,7 @@ AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size,
   AttentionTile t = {.consumers = 1, .bn = size.heads % 2 == 0 ? 32 : 16};
   t.stages = size.batches % 2 == 0 ? 3 : 2;
   if (o.e4m3) t.cache_stages = static_cast<int>(2 + size.keys % 3);
-  t.split = size.queries <= 256 && size.keys % 3 != 0;
+  t.split = size.queries <= 256 && size.keys % 3 != 0 && !o.packed;
   t.lazy = o.depth % 32 == 0;
   return t;
 }
@@ -206,6 +206,11 @@ TEST_CASE("random calls over caches") {
       for (int64_t head = 0; head < key_heads; ++head)
         c.k_scale.push_back(std::uniform_real_distribution<float>(0.2F, 2)(random)),
             c.v_scale.push_back(std::uniform_real_distribution<float>(0.01F, 20)(random));
+    }
+    const int64_t columns = c.p.value_depth != 0 ? c.p.value_depth : c.p.depth;
+    if (any(0, 2) == 0 && (!c.p.cache_type || columns % 32 == 0)) {
+      c.query_counts.push_back(c.p.queries);
+      for (int64_t b = 1; b < batches; ++b) c.query_counts.push_back(any(0, c.p.queries));
     }
     c.data = seed * 77 + i;
     CAPTURE(i);

@@ -91,8 +91,8 @@ for page, k_scale, v_scale in ((16, 0.0, 1.0), (0, 0.0, 0.5), (5, 1.0, 0.0)):
     c = reference.Caches(random, 2, page)
     q, k, v = c.q.astype(BF16), c.k.astype(E4M3), c.v.astype(E4M3)
     scales = np.array([[k_scale], [v_scale]], np.float32)
-    expected, expected_lse = reference.decoded(q.astype(np.float64), k.astype(np.float64) * k_scale, v.astype(np.float64) * v_scale, c.lengths,
-                                               c.table)
+    exact = k.astype(np.float64) * k_scale, v.astype(np.float64) * v_scale
+    expected, expected_lse = reference.decoded(q.astype(np.float64), *exact, c.lengths, c.table)
     o, lse = pb.decode(q, k, v, c.lengths, c.table, k_scale=scales[0], v_scale=scales[1], return_lse=True, device="emulator")
     check(o, expected, 2**-6, "a scale of 0", page)
     check(lse, expected_lse, 1e-4, "a scale of 0", page)
@@ -130,7 +130,8 @@ for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by, v_scale=-by), "v_scale: -0.699"),
                     (dict(window=(3, 0)), "window: (3, 0); it is a number of keys"), (dict(window=True), "window: True; it is"),
                     (dict(window=2.0), "window: 2.0; it is"), (dict(window=-2), "window: -2; it is"),
-                    (dict(q=[1.0]), "q: <class 'list'>, which is no tensor"), (dict(v_cache=None), "v_cache: <class 'NoneType'>, which is no"),
+                    (dict(q=[1.0]), "q: <class 'list'>, which is no tensor"),
+                    (dict(v_cache=None), "v_cache: <class 'NoneType'>, which is no tensor"),
                     (dict(out=[1.0]), "out: <class 'list'>, which is no tensor"), (dict(block_table=[[1]]), "block_table: <class 'list'>"),
                     (dict(sinks=[1.0]), "sinks: <class 'list'> beside"), (dict(seq_lens=[1, 2, 3]), "seq_lens: <class 'list'> beside")):
     with kit.refused(text):

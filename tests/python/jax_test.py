@@ -49,7 +49,8 @@ found = mixed(cached[0][jnp.array([0, 2])], jnp.array([0, 1, 1, 2], jnp.int32)) 
 expected_of_mixed = reference.decoded(wide(cached[0])[:, None], *map(wide, cached[1:3]), caches.lengths, caches.table)[0]
 check(found, expected_of_mixed[np.array([0, 2]), 0], 2**-7, "a mixed batch")
 eights = [x.astype(jnp.float8_e4m3fn) for x in cached[1:3]]
-for scored in (lambda q, scale: pb.decode(q, *cached[1:]), lambda q, scale: pb.decode(cached[0], *eights, *cached[3:], k_scale=scale, v_scale=scale)):
+for scored in (lambda q, scale: pb.decode(q, *cached[1:]),
+               lambda q, scale: pb.decode(cached[0], *eights, *cached[3:], k_scale=scale, v_scale=scale)):
     with kit.refused("attention over caches has no gradient, and is asked for one"):
         jax.grad(lambda *given: scored(*given).astype(jnp.float32).sum(), (0, 1))(cached[0], jnp.ones(1))
 with kit.refused("query_offsets: a sequence of 40 rows, and max_queries is 39"):

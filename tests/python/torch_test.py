@@ -241,7 +241,8 @@ for way in (pb.decode, by_compiler(pb.decode)):
 first, offsets = cached[0][0], torch.tensor([0, 2, 3, 3], dtype=torch.int32)  # two queries, one and none
 mixed = torch.cat([first, cached[0][1, 1:]])
 for way in (pb.decode, by_compiler(pb.decode)):
-    o, lse = way(mixed, *eights, *cached[3:], k_scale=by, v_scale=by, query_offsets=offsets, max_queries=2, return_lse=True, device="emulator")
+    o, lse = way(mixed, *eights, *cached[3:], k_scale=by, v_scale=by, query_offsets=offsets, max_queries=2, return_lse=True,
+                 device="emulator")
     check(o, torch.from_numpy(np.concatenate([exact[0][0], exact[0][1, 1:]])), 2**-6, "a mixed batch")
     check(lse, torch.from_numpy(np.concatenate([exact[1][0], exact[1][1, :, 1:]], 1)), 1e-4, "lse of a mixed batch")
 # Q, K and V of e4m3 give O of bf16, eager and traced, and no gradient.

@@ -5,12 +5,13 @@ FlashInfer: one query of each sequence, in turns, L2 cold.
 
 TB/s of keys and values, and parts of the rate of a kernel of ours that only reads. A page of 0 is a cache in one piece. Ragged lengths
 are drawn by a seed from a long tail, up to KEYS. Caches are of bf16, or of e4m3 with scales of heads, and then ours over bf16 is measured
-too. --check holds each result against float64. The set "mla" is mla.py's.
+too. --check holds each result against float64. The set "mla" is mla.py's, and "mixed" mixed_batches.py's.
 """
 import argparse
 
 import torch
 
+import mixed_batches
 import mla
 import ptxbuilder as pb
 import timing
@@ -25,6 +26,7 @@ SETS = {
     "e4m3 ragged": ("64:32:8:128:8192", "16", True, True),
 }
 BACKENDS = {"cudnn": torch.nn.attention.SDPBackend.CUDNN_ATTENTION, "flash": torch.nn.attention.SDPBackend.FLASH_ATTENTION}
+OTHERS = {"mla": mla.main, "mixed": mixed_batches.main}
 WORDS = ("ours", "cudnn", "flash", "cute", "flashinfer")
 
 
@@ -181,7 +183,7 @@ def measure(text, page, ragged, is_e4m3, rounds, checks):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", default=",".join(SETS), help="of " + ", ".join(SETS) + ", mla")
+    parser.add_argument("--sets", default=",".join(SETS), help="of " + ", ".join((*SETS, *OTHERS)))
     parser.add_argument("--shapes")
     parser.add_argument("--pages", default="0,16,64")
     parser.add_argument("--ragged", action="store_true")
@@ -190,14 +192,15 @@ def main():
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     names = given.sets.split(",")
-    if unknown := [name for name in names if name not in SETS and name != "mla"]:
-        parser.error(f"--sets: {unknown[0]!r} is none of {', '.join(SETS)}, mla")
-    sets = [SETS[name] for name in names if name != "mla"]
+    if unknown := [name for name in names if name not in SETS and name not in OTHERS]:
+        parser.error(f"--sets: {unknown[0]!r} is none of {', '.join((*SETS, *OTHERS))}")
+    sets = [SETS[name] for name in names if name in SETS]
     if given.shapes:
         sets = [(given.shapes, given.pages, given.ragged, given.e4m3)]
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
-    if "mla" in names and not given.shapes:
-        mla.main(given.rounds, given.check)
+    for name in names:
+        if name in OTHERS and not given.shapes:
+            OTHERS[name](given.rounds, given.check)
     if not sets:
         return
     words = ("batch:heads:key heads:columns:keys", "page", "", "MB", "us", *WORDS, "of the stream", "over the best", "over bf16")

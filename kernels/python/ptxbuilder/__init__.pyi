@@ -87,13 +87,13 @@ def attention(q: T, k: T, v: T, *, causal: bool = False, scale: float | None = N
 @overload
 def decode(q: T, k_cache: T, v_cache: T, seq_lens: T, block_table: T | None = None, *, query_offsets: T | None = None,
            max_queries: int | None = None, scale: float | None = None, window: int | None = None, softcap: float = 0.0,
-           sinks: T | None = None, k_scale: T | None = None, v_scale: T | None = None, cache_layout: Literal["NHD", "HND"] = "NHD", max_seq_len: int | None = None, return_lse: Literal[False] = False,
-           out: T | None = None, device: Any = None) -> T: ...
+           sinks: T | None = None, k_scale: T | None = None, v_scale: T | None = None, cache_layout: Literal["NHD", "HND"] = "NHD",
+           max_seq_len: int | None = None, return_lse: Literal[False] = False, out: T | None = None, device: Any = None) -> T: ...
 @overload
 def decode(q: T, k_cache: T, v_cache: T, seq_lens: T, block_table: T | None = None, *, query_offsets: T | None = None,
            max_queries: int | None = None, scale: float | None = None, window: int | None = None, softcap: float = 0.0,
-           sinks: T | None = None, k_scale: T | None = None, v_scale: T | None = None, cache_layout: Literal["NHD", "HND"] = "NHD", max_seq_len: int | None = None, return_lse: Literal[True],
-           out: T | None = None, device: Any = None) -> tuple[T, T]: ...
+           sinks: T | None = None, k_scale: T | None = None, v_scale: T | None = None, cache_layout: Literal["NHD", "HND"] = "NHD",
+           max_seq_len: int | None = None, return_lse: Literal[True], out: T | None = None, device: Any = None) -> tuple[T, T]: ...
 @overload
 def mla_decode(q: T, kv_cache: T, seq_lens: T, block_table: T | None = None, *, scale: float, causal: bool = True,
                window: int | None = None, max_seq_len: int | None = None, return_lse: Literal[False] = False, out: T | None = None,

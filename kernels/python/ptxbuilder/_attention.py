@@ -76,7 +76,8 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
 
     q is [batch, heads, columns], or [batch, queries, heads, columns], of the last tokens of each sequence, whose keys and values are in the
     caches already. `seq_lens`, int32 [batch] on the device, has the keys of each sequence, those of q among them; 0 gives zeros, and a
-    number above what the caches hold (as -1, which is not looked at on the host), or above `max_seq_len`, counts as that. Without `block_table` the caches are
+    number above what the caches hold (as -1, which is not looked at on the host), or above
+    `max_seq_len`, counts as that. Without `block_table` the caches are
     [batch, keys, key heads, columns]; with it, int32 [batch, n], they are [page, row, key heads, columns], or with cache_layout="HND"
     [page, key heads, row, columns].
     A captured CUDA graph stays valid when lengths and tables change, up to `max_seq_len` keys (all rows of n pages unless given). CTAs
@@ -105,7 +106,8 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
         k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
     numbers = numbers_of(True, scale, None if window is None else (window, 0), softcap, query_offsets=query_offsets,
                          max_queries=max_queries, max_keys=max_seq_len, has_lengths=True, has_pages=block_table is not None)
-    extras = Extras(query_offsets=query_offsets, sinks=sinks, key_lengths=seq_lens, block_table=block_table, k_scale=k_scale, v_scale=v_scale)
+    extras = Extras(query_offsets=query_offsets, sinks=sinks, key_lengths=seq_lens, block_table=block_table, k_scale=k_scale,
+                    v_scale=v_scale)
     return _over_caches(q, k_cache, v_cache, extras, numbers, return_lse, out, device)
 
 
@@ -308,7 +310,8 @@ def dropout_of(numbers):
 def multiply_adds(q, k, v, numbers):
     """Gives those of the two products of these shapes, where every query sees every key; packed, as many as the longest sequence has."""
     *numbers, flags = numbers
-    keys = dict(zip(_ext.ATTENTION_NUMBERS, numbers))["keys"] if flags & _ext.PACKED and len(k) == 3 else k[2 if flags & _ext.HEADS_FIRST else 1]
+    packs_keys = flags & _ext.PACKED and len(k) == 3
+    keys = dict(zip(_ext.ATTENTION_NUMBERS, numbers))["keys"] if packs_keys else k[2 if flags & _ext.HEADS_FIRST else 1]
     return math.prod(q[:-1]) * keys * (q[-1] + v[-1])
 
 
