@@ -1169,6 +1169,55 @@ static void check_attention_of_e4m3(void) {
   discard(&lse), discard(&q_scale), discard(&k_scale), discard(&v_scale);
 }
 
+/* Two queries of one sequence and one of another: all keys have one score, and the value of a key is its
+ * number, so that O is the mean of the numbers that a query sees. */
+static void check_mixed_batch(void) {
+  enum { kTokens = 3, kKeys = 8 };
+  Matrix q, k, v, o, offsets, lengths;
+  int64_t of_q[3] = {kTokens, kHeads, kColumns}, of_k[4] = {2, kKeys, kHeads, kColumns}, three = 3, two = 2;
+  const int32_t begins[3] = {0, 2, 3}, keys[2] = {4, 5};
+  const float expected[kTokens] = {1, 1.5f, 2};
+  Matrix* all[] = {&q, &k, &v, &o};
+  for (int i = 0; i < 4; ++i) {
+    const int is_cache = i == 1 || i == 2;
+    const int64_t rows = is_cache ? 2 * kKeys : kTokens;
+    make(all[i], bf16, rows, kHeads * kColumns, kHeads * kColumns, 1, 0);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < kHeads * kColumns; ++column) {
+        const uint16_t bits = bf16_of(i == 2 ? (float)(row % kKeys) : 0);
+        memcpy(at(all[i], row, column), &bits, sizeof bits);
+      }
+    OK(ptxb_copy_in(device, all[i]->tensor.data, all[i]->host, all[i]->bytes));
+    all[i]->tensor.ndim = is_cache ? 4 : 3, all[i]->tensor.shape = is_cache ? of_k : of_q;
+    all[i]->tensor.strides = NULL;
+  }
+  const ptxb_dtype int32 = {PTXB_INT, 32, 1};
+  make(&offsets, int32, 1, 3, 3, 1, 0);
+  make(&lengths, int32, 1, 2, 2, 1, 0);
+  OK(ptxb_copy_in(device, offsets.tensor.data, begins, sizeof begins));
+  OK(ptxb_copy_in(device, lengths.tensor.data, keys, sizeof keys));
+  offsets.tensor.ndim = lengths.tensor.ndim = 1;
+  offsets.tensor.shape = &three, lengths.tensor.shape = &two;
+  offsets.tensor.strides = lengths.tensor.strides = NULL;
+  ptxb_attention p = PTXB_ATTENTION_INIT;
+  p.q = &q.tensor, p.k = &k.tensor, p.v = &v.tensor, p.o = &o.tensor;
+  p.query_offsets = &offsets.tensor, p.queries = 2, p.key_lengths = &lengths.tensor, p.causal = 1;
+  OK(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_copy_out(device, o.host, o.tensor.data, o.bytes));
+  int wrong = 0;
+  for (int64_t row = 0; row < kTokens; ++row)
+    for (int64_t column = 0; column < kHeads * kColumns; ++column)
+      wrong += !is_near(f32_of(((uint16_t*)o.host)[row * kHeads * kColumns + column]), expected[row]);
+  CHECK(wrong == 0);
+  p.key_offsets = &offsets.tensor;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
+          "key_offsets, which say where packed keys lie, and key_lengths");
+  p.key_offsets = NULL, lengths.tensor.shape = &three;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "key_lengths: [3] of s32");
+  for (int i = 0; i < 4; ++i) discard(all[i]);
+  discard(&offsets), discard(&lengths);
+}
+
 static void check_attention(int packed, int is_emulator) {
   Matrix q, k, v, o, lse, offsets, workspace;
   int64_t shape[4] = {2, kQueries, kHeads, kColumns}, lse_shape[3] = {2, kHeads, kQueries}, lengths = 3;
@@ -1654,6 +1703,7 @@ int main(int count, char** words) {
   check_attention(1, count < 2);
   check_latent();
   check_attention_of_e4m3();
+  check_mixed_batch();
   check_repeated(seed);
   check_epilogues(seed);
   check_block_scales();
