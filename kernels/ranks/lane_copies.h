@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::kernels {
 
-// The lanes of a warp copy multiples of 16 bytes, of which each has several on the way.
+// The lanes of a warp copy multiples of 16 bytes, and each has several on the way.
 inline void copy_by_lanes(gmem from, gmem to, u32 bytes) {
   constexpr uint32_t kAtOnce = 4, kStep = 32;
   const u32 units = bytes / 16, lane = laneid(), whole = units / (kStep * kAtOnce) * (kStep * kAtOnce);

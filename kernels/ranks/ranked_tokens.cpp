@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/call/kernel_cache.h"
 #include "kernels/call/told_call.h"
 #include "kernels/call/watched.h"
