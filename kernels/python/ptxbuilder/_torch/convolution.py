@@ -90,7 +90,7 @@ class _Conv2d(torch.autograd.Function):
 
 class _Gradient(torch.autograd.Function):
     """A gradient is linear in the other operand and in the gradient that comes in, and so its own gradients are one of the other operand,
-    and a convolution of the operand of which it is a gradient."""
+    and a convolution with the operand that it belongs to."""
     operation = torch.ops.ptxbuilder.conv2d_gradient
 
     @staticmethod
