@@ -137,6 +137,8 @@ def of_append():
     refused("append: k_cache is [page, row, heads, columns], of k's 16 columns, and is (6, 5, 48)", k_cache=k_cache.reshape(6, 5, 48))
     refused("append: v_cache is [page, heads, row, columns], of k's 16 columns", v_cache=v_cache[..., :8], cache_layout="HND")
     refused("append: k_cache has gaps, and it is written in place", k_cache=k_cache[:, ::2], v_cache=v_cache[:, ::2])
+    refused("append: v is a list, which is no tensor", v=v.tolist())
+    refused("append: k_cache is a NoneType, which is no tensor", k_cache=None)
     refused("append: k is [tokens, heads, columns], the last an even number, and is (20, 3, 15)", k=k[..., :15])
     refused("append: v has the shape [rows, heads, halves, columns], and is [19, 3, 2, 8]: 20 rows are given before it", v=v[:19])
     refused("append: k_cache has the shape [pages, heads, page_rows, halves, columns], and is [30, 2, 1, 2, 8]: 3 heads",

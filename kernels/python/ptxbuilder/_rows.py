@@ -189,6 +189,9 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
     """
     if cache_layout not in ("NHD", "HND"):
         raise ValueError(f"cache_layout {cache_layout!r} is none of 'NHD' and 'HND'")
+    for name, x in (("k", k), ("v", v), ("k_cache", k_cache), ("v_cache", v_cache)):
+        if not hasattr(x, "shape"):
+            raise ValueError(f"append: {name} is a {type(x).__name__}, which is no tensor")
     for name, x in (("k", k), ("v", v)):
         if len(x.shape) < 3 or x.shape[-1] % 2 != 0:
             raise ValueError(f"append: {name} is [tokens, heads, columns], the last an even number, and is {tuple(x.shape)}")
