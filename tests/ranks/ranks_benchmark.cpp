@@ -199,21 +199,16 @@ class Run {
         engine_(53 + o.seed) {}
 
   int operator()() {
-    std::cout << fmt::format("{}, {}, {} ranks\n", devices_[0]->properties().name,
-                             devices_[0]->properties().driver, options_.ranks);
-    std::vector<std::string> table;
-    for (int form = 0; form < kForms; ++form) {
-      std::string line = fmt::format("| {} ", kNames[form]);
-      for (const std::string& found :
-           {draws(form), repetitions(form), jitter(form), streams(form), graphs(form)})
-        line += "| " + found + " ";
-      table.push_back(line + "|");
-    }
     std::cout << fmt::format(
-        "\n| {} ranks | drawn | repeated, one late | with jitter | two streams | graph |\n"
+        "{}, {}\n\n| {} ranks | drawn | repeated, one late | with jitter | two streams | graph |\n"
         "|---|---|---|---|---|---|\n",
-        options_.ranks);
-    for (const std::string& line : table) std::cout << line << "\n";
+        devices_[0]->properties().name, devices_[0]->properties().driver, options_.ranks);
+    for (int form = 0; form < kForms; ++form) {
+      std::cout << fmt::format("| {} ", kNames[form]) << std::flush;
+      for (const auto& check : {&Run::draws, &Run::repetitions, &Run::jitter, &Run::streams, &Run::graphs})
+        std::cout << "| " << (this->*check)(form) << " " << std::flush;
+      std::cout << "|\n";
+    }
     if (options_.times) show_times();
     if (options_.tiles) show_tiles();
     std::cout << (wrong_ ? "WRONG\n" : "all right\n");
