@@ -27,9 +27,9 @@ int run(const Options& o) {
     Ptxas ptxas(PtxasSearch::from_environment(o.ptxas));
     json["ptxas"] = fmt::format("{} ({})", ptxas.build(), ptxas.path());
     for (const Defect& d : known_defects(ptxas.version()))
-      defects.push_back(fmt::format(
-          "{}: {} {} ({}; {})", d.name, d.description, d.remedy,
-          d.fixed_in == Defect::kNotFixed ? "not fixed yet" : "fixed in " + to_string(d.fixed_in), d.source));
+      defects.push_back(fmt::format("{}: {} {} ({}; {})", d.name, d.description, d.remedy,
+                                    d.fixed_in ? "fixed in " + to_string(*d.fixed_in) : "not fixed",
+                                    d.source));
   } catch (const Error& e) {
     json["ptxas"] = fmt::format("none: {}", e.what());
   }

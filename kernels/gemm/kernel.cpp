@@ -64,9 +64,9 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
   if (t.split_last > 1) k.cooperative();
-  if (o.packed.is_packed())
-    k.waive("wgmma-a-registers");                // its machine code is free of this defect: scripts/sentinel
-  if (o.is_sparse()) k.waive("wgmma-metadata");  // mma() of a SparseTile sees to it
+  // The machine code is free of these defects: scripts/sentinel.
+  if (o.packed.is_packed()) k.waive("wgmma-a-registers");
+  if (o.is_sparse()) k.waive("wgmma-metadata");
   std::optional<TensorMap> A, B;
   if (!o.gathers()) A = p.get<TensorMap>("A");
   if (!o.packed.is_packed()) B = p.get<TensorMap>("B");

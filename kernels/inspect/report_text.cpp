@@ -67,7 +67,7 @@ std::string complaints(const Json& r) {
                           o["register"].get<int>(), o["wgmma"]["address"].get<int>(),
                           o["writer"]["address"].get<int>(), place(o["writer"]));
     if (r["overwritten_operands"].empty() && !r["defects"].empty())
-      text += "  the machine code writes no register of a wgmma's A or metadata before the wait for it\n";
+      text += "  the machine code writes no register that a wgmma reads before the wait for it\n";
   }
   return text.empty() ? "" : "what ptxas said, and may do wrong\n" + text;
 }

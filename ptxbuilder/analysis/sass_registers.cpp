@@ -122,7 +122,7 @@ class Purposes {
   // `writer` is the last writer of the register, in code order; kNone if it was written elsewhere.
   std::string_view of(size_t r, const SassKernel& kernel, int writer) const {
     if (accumulators_.contains(r)) return "accumulators";
-    if (operands_.contains(r)) return "A operands of wgmma";
+    if (operands_.contains(r)) return "operands of wgmma";
     if (r == 1) return "the stack pointer";
     const std::string_view kind = writer == kNone ? "" : written_by(kernel.instructions[at(writer)].root());
     if (!kind.empty()) return kind;

@@ -31,8 +31,8 @@ struct RegisterPeak {
 };
 std::vector<RegisterPeak> register_peaks(const SassKernel& kernel, const LifeRanges& ranges);
 
-// A register of a wgmma's A operand, or of its metadata, that is written before the wait for that wgmma: an
-// error that ptxas may make, with A before 13.3.
+// A register of a wgmma's A operand, or of a sparse wgmma's metadata, that is written before the wait for
+// that wgmma: errors that ptxas may make (compile/defects.h).
 struct OverwrittenOperand {
   int wgmma = kNone, writer = kNone;  // instructions
   int number = 0;                     // of the register

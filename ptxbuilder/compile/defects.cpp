@@ -13,6 +13,8 @@ bool is_wgmma_with_a_in_registers(std::string_view instruction) {
   return instruction.starts_with("wgmma.mma_async") && std::ranges::count(instruction, '{') >= 2;
 }
 
+bool is_sparse_wgmma(std::string_view instruction) { return instruction.starts_with("wgmma.mma_async.sp"); }
+
 bool is_such_of_bytes(std::string_view instruction) {
   const std::string_view mnemonic = instruction.substr(0, instruction.find_first_of(" \t"));
   return is_wgmma_with_a_in_registers(instruction) &&
@@ -29,7 +31,7 @@ struct DefectRow {
 constexpr DefectRow defect_rows[] = {
     {{"wgmma-a-registers",
       {12, 0, 0},
-      {13, 3, 0},
+      PtxasVersion{13, 3, 0},
       "wgmma.mma_async with A in registers",
       "Registers of a wgmma's A operand may be reused before the wgmma has read them.",
       "Take ptxas 13.3 or newer, or let A come from shared memory; `ptxb report` looks for it in the machine "
@@ -38,17 +40,17 @@ constexpr DefectRow defect_rows[] = {
      is_wgmma_with_a_in_registers},
     {{"wgmma-metadata",
       {12, 0, 0},
-      Defect::kNotFixed,
+      std::nullopt,
       "wgmma.mma_async.sp",
-      "The register of a sparse wgmma's metadata may be reused before the wgmma has read it: products on an "
-      "H100 differed from run to run (seen with 13.0.88; 13.3.73 and 13.5.37 make the same machine code).",
-      "Wait for all products before metadata is loaded for others; `ptxb report` looks for it in the machine "
-      "code.",
-      "found by this library's tests of sparse products"},
+      "The register of a sparse wgmma's metadata may be reused before the wgmma has read it.",
+      "Wait for the products before metadata is loaded again, as mma() of a SparseTile requires; `ptxb "
+      "report` "
+      "looks for it in the machine code.",
+      "seen on an H100 with 13.0.88, and in the machine code of 12.4.131 to 13.5.37"},
      is_sparse_wgmma},
     {{"wgmma-bytes",
       {12, 8, 0},
-      {12, 9, 0},
+      PtxasVersion{12, 9, 0},
       "wgmma.mma_async of s8 or u8 with A in registers",
       "The products are wrong where B has a swizzle of 32 bytes.",
       "Take ptxas 12.9 or newer, or another swizzle.",
@@ -56,7 +58,7 @@ constexpr DefectRow defect_rows[] = {
      is_such_of_bytes},
     {{"shared-write",
       {12, 8, 0},
-      {13, 1, 80},
+      PtxasVersion{13, 1, 80},
       "",
       "A Hopper kernel got an out-of-range shared memory write from right PTX (seen with 12.8.93 and "
       "13.0.88).",
@@ -65,7 +67,7 @@ constexpr DefectRow defect_rows[] = {
      nullptr},
     {{"causal-attention",
       {12, 8, 0},
-      {12, 9, 86},
+      PtxasVersion{12, 9, 86},
       "",
       "Causal attention of Pallas got wrong results on Hopper.",
       "Take ptxas 12.9.86 or newer.",

@@ -1,6 +1,7 @@
 // Known defects of ptxas, which then makes wrong code from correct PTX, and the kernels that they affect.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,8 +13,9 @@ namespace ptxbuilder {
 
 // A defect of some versions of ptxas.
 struct Defect {
-  std::string_view name;         // with which a kernel waives the warning: "wgmma-a-registers"
-  PtxasVersion since, fixed_in;  // the first version with it, and the first without, or kNotFixed
+  std::string_view name;                 // with which a kernel waives the warning: "wgmma-a-registers"
+  PtxasVersion since;                    // the first version with it
+  std::optional<PtxasVersion> fixed_in;  // the first without it; empty if every known version has it
   std::string_view instruction;  // the one it needs, in words; "" if unknown, so that PTX does not show it
   std::string_view description;  // one sentence
   std::string_view remedy;       // what to do, as a sentence
@@ -22,7 +24,7 @@ struct Defect {
   static constexpr PtxasVersion kNotFixed = {1 << 30, 0, 0};
 
   // Returns whether a version of ptxas has the defect.
-  bool is_in(PtxasVersion version) const { return since <= version && version < fixed_in; }
+  bool is_in(PtxasVersion version) const { return since <= version && (!fixed_in || version < *fixed_in); }
 };
 
 // Returns all published defects that are known here.

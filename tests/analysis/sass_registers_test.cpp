@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <set>
 #include <string>
 
 #include "error_kit.h"
@@ -81,7 +82,7 @@ TEST_CASE("the registers of each role, by what they hold where most are alive") 
   CHECK(peaks[1].granted == 232);
   CHECK(peaks[1].live == 6);
   CHECK(kernel.instructions[at(peaks[1].instruction)].root() == "LDS");
-  CHECK(uses(peaks[1]) == "accumulators 4; A operands of wgmma 1; numbers of threads and CTAs 1; ");
+  CHECK(uses(peaks[1]) == "accumulators 4; numbers of threads and CTAs 1; operands of wgmma 1; ");
 }
 
 TEST_CASE("without roles there is one peak") {
@@ -129,18 +130,33 @@ TEST_CASE("a register of A that is written while its wgmma is under way is found
   CHECK(found({next, write, wait_all, end}).empty());
 }
 
-TEST_CASE("a register of metadata that the next step loads while a sparse wgmma is under way is found") {
-  const Row first = {"HGMMA.SP.64x16x32.F32.BF16 R4, gdesc[UR4], R4, R9, 0x0", "    xxxx v  "},
-            second = {"HGMMA.SP.64x16x32.F32.BF16 R4, gdesc[UR4], R4, R9, 0x1, gsb0", "    xxxx v  "},
-            load = {"LDS R9, [R2]", "  v      ^  "},
-            wait_all = {"WARPGROUP.DEPBAR.LE gsb0, 0x0", "            "},
-            wait_but_one = {"WARPGROUP.DEPBAR.LE gsb0, 0x1", "            "}, end = {"EXIT", "            "};
-  const auto found = [](const Listing& listing) {
+// ptxas 13.0.88 made this loop of PTX that has one group in flight.
+TEST_CASE(
+    "a register of a sparse wgmma's metadata that the next step writes while the wgmma is under way is "
+    "found") {
+  auto found = [](const char* wait) {
+    Listing listing = {{"LDG.E R8, [R10.64]", "    ::::^ vv"},
+                       {"@P0 LDG.E R8, [R10.64+0x200]", "    ::::^ vv"},
+                       {"WARPGROUP.ARRIVE", "    ::::: ::"},
+                       {"HGMMA.SP.64x16x32.F32.BF16 R4, gdesc[UR8], R4, R8, 0x0", "    xxxxv ::"},
+                       {"HGMMA.SP.64x16x32.F32.BF16 R4, gdesc[UR8], R4, R8, 0x1, gsb0", "    xxxxv ::"},
+                       {wait, "    ::::  ::"},
+                       {"@!P0 BRA `(.L_1)", "    ::::  ::"},
+                       {"WARPGROUP.DEPBAR.LE gsb0, 0x0", "    ::::    "},
+                       {"EXIT", "            "}};
+    for (std::string* text : {&listing.plain, &listing.ranges})
+      text->insert(text->rfind('\n', text->find("LDG")) + 1, ".L_1:\n");
     const SassKernel kernel = listing.kernel();
-    return overwritten_operands(kernel, parse_life_ranges(kernel, listing.ranges)).size();
+    return overwritten_operands(kernel, parse_life_ranges(kernel, listing.ranges));
   };
-  CHECK(found({first, second, wait_but_one, load, end}) == 2);
-  CHECK(found({first, second, wait_all, load, end}) == 0);
+  const auto early = found("WARPGROUP.DEPBAR.LE gsb0, 0x1");
+  REQUIRE(early.size() == 2);
+  for (const OverwrittenOperand& o : early) {
+    CHECK(o.writer == 0);
+    CHECK(o.number == 8);
+  }
+  CHECK(std::set<int>{early[0].wgmma, early[1].wgmma} == std::set<int>{3, 4});
+  CHECK(found("WARPGROUP.DEPBAR.LE gsb0, 0x0").empty());
 }
 
 }  // namespace ptxbuilder::test::sass_registers_test

@@ -38,9 +38,25 @@ TEST_CASE("known defects begin and end with their versions") {
   CHECK(known_defects({13, 1, 79}).size() == 3);
   CHECK(known_defects({13, 1, 80}).size() == 2);
   CHECK(known_defects({13, 2, 86}).size() == 2);
-  CHECK(known_defects({13, 3, 0}).size() == 1);
-  CHECK(known_defects({99, 0, 0}).size() == 1);  // one that no version is known to have mended
+  CHECK(known_defects({11, 8, 0}).empty());
   CHECK(to_string(PtxasVersion{13, 0, 88}) == "13.0.88");
+}
+
+TEST_CASE("a defect that no version fixes is one of all later versions") {
+  for (const PtxasVersion version : {PtxasVersion{13, 3, 0}, PtxasVersion{14, 0, 0}}) {
+    const std::vector<Defect> known = known_defects(version);
+    REQUIRE(known.size() == 1);
+    CHECK(known[0].name == "wgmma-metadata");
+    CHECK_FALSE(known[0].fixed_in);
+  }
+}
+
+TEST_CASE("sparse products may lose their metadata") {
+  std::string sparse = from_shared;
+  sparse.replace(0, sparse.find(".sync"), "wgmma.mma_async.sp");
+  sparse.replace(sparse.find("%rd1, 1"), 7, "%rd1, %r1, 0, 1");
+  CHECK(names(kernel(sparse), {13, 0, 88}) == std::set<std::string_view>{"wgmma-metadata"});
+  CHECK(names(kernel(sparse), {11, 8, 0}).empty());
 }
 
 TEST_CASE("a kernel is warned of what its instructions can meet, at the line of the first") {
