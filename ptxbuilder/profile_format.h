@@ -21,17 +21,18 @@ struct ProfileFormat {
   // the mark, or the number of the span.
   enum class Kind : uint8_t { begin, end, span_begin, span_end, mark_u32, mark_s32, mark_f32 };
   static constexpr bool has_value(Kind kind) { return kind >= Kind::span_begin; }
+  static constexpr uint32_t kBefore = UINT32_MAX;  // the time is that of the warp's event before it
   struct Event {
     Kind kind;
     uint32_t name;       // in `names`
-    uint32_t clock;      // the word of the record that has its time; events at one time share it
+    uint32_t clock;      // the word of the record that has its time, or kBefore; events at one time share it
     uint32_t value = 0;  // the word that has its value, if it has one
     auto operator<=>(const Event&) const = default;
   };
   // A site is a place in the code that writes a record: the events of the record, in order.
   using Site = std::vector<Event>;
 
-  uint32_t records = 0;            // that each warp has room for; lanes that go apart have a quarter more
+  uint32_t records = 0;  // units that each warp has room for; lanes that go apart have a quarter more
   std::vector<std::string> names;  // of roles, regions and marks
   std::vector<Role> roles;
   std::vector<Site> sites;
@@ -39,26 +40,31 @@ struct ProfileFormat {
   bool operator==(const ProfileFormat&) const = default;
 };
 
-// The buffer consists of records: kCalibrationRecords with three times each, and then for each CTA, x
-// fastest, and each of its warps a header, its records, and those of lanes that went apart.
+// The buffer consists of units of 16 bytes: kCalibrationRecords with three times each, and then for each CTA,
+// x fastest, and each of its warps a header, its records, and those of lanes that went apart.
 namespace profile_format {
 
-// The words of a record after the number of its site, which hold clocks and values.
-constexpr uint32_t kWords = 3;
-
-// The clocks and values of the events of one site.
+// A record holds the clocks and values of the events of one site. This is its first unit, which has so many
+// words after the number of the site; the units after it consist of words.
+constexpr uint32_t kWords = 3, kWordsOfUnit = 4;
 struct Record {
   uint32_t site;           // from 1 on; 0 in the calibration
   uint32_t words[kWords];  // a clock has the low bits of the multiprocessor's
 };
+constexpr uint32_t kMostUnits = 3, kMostWords = kWords + (kMostUnits - 1) * kWordsOfUnit;
+constexpr uint32_t units_of(uint32_t words) {
+  return words <= kWords ? 1 : 1 + (words - kWords + kWordsOfUnit - 1) / kWordsOfUnit;
+}
 // The size of a record, and the room that a header takes.
 constexpr uint32_t kRecordBytes = sizeof(Record), kHeaderRecords = 3;
 // The records that measure the cost of recording.
 constexpr uint32_t kCalibrationRecords = 32;
 // The room of records of lanes that went apart.
 constexpr uint32_t apart_records(uint32_t records) { return records / 4; }
+// The last record begins within the room, and may have units beyond it.
+constexpr uint32_t place_of_apart(uint32_t records) { return records + kMostUnits - 1; }
 constexpr uint32_t warp_records(uint32_t records) {
-  return kHeaderRecords + records + apart_records(records);
+  return kHeaderRecords + place_of_apart(records) + apart_records(records);
 }
 constexpr uint32_t kLeastRecords = 32, kMostRecords = 1 << 20;
 // Regions whose names end so are waits of the profiled kernel alone, right after the issue of what they are
@@ -69,7 +75,7 @@ constexpr const char* kParameter = "profile";  // the kernel's last: the buffer'
 // A header says what its warp did, and where and when it ran.
 struct Header {
   uint32_t started, sm;  // 1 when the warp began, and the multiprocessor that it runs on
-  uint32_t records;      // recorded and lost, by the warp's leader, when it ended
+  uint32_t records;      // units recorded and lost, by the warp's leader, when it ended
   uint32_t apart;        // the same by lanes that went apart
   // The multiprocessor's clock and the time that all of them share, at both ends.
   uint64_t first_clock, first_nanoseconds;

@@ -45,6 +45,7 @@
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/profile.h"
 #include "ptxbuilder/tile/raster.h"
+#include "ptxbuilder/tile/region_chain.h"
 #include "ptxbuilder/tile/scheduler.h"
 #include "ptxbuilder/tile/semaphore.h"
 #include "ptxbuilder/tile/tma.h"

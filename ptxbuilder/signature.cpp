@@ -237,10 +237,12 @@ ProfileFormat::Event read_event(const Json& json, const std::string& path, size_
   ProfileFormat::Event event{in.get_enum<ProfileFormat::Kind>("kind", kEvents),
                              in.get_unsigned<uint32_t>("name"), in.get_unsigned<uint32_t>("clock")};
   if (ProfileFormat::has_value(event.kind)) event.value = in.get_unsigned<uint32_t>("value");
-  if (event.name >= names || event.clock >= profile_format::kWords || event.value >= profile_format::kWords)
+  if (event.name >= names ||
+      (event.clock >= profile_format::kMostWords && event.clock != ProfileFormat::kBefore) ||
+      event.value >= profile_format::kMostWords)
     throw Error(
         fmt::format("{}: name {}, clock {} and value {}, where there are {} names and a record has {} words",
-                    path, event.name, event.clock, event.value, names, profile_format::kWords));
+                    path, event.name, event.clock, event.value, names, profile_format::kMostWords));
   return event;
 }
 

@@ -94,13 +94,14 @@ class Unwrapped {
     const uint32_t ahead = low - static_cast<uint32_t>(clock_), back = uint32_t{0} - ahead;
     return clock_ = back < kDisorder ? clock_ - back : clock_ + ahead;
   }
+  uint64_t now() const { return clock_; }
 
  private:
   static constexpr uint32_t kDisorder = 1 << 20;
   uint64_t clock_;
 };
 
-// The clocks that recording takes: to read a clock, and to write a record.
+// The clocks that recording takes: to read a clock, and to write a record of one unit.
 struct Cost {
   double clock = 0, record = 0;
 
@@ -123,8 +124,18 @@ struct Timed {
   ProfileFormat::Event event;
   uint64_t clock;
   uint32_t value;
-  bool reads, writes;  // the first at its clock, and the last of its record
+  bool reads;      // the first at its clock
+  uint32_t units;  // of its record, if it is the last of it
 };
+
+uint32_t words_of(const ProfileFormat::Site& site) {
+  uint32_t words = 0;
+  for (const ProfileFormat::Event& e : site) {
+    if (e.clock != ProfileFormat::kBefore) words = std::max(words, e.clock + 1);
+    if (ProfileFormat::has_value(e.kind)) words = std::max(words, e.value + 1);
+  }
+  return words;
+}
 
 // Makes a track's regions and marks from its events.
 class TrackReader {
@@ -135,9 +146,11 @@ class TrackReader {
   void take(const Timed& timed, double time) {
     const uint32_t name = timed.event.name;
     if (timed.reads) spent_ += cost_.clock;
+    // A region that begins at the time of the event before it includes the store of that event's record.
+    if (timed.event.clock != ProfileFormat::kBefore) at_event_ = spent_;
     switch (timed.event.kind) {
       case Kind::begin:
-        open_.push_back({track_.regions.size(), spent_});
+        open_.push_back({track_.regions.size(), at_event_});
         track_.regions.push_back({name, static_cast<int>(open_.size()) - 1, time, time, 0, false});
         break;
       case Kind::end:
@@ -156,7 +169,7 @@ class TrackReader {
       case Kind::span_end:
         break;
     }
-    if (timed.writes) spent_ += cost_.record;
+    if (timed.units) spent_ += cost_.record + (timed.units - 1) * cost_.clock;  // a unit more is one store
   }
 
   // Ends the regions that are still open when the warp ends.
@@ -197,7 +210,8 @@ class TrackReader {
   const double period_;
   const Cost& cost_;
   std::vector<Open> open_;
-  double spent_ = 0;  // on recording so far, in clocks
+  double spent_ = 0;     // on recording so far, in clocks
+  double at_event_ = 0;  // the same at the time of the last event
 };
 
 // One end of a span of a CTA. A name and a number distinguish spans.
@@ -293,18 +307,17 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
   for (size_t n = 0; n < headers.size(); ++n) {
     const Header& h = headers[n];
     const auto warp = static_cast<uint32_t>(indices[n] % warps);
-    Profile::Track track{
-        h.sm,
-        static_cast<uint32_t>(indices[n] / warps),
-        warp,
-        -1,
-        clocks.time(h.sm, h.first_clock),
-        clocks.time(h.sm, h.last_clock),
-        0,
-        records_lost(h.records, format.records) + records_lost(h.apart, apart_records(format.records)),
-        0,
-        {},
-        {}};
+    Profile::Track track{h.sm,
+                         static_cast<uint32_t>(indices[n] / warps),
+                         warp,
+                         -1,
+                         clocks.time(h.sm, h.first_clock),
+                         clocks.time(h.sm, h.last_clock),
+                         0,
+                         0,
+                         0,
+                         {},
+                         {}};
     for (size_t r = 0; r < format.roles.size(); ++r)
       if (warp >= format.roles[r].first_warp && warp - format.roles[r].first_warp < format.roles[r].warps)
         track.role = static_cast<int>(r);
@@ -312,21 +325,35 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
     const uint64_t first_record = kCalibrationRecords + indices[n] * part + kHeaderRecords;
     auto read = [&](uint64_t from, uint32_t count) {
       Unwrapped clock(h.first_clock);
-      for (uint32_t i = 0; i < count; ++i) {
+      uint32_t i = 0;
+      while (i < count) {
         const auto record = at<Record>(memory, from + i);
         if (record.site == 0 || record.site > format.sites.size())
           refuse(fmt::format("record {} of warp {} is of site {}, and there are {}", i, indices[n],
                              record.site, format.sites.size()));
         const ProfileFormat::Site& site = format.sites[record.site - 1];
+        const uint32_t units = units_of(words_of(site));
+        if (from + i + units > all) refuse(fmt::format("record {} of warp {} is cut off", i, indices[n]));
+        const auto word = [&](uint32_t w) {
+          uint32_t value;
+          std::memcpy(&value, memory.data() + (from + i) * kRecordBytes + (w + 1) * sizeof value,
+                      sizeof value);
+          return value;
+        };
         for (size_t e = 0; e < site.size(); ++e) {
-          const bool reads = e == 0 || site[e].clock != site[e - 1].clock;
-          events.push_back({site[e], reads ? clock.next(record.words[site[e].clock]) : events.back().clock,
-                            record.words[site[e].value], reads, e + 1 == site.size()});
+          const bool reads =
+              site[e].clock != ProfileFormat::kBefore && (e == 0 || site[e].clock != site[e - 1].clock);
+          events.push_back({site[e], reads ? clock.next(word(site[e].clock)) : clock.now(),
+                            ProfileFormat::has_value(site[e].kind) ? word(site[e].value) : 0, reads,
+                            e + 1 == site.size() ? units : 0});
         }
+        i += units;
       }
+      return i;
     };
-    read(first_record, std::min(h.records, format.records));
-    read(first_record + format.records, std::min(h.apart, apart_records(format.records)));
+    const uint32_t lost = h.records - read(first_record, std::min(h.records, format.records));
+    track.lost = lost + records_lost(h.apart, apart_records(format.records));
+    read(first_record + place_of_apart(format.records), std::min(h.apart, apart_records(format.records)));
     std::stable_sort(events.begin(), events.end(),
                      [](const Timed& a, const Timed& b) { return a.clock < b.clock; });
     track.recorded = static_cast<uint32_t>(events.size());

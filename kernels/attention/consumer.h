@@ -15,7 +15,7 @@
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/registers/memory.h"
-#include "ptxbuilder/tile/profile.h"
+#include "ptxbuilder/tile/region_chain.h"
 
 namespace ptxbuilder::kernels {
 
@@ -95,7 +95,9 @@ class AttentionConsumer {
     if (o_.lengths) clear_behind(w, blocks);
     const std::optional<Dropout> dropout = dropout_of(w);
     const auto steps = [&](u32 from, u32 to, bool hides) {
-      for_(from, to, [&](u32 i) { step(w, blocks.at(i), i == 1, i == blocks.count() - 1, hides, dropout); });
+      RegionChain chain;
+      for_(from, to,
+           [&](u32 i) { step(w, blocks.at(i), i == 1, i == blocks.count() - 1, hides, dropout, chain); });
     };
     const auto [from, to] = blocks.unmasked();
     if (o_.causal) steps(1, from, true);
@@ -327,8 +329,8 @@ class AttentionConsumer {
   // Computes the scores of block j, and multiplies the previous block's weights with its values; this product
   // runs on under the softmax of these scores, until the next step.
   void step(const AttentionWork& w, u32 j, pred first, pred last, bool hides,
-            const std::optional<Dropout>& dropout) {
-    region("sums", [] { wgmma_wait(0); });
+            const std::optional<Dropout>& dropout, RegionChain& chain) {
+    chain.region("sums", [] { wgmma_wait(0); });
     const Stage key = region("products", [&] {
       if (t_.lazy) shrink_sums();
       promote_sums();
@@ -346,7 +348,7 @@ class AttentionConsumer {
     region("scores", [] { wgmma_wait(1); });
     keys_.release(key);
     free_queries(last);
-    region("softmax", [&] {
+    chain.region("softmax", [&] {
       const RegisterTile<f32> scores = scores_of(w, j, hides);
       shrink_ = softmax_.add(scores, hides || score_.function);
       keep_weights(scores, hides, kept);

@@ -1,7 +1,6 @@
 #include "kernels/gemm/mainloop.h"
 
 #include "ptxbuilder/product/mma.h"
-#include "ptxbuilder/tile/profile.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -102,9 +101,9 @@ void Mainloop::step(u32 row, const std::function<void()>& meanwhile) {
   if (promotes_ && !weights_) add(*total_, acc_);
 }
 
-void Mainloop::late_step(u32 row, u32 kt, u32 first) {
-  auto s = region("wait", [&] { return ring_.wait(); });
-  region("wgmma", [&] {  // the previous products end
+void Mainloop::late_step(u32 row, u32 kt, u32 first, RegionChain& chain) {
+  auto s = chain.region("wait", [&] { return ring_.wait(); });
+  chain.region("wgmma", [&] {  // the previous products end
     multiply(s, row);
     ring_.peek();
     wgmma_wait(1);
@@ -148,11 +147,13 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
     });
     rest = rest + turns;
   }
+  std::optional<RegionChain> chain;
+  if (late_) chain.emplace();
   for_(rest, work.last, [&](u32 kt) {
     if (scales_)
       scaled_step(work, row, kt);
     else if (late_)
-      late_step(row, kt, rest);
+      late_step(row, kt, rest, *chain);
     else
       step(row, [] {});
   });

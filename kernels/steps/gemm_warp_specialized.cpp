@@ -4,8 +4,8 @@
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/tile/pipeline.h"
-#include "ptxbuilder/tile/profile.h"
 #include "ptxbuilder/tile/raster.h"
+#include "ptxbuilder/tile/region_chain.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -36,9 +36,10 @@ Kernel gemm_warp_specialized(const GemmConfig& c) {
     name_role("consumer");
     auto ring = pipe.consumer();
     Accumulator acc(64, c.bn);
+    RegionChain chain;  // the wait of a step begins where the products of the step before it end
     for_(0, ceil_div(K, c.bk), [&](u32) {
-      auto s = region("wait", [&] { return ring.wait(); });
-      region("wgmma", [&] {
+      auto s = chain.region("wait", [&] { return ring.wait(); });
+      chain.region("wgmma", [&] {
         wgmma_group([&] { mma(acc, sA[s].rows(wg * 64, 64), c.b_operand(sB[s])); });  // fence ... commit
         wgmma_wait(0);
       });

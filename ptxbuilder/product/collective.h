@@ -7,6 +7,7 @@
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/profile.h"
+#include "ptxbuilder/tile/region_chain.h"
 
 namespace ptxbuilder {
 
@@ -55,9 +56,10 @@ inline void mainloop(Accumulator& sums, Consumer& ring, u32 steps,
                      const std::function<std::pair<TileView, TileView>(const Stage&)>& operands,
                      Where where = Where::here()) {
   AtLine line(where);
-  consumer_loop(ring, 0, steps, [&](const Stage& stage, u32) {
-    AtLine inner(where);
-    region("wgmma", [&] {
+  RegionChain chain;
+  for_(0, steps, [&](u32) {
+    const Stage stage = chain.region("wait", [&] { return ring.wait(); });
+    chain.region("wgmma", [&] {
       wgmma_group([&] {
         const auto [a, b] = [&] {
           AuthorsCode authors;
@@ -67,6 +69,7 @@ inline void mainloop(Accumulator& sums, Consumer& ring, u32 steps,
       });
       wgmma_wait(0);
     });
+    ring.release(stage);
   });
 }
 

@@ -8,6 +8,7 @@
 #include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/ir/open_body.h"
 #include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/tile/region_chain.h"
 #include "ptxbuilder/tile/report.h"
 
 namespace ptxbuilder {
@@ -57,6 +58,8 @@ class Profiling {
   explicit Profiling(uint32_t records) { format_.records = records; }
 
   void record(Kind kind, uint32_t name, u32 value = 0);
+  void record_next(uint32_t name);
+  void record_time();
   void record(Builder::When when, const isa::Row& row);
   uint32_t number_of(std::string_view name);
   void begin_role(std::string name, int first_warpgroup, int warpgroups);
@@ -73,9 +76,11 @@ class Profiling {
   void set(llvm::Value*& variable, T value);
   uint32_t add_name(std::string name);
   uint32_t number_of(const ProfileFormat::Site& site);
-  void note(Kind kind, uint32_t name, u32 value);
+  enum class Time : uint8_t { now, before };
+  void note(Kind kind, uint32_t name, u32 value, Time time = Time::now);
   void write_noted();
-  void write(uint32_t site, std::span<llvm::Value* const> words);
+  void write(uint32_t site, std::span<llvm::Value* const> words, std::span<const Builder::Place> stores,
+             const std::function<void(const std::function<void()>&)>& rest);
   void complete(std::string_view what, const std::function<void()>& wait);
   void write_apart(Kind kind, uint32_t name, u32 value);
   void start();
@@ -86,9 +91,9 @@ class Profiling {
   std::map<ProfileFormat::Site, uint32_t> sites_;       // their numbers
   uint32_t role_ = 0;                                   // the number of the role that is being emitted
   bool completes_ = false;                              // a wait of its own is being emitted
-  // Variables of a thread, which start() sets: the address of its warp's first record, and the index of the
-  // next, which is never below kIdle in lanes that do not record.
-  llvm::Value *first_ = nullptr, *next_ = nullptr;
+  // Variables of a thread, which start() sets: the address of its warp's header, and the index of the next
+  // unit, which is never below kIdle in lanes that do not record.
+  llvm::Value *header_ = nullptr, *next_ = nullptr;
   std::optional<uint32_t> slots_;  // in shared memory, for diverged lanes
 
   // The record of one body that is noted but not yet written.
@@ -96,7 +101,13 @@ class Profiling {
     ProfileFormat::Site site;
     std::vector<llvm::Value*> words;
     uint32_t body = 0;
-    Builder::Place last;  // after its last clock
+    std::vector<Builder::Place> stores;  // of the units that are full
+    Builder::Place last;                 // after its last clock
+
+    bool is_full() const {
+      const auto units = static_cast<uint32_t>(stores.size() + 1);
+      return words.size() >= kWords + (units - 1) * kWordsOfUnit;
+    }
   };
   Noted noted_;
 };
@@ -163,6 +174,17 @@ void Profiling::record(Kind kind, uint32_t name, u32 value) {
   bar_warp_sync(together);
 }
 
+// Begins a region at the time of the warp's last event. Diverged lanes may have none.
+void Profiling::record_next(uint32_t name) {
+  if (lanes_that_come() == Lanes::some) return record(Kind::begin, name);
+  note(Kind::begin, name, 0, Time::before);
+}
+
+// Records the time alone, as the end of a region that cannot be open, since no other has this name.
+void Profiling::record_time() {
+  if (lanes_that_come() != Lanes::some) note(Kind::end, number_of(""), 0);
+}
+
 // An instruction that waits or sends is a region; the products of a group are one region, from their fence to
 // their end, since nothing may come between them.
 void Profiling::record(Builder::When when, const isa::Row& row) {
@@ -200,36 +222,50 @@ namespace {
 u64 bits(gmem address) { return u64(detail::convert(Class::gmem, Class::u64, address.handle())); }
 gmem address(u64 bits) { return gmem(detail::convert(Class::u64, Class::gmem, bits.handle())); }
 
-// This is one instruction, which ptxas would otherwise split to compute half of it an iteration earlier.
-gmem record_at(u64 first, u32 index) {
-  return address(instruction<"mad.wide.u32">(index, u32(kRecordBytes), first));
+// Returns the address of a unit less the header's size, which the store adds. This is one instruction, which
+// ptxas would otherwise split to compute half of it an iteration earlier.
+gmem unit_at(u64 header, u32 index) {
+  return address(instruction<"mad.wide.u32">(index, u32(kRecordBytes), header));
 }
 
-void store_record(gmem to, uint32_t site, std::span<llvm::Value* const> words, pred fits) {
-  const auto word = [&](size_t i) { return i < words.size() ? u32(words[i]) : u32(0); };
-  static_assert(kWords == 3);
-  instruction<"st.global.v4.u32">.when(fits)(to, {u32(site), word(0), word(1), word(2)});
+// Stores one unit of a record, whose first begins with the site.
+void store_unit(gmem record, uint32_t unit, uint32_t site, std::span<llvm::Value* const> words, pred fits) {
+  const auto word = [&](uint32_t i) {
+    const uint32_t at = unit * kWordsOfUnit + i;
+    if (at == 0) return u32(site);
+    return at <= words.size() ? u32(words[at - 1]) : u32(0);
+  };
+  static_assert(kWords + 1 == kWordsOfUnit && kWordsOfUnit == 4);
+  instruction<"st.global.v4.u32">.when(fits)(record + u64(sizeof(Header) + unit * kRecordBytes),
+                                             {word(0), word(1), word(2), word(3)});
 }
 
 }  // namespace
 
 // A warp that multiplies has no time to lose between its products, so a step of it issues as few instructions
-// as possible. An event right after another has no clock of its own, and a record is written when it is full:
-// after the issue of the next products, or where another event follows. Otherwise it is written at the end of
-// the events of a body, since all code of a body between them runs equally often.
-void Profiling::note(Kind kind, uint32_t name, u32 value) {
+// as possible. An event right after another has no clock of its own. The events of a body are one record,
+// since all code of a body between them runs equally often; so they share the number, the place and the
+// count. A unit is stored when it is full: after the issue of the next products, or where another event
+// follows.
+void Profiling::note(Kind kind, uint32_t name, u32 value, Time time) {
   Builder& builder = Builder::current();
   const bool is_here = !noted_.site.empty() && noted_.body == body_now();
-  const bool shares = is_here && builder.is_at(noted_.last);
-  const size_t more = (shares ? 0 : 1) + (ProfileFormat::has_value(kind) ? 1 : 0);
-  const bool fits = is_here && noted_.words.size() + more <= kWords;
-  if (!fits) write_noted();
-  if (fits) builder.emit_at(noted_.last, [] {});
+  const bool shares =
+      is_here && builder.is_at(noted_.last) && noted_.site.back().clock != ProfileFormat::kBefore;
+  const bool reads = !shares && time == Time::now;
+  const size_t more = (reads ? 1 : 0) + (ProfileFormat::has_value(kind) ? 1 : 0);
+  const bool fits = is_here && noted_.words.size() + more <= kMostWords;
+  if (fits) {
+    if (noted_.is_full()) noted_.stores.push_back(builder.remember_place());
+    builder.emit_at(noted_.last, [] {});
+  } else {
+    write_noted();
+  }
   noted_.body = body_now();
-  uint32_t clock = 0;
+  uint32_t clock = ProfileFormat::kBefore;
   if (fits && shares) {
     clock = noted_.site.back().clock;
-  } else {
+  } else if (time == Time::now) {
     clock = static_cast<uint32_t>(noted_.words.size());
     noted_.words.push_back(instruction<"mov.u32 %clock">().handle());
   }
@@ -242,22 +278,44 @@ void Profiling::note(Kind kind, uint32_t name, u32 value) {
 }
 
 void Profiling::write_full() {
-  if (noted_.words.size() == kWords) write_noted();
+  if (noted_.is_full() && noted_.body == body_now())
+    noted_.stores.push_back(Builder::current().remember_place());
 }
 
 void Profiling::write_noted() {
   if (noted_.site.empty()) return;
-  const auto write_it = [&] { write(number_of(noted_.site), noted_.words); };
+  Builder& builder = Builder::current();
   const bool is_here = noted_.body == body_now();
-  Builder::current().emit_at(noted_.last, is_here ? [] {} : std::function<void()>(write_it));
-  if (is_here) write_it();
+  const auto rest = [&](const std::function<void()>& emission) {
+    builder.emit_at(noted_.last, is_here ? std::function<void()>([] {}) : emission);
+    if (is_here) emission();
+  };
+  write(number_of(noted_.site), noted_.words, noted_.stores, rest);
   noted_ = {};
 }
 
-void Profiling::write(uint32_t site, std::span<llvm::Value* const> words) {
-  const u32 next = get<u32>(next_);
-  set(next_, next + 1);
-  store_record(record_at(get<u64>(first_), next), site, words, next < format_.records);
+// Emits the stores of a record, the first at their places, and counts its units.
+void Profiling::write(uint32_t site, std::span<llvm::Value* const> words,
+                      std::span<const Builder::Place> stores,
+                      const std::function<void(const std::function<void()>&)>& rest) {
+  const uint32_t units = units_of(static_cast<uint32_t>(words.size()));
+  std::optional<u32> next;
+  std::optional<gmem> record;
+  std::optional<pred> fits;
+  uint32_t unit = 0;
+  const auto store_next = [&] {
+    if (unit == 0) {
+      next = get<u32>(next_);
+      record = unit_at(get<u64>(header_), *next);
+      fits = *next < format_.records;
+    }
+    store_unit(*record, unit++, site, words, *fits);
+  };
+  for (const Builder::Place& place : stores) Builder::current().emit_at(place, store_next);
+  rest([&] {
+    while (unit < units) store_next();
+    set(next_, *next + units);
+  });
 }
 
 // Diverged lanes may run this at the same time.
@@ -266,12 +324,12 @@ void Profiling::write_apart(Kind kind, uint32_t name, u32 value) {
   std::optional<u32> clock;
   if (kind == Kind::end) clock = instruction<"mov.u32 %clock">();
   const u32 count = instruction<"atom.relaxed.cta.shared::cta.add.u32">(slot(), 1);
-  const gmem to = record_at(get<u64>(first_), count + format_.records);
+  const gmem to = unit_at(get<u64>(header_), count + place_of_apart(format_.records));
   if (!clock) clock = instruction<"mov.u32 %clock">();
   std::vector<llvm::Value*> words = {clock->handle()};
   if (has_value) words.push_back(value.handle());
-  store_record(to, number_of({{kind, name, 0, has_value ? 1u : 0}}), words,
-               count < apart_records(format_.records));
+  store_unit(to, 0, number_of({{kind, name, 0, has_value ? 1u : 0}}), words,
+             count < apart_records(format_.records));
 }
 
 // Emits at the kernel's entry, where there is no control flow yet. The lane that records for its warp is the
@@ -284,7 +342,7 @@ void Profiling::start() {
     const u32 before = kCalibrationRecords + (cta * warps + warp) * warp_records(format_.records);
     const gmem header = builder.own_parameter(kParameter) + u64(before) * kRecordBytes;
     const pred leads = elect_sync(lanes_of_warp(threads));
-    set(first_, bits(header) + sizeof(Header));
+    set(header_, bits(header));
     set(next_, select(leads, u32(0), u32(kIdle)));
     if (slots_) instruction<"st.shared.u32">.when(leads)(slot(), u32(0));
     instruction<"st.global.v2.u32">.when(leads)(header, {u32(1), smid()});
@@ -303,7 +361,7 @@ void Profiling::end() {
   const u32 records = get<u32>(next_);
   if_(records < kIdle, [&] {
     const u64 clock = clock64(), nanoseconds = globaltimer();
-    const gmem header = address(get<u64>(first_) - sizeof(Header));
+    const gmem header = address(get<u64>(header_));
     instruction<"st.global.v2.u64">(header + offsetof(Header, last_clock), {clock, nanoseconds});
     const u32 apart = slots_ ? instruction<"ld.shared.u32">(slot()) : u32(0);
     instruction<"st.global.v2.u32">(header + offsetof(Header, records), {records, apart});
@@ -318,13 +376,13 @@ void Profiling::end() {
 void Profiling::calibrate() {
   constexpr uint32_t kTogether = 8;  // so that most of them do not include the loop
   const auto record_nothing = [&] {
-    set(first_, bits(Builder::current().own_parameter(kParameter)));
+    set(header_, bits(Builder::current().own_parameter(kParameter)) - sizeof(Header));
     set(next_, select(get<u32>(next_) < kIdle, u32(0), u32(kIdle)));
     for_(0, u32(kCalibrationRecords / kTogether), [&](u32) {
       for (uint32_t i = 0; i < kTogether; ++i) {
         std::array<llvm::Value*, kWords> clocks;
         for (llvm::Value*& clock : clocks) clock = instruction<"mov.u32 %clock">().handle();
-        write(0, clocks);
+        write(0, clocks, {}, [](const std::function<void()>& emission) { emission(); });
       }
     });
   };
@@ -349,21 +407,40 @@ void begin_profiled_role(Profiling& profiling, std::string name, int first_warpg
 void end_profiled_role(Profiling& profiling) { profiling.end_role(); }
 void end_profiling(Profiling& profiling) { profiling.end(); }
 
-void in_region(std::string_view name, const std::function<void()>& body, Where where) {
+namespace {
+
+void in_region(std::string_view name, const std::function<void()>& body, Where where, bool is_next) {
   const CallersLine line(where);
   check_name("region", name);
   Builder& builder = Builder::current();
   builder.check_current();
   Profiling* const profiling = TileContext::of(builder).profiling.get();
   const uint32_t number = profiling ? profiling->number_of(name) : 0;
-  auto record = [&](Kind kind) {
-    if (!profiling) return;
+  if (profiling) {
     const AtLine at_the_call(where);
-    profiling->record(kind, number);
-  };
-  record(Kind::begin);
+    is_next ? profiling->record_next(number) : profiling->record(Kind::begin, number);
+  }
   builder.run_body("region", line, body);
-  record(Kind::end);
+  if (profiling) {
+    const AtLine at_the_call(where);
+    profiling->record(Kind::end, number);
+  }
+}
+
+}  // namespace
+
+void in_region(std::string_view name, const std::function<void()>& body, Where where) {
+  in_region(name, body, where, false);
+}
+
+void in_next_region(std::string_view name, const std::function<void()>& body, Where where) {
+  in_region(name, body, where, true);
+}
+
+void record_time() {
+  Builder& builder = Builder::current();
+  builder.check_current();
+  if (Profiling* const profiling = TileContext::of(builder).profiling.get()) profiling->record_time();
 }
 
 namespace {

@@ -26,12 +26,12 @@ namespace ptxbuilder {
 // Kernel on a front end's function is never profiled.
 class ProfileScope {
  public:
-  // A warp has room for `records` records, of 16 bytes each in global memory; one holds the times of up to
-  // three events, where events right after one another have one time, and a value takes the room of a time.
-  // Records beyond are only counted. Throws Error unless `records` is 32 to 2^20. With
-  // Detail::instructions, each wait, bulk copy and group of products is a region too, named after its
-  // instruction, such as "wgmma.wait_group", and the kernel waits for products and stores right after their
-  // issue, to show when they are done. Such a profile takes more time and more events.
+  // A warp has room for `records` units of 16 bytes in global memory. The events of a body are a record of up
+  // to three units, which holds up to eleven times, where events right after one another have one time, and a
+  // value takes the room of a time. Records beyond are only counted. Throws Error unless `records` is 32 to
+  // 2^20. With Detail::instructions, each wait, bulk copy and group of products is a region too, named after
+  // its instruction, such as "wgmma.wait_group", and the kernel waits for products and stores right after
+  // their issue, to show when they are done. Such a profile takes more time and more events.
   enum class Detail : uint8_t { regions, instructions };
   explicit ProfileScope(uint32_t records = 1024, Detail detail = Detail::regions,
                         Where where = Where::here());

@@ -10,6 +10,7 @@
 
 #include "copy_kit.h"
 #include "library_kit.h"
+#include "ptxbuilder/tile/region_chain.h"
 #include "runtime/perfetto.h"
 
 namespace ptxbuilder::test::profile_test {
@@ -189,7 +190,7 @@ TEST_CASE("instructions that wait or send are regions where that is asked for") 
   CHECK(run(running, profiled(waits), out).tracks[0].regions.size() == 1);
 }
 
-TEST_CASE("a record has up to three words, and events with no code between them share a time") {
+TEST_CASE("a body has one record, and events with no code between them share a time") {
   Running running;
   std::vector<uint32_t> out(kCtas);
   const auto grouped = [] {
@@ -220,13 +221,11 @@ TEST_CASE("a record has up to three words, and events with no code between them 
     sites.back() = '\n';
   }
   CHECK(sites ==
-        "begin one @0, end one @1, begin two @1, end two @2, begin three @2,\n"
-        "end three @0, s32 value @0 =1,\n"
-        "span_begin span @0 =1,\n"
+        "begin one @0, end one @1, begin two @1, end two @2, begin three @2, end three @3, s32 value @3 =4,\n"
         "begin apart @0,\n"
         "u32 lane @0 =1,\n"
         "end apart @0,\n"
-        "span_end span @0 =1,\n");
+        "span_begin span @0 =1, span_end span @2 =3,\n");
   const runtime::Profile profile = run(running, std::move(kernel), out);
   CHECK(profile.lost == 0);
   REQUIRE(profile.tracks.size() == kCtas * 4);
@@ -246,6 +245,73 @@ TEST_CASE("a record has up to three words, and events with no code between them 
   }
   CHECK(profile.spans.size() == kCtas * 2);  // the warps of a CTA have the same
   for (const auto& span : profile.spans) CHECK(span.ended);
+}
+
+TEST_CASE("regions of a chain take one clock each, and begin where the one before them ends") {
+  Running running;
+  std::vector<uint32_t> out(kCtas);
+  const auto chained = [] {
+    Kernel k("chained");
+    k.params<gptr<u32>>("out");
+    sync_threads();
+    RegionChain chain;
+    for_(0, u32(5), [&](u32) {
+      const u32 x = chain.region("one", [] {
+        sync_threads();
+        return u32(1);
+      });
+      sync_threads();  // counts for the second
+      chain.region("two", [&] { mark("x", x); });
+    });
+    return k;
+  };
+  Kernel kernel = profiled(chained);
+  kernel.finish();
+  const ProfileFormat format = *kernel.signature().profile;
+  REQUIRE(format.sites.size() == 2);
+  CHECK(format.sites[0].size() == 1);  // the time at which the chain begins
+  const ProfileFormat::Site& step = format.sites[1];
+  REQUIRE(step.size() == 5);
+  CHECK(step[0].clock == ProfileFormat::kBefore);
+  CHECK(step[1].clock == 0);
+  CHECK(step[2].clock == ProfileFormat::kBefore);
+  CHECK(step[3].clock == 1);  // the mark has a time of its own
+  CHECK(step[4].clock == 1);
+  const runtime::Profile profile = run(running, std::move(kernel), out);
+  CHECK(profile.lost == 0);
+  REQUIRE(profile.tracks.size() == kCtas * 4);
+  for (const auto& track : profile.tracks) {
+    REQUIRE(track.regions.size() == 10);
+    REQUIRE(track.marks.size() == 5);
+    CHECK(track.regions[0].begin >= track.begin);
+    for (size_t i = 0; i < 10; ++i) {
+      const auto& region = track.regions[i];
+      CHECK(profile.names[region.name] == (i % 2 ? "two" : "one"));
+      CHECK(region.ended);
+      CHECK(region.end >= region.begin);
+      if (i > 0) CHECK(region.begin == track.regions[i - 1].end);
+    }
+  }
+}
+
+TEST_CASE("a record of several units that begins in a full buffer's last place is whole") {
+  Running running;
+  std::vector<uint32_t> out(kCtas);
+  const auto wide = [] {
+    Kernel k("wide");
+    k.params<gptr<u32>>("out");
+    for_(0, u32(20), [&](u32 i) {
+      for (int n = 0; n < 4; ++n) mark("number", i * 4 + u32(static_cast<uint32_t>(n))), sync_threads();
+    });
+    return k;
+  };
+  // Each step has one record of three units: 8 clocks and values are more than the 7 words of two.
+  const runtime::Profile profile = run(running, profiled(wide, 34), out);
+  CHECK(profile.lost == kCtas * 4 * (60 - 36));
+  for (const auto& track : profile.tracks) {
+    REQUIRE(track.marks.size() == 12 * 4);
+    for (size_t i = 0; i < track.marks.size(); ++i) CHECK(track.marks[i].value == i);
+  }
 }
 
 TEST_CASE("a full buffer counts what it loses, and the kernel goes on") {

@@ -1,0 +1,36 @@
+// Regions of a loop that follow right after one another, such as the wait of a step after the products of the
+// step before it.
+#pragma once
+
+#include "ptxbuilder/tile/profile.h"
+
+namespace ptxbuilder {
+
+namespace detail {
+void in_next_region(std::string_view name, const std::function<void()>& body, Where where);
+void record_time();
+}  // namespace detail
+
+// Each region of a chain begins at the time of the warp's event before it, usually the end of the chain's
+// last region, so that it takes one clock in place of two. Code between two of them counts for the second.
+// The first begins where the chain is made. As other regions, these emit nothing unless the kernel is
+// profiled.
+class RegionChain {
+ public:
+  RegionChain() { detail::record_time(); }
+
+  // Runs `body`, and returns what it returns. Throws Error when the name is empty.
+  template <std::invocable<> Body>
+  auto region(std::string_view name, Body&& body, Where where = Where::here()) -> std::invoke_result_t<Body> {
+    if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
+      detail::in_next_region(name, std::forward<Body>(body), where);
+    } else {
+      std::optional<std::invoke_result_t<Body>> result;
+      detail::in_next_region(
+          name, [&] { result.emplace(body()); }, where);
+      return *std::move(result);
+    }
+  }
+};
+
+}  // namespace ptxbuilder
