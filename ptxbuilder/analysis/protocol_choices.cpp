@@ -25,7 +25,7 @@ void Terms::begin_run(int most) {
   most_ = most;
   domains_ = assumed_;
   facts_.clear();
-  resolved_.clear();
+  forget_conclusions();
 }
 
 std::optional<std::string> Terms::assume_more() {
@@ -179,8 +179,10 @@ Terms::Sum Terms::at_least_zero(const Node& less, bool holds) const {
 }
 
 // Sums that are not negative according to comparisons of one kind and quotients.
-std::vector<Terms::Sum> Terms::not_negative(const TermOperation& compared) const {
-  std::vector<Sum> all;
+const std::vector<Terms::Sum>& Terms::not_negative(const TermOperation& compared) const {
+  const auto [known, is_new] = not_negative_.try_emplace(compared);
+  std::vector<Sum>& all = known->second;
+  if (!is_new) return all;
   for (const auto& [fact, holds] : facts_)
     if (node(fact).operation == compared) all.push_back(at_least_zero(node(fact), holds));
   constexpr uint64_t kMost = 1 << 16;
@@ -204,7 +206,7 @@ std::vector<Terms::Sum> Terms::not_negative(const TermOperation& compared) const
 bool Terms::is_natural(const Scalar& s, const TermOperation& compared) const {
   const Sum sum = sum_of(s, compared.bits);
   if (compared.is_signed || sum.is_natural()) return true;
-  const std::vector<Sum> known = not_negative(compared);
+  const std::vector<Sum>& known = not_negative(compared);
   return std::any_of(known.begin(), known.end(), [&](const Sum& k) { return sum.minus(k).is_natural(); });
 }
 
@@ -235,18 +237,23 @@ std::pair<uint64_t, uint64_t> Terms::quotient(const Node& n) const {
   return range;
 }
 
+void Terms::forget_conclusions() {
+  resolved_.clear();
+  not_negative_.clear();
+}
+
 bool Terms::restrict(int root, const Intervals& to) {
   const auto domain = domains_.find(root);
   Intervals both = domain == domains_.end() ? to : common(domain->second, to);
   if (both.empty()) return false;
   domains_[root] = std::move(both);
-  resolved_.clear();
+  forget_conclusions();
   return true;
 }
 
 void Terms::assume(int predicate, bool holds) {
   facts_[predicate] = holds;
-  resolved_.clear();
+  forget_conclusions();
   const Node& n = node(predicate);
   if (n.operation.kind != TermKind::less && n.operation.kind != TermKind::equal) return;
   if (auto c = condition(n)) restrict(c->first, holds ? c->second : complement(c->second, bits(c->first)));

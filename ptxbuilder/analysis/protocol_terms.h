@@ -151,7 +151,7 @@ class Terms {
   Sum sum_of(const Scalar& s, int bits) const;
   Sum margin_of(const Node& less) const;
   Sum at_least_zero(const Node& less, bool holds) const;
-  std::vector<Sum> not_negative(const TermOperation& compared) const;
+  const std::vector<Sum>& not_negative(const TermOperation& compared) const;
   bool is_natural(const Scalar& s, const TermOperation& compared) const;
   std::pair<uint64_t, uint64_t> quotient(const Node& n) const;
   std::optional<Scalar> quotient_by_floats(const Node& sum);
@@ -171,6 +171,7 @@ class Terms {
   bool restrict(int root, const Intervals& to);
   std::optional<int> find(int term, TermKind kind) const;
   bool choose_value(int term);
+  void forget_conclusions();
   const Node& node(int term) const { return nodes_[static_cast<size_t>(term)]; }
   int bits(int term) const { return node(term).operation.bits; }
 
@@ -186,7 +187,9 @@ class Terms {
   // The members below belong to a run:
   std::map<int, Intervals> domains_;
   std::map<int, bool> facts_;
+  // These follow from the facts and domains, until one of them changes.
   std::unordered_map<int, Scalar> resolved_;
+  mutable std::map<TermOperation, std::vector<Sum>> not_negative_;
 };
 
 }  // namespace ptxbuilder::analysis
