@@ -21,8 +21,6 @@ bool is_such_of_bytes(std::string_view instruction) {
          (mnemonic.find(".s8") != std::string_view::npos || mnemonic.find(".u8") != std::string_view::npos);
 }
 
-bool is_sparse_wgmma(std::string_view instruction) { return instruction.starts_with("wgmma.mma_async.sp"); }
-
 struct DefectRow {
   Defect defect;
   bool (*is_hit)(std::string_view instruction);  // null if the instruction is not known

@@ -21,8 +21,6 @@ struct Defect {
   std::string_view remedy;       // what to do, as a sentence
   std::string_view source;       // where it was reported
 
-  static constexpr PtxasVersion kNotFixed = {1 << 30, 0, 0};
-
   // Returns whether a version of ptxas has the defect.
   bool is_in(PtxasVersion version) const { return since <= version && (!fixed_in || version < *fixed_in); }
 };

@@ -75,13 +75,6 @@ TEST_CASE("a kernel is warned of what its instructions can meet, at the line of 
   }
 }
 
-TEST_CASE("sparse products have a defect that is not mended") {
-  std::string sparse = from_shared;
-  sparse.replace(sparse.find("mma_async.sync"), 14, "mma_async.sp.sync");
-  CHECK(names(kernel(sparse), {13, 5, 37}) == std::set<std::string_view>{"wgmma-metadata"});
-  CHECK(names(kernel(from_shared), {13, 5, 37}).empty());
-}
-
 TEST_CASE("products of bytes have a defect of their own in ptxas 12.8") {
   std::string bytes = from_registers;
   bytes.replace(bytes.find("f32.bf16.bf16"), 13, "s32.s8.s8");
