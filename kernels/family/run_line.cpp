@@ -76,7 +76,8 @@ void add_run_options(const Arguments& app, RunWords& words) {
                                     "and a trace for Perfetto, or a picture where FILE ends in .svg")
                              .shown_as("FILE");
   app.option("--profile-records", words.options.profile_records,
-             "of up to three times of events each, that a warp has room for; else as many as a first run has")
+             "of 16 bytes, with three or four times of events each, that a warp has room for; else as many "
+             "as a first run has")
       .from(profile_format::kLeastRecords, profile_format::kMostRecords)
       .shown_as("N");
   app.flag("--profile-all", words.options.profile_all,
