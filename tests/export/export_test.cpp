@@ -215,10 +215,10 @@ TEST_CASE("an attention takes the tile of the nearest shape, none of which wants
   CHECK(json["shapes"][1]["kernel"] == 1);
   CHECK(json["shapes"][2]["kernel"] == 0);
   CHECK(json["warnings"].size() == 3);
-  CHECK(json["warnings"][1].get<std::string>().starts_with("16x4096x4x1: together = "));
+  CHECK(json["warnings"][1].get<std::string>().starts_with("16x4096x4x1: heads_in_wave = "));
   const std::string header = text_of(w.path("attention.h"));
   for (const char* said : {"Kernel attention (2):", "the nearest queries x keys x heads x batches:",
-                           "   16 x 4096 x 4 x 1: attention (2); together = "})
+                           "   16 x 4096 x 4 x 1: attention (2); heads_in_wave = "})
     CHECK_MESSAGE(header.find(said) != std::string::npos, said);
   w.compile("attention");
   w.link(kC, "attention_main.c", "attention.o -lm");
@@ -228,7 +228,7 @@ TEST_CASE("an attention takes the tile of the nearest shape, none of which wants
   CHECK(contains(ran, "150x200x2x1 by attention: all are right\n5x150x2x2 by attention: all are right"));
 
   good(w.exported("attention --name unmasked --ptx --shapes 1024x1024x32x1"));
-  CHECK(text_of(w.path("unmasked.h")).find("whole=no") != std::string::npos);
+  CHECK(text_of(w.path("unmasked.h")).find("whole_blocks=no") != std::string::npos);
   CHECK(contains(w.exported("attention --packed yes --ptx --shapes 512x512x4x1"), "leave out --shapes"));
   CHECK(contains(w.exported("attention --heads_in_rows 4 --ptx --shapes 1x512x4x1"), "leave out --shapes"));
   CHECK(contains(w.exported("attention --ptx --shapes 512x512x4"),

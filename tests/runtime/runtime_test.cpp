@@ -639,9 +639,9 @@ TEST_CASE("broken sidecars are refused with the member's name") {
   check_sites(R"([[{"kind": "start", "name": 0, "clock": 0}]])",
               "[0][0].kind: 'start' is not one of begin, end");
   check_sites(R"([[{"kind": "begin", "name": 1, "clock": 2}]])",
-              "[0][0]: name 1, clock 2 and value 0, where there are 1 names and a record has 3 words");
-  check_sites(R"([[{"kind": "mark_u32", "name": 0, "clock": 0, "value": 3}]])",
-              "[0][0]: name 0, clock 0 and value 3");
+              "[0][0]: name 1, clock 2 and value 0, where there are 1 names and a record has 11 words");
+  check_sites(R"([[{"kind": "mark_u32", "name": 0, "clock": 0, "value": 11}]])",
+              "[0][0]: name 0, clock 0 and value 11");
 }
 
 TEST_CASE("the page of sidecars has each member and each word of them") {

@@ -243,7 +243,9 @@ TEST_CASE("a body has one record, and events with no code between them share a t
     CHECK(track.marks[0].time == track.regions[2].end);
     CHECK(track.marks[1].value == track.warp * 32 + 30);
   }
-  CHECK(profile.spans.size() == kCtas * 2);  // the warps of a CTA have the same
+  // The warps of a CTA have the same, but on a GPU, where times of warps differ by more than such spans last.
+  CHECK(profile.spans.size() >= kCtas * 2);
+  if (device_name == "emulator") CHECK(profile.spans.size() == kCtas * 2);
   for (const auto& span : profile.spans) CHECK(span.ended);
 }
 
