@@ -440,7 +440,7 @@ class AttentionConsumer {
   std::optional<Accumulator> promoted_;   // the earlier sums, of all keys but the last ones
   std::optional<Var<u32>> keys_in_sums_;  // after the last promotion
   f32 scale_;
-  // With K and V of e4m3, these are the factors of the current head's scores and values.
+  // If K and V are of e4m3, these are the factors of the current head's scores and values.
   std::optional<Var<f32>> head_scale_, value_scale_;
   Softmax softmax_;
   std::optional<AttentionParts> parts_;

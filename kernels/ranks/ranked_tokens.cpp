@@ -18,7 +18,7 @@ constexpr size_t kPlaces = 2, kAlignment = 256;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// In a place, each CTA of each rank has room for its ends, and then come the rows of each rank.
+// A place has room for the ends of each CTA of each rank, and then for the rows of each rank.
 size_t bytes_of_ends(int64_t ranks, int64_t experts) {
   return aligned(PeerExchange::most_ctas() * static_cast<size_t>(ranks * experts) * 4);
 }

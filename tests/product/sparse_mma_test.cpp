@@ -246,6 +246,16 @@ TEST_CASE("misuse of sparse products") {
     wgmma_wait(0);
     done(k);
   };
+  const auto in_kernel = [](const auto& body) {
+    Kernel k("k");
+    SharedTile a = tile(k, DType::bf16, {64, 64}, SwizzleNone),
+               b = tile(k, DType::bf16, {64, 128}, Swizzle::b128),
+               e = tile(k, DType::s32, metadata_tile(64, 128), SwizzleNone);
+    Accumulator acc(64, 64);
+    body(acc, SparseTile{a[0], e[0]}, b[0]);
+    wgmma_wait(0);
+    done(k);
+  };
   const auto misuse = [&](const char* what, const char* phrase, const Wrong& wrong) {
     return Case{what, {phrase}, [=](bool bad) { multiply(bad ? wrong : Wrong{}); }};
   };
@@ -273,35 +283,25 @@ TEST_CASE("misuse of sparse products") {
       {"metadata that the next round of a loop loads while the product reads it",
        {"mma: the metadata of a sparse A is written while the products of the group of sparse_mma_test.cpp:",
         ", of the round of the loop before, may still read it; call wgmma_wait(0) first"},
-       [](bool bad) {
-         Kernel k("k");
-         SharedTile a = tile(k, DType::bf16, {64, 64}, SwizzleNone),
-                    b = tile(k, DType::bf16, {64, 128}, Swizzle::b128),
-                    e = tile(k, DType::s32, metadata_tile(64, 128), SwizzleNone);
-         Accumulator acc(64, 64);
-         for_(0u, u32(4), [&](u32) {
-           wgmma_group([&] { HERE mma(acc, SparseTile{a[0], e[0]}, b[0]); });
-           if (!bad) wgmma_wait(0);
+       [&](bool bad) {
+         in_kernel([&](Accumulator& acc, const SparseTile& a, const TileView& b) {
+           for_(0u, u32(4), [&](u32) {
+             wgmma_group([&] { HERE mma(acc, a, b); });
+             if (!bad) wgmma_wait(0);
+           });
          });
-         wgmma_wait(0);
-         done(k);
        }},
-      {"two sparse products of a group",
+      {"a sparse product after another of its group",
        {"mma: the metadata of a sparse A is computed after the first product of the group of "
         "sparse_mma_test.cpp:",
         "commit a group and wait for it"},
-       [](bool bad) {
-         Kernel k("k");
-         SharedTile a = tile(k, DType::bf16, {64, 64}, SwizzleNone),
-                    b = tile(k, DType::bf16, {64, 128}, Swizzle::b128),
-                    e = tile(k, DType::s32, metadata_tile(64, 128), SwizzleNone);
-         Accumulator acc(64, 64);
-         wgmma_group([&] {
-           if (bad) mma(acc, b[0].cols(0, 64), b[0].cols(0, 64));
-           HERE mma(acc, SparseTile{a[0], e[0]}, b[0]);
+       [&](bool bad) {
+         in_kernel([&](Accumulator& acc, const SparseTile& a, const TileView& b) {
+           wgmma_group([&] {
+             if (bad) mma(acc, b.cols(0, 64), b.cols(0, 64));
+             HERE mma(acc, a, b);
+           });
          });
-         wgmma_wait(0);
-         done(k);
        }},
       misuse("metadata of floats", "mma: the metadata of A is 2 rows of a f32 2x128 tile", {.e = DType::f32}),
   });
