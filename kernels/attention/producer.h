@@ -3,7 +3,7 @@
 
 #include "kernels/attention/roles.h"
 #include "kernels/attention/work.h"
-#include "ptxbuilder/tile/profile.h"
+#include "ptxbuilder/tile/region_chain.h"
 #include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder::kernels {
@@ -107,13 +107,17 @@ class AttentionProducer {
         values_(roles.loaded_values().producer()) {}
 
   // Loads the block of keys that is taken first.
-  void begin(const AttentionWork& w) { load_keys(w, KeyBlocks(t_, w).at(0)); }
+  void begin(const AttentionWork& w) {
+    RegionChain chain;
+    load_keys(w, KeyBlocks(t_, w).at(0), chain);
+  }
   // Loads the other blocks; keys are loaded ahead of values.
   void finish(const AttentionWork& w) {
     const KeyBlocks blocks(t_, w);
-    const auto values = [&](u32 i) { load(roles_.loaded_V(), values_, V_, w, blocks.at(i)); };
+    RegionChain chain;
+    const auto values = [&](u32 i) { load(roles_.loaded_V(), values_, V_, w, blocks.at(i), chain); };
     for_(1, blocks.count(), [&](u32 i) {
-      load_keys(w, blocks.at(i));
+      load_keys(w, blocks.at(i), chain);
       values(i - 1);
     });
     values(blocks.count() - 1);
@@ -124,11 +128,13 @@ class AttentionProducer {
   }
 
  private:
-  void load_keys(const AttentionWork& w, u32 block) { load(roles_.loaded_K(), keys_, K_, w, block); }
-  void load(const SharedTile& tiles, Producer& ring, TensorMap from, const AttentionWork& w,
-            u32 block) const {
-    const Stage to = region("wait", [&] { return ring.acquire(); });
-    region("load", [&] { blocks_.load(tiles[to], from, 0, w, block); });
+  void load_keys(const AttentionWork& w, u32 block, RegionChain& chain) {
+    load(roles_.loaded_K(), keys_, K_, w, block, chain);
+  }
+  void load(const SharedTile& tiles, Producer& ring, TensorMap from, const AttentionWork& w, u32 block,
+            RegionChain& chain) const {
+    const Stage to = chain.region("wait", [&] { return ring.acquire(); });
+    chain.region("load", [&] { blocks_.load(tiles[to], from, 0, w, block); });
   }
 
   const AttentionTile& t_;
