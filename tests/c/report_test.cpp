@@ -5,12 +5,12 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <new>
 #include <string>
 #include <vector>
 
+#include "folder_kit.h"
 #include "kernels/c/grown.h"
 #include "kernels/call/tile_file.h"
 #include "ptxbuilder/log.h"
@@ -69,8 +69,8 @@ TEST_CASE("warnings go to the callback, and without one to standard error") {
     static_cast<std::vector<std::string>*>(user)->push_back(text);
   };
   ptxb_set_log(keep, &lines);
-  const std::string folder = std::filesystem::temp_directory_path() / "report_test_is_a_folder";
-  std::filesystem::create_directories(folder);
+  const Folder temporary;
+  const std::string folder = temporary.path("");
   kernels::TileFile file(folder, 1, [](const std::string&) { return true; });
   file.keep("call", "tile");
   CHECK(lines ==
@@ -89,7 +89,6 @@ TEST_CASE("warnings go to the callback, and without one to standard error") {
   std::getline(std::ifstream(written), said);
   CHECK(said == "warning: nobody asks");
   CHECK(lines.size() == 1);
-  std::filesystem::remove_all(folder);
 }
 
 // A struct that has grown twice; `size` is what the caller's header has.

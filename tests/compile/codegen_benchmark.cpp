@@ -1,6 +1,7 @@
 // It measures how long each step from C++ to a cubin takes, for kernels of several sizes. Times are of one
 // thread.
 #include <benchmark/benchmark.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -60,7 +61,7 @@ void ptxas(benchmark::State& state, const char* name) {
 }
 
 void cached_load(benchmark::State& state, const char* name) {
-  auto folder = std::filesystem::temp_directory_path() / "ptxbuilder_benchmark_cache";
+  auto folder = std::filesystem::temp_directory_path() / ("codegen_benchmark." + std::to_string(getpid()));
   try {
     Cache cache({.directory = folder});
     Ptxas tool(PtxasSearch::from_environment(), &cache);

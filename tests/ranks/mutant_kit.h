@@ -4,12 +4,12 @@
 
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <regex>
 #include <string>
 
+#include "folder_kit.h"
 #include "ptxbuilder/compile/compile.h"
 #include "runtime/compile/load.h"
 #include "runtime/emulator/emulator.h"
@@ -45,9 +45,9 @@ inline std::string report_of(const PtxMutant& m, const std::string& right,
       m.once ? std::regex_constants::format_first_only : std::regex_constants::format_default);
   REQUIRE(text != right);
   LoadOptions options = uncached();
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / "ranks_mutant.ptx";
-  options.ptx_file = file.string();
-  std::ofstream(file) << text;
+  const Folder folder;
+  options.ptx_file = folder.path("mutant.ptx");
+  std::ofstream(options.ptx_file) << text;
   std::string report;
   for (uint64_t seed = 0; seed < 24 && report.empty(); ++seed) try {
       run(seed, options);
@@ -55,7 +55,6 @@ inline std::string report_of(const PtxMutant& m, const std::string& right,
       CHECK((e.fault() == runtime::Fault::race || e.fault() == runtime::Fault::deadlock));
       report = e.what();
     }
-  std::filesystem::remove(file);
   return report;
 }
 

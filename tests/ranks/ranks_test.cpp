@@ -93,9 +93,9 @@ TEST_CASE("products of ranks are right on every schedule") {
 }
 
 TEST_CASE("short products of ranks are right on twenty schedules") {
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / "short_ranks.ptx";
+  const Folder folder;
   LoadOptions options = uncached();
-  options.ptx_file = file.string();
+  options.ptx_file = folder.path("short.ptx");
   for (const RankedForm form : kForms)
     for (const int ranks : {2, 3, 4}) {
       RankedCase c{form, ranks, 70, 40, 40};
@@ -103,7 +103,7 @@ TEST_CASE("short products of ranks are right on twenty schedules") {
       tile.keeps = c.keeps = form == RankedForm::all_gather && ranks == 3;
       tile.to_all = form == RankedForm::all_reduce;
       if (tile.to_all) c.rows = 150, c.n = 24, tile.rounds = 2;
-      std::ofstream(file) << ptx_of_form(form, tile);
+      std::ofstream(options.ptx_file) << ptx_of_form(form, tile);
       for (const uint64_t seed : {0, 9}) {
         CAPTURE(static_cast<int>(form));
         CAPTURE(ranks);
@@ -111,7 +111,6 @@ TEST_CASE("short products of ranks are right on twenty schedules") {
         call_twice(c, tile, seed, options, seed == 0 ? 2 : 3, ranks == 2 ? 5 : 3);
       }
     }
-  std::filesystem::remove(file);
 }
 
 TEST_CASE("calls of all forms and sizes take turns on the same exchange memory") {

@@ -9,6 +9,7 @@
 #include <map>
 #include <thread>
 
+#include "folder_kit.h"
 #include "ptxbuilder/file_text.h"
 #include "runtime/launch_check.h"
 #include "runtime/lazy.h"
@@ -712,11 +713,10 @@ TEST_CASE("signatures that no kernel can have are refused when it is loaded") {
 }
 
 TEST_CASE("kernels are read from files, with the file named in errors") {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "ptxbuilder_runtime_test";
-  std::filesystem::create_directories(folder);
-  auto write = [&](const char* name, const std::string& text) { std::ofstream(folder / name) << text; };
+  const Folder folder;
+  auto write = [&](const char* name, const std::string& text) { std::ofstream(folder.path(name)) << text; };
   FakeDevice device;
-  const std::string image = (folder / "scale.cubin").string();
+  const std::string image = folder.path("scale.cubin");
   write("scale.cubin", "image");
   write("scale.json", to_json(example()));
   CHECK(LoadedKernel::from_file(device, image).signature() == example());
@@ -724,12 +724,12 @@ TEST_CASE("kernels are read from files, with the file named in errors") {
   CHECK_ERROR(LoadedKernel::from_file(device, image), image + ": corrupt image (runtime_test.cpp:");
   write("scale.json", "{");
   CHECK_ERROR(LoadedKernel::from_file(device, image), "no JSON: syntax error");
-  std::filesystem::remove(folder / "scale.json");
+  std::filesystem::remove(folder.path("scale.json"));
   CHECK_ERROR(LoadedKernel::from_file(device, image), "scale.json: cannot be read");
   write("scale.json", to_json(example()));
   std::filesystem::remove(image);
   CHECK_ERROR(LoadedKernel::from_file(device, image), "scale.cubin nor ");
-  const std::string name = (folder / "scale").string();
+  const std::string name = folder.path("scale");
   CHECK_ERROR(LoadedKernel::from_file(device, name),
               "there is neither " + name + ".cubin nor " + name + ".ptx");
   device.reads_ptx = true;
@@ -750,7 +750,6 @@ TEST_CASE("kernels are read from files, with the file named in errors") {
   CHECK(device.image == "image");
   LoadedKernel::from_file(device, name + ".ptx");
   CHECK(device.image == "text");
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a lazy value is made once for all threads, and again where making it failed") {
