@@ -18,9 +18,10 @@ constexpr size_t kPlaces = 2, kAlignment = 256;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// A place has room for the ends of each CTA of each rank, and then for the rows of each rank.
-size_t bytes_of_ends(int64_t ranks, int64_t experts) {
-  return aligned(PeerExchange::most_ctas() * static_cast<size_t>(ranks * experts) * 4);
+// A place has room for the words of each CTA of each rank, and then for the rows of each rank. Words are the
+// ends of rows by experts, and most_rows.
+size_t bytes_of_words(int64_t ranks, int64_t experts) {
+  return aligned(PeerExchange::most_ctas() * static_cast<size_t>(ranks * (experts + 1)) * 4);
 }
 
 void check_sizes(const RankedTokensArguments& p) {
@@ -85,7 +86,7 @@ std::vector<runtime::Argument> arguments_of(const RankedTokensArguments& p, Toke
   for (const int64_t number : {int64_t{p.rank}, p.rows, p.experts, p.row_bytes, p.most_rows})
     arguments.push_back(runtime::scalar(static_cast<uint32_t>(number)));
   const size_t place_bytes = (p.memory[0].bytes - kExchangeBytes) / kPlaces / kAlignment * kAlignment;
-  const size_t rows_at = bytes_of_ends(static_cast<int64_t>(p.memory.size()), p.experts);
+  const size_t rows_at = bytes_of_words(static_cast<int64_t>(p.memory.size()), p.experts);
   for (const size_t bytes : {place_bytes, rows_at}) arguments.push_back(runtime::scalar(uint64_t{bytes}));
   return arguments;
 }
@@ -93,11 +94,18 @@ std::vector<runtime::Argument> arguments_of(const RankedTokensArguments& p, Toke
 }  // namespace
 
 struct RankedTokens::State {
+  // Both kernels are loaded before either runs: loading may wait for what runs on the device, and a dispatch
+  // runs until the other ranks' dispatches do, which one thread may launch after this rank's combine.
   runtime::LoadedKernel& kernel(TokenForm form, int ranks) {
-    return kernels.get(form, ranks, [&] {
-      const WatchedKernels watched;
-      return std::make_unique<runtime::LoadedKernel>(load(device, token_exchange(form, ranks), load_options));
-    });
+    const auto loaded = [&](TokenForm each) -> runtime::LoadedKernel& {
+      return kernels.get(each, ranks, [&] {
+        const WatchedKernels watched;
+        return std::make_unique<runtime::LoadedKernel>(
+            load(device, token_exchange(each, ranks), load_options));
+      });
+    };
+    runtime::LoadedKernel &dispatch = loaded(TokenForm::dispatch), &combine = loaded(TokenForm::combine);
+    return form == TokenForm::dispatch ? dispatch : combine;
   }
 
   runtime::Device& device;
@@ -114,7 +122,7 @@ RankedTokens::~RankedTokens() = default;
 
 size_t RankedTokens::memory_bytes(int ranks, int64_t experts, int64_t most_rows, int64_t row_bytes) {
   const size_t rows = aligned(static_cast<size_t>(ranks * most_rows * row_bytes));
-  return kExchangeBytes + kPlaces * (bytes_of_ends(ranks, experts) + rows);
+  return kExchangeBytes + kPlaces * (bytes_of_words(ranks, experts) + rows);
 }
 
 void RankedTokens::operator()(TokenForm form, const RankedTokensArguments& p, Where where) {

@@ -30,10 +30,11 @@ struct RankedTokensArguments {
   // Ranks exchange rows through this memory of each rank, as in RankedNormArguments. A dispatch and a combine
   // may have the same.
   std::vector<runtime::View> memory = {};
-  int64_t experts = 0;    // of each rank
-  int64_t rows = 0;       // of `sorted`
-  int64_t most_rows = 0;  // The number of rows of any rank is this at most; it is the same on all ranks.
-  int64_t row_bytes = 0;  // a multiple of 16
+  int64_t experts = 0;  // of each rank
+  int64_t rows = 0;     // of `sorted`
+  // The number of rows of any rank is this at most. It is the same on all ranks, or a dispatch traps.
+  int64_t most_rows = 0;
+  int64_t row_bytes = 0;                    // a multiple of 16
   runtime::View sorted = {}, grouped = {};  // `grouped` has room for ranks x most_rows.
   // These are numbers of 32 bits: ranks x experts of `ends` and `splits`, and experts of `grouped_ends`,
   // which a combine does not take.

@@ -6,6 +6,7 @@
 
 #include "kernels/ranks/exchange.h"
 #include "kernels/ranks/lane_copies.h"
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/named_barrier.h"
 
 namespace ptxbuilder::kernels {
@@ -48,14 +49,17 @@ class TokenExchange {
     each_rank([&](u32 to) {
       const u32 begin = end_of(to * experts_);
       for_(tid_x(), experts_, u32(kThreads), [&](u32 expert) {
-        store_word(ends_place(to, rank_), expert, end_of(to * experts_ + expert + 1) - begin);
+        store_word(words_place(to, rank_), expert, end_of(to * experts_ + expert + 1) - begin);
       });
+      if_(tid_x() == 0, [&] { store_word(words_place(to, rank_), experts_, most_rows_); });
       each_row(end_of((to + 1) * experts_) - begin, [&](u32 row) {
         copy_by_lanes(row_of(sorted_, begin + row), row_of(rows_place(to, rank_), row), row_bytes_);
       });
     });
-    meet_peers();
-    const auto sent = [&](u32 from, u32 expert) { return sent_of(ends_place(rank_, from), expert); };
+    // Each thread that waits for a rank compares what that rank has given.
+    meet_peers(
+        [&](u32 from) { if_(word_at(words_place(rank_, from), experts_) != most_rows_, [] { trap(); }); });
+    const auto sent = [&](u32 from, u32 expert) { return sent_of(words_place(rank_, from), expert); };
     each_rank([&](u32 from) {
       each_row(sent(from, experts_), [&](u32 row) {
         copy_by_lanes(row_of(rows_place(rank_, from), row), row_of(grouped_, grouped_row(from, row, sent)),
@@ -111,10 +115,11 @@ class TokenExchange {
   void each_row(u32 rows, const std::function<void(u32 row)>& body) const {
     for_(ctaid_x() + nctaid_x() * (tid_x() / kWarp), rows, nctaid_x() * kWarps, body);
   }
-  void meet_peers() const {
+  void meet_peers(const std::function<void(u32 rank)>& check = nullptr) const {
     meeting_.sync();
     exchange_.signal(tid_x());
     exchange_.wait(tid_x());
+    if (check) if_(tid_x() < ranks_, [&] { check(tid_x()); });
     meeting_.sync();
   }
   void left() const {
@@ -148,8 +153,8 @@ class TokenExchange {
     return gmem(pointer_of(of_rank, memory_)) +
            (u64(exchange_.place()) * place_bytes_ + uint64_t{kExchangeBytes});
   }
-  gmem ends_place(u32 of_rank, u32 from) const {
-    return place(of_rank) + u64((ctaid_x() * ranks_ + from) * experts_) * uint64_t{4};
+  gmem words_place(u32 of_rank, u32 from) const {
+    return place(of_rank) + u64((ctaid_x() * ranks_ + from) * (experts_ + 1)) * uint64_t{4};
   }
   gmem rows_place(u32 of_rank, u32 from) const {
     return place(of_rank) + (rows_at_ + u64(from) * u64(most_rows_) * u64(row_bytes_));

@@ -20,7 +20,8 @@ enum class TokenForm { dispatch, combine };
 //   memory_0 ..  the exchange memory of each rank; see PeerExchange
 //   rank, rows (of `sorted`), experts (of a rank), row_bytes, most_rows (of `sorted` on any rank)
 //   place_bytes  the distance between the two places for data, which begin after kExchangeBytes of words
-//   rows_at      where rows begin in a place, after the ends that each CTA of each rank sends
+//   rows_at      where rows begin in a place, after the words that each CTA of each rank sends
+// A dispatch traps if ranks have different most_rows.
 Kernel token_exchange(TokenForm form, int ranks, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels

@@ -74,6 +74,16 @@ def check_shape(pb, rank, rows, n, k, dtype):
     kit.check(all(torch.equal(one, d) for one in gathered_of(d).chunk(RANKS)), "the same sums on all ranks", rows, n, k, dtype)
 
 
+def check_drawn(pb, rank):
+    draw = random.Random(9)
+    random.seed(3)
+    for i in range(20):
+        dtype = (torch.bfloat16, torch.float16, torch.float8_e4m3fn)[i % 3]
+        check_shape(pb, rank, draw.randint(1, 2500), 8 * draw.randint(1, 400), 16 * draw.randint(1, 150), dtype)
+        check_norm(pb, draw.randint(1, 300), draw.choice((4096, 8 * draw.randint(1, 1000), draw.randint(1, 5000), 65536)),
+                   (torch.bfloat16, torch.float16, torch.float32)[i % 3])
+
+
 def check_norm(pb, rows, columns, dtype):
     x = drawn(rows, columns, dtype=dtype)
     shared = torch.Generator(x.device).manual_seed(rows)  # All ranks give these alike.
@@ -130,7 +140,7 @@ def check_experts(pb, rank):
             chosen, ends = drawn_ends(count, experts)
 
             def layer(x, w, ends, count=count):
-                rows, offs, splits = pb.all_to_all_dispatch(x, ends)
+                rows, offs, splits = pb.all_to_all_dispatch(x, ends, most_rows=x.shape[0])
                 return pb.all_to_all_combine(pb.grouped_mm(rows, w, offs=offs), ends, splits, count)
 
             y = way(layer)(x, w, ends)
@@ -150,7 +160,7 @@ def calls_of(pb):
     _, ends = drawn_ends(700, 6)
 
     def exchanged():
-        rows, _, splits = pb.all_to_all_dispatch(a, ends)
+        rows, _, splits = pb.all_to_all_dispatch(a, ends, most_rows=a.shape[0])
         return pb.all_to_all_combine(rows, ends, splits, 700)
 
     return (lambda: pb.all_gather_matmul(a, b.t()), lambda: pb.matmul_reduce_scatter(whole, b.t()),
@@ -169,7 +179,7 @@ def check_repetitions(pb, rank):
         kit.check(torch.equal(first, again), "repetitions", number)
 
 
-def check_streams(pb):
+def check_streams(pb, rank):
     streams = [torch.cuda.Stream() for _ in range(2)]
     for number, call in enumerate(calls_of(pb)):
         first = call()
@@ -182,7 +192,7 @@ def check_streams(pb):
         kit.check(torch.equal(first, again), "two streams", number)
 
 
-def check_graph(pb):
+def check_graph(pb, rank):
     for number, call in enumerate(calls_of(pb)):
         first = call()
         stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
@@ -208,20 +218,13 @@ def run(rank, place):
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", init_method=f"file://{place}", rank=rank, world_size=RANKS, device_id=torch.device("cuda", rank))
     torch.manual_seed(rank)
-    draw = random.Random(9)
-    random.seed(3)
-    for i in range(20):
-        dtype = (torch.bfloat16, torch.float16, torch.float8_e4m3fn)[i % 3]
-        check_shape(pb, rank, draw.randint(1, 2500), 8 * draw.randint(1, 400), 16 * draw.randint(1, 150), dtype)
-        check_norm(pb, draw.randint(1, 300), draw.choice((4096, 8 * draw.randint(1, 1000), draw.randint(1, 5000), 65536)),
-                   (torch.bfloat16, torch.float16, torch.float32)[i % 3])
-    check_gradients_on_gpus(pb, rank)
-    check_experts(pb, rank)
-    check_repetitions(pb, rank)
-    check_streams(pb)
-    check_graph(pb)
-    torch.cuda.synchronize()
-    dist.barrier()
+    for check in (check_drawn, check_gradients_on_gpus, check_experts, check_repetitions, check_streams, check_graph):
+        begin = time.monotonic()
+        check(pb, rank)
+        torch.cuda.synchronize()
+        dist.barrier()
+        if rank == 0:
+            print(f"{check.__name__}: {time.monotonic() - begin:.0f} s, {kit.failures} failures so far", flush=True)
     print(f"rank {rank} of {RANKS}: {kit.failures} failures", flush=True)
     os._exit(1 if kit.failures else 0)  # Peers' memory is in use to the end of the process.
 
@@ -445,10 +448,10 @@ def check_without_gpus():
         kit.check(rows.shape == (256, 64) and offs.shape == (3,) and splits.shape == (2, 3), "the shapes of a dispatch")
         kit.check(pb.all_to_all_combine(rows, ends, splits, 100).shape == (100, 64), "the shape of a combine")
         refusal(lambda: pb.all_to_all_dispatch(a, ends, most_rows=99), "most_rows is 99, and x has 100 rows")
-        refusal(lambda: pb.all_to_all_dispatch(a, ends[:5]), "ends is (5,): it has one end for each expert of all 2 ranks")
-        refusal(lambda: pb.all_to_all_dispatch(a, ends.long()), "ends is of torch.int64: it has int32")
-        refusal(lambda: pb.all_to_all_dispatch(a[:, :7], ends), "rows are multiples of 16 bytes")
-        refusal(lambda: pb.all_to_all_dispatch(a, ends.cpu()), "an exchange of tokens takes tensors on this rank's GPU")
+        refusal(lambda: pb.all_to_all_dispatch(a, ends[:5], most_rows=128), "ends is (5,): it has one end for each expert of all 2 ranks")
+        refusal(lambda: pb.all_to_all_dispatch(a, ends.long(), most_rows=128), "ends is of torch.int64: it has int32")
+        refusal(lambda: pb.all_to_all_dispatch(a[:, :7], ends, most_rows=128), "rows are multiples of 16 bytes")
+        refusal(lambda: pb.all_to_all_dispatch(a, ends.cpu(), most_rows=128), "an exchange of tokens takes tensors on this rank's GPU")
         refusal(lambda: pb.all_to_all_combine(rows, ends, splits, 129), "a combine takes what a dispatch of 2 ranks")
         narrow = a.to(torch.float8_e4m3fn)
         kit.check(pb.all_gather_matmul(narrow, b.to(narrow.dtype), out_dtype=torch.float16).dtype == torch.float16, "the type of a result")

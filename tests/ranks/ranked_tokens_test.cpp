@@ -26,6 +26,15 @@ void call(AllTokens& tokens, const TokensRun& run, TokenForm form, int multiproc
   }
 }
 
+// One file with the kernels of both forms, which are loaded at once; that of `first` is the first.
+std::string ptx_of_both(TokenForm first, int ranks) {
+  const std::string other = compiled_ptx(kernels::token_exchange(
+      first == TokenForm::dispatch ? TokenForm::combine : TokenForm::dispatch, ranks));
+  const std::string header_end = ".address_size 64\n";
+  return compiled_ptx(kernels::token_exchange(first, ranks)) +
+         other.substr(other.find(header_end) + header_end.size());
+}
+
 // Both forms run twice with other rows, by the same exchange memory.
 void exchange_often(const TokensCase& c, uint64_t seed) {
   auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));
@@ -90,7 +99,7 @@ TEST_CASE("tokens come to the ranks of their experts and back on every schedule"
 TEST_CASE("what orders the ranks of an exchange of tokens is named where it is wrong") {
   const TokensCase c{3, 2, 40, 512, true};  // A remainder by two ranks would look like the place.
   for (const TokenForm form : {TokenForm::dispatch, TokenForm::combine}) {
-    const std::string right = compiled_ptx(kernels::token_exchange(form, c.ranks));
+    const std::string right = ptx_of_both(form, c.ranks);
     for (const PtxMutant& m : {
              PtxMutant{"rows are signalled ahead of their coming", "bar\\.sync \\d+, 256;", "", true},
              PtxMutant{"rows are read ahead of the wait",
@@ -110,6 +119,22 @@ TEST_CASE("what orders the ranks of an exchange of tokens is named where it is w
       CHECK(report.find("of device ") != std::string::npos);
     }
   }
+}
+
+TEST_CASE("ranks that give different most_rows end with a trap") {
+  auto devices = ranked_devices("emulator", 2);
+  AllTokens tokens = tokens_of(devices);
+  TokensRun run(devices, {2, 3, 8, 64}, 1);
+  const auto call_with = [&](int64_t of_rank_1) {
+    for (int r = 0; r < 2; ++r) {
+      kernels::RankedTokensArguments p = run.arguments(r, TokenForm::dispatch);
+      p.rows = 5, p.most_rows = r == 1 ? of_rank_1 : 8, p.multiprocessors = 1;
+      (*tokens[static_cast<size_t>(r)])(TokenForm::dispatch, p);
+    }
+    run.synchronize();
+  };
+  call_with(8);
+  CHECK_ERROR(call_with(7), "trap");
 }
 
 TEST_CASE("exchanges of tokens that cannot be right are refused, and their neighbours are not") {

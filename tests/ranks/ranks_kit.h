@@ -103,21 +103,28 @@ class RankedRun {
   };
   Wanted wanted(int rank, int64_t row, int64_t column) const {
     const double rounding = 2 * unit_roundoff(case_.d_type);
+    // Tensor cores keep some 14 bits of sums of 8-bit numbers.
+    const double lost = size_of(case_.type) == 1 ? 0x1p-12 : 0;
+    double of_sums = 1e-5 * static_cast<double>(case_.k * case_.ranks);
     const auto dot = [&](int of_rank, int64_t of_a, int of_b) {
       const std::vector<uint16_t>&a = a_[static_cast<size_t>(of_rank)], &b = b_[static_cast<size_t>(of_b)];
-      double s = 0;
-      for (int64_t i = 0; i < case_.k; ++i)
-        s += numbers_[a[static_cast<size_t>(of_a * case_.k + i)]] *
-             numbers_[b[static_cast<size_t>(case_.b_along_n ? i * case_.n + column : column * case_.k + i)]];
-      return s * (case_.is_scaled ? scale(of_b) : 1);
+      double s = 0, of_products = 0;
+      for (int64_t i = 0; i < case_.k; ++i) {
+        const double product =
+            numbers_[a[static_cast<size_t>(of_a * case_.k + i)]] *
+            numbers_[b[static_cast<size_t>(case_.b_along_n ? i * case_.n + column : column * case_.k + i)]];
+        s += product, of_products += std::abs(product);
+      }
+      const double factor = case_.is_scaled ? scale(of_b) : 1;
+      of_sums += lost * of_products * factor;
+      return s * factor;
     };
-    const double of_sums = 1e-5 * static_cast<double>(case_.k * case_.ranks);
     if (case_.form == RankedForm::all_gather) {
       const double sum = dot(static_cast<int>(row / case_.rows), row % case_.rows, rank);
       return {sum, rounding * std::abs(sum) + of_sums};
     }
     const int64_t of_a = case_.form == RankedForm::reduce_scatter ? rank * case_.rows + row : row;
-    Wanted w = {0, of_sums};
+    Wanted w = {};
     double sizes = 0;
     for (int i = 1; i <= case_.ranks; ++i) {
       const int r = (rank + i) % case_.ranks;
@@ -127,6 +134,7 @@ class RankedRun {
     }
     // An all-reduce's tiles decide in which order its sums are added up.
     if (case_.form == RankedForm::all_reduce) w.room += rounding * case_.ranks * sizes;
+    w.room += of_sums;
     return w;
   }
   // The greatest error beyond what rounding allows, as parts of that, of so many elements of each rank, or of

@@ -417,18 +417,17 @@ def check_tokens(name, rows, ranks, **integers):
                          "exchange of tokens takes tensors on this rank's GPU")
 
 
-def all_to_all_dispatch(x, ends, group=None, *, most_rows=None, multiprocessors=0):
+def all_to_all_dispatch(x, ends, group=None, *, most_rows, multiprocessors=0):
     """(rows, offs, splits): all ranks' rows for this rank's experts, in the order of experts, as grouped_mm(rows, w, offs=offs) takes them.
 
     x [count, columns] is this rank's rows in the order of the experts of all ranks, a token of several experts being a row for each of
     them, and `ends`, int32 [ranks * experts], has the end of each expert's rows; each rank has as many experts, rank 0 the first. `rows`
-    has room for `most_rows` of each rank, for which all ranks give the same number that none of them exceeds, by default the rows of x;
-    what is after the last of `offs` may be anything. No number comes to the host. `splits` is what all_to_all_combine() takes.
+    has room for `most_rows` of each rank, for which all ranks give the same number that none of them exceeds, or the GPU stops at a
+    trap; what is after the last of `offs` may be anything. No number comes to the host. `splits` is what all_to_all_combine() takes.
     Rows are multiples of 16 bytes. Calls, groups and memory are as those of all_gather_matmul(). Differentiable in x.
     """
     group = group_of(group)
     check_tokens("x", x, group.size(), ends=ends)
-    most_rows = x.shape[0] if most_rows is None else most_rows
     if most_rows < x.shape[0]:
         raise ValueError(f"most_rows is {most_rows}, and x has {x.shape[0]} rows: no rank has more than most_rows")
     return dispatch_operation(x, ends, most_rows, multiprocessors, group.size(), group.group_name)
