@@ -6,6 +6,7 @@
 #include "kernels/ranks/all_gather.h"
 #include "kernels/ranks/choice.h"
 #include "kernels/ranks/reduce_scatter.h"
+#include "options.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "tests/ranks/mutant_kit.h"
 #include "tests/ranks/ranks_kit.h"
@@ -46,6 +47,13 @@ void call_twice(const RankedCase& c, const std::optional<kernels::RankedTile>& t
 
 constexpr std::array kForms = {RankedForm::all_gather, RankedForm::reduce_scatter, RankedForm::all_reduce};
 
+// --ranks=N: cases and mutants have so many ranks, and twenty schedules.
+const int& asked_ranks = option("ranks", 0);
+
+std::vector<int> ranks_or(std::vector<int> usual) {
+  return asked_ranks > 0 ? std::vector{asked_ranks} : usual;
+}
+
 struct Mutant : PtxMutant {
   RankedForm form;
 };
@@ -60,7 +68,7 @@ std::string ptx_of_form(RankedForm form, const kernels::RankedTile& tile) {
 TEST_CASE("products of ranks are right on every schedule") {
   std::mt19937_64 engine(53);
   int number = 0;  // Each form gets every type by it, and B of either order.
-  for (const int ranks : {2, 3, 4})
+  for (const int ranks : ranks_or({2, 3, 4}))
     for (const RankedForm form : kForms)
       for (const int cluster : {1, 2}) {
         RankedCase c{form, ranks};
@@ -97,7 +105,7 @@ TEST_CASE("short products of ranks are right on twenty schedules") {
   LoadOptions options = uncached();
   options.ptx_file = folder.path("short.ptx");
   for (const RankedForm form : kForms)
-    for (const int ranks : {2, 3, 4}) {
+    for (const int ranks : ranks_or({2, 3, 4, 8})) {
       RankedCase c{form, ranks, 70, 40, 40};
       kernels::RankedTile tile = small_tile(ranks, ranks == 3 ? 2 : 1);
       tile.keeps = c.keeps = form == RankedForm::all_gather && ranks == 3;
@@ -108,7 +116,11 @@ TEST_CASE("short products of ranks are right on twenty schedules") {
         CAPTURE(static_cast<int>(form));
         CAPTURE(ranks);
         CAPTURE(seed);
-        call_twice(c, tile, seed, options, seed == 0 ? 2 : 3, ranks == 2 ? 5 : 3);
+        call_twice(c, tile, seed, options, seed == 0 ? 2 : 3,
+                   asked_ranks  ? 10
+                   : ranks == 2 ? 5
+                   : ranks == 8 ? 1
+                                : 3);
       }
     }
 }
@@ -200,13 +212,14 @@ TEST_CASE("what orders the ranks of a product is named where it is wrong") {
                           "(red\\.relaxed\\.sys\\.global\\.add\\.u32 \\[%rd\\d+\\]), 1", "$1, 100"},
                          form});
   }
+  const int ranks = ranks_or({2}).front();
   for (const Mutant& m : mutants) {
-    kernels::RankedTile tile = small_tile(2, 1);
+    kernels::RankedTile tile = small_tile(ranks, 1);
     tile.to_all = m.form == all_reduce;
     const std::string what = m.what;
     CAPTURE(what);
     CAPTURE(static_cast<int>(m.form));
-    const RankedCase c{m.form, 2, 100, 48, 320};
+    const RankedCase c{m.form, ranks, 100, 48, 320};
     const std::string report =
         report_of(m, ptx_of_form(m.form, tile),
                   [&](uint64_t seed, const LoadOptions& o) { call_twice(c, tile, seed, o); });
