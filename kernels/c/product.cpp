@@ -128,8 +128,9 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
         "group_ends: A, B and D have {}, {} and {} dimensions; with rows in groups they have 2, 3 "
         "and 2, and with k in groups 2, 2 and 3",
         a.rank(), b.rank(), d.rank()));
-  q.m = !p.d_rows ? d.rows : p.a_rows && p.a_rows->ndim > 0 ? p.a_rows->shape[0] : a.rows;
-  if (p.d_rows) q.rows_of_d = d.rows;
+  const bool scatters = p.d_rows || p.add_to_rows;
+  q.m = !scatters ? d.rows : p.a_rows && p.a_rows->ndim > 0 ? p.a_rows->shape[0] : a.rows;
+  if (scatters) q.rows_of_d = d.rows;
   q.n = gates ? b.columns : d.columns, q.k = p.a_metadata ? 2 * a.columns : a.columns;
   q.batches = grouped_rows ? b.batches : d.batches;
   if (gates && d.columns != q.n / 2)

@@ -185,6 +185,11 @@ typedef enum ptxb_packed_type {
  * either product stays. Of how many rows the product has, a_rows or else A says. Not with batches, groups of
  * k and C.
  *
+ * Added rows: with add_to_rows instead, row i of the product is rounded to D's type, float32, float16 or
+ * bfloat16, and added to row add_to_rows[i] of D in memory, where several may be added to one: a router's
+ * weights are row_scales. D is to hold what the sums begin with. They have no certain order, so that the last
+ * bits may differ from run to run, most of bfloat16. All else is as with d_rows; and not with amax.
+ *
  * Packed weights: with a `packed_form`, of ptxb_packed_form(), B is what ptxb_pack() made of [n,k] weights,
  * uint8 [n/64,bytes], the quotient rounded up, at a multiple of 16 bytes and without gaps, where n is D's. A
  * is of f16 or bf16, weights are converted to its type exactly, and the sum of each group of k is multiplied
@@ -223,12 +228,13 @@ typedef struct ptxb_matmul {
   const ptxb_tensor *a_rows, *d_rows;  /* int32 [m], or NULL */
   int64_t packed_form;                 /* of ptxb_packed_form(); 0: B is a matrix */
   const ptxb_tensor *a_metadata, *b_metadata; /* int32 [k/64,128 m/64] and [k/64,128 n/64], or NULL */
+  const ptxb_tensor* add_to_rows;             /* int32 [m], or NULL */
 } ptxb_matmul;
 
 #define PTXB_MATMUL_INIT                                                                                    \
   {                                                                                                         \
     sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL                     \
+        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL               \
   }
 
 /* The bytes of workspace that the product takes; 0 for most. The first call for a product compiles its kernel

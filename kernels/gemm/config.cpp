@@ -45,10 +45,21 @@ std::string refusal_of_gather(const GemmOperation& o) {
 
 std::string refusal_of_scatter(const GemmOperation& o) {
   if (!o.scatters()) return "";
-  if (o.grouped_k()) return "gemm: d_rows with k in groups, which have a D each: take groups of rows";
-  if (o.batched) return "gemm: d_rows with batches; take the batches one by one, or as groups of rows";
-  if (o.beta) return "gemm: d_rows with beta C, whose rows are the product's and not D's: add C afterwards";
-  if (o.d_by_threads) return "gemm: d_rows with a D whose rows are no multiples of 16 B: give it such rows";
+  if (o.d_rows && o.add_to_rows)
+    return "gemm: d_rows and add_to_rows; rows of D either become the product's or have them added: take one";
+  const auto refuse = [&](const char* what) {
+    return fmt::format("gemm: {} with {}", o.d_rows ? "d_rows" : "add_to_rows", what);
+  };
+  if (o.grouped_k()) return refuse("k in groups, which have a D each: take groups of rows");
+  if (o.batched) return refuse("batches; take the batches one by one, or as groups of rows");
+  if (o.beta && o.add_to_rows) return refuse("beta C; rows are added to what D holds: copy C there ahead");
+  if (o.beta) return refuse("beta C, whose rows are the product's and not D's: add C afterwards");
+  if (o.d_by_threads) return refuse("a D whose rows are no multiples of 16 B: give it such rows");
+  if (!o.add_to_rows) return "";
+  if (o.amax) return refuse("amax, which would be of what is added and not of D: measure D afterwards");
+  if (o.d != DType::f32 && o.d != DType::f16 && o.d != DType::bf16)
+    return refuse(
+        fmt::format("D of {}; memory adds up f32, f16 and bf16: take one of them", name(o.d)).c_str());
   return "";
 }
 
@@ -465,8 +476,8 @@ bool defers_store(const GemmOperation& o, const GemmTile& t) {
 
 bool stores_twice(const GemmOperation& o, const TilePlan& t) {
   const int bytes = o.d_columns(t.bn) * size_of(o.d);
-  if (t.swapped || t.split_last > 1 || o.n_box != 0 || o.beta || o.user_epilogue || bytes < 128 ||
-      bytes % 64 == 0)
+  if (t.swapped || t.split_last > 1 || o.n_box != 0 || o.beta || o.user_epilogue || o.add_to_rows ||
+      bytes < 128 || bytes % 64 == 0)
     return false;
   return bytes % 32 != 0 || !t.defers_store;
 }

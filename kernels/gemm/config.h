@@ -43,7 +43,8 @@ enum class WindowsOf : uint8_t { none, a, b };
 // sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]. With groups of rows, x[m,n] = sum_k A[m,k] B[g,n,k],
 // where g is the group that row m belongs to. With groups of k, x[g,m,n] is the sum over group g's part
 // of k. With a_rows, A[m,k] is A[a_rows[m],k], or 0 if A has no such row; with d_rows, D[m,n] is
-// D[d_rows[m],n], which is not stored if D has no such row. With block scales, A[m,k] is multiplied by
+// D[d_rows[m],n], which is not stored if D has no such row; with add_to_rows, D[m,n] rounded is added to
+// D[add_to_rows[m],n], and the sum is rounded again. With block scales, A[m,k] is multiplied by
 // the factor of row m, and B[n,k] by the factor of row n or of its 128 rows, for the 128 values of k
 // that contain k. With packed weights, B[n,k] is a weight less its zero, times its scale. With metadata,
 // A[m,k] or B[n,k] is one of the values that are stored, or 0. D and C are row-major. A is stored as m rows
@@ -98,7 +99,7 @@ struct GemmOperation {
   // Returns whether a CTA loads rows of A one by one instead of using TMA.
   bool gathers() const { return a_rows; }
   // Returns whether threads store rows of D one by one.
-  bool scatters() const { return d_rows; }
+  bool scatters() const { return d_rows || add_to_rows; }
   bool grouped_rows() const { return group_ends && !groups_of_k; }
   bool grouped_k() const { return group_ends && groups_of_k; }
   bool has(ProductOperand which) const {

@@ -188,8 +188,12 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const Gemm
   const TileExtent tile = {t.warpgroup_rows(), columns_of_part(t)};
   if (o.batched || o.group_ends || o.scatters()) options_.batch = u32(0);
   if (o.scatters()) {
-    options_.scattered = {p.get<gmem>("D"), p.get<u32>("rows_of_d"), column(p.get<u32>("N")),
-                          p.get<u32>("ldd"), p.get<gptr<s32>>("d_rows")};
+    options_.scattered = {p.get<gmem>("D"),
+                          p.get<u32>("rows_of_d"),
+                          column(p.get<u32>("N")),
+                          p.get<u32>("ldd"),
+                          p.get<gptr<s32>>(o.add_to_rows ? "add_to_rows" : "d_rows"),
+                          o.add_to_rows};
   } else {
     output_ = p.get<TensorMap>("D");
     if (o.grouped_rows()) options_.outer = {kRowsEnd};

@@ -164,7 +164,7 @@ struct Operands {
   const GemmOperation& o;
   size_t m, n, k, batches;
   ByOperand<std::optional<command::Tensor>> tensors = {};
-  std::vector<size_t> product_row = {};  // indexed with the row of D, with d_rows
+  std::vector<std::vector<size_t>> product_rows = {};  // indexed with the row of D, if rows are scattered
 
   Operands(const GemmOperation& operation, command::Run& run, size_t m, size_t n, size_t k, size_t batches)
       : o(operation), m(m), n(n), k(k), batches(batches) {
@@ -183,7 +183,7 @@ struct Operands {
       }
       tensors[row.operand] = row.role == OperandRole::groups    ? ends(run)
                              : row.role == OperandRole::gather  ? rows_of_matrix(run)
-                             : row.role == OperandRole::scatter ? any_order(run)
+                             : row.role == OperandRole::scatter ? rows_of_d(run)
                              : row.is_written() || row.role == OperandRole::sparsity
                                  ? run.output(type, shape)
                                  : run.normal(type, shape);
@@ -214,19 +214,26 @@ struct Operands {
     rows.to_device();
     return rows;
   }
-  // Each of D's rows, once.
-  command::Tensor any_order(command::Run& run) {
+  // Each of D's rows, once; or each of its first third about three times, where rows are added.
+  command::Tensor rows_of_d(command::Run& run) {
     const command::Tensor drawn = run.normal(DType::f32, {m});
     command::Tensor rows = run.output(DType::s32, {m});
-    product_row.resize(m);
-    std::iota(product_row.begin(), product_row.end(), size_t{0});
-    std::ranges::stable_sort(product_row, [&](size_t a, size_t b) { return drawn[a] < drawn[b]; });
-    for (size_t i = 0; i < m; ++i) rows.set(product_row[i], static_cast<double>(i));
+    std::vector<size_t> order(m);
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return drawn[a] < drawn[b]; });
+    product_rows.resize(m);
+    for (size_t i = 0; i < m; ++i) {
+      const size_t row = o.add_to_rows ? i % ((m + 2) / 3) : i;
+      product_rows[row].push_back(order[i]);
+      rows.set(order[i], static_cast<double>(row));
+    }
     rows.to_device();
     return rows;
   }
-  // Returns the row of the product that becomes a row of D.
-  size_t row_of_product(size_t row_of_d) const { return o.scatters() ? product_row[row_of_d] : row_of_d; }
+  // Returns the rows of the product that a row of D gets.
+  std::vector<size_t> rows_of_product(size_t row_of_d) const {
+    return o.scatters() ? product_rows[row_of_d] : std::vector{row_of_d};
+  }
   // Returns the row of A that is used in a row of the product; nothing if that row is zeros.
   std::optional<size_t> row_of_a(size_t row) const {
     if (!o.gathers()) return row;
@@ -429,20 +436,35 @@ void run(const command::Fields& f, command::Run& run) {
     return scaled_dot_product(a, b, i, j, p,
                               [&](size_t depth) { return operands.block_factor(batch, i, j, depth); });
   };
-  auto output = [&](size_t i) {
-    const size_t row = operands.row_of_product(i / columns % m), col = i % columns;
+  auto output_of_row = [&](size_t row, size_t i) {
     const size_t batch = of_rows ? operands.group_of(row) : i / (m * columns);
-    return operands.output([&](size_t j) { return dot(batch, row, j); }, batch, row, col);
+    return operands.output([&](size_t j) { return dot(batch, row, j); }, batch, row, i % columns);
+  };
+  auto output = [&](size_t i) { return output_of_row(operands.rows_of_product(i / columns % m).front(), i); };
+  // Additions to zeros, in any order, each round a sum that is no greater than that of all magnitudes.
+  auto sum_of_rows = [&](size_t i) {
+    command::Expected sum = {0, 0};
+    double magnitude = 0, added = 0;
+    for (const size_t row : operands.rows_of_product(i / columns % m)) {
+      const command::Expected one = rounded(o, output_of_row(row, i), operands.last_factor());
+      sum.value += one.value, sum.tolerance += one.tolerance;
+      magnitude += std::abs(one.value) + one.tolerance, added += 1;
+    }
+    sum.tolerance += 1.01 * added * unit_roundoff(o.d) * magnitude;
+    return sum;
   };
   auto start = [&] {
-    d.poison();
+    o.add_to_rows ? d.zero() : d.poison();
     operands.each(OperandRole::greatest, [](command::Tensor& greatest) {
       greatest.set(0, 0);
       greatest.to_device();
     });
   };
   run.check(
-      d, static_cast<double>(k), [&](size_t i) { return rounded(o, output(i), operands.last_factor()); },
+      d, static_cast<double>(k),
+      [&](size_t i) {
+        return o.add_to_rows ? sum_of_rows(i) : rounded(o, output(i), operands.last_factor());
+      },
       start);
   operands.each(OperandRole::greatest, [&](command::Tensor& greatest) {
     run.check(

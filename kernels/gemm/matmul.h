@@ -61,8 +61,15 @@ struct DeviceMatrix {
 // which has rows_of_d rows that begin at multiples of 16 bytes, and each of them has a multiple of 16 bytes.
 // A row whose index D does not have, such as -1, is dropped, and a row of D that no index names is unchanged.
 // If two rows of the product have the same index, it is unspecified which one remains, so each row is best
-// named once: a caller that must add such rows up does so after the product, in a fixed order. row_scales
-// belong to the product's rows, like a router's weights. Not with batches, groups of k or beta.
+// named once: a caller that must add such rows up, bitwise reproducibly, does so after the product, in a
+// fixed order. row_scales belong to the product's rows, like a router's weights. Not with batches, groups of
+// k or beta.
+//
+// Added rows: with add_to_rows instead of d_rows, row i of the product is rounded to D's type and added to
+// row add_to_rows[i] of D, in memory, and the sum is rounded too. A row may be named any number of times.
+// What D holds is where the sums begin: zeros, or another expert's output. The order in which the rows of one
+// index are added is unspecified, so that results may differ in their last bits from run to run, most in
+// bf16. D is f32, f16 or bf16. Not with amax either.
 //
 // Block scales, of e4m3 and e5m2: A[m,k] is multiplied by a_scales_1x128[k/128][m], and B[n,k] by
 // b_scales_1x128[k/128][n] or b_scales_128x128[n/128][k/128], for each batch, or for B each group of rows. A
@@ -102,7 +109,7 @@ struct DeviceMatrix {
 // overlap of the workspace; A, B, C and bias may overlap one another.
 struct MatmulArguments {
   int64_t m = 0, n = 0, k = 0, batches = 1;
-  int64_t rows_of_a = 0, rows_of_d = 0;     // with a_rows and d_rows; otherwise A and D have m rows
+  int64_t rows_of_a = 0, rows_of_d = 0;     // with indices of rows; otherwise A and D have m rows
   DeviceMatrix a, b;                        // A as m rows of k, B as n rows of k,
   bool a_k_major = true, b_k_major = true;  // or, of 16-bit types: A as k rows of m, B as k rows of n
   DeviceMatrix d;                           // m rows of n

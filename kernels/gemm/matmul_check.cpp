@@ -193,12 +193,15 @@ void check_indexed_rows(const PlacedProduct& o, const MatmulArguments& p, Where 
                                      x.name, x.outer[kMatrixRows].stride, index));
   };
   check("a", "a_rows", p.a_rows.address != 0, p.rows_of_a, o.a);
-  check("d", "d_rows", p.d_rows.address != 0, p.rows_of_d, o.d);
+  const bool adds = p.add_to_rows.address != 0;
+  const char* const of_d = adds ? "add_to_rows" : "d_rows";
+  check("d", of_d, adds || p.d_rows.address != 0, p.rows_of_d, o.d);
   if (o.operation.scatters() && columns_by_tma(o.d) < o.d.columns)
-    throw Error(where,
-                fmt::format("matmul: D of {}, with d_rows, at {:#x} with {} columns and a stride of {}: its "
-                            "rows begin at multiples of 16 B, and have a multiple of 16 B",
-                            name(o.d.type), o.d.memory.address, o.d.columns, o.d.outer[kMatrixRows].stride));
+    throw Error(
+        where,
+        fmt::format("matmul: D of {}, with {}, at {:#x} with {} columns and a stride of {}: its "
+                    "rows begin at multiples of 16 B, and have a multiple of 16 B",
+                    name(o.d.type), of_d, o.d.memory.address, o.d.columns, o.d.outer[kMatrixRows].stride));
 }
 
 }  // namespace

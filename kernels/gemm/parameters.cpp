@@ -35,7 +35,9 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
         : o.b_metadata ? "N rows of the K / 2 that are stored"
                        : "N rows of K");
   if (o.scatters())
-    add("D", pointer, o.d, "rows of N, some of which become the product's");
+    add("D", pointer, o.d,
+        o.add_to_rows ? "rows of N, to some of which the product's are added"
+                      : "rows of N, some of which become the product's");
   else
     add("D", tensor_map, DType::u32, "the result: M rows of N");
   add("M", scalar, DType::u32, "rows of D");

@@ -1,6 +1,7 @@
 #include "ptxbuilder/product/scatter.h"
 
 #include "ptxbuilder/ir/index.h"
+#include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/plan/thread_access.h"
 
 namespace ptxbuilder::detail {
@@ -15,6 +16,16 @@ struct Piece {
   u32 row, col;  // position in the matrix
   pred is_there;
 };
+
+// Adds 16 bytes of shared memory to the elements in global memory.
+void add(DType type, gmem to, smem from) {
+  if (type == DType::f32)
+    instruction<"red.relaxed.gpu.global.add.v4.f32">(to, load<4>(sptr<f32>(from)));
+  else if (type == DType::bf16)
+    instruction<"red.relaxed.gpu.global.add.noftz.v4.bf16x2">(to, load<4>(sptr<u32>(from)));
+  else
+    instruction<"red.relaxed.gpu.global.add.noftz.v4.f16x2">(to, load<4>(sptr<u32>(from)));
+}
 
 }  // namespace
 
@@ -38,7 +49,11 @@ void scatter_rows(const TileView& buffer, const ScatteredRows& to, u32 row, u32 
   for (const Piece& piece : of_thread)
     if_(piece.is_there, [&] {
       const u64 element = u64(piece.row) * u64(to.stride) + u64(piece.col);
-      store(gptr<u32>(to.start + element * static_cast<uint64_t>(size)), load<4>(sptr<u32>(piece.from)));
+      const gmem place = to.start + element * static_cast<uint64_t>(size);
+      if (to.adds)
+        add(buffer.tile().dtype(), place, piece.from);
+      else
+        store(gptr<u32>(place), load<4>(sptr<u32>(piece.from)));
     });
 }
 

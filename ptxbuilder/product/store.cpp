@@ -329,6 +329,8 @@ PanelStore::PanelStore(DType type, std::optional<TensorMap> to, TileExtent tile,
     throw Error("panel store: it takes a tensor map, or scattered rows, and not both");
   if (options.scattered && !options.batch)
     throw Error("panel store: scattered rows without a batch, which says where they end");
+  if (options.scattered && options.scattered->adds && !detail::can_add_rows(type))
+    throw Error(fmt::format("panel store: rows of {} that are added; they are f32, f16 or bf16", name(type)));
   state_ = std::make_shared<const State>(State{Staging(type, tile, options), type, to});
 }
 

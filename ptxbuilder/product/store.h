@@ -21,11 +21,13 @@ struct ThreadStore {
 // output, in columns before `cols`. Rows outside the matrix are not written, nor are rows i from the
 // store's `batch` on. Threads write 16 bytes at a time: the start, the stride and `cols` are multiples of
 // 16 bytes, and index[0] must always be readable. Rows that are named twice are written twice, in no
-// particular order.
+// particular order. With `adds`, elements of f32, f16 or bf16 are added to the matrix instead: each addition
+// is atomic and rounds, and additions to one element are in no particular order.
 struct ScatteredRows {
   gmem start;
   u32 rows, cols, stride;
   gptr<s32> index;
+  bool adds = false;
 };
 
 // The coordinates, in a tensor with more dimensions, of the element at a row and column of the output, and of

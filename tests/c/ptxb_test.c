@@ -640,7 +640,28 @@ static void check_groups(unsigned seed) {
       wrong += value(&d, rows[i], j) != sum;
     }
   CHECK(wrong == 0);
+
+  /* Several rows of the product are added to one of the first rows of D, which are zeros. */
+  enum { FEW = 5 };
+  for (int i = 0; i < M; ++i) rows[i] = rows[i] < 0 ? -1 : rows[i] % FEW;
+  OK(ptxb_copy_in(device, numbers, rows, sizeof rows));
+  memset(d.host, 0, d.bytes);
+  OK(ptxb_copy_in(device, d.tensor.data, d.host, d.bytes));
+  REFUSED((p.add_to_rows = &of_rows, ptxb_matmul_run(device, &p, NULL, 0, NULL)), "d_rows and add_to_rows");
   p.d_rows = NULL;
+  OK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, d.host, d.tensor.data, d.bytes));
+  for (int64_t row = 0; row < M; ++row)
+    for (int64_t j = 0; j < N; ++j) {
+      float sum = 0;
+      for (int64_t i = 0; i < M && i < ends[2]; ++i)
+        for (int64_t k = 0; k < K && rows[i] == row; ++k)
+          sum += value(&a, rows[i], k) * value(&b, (i < ends[1] ? 1 : 2) * K + k, j);
+      wrong += value(&d, row, j) != sum;
+    }
+  CHECK(wrong == 0);
+  p.add_to_rows = NULL;
   count = M - 1;
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: [39] of s32; it is int32");
   count = M, of_rows.dtype = f32;

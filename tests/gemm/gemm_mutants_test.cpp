@@ -225,6 +225,24 @@ TEST_CASE("emulator: gemm of scattered rows and its mutants") {
                {"a weight is that of the next row", "ld.global.b32", 2, add_to(1, 4), {}}});
 }
 
+// Added rows, several of them to one.
+TEST_CASE("emulator: gemm of added rows and its mutants") {
+  const Subject subject("gemm", {{"m", 200},
+                                 {"n", 72},
+                                 {"k", 72},
+                                 {"batches", 5},
+                                 {"group_ends", 1},
+                                 {"add_to_rows", 1},
+                                 {"row_scales", 1},
+                                 {"bm", 64},
+                                 {"bn", 64},
+                                 {"consumers", 1},
+                                 {"sms", 3}});
+  const std::string adds = "red.relaxed.gpu.global.add.noftz.v4.bf16x2";
+  check_wrong(subject, {{"rows overwrite each other", adds, 2, becomes("st.global.v4.b32"), {}},
+                        {"a row is not added", adds, 1, drop, {}}});
+}
+
 // Six blocks of k: four follow each other in a turn of the loop, and a box of B's scales has four.
 TEST_CASE("emulator: gemm with scales of blocks and its mutants") {
   const Subject subject("gemm", {{"m", 136},

@@ -722,6 +722,46 @@ TEST_CASE("rows of D are those that an index names, and others stay as they are"
   CHECK_ERROR(matmul()(q), "gemm: d_rows with beta C");
 }
 
+TEST_CASE("rows are added to those of D that an index names, to one any number of them") {
+  MatmulCase c = sized(150, 72, 136);
+  c.add_to_rows = true, c.row_scales = true;
+  for (const DType type : {DType::bf16, DType::f16, DType::f32}) {
+    c.d = type;
+    check_case(c);
+  }
+  c.group_ends = true, c.size = {150, 96, 136, 5}, c.activation = Activation::silu,
+  c.use = kernels::ActivationUse::gate;
+  check_case(c);
+  c.a_rows = true, c.rows_of_a = 30;
+  check_case(c);
+  for (const int64_t m : {1, 7, 24}) {  // swapped
+    c = sized(m, 200, 64), c.add_to_rows = true, c.d_lie.gap = 8;
+    check_case(c);
+  }
+  c.size.k = 0, c.bias = true;  // rows of a bias
+  check_case(c);
+
+  c = sized(40, 72, 64), c.add_to_rows = true;
+  MatmulTrial trial(device(), c);
+  const MatmulArguments p = trial.arguments();
+  MatmulArguments q = p;
+  q.add_to_rows.bytes -= 4;
+  CHECK_ERROR(matmul()(q), "matmul: add_to_rows of");
+  q = p, q.add_to_rows = {};
+  CHECK_ERROR(matmul()(q), "matmul: rows_of_d = 22 without d_rows");
+  q = p, q.n = 71;
+  CHECK_ERROR(matmul()(q), "matmul: D of bf16, with add_to_rows");
+  q = p, q.d_rows = p.add_to_rows;
+  CHECK_ERROR(matmul()(q), "gemm: d_rows and add_to_rows");
+  q = p, q.beta = 1, q.c = q.d, q.m = 20;
+  CHECK_ERROR(matmul()(q), "gemm: add_to_rows with beta C; rows are added to what D holds");
+  q = p, q.n = 64, q.d.stride = 0, q.d.type = DType::e4m3;
+  CHECK_ERROR(matmul()(q), "gemm: add_to_rows with D of e4m3");
+  c.amax = true;
+  MatmulTrial measured(device(), c);
+  CHECK_ERROR(matmul()(measured.arguments()), "gemm: add_to_rows with amax");
+}
+
 TEST_CASE("a product with nothing to do is known too, and is checked where it has to be") {
   MatmulCase c = sized(0, 40, 72);
   c.bias = true;

@@ -109,6 +109,10 @@ inline MatmulCase draw_product(Draw& draw) {
   if (!c.groups_of_k && (c.group_ends || c.size.batches == 1) && !c.amax && draw.chance(4)) {
     c.d_rows = true;  // of the greatest that is stored nobody knows where a row is dropped
     c.beta = 0, c.in_place = false;
+    if (size_of(c.d) > 1 && c.d != DType::s32 && draw.chance(2)) {
+      c.d_rows = false, c.add_to_rows = true;
+      c.d_scale = c.d_scale && c.d != DType::f16;  // whose sums would overflow
+    }
   }
   if (is_fp8(c.a) && !c.a_rows && draw.chance(2)) {
     c.a_scales_1x128 = true;

@@ -34,8 +34,11 @@ struct MatmulCase {
   uint64_t seed = 1;
 };
 
-// D has so many rows more than the product where there are d_rows.
+// The rows of D: so many more than the product's with d_rows, and about a third of them with add_to_rows.
 inline constexpr int64_t kMoreRows = 9;
+inline int64_t rows_of_d(const MatmulCase& c) {
+  return c.d_rows ? c.size.m + kMoreRows : c.add_to_rows ? c.size.m / 3 + kMoreRows : c.size.m;
+}
 
 // Its arguments, but for the matrices' places: what a Matmul's operation follows from.
 inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
@@ -47,7 +50,7 @@ inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   p.activation = c.activation, p.use = c.use;
   p.groups_of_k = c.groups_of_k, p.packed = c.packed;
   p.rows_of_a = c.a_rows ? c.rows_of_a : 0;
-  p.rows_of_d = c.d_rows ? c.size.m + kMoreRows : 0;
+  p.rows_of_d = c.d_rows || c.add_to_rows ? rows_of_d(c) : 0;
   p.fast_accumulation = c.fast_accumulation;
   constexpr runtime::Address kSomewhere = 256;
 #define PTXBUILDER_VECTOR(name, ...) \
@@ -70,8 +73,7 @@ class MatmulTrial {
            c.a_k_major ? c.size.k : c.size.m, c.group_ends ? 1 : c.size.batches, c.a_lie),
         b_(device, c.packed.is_packed() ? DType::f32 : c.b, c.b_k_major ? c.size.n : c.size.k,
            c.b_k_major ? c.size.k : c.size.n, operation_.grouped_k() ? 1 : c.size.batches, c.b_lie),
-        d_(device, c.d, c.size.m + (c.d_rows ? kMoreRows : 0), operation_.d_columns(c.size.n), batches_of_d(),
-           c.d_lie) {
+        d_(device, c.d, rows_of_d(c), operation_.d_columns(c.size.n), batches_of_d(), c.d_lie) {
 #define PTXBUILDER_VECTOR(name, ...) add_operand(kernels::ProductOperand::name, {});
 #define PTXBUILDER_MATRIX(name, ...) add_operand(kernels::ProductOperand::name, c.name##_lie);
 #include "kernels/gemm/product.def"
@@ -84,7 +86,7 @@ class MatmulTrial {
     std::vector<int64_t> words;
     if (c.a_metadata) words = store_half(a_, c.a, c.size.m, c.a_lie);
     if (c.b_metadata) words = store_half(b_, c.b, c.size.n, c.b_lie);
-    d_.poison();
+    operation_.add_to_rows ? d_.fill_normal(random) : d_.poison();
     for (GuardedMatrix* x : {&a_, &b_, &d_}) x->to_device();
     for (const kernels::ProductOperandRow& row : kernels::product_operands) {
       GuardedMatrix& x = of(row.operand);
@@ -96,6 +98,8 @@ class MatmulTrial {
         fill_ends(x, random);
       else if (row.role == kernels::OperandRole::gather && operation_.has(row.operand))
         fill_rows(x, case_.rows_of_a, random);
+      else if (row.operand == kernels::ProductOperand::add_to_rows && operation_.has(row.operand))
+        fill_rows(x, rows_of_d(case_), random);
       else if (row.role == kernels::OperandRole::scatter && operation_.has(row.operand))
         fill_places(x, random);
       else if (row.role == kernels::OperandRole::sparsity && operation_.has(row.operand))
@@ -162,8 +166,8 @@ class MatmulTrial {
       return fmt::format("byte {} of {} around D was overwritten", at, of_d);
     if (const size_t at = greatest().first_touched(amax); at != amax.size())
       return fmt::format("byte {} of {} around amax was overwritten", at, amax.size());
-    if (is_other_row_touched(got)) return "a row of D that d_rows does not name was overwritten";
-    const int64_t rows = case_.size.m * batches_of_d();
+    if (is_other_row_touched(got)) return "a row of D that no row of the product becomes was overwritten";
+    const int64_t rows = operation_.add_to_rows ? rows_of_d(case_) : case_.size.m * batches_of_d();
     std::atomic<int64_t> next = 0;
     std::mutex adding;
     Seen all;
@@ -173,7 +177,8 @@ class MatmulTrial {
         threads.emplace_back([&] {
           Seen seen;
           for (int64_t row; (row = next++) < rows;)
-            judge_row(got, row / case_.size.m, row % case_.size.m, wanted, seen);
+            operation_.add_to_rows ? judge_added(got, row, wanted, seen)
+                                   : judge_row(got, row / case_.size.m, row % case_.size.m, wanted, seen);
           const std::lock_guard lock(adding);
           all.add(seen);
         });
@@ -258,23 +263,24 @@ class MatmulTrial {
   // Some of D's rows, each once, and some that it does not have.
   void fill_places(GuardedMatrix& x, std::mt19937_64& random) {
     std::vector<int64_t> rows;
-    for (int64_t i = 0; i < case_.size.m + kMoreRows; ++i) rows.push_back(i);
+    for (int64_t i = 0; i < rows_of_d(case_); ++i) rows.push_back(i);
     std::ranges::shuffle(rows, random);
     rows.resize(static_cast<size_t>(case_.size.m));
     for (int64_t& row : rows)
-      if (random() % 16 == 0) row = random() % 2 == 0 ? -1 : case_.size.m + kMoreRows;
+      if (random() % 16 == 0) row = random() % 2 == 0 ? -1 : rows_of_d(case_);
     x.fill_row(rows);
   }
   // The row of D that a row of the product becomes; -1 for none.
   int64_t row_of_d(int64_t i) const {
     if (!operation_.scatters()) return i;
-    const auto row = static_cast<int64_t>(of(kernels::ProductOperand::d_rows).value(0, 0, i));
-    return row < case_.size.m + kMoreRows ? row : -1;
+    using enum kernels::ProductOperand;
+    const auto row = static_cast<int64_t>(of(operation_.add_to_rows ? add_to_rows : d_rows).value(0, 0, i));
+    return row < rows_of_d(case_) ? row : -1;
   }
   // Says whether a row of D that no row of the product becomes has changed.
   bool is_other_row_touched(const std::vector<std::byte>& got) const {
     if (!operation_.scatters()) return false;
-    std::vector<bool> named(static_cast<size_t>(case_.size.m + kMoreRows), false);
+    std::vector<bool> named(static_cast<size_t>(rows_of_d(case_)), false);
     for (int64_t i = 0; i < case_.size.m; ++i)
       if (const int64_t row = row_of_d(i); row >= 0) named[static_cast<size_t>(row)] = true;
     const std::vector<std::byte>& before = out().bytes();
@@ -375,12 +381,12 @@ class MatmulTrial {
                     [&](const kernels::ProductOperandRow& row) { return value(row, batch, i, j); });
   }
 
-  void judge_row(const std::vector<std::byte>& got, int64_t batch_of_d, int64_t i, const Wanted& wanted,
-                 Seen& seen) const {
+  // Calls `work` with each column of D and what a row of the product has there before D's factor.
+  template <class Work>
+  void each_output(int64_t batch_of_d, int64_t i, const Wanted& wanted, Work&& work) const {
     const int64_t batch = operation_.grouped_rows() ? group_of(i) : batch_of_d;
     const std::vector<kernels::Dot> dots = dots_of(batch, i);
     const auto x = [&](int64_t j) { return input(dots[static_cast<size_t>(j)], batch, i, j); };
-    const double factor = case_.d_scale ? double{case_.d_scale_is} : 1;
     for (int64_t j = 0; j < operation_.d_columns(case_.size.n); ++j) {
       kernels::Approximate y =
           operation_.gates()
@@ -393,16 +399,56 @@ class MatmulTrial {
         const double bias = case_.bias ? of(kernels::ProductOperand::bias).value(0, 0, j) : 0;
         y = {wanted(sum, bias, batch, i, j), 1e-4 * (1 + std::abs(sum))};
       }
+      work(j, y);
+    }
+  }
+  // The least and the greatest number that may be stored for it: to round, and to clamp, keeps the order.
+  std::pair<double, double> bounds(const kernels::Approximate& y) const {
+    const double factor = case_.d_scale ? double{case_.d_scale_is} : 1;
+    return std::minmax({stored(factor * (y.value - y.lost)), stored(factor * (y.value + y.lost))});
+  }
+
+  void judge_row(const std::vector<std::byte>& got, int64_t batch_of_d, int64_t i, const Wanted& wanted,
+                 Seen& seen) const {
+    const int64_t batch = operation_.grouped_rows() ? group_of(i) : batch_of_d;
+    each_output(batch_of_d, i, wanted, [&](int64_t j, const kernels::Approximate& y) {
       seen.least = std::max(seen.least, std::abs(y.value) - y.lost);
       seen.most = std::max(seen.most, std::abs(y.value) + y.lost);
-      // To round, and to clamp, keeps the order of numbers.
-      const auto [low, high] =
-          std::minmax({stored(factor * (y.value - y.lost)), stored(factor * (y.value + y.lost))});
-      if (row_of_d(i) < 0) continue;
+      const auto [low, high] = bounds(y);
+      if (row_of_d(i) < 0) return;
       const double value = out().value_in(got, batch_of_d, row_of_d(i), j);
       seen.stored = std::max(seen.stored, std::abs(value));
-      if ((low <= value && value <= high) || seen.wrong++ > 0) continue;
+      if ((low <= value && value <= high) || seen.wrong++ > 0) return;
       seen.first = fmt::format("D[{},{},{}] = {}, should be {} to {}", batch, i, j, value, low, high);
+    });
+  }
+
+  // A row of D has what it held and the sum of its rows of the product; each addition, in any order, rounds a
+  // sum that is no greater than that of all magnitudes.
+  void judge_added(const std::vector<std::byte>& got, int64_t row, const Wanted& wanted, Seen& seen) const {
+    const auto columns = static_cast<size_t>(operation_.d_columns(case_.size.n));
+    std::vector<double> low(columns), high(columns), magnitude(columns);
+    for (size_t j = 0; j < columns; ++j) {
+      low[j] = high[j] = out().value(0, row, static_cast<int64_t>(j));
+      magnitude[j] = std::abs(low[j]);
+    }
+    double added = 0;
+    for (int64_t i = 0; i < case_.size.m; ++i) {
+      if (row_of_d(i) != row) continue;
+      added += 1;
+      each_output(0, i, wanted, [&](int64_t j, const kernels::Approximate& y) {
+        const auto at = static_cast<size_t>(j);
+        const auto [least, most] = bounds(y);
+        low[at] += least, high[at] += most;
+        magnitude[at] += std::max(std::abs(least), std::abs(most));
+      });
+    }
+    for (size_t j = 0; j < columns; ++j) {
+      const double lost = 1.01 * added * unit_roundoff(case_.d) * magnitude[j];
+      const double value = out().value_in(got, 0, row, static_cast<int64_t>(j));
+      if ((low[j] - lost <= value && value <= high[j] + lost) || seen.wrong++ > 0) continue;
+      seen.first =
+          fmt::format("D[{},{}] = {}, should be {} to {}", row, j, value, low[j] - lost, high[j] + lost);
     }
   }
 

@@ -254,6 +254,27 @@ check(d[places], reference.grouped(taken, wide(y), reference.ENDS), 2**-7, "scat
 of_rows, of_y = reference.grouped_gradients(taken, wide(y), reference.ENDS, wide(grad)[reference.PLACES])
 for got, exact in zip(back(grad), (reference.scattered(reference.GATHERED, of_rows, len(few)), of_y)):
     check(got, exact, 2**-7, "gradients of scattered rows")
+begin, weights = jnp.asarray(random.standard_normal((reference.ROWS_OF_A, 56)), jnp.bfloat16), jnp.asarray(random.uniform(0.5, 2, reference.ALL), jnp.float32)
+plain = reference.grouped(wide(x), wide(y), reference.ENDS)
+for way in (pb.matmul, jax.jit(pb.matmul)):
+    def added(x, y, c, weights):
+        return way(x, y, c=c, offs=ends, add_to_rows=rows, scale_a=weights)
+
+    exact = wide(begin) + reference.scattered(reference.GATHERED, plain * np.asarray(weights)[:, None], reference.ROWS_OF_A)
+    check(added(x, y, begin, weights), exact, 2**-6, "added rows")
+    check(added(x, y, begin, weights), exact, 2**-6, "added rows, of which C has stayed as it was")
+    d, back = jax.vjp(added, x, y, begin, weights)
+    check(d, exact, 2**-6, "added rows that JAX adds")
+    of_d = grad[:reference.ROWS_OF_A]
+    of_product = reference.gathered(wide(of_d), reference.GATHERED)
+    expected = (*reference.grouped_gradients(wide(x), wide(y), reference.ENDS, of_product * np.asarray(weights)[:, None]), wide(of_d),
+                (of_product * plain).sum(1))
+    for got, exact in zip(back(of_d), expected):
+        check(got, exact, 2**-6, "gradients of added rows")
+check(pb.matmul(x, y[0], c=begin, add_to_rows=rows), wide(begin) + reference.scattered(reference.GATHERED, wide(x) @ wide(y[0]), reference.ROWS_OF_A),
+      2**-6, "added rows of one matrix")
+with kit.refused("add_to_rows: without out and C"):
+    pb.matmul(x, y[0], add_to_rows=rows)
 d, back = jax.vjp(lambda x, y: pb.matmul(x, y, a_rows=rows), few, y[0])
 check(d, taken @ wide(y[0]), 2**-7, "gathered rows of one matrix")
 for got, exact in zip(back(grad), (reference.scattered(reference.GATHERED, wide(grad) @ wide(y[0]).T, len(few)), taken.T @ wide(grad))):

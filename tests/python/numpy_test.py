@@ -463,8 +463,8 @@ kit.check(done.returncode == 0, "a child of a process that has used nothing", do
 ends, a, of_groups = reference.ENDS, drawn(reference.ALL, 72), drawn(len(reference.ENDS), 72, 56)
 
 
-def check_groups(got, exact, *words):
-    kit.check(got.shape == exact.shape and np.abs(wide(got) - exact).max() <= 2**-8 * np.abs(exact).max(), "groups", *words)
+def check_groups(got, exact, *words, tolerance=2**-8):
+    kit.check(got.shape == exact.shape and np.abs(wide(got) - exact).max() <= tolerance * np.abs(exact).max(), "groups", *words)
 
 
 for x, y in ((a, of_groups), (a, np.ascontiguousarray(of_groups.swapaxes(1, 2)).swapaxes(1, 2)), (a.T.copy().T, of_groups[:, :, 1:]),
@@ -519,6 +519,22 @@ for words, text in ((dict(d_rows=places[1:]), "d_rows: [129] of s32; it is int32
                     (dict(b=of_groups[0][:, :51], d_rows=places), "with d_rows"), (dict(b=of_groups[0], c=exact.astype(a.dtype), d_rows=places), "d_rows with beta C")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": of_groups[0], "device": "emulator", **words})
+
+# Added rows: to those of C, whose copy D is, and to those of one that is given.
+begin, named, scale = drawn(reference.ROWS_OF_A, 56), reference.GATHERED, scale / reference.ALL
+sums = wide(begin) + reference.scattered(named, scale[:, None] * exact, reference.ROWS_OF_A)
+words = dict(offs=ends, add_to_rows=named, scale_a=scale, device="emulator")
+check_groups(pb.matmul(a, of_groups, c=begin, **words), sums, "rows added to C", tolerance=2**-6)  # each sum is rounded
+check_groups(pb.matmul(a, of_groups, c=begin.astype(np.float32), out_dtype="f32", **words), sums, "rows added to C of f32")
+got = begin.copy()
+kit.check(pb.matmul(a, of_groups, out=got, **words) is got, "out is given back")
+check_groups(got, sums, "rows added to out", tolerance=2**-6)
+for words, text in ((dict(), "add_to_rows: without out and C"), (dict(c=begin, beta=0.5), "beta: 0.5, with add_to_rows"),
+                    (dict(c=begin, out_dtype="f32"), "C: it is of bfloat16, and rows that are added to it of float32"),
+                    (dict(c=begin, out=begin), "add_to_rows: with both out and C"), (dict(c=begin, d_rows=places), "d_rows and add_to_rows"),
+                    (dict(c=begin[:, :48]), "D: its shape is (50, 48)")):
+    with kit.refused(text):
+        pb.matmul(a, of_groups[0], add_to_rows=named, device="emulator", **words)
 
 # Scales of blocks, dense, in batches and in groups, as the library and as PyTorch lay them; and what is refused.
 def scales(*shape):

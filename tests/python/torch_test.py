@@ -634,6 +634,33 @@ for way in (scattered, by_compiler(scattered)):
         check(got, torch.from_numpy(exact), 2**-6, "gradients of scattered rows")
 
 
+# Rows are added, several of them to one.
+def added(x, y, c, ends, rows, weights):
+    return pb.matmul(x, y, c=c, offs=ends, add_to_rows=rows, scale_a=weights, device="emulator")
+
+
+whole, begin = drawn(reference.ALL, 72), drawn(reference.ROWS_OF_A, 56)
+plain = reference.grouped(wide(whole), wide(y), reference.ENDS)
+exact = wide(begin) + reference.scattered(reference.GATHERED, plain * wide(weights)[:, None], reference.ROWS_OF_A)
+for way in (added, by_compiler(added)):
+    given = [x.clone().requires_grad_() for x in (whole, y, begin, weights)]
+    for d in (way(whole, y, begin, ends, rows, weights), way(*given[:3], ends, rows, given[3])):
+        check(d, torch.from_numpy(exact), 2**-6, "added rows")
+    grad = torch.randn_like(d)
+    of_product = reference.gathered(wide(grad), reference.GATHERED)
+    expected = (*reference.grouped_gradients(wide(whole), wide(y), reference.ENDS, of_product * wide(weights)[:, None]), wide(grad),
+                (of_product * plain).sum(1))
+    for got, exact_grad in zip(torch.autograd.grad(d, given, grad), expected):
+        check(got, torch.from_numpy(exact_grad), 2**-6, "gradients of added rows")
+torch.use_deterministic_algorithms(True)
+with kit.refused("add_to_rows: sums in no certain order, while torch.use_deterministic_algorithms() is on"):
+    added(whole, y, begin, ends, rows, weights)
+torch.use_deterministic_algorithms(False)
+check(pb.matmul(whole, y[0], c=begin, add_to_rows=rows, device="emulator"),
+      torch.from_numpy(wide(begin) + reference.scattered(reference.GATHERED, wide(whole) @ wide(y[0]), reference.ROWS_OF_A)), 2**-6,
+      "added rows of one matrix")
+
+
 def gathered_of_one(x, y, rows):  # Dynamo compiles a function few times, and product() has been
     return pb.matmul(x, y, a_rows=rows, device="emulator")
 

@@ -1,6 +1,6 @@
-"""Rows of experts that the product gathers and scatters itself, against those that are copied for it: pb.grouped_mm with a_rows and d_rows,
-without them on rows that are gathered already, with copies by index_select and index_copy, and torch._grouped_mm with these; bf16, in
-turns.
+"""Rows of experts that the product gathers, scatters and adds up itself, against those that are copied for it: pb.grouped_mm with a_rows and
+d_rows, without them on rows that are gathered already, with copies by index_select and index_copy, and torch._grouped_mm with these. Both
+results of a token become one by add_to_rows, or by a sum after d_rows. All of bf16, in turns.
 
   gathered.py [--shapes EXPERTSxROWSxNxK,...] [--seed S] [--rounds N] [--small]
 
@@ -46,11 +46,13 @@ def error_of(got, shape, x, weights, ends, token, order, factor):
     expert = torch.searchsorted(ends, picked.int(), right=True)
     exact = torch.stack([x[token[i]].double() @ weights[e].double() for i, e in zip(picked, expert)])
     plain, scattered = got["gathers"][picked].double(), got["scatters"][order[picked]].double()
-    return max(((d - of).norm() / of.norm()).item() for d, of in ((plain, exact), (scattered, exact * factor[picked, None].double())))
+    pairs = ((plain, exact), (scattered, exact * factor[picked, None].double()), (got["adds"].double(), got["sums"].double()))
+    return max(((d - of).norm() / of.norm()).item() for d, of in pairs)
 
 
 def calls_of(x, weights, ends, token, order, factor):
     rows, numbers = x[token], order.int()
+    shape = (len(rows) // 2, weights.shape[2])
 
     def placed(y):
         return torch.empty_like(y).index_copy_(0, order, y * factor[:, None].to(y.dtype))
@@ -60,7 +62,10 @@ def calls_of(x, weights, ends, token, order, factor):
         "gathers": lambda: pb.grouped_mm(x, weights, ends, a_rows=token, device=where),
         "copies": lambda: pb.grouped_mm(x.index_select(0, token), weights, ends, device=where),
         "scatters": lambda: pb.grouped_mm(rows, weights, ends, d_rows=numbers, d_weights=factor, device=where),
-        "places": lambda: placed(pb.grouped_mm(rows, weights, ends, device=where))}
+        "places": lambda: placed(pb.grouped_mm(rows, weights, ends, device=where)),
+        "adds": lambda: pb.matmul(rows, weights, offs=ends, out=torch.zeros(shape, dtype=rows.dtype, device=place), add_to_rows=token,
+                                  scale_a=factor, device=where),
+        "sums": lambda: pb.grouped_mm(rows, weights, ends, d_rows=numbers, d_weights=factor, device=where).view(-1, 2, shape[1]).sum(1)}
     if place == "cuda":
         calls["torch copies"] = lambda: torch._grouped_mm(x.index_select(0, token), weights, offs=ends)
         calls["torch places"] = lambda: placed(torch._grouped_mm(rows, weights, offs=ends))
@@ -68,7 +73,7 @@ def calls_of(x, weights, ends, token, order, factor):
 
 
 shapes = [tuple(map(int, text.split("x"))) for text in given.shapes.split(",")] if given.shapes else SHAPES
-lines, ratios = [], {"gather": [], "scatter": []}
+lines, ratios = [], {"gather": [], "scatter": [], "sum": []}
 for shape in [(3, 70, 48, 64)] if given.small else shapes:
     tensors = operands(*shape)
     calls = calls_of(*tensors)
@@ -79,10 +84,12 @@ for shape in [(3, 70, 48, 64)] if given.small else shapes:
     took = timing.device(calls, rounds=given.rounds)
     ratios["gather"].append(took["gathers"] / took["gathered"])
     ratios["scatter"].append(took["scatters"] / took["gathered"])
+    ratios["sum"].append(took["adds"] / took["sums"])
     lines.append(("x".join(map(str, shape)), *(f"{took[word]:.1f}" for word in calls), f"{ratios['gather'][-1]:.3f}",
-                  f"{ratios['scatter'][-1]:.3f}", f"{error:.0e}"))
+                  f"{ratios['scatter'][-1]:.3f}", f"{ratios['sum'][-1]:.3f}", f"{error:.0e}"))
     print(*lines[-1], flush=True)
-timing.table(lines, ("experts x rows x n x k", "gathered ahead", "gathers", "copies", "scatters", "places", "torch copies", "torch places",
-                     "of gathered", "scatters", "apart"))
+timing.table(lines, ("experts x rows x n x k", "gathered ahead", "gathers", "copies", "scatters", "places", "adds", "sums", "torch copies",
+                     "torch places", "of gathered", "scatters", "adds of sums", "apart"))
 for word, all_of in ratios.items():
-    print(f"{word}: times of the product without it, geometric mean {statistics.geometric_mean(all_of):.3f}, to {max(all_of):.3f}")
+    against = "of sums after d_rows" if word == "sum" else "of the product without it"
+    print(f"{word}: times {against}, geometric mean {statistics.geometric_mean(all_of):.3f}, to {max(all_of):.3f}")

@@ -31,7 +31,7 @@ def is_traced():
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
            slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None,
-           a_rows=None, d_rows=None, a_metadata=None, b_metadata=None):
+           a_rows=None, d_rows=None, a_metadata=None, b_metadata=None, add_to_rows=None):
     """D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
     A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both of f16, bf16, f32 (rounded to tf32
@@ -64,8 +64,14 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
 
     With `d_rows`, int32 [m], row i of the product becomes row d_rows[i] of D: of D that is made, which has m rows, each is to be named
     once; of `out`, which may have any number of rows, others stay as they are, and a row that it does not have, as -1, is dropped. `scale_a`
-    is of the product's rows, as a router's weights are. D's rows are multiples of 16 bytes. Who sums up several results of one token sends
-    them to rows that follow each other, and sums these, which has an order; to sum in D would have none. Not of batches, groups of k and C.
+    is of the product's rows, as a router's weights are. D's rows are multiples of 16 bytes. Who sums up several results of one token, to
+    the same bits each time, sends them to rows that follow each other, and sums these. Not of batches, groups of k and C.
+
+    With `add_to_rows`, int32 [m], row i of the product is rounded and added to row add_to_rows[i] of D, in memory: of `out`, to what it
+    holds, or where there is none of a copy of `c`, [any, n]. Any number of rows may be added to one, and one that D does not have, as -1, is
+    dropped: a token's results of several experts become one, times a router's weights, `scale_a`. The sums have no order, so that their last
+    bits may differ from call to call, least in float32; torch.use_deterministic_algorithms() refuses them. D is f16, bf16 or f32. Else
+    as with `d_rows`, and without `amax`. Where a gradient is asked for, the framework adds them up, and it is of `c` and `scale_a` too.
 
     8-bit floats may have scales of blocks, float32 too: of each 128 of k of a row of A, `scale_a_1x128` [.., k/128, m], and of B either
     `scale_b_128x128` [.., n/128, k/128], or `scale_b_1x128` [.., k/128, n], quotients rounded up, with `offs` [groups, ..] of B. What does
@@ -83,8 +89,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     """
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
-                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, a_rows, d_rows, scale_a_1x128,
-                          scale_b_128x128, scale_b_1x128, a_metadata, b_metadata)
+                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, a_rows, d_rows, add_to_rows,
+                          scale_a_1x128, scale_b_128x128, scale_b_1x128, a_metadata, b_metadata)
         if d is not NotImplemented:
             return d
     if isinstance(a, SparseMatrix) or isinstance(b, SparseMatrix):
@@ -95,17 +101,21 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
         b, b_metadata = b if isinstance(b, SparseMatrix) else (b, b_metadata)
         return matmul(a, b, bias, c, alpha, beta, activation, out, out_dtype, transpose_a, transpose_b, precise, tf32, device, scale_a,
                       scale_b, scale_result, amax, slope_of, gate, row_bias, offs, scale_a_1x128, scale_b_128x128, scale_b_1x128, a_rows,
-                      d_rows, a_metadata, b_metadata)
+                      d_rows, a_metadata, b_metadata, add_to_rows)
     if beta is None:
         beta = 1.0 if c is not None else 0.0
     check_number("alpha", alpha)
     check_number("beta", beta)
     check_flags(transpose_a=transpose_a, transpose_b=transpose_b, precise=precise, tf32=tf32, gate=gate)
     check_together(activation, c, gate, slope_of)
+    if add_to_rows is not None and (c is None) == (out is None):
+        raise ValueError(f"add_to_rows: {'without' if c is None else 'with both'} out and C; rows are added to what out holds, or to a copy of "
+                         "C: give one of them")
     number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
                         amax=amax, row_bias=row_bias, offs=offs, a_rows=a_rows, d_rows=d_rows, scale_a_1x128=scale_a_1x128,
-                        scale_b_128x128=scale_b_128x128, scale_b_1x128=scale_b_1x128, a_metadata=a_metadata, b_metadata=b_metadata)
+                        scale_b_128x128=scale_b_128x128, scale_b_1x128=scale_b_1x128, a_metadata=a_metadata, b_metadata=b_metadata,
+                        add_to_rows=add_to_rows)
     options = Options(number, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device)
     return door_of(a).matmul(a, b, out, operands, options)
 
@@ -122,6 +132,15 @@ def check_together(activation, c, gate, slope_of):
         raise ValueError("gate and slope_of: one product is a gate or the way back, not both")
     if gate and c is not None:
         raise ValueError("gate: with C, whose columns would be two for each of D; add it afterwards")
+
+
+def what_rows_are_added_to(operands, options):
+    """Gives C, whose copy rows are added to, and the operands and options without it."""
+    if options.beta != 1:
+        raise ValueError(f"beta: {options.beta}, with add_to_rows, whose rows are added to C as it is: multiply it ahead")
+    if options.out_dtype is not None and name_of(options.out_dtype) != name_of(operands.c.dtype):
+        raise ValueError(f"C: it is of {name_of(operands.c.dtype)}, and rows that are added to it of {name_of(options.out_dtype)}")
+    return operands.c, operands._replace(c=None), options._replace(beta=0.0)
 
 
 def has_more(operands, options):
@@ -374,6 +393,9 @@ def run(kit, a, b, out, operands, options, stream=None):
 
     What the library refuses as it is gets copied, so that it is contiguous along k, and tried once more.
     """
+    if operands.add_to_rows is not None and out is None:
+        c, operands, options = what_rows_are_added_to(operands, options)
+        out = kit.copy(c)
     a = a.swapaxes(-1, -2) if options.transpose_a else a
     b = b.swapaxes(-1, -2) if options.transpose_b else b
     of_a, of_b = shares(operands)
@@ -401,7 +423,7 @@ def run(kit, a, b, out, operands, options, stream=None):
     if is_made:
         result = out = kit.empty(a, folded, name)
     else:
-        if operands.d_rows is not None and out.ndim == 2 and out.shape[1] == shape[-1]:
+        if with_role(operands, "scatter") and out.ndim == 2 and out.shape[1] == shape[-1]:
             folded = shape = tuple(out.shape)
         if tuple(out.shape) != shape:
             raise ValueError(f"D: its shape is {tuple(out.shape)}, and that of the product is {shape}")

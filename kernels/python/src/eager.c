@@ -7,7 +7,8 @@
 /* This is what use_eager() has got, and keeps for ever. */
 static struct {
   PyTypeObject *tensor, *parameter; /* types of tensors that are nothing else besides */
-  PyObject *mode_count, *is_tracing, *has_grad, *has_autocast; /* functions without arguments */
+  /* functions without arguments */
+  PyObject *mode_count, *is_tracing, *has_grad, *has_autocast, *is_deterministic;
   void* const* (*tracing_state)(void); /* what is_tracing asks, in 3 ns where that takes 100; or NULL */
   PyObject* forward_ad; /* a module, whose _current_level is below 0 where there are no dual tensors */
   PyObject* profiler;   /* a module, whose _is_profiler_enabled is True where calls are named */
@@ -16,7 +17,7 @@ static struct {
 
 PyDoc_STRVAR(use_words,
              "use_eager(tensor, parameter, mode_count, is_tracing, tracing_state, has_grad, has_autocast, "
-             "forward_ad, profiler, activations, codes, written)\n\n"
+             "is_deterministic, forward_ad, profiler, activations, codes, written)\n\n"
              "What eager_product() and eager_convolution() go by; and what PyTorch is told of each tensor "
              "that was written. "
              "tracing_state is the address of a function of C's that gives where a pointer is, which is NULL "
@@ -25,9 +26,9 @@ static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
   (void)self;
   PyObject* written;
   unsigned long long tracing_state;
-  if (!PyArg_ParseTuple(args, "O!O!OOKOOOOOOO", &PyType_Type, &eager.tensor, &PyType_Type, &eager.parameter,
+  if (!PyArg_ParseTuple(args, "O!O!OOKOOOOOOOO", &PyType_Type, &eager.tensor, &PyType_Type, &eager.parameter,
                         &eager.mode_count, &eager.is_tracing, &tracing_state, &eager.has_grad,
-                        &eager.has_autocast, &eager.forward_ad, &eager.profiler, &eager.activations,
+                        &eager.has_autocast, &eager.is_deterministic, &eager.forward_ad, &eager.profiler, &eager.activations,
                         &eager.codes, &written))
     return NULL;
   *(void**)&eager.tracing_state = (void*)(uintptr_t)tracing_state;
@@ -182,6 +183,9 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     if (is_true(eager.has_grad) && (want_grad(args, OUT + 1) || want_grad(operands, OPERANDS)))
       return not_taken();
   }
+  /* Rows are added to what `out` holds, in no certain order. */
+  if (operands[OPERAND_add_to_rows] != Py_None && (args[OUT] == Py_None || is_true(eager.is_deterministic)))
+    return not_taken();
   product p;
   const long activation = activation_of(args[ACTIVATION]);
   static const int bits[FLAG_COUNT] = {TRANSPOSE_A, TRANSPOSE_B, PRECISE, TF32, GATE};

@@ -35,7 +35,8 @@ static const char* read_numbers(const ffi_call* call, size_t reals, size_t integ
 
 /* ---- The product ---- */
 
-/* Takes the operands that the flags name from `in`; the one that is written is the second result. */
+/* Takes the operands that the flags name from `in`; the one that is written is the second result. With
+ * add_to_rows, C is `in`'s first, and is D: rows are added to it. */
 static int64_t read_operands(const ffi_call* call, int64_t flags, ptxb_tensor* in, ptxb_tensor* written,
                              int64_t* results, ptxb_matmul* p) {
   int64_t count = 0;
@@ -48,6 +49,7 @@ static int64_t read_operands(const ffi_call* call, int64_t flags, ptxb_tensor* i
     if (call->results.count > 1) *written = ffi_tensor_of(call->results.all[1]), *place = written;
   }
   p->use = flags & GATE ? PTXB_GATE : p->inputs ? PTXB_SLOPE : PTXB_VALUE;
+  if (p->add_to_rows) p->c = NULL;
   return count;
 }
 
@@ -68,6 +70,8 @@ static const char* matmul(const ffi_call* call, const ffi_target* to) {
   d = ffi_tensor_of(call->results.all[0]);
   int64_t shape[2][MOST_RANK], strides[2][MOST_RANK];
   for (int64_t i = 0; i < count; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
+  if (p->add_to_rows && (count < 3 || in[2].data != d.data))
+    return "add_to_rows: C is added to, and the result is not in its memory";
   for (int i = 0; i < 2; ++i) {
     if (!(flags & (i ? TRANSPOSE_B : TRANSPOSE_A))) continue;
     const int rank = in[i].ndim;

@@ -40,12 +40,16 @@ def call(a, b, operands, options):
         b = turned(b) if flags & _ext.TRANSPOSE_B else b
         flags = flags & ~_TRANSPOSES | _ext.TRANSPOSE_A
 
+    adds = operands.add_to_rows is not None
+
     def as_it_lies(a, b, flags):
         rows, columns = a.shape[-1 if flags & _ext.TRANSPOSE_A else -2], b.shape[-2 if flags & _ext.TRANSPOSE_B else -1]
         rows = rows if operands.a_rows is None else operands.a_rows.shape[0]
         groups = operands.offs.shape if operands.offs is not None and b.ndim == 2 else ()
         shape = (*groups, *a.shape[:-2], rows, columns // 2 if options.gate else columns)
-        of_a, of_b, *given = described(a, b, *operands)
+        if adds:
+            shape = operands.c.shape
+        of_a, of_b, *given = described(a, b, *(operands._replace(c=None) if adds else operands))
         workspace = _product.workspace_of(traced_device(), of_a, of_b, (shape, name), options, flags, given)
         return shape, flags, a, b, workspace
 
@@ -62,6 +66,8 @@ def call(a, b, operands, options):
         if row.role == "greatest":
             aliases[len(given)] = len(results)
             results.append((x.shape, "float32"))
+        elif adds and row.word == "c":  # whose memory is D's
+            aliases[len(given)] = 0
         given.append(x)
         flags |= _ext.HAS_OPERAND << i
     return ffi_call("ptxbuilder_matmul", results, workspace, given, [options.alpha, options.beta],
@@ -322,7 +328,12 @@ def _in_groups(t, options):
     operands = Operands(**{word: x for word, x in t.items() if word not in ("a", "b")})
     shape = _product.grouped_shape(of_a, of_b, operands.offs, operands.a_rows, shares(operands)[1])  # which says what is wrong
     columns = (*(shape[:-2] if of_b.ndim == 2 else of_b.shape[:1]), shape[-1])
+    c = operands.c
+    if operands.add_to_rows is not None:  # where C has the rows of D
+        operands = operands._replace(c=None)
     operands = _product.laid(_KIT, operands, shape[:-1], columns, shape, shape, of_a.shape[-1])
+    if operands.add_to_rows is not None:
+        operands = operands._replace(c=c)
     _warn(t["a"], t["b"], options)
     d, *written = call(t["a"], t["b"], operands, options)
     return (d, *written)
@@ -361,9 +372,41 @@ def _gathered(a, rows):
 _in_groups.defvjp(_keep_groups, _gradients_of_groups)
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _added(t, options):
+    """C with rows of the product added to its own."""
+    return _in_groups(t, options)
+
+
+def _keep_added(t, options):
+    """Gives the result as JAX's functions add it up, whose derivatives it knows, and these."""
+    reals = {word: x for word, x in t.items() if jnp.issubdtype(x.dtype, jnp.floating)}
+    others = {word: x for word, x in t.items() if word not in reals}
+
+    def added(reals):
+        c, rows, weights = reals["c"], t["add_to_rows"], reals.get("scale_a")
+        some = {word: x for word, x in {**others, **reals}.items() if word not in ("c", "add_to_rows", "scale_a")}
+        d = _in_groups(some, options)[0].astype(jnp.float32)
+        d = d if weights is None else d * weights.reshape(-1, 1)
+        rows = jnp.where(rows < 0, c.shape[0], rows)
+        return (c.astype(jnp.float32).at[rows].add(d, mode="drop").astype(c.dtype),)
+
+    d, back = jax.vjp(added, reals)
+    return d, (back, {word: np.zeros(x.shape, jax.dtypes.float0) for word, x in others.items()})
+
+
+def _gradients_of_added(options, kept, grads):
+    back, others = kept
+    return ({**back(grads)[0], **others},)
+
+
+_added.defvjp(_keep_added, _gradients_of_added)
+
+
 @functools.partial(jax.jit, static_argnums=1)
 def _jitted_groups(t, options):
-    return _in_groups(dict(zip(t, alike(*t.values()))), options)
+    t = dict(zip(t, alike(*t.values())))
+    return _added(t, options) if "add_to_rows" in t else _in_groups(t, options)
 
 
 def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=None, group_offset=None):
@@ -419,10 +462,13 @@ def matmul(a, b, out, operands, options):
     check_arrays({"B": b}, **{row.label: x for row, x in zip(ROWS, operands) if row.role != "greatest"})
     operands = Operands(*(None if x is None else _as_array(row, x) for row, x in zip(ROWS, operands)))
     name = name_of(options.out_dtype) if options.out_dtype is not None else output_of(name_of(a.dtype))
+    if operands.add_to_rows is not None:
+        c, _, options = _product.what_rows_are_added_to(operands, options)
+        name = name_of(c.dtype)
     activation_of(options.activation)
     options = Options(float(options.alpha), float(options.beta), options.activation, name, bool(options.transpose_a),
                       bool(options.transpose_b), bool(options.precise), bool(options.tf32), bool(options.gate), None)
-    if (operands.a_rows is not None or operands.d_rows is not None) and operands.offs is None:
+    if _product.with_role(operands, "gather", "scatter") and operands.offs is None:
         b, operands = _one_group(a, b, operands, options)
     if operands.offs is not None:
         given = {word: x for word, x in operands._asdict().items() if x is not None}

@@ -21,7 +21,7 @@ OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
 _ext.use_eager(torch.Tensor, torch.nn.Parameter, tensors.mode_count, tensors.is_tracing, tensors.tracing_state(),
-               torch.is_grad_enabled, torch.is_autocast_enabled, forward_ad, profiler, ACTIVATIONS, _CODES,
+               torch.is_grad_enabled, torch.is_autocast_enabled, torch.are_deterministic_algorithms_enabled, forward_ad, profiler, ACTIVATIONS, _CODES,
                torch._C._increment_version)  # torch.autograd.graph's, in half the time
 
 
@@ -49,6 +49,14 @@ def matmul(a, b, out, operands, options):
         has_more = _product.has_more(operands, options)
         if wants and out is not None and (has_more or not is_traced):
             raise ValueError(NO_OUT)
+        if operands.add_to_rows is not None and torch.are_deterministic_algorithms_enabled():
+            raise ValueError("add_to_rows: sums in no certain order, while torch.use_deterministic_algorithms() is on: take d_rows, and sum "
+                             "up a token's rows afterwards")
+        if operands.add_to_rows is not None and out is None:
+            c, operands, options = _product.what_rows_are_added_to(operands, options)
+            if wants:
+                return _added(a, b, c, operands, options)
+            out = tensors.copy(c)
         if wants and operands.offs is not None and operands.d_rows is not None and operands.scale_a is not None:
             words = {word: getattr(operands, word) for word in ("offs", "a_rows", "d_rows")}
             d = _product.matmul(a, b, out_dtype=options.out_dtype, transpose_a=options.transpose_a, transpose_b=options.transpose_b,
@@ -372,6 +380,20 @@ def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None):
 def _rows_there(a, rows):
     """Returns which of the rows A has, and their numbers, each within A."""
     return ((rows >= 0) & (rows < a.shape[0]))[:, None], rows.clamp(0, max(a.shape[0] - 1, 0))
+
+
+def _added(a, b, c, operands, options):
+    """C with rows of the product, times their weights, as PyTorch adds them up, whose derivatives it knows."""
+    rows, weights = operands.add_to_rows, operands.scale_a
+    words = operands._replace(add_to_rows=None, scale_a=None)._asdict()
+    words |= {word: x for word, x in options._asdict().items() if word != "alpha"}
+    words["alpha"] = options.alpha if operands.alpha is None else operands.alpha
+    d = _product.matmul(a, b, **{**words, "out_dtype": c.dtype}).float()
+    d = d if weights is None else d * weights.reshape(-1, 1)
+    if c.shape[0] == 0:
+        return c
+    are, rows = _rows_there(c, rows)
+    return c.float().index_add(0, rows, torch.where(are, d, 0)).to(c.dtype)
 
 
 def _gathered(a, rows):

@@ -86,6 +86,10 @@ def compact(x):
     return x.contiguous()
 
 
+def copy(x):
+    return x.clone(memory_format=torch.contiguous_format)
+
+
 def sparse(make, *matrix):
     """Calls what _sparse.py makes of a matrix with one on the host, and brings the results back."""
     check_operands(dict(enumerate(matrix)))
