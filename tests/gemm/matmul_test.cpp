@@ -740,6 +740,18 @@ TEST_CASE("rows are added to those of D that an index names, to one any number o
   }
   c.size.k = 0, c.bias = true;  // rows of a bias
   check_case(c);
+  // Some columns of such tiles would otherwise be in two panels, or belong to two CTAs.
+  for (const char* tile : {"128x168_2_1x1_pp", "64x96_2_1x1_w1_k4", "64x96_2_1x1_w1_s3"}) {
+    kernels::MatmulOptions options;
+    options.choose = [tile](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
+      return kernels::parse_tile(tile);
+    };
+    Matmul other(device(), options);
+    c = sized(150, 168, 264), c.add_to_rows = true;
+    MatmulTrial trial(device(), c);
+    const std::string problem = trial.wrong(trial.run(other));
+    CHECK_MESSAGE(problem.empty(), fmt::format("{}: {}", tile, problem));
+  }
 
   c = sized(40, 72, 64), c.add_to_rows = true;
   MatmulTrial trial(device(), c);
