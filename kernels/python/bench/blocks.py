@@ -6,8 +6,6 @@ captured graphs, so that the GPU alone counts. Then rows in groups.
 Seven named shapes and N drawn ones; with --random so many small products, dense and in groups, are held against float64 first, and against
 themselves.
 """
-import argparse
-import random
 import statistics
 
 import torch
@@ -41,10 +39,6 @@ def spread(x, rows, columns):
 
 def drawn(draw):
     return (int(2**draw.uniform(6, 13)) // 16 * 16, *(int(2**draw.uniform(10, 13.5)) // 128 * 128 for _ in range(2)))
-
-
-def error_of(d, exact):
-    return ((d.double() - exact).norm() / exact.norm().clamp(min=1e-30)).item()
 
 
 def dense(m, n, k, of_blocks):
@@ -88,28 +82,16 @@ def check_random(count):
             recipe = BLOCKS if of_blocks else ROWS
             call = lambda: pb.scaled_mm(a, b, of_a, ROWS, of_b, recipe, output_dtype="bf16", device=PLACE)  # noqa: E731
         d = call()
-        error = error_of(d[:256], exact)
+        error = timing.error_of(d[:256], exact)
         worst = max(worst, error)
         if not error < 4e-3 or not torch.equal(d, call()):
             print("WRONG", m, n, k, of_blocks, error)
     print(f"{count} random products: apart from float64 by {worst:.1e} at most, and each repeats its bits")
 
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--drawn", type=int, default=8)
-parser.add_argument("--seed", type=int, default=1)
-parser.add_argument("--rounds", type=int, default=9)
-parser.add_argument("--random", type=int, default=0)
-parser.add_argument("--small", action="store_true", help="two small products, on the emulator")
-given = parser.parse_args()
-DEVICE, PLACE = ("cpu", "emulator") if given.small else ("cuda", None)
-draw = random.Random(given.seed)
-torch.manual_seed(given.seed)
-if given.small:
-    check_random(2)
-    raise SystemExit(0)
-print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
-check_random(given.random)
+given = timing.arguments(__doc__, "two small products, on the emulator", {"--drawn": {"type": int, "default": 8}})
+DEVICE, PLACE, draw = given.device, given.place, given.draw
+timing.start(given, check_random, 2)
 from torch.nn.functional import ScalingType, scaled_mm  # noqa: E402
 
 rows, ratios = [], {BLOCKS: [], ROWS: []}
@@ -124,7 +106,7 @@ for shape in NAMED + [drawn(draw) for _ in range(given.drawn)]:
         speed = {word: 2e-6 * m * n * k / us for word, us in took.items()}
         ratios[recipe].append(took["torch"] / took["ours"])
         rows.append((recipe[9:], "x".join(map(str, shape)), f"{took['ours']:.1f}", f"{speed['ours']:.0f}", f"{speed['torch']:.0f}",
-                     f"{ratios[recipe][-1]:.3f}", f"{error_of(calls['ours']()[:256], exact):.0e}"))
+                     f"{ratios[recipe][-1]:.3f}", f"{timing.error_of(calls['ours']()[:256], exact):.0e}"))
         print(*rows[-1], flush=True)
 timing.table(rows, ("scales of B", "m x n x k", "us", "TFLOP/s", "torch", "speed", "apart"))
 for recipe, all_of in ratios.items():

@@ -6,8 +6,6 @@ turns, as captured graphs, so that the GPU alone counts.
 x [m, k] times weights [n, k] that have two zeros in each four elements along k: five named shapes and N drawn ones. With --sparse_a x is sparse
 in place of the weights. With --random so many small products are held against float64 first, and against themselves.
 """
-import argparse
-import random
 import statistics
 
 import torch
@@ -32,25 +30,6 @@ def drawn(draw):
     return tuple(int(2**draw.uniform(10, 13.5)) // 256 * 256 for _ in range(3))
 
 
-def captured(call, count=4):
-    call()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(count):
-            call()
-    return graph, count
-
-
-def times_of(calls, rounds):
-    graphs = {name: captured(call) for name, call in calls.items()}
-    times = timing.device({name: graph.replay for name, (graph, _) in graphs.items()}, rounds=rounds)
-    return {name: us / graphs[name][1] for name, us in times.items()}
-
-
-def error_of(d, exact):
-    return ((d.double() - exact).norm() / exact.norm().clamp(min=1e-30)).item()
-
-
 def check_random(count):
     worst = 0.0
     for _ in range(count):
@@ -61,30 +40,18 @@ def check_random(count):
         a, b = (pb.compress_2_4(x), w) if is_a else (x, pb.compress_2_4(w))
         call = lambda: pb.matmul(a, b, transpose_b=True, out_dtype=torch.bfloat16, device=PLACE)  # noqa: E731
         d = call()
-        error = error_of(d, x.double() @ w.double().t())
+        error = timing.error_of(d, x.double() @ w.double().t())
         worst = max(worst, error)
         if not error < 4e-3 or not torch.equal(d, call()):
             print("WRONG", m, n, k, is_a, dtype, error)
     print(f"{count} random products: apart from float64 by {worst:.1e} at most, and each repeats its bits")
 
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--drawn", type=int, default=5)
-parser.add_argument("--seed", type=int, default=1)
-parser.add_argument("--rounds", type=int, default=9)
-parser.add_argument("--random", type=int, default=0)
-parser.add_argument("--dtype", choices=("bf16", "f16", "e4m3"), default="bf16")
-parser.add_argument("--sparse_a", action="store_true")
-parser.add_argument("--small", action="store_true", help="two small products, on the emulator")
-given = parser.parse_args()
-DEVICE, PLACE = ("cpu", "emulator") if given.small else ("cuda", None)
-draw = random.Random(given.seed)
-torch.manual_seed(given.seed)
-if given.small:
-    check_random(2)
-    raise SystemExit(0)
-print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
-check_random(given.random)
+given = timing.arguments(__doc__, "two small products, on the emulator", {
+    "--drawn": {"type": int, "default": 5}, "--dtype": {"choices": ("bf16", "f16", "e4m3"), "default": "bf16"},
+    "--sparse_a": {"action": "store_true"}})
+DEVICE, PLACE, draw = given.device, given.place, given.draw
+timing.start(given, check_random, 2)
 dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "e4m3": torch.float8_e4m3fn}[given.dtype]
 rows, ratios = [], []
 for shape in NAMED + [drawn(draw) for _ in range(given.drawn)]:
@@ -104,8 +71,8 @@ for shape in NAMED + [drawn(draw) for _ in range(given.drawn)]:
             calls.pop("semi", None)
             print(f"torch's semi-structured product of {shape}: {error}")
     some = slice(0, min(m, 256))
-    apart = error_of(calls["ours"]()[some], x[some].double() @ w.double().t())
-    took = times_of(calls, given.rounds)
+    apart = timing.error_of(calls["ours"]()[some], x[some].double() @ w.double().t())
+    took = timing.graphs(calls, given.rounds)
     speed = {name: f"{2e-6 * m * n * k / us:.0f}" for name, us in took.items()}
     ratios.append(took["dense"] / took["ours"])
     rows.append(("x".join(map(str, shape)), f"{took['ours']:.1f}", *(speed.get(name, "-") for name in ("ours", "dense", "torch", "semi")),

@@ -1,8 +1,40 @@
-"""The measurements share this: bursts of calls, taken in turns, whose median counts."""
+"""The measurements share this: bursts of calls, taken in turns, whose median counts, and what those begin with that check products."""
+import argparse
+import random
 import statistics
 import time
 
 import torch
+
+
+def arguments(doc, small, more):
+    """Reads the command line, of which `small` says what --small does, and `more` has the words of add_argument() of further options, by
+    name. Gives what it says, with the tensors' `device`, the products' `place`, and `draw`, which is random as torch is from then on."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--random", type=int, default=0)
+    parser.add_argument("--small", action="store_true", help=small)
+    for name, words in more.items():
+        parser.add_argument(name, **words)
+    given = parser.parse_args()
+    given.device, given.place = ("cpu", "emulator") if given.small else ("cuda", None)
+    given.draw = random.Random(given.seed)
+    torch.manual_seed(given.seed)
+    return given
+
+
+def start(given, check_random, small):
+    """Checks as many random products as are asked for; with --small these are `small`, and all."""
+    if given.small:
+        check_random(small)
+        raise SystemExit(0)
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    check_random(given.random)
+
+
+def error_of(d, exact):
+    return ((d.double() - exact).norm() / exact.norm().clamp(min=1e-30)).item()
 
 
 def host(calls, rounds=25, burst=200):

@@ -157,9 +157,9 @@ def _check_cached(q, caches, seq_lens, block_table, max_seq_len, window, out):
         raise ValueError("seq_lens: None; it is int32 [batch], the keys of each sequence")
     if max_seq_len is not None and block_table is None:
         raise ValueError(f"max_seq_len is of pages, and there is no block_table: the {next(iter(caches))} says how many keys there may be")
-    if max_seq_len is not None and (isinstance(max_seq_len, bool) or not is_whole(max_seq_len) or max_seq_len < 1):
+    if max_seq_len is not None and (not is_whole(max_seq_len) or max_seq_len < 1):
         raise ValueError(f"max_seq_len: {max_seq_len!r} is no number from 1 on")
-    if window is not None and (isinstance(window, bool) or not is_whole(window) or window < -1):
+    if window is not None and (not is_whole(window) or window < -1):
         raise ValueError(f"window: {window!r}; it is a number of keys before a query's own, or -1 for all")
 
 
@@ -194,7 +194,7 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
             check_number(name, value)
             given[name] = value
     if promote != 0:
-        if isinstance(promote, bool) or not is_whole(promote):
+        if not is_whole(promote):
             raise ValueError(f"promote: {promote!r}; it is a number of keys, or 0")
         given["promote"] = promote
     flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0) | (_ext.DETERMINISTIC if deterministic else 0)

@@ -57,7 +57,8 @@ def check_number(name, x):
 
 
 def is_whole(x):
-    return isinstance(x, int) or hasattr(x, "__index__")
+    """Says whether it is an integer, of Python's or of a framework's; a bool is none."""
+    return type(x) is int or not isinstance(x, bool) and hasattr(x, "__index__")
 
 
 def check_flags(**flags):
