@@ -147,8 +147,10 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   if (p.packed_form != 0) {
     q.packed = packed_form_of(p.packed_form);
     const int64_t lines = (q.n + kernels::kPackedColumns - 1) / kernels::kPackedColumns;
-    expect(b, lines, lines > 0 ? packed_bytes(q.packed, q.n, q.k) / lines : b.columns, "[n/64,bytes]", false);
-    if (b.type != DType::u8 || !b.along_columns() || (b.rows > 1 && b.row_stride != b.columns))
+    expect(b, lines, lines > 0 ? packed_bytes(q.packed, q.n, q.k) / lines : b.columns, "[n/64,bytes]",
+           grouped_rows);
+    if (b.type != DType::u8 || !b.along_columns() || (b.rows > 1 && b.row_stride != b.columns) ||
+        (b.batches > 1 && b.batch_stride != b.rows * b.columns))
       throw Error(fmt::format("B: {} with strides of {} and {}; packed weights are uint8 without gaps",
                               name(b.type), b.row_stride, b.column_stride));
   } else {

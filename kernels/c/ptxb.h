@@ -191,9 +191,10 @@ typedef enum ptxb_packed_type {
  * bits may differ from run to run, most of bfloat16. All else is as with d_rows; and not with amax.
  *
  * Packed weights: with a `packed_form`, of ptxb_packed_form(), B is what ptxb_pack() made of [n,k] weights,
- * uint8 [n/64,bytes], the quotient rounded up, at a multiple of 16 bytes and without gaps, where n is D's. A
+ * uint8 [n/64,bytes], the quotient rounded up, at a multiple of 16 bytes and without gaps, where n is D's, or
+ * [groups,n/64,bytes] with group_ends: one after the other. A
  * is of f16 or bf16, weights are converted to its type exactly, and the sum of each group of k is multiplied
- * by its scale in f32. Not with batches, groups, a_rows, PTXB_GATE, and k or alpha of 0.
+ * by its scale in f32. Not with batches, groups of k, a_rows, PTXB_GATE, and k or alpha of 0.
  *
  * Block scales, of 8-bit floats: each 128 of k of a row of A counts times a factor of its own, and of B those
  * of a column, or blocks of 128 of k by 128 columns. The factors are float32 without gaps: a_scales_1x128

@@ -132,8 +132,9 @@ std::string refusal_of_packed(const GemmOperation& o) {
   if (!is_half(o.a))
     return fmt::format("gemm: packed weights with A of {}; it is f16 or bf16, to which they are converted",
                        name(o.a));
-  if (o.batched || o.group_ends)
-    return "gemm: packed weights with batches or groups; take the products one by one";
+  if (o.batched || o.grouped_k())
+    return "gemm: packed weights with batches or groups of k; take the products one by one, or groups of "
+           "rows";
   if (o.gathers()) return "gemm: packed weights with a_rows; gather the rows of A ahead";
   if (o.has_modes() || o.windows != WindowsOf::none)
     return "gemm: packed weights with modes or windows; they are those of a matrix";
@@ -200,7 +201,7 @@ std::string refusal_of(const GemmOperation& o) {
   if (o.grouped_rows() && !o.a_k_major)
     return "gemm: rows in groups, with A stored along m; TMA loads from multiples of 16 B of a stored row, "
            "and groups may begin elsewhere: store A as m rows of k";
-  if (o.grouped_k() && (o.a_k_major || o.b_k_major))
+  if (o.grouped_k() && (o.a_k_major || o.b_k_major) && !o.packed.is_packed())
     return fmt::format(
         "gemm: k in groups, with {} stored along k; TMA loads from multiples of 16 B of a stored row, and "
         "groups may begin elsewhere: store A as k rows of m and B as k rows of n",

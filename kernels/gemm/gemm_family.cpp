@@ -343,13 +343,14 @@ struct Operands {
 };
 
 // Returns packed weights; `numbers` gets those that they stand for, on the host, if the run verifies.
-command::Tensor draw_weights(const PackedForm& form, command::Run& run, size_t n, size_t k,
+command::Tensor draw_weights(const PackedForm& form, command::Run& run, size_t n, size_t k, size_t groups,
                              command::Tensor& numbers) {
   // A seed is drawn as any other data is, from which the host goes on by itself.
   std::mt19937_64 random(run.normal(DType::f32, {1}).bits(0));
   std::normal_distribution<double> normal;
   const PackedDraw draw = draw_packed(
-      form, static_cast<int64_t>(n), static_cast<int64_t>(k), [&] { return normal(random); }, run.verifies());
+      form, static_cast<int64_t>(n), static_cast<int64_t>(k), [&] { return normal(random); }, run.verifies(),
+      static_cast<int64_t>(groups));
   command::Tensor packed = run.output(DType::u32, {draw.packed.size()});
   for (size_t i = 0; i < draw.packed.size(); ++i) packed.set(i, draw.packed[i]);
   for (size_t i = 0; i < draw.numbers.size(); ++i) numbers.set(i, double{draw.numbers[i]});
@@ -371,9 +372,10 @@ void run(const command::Fields& f, command::Run& run) {
   std::optional<command::Tensor> packed;
   command::Tensor b =
       o.packed.is_packed()
-          ? run.output(DType::f32, run.verifies() ? std::vector<uint64_t>{k, n} : std::vector<uint64_t>{1})
+          ? run.output(DType::f32, run.verifies() ? std::vector<uint64_t>{k, n, of_rows ? batches : 1}
+                                                  : std::vector<uint64_t>{1})
           : run.normal(o.b, o.b_k_major ? shape(k, n, of_rows) : shape(n, k, of_rows));
-  if (o.packed.is_packed()) packed.emplace(draw_weights(o.packed, run, n, k, b));
+  if (o.packed.is_packed()) packed.emplace(draw_weights(o.packed, run, n, k, of_rows ? batches : 1, b));
   const size_t columns = static_cast<size_t>(o.d_columns(f["n"]));
   Operands operands(o, run, m, n, k, batches);
   std::optional<command::Tensor> stored;

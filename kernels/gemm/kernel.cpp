@@ -157,7 +157,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
             in_one(rows.has_value(), [&] {
               const std::vector<u32>&of_x = t.swapped ? from.of_b : from.of_a,
                     &of_y = t.swapped ? from.of_a : from.of_b;
-              if (weights) weights->load(s, kt, from.x);
+              if (weights) weights->load(s, kt, from.x, work);
               if (X.map) X.load(s, ClusterAxis::y, X.at_k(axes.k, depth), from.at_x, of_x);
               if (Y.map) Y.load(s, ClusterAxis::x, Y.at_k(axes.k, depth), from.at_y, of_y);
               if (metadata) metadata->load(s, depth, from.x, of_x);

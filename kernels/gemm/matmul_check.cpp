@@ -256,7 +256,8 @@ Operand packed_operand(const MatmulArguments& p, Where where) {
   if (p.b.memory.address % kTma != 0)
     throw Error(where, fmt::format("matmul: packed weights at {:#x}; they are at a multiple of {} B",
                                    p.b.memory.address, kTma));
-  return one_row("B", DType::u32, p.b.memory, packed_bytes(p.packed, p.n, p.k) / 4);
+  const int64_t words = packed_bytes(p.packed, p.n, p.k) / 4;
+  return one_row("B", DType::u32, p.b.memory, stride_of(p.group_ends.address != 0 ? p.batches : 1, words));
 }
 
 constexpr int kUsualTile = 128, kStageBytes = 128;

@@ -281,7 +281,8 @@ class Model {
   // Everything is read at least once. A wave of tiles reads the rows and columns of its block of the output;
   // what an earlier wave has read may still be in L2.
   double memory_bytes() const {
-    const double once = (rows_ * of_row_ + columns_ * element_) * depth_ + others_of_b_ * element_;
+    const double once = (rows_ * of_row_ + columns_ * element_) * depth_ +
+                        others_of_b_ * (o_.packed.is_packed() ? of_row_ : element_);
     const double wave = ctas_ / t_.split_k, group = t_.raster.group;
     const double high = t_.raster.columns ? std::min(across_, std::max(1.0, wave / std::min(group, along_)))
                                           : std::min({across_, group, wave}),

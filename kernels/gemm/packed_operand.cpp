@@ -75,12 +75,15 @@ PackedOperand::PackedOperand(Kernel& k, const GemmOperation& o, const TilePlan& 
       block_(block_of(o.packed)),
       type_(o.a),
       tile_(k.shared(DType::u32, {t.bm / kPackedColumns, block_.bytes / 4}, SwizzleNone, t.stages, "B")),
+      lines_(ceil_div(p.get<u32>("N"), kPackedColumns)),
       blocks_{p.get<gptr<u32>>("B"), ceil_div(p.get<u32>("K"), kPackedDepth) * (block_.bytes / 4),
-              ceil_div(p.get<u32>("N"), kPackedColumns)} {}
+              o.group_ends ? lines_ * p.get<u32>("groups") : lines_} {}
 
-void PackedOperand::load(const Stage& s, u32 kt, u32 first) const {
+void PackedOperand::load(const Stage& s, u32 kt, u32 first, const Work& work) const {
+  u32 line = first / kPackedColumns;
+  if (work.group) line = line + *work.batch * lines_;
   bulk_gather(
-      tile_[s], blocks_, [&](u32 row) { return first / kPackedColumns + row; }, kt * (block_.bytes / 4));
+      tile_[s], blocks_, [&](u32 row) { return line + row; }, kt * (block_.bytes / 4));
 }
 
 smem PackedOperand::block(const Stage& s, u32 row) const {

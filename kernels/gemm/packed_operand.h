@@ -22,8 +22,8 @@ class PackedOperand {
 
   const SharedTile& tile() const { return tile_; }
 
-  // Loads stage `kt` of the tile that begins at wgmma's row `first`.
-  void load(const Stage& stage, u32 kt, u32 first) const;
+  // Loads stage `kt` of the tile that begins at wgmma's row `first`, of the work's group if there are groups.
+  void load(const Stage& stage, u32 kt, u32 first, const Work& work) const;
 
   // A stage is multiplied part by part along k. Several parts may belong to a group.
   int parts() const { return kPackedDepth / depth(); }
@@ -51,7 +51,8 @@ class PackedOperand {
   PackedBlock block_;
   DType type_;  // of the operand in registers
   SharedTile tile_;
-  IndexedRows<u32> blocks_;  // a line of blocks along k for each 64 rows
+  u32 lines_;                // of blocks along k, one for each 64 rows
+  IndexedRows<u32> blocks_;  // the lines of all groups
 };
 
 }  // namespace ptxbuilder::kernels

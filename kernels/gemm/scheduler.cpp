@@ -152,6 +152,7 @@ TileScheduler::TileScheduler(const GemmOperation& o, const GemmTile& t, u32 m, u
       y_(axis(o, t, t.swapped ? m : n, false)),
       batched_(o.batched || o.grouped_k()),
       groups_along_y_(o.grouped_rows() && t.swapped),
+      skips_rows_of_no_group_(o.packed.has_scales()),
       groups_(groups),
       batches_(batches) {
   u32 x_tiles = ceil_div(x_.extent, x_.length);
@@ -244,6 +245,11 @@ void TileScheduler::tiles_of_groups(Turn turn, const Body& body) const {
       work.batch = at->group();
       return work;
     };
+    const auto with_stages = [&](Work work, u32 first, u32 last) {
+      work.first = first;
+      work.last = skips_rows_of_no_group_ ? select(*work.batch < *batches_, last, first) : last;
+      return work;
+    };
     if (tile_.split_last > 1)
       return tiles_and_shares(
           [&] {
@@ -253,9 +259,7 @@ void TileScheduler::tiles_of_groups(Turn turn, const Body& body) const {
           },
           [&](u32 number, u32 first, u32 last) {
             at->advance(number);
-            Work work = work_of(number);
-            work.first = first, work.last = last;
-            return work;
+            return with_stages(work_of(number), first, last);
           },
           each);
     at.emplace(*groups_, count);
@@ -266,7 +270,7 @@ void TileScheduler::tiles_of_groups(Turn turn, const Body& body) const {
              at->advance(number);
              more = at->has(number);
              if_(more.value(), [&] {
-               each(work_of(number));
+               each(skips_rows_of_no_group_ ? with_stages(work_of(number), 0, depth_) : work_of(number));
                number = number.value() + step;
              });
            });

@@ -97,6 +97,7 @@ class TileScheduler {
   GemmTile tile_;
   Axis x_, y_;
   bool batched_, groups_along_y_;
+  bool skips_rows_of_no_group_;  // whose sums are zeros without any stage
   const std::optional<GroupSchedule>& groups_;
   std::optional<u32> batches_;
   u32 batch_rows_ = 0, rows_ = 0, cols_ = 0;  // in tiles; rows_ covers all batches

@@ -542,7 +542,49 @@ static void check_packed(unsigned seed) {
   p.packed_form = form, b.dtype.bits = 16;
   REFUSED(ptxb_matmul_run(device, &p, workspace, workspace_bytes, NULL),
           "packed weights are uint8 without gaps");
-  b.dtype.bits = 8, shape[1] -= 16;
+  b.dtype.bits = 8;
+
+  /* There are two experts, and the second has other weights. */
+  enum { FIRST = 3 };
+  static const int32_t ends[2] = {FIRST, M};
+  static uint8_t more[N * K];
+  for (int i = 0; i < N * K; ++i) more[i] = (uint8_t)((unsigned)i * 5 % 16);
+  const ptxb_dtype s32 = {PTXB_INT, 32, 1};
+  int64_t experts = 2, of_both[3] = {2, LINES, shape[1]};
+  ptxb_tensor both = {.ndim = 3, .dtype = b.dtype, .shape = of_both};
+  ptxb_tensor of_ends = {.ndim = 1, .dtype = s32, .shape = &experts};
+  OK(ptxb_allocate(device, 2 * bytes, &both.data));
+  OK(ptxb_allocate(device, sizeof ends, &of_ends.data));
+  OK(ptxb_copy_in(device, of_ends.data, ends, sizeof ends));
+  OK(ptxb_copy_in(device, both.data, packed, bytes));
+  OK(ptxb_pack(form, N, K, more, scales, zeros, packed));
+  OK(ptxb_copy_in(device, (char*)both.data + bytes, packed, bytes));
+  p.b = &both, p.group_ends = &of_ends;
+  OK(ptxb_free(device, workspace));
+  workspace = NULL;
+  OK(ptxb_matmul_workspace(device, &p, &workspace_bytes));
+  if (workspace_bytes > 0) OK(ptxb_allocate(device, workspace_bytes, &workspace));
+  OK(ptxb_matmul_run(device, &p, workspace, workspace_bytes, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, d.host, d.tensor.data, d.bytes));
+  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < N; ++j) {
+      const uint8_t* const of = i < FIRST ? weights : more;
+      float sum = 0;
+      for (int64_t k = 0; k < K; ++k) {
+        const int64_t group = j * GROUPS + k / 64;
+        sum += value(&a, i, k) * (float)(of[j * K + k] - zeros[group]) * scales[group];
+      }
+      wrong += value(&d, i, j) != sum;
+    }
+  CHECK(wrong == 0);
+  int64_t gaps[3] = {2 * (int64_t)bytes, shape[1], 1};
+  both.strides = gaps;
+  REFUSED(ptxb_matmul_run(device, &p, workspace, workspace_bytes, NULL),
+          "packed weights are uint8 without gaps");
+  OK(ptxb_free(device, both.data));
+  OK(ptxb_free(device, of_ends.data));
+  p.b = &b, p.group_ends = NULL, shape[1] -= 16;
   REFUSED(ptxb_matmul_run(device, &p, workspace, workspace_bytes, NULL), "[n/64,bytes]");
   OK(ptxb_free(device, b.data));
   OK(ptxb_free(device, workspace));

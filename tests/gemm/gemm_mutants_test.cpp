@@ -287,6 +287,21 @@ TEST_CASE("emulator: gemm with packed weights and its mutants") {
                {"sums of a group are read while they are added", "wgmma.wait_group", 0, add_to(0, 1), {}}});
 }
 
+TEST_CASE("emulator: gemm with packed weights of groups and its mutants") {
+  const Subject subject("gemm", {{"m", 70},
+                                 {"n", 72},
+                                 {"k", 200},
+                                 {"batches", 5},
+                                 {"group_ends", 1},
+                                 {"packed", 1},
+                                 {"swapped", 1},
+                                 {"bm", 64},
+                                 {"bn", 16},
+                                 {"consumers", 1},
+                                 {"sms", 2}});
+  check_wrong(subject, {{"weights are those of the next group", "mad.lo.s32", 0, take_neighbour, {}}});
+}
+
 // A sparse A of three blocks of rows in tiles of two: the metadata of the fourth is outside of the tensor.
 TEST_CASE("emulator: gemm with a sparse A and its mutants") {
   const Subject subject(

@@ -148,6 +148,56 @@ TEST_CASE("a product with packed weights is that of the numbers that they stand 
     }
 }
 
+// Some groups have no rows, and some rows no group.
+TEST_CASE("groups of rows have packed weights of their own") {
+  const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  kernels::Matmul matmul(*device);
+  uint64_t seed = 100;
+  for (const PackedForm& form : {PackedForm{WeightType::int4, 32, DType::bf16},
+                                 {WeightType::uint4, 128, DType::f32},
+                                 {WeightType::int8, 0, DType::f32},
+                                 {WeightType::e4m3, 64, DType::f16}})
+    for (const auto& [m, n, k, groups] : {std::tuple{9, 72, 200, 7}, {150, 130, 264, 3}, {40, 64, 128, 1}}) {
+      MatmulCase c;
+      c.d = DType::f32, c.size = {m, n, k, groups}, c.packed = form, c.group_ends = true;
+      c.column_scales = form.group == 0, c.bias = m == 9, c.row_scales = m == 40;
+      c.activation = m == 9 ? kernels::Activation::silu : kernels::Activation::none;
+      c.seed = ++seed;
+      MatmulTrial trial(*device, c);
+      const std::string problem = trial.wrong(trial.run(matmul));
+      CHECK_MESSAGE(problem.empty(), fmt::format("{}: {}", text(c), problem));
+    }
+}
+
+TEST_CASE("rows in no group are zeros whatever scales the last group has") {
+  const std::unique_ptr<runtime::Device> device = runtime::open_device("emulator");
+  kernels::Matmul matmul(*device);
+  constexpr int64_t kM = 40, kN = 64, kK = 128;
+  const PackedForm form = {WeightType::int4, 128, DType::f32};
+  std::vector<std::byte> weights(kN * kK), scales(kN * sizeof(float)),
+      packed(kernels::packed_bytes(form, kN, kK));
+  for (size_t at = 0; at < scales.size(); at += sizeof(float))
+    write_element(&scales[at], DType::f32, std::numeric_limits<double>::infinity());
+  pack_weights(form, kN, kK, {weights, scales, {}}, packed);
+  const auto a = runtime::Buffer::of(*device, std::vector<uint16_t>(kM * kK, 0x3f80)),
+             b = runtime::Buffer::of(*device, packed),
+             ends = runtime::Buffer::of(*device, std::vector<int32_t>{10});
+  runtime::Buffer d(*device, kM * kN * sizeof(float));
+  d.fill(0xff);
+  MatmulArguments p;
+  p.m = kM, p.n = kN, p.k = kK, p.packed = form;
+  p.a.memory = a, p.b.memory = b, p.group_ends = ends, p.d = {.memory = d, .type = DType::f32};
+  runtime::Buffer workspace;
+  if (const size_t bytes = matmul.workspace_bytes(p))
+    p.workspace = workspace = runtime::Buffer(*device, bytes);
+  matmul(p);
+  device->synchronize();
+  std::vector<float> got(kM * kN);
+  d.copy_out(std::as_writable_bytes(std::span(got)));
+  CHECK(std::ranges::all_of(got.begin() + 10 * kN, got.end(), [](float x) { return x == 0; }));
+  CHECK(std::isnan(got[0]));
+}
+
 TEST_CASE("what does not go together with packed weights is refused, and what does is taken") {
   const std::unique_ptr<runtime::Device> device = runtime::open_device("emulator");
   kernels::Matmul matmul(*device);
@@ -174,7 +224,13 @@ TEST_CASE("what does not go together with packed weights is refused, and what do
   refused([](MatmulArguments& p) { p.b.memory.bytes = 100; }, "B");
   refused([](MatmulArguments& p) { p.k = 0; }, "k = 0 and alpha = 1 with packed weights");
   refused([](MatmulArguments& p) { p.alpha = 0; }, "alpha = 0 with packed weights");
-  refused([](MatmulArguments& p) { p.batches = 2, p.m = 8; }, "packed weights with batches or groups");
+  refused([](MatmulArguments& p) { p.batches = 2, p.m = 8; }, "packed weights with batches or groups of k");
+  refused(
+      [](MatmulArguments& p) {
+        p.batches = 2, p.groups_of_k = true, p.a_k_major = false, p.group_ends = {64, 8};
+      },
+      "packed weights with batches or groups of k");
+  refused([](MatmulArguments& p) { p.batches = 300, p.group_ends = {64, 1200}; }, "B");
   refused([](MatmulArguments& p) { p.a_rows = {64, 64}, p.rows_of_a = 8; }, "packed weights with a_rows");
   refused([](MatmulArguments& p) { p.packed.group = 16; }, "groups of 16 of k");
   refused([](MatmulArguments& p) { p.packed.type = static_cast<WeightType>(9); }, "type 9 is none");

@@ -70,7 +70,7 @@ inline void draw_epilogue(Draw& draw, MatmulCase& c) {
 // Weights that are packed, of any form, where the rest of the product allows it.
 inline void draw_packed_form(Draw& draw, MatmulCase& c) {
   using kernels::WeightType;
-  if (size_of(c.a) != 2 || c.size.batches > 1 || c.group_ends || c.a_rows ||
+  if (size_of(c.a) != 2 || (c.size.batches > 1 && !c.group_ends) || c.groups_of_k || c.a_rows ||
       c.use == kernels::ActivationUse::gate || !draw.chance(4))
     return;
   c.packed = {draw.of({WeightType::int4, WeightType::uint4, WeightType::int8, WeightType::e4m3}),

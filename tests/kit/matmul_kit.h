@@ -206,8 +206,8 @@ class MatmulTrial {
   // B has the numbers that the weights stand for, on the host alone.
   void fill_packed(std::mt19937_64& random) {
     std::normal_distribution<double> normal;
-    const kernels::PackedDraw draw =
-        draw_packed(case_.packed, case_.size.n, case_.size.k, [&] { return normal(random); });
+    const kernels::PackedDraw draw = draw_packed(
+        case_.packed, case_.size.n, case_.size.k, [&] { return normal(random); }, true, case_.size.batches);
     b_.fill_row(draw.numbers);
     packed_.emplace(device_, DType::u32, 1, static_cast<int64_t>(draw.packed.size()), 1, Lie{});
     packed_->fill_bits(draw.packed);

@@ -47,6 +47,32 @@ for group, size in ((64, 1e6), (0, 1e-6), (128, 1.0)):
     check(back(grad)[0], wide(grad) @ exact, 2**-6, group, "the gradient of A of f16")
     check(pb.packed_mm(a[0], packed, out_dtype="f32"), wide(a[0]) @ exact.T, 1e-5, group, "one row")
 
+# Some experts have no rows, and some rows no expert.
+ends, index = np.array([0, 5, 5, 12], np.int32), np.searchsorted([0, 5, 5, 12], np.arange(15), side="right")
+for *form, activation in CASES[:2] + CASES[4:]:
+    type, n, k, group, _ = form
+    each = [plain(random, *form) for _ in ends]
+    given = (None if x[0] is None else jnp.asarray(np.stack(x)) for x in zip(*(given for given, _ in each)))
+    experts = pb.pack_weights(*given, type=type, group=group)
+    exact_of_rows = np.stack([numbers for _, numbers in each] + [np.zeros((n, k))])[index]
+    a, c, bias, grad = drawn(15, k), drawn(15, n), drawn(4, n), drawn(15, n)
+
+    def of_experts(a, experts, c, bias, offs):
+        return pb.packed_mm(a, experts, bias, c, alpha=0.5, beta=2.0, activation=activation, offs=offs)
+
+    x = 0.5 * np.einsum("mk,mnk->mn", wide(a), exact_of_rows) + 2 * wide(c) + np.concatenate([wide(bias), np.zeros((1, n))])[index]
+    dx = wide(grad) * reference.slope(activation, x)
+    for way in (of_experts, jax.jit(of_experts)):
+        check(way(a, experts, c, bias, jnp.asarray(ends)), activations[activation](x), 2**-7, form, activation, "experts")
+        d, back = jax.vjp(lambda a, c, bias: way(a, experts, c, bias, jnp.asarray(ends)), a, c, bias)
+        of_bias = np.zeros((5, n))
+        np.add.at(of_bias, index, dx)
+        for name, got, exactly in zip(("A", "C", "bias"), back(grad),
+                                      (0.5 * np.einsum("mn,mnk->mk", dx, exact_of_rows), 2 * dx, of_bias[:4])):
+            check(got, exactly, 2**-6, form, activation, "the gradient of", name, "of experts")
+with kit.refused("offs of packed weights under jax.vmap"):
+    jax.vmap(lambda a: pb.packed_mm(a, experts, offs=jnp.asarray(ends)))(a[None])
+
 # vmap, of rows and of what is added to them, before and after grad.
 a, c, bias = drawn(4, 3, 136), drawn(4, 3, 72), drawn(4, 72)
 exact = wide(a) @ wide(exact.T)

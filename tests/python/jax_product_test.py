@@ -254,7 +254,8 @@ check(d[places], reference.grouped(taken, wide(y), reference.ENDS), 2**-7, "scat
 of_rows, of_y = reference.grouped_gradients(taken, wide(y), reference.ENDS, wide(grad)[reference.PLACES])
 for got, exact in zip(back(grad), (reference.scattered(reference.GATHERED, of_rows, len(few)), of_y)):
     check(got, exact, 2**-7, "gradients of scattered rows")
-begin, weights = jnp.asarray(random.standard_normal((reference.ROWS_OF_A, 56)), jnp.bfloat16), jnp.asarray(random.uniform(0.5, 2, reference.ALL), jnp.float32)
+begin = jnp.asarray(random.standard_normal((reference.ROWS_OF_A, 56)), jnp.bfloat16)
+weights = jnp.asarray(random.uniform(0.5, 2, reference.ALL), jnp.float32)
 plain = reference.grouped(wide(x), wide(y), reference.ENDS)
 for way in (pb.matmul, jax.jit(pb.matmul)):
     def added(x, y, c, weights):
@@ -271,8 +272,8 @@ for way in (pb.matmul, jax.jit(pb.matmul)):
                 (of_product * plain).sum(1))
     for got, exact in zip(back(of_d), expected):
         check(got, exact, 2**-6, "gradients of added rows")
-check(pb.matmul(x, y[0], c=begin, add_to_rows=rows), wide(begin) + reference.scattered(reference.GATHERED, wide(x) @ wide(y[0]), reference.ROWS_OF_A),
-      2**-6, "added rows of one matrix")
+check(pb.matmul(x, y[0], c=begin, add_to_rows=rows),
+      wide(begin) + reference.scattered(reference.GATHERED, wide(x) @ wide(y[0]), reference.ROWS_OF_A), 2**-6, "added rows of one matrix")
 with kit.refused("add_to_rows: without out and C"):
     pb.matmul(x, y[0], add_to_rows=rows)
 d, back = jax.vjp(lambda x, y: pb.matmul(x, y, a_rows=rows), few, y[0])

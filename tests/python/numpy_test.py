@@ -531,7 +531,8 @@ kit.check(pb.matmul(a, of_groups, out=got, **words) is got, "out is given back")
 check_groups(got, sums, "rows added to out", tolerance=2**-6)
 for words, text in ((dict(), "add_to_rows: without out and C"), (dict(c=begin, beta=0.5), "beta: 0.5, with add_to_rows"),
                     (dict(c=begin, out_dtype="f32"), "C: it is of bfloat16, and rows that are added to it of float32"),
-                    (dict(c=begin, out=begin), "add_to_rows: with both out and C"), (dict(c=begin, d_rows=places), "d_rows and add_to_rows"),
+                    (dict(c=begin, out=begin), "add_to_rows: with both out and C"),
+                    (dict(c=begin, d_rows=places), "d_rows and add_to_rows"),
                     (dict(c=begin[:, :48]), "D: its shape is (50, 48)")):
     with kit.refused(text):
         pb.matmul(a, of_groups[0], add_to_rows=named, device="emulator", **words)

@@ -44,7 +44,7 @@ packed, a = pb.pack_weights(w, s, z), np.ones((2, 200), np.float16)
 kit.check(off(pb.packed_mm(a, packed, out_dtype="f32", device="emulator"), a @ exact.T) < 1e-5, "the type and the group are found")
 int8, one = w.astype(np.int8), s[:, :1]
 for text, call in {
-        "weights are [n, k]": lambda: pb.pack_weights(w[0], s, z),
+        "weights are [n, k], or [experts, n, k]": lambda: pb.pack_weights(w[0], s, z),
         "uint4 alone has them": lambda: pb.pack_weights(int8, one, z),
         "zeros: none with uint4": lambda: pb.pack_weights(w, s),
         "w: 'int4' of uint8": lambda: pb.pack_weights(w, s, type="int4"),
@@ -78,6 +78,33 @@ for text, call in {
         "zeros: <class 'int'>": lambda: pb.pack_weights(w, s, 8),
         "w: ['int8'] of int8": lambda: pb.pack_weights(int8, one, type=["int8"]),
         "packed_form": lambda: pb.packed_mm(a, packed._replace(form=77), device="emulator")}.items():
+    with kit.refused(text):
+        call()
+
+# Some experts have no rows, and some rows no expert.
+ENDS, ROWS = np.array([0, 5, 5, 12], np.int32), 15
+TAKEN = np.searchsorted(ENDS, np.arange(ROWS), side="right")  # 4 for none
+for case in (("uint4", 72, 200, 64, np.float16), ("int8", 70, 72, 0, np.float32)):
+    each = [plain(random, *case) for _ in ENDS]
+    w, s, z = (None if x[0] is None else np.stack(x) for x in zip(*(given for given, _ in each)))
+    exact = np.stack([numbers for _, numbers in each] + [np.zeros_like(each[0][1])])
+    experts = pb.pack_weights(w, s, z, type=case[0], group=case[3])
+    k, n = case[2], case[1]
+    alone = pb.pack_weights(*each[1][0], type=case[0], group=case[3])
+    kit.check(experts.shape == (4, k, n) and np.array_equal(experts.data[1], alone.data), case, "of experts, packed")
+    back = pb.unpack_weights(experts)
+    kit.check(np.array_equal(back[0], w) and np.array_equal(back[1], s) and (z is None or np.array_equal(back[2], z)), case, "of experts")
+    a, bias = random.standard_normal((ROWS, k)).astype(np.float16), random.standard_normal((4, n)).astype(np.float32)
+    d = pb.packed_mm(a, experts, bias, offs=ENDS, out_dtype="f32", device="emulator")
+    wanted = np.einsum("mk,mnk->mn", a.astype(float), exact[TAKEN]) + np.concatenate([bias, np.zeros((1, n))])[TAKEN]
+    kit.check(d.shape == wanted.shape and off(d, wanted) < 1e-5, case, "of experts", off(d, wanted))
+for text, call in {
+        "offs: none with weights of shape (4, 72, 70)": lambda: pb.packed_mm(a, experts, device="emulator"),
+        "offs: given with weights of shape (200, 72)": lambda: pb.packed_mm(a, packed, offs=ENDS, device="emulator"),
+        "A: (2, 15, 72); with weights of experts it is [m, 72]":
+            lambda: pb.packed_mm(np.stack([a, a]), experts, offs=ENDS, device="emulator"),
+        "group_ends": lambda: pb.packed_mm(a, experts, offs=ENDS[1:].copy(), device="emulator"),
+        "scales: (3, 70, 1); with groups of 72 of k they are (4, 70, 1)": lambda: pb.pack_weights(w, s[1:], type="int8", group=0)}.items():
     with kit.refused(text):
         call()
 
@@ -150,6 +177,33 @@ if importlib.util.find_spec("torch"):
         each = torch.func.vmap(layer, (0, 0, None))(operands[0], torch.stack([operands[1]] * 2), operands[2][0])
         one_by_one = layer(operands[0], operands[1], operands[2][:1].expand(2, -1, -1).contiguous())
         kit.check(off(each.double(), one_by_one.double().numpy()) < 2**-6, case, "vmap of a bias of each")
+    # Experts, in every way; one row more has no expert.
+    for case, activation in ((("uint4", 72, 200, 64, np.float16), "silu"), (("int4", 40, 72, 0, np.float32), "relu")):
+        given = [plain(random, *case) for _ in ENDS]
+        n, k = case[1:3]
+        w, s, z = (None if x[0] is None else torch.from_numpy(np.stack(x)) for x in zip(*(plain_of for plain_of, _ in given)))
+        experts, offs, index = pb.pack_weights(w, s, z, type=case[0], group=case[3]), torch.from_numpy(ENDS), torch.from_numpy(TAKEN)
+        exact = torch.from_numpy(np.stack([numbers for _, numbers in given] + [np.zeros((n, k))]))
+        operands = [torch.randn(*shape).bfloat16() for shape in ((ROWS, k), (4, n), (ROWS, n))]
+        grad = torch.randn(ROWS, n).bfloat16()
+
+        def of_experts(a, bias, c, offs, experts=experts, activation=activation):
+            return pb.packed_mm(a, experts, bias, c, alpha=0.5, beta=2.0, activation=activation, device="emulator", offs=offs)
+
+        wide = [x.double().requires_grad_() for x in operands]
+        x = 0.5 * torch.einsum("mk,mnk->mn", wide[0], exact[index]) + torch.cat([wide[1], torch.zeros(1, n)])[index] + 2 * wide[2]
+        exactly = activations[activation](x)
+        wanted = torch.autograd.grad(exactly, wide, grad.double())
+        for way in (of_experts, torch.compile(of_experts, fullgraph=True, backend="aot_eager")):
+            kit.check(off(way(*operands, offs).double(), exactly.detach().numpy()) < 2**-7, case, way, "experts")
+            leaves = [x.clone().requires_grad_() for x in operands]
+            found = torch.autograd.grad(way(*leaves, offs), leaves, grad)
+            for name, got, exact_grad in zip(("A", "bias", "C"), found, wanted):
+                kit.check(off(got.double(), exact_grad.numpy()) < 2**-6, case, way, "the gradient of", name, "of experts")
+        all_of = (operands[0], experts.data, experts.scale_b, n, experts.form, None, None, 1.0, 0.0, None, None, None, offs)
+        torch.library.opcheck(torch.ops.ptxbuilder.packed_mm, all_of)
+        with kit.refused("offs of packed weights", kind=Exception):
+            torch.func.vmap(lambda a: pb.packed_mm(a, experts, offs=offs, device="emulator"))(operands[0][None])
     for size, weights in ((1e6, torch.randint(-8, 8, (72, 200), dtype=torch.int8)), (1e-6, torch.randn(72, 200).to(torch.float8_e4m3fn))):
         scales = size * (1 + torch.rand(72, 2))  # beyond what f16 holds, and below it
         by_type = pb.pack_weights(weights, scales, type="e4m3" if weights.dtype.is_floating_point else "int4", group=128)

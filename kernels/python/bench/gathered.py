@@ -1,6 +1,6 @@
-"""Rows of experts that the product gathers, scatters and adds up itself, against those that are copied for it: pb.grouped_mm with a_rows and
-d_rows, without them on rows that are gathered already, with copies by index_select and index_copy, and torch._grouped_mm with these. Both
-results of a token become one by add_to_rows, or by a sum after d_rows. All of bf16, in turns.
+"""Rows of experts that the product gathers, scatters and adds up itself, against those that are copied for it: pb.grouped_mm with a_rows
+and d_rows, without them on rows that are gathered already, with copies by index_select and index_copy, and torch._grouped_mm with these.
+Both results of a token become one by add_to_rows, or by a sum after d_rows. All of bf16, in turns.
 
   gathered.py [--shapes EXPERTSxROWSxNxK,...] [--seed S] [--rounds N] [--small]
 

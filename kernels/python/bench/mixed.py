@@ -1,14 +1,13 @@
 """pb.packed_mm against torch._weight_int4pack_mm, torch.matmul of bf16 and, where it is to be had, Marlin: rows of bf16 with packed
 weights, in turns, as captured graphs, whose weights are three times what L2 holds.
 
-  mixed.py [--m M,M,..] [--types TYPE_GROUP,..] [--rounds N] [--random N] [--small]
+  mixed.py [--m M,M,..] [--types TYPE_GROUP,..] [--experts] [--rounds N] [--random N] [--small]
 
 The layers are those of models, N x K; a type is int4, uint4, int8 or e4m3, with groups of 32, 64 or 128 of k, or 0. With --random so many
-products, of any size and form, are held against float64 first, and against themselves.
+products, of any size and form, and of experts, are held against float64 first, and against themselves. With --experts their weights are
+measured instead, against pb.grouped_mm and torch._grouped_mm of bf16.
 """
-import argparse
 import importlib.util
-import random
 import statistics
 
 import torch
@@ -17,6 +16,8 @@ import ptxbuilder as pb
 import timing
 
 LAYERS = [(8192, 8192), (28672, 8192), (8192, 28672), (4096, 4096), (14336, 4096), (4096, 14336), (6144, 4096), (7168, 2048)]
+EXPERTS = [(8, 16, 14336, 4096), (8, 64, 14336, 4096), (8, 512, 4096, 14336), (32, 64, 4096, 2048), (64, 64, 2048, 7168),
+           (128, 256, 1536, 4096)]
 L2_BYTES = 50e6
 SCALES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -36,13 +37,64 @@ def quantized(n, k, type, group, scales=torch.bfloat16):
     return (w, s, z), {"type": type, "group": group}, numbers
 
 
-def error_of(d, exact):
-    return ((d.double() - exact).norm() / exact.norm().clamp(min=1e-30)).item()
+def experts_of(count, rows, n, k, type, group, scales=torch.bfloat16):
+    """Packed weights of experts, the ends of their rows, and for each row the numbers of its expert, or zeros."""
+    each = [quantized(n, k, type, group, scales) for _ in range(count)]
+    given = [None if x[0] is None else torch.stack([y.view(torch.uint8) for y in x]).view(x[0].dtype)
+             for x in zip(*(one[0] for one in each))]
+    ends = sorted(draw.randint(0, rows) for _ in range(count))
+    numbers = torch.stack([one[2] for one in each] + [torch.zeros_like(each[0][2])])
+    return pb.pack_weights(*given, **each[0][1]), torch.tensor(ends, dtype=torch.int32, device=DEVICE), numbers
+
+
+def exact_of_experts(a, ends, numbers, some):
+    """The products of the rows of a slice."""
+    index = torch.searchsorted(ends, torch.arange(a.shape[0], dtype=torch.int32, device=DEVICE), right=True)
+    return torch.stack([numbers[i] @ row for i, row in zip(index[some], a[some].double())])
+
+
+def check_experts():
+    """Draws a product of experts; gives its call and what it should be."""
+    type, group = draw.choice(("int4", "uint4", "int8", "e4m3")), draw.choice((0, 32, 64, 128))
+    m, n, k = (int(2**draw.uniform(0, 8)) for _ in range(3))
+    packed, ends, numbers = experts_of(draw.randint(1, 6), m, n, k, type, group, draw.choice(SCALES))
+    a = torch.randn(m, k, device=DEVICE).bfloat16()
+    return (lambda: pb.packed_mm(a, packed, offs=ends, out_dtype=torch.float32, device=PLACE),
+            exact_of_experts(a, ends, numbers, slice(None)), f"{m} x {n} x {k} of {len(ends)} experts, {type}, groups of {group}")
+
+
+def measure_experts(type, group):
+    rows, ratios = [], []
+    for count, m, n, k in EXPERTS:
+        packed, _, numbers = experts_of(count, m, n, k, type, group)
+        weights = numbers[:-1].bfloat16()
+        sizes = torch.tensor([draw.uniform(1, 6) for _ in range(count)])
+        ends = (sizes.cumsum(0) / sizes.sum() * m).round().to(DEVICE, torch.int32)
+        a = torch.randn(m, k, device=DEVICE, dtype=torch.bfloat16)
+        calls = {"ours": lambda: pb.packed_mm(a, packed, offs=ends), "bf16": lambda: pb.grouped_mm(a, weights.mT, ends),
+                 "torch": lambda: torch._grouped_mm(a, weights.mT, offs=ends)}
+        some = slice(0, 32)
+        apart = timing.error_of(calls["ours"]()[some], exact_of_experts(a, ends, numbers, some))
+        took = timing.graphs(calls, words.rounds)
+        ratios.append(min(took["bf16"], took["torch"]) / took["ours"])
+        rows.append((f"{type}_{group}", f"{count} x {m} x {n} x {k}", *(f"{took[x]:.1f}" for x in ("ours", "bf16", "torch")),
+                     f"{packed.data.numel() / took['ours'] * 1e-6:.2f}", f"{ratios[-1]:.2f}", f"{apart:.0e}"))
+        print(*rows[-1], flush=True)
+    timing.table(rows, ("weights", "experts x rows x n x k", "us", "ours of bf16", "torch._grouped_mm", "TB/s", "speed", "apart"))
+    print(f"experts: geometric mean of the speeds over bf16 {statistics.geometric_mean(ratios):.2f}, from {min(ratios):.2f}")
 
 
 def check_random(count):
     worst = 0.0
-    for _ in range(count):
+    for i in range(count):
+        if i % 3 == 2:
+            call, exact, what = check_experts()
+            d = call()
+            error = timing.error_of(d, exact)
+            worst = max(worst, error)
+            if not error < 1e-5 or not torch.equal(d, call()):
+                raise SystemExit(f"WRONG: {what}: apart by {error:.1e}")
+            continue
         type, group = draw.choice(("int4", "uint4", "int8", "e4m3")), draw.choice((0, 32, 64, 128))
         m, n, k = (int(2**draw.uniform(0, 9)) for _ in range(3))
         given, words, numbers = quantized(n, k, type, group, draw.choice(SCALES))
@@ -51,7 +103,7 @@ def check_random(count):
         bias = torch.randn(n, device=DEVICE)
         call = lambda: pb.packed_mm(a, packed, bias, out_dtype=torch.float32, device=PLACE)  # noqa: E731
         d = call()
-        error = error_of(d, a.double() @ numbers.t() + bias.double())
+        error = timing.error_of(d, a.double() @ numbers.t() + bias.double())
         worst = max(worst, error)
         if not error < 1e-5 or not torch.equal(d, call()):
             raise SystemExit(f"WRONG: {m} x {n} x {k}, {type}, groups of {group}, A of {a.dtype}: apart by {error:.1e}")
@@ -92,23 +144,17 @@ def peers_of(m, n, k, type, group, given, copies):
     return a, calls
 
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--m", default="1,16,64,256")
-parser.add_argument("--types", default="int4_128")
-parser.add_argument("--rounds", type=int, default=9)
-parser.add_argument("--random", type=int, default=0)
-parser.add_argument("--seed", type=int, default=1)
-parser.add_argument("--small", action="store_true", help="three small products, on the emulator")
-words = parser.parse_args()
-DEVICE, PLACE = ("cpu", "emulator") if words.small else ("cuda", None)
-draw = random.Random(words.seed)
-torch.manual_seed(words.seed)
-check_random(3 if words.small else words.random)
-if words.small:
+words = timing.arguments(__doc__, "four small products, on the emulator", {
+    "--m": {"default": "1,16,64,256"}, "--types": {"default": "int4_128"}, "--experts": {"action": "store_true"}})
+DEVICE, PLACE, draw = words.device, words.place, words.draw
+timing.start(words, check_random, 4)
+forms = [(x.split("_")[0], int(x.split("_")[1])) for x in words.types.split(",")]
+if words.experts:
+    for type, group in forms:
+        measure_experts(type, group)
     raise SystemExit(0)
-print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
 rows, speeds = [], {}
-for type, group in ((x.split("_")[0], int(x.split("_")[1])) for x in words.types.split(",")):
+for type, group in forms:
     for n, k in LAYERS:
         given, how, numbers = quantized(n, k, type, group)
         packed = pb.pack_weights(*given, **how)
@@ -123,7 +169,7 @@ for type, group in ((x.split("_")[0], int(x.split("_")[1])) for x in words.types
             rows.append((f"{type}_{group}", m, f"{n} x {k}",
                          *(f"{took[x]:.1f}" if x in took else "-" for x in ("ours", "torch int4", "marlin", "bf16")),
                          f"{packed.data.numel() / took['ours'] * 1e-6:.2f}", f"{best / took['ours']:.2f}",
-                         f"{error_of(calls['ours'][0](), a.double() @ numbers.t()):.0e}"))
+                         f"{timing.error_of(calls['ours'][0](), a.double() @ numbers.t()):.0e}"))
             print(*rows[-1], flush=True)
 timing.table(rows, ("weights", "m", "n x k", "us", "torch int4", "Marlin", "bf16", "TB/s", "speed", "apart"))
 for (type, m), all_of in speeds.items():

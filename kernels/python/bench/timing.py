@@ -8,8 +8,8 @@ import torch
 
 
 def arguments(doc, small, more):
-    """Reads the command line, of which `small` says what --small does, and `more` has the words of add_argument() of further options, by
-    name. Gives what it says, with the tensors' `device`, the products' `place`, and `draw`, which is random as torch is from then on."""
+    """Reads the command line: `small` says what --small does, and `more` has the words of add_argument() of further options, by name.
+    Gives what it says, with the tensors' `device`, the products' `place`, and `draw`, which is random as torch is from then on."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9)

@@ -44,13 +44,14 @@ def scaled_mm(mat_a: T, mat_b: T, scale_a: T, scale_recipe_a: Any, scale_b: T, s
 class PackedWeights(NamedTuple):
     data: Any
     scale_b: Any
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     form: int
 def pack_weights(w: T, scales: T | None = None, zeros: T | None = None, *, type: Literal["int4", "uint4", "int8", "e4m3"] | None = None,
                  group: int | None = None) -> PackedWeights: ...
 def unpack_weights(packed: PackedWeights) -> tuple[Any, Any, Any]: ...
 def packed_mm(a: T, b: PackedWeights, bias: T | None = None, c: T | None = None, *, alpha: float = 1.0, beta: float | None = None,
-              activation: Activation | None = None, out: T | None = None, out_dtype: Any = None, device: Any = None) -> T: ...
+              activation: Activation | None = None, out: T | None = None, out_dtype: Any = None, device: Any = None,
+              offs: T | None = None) -> T: ...
 def conv2d(x: T, w: T, bias: T | None = None, stride: int | tuple[int, int] = 1,
            padding: int | tuple[int, int] | Literal["same", "valid"] = 0, dilation: int | tuple[int, int] = 1, groups: int = 1, *,
            activation: str | None = None, out_dtype: Any = None, precise: bool = False, tf32: bool = False, device: Any = None) -> T: ...

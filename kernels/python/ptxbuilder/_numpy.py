@@ -80,9 +80,9 @@ def conv2d(x, w, bias, words):
     return _convolution.run(_kit, x, w, bias, words)
 
 
-def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
-    _check({"A": a, "B": b.data}, bias=bias, C=c, out=out)
-    return _packed.run(_kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device)
+def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs):
+    _check({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs)
+    return _packed.run(_kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs)
 
 
 class packed_kit:

@@ -12,16 +12,16 @@ _DEPTHS = (128, 64, 32)
 _TYPES = {"int8": "int8", "uint8": "uint4", "float8_e4m3fn": "e4m3"}
 _BYTES = {"int4": "int8", "uint4": "uint8", "int8": "int8", "e4m3": "float8_e4m3fn"}
 _SCALES = ("float32", "float16", "bfloat16")
-_C, _BIAS, _SCALE_B = (Operands._fields.index(word) for word in ("c", "bias", "scale_b"))
+_C, _BIAS, _SCALE_B, _OFFS = (Operands._fields.index(word) for word in ("c", "bias", "scale_b", "offs"))
 _NOTHING = [None] * len(Operands._fields)
 _name_of = functools.cache(name_of)  # each call asks for two
 
 
 class PackedWeights(NamedTuple):
-    """A matrix B [k, n] for packed_mm(), as pack_weights() gives it."""
-    data: Any  # uint8 [n/64, bytes], the quotient rounded up
-    scale_b: Any  # float32 [n] where all of k has one scale, else None: those of groups are in the data
-    shape: tuple  # (k, n)
+    """A matrix B [k, n], or one for each of several experts, for packed_mm(), as pack_weights() gives it."""
+    data: Any  # uint8 [n/64, bytes], the quotient rounded up, after the experts
+    scale_b: Any  # float32 [n] where all of k has one scale, after the experts, else None: those of groups are in the data
+    shape: tuple  # (k, n), or (experts, k, n)
     form: int  # the library's number for the type, the group and the type of scales
 
 
@@ -31,13 +31,14 @@ def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
     `w` has a byte for each weight: int8 from -8 to 7 with `type` "int4", uint8 from 0 to 15 ("uint4"), int8 ("int8", unless said) or
     float8_e4m3fn ("e4m3", without NaN). Each `group` of 32, 64 or 128 of k has a scale of float32, float16 or bfloat16, [n, groups], where
     `groups` is k/group rounded up; with one scale for a column, [n] or [n, 1], all of k is a group. `zeros`, of uint4 alone, are uint8
-    [n, groups] from 0 to 15: a weight is (w - zero) scale. Tensors may be anywhere; the CPU packs them, once for all products.
+    [n, groups] from 0 to 15: a weight is (w - zero) scale. Tensors may be anywhere; the CPU packs them, once for all products. Those of
+    experts have them in front: [experts, n, k], and scales and zeros [experts, n, groups].
     """
     kit = _kit_of(w)
     kit.check({"w": w}, scales=scales, zeros=zeros)
-    if w.ndim != 2:
-        raise ValueError(f"w: {w.ndim} dimensions; weights are [n, k]")
-    n, k = w.shape
+    if w.ndim not in (2, 3):
+        raise ValueError(f"w: {w.ndim} dimensions; weights are [n, k], or [experts, n, k]")
+    *experts, n, k = w.shape
     type = _TYPES.get(name_of(w.dtype)) if type is None else type
     if type not in tuple(_BYTES) or name_of(w.dtype) != _BYTES[type]:
         raise ValueError(f"w: {type!r} of {name_of(w.dtype)}; it is "
@@ -46,50 +47,54 @@ def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
         raise ValueError(f"zeros: {'some' if zeros is not None else 'none'} with {type}; uint4 alone has them")
     if scales is None or name_of(scales.dtype) not in _SCALES:
         raise ValueError(f"scales: {scales if scales is None else name_of(scales.dtype)}; they are of {', '.join(_SCALES)}")
-    scales = scales[:, None] if scales.ndim == 1 else scales
+    scales = scales[..., None] if scales.ndim == w.ndim - 1 else scales
     group = group_of(k, scales, group)
     form = _ext.packed_form(_ext.PACKED_TYPES[type], group, _code("float32" if group == 0 else name_of(scales.dtype)))
     groups = -(-k // group) if group else 1
     for name, x in (("scales", scales), ("zeros", zeros)):
-        if x is not None and tuple(x.shape) != (n, groups):
-            raise ValueError(f"{name}: {tuple(x.shape)}; with groups of {group or k} of k they are {(n, groups)}")
+        if x is not None and tuple(x.shape) != (*experts, n, groups):
+            raise ValueError(f"{name}: {tuple(x.shape)}; with groups of {group or k} of k they are {(*experts, n, groups)}")
     if zeros is not None and name_of(zeros.dtype) != "uint8":
         raise ValueError(f"zeros: {name_of(zeros.dtype)}; they are of uint8")
     lines = -(-n // 64)
-    data = kit.empty((lines, _ext.packed_bytes(form, n, k) // max(lines, 1)), "uint8")
+    data = kit.empty((*experts, lines, _ext.packed_bytes(form, n, k) // max(lines, 1)), "uint8")
     given = (w, None if group == 0 else scales, zeros)
-    _on_host(kit, _ext.pack, (form, n, k), *given, data)
-    return PackedWeights(kit.back(data, w), kit.floats(scales.reshape(n)) if group == 0 else None, (k, n), form)
+    _on_host(kit, _ext.pack, (form, n, k), experts, *given, data)
+    return PackedWeights(kit.back(data, w), kit.floats(scales.reshape(*experts, n)) if group == 0 else None, (*experts, k, n), form)
 
 
 def unpack_weights(packed):
     """The reverse of pack_weights(): (w, scales, zeros), and None where there are no zeros."""
     _check_packed("packed", packed)
-    kit, (k, n) = _kit_of(packed.data), packed.shape
+    kit, (*experts, k, n) = _kit_of(packed.data), packed.shape
     kit.check({"data": packed.data}, scale_b=packed.scale_b)
     word, group, scales = describe(packed.form)
     groups, lines = -(-k // group) if group else 1, -(-n // 64)
-    shape = (lines, _ext.packed_bytes(packed.form, n, k) // max(lines, 1))
+    shape = (*experts, lines, _ext.packed_bytes(packed.form, n, k) // max(lines, 1))
     if tuple(packed.data.shape) != shape or name_of(packed.data.dtype) != "uint8":
         raise ValueError(f"packed: its data is {name_of(packed.data.dtype)} {tuple(packed.data.shape)}; weights of {k} rows and {n} "
                          f"columns in this form are uint8 {shape}")
     given = None if packed.scale_b is None else tuple(packed.scale_b.shape)
-    if group == 0 and given != (n,):
-        raise ValueError(f"packed: scale_b is {given}; without groups it is {(n,)}")
-    w = kit.empty((n, k), _BYTES[word])
-    made = kit.empty((n, groups), scales) if group else None
-    zeros = kit.empty((n, groups), "uint8") if word == "uint4" else None
-    _on_host(kit, _ext.unpack, (packed.form, n, k), w, made, zeros, packed.data)
+    if group == 0 and given != (*experts, n):
+        raise ValueError(f"packed: scale_b is {given}; without groups it is {(*experts, n)}")
+    w = kit.empty((*experts, n, k), _BYTES[word])
+    made = kit.empty((*experts, n, groups), scales) if group else None
+    zeros = kit.empty((*experts, n, groups), "uint8") if word == "uint4" else None
+    _on_host(kit, _ext.unpack, (packed.form, n, k), experts, w, made, zeros, packed.data)
     w, made, zeros = (None if x is None else kit.back(x, packed.data) for x in (w, made, zeros))
-    return w, packed.scale_b.reshape(n, 1) if group == 0 else made, zeros
+    return w, packed.scale_b.reshape(*experts, n, 1) if group == 0 else made, zeros
 
 
-def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, device=None):
+def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, device=None,
+              offs=None):
     """activation(alpha A B + beta C + bias) with packed weights B, rounded once: A is [.., k] of float16 or bfloat16, the result [.., n].
 
     Weights become numbers of A's type exactly, and the sum of each group of k is multiplied by its scale in float32, so that nothing is
     rounded but the result. What `bias`, `c` and the others are, matmul() says; it is of torch.compile and jax.jit too. A, C and bias
     have gradients, that of A by weights which are rounded once to its type; weights and scales have none.
+
+    With weights of experts, A [m, k] has the rows of each, one expert after the other, and `offs`, int32 [experts] in the device's memory,
+    says where they end, as that of matmul(); bias is [experts, n], and C [m, n]. Rows after the last have a product of 0.
     """
     _check_packed("B", b)
     beta = beta if beta is not None else 1.0 if c is not None else 0.0
@@ -98,12 +103,17 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
         if not isinstance(x, (int, float, numbers.Real)):
             raise ValueError(f"{name}: a {type(x).__name__}, whose gradient would be lost; it is a number: multiply A or C by this one")
     activation_of(activation)  # which says what is wrong
-    return _door_of(a).packed_mm(a, b, bias, c, float(alpha), float(beta), activation, out, out_dtype, device)
+    if (offs is not None) != (b.data.ndim == 3):
+        raise ValueError(f"offs: {'given' if offs is not None else 'none'} with weights of shape {tuple(b.shape)}; those of experts, "
+                         "[experts, k, n], and they alone, have ends of their rows")
+    return _door_of(a).packed_mm(a, b, bias, c, float(alpha), float(beta), activation, out, out_dtype, device, offs)
 
 
-def _on_host(kit, call, numbers, *tensors):
+def _on_host(kit, call, numbers, experts, *tensors):
+    """Packs or unpacks one matrix, or one after the other those that are in front of the tensors' other dimensions."""
     there = [None if x is None else kit.on_host(x) for x in tensors]  # which keeps copies until the call is over
-    call(*numbers, *(None if x is None else kit.tensor(x) for x in there))
+    for each in ([None if x is None else x[i] for x in there] for i in range(experts[0])) if experts else [there]:
+        call(*numbers, *(None if x is None else kit.tensor(x) for x in each))
 
 
 def _door_of(x):
@@ -116,9 +126,9 @@ def _door_of(x):
 def _check_packed(name, packed):
     if not isinstance(packed, PackedWeights):
         raise ValueError(f"{name}: an object of {type(packed)}; it is what pack_weights() gives")
-    if getattr(packed.data, "ndim", 0) != 2:
+    if getattr(packed.data, "ndim", 0) != len(packed.shape):
         raise ValueError(f"{name}: its data is {tuple(packed.data.shape) if hasattr(packed.data, 'shape') else type(packed.data)}; that of "
-                         "pack_weights() has 2 dimensions")
+                         f"pack_weights() has {len(packed.shape)} dimensions")
 
 
 def _kit_of(x):
@@ -127,7 +137,7 @@ def _kit_of(x):
 
 def group_of(k, scales, group):
     """Gives the group that a number of scales means, 0 for all of k."""
-    count = scales.shape[1] if scales.ndim == 2 else 0
+    count = scales.shape[-1] if scales.ndim > 1 else 0
     if group is None:
         group = 0 if count == 1 else next((depth for depth in _DEPTHS if -(-k // depth) == count), None)
     if group not in (0, *_DEPTHS):
@@ -149,9 +159,10 @@ def describe(form):
 
 def columns_of(kit, b, name):
     """Gives (w [n, k] of the type of this name, float32 [n]), whose products are the weights, by functions of the framework's, which may be
-    traced. A column is divided by its greatest scale: so its weights are in the range of f16 whatever the scales are."""
-    (k, n), (word, group, scales) = b.shape, describe(b.form)
-    lines, depth = b.data.shape[0], -(-k // 128)
+    traced; those of experts after these. A column is divided by its greatest scale: so its weights are in the range of f16 whatever the
+    scales are."""
+    (*experts, k, n), (word, group, scales) = b.shape, describe(b.form)
+    lines, depth = math.prod(b.data.shape[:-1]), -(-k // 128)
     bits = 4 if word.endswith("int4") else 8
     blocks = b.data.reshape(lines, depth, -1)
     size = 64 * 128 * bits // 8
@@ -180,15 +191,17 @@ def columns_of(kit, b, name):
         greatest = kit.greatest(by_group)
         factor = kit.where(greatest > 0, greatest, 1.0)
         w = w * (by_group / factor[:, None])[..., None]
-        factor = factor[:n]
+        factor = factor.reshape(*experts, -1)[..., :n]
     else:
         factor = b.scale_b
-    return kit.cast(w.reshape(64 * lines, 128 * depth)[:n, :k], name), factor
+    return kit.cast(w.reshape(*experts, -1, 128 * depth)[..., :n, :k], name), factor
 
 
 def result_of(a, b, out_dtype):
     """Gives the shape and the name of the type of a product's result."""
-    k, n = b.shape
+    *experts, k, n = b.shape
+    if experts and a.ndim != 2:
+        raise ValueError(f"A: {tuple(a.shape)}; with weights of experts it is [m, {k}], the rows of one after those of the other")
     if a.ndim < 1 or a.shape[-1] != k:
         raise ValueError(f"B: packed weights of {k} rows, and A is {tuple(a.shape)}: its last dimension is to be {k}")
     name = _name_of(a.dtype)
@@ -197,7 +210,7 @@ def result_of(a, b, out_dtype):
     return (*a.shape[:-1], n), name if out_dtype is None else _name_of(out_dtype)
 
 
-def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
+def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs=None):
     """One product of tensors of a framework, whose `kit` says how they are made and passed."""
     shape, name = result_of(a, b, out_dtype)
     is_matrix = len(shape) == 2
@@ -208,11 +221,12 @@ def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
         raise ValueError(f"C: its shape is {tuple(c.shape)}, and that of the product is {shape}")
     number = device_of(device)
     if number == _ext.EMULATOR:
-        warn_of_work(math.prod(shape) * b.shape[0])
+        warn_of_work(math.prod(shape) * b.shape[-2])
     made = kit.empty(a, folded, name) if out is None else kit.view(out, folded)
     given = _NOTHING.copy()
-    beside = [None if x is None else kit.compact(x) for x in (c if c is None or is_matrix else c.reshape(folded), bias, b.scale_b)]
-    for at, x in zip((_C, _BIAS, _SCALE_B), beside):  # whose copies are to live until the call is over
+    beside = [None if x is None else kit.compact(x) for x in (c if c is None or is_matrix else c.reshape(folded), bias, b.scale_b,
+                                                            offs)]
+    for at, x in zip((_C, _BIAS, _SCALE_B, _OFFS), beside):  # whose copies are to live until the call is over
         if x is not None:
             given[at] = kit.tensor(x)
     rows = kit.compact(a) if is_matrix else kit.compact(a).reshape(folded[0], a.shape[-1])

@@ -68,9 +68,9 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     the same bits each time, sends them to rows that follow each other, and sums these. Not of batches, groups of k and C.
 
     With `add_to_rows`, int32 [m], row i of the product is rounded and added to row add_to_rows[i] of D, in memory: of `out`, to what it
-    holds, or where there is none of a copy of `c`, [any, n]. Any number of rows may be added to one, and one that D does not have, as -1, is
-    dropped: a token's results of several experts become one, times a router's weights, `scale_a`. The sums have no order, so that their last
-    bits may differ from call to call, least in float32; torch.use_deterministic_algorithms() refuses them. D is f16, bf16 or f32. Else
+    holds, or where there is none of a copy of `c`, [any, n]. Any number of rows may be added to one, and one that D does not have, as -1,
+    is dropped: a token's results of several experts become one, times a router's weights, `scale_a`. The sums have no order, so that their
+    last bits may differ from call to call, least in float32; torch.use_deterministic_algorithms() refuses them. D is f16, bf16 or f32. Else
     as with `d_rows`, and without `amax`. Where a gradient is asked for, the framework adds them up, and it is of `c` and `scale_a` too.
 
     8-bit floats may have scales of blocks, float32 too: of each 128 of k of a row of A, `scale_a_1x128` [.., k/128, m], and of B either
@@ -109,8 +109,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     check_flags(transpose_a=transpose_a, transpose_b=transpose_b, precise=precise, tf32=tf32, gate=gate)
     check_together(activation, c, gate, slope_of)
     if add_to_rows is not None and (c is None) == (out is None):
-        raise ValueError(f"add_to_rows: {'without' if c is None else 'with both'} out and C; rows are added to what out holds, or to a copy of "
-                         "C: give one of them")
+        raise ValueError(f"add_to_rows: {'without' if c is None else 'with both'} out and C; rows are added to what out holds, or to a "
+                         "copy of C: give one of them")
     number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
                         amax=amax, row_bias=row_bias, offs=offs, a_rows=a_rows, d_rows=d_rows, scale_a_1x128=scale_a_1x128,

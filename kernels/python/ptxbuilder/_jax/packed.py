@@ -16,26 +16,26 @@ from .._product import NO_GRADIENT, Operands, Options
 from .ffi import alike, check_arrays, described
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
-from .product import GREATEST, SMOOTH, general
+from .product import GREATEST, SMOOTH, factor_of, general, in_unit
 
 # The shape and the form are known when a product is traced, as jax.jit takes a matrix like any argument.
 jax.tree_util.register_pytree_node(PackedWeights, lambda b: ((b.data, b.scale_b), (b.shape, b.form)),
                                    lambda known, arrays: PackedWeights(*arrays, *known))
 
 _BARE = Options(1.0, 0.0, None, "float32", False, True, False, False, False, None)  # of rows by weights that lie as [n, k]
-_BESIDE = ("scale_b", "bias", "c")
+_BESIDE = ("scale_b", "bias", "c", "offs")
 _Words = namedtuple("_Words", "shape form alpha beta activation out_dtype beside")  # `beside` says which of _BESIDE are given
 
 
 def _call(a, data, *beside, words):
-    folded = (math.prod(a.shape[:-1]), words.shape[1])
+    folded = (math.prod(a.shape[:-1]), words.shape[-1])
     given = dict(zip(words.beside, beside))
     if "c" in given:
         given["c"] = given["c"].reshape(folded)
     operands = Operands(**given)
     rows = a.reshape(folded[0], a.shape[-1])
     if traced_device() == _ext.EMULATOR:
-        warn_of_work(math.prod(folded) * words.shape[0])
+        warn_of_work(math.prod(folded) * words.shape[-2])
     options = _BARE._replace(alpha=words.alpha, beta=words.beta, activation=words.activation)
     flags = words.form << _ext.PACKED_FORM
     of_a, of_b, *others = described(rows, data, *operands)
@@ -50,6 +50,11 @@ def _call(a, data, *beside, words):
     return d.reshape(*a.shape[:-1], folded[1])
 
 
+def _numbers_of_groups(offs, rows):
+    """Returns the group of each row; their number for one that is in none."""
+    return jnp.searchsorted(jax.lax.cummax(jnp.clip(offs, 0, rows)), jnp.arange(rows, dtype=offs.dtype), side="right")
+
+
 @functools.lru_cache(maxsize=None)
 def _batched(words):
     """The product of arrays, for what is known when it is traced, under jax.vmap: batches of rows are rows."""
@@ -61,6 +66,8 @@ def _batched(words):
         given = dict(zip(words.beside, beside))
         if mapped["data"] or mapped.get("scale_b"):
             raise ValueError("packed weights under jax.vmap, each with its own: take their products one by one")
+        if "offs" in given:
+            raise ValueError("offs of packed weights under jax.vmap: take the products one by one")
 
         def ahead(x, is_ahead):
             return x if is_ahead else jnp.broadcast_to(x, (size, *x.shape))
@@ -70,7 +77,7 @@ def _batched(words):
             given["c"] = ahead(given["c"], mapped["c"])
         if mapped.get("bias"):  # one of each: as part of C, which is
             bias = given.pop("bias")
-            bias = jnp.broadcast_to(bias.reshape(size, *(1,) * (a.ndim - 2), -1), (*a.shape[:-1], words.shape[1]))
+            bias = jnp.broadcast_to(bias.reshape(size, *(1,) * (a.ndim - 2), -1), (*a.shape[:-1], words.shape[-1]))
             given["c"], beta = (beta * given["c"] + bias).astype(bias.dtype) if "c" in given else bias, 1.0
         names = tuple(name for name in _BESIDE if name in given)
         return _batched(words._replace(beside=names, beta=beta))(a, data, *(given[name] for name in names)), True
@@ -98,12 +105,12 @@ def _function(words, type_of_a):
         d = z = _batched(words._replace(activation=None) if is_smooth else words)(*arrays)
         if is_smooth:
             d = SMOOTH[words.activation](z)
-        scale_b = dict(zip(words.beside, arrays[2:])).get("scale_b")
-        return d, (arrays[1], scale_b, z if words.activation else None)
+        given = dict(zip(words.beside, arrays[2:]))
+        return d, (arrays[1], given.get("scale_b"), given.get("offs"), z if words.activation else None)
 
     def backward(kept, grad):
-        data, scale_b, z = kept
-        k, n = words.shape
+        data, scale_b, offs, z = kept
+        *experts, k, n = words.shape
         if isinstance(grad, SymbolicZero):
             grad = jnp.zeros(grad.shape, grad.dtype)
         dz = grad
@@ -111,16 +118,25 @@ def _function(words, type_of_a):
             dz, = jax.vjp(SMOOTH[words.activation], z)[1](grad)
         elif words.activation == "relu":
             dz = jnp.where(z > 0, grad, jnp.zeros_like(grad))
+        numbers = None if offs is None else _numbers_of_groups(offs, dz.shape[0])
         if n * k == 0:
             da = jnp.zeros((*dz.shape[:-1], k), type_of_a)
         else:
             w, columns = _packed.columns_of(packed_kit, PackedWeights(data, scale_b, words.shape, words.form), type_of_a)
+            if offs is not None:  # each row has the columns of its own expert; one of no expert has a product of 0
+                columns = columns[jnp.minimum(numbers, experts[0] - 1)]
             rows = dz.reshape(-1, n).astype(jnp.float32) * (words.alpha * columns)
             like = jax.ShapeDtypeStruct((rows.shape[0], k), w.dtype)
-            da, = jax.linear_transpose(lambda x: general(x, w, None, None, _BARE), like)(rows)
+            if offs is None:
+                da, = jax.linear_transpose(lambda x: general(x, w, None, None, _BARE), like)(rows)
+            else:
+                factor, unit = factor_of(rows, w.dtype)
+                da = in_unit(lambda dtype: _product.matmul(factor, w, offs=offs, out_dtype=dtype), unit, w.dtype)
             da = da.reshape(*dz.shape[:-1], k)
-        of_beside = {"scale_b": None, "bias": dz.astype(jnp.float32).sum(tuple(range(dz.ndim - 1))).astype(dz.dtype),
-                     "c": (words.beta * dz).astype(dz.dtype)}
+        wide = dz.astype(jnp.float32)
+        d_bias = (wide.sum(tuple(range(dz.ndim - 1))) if offs is None else
+                  jnp.zeros((*experts, n), jnp.float32).at[numbers].add(wide, mode="drop"))
+        of_beside = {"scale_b": None, "bias": d_bias.astype(dz.dtype), "c": (words.beta * dz).astype(dz.dtype), "offs": None}
         return da, None, *(of_beside[name] for name in words.beside)
 
     function.defvjp(keep, backward, symbolic_zeros=True)
@@ -132,15 +148,15 @@ def _jitted(a, beside, words):
     return _function(words, name_of(a.dtype))(*alike(a, *beside))
 
 
-def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
+def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs):
     if out is not None:
         raise ValueError("out: JAX's arrays are not written; leave it out")
     refuse_device(device)
-    check_arrays({"A": a, "B": b.data}, scale_b=b.scale_b, bias=bias, C=c)
+    check_arrays({"A": a, "B": b.data}, scale_b=b.scale_b, bias=bias, C=c, offs=offs)
     shape, name = _packed.result_of(a, b, out_dtype)
     if c is not None and c.shape != shape:
         raise ValueError(f"C: its shape is {c.shape}, and that of the product is {shape}")
-    given = {word: x for word, x in zip(_BESIDE, (b.scale_b, bias, c)) if x is not None}
+    given = {word: x for word, x in zip(_BESIDE, (b.scale_b, bias, c, offs)) if x is not None}
     words = _Words(tuple(b.shape), b.form, float(alpha), float(beta), activation, name, tuple(given))
     return _jitted(a, (b.data, *given.values()), words)
 

@@ -175,7 +175,7 @@ def _moved(primals, tangents, *, words, options):
 ad.primitive_jvps[_product_p] = _moved
 
 
-def _factor_of(grad, dtype):
+def factor_of(grad, dtype):
     """Gives an incoming gradient as a factor of `dtype`, and its unit: None, or the power of two that brings bf16 or f32 into the range of
     f16, one for all of it. Where an element is infinite or no number, all stay as they are."""
     if dtype != jnp.float16 or grad.dtype == dtype or grad.size == 0:
@@ -186,8 +186,8 @@ def _factor_of(grad, dtype):
     return (grad / unit).astype(dtype), unit
 
 
-def _in_unit(product, unit, dtype):
-    """Gives product(dtype) in the unit of a _factor_of(), rounded once."""
+def in_unit(product, unit, dtype):
+    """Gives product(dtype) in the unit of a factor_of(), rounded once."""
     return product(dtype) if unit is None else (product(jnp.float32) * unit).astype(dtype)
 
 
@@ -198,10 +198,10 @@ def _transposed(dz, a, b, *beside, words, options):
     unknown, known = (a.aval, b) if is_a else (b.aval, a)
     if isinstance(dz, ad.Zero):
         return (ad.Zero(unknown), None) if is_a else (None, ad.Zero(unknown))
-    factor, unit = _factor_of(dz, known.dtype)
+    factor, unit = factor_of(dz, known.dtype)
 
     def product(x, y, turn_x, turn_y):
-        return _in_unit(lambda dtype: _bound(x, y, Operands(), options._replace(out_dtype=name_of(dtype), transpose_a=turn_x,
+        return in_unit(lambda dtype: _bound(x, y, Operands(), options._replace(out_dtype=name_of(dtype), transpose_a=turn_x,
                                                                                 transpose_b=turn_y)), unit, unknown.dtype)
 
     if is_a:
@@ -348,14 +348,14 @@ def _gradients_of_groups(options, t, grads):
     plain = Options(1.0, 0.0, None, None, False, False, options.precise, options.tf32, False, None)
 
     def product(x, y, like):
-        return _in_unit(lambda dtype: _in_groups({"a": x, "b": y, "offs": t["offs"]}, plain._replace(out_dtype=name_of(dtype)))[0], unit,
+        return in_unit(lambda dtype: _in_groups({"a": x, "b": y, "offs": t["offs"]}, plain._replace(out_dtype=name_of(dtype)))[0], unit,
                         like.dtype)
 
     a, b = turned(t["a"]) if options.transpose_a else t["a"], turned(t["b"]) if options.transpose_b else t["b"]
     a_rows, d_rows = t.get("a_rows"), t.get("d_rows")
     grad = grads[0] if d_rows is None else _gathered(grads[0], d_rows)
     rows = a if a_rows is None else _gathered(a, a_rows)
-    factor, unit = _factor_of(grad, a.dtype)
+    factor, unit = factor_of(grad, a.dtype)
     da, db = _product.gradients_of_groups(product, turned, rows, b, factor, (True, True))
     if a_rows is not None:
         da, = jax.linear_transpose(lambda x: _gathered(x, a_rows), jax.ShapeDtypeStruct(a.shape, jnp.float32))(da.astype(jnp.float32))

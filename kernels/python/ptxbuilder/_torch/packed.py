@@ -13,12 +13,17 @@ from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, applied, autocast_of, ch
                       refuse_negative, requires_grad, there)
 
 library.define("packed_mm(Tensor a, Tensor data, Tensor? scale_b, SymInt n, int form, Tensor? bias=None, Tensor? c=None, float alpha=1, "
-               "float beta=0, str? activation=None, ScalarType? out_dtype=None, str? device=None) -> Tensor")
+               "float beta=0, str? activation=None, ScalarType? out_dtype=None, str? device=None, Tensor? offs=None) -> Tensor")
 
 
-def _op(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None):
-    b = PackedWeights(data, scale_b, (a.shape[-1], n), form)
-    return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, None, out_dtype, there(device, a))
+def _weights(a, data, scale_b, n, form):
+    """PackedWeights, as an operation has them."""
+    return PackedWeights(data, scale_b, (*data.shape[:-2], a.shape[-1], n), form)
+
+
+def _op(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None, offs=None):
+    b = _weights(a, data, scale_b, n, form)
+    return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, None, out_dtype, there(device, a), offs)
 
 
 for _place in PLACES:
@@ -26,37 +31,49 @@ for _place in PLACES:
 
 
 @operators.register_fake("ptxbuilder::packed_mm", lib=library)
-def _(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None):
-    check_meta(a, data, scale_b, bias, c)
-    shape, name = _packed.result_of(a, PackedWeights(data, scale_b, (a.shape[-1], n), form), out_dtype)
+def _(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None, offs=None):
+    check_meta(a, data, scale_b, bias, c, offs)
+    shape, name = _packed.result_of(a, _weights(a, data, scale_b, n, form), out_dtype)
     return a.new_empty(shape, dtype=DTYPES[name])
 
 
 def _keep(ctx, inputs, output):
-    a, data, scale_b, n, form, _, _, alpha, beta, activation, _, device = inputs
+    a, data, scale_b, n, form, _, _, alpha, beta, activation, _, device, offs = inputs
     if output.dtype.itemsize == 1:
         raise ValueError(NO_GRADIENT.format(f"out_dtype of {output.dtype}"))
-    ctx.values = (a.dtype, (a.shape[-1], n), form, alpha, beta, there(device, a))
-    ctx.save_for_backward(data, scale_b, output if activation == "relu" else None)
+    ctx.values = (a.dtype, a.shape[-1], n, form, alpha, beta, there(device, a))
+    ctx.save_for_backward(data, scale_b, output if activation == "relu" else None, offs)
+
+
+def _numbers_of_groups(offs, rows):
+    """Returns the group of each row; their number for one that is in none."""
+    ends = offs.clamp(0, rows).cummax(0)[0]
+    return torch.searchsorted(ends, torch.arange(rows, dtype=ends.dtype, device=ends.device), right=True)
 
 
 def _gradients(ctx, d_output):
-    data, scale_b, output = ctx.saved_tensors
-    dtype, (k, n), form, alpha, beta, device = ctx.values
+    data, scale_b, output, offs = ctx.saved_tensors
+    dtype, k, n, form, alpha, beta, device = ctx.values
     needs = ctx.needs_input_grad
     dz = d_output if output is None else d_output * (output > 0)
     da = d_bias = dc = None
     if needs[0] and n * k == 0:
         da = dz.new_zeros((*dz.shape[:-1], k), dtype=dtype)
     elif needs[0]:
-        w, columns = _packed.columns_of(packed_kit, PackedWeights(data, scale_b, (k, n), form), name_of(dtype))
+        w, columns = _packed.columns_of(packed_kit, PackedWeights(data, scale_b, (*data.shape[:-2], k, n), form), name_of(dtype))
+        if offs is not None:  # each row has the columns of its own expert; one of no expert has a product of 0
+            columns = columns[_numbers_of_groups(offs, dz.shape[0]).clamp(max=data.shape[0] - 1)]
         rows, unit = factor_of(dz.reshape(-1, n).float() * (columns * alpha), dtype)
-        da = in_unit(lambda wide: _product.matmul(rows, w, out_dtype=wide, device=device), unit, dtype).reshape(*dz.shape[:-1], k)
-    if needs[5]:
+        da = in_unit(lambda wide: _product.matmul(rows, w, out_dtype=wide, device=device, offs=offs), unit, dtype)
+        da = da.reshape(*dz.shape[:-1], k)
+    if needs[5] and offs is not None:
+        sums = dz.new_zeros((data.shape[0] + 1, n), dtype=torch.float32)
+        d_bias = sums.index_add(0, _numbers_of_groups(offs, dz.shape[0]), dz.float())[:-1].to(dz.dtype)
+    elif needs[5]:
         d_bias = dz.sum(tuple(range(dz.ndim - 1))) if dz.ndim > 1 else dz
     if needs[6]:
         dc = dz * beta
-    return (da, None, None, None, None, d_bias, dc) + (None,) * 5
+    return (da, None, None, None, None, d_bias, dc) + (None,) * 6
 
 
 class _PackedProduct(torch.autograd.Function):
@@ -70,6 +87,9 @@ class _PackedProduct(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, a, data, scale_b, n, form, bias, c, alpha, beta, *values):
+        if data.ndim == 3:
+            raise ValueError(NO_BATCH.format("offs of packed weights"))
+
         def ahead(x, dim, rank):  # the new dimension first, before those that are missing
             x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
             return x.reshape(info.batch_size, *(1,) * (rank - x.ndim), *x.shape[1:])
@@ -97,8 +117,9 @@ def _differentiable(a, data, scale_b, n, form, bias, c, *values):
     return smoothed(product, a, (data, scale_b, n, form), bias, c, *values)
 
 
-def _differentiated(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None):
-    values = (a, data, scale_b, n, form, bias, c, alpha, beta, activation, out_dtype, device)
+def _differentiated(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None,
+                    offs=None):
+    values = (a, data, scale_b, n, form, bias, c, alpha, beta, activation, out_dtype, device, offs)
     if requires_grad(a, scale_b, bias, c) or not is_compiling() and is_dual():
         return _differentiable(*values)
     with torch._C._AutoDispatchBelowAutograd():
@@ -109,30 +130,30 @@ library.impl("packed_mm", _differentiated, "Autograd")
 
 
 @tensors.named("ptxbuilder::packed_mm")
-def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
+def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs):
     is_traced = is_compiling() or is_watched() or not (is_plain(a) and is_plain(b.data) and is_plain(bias) and is_plain(c)
-                                                       and is_plain(out))
+                                                       and is_plain(out) and is_plain(offs))
     if is_traced:
-        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out)
+        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs)
     if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
         dtype = autocast_of(a)
         a, bias, c = (x if dtype is None else narrowed(x, dtype) for x in (a, bias, c))
     is_transformed = not is_compiling() and (has_transforms() is not None or is_dual())
     wants = is_transformed or requires_grad(a, b.scale_b, bias, c, out)
     if is_traced or wants:
-        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out)
+        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs)
         if out is not None:
             raise ValueError(NO_OUT)
         _packed.result_of(a, b, out_dtype)  # which says what is wrong
         # torch.func sees no functions in operations.
         call = _differentiable if wants and not is_traced else torch.ops.ptxbuilder.packed_mm
-        return call(a, b.data, b.scale_b, b.shape[1], b.form, bias, c, alpha, beta, activation, dtype_of(out_dtype),
-                    place_of(device, a, "A"))
+        return call(a, b.data, b.scale_b, b.shape[-1], b.form, bias, c, alpha, beta, activation, dtype_of(out_dtype),
+                    place_of(device, a, "A"), offs)
     try:
         refuse_negative(out=out)
-        return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, out, out_dtype, device)
+        return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs)
     except Exception:
-        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out)  # which knows more of what is wrong
+        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs)  # which knows more of what is wrong
         raise
 
 

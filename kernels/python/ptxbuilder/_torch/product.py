@@ -21,8 +21,8 @@ OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
 _ext.use_eager(torch.Tensor, torch.nn.Parameter, tensors.mode_count, tensors.is_tracing, tensors.tracing_state(),
-               torch.is_grad_enabled, torch.is_autocast_enabled, torch.are_deterministic_algorithms_enabled, forward_ad, profiler, ACTIVATIONS, _CODES,
-               torch._C._increment_version)  # torch.autograd.graph's, in half the time
+               torch.is_grad_enabled, torch.is_autocast_enabled, torch.are_deterministic_algorithms_enabled, forward_ad, profiler,
+               ACTIVATIONS, _CODES, torch._C._increment_version)  # torch.autograd.graph's, in half the time
 
 
 def take_over():
@@ -50,8 +50,8 @@ def matmul(a, b, out, operands, options):
         if wants and out is not None and (has_more or not is_traced):
             raise ValueError(NO_OUT)
         if operands.add_to_rows is not None and torch.are_deterministic_algorithms_enabled():
-            raise ValueError("add_to_rows: sums in no certain order, while torch.use_deterministic_algorithms() is on: take d_rows, and sum "
-                             "up a token's rows afterwards")
+            raise ValueError("add_to_rows: sums in no certain order, while torch.use_deterministic_algorithms() is on: take d_rows, and "
+                             "sum up a token's rows afterwards")
         if operands.add_to_rows is not None and out is None:
             c, operands, options = _product.what_rows_are_added_to(operands, options)
             if wants:
