@@ -25,8 +25,8 @@ void store_words(gmem at, const std::vector<u32>& words) {
 
 }  // namespace
 
-Kernel packed_pixels(int channels, int packed) {
-  Kernel k(fmt::format("packed_pixels_{}_{}", channels, packed));
+Kernel packed_pixels(int channels, int packed, int together) {
+  Kernel k(fmt::format("packed_pixels_{}_{}_{}", channels, packed, together));
   Parameters p;
   p.add("from", Parameter::Kind::pointer, DType::u16, "images, of any type of 16 bits");
   p.add("to", Parameter::Kind::pointer, DType::u16, "where they are copied to");
@@ -34,6 +34,8 @@ Kernel packed_pixels(int channels, int packed) {
                                       {"lines", "of an image"},
                                       {"before", "pixels of zeros ahead of a line of the copy"},
                                       {"packed_width", "pixels of a line of the copy"},
+                                      {"above", "lines of zeros ahead of an image of the copy"},
+                                      {"packed_lines", "lines of an image of the copy"},
                                       {"pixels", "of the copy in all"}})
     p.add(name, Parameter::Kind::scalar, DType::u32, meaning);
   for (const char* name : {"pixel", "line", "image"})
@@ -43,13 +45,17 @@ Kernel packed_pixels(int channels, int packed) {
   k.overlaps();
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
-  const u32 lines = p.get<u32>("lines"), width = p.get<u32>("packed_width");
+  const auto each = static_cast<uint32_t>(together);
+  const u32 width = p.get<u32>("packed_width"), rows = p.get<u32>("packed_lines") / each;
   const gmem to(p.get<gptr<u16>>("to"));
   for_(ctaid_x() * kPackingThreads + tid_x(), p.get<u32>("pixels"), nctaid_x() * kPackingThreads, [&](u32 i) {
-    const u32 row = i / width, image = row / lines;
-    const u32 column = i - row * width - p.get<u32>("before");  // beyond all others if it precedes the image
-    const pred inside = column < p.get<u32>("width");
-    const u64 element = u64(image) * p.get<u64>("image") + u64(row - image * lines) * p.get<u64>("line") +
+    const u32 place = i / each, row = place / width, image = row / rows;
+    // Both are beyond all others if they precede the image.
+    const u32 column = place - row * width - p.get<u32>("before"),
+              line = (row - image * rows) * each + (i - place * each) - p.get<u32>("above");
+    const pred inside = (column < p.get<u32>("width")) & (line < p.get<u32>("lines"));
+    const u64 element = u64(image) * p.get<u64>("image") +
+                        u64(select(inside, line, u32(0))) * p.get<u64>("line") +
                         u64(select(inside, column, u32(0))) * p.get<u64>("pixel");
     const gptr<u16> pixel = p.get<gptr<u16>>("from") + element;
     std::vector<u32> words(static_cast<size_t>(packed / 2), u32(0));
@@ -70,10 +76,10 @@ PixelPacker::PixelPacker(runtime::Device& device, const LoadOptions& options)
 
 runtime::LoadedKernel& PixelPacker::kernel(const PackedPixels& copy) {
   const std::lock_guard lock(mutex_);
-  auto& kernel = kernels_[{copy.channels, copy.packed}];
+  auto& kernel = kernels_[{copy.channels, copy.packed, copy.together}];
   if (!kernel)
     kernel = std::make_unique<runtime::LoadedKernel>(
-        load(device_, compiler_, packed_pixels(copy.channels, copy.packed)));
+        load(device_, compiler_, packed_pixels(copy.channels, copy.packed, copy.together)));
   return *kernel;
 }
 
@@ -88,8 +94,9 @@ void PixelPacker::operator()(const PackedPixels& copy, runtime::Stream stream) {
        .programmatic_dependent_launch = true,
        .stream = stream},
       {runtime::pointer(copy.from, DType::u16), runtime::pointer(copy.to, DType::u16), number(copy.width),
-       number(copy.lines), number(copy.before), number(copy.packed_width), number(copy.pixels()),
-       stride(copy.pixel), stride(copy.line), stride(copy.image)});
+       number(copy.lines), number(copy.before), number(copy.packed_width), number(copy.above),
+       number(copy.packed_lines), number(copy.pixels()), stride(copy.pixel), stride(copy.line),
+       stride(copy.image)});
 }
 
 }  // namespace ptxbuilder::kernels

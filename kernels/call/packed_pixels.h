@@ -2,6 +2,7 @@
 // row.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,22 +12,25 @@
 namespace ptxbuilder::kernels {
 
 // Pixels of 16-bit elements become pixels of `packed` elements, 4 or 8; the elements after their channels are
-// zeros. A line of the copy begins `before` pixels ahead of the image's line and has `packed_width` pixels;
-// pixels outside of the image are zeros; lines and images follow each other without gaps.
+// zeros. An image of the copy begins `above` lines and `before` pixels ahead of the image, and has
+// `packed_lines` lines of `packed_width` pixels; those outside of the image are zeros. `together` lines make
+// one, in which each pixel is followed by those below it. Lines and images follow each other without gaps.
 struct PackedPixels {
   int channels = 1, packed = 4;
   int64_t width = 1, lines = 1, images = 1;
   int64_t pixel = 0, line = 0, image = 0;  // elements from one to the next
-  int64_t before = 0, packed_width = 1;
+  int64_t before = 0, packed_width = 1, above = 0, packed_lines = 1;
+  int together = 1;                  // divides packed_lines
   runtime::View from = {}, to = {};  // `to` at a multiple of 16
 
-  int64_t pixels() const { return packed_width * lines * images; }
+  int64_t pixels() const { return packed_width * packed_lines * images; }
   size_t bytes() const { return static_cast<size_t>(pixels() * packed) * 2; }
 };
 
-// Parameters: from, to (pointers); u32 width, lines, before, packed_width, pixels; u64 pixel, line, image.
-// Any grid (g, 1, 1) may be used.
-Kernel packed_pixels(int channels, int packed);
+// Returns the kernel for these channels, packed elements and lines together. Parameters: from, to (pointers);
+// u32 width, lines, before, packed_width, above, packed_lines, pixels; u64 pixel, line, image. Any grid
+// (g, 1, 1) may be used.
+Kernel packed_pixels(int channels, int packed, int together);
 
 // Loads a kernel when it is first needed, and keeps it. Any thread may call it at any time.
 class PixelPacker {
@@ -45,7 +49,7 @@ class PixelPacker {
   Compiler compiler_;
   int multiprocessors_;
   std::mutex mutex_;
-  std::map<std::pair<int, int>, std::unique_ptr<runtime::LoadedKernel>> kernels_;
+  std::map<std::array<int, 3>, std::unique_ptr<runtime::LoadedKernel>> kernels_;
 };
 
 }  // namespace ptxbuilder::kernels

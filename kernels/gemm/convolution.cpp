@@ -77,14 +77,14 @@ class Convolution::State {
     for (const ConvolutionProduct& one : form->products) {
       for (const PackedPixels& copy : one.ahead) packer_(addresses.moved(copy), p.stream);
       matmul_(product_of(one, p, p.workspace), where);
-      if (one.behind) copier_(addresses.moved(*one.behind), p.stream);
+      for (const PermutedCopy& copy : one.behind) copier_(addresses.moved(copy), p.stream);
     }
   }
   size_t workspace_bytes(const ConvolutionArguments& p, Where where) {
     const Form form = form_of(p, where);
     for (const ConvolutionProduct& one : form->products) {
       for (const PackedPixels& copy : one.ahead) packer_.prepare(copy);
-      if (one.behind) copier_.prepare(*one.behind);
+      for (const PermutedCopy& copy : one.behind) copier_.prepare(copy);
     }
     return bytes_of(*form, p, where);
   }

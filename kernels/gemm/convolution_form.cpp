@@ -19,11 +19,17 @@ enum : size_t { kImage, kLine, kPixel, kChannel };  // of x and y; w has filters
 
 // These are limits of tensor maps of four dimensions (CUDA driver API, cuTensorMapEncodeIm2col; PTX ISA,
 // cp.async.bulk.tensor).
-constexpr int64_t kFewChannels = 8;  // 16 bytes
+constexpr int64_t kFewChannels = 8;   // 16 bytes
+constexpr int64_t kWindowStage = 64;  // elements of k that a stage has with windows, of 2 bytes
 constexpr int64_t kMostStep = 8, kLeastCorner = -128, kMostCorner = 127, kMostOffset = 255;
 
 [[noreturn]] void refuse_convolution(Where where, const std::string& what) {
   throw Error(where, "convolution: " + what);
+}
+
+runtime::View view_from(runtime::View memory, int64_t elements, DType type) {
+  const auto bytes = static_cast<uint64_t>(elements * size_of(type));
+  return {memory.address + bytes, memory.bytes - std::min<uint64_t>(bytes, memory.bytes)};
 }
 
 struct ImageTensor {
@@ -33,10 +39,7 @@ struct ImageTensor {
   std::array<int64_t, 4> extents, strides;
 
   bool is_empty() const { return std::ranges::count(extents, 0) > 0; }
-  runtime::View from(int64_t elements) const {
-    const auto bytes = static_cast<uint64_t>(elements * size_of(type));
-    return {memory.address + bytes, memory.bytes - std::min<uint64_t>(bytes, memory.bytes)};
-  }
+  runtime::View from(int64_t elements) const { return view_from(memory, elements, type); }
   Operand operand() const {
     Operand o = {
         .name = name, .type = type, .memory = memory, .columns = extents[kChannel], .outer_count = 3};
@@ -230,46 +233,71 @@ class ConvolutionFormer {
     return place;
   }
 
-  // If pixels have few channels, a line's taps are contiguous: a window has `reach` elements of the line.
+  // If pixels have few channels, those of a line are contiguous in a copy, and so are those of `together`
+  // lines where windows step over as many: a window has `reach` elements of each of `taps` such lines.
   struct Packing {
-    int64_t packed, width, reach, filter_width;
+    int64_t packed = kFewChannels, together = 1, width = 0, filter_width = 0, reach = 0, taps = 0;
+
+    int64_t pixel() const { return packed * together; }  // elements from one to the next
+    int64_t line() const { return width * pixel(); }
+    int64_t filter_line() const { return filter_width * pixel(); }
+    int64_t filter() const { return taps * filter_line(); }
+    int64_t stages() const { return taps * ((reach + kWindowStage - 1) / kWindowStage); }
   };
-  std::optional<Packing> packing() const {
+  Packing packing_of(int64_t together) const {
     const int64_t taps = w_.extents[kPixel], step = p_.along_w.step;
-    if (p_.groups > 1 || channels() > kFewChannels || size_of(x_.type) != 2 || taps == 1 ||
-        p_.along_w.spread > 1)
-      return std::nullopt;
+    Packing of;
     // TMA takes windows that begin at multiples of 16 bytes, like lines.
-    Packing of = {channels() <= kFewChannels / 2 && step % 2 == 0 ? kFewChannels / 2 : kFewChannels, 0, 0, 0};
-    const int64_t unit = kFewChannels / of.packed;
+    if (channels() <= kFewChannels / 2 && step * together % 2 == 0) of.packed = kFewChannels / 2;
+    of.together = together;
+    const int64_t unit = std::max<int64_t>(kFewChannels / of.pixel(), 1);
     of.width = round_up((y_.extents[kPixel] - 1) * step + taps, unit);
-    of.reach = taps * of.packed;
     of.filter_width = round_up(taps, unit);
+    of.reach = taps * of.pixel();
+    of.taps = round_up(w_.extents[kLine], together) / together;
     return of;
   }
-  PackedPixels packed(const ImageTensor& t, int64_t before, int64_t packed, int64_t width) const {
+  std::optional<Packing> packing() const {
+    const Along& h = p_.along_h;
+    if (p_.groups > 1 || channels() > kFewChannels || size_of(x_.type) != 2 || w_.extents[kPixel] == 1 ||
+        p_.along_w.spread > 1 || h.spread * (w_.extents[kLine] - 1) > -kLeastCorner)
+      return std::nullopt;
+    const Packing separate = packing_of(1), together = packing_of(h.spread == 1 ? h.step : 1);
+    return together.stages() < separate.stages() ? together : separate;
+  }
+  PackedPixels packed(const ImageTensor& t, const Packing& of) const {
     return {.channels = static_cast<int>(channels()),
-            .packed = static_cast<int>(packed),
+            .packed = static_cast<int>(of.packed),
             .width = t.extents[kPixel],
             .lines = t.extents[kLine],
             .images = t.extents[kImage],
             .pixel = t.strides[kPixel],
             .line = t.strides[kLine],
             .image = t.strides[kImage],
-            .before = before,
-            .packed_width = width,
+            .packed_width = of.filter_width,
+            .packed_lines = of.taps * of.together,
+            .together = static_cast<int>(of.together),
             .from = t.memory};
   }
   // Copies x in this form, sets the windows of `modes`, and returns the place of the copy.
   runtime::View pack_x(ConvolutionProduct& one, const Packing& of, ProductModes& modes) const {
-    PackedPixels& copy = one.ahead.emplace_back(packed(x_, p_.along_w.before, of.packed, of.width));
+    const Along &h = p_.along_h, &w = p_.along_w;
+    PackedPixels& copy = one.ahead.emplace_back(packed(x_, of));
+    copy.before = w.before, copy.above = h.before;
+    copy.packed_width = of.width;
+    copy.packed_lines =
+        round_up((y_.extents[kLine] - 1) * h.step + h.spread * (w_.extents[kLine] - 1) + 1, of.together);
     copy.to = near(one, copy.bytes());
     PixelWindows& v = modes.windows;
-    v = over_x();
-    v.w = {.extent = v.w.count, .stride = p_.along_w.step * of.packed, .count = v.w.count};
-    v.h.stride = of.width * of.packed;
-    v.image_stride = v.h.stride * v.h.extent;
+    v.w = {.extent = y_.extents[kPixel], .stride = w.step * of.pixel(), .count = y_.extents[kPixel]};
+    v.h = {.extent = copy.packed_lines / of.together,
+           .stride = of.line(),
+           .count = y_.extents[kLine],
+           .step = h.step / of.together,
+           .taps = of.taps,
+           .spread = h.spread};
     v.channels = of.reach;
+    v.images = x_.extents[kImage], v.image_stride = v.h.stride * v.h.extent;
     return copy.to;
   }
   void packed_forward(ConvolutionProduct& one, const Packing& of) {
@@ -277,14 +305,13 @@ class ConvolutionFormer {
     ProductModes modes;
     modes.windows_of = WindowsOf::a;
     q.a.memory = pack_x(one, of, modes);
-    PackedPixels& filters_copy = one.ahead.emplace_back(packed(w_, 0, of.packed, of.filter_width));
+    PackedPixels& filters_copy = one.ahead.emplace_back(packed(w_, of));
     q.b.memory = filters_copy.to = near(one, filters_copy.bytes());
-    const int64_t line = of.filter_width * of.packed;
     modes.m.add({.extent = modes.windows.all(), .d = flat(y_)});
-    modes.n.add({.extent = filters(), .b = line * modes.windows.h.taps, .d = 1});
+    modes.n.add({.extent = filters(), .b = of.filter(), .d = 1});
     modes.k.add({.extent = of.reach, .a = 1, .b = 1});
     modes.k.add({});
-    modes.k.add({.extent = modes.windows.h.taps, .b = line});
+    modes.k.add({.extent = of.taps, .b = of.filter_line()});
     take(one, modes);
   }
 
@@ -379,7 +406,7 @@ class ConvolutionFormer {
     add(h.windows.count, p_.along_h.step * x_.strides[kLine]);
     add(x_.extents[kImage], x_.strides[kImage]);
     copy.to = x_.from(group_ * channels() + line * x_.strides[kLine] + pixel * x_.strides[kPixel]);
-    one.behind = copy;
+    one.behind = {copy};
   }
 
   void packed_gradient_of_w(ConvolutionProduct& one, const Packing& of) {
@@ -387,21 +414,28 @@ class ConvolutionFormer {
     ProductModes modes;
     modes.windows_of = WindowsOf::b;
     q.b.memory = pack_x(one, of, modes);
-    const int64_t taps = modes.windows.h.taps, line = of.filter_width * of.packed;
-    q.d.memory = near(one, static_cast<size_t>(filters() * taps * line * size_of(w_.type)));
+    q.d.memory = near(one, static_cast<size_t>(filters() * of.filter() * size_of(w_.type)));
     modes.k.add({.extent = modes.windows.all(), .a = flat(y_)});
-    modes.m.add({.extent = filters(), .a = 1, .d = taps * line});
+    modes.m.add({.extent = filters(), .a = 1, .d = of.filter()});
     modes.n.add({.extent = of.reach, .b = 1, .d = 1});
     modes.n.add({});
-    modes.n.add({.extent = taps, .d = line});
+    modes.n.add({.extent = of.taps, .d = of.filter_line()});
     take(one, modes);
-    one.behind = PermutedCopy{size_of(w_.type),
-                              {{channels(), 1, 1},
-                               {w_.extents[kPixel], of.packed, w_.strides[kPixel]},
-                               {taps, line, w_.strides[kLine]},
-                               {filters(), taps * line, w_.strides[kImage]}},
-                              q.d.memory,
-                              w_.memory};
+    const auto copy_lines = [&](int64_t first, int64_t count, int64_t together) {
+      if (count == 0 || together == 0) return;
+      one.behind.push_back({size_of(w_.type),
+                            {{channels(), 1, 1},
+                             {w_.extents[kPixel], of.pixel(), w_.strides[kPixel]},
+                             {together, of.packed, w_.strides[kLine]},
+                             {count, of.filter_line(), of.together * w_.strides[kLine]},
+                             {filters(), of.filter(), w_.strides[kImage]}},
+                            view_from(q.d.memory, first * of.filter_line(), w_.type),
+                            w_.from(first * of.together * w_.strides[kLine])});
+    };
+    // The last lines of a filter may be fewer than are together.
+    const int64_t whole = w_.extents[kLine] / of.together;
+    copy_lines(0, whole, of.together);
+    copy_lines(whole, 1, w_.extents[kLine] % of.together);
   }
 
   // Adds the product for w, of pixels of y, transposed, and windows of x.

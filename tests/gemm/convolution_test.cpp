@@ -113,6 +113,27 @@ TEST_CASE("windows of few channels have a line's taps side by side, from a copy"
     }
 }
 
+TEST_CASE("lines of few channels are together where windows step over them") {
+  // (channels, taps and step along the lines, step along the pixels, taps of the product, and their reach)
+  for (const auto& [channels, taps, down, across, lines, reach] : {std::tuple{3, 7, 2, 2, 4, 56},
+                                                                   {3, 6, 2, 1, 3, 56},
+                                                                   {2, 7, 3, 1, 7, 56},
+                                                                   {8, 4, 4, 2, 1, 224},
+                                                                   {3, 3, 1, 2, 3, 28},
+                                                                   {3, 1, 2, 2, 1, 28}})
+    for (const ConvolutionResult result : {ConvolutionResult::y, ConvolutionResult::w}) {
+      ConvolutionCase c{
+          .images = 2, .channels = channels, .filters = 16, .extents = {12, 10}, .out = DType::f32};
+      c.taps = {taps, 7}, c.seed = static_cast<uint64_t>(10 * channels + taps);
+      c.along[0] = {.step = down, .before = 3, .behind = 2};
+      c.along[1] = {.step = across, .before = 2, .behind = 3};
+      check_case(c, result);
+      const std::string text = convolution().explain(ConvolutionTrial(device(), c, result).arguments());
+      const char* axis = result == ConvolutionResult::y ? " x {} with windows of A" : " x {} x ";
+      CHECK_MESSAGE(text.find(fmt::format(fmt::runtime(axis), lines * reach)) != std::string::npos, text);
+    }
+}
+
 TEST_CASE("a halo of the wrong side, a neighbour's pixel and the other dimension's spread show") {
   ConvolutionCase c{.images = 2, .channels = 16, .filters = 24, .extents = {9, 9}, .out = DType::f32};
   c.along[0] = {.before = 2, .spread = 1}, c.along[1] = {.before = 2, .behind = 2, .spread = 2};
