@@ -286,7 +286,7 @@ TEST_CASE("an empty problem that hangs is told as what is assumed") {
 TEST_CASE("our kernels are proved for all schedules") {
   for (const char* name : {"add_multicast", "attention", "attention_gradient", "attention_step", "gemm",
                            "gemm_multistage", "gemm_persistent", "gemm_pingpong", "gemm_tma_mma_sync",
-                           "gemm_tma_register_a", "gemm_warp_specialized"}) {
+                           "gemm_tma_wgmma", "gemm_tma_register_a", "gemm_warp_specialized"}) {
     const ScheduleProof proof = proof_of(test::golden(name));
     CAPTURE(name);
     CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));

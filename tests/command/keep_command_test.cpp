@@ -103,7 +103,7 @@ esac)");
   CHECK(ran.code == 0);
   CHECK(contains(
       ran, "warning: ptxas 13.0.88 has a known defect that wgmma.mma_async with A in registers may meet"));
-  CHECK(contains(ran, "gemm_tma_register_a.cpp:"));
+  CHECK(contains(ran, "gemm_combination.cpp:"));
   CHECK(run(emit + "--waive wgmma-a-registers", path).output.find("warning") == std::string::npos);
   CHECK(run(fmt::format("ptxb emit gemm_tile --ptxas {} -o {}", ptxas, folder.path("out")), path)
             .output.find("warning") == std::string::npos);
