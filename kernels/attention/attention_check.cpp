@@ -13,6 +13,7 @@ namespace {
 constexpr char kName[] = "attention";
 constexpr int64_t kMostExtent = (int64_t{1} << 31) - 8192;  // indices of 31 bits, and blocks after the end
 constexpr int64_t kFewQueries = 128;                        // fewer do not fill a tile of two consumers
+constexpr int64_t kMostInRows = 64;                         // heads in the rows of a consumer
 constexpr int64_t kSeedWords = 4;
 constexpr __int128 kMostOfSmallPages = __int128{1} << 36;  // 32 bits count it in units of 16 bytes
 
@@ -300,9 +301,12 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
     take_heads_as_rows(a, l);
     return a;
   }
-  if (heads_as_rows && !packed && p.queries < kFewQueries) {
+  // Packed queries of caches are few in most sequences, however many the longest has.
+  if (heads_as_rows &&
+      (packed ? a.operation.lengths && std::max(query_rows, p.queries) <= kMostExtent / kMostInRows
+              : p.queries < kFewQueries)) {
     // Their number is the largest power of two that divides both the group and a consumer's 64 rows.
-    const int64_t heads = std::min<int64_t>(a.size.group & -a.size.group, 64);
+    const int64_t heads = std::min<int64_t>(a.size.group & -a.size.group, kMostInRows);
     a.operation.heads_in_rows = static_cast<int>(heads);
     a.size.queries *= heads, a.size.heads /= heads, a.size.group /= heads;
   }

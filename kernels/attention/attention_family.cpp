@@ -168,6 +168,10 @@ void run(const command::Fields& f, command::Run& run) {
     throw Error(fmt::format(
         "attention: heads = {}, group = {} and heads_in_rows = {}: each is a multiple of the next", heads,
         group, in_rows));
+  if (o.packed && in_rows > 1 && in_rows != heads)
+    throw Error(fmt::format(
+        "attention: packed queries of {} heads, of which {} are in rows; here a launch has all heads in rows",
+        heads, in_rows));
   if (tile(f).whole_blocks && size("keys") % size("bn") != 0)
     throw Error("attention: " + std::to_string(size("keys")) + " keys are no whole blocks of bn = " +
                 std::to_string(size("bn")) + ": leave out --whole_blocks");
@@ -289,8 +293,8 @@ void run(const command::Fields& f, command::Run& run) {
     query_offsets.to_device();
     key_offsets.to_device();
     arguments.push_back(out.pointer());
-    arguments.push_back(runtime::scalar(columns));
-    arguments.push_back(runtime::scalar(columns * rows));
+    arguments.push_back(runtime::scalar(columns * in_rows));
+    arguments.push_back(runtime::scalar(in_rows == 1 ? columns * rows : columns));
     arguments.push_back(query_offsets.pointer());
     if (o.packs_keys()) arguments.push_back(key_offsets.pointer());
     if (tile(f).persistent) {

@@ -57,4 +57,28 @@ inline void store_rows_of_heads(const AttentionOperation& o, TensorMap to, const
   }
 }
 
+// All threads of a warpgroup store a consumer's rows of O, row by row, since a box would reach into the next
+// sequence: from a tile of shared memory, from a row of the sequence on.
+template <class T>
+void store_rows_of_sequence(const AttentionOperation& o, const Parameters& p, const TileView& out, u32 row,
+                            const AttentionWork& w) {
+  constexpr int kVector = 8;  // elements of 16 bits in an access of 16 bytes
+  const u64 row_stride = p.get<u64>("row_stride"), head_stride = p.get<u64>("head_stride");
+  const u32 heads = o.heads_in_rows;
+  const RegisterLayout layout = strided({kConsumerRows, o.value_depth}, kVector);
+  const std::vector<u32> words = load<T>(out, layout).registers();
+  const RegisterTile<u32> rows = row_index(layout), columns = col_index(layout);
+  for (int i = 0; i < layout.values(); i += kVector) {
+    const u32 at = row + rows.value(i), query = w.first_query + at / heads,
+              head = w.head * heads + at % heads;
+    const gptr<T> to =
+        p.get<gptr<T>>("O") + (u64(query) * row_stride + u64(head) * head_stride + u64(columns.value(i)));
+    const size_t first = static_cast<size_t>(i) / 2;
+    if_(at < w.queries, [&] {
+      store(gptr<u32>(gmem(to)),
+            std::array{words[first], words[first + 1], words[first + 2], words[first + 3]});
+    });
+  }
+}
+
 }  // namespace ptxbuilder::kernels

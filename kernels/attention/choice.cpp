@@ -182,8 +182,12 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
                          int multiprocessors) {
   const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const Blocks of_rows = blocks_of(o, s, t);
+  // Of packed sequences, one is taken to be as long as the longest, and the others to have one query.
+  AttentionSize of_one_query = s;
+  if (o.packed) of_one_query.queries = o.heads_in_rows;
   const auto longest = std::max<int64_t>(static_cast<int64_t>(of_rows.most), 1),
-             of_head = std::max<int64_t>(static_cast<int64_t>(of_rows.all) * s.batches, 1);
+             of_others = static_cast<int64_t>(blocks_of(o, of_one_query, t).all) * (s.batches - 1),
+             of_head = std::max<int64_t>(static_cast<int64_t>(of_rows.all) + of_others, 1);
   const double block_us = t.bn * columns_of_keys(o) * size_of(o.key_type()) / kBytesOfUs;
   double part_us = kPartUs;
   if (o.has_latent_values())
@@ -222,7 +226,8 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
     return t;
   }
   if (o.e4m3_products) return std::nullopt;
-  const bool is_few = s.queries <= (o.lengths ? kFewOverCaches : kFew) && !o.packed && !o.dropout;
+  // In a mixed batch most sequences have few queries.
+  const bool is_few = (o.packed ? o.lengths : s.queries <= (o.lengths ? kFewOverCaches : kFew)) && !o.dropout;
   if (!o.lengths && !is_few && !o.e4m3) return std::nullopt;
   AttentionTile t = {
       .consumers = 1, .bn = o.value_depth > (o.fills_values() ? 64 : 128) ? 64 : 128, .split = is_few};

@@ -179,8 +179,8 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
         "stay: say persistent, with a causal mask and without packed sequences, or leave out 'ascending'");
   if (o.dropout && o.heads_in_rows > 1)
     refuse("dropout, and heads in the rows of a block: what is dropped hangs on the head");
-  if (o.packed && o.heads_in_rows > 1)
-    refuse("heads in the rows of a block, with packed sequences; leave one of the two out");
+  if (o.packs_keys() && o.heads_in_rows > 1)
+    refuse("heads in the rows of a block, with packed keys; leave one of the two out");
   if (t.consumers < 1 || t.consumers > 3) refuse(fmt::format("{} consumers; 1, 2 or 3", t.consumers));
   if (t.bn < 16 || t.bn > 256 || t.bn % 16 != 0)
     refuse(fmt::format("blocks of {} keys; a multiple of 16 up to 256", t.bn));
@@ -210,8 +210,8 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
         "behind the last key, and nobody waits for it");
   if (t.split && (t.consumers > 1 || t.persistent))
     refuse("keys that CTAs divide (split), with several consumers or CTAs that stay (persistent)");
-  if (t.split && (o.packed || o.dropout))
-    refuse("keys that CTAs divide (split), of packed sequences or with dropout");
+  if (t.split && (o.packs_keys() || o.dropout))
+    refuse("keys that CTAs divide (split), with packed keys or with dropout");
   if (t.whole_blocks && (o.causal || o.window || o.has_own_lengths()))
     refuse("whole blocks with a mask; keys are hidden anyway: leave out 'whole'");
   const int room = hopper::shared_bytes - kBarrierBytes;

@@ -38,8 +38,8 @@ struct AttentionOperation {
   // the rows are not a multiple of 8, at which TMA copies can begin in a tile, threads copy them.
   int page = 0;
   // This many heads that share keys are rows of one block of queries, so that few queries fill the block: row
-  // r is query r / heads_in_rows of head r % heads_in_rows. It is a power of two up to 64; packed sequences
-  // and dropout do not support it.
+  // r is query r / heads_in_rows of head r % heads_in_rows. It is a power of two up to 64; packed keys and
+  // dropout do not support it.
   int heads_in_rows = 1;
 
   bool operator==(const AttentionOperation&) const = default;

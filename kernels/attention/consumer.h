@@ -366,23 +366,17 @@ class AttentionConsumer {
     const RegisterTile<f32> inverse = select(total == f32(0), f32(0), divide(one, total, Approx::yes));
     const TileView out = place();
     store(out, astype<T>(all_sums() * inverse));
-    if (o_.packed) {  // row by row, since a box would reach into the next sequence
-      sync_warpgroup();
-      const GlobalTensor O =
-          GlobalTensor(p_.template get<gptr<T>>("O"),
-                       {sizes_.heads, w.first_query + w.queries, o_.value_depth},
-                       {p_.template get<u64>("head_stride"), p_.template get<u64>("row_stride"), 1})
-              .multiples_of(8);
-      store(O(w.head, _, _).tile(w.first_query + row_of(w), 0), load<T>(out));
-      if (t_.lends(o_))
-        fence_proxy_async<Space::shared>();  // values are the next to be loaded into this place
-      sync_warpgroup();
-    } else {
-      send(w, out);
-    }
+    send(w, out);
   }
   // Stores O through the place that holds all of its rows.
   void send(const AttentionWork& w, const TileView& out) {
+    if (o_.packed) {
+      sync_warpgroup();
+      store_rows_of_sequence<T>(o_, p_, out, row_of(w), w);
+      if (t_.stays())
+        fence_proxy_async<Space::shared>();  // values, or queries, are the next to be loaded into this place
+      return sync_warpgroup();
+    }
     fence_proxy_async<Space::shared>();
     sync_warpgroup();
     elect([&] {

@@ -6,9 +6,10 @@
 namespace ptxbuilder::kernels {
 
 // CTAs form teams, and a team takes every teams-th head, so that adjacent CTAs read the same keys of adjacent
-// heads. The blocks of keys of a team's heads form a line, batch after batch, and head after head within each
-// batch. Each CTA of the team takes the next piece of the line, all pieces being of one length, so that a
-// long sequence is shared by many CTAs, and a CTA takes many short sequences.
+// heads. The blocks of keys of a team's heads form a line: sequence after sequence, block of queries after
+// block of queries within a sequence, and head after head within such a block. Each CTA of the team takes the
+// next piece of the line, all pieces being of one length, so that a long sequence is shared by many CTAs, and
+// a CTA takes many short sequences.
 //
 // If a piece ends within a head's keys, the head is divided into parts. A CTA goes through its piece from the
 // last block to the first, so that it finishes with the last part of a head's keys: it adds the parts of the
@@ -21,16 +22,26 @@ class AttentionDivision {
   void announce(const WorkQueue& queue) const;
 
  private:
-  // The rows of blocks of queries are numbered batch by batch.
-  AttentionWork work_of_rows(u32 row, u32 head) const;
-  KeyBlocks blocks_of_rows(u32 row) const { return {tile_, work_of_rows(row, 0)}; }
-  // Returns for each lane the blocks of its row, with rows counted from `first`, or 0 after the last row.
+  // Returns the work at a row of a sequence, for a head of this team.
+  AttentionWork work(u32 batch, u32 row, u32 head) const;
+  u32 rows_of(u32 batch) const;
+  // Returns the blocks of keys of every step-th row of a sequence, in [first, end).
+  u32 count(const AttentionWork& w, u32 first, u32 end, int step) const;
+  // Returns for each lane the blocks of keys of its sequence, with sequences counted from `first`, or 0 after
+  // the last. All lanes share the count of a sequence of many queries.
   u32 count_of_lane(u32 first) const;
+
+  // An item of a line, such as a sequence, with the blocks of keys before it and of its own.
+  struct Found {
+    u32 item, before, count;
+  };
+  // Finds the item with the block at `place`; count_from() returns for each lane the blocks of its item, with
+  // items counted from its argument, and `counts` is what it returns for 0.
+  Found find(u32 place, u32 items, u32 counts, const std::function<u32(u32)>& count_from) const;
 
   const AttentionTile& tile_;
   const AttentionSizes& sizes_;
-  u32 blocks_, rows_;  // of queries of a batch, and of all
-  u32 team_, heads_;   // of this CTA, and of its team
+  u32 team_, heads_;  // of this CTA, and of its team
 };
 
 }  // namespace ptxbuilder::kernels

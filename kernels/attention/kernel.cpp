@@ -145,7 +145,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const RoleRegisters registers = role_registers(o, t);
   // CTAs that stay have ended already if they lack work; others have work unless only the device knows it.
   const auto if_exists = [&](const AttentionWork& w, const std::function<void()>& body) {
-    if (o.packed && !t.persistent)
+    if (o.packed && !t.stays())
       if_(w.exists(), body);
     else
       body();

@@ -9,18 +9,29 @@
 
 namespace ptxbuilder::kernels {
 
+// Returns how many logarithms a head has: packed, a head holds the queries of all sequences.
+inline u32 logarithms_of_head(const AttentionSizes& sizes) {
+  return sizes.query_offsets ? u32((*sizes.query_offsets)[sizes.batches])
+                             : sizes.queries / sizes.heads_in_rows;
+}
+// Returns the head whose row of logarithms is the work's.
+inline u32 head_of_logarithms(const AttentionSizes& sizes, const AttentionWork& w) {
+  return sizes.query_offsets ? w.head : w.head_of_all(sizes);
+}
+
 // Each row is stored by the thread that `stores(row of the tile)` selects among its holders. A head's rows
 // have no gaps, whether heads are rows or not. `row` is the first; rows after the last are skipped.
 inline void store_log_sum_of_heads(const AttentionOperation& o, const AttentionSizes& sizes,
                                    const Parameters& p, const AttentionWork& w, u32 row,
                                    const RegisterTile<f32>& log_sum, const std::function<pred(u32)>& stores) {
   const gptr<f32> to = p.get<gptr<f32>>("lse");
-  const u32 heads = o.heads_in_rows, queries = sizes.queries / heads, first = w.head_of_all(sizes) * heads;
+  const u32 heads = o.heads_in_rows, queries = logarithms_of_head(sizes),
+            first = head_of_logarithms(sizes, w) * heads;
   const RegisterTile<u32> rows = row_index(log_sum.layout());
   for (int i = 0; i < rows.count(); ++i) {
     const u32 at = rows.value(i) + row;
     if_(stores(rows.value(i)) & (at < w.queries),
-        [&] { to[(first + at % heads) * queries + at / heads] = log_sum.value(i); });
+        [&] { to[(first + at % heads) * queries + w.first_query + at / heads] = log_sum.value(i); });
   }
 }
 
@@ -31,11 +42,8 @@ inline void store_log_sum(const AttentionOperation& o, const AttentionSizes& siz
     return store_log_sum_of_heads(o, sizes, p, w, row, log_sum, [](u32) { return laneid() % 4 == 0; });
   const u32 end = w.first_query + w.queries;
   const gptr<f32> to = p.get<gptr<f32>>("lse");
-  // A head holds the queries of all sequences.
-  const u32 queries = o.packed ? u32((*sizes.query_offsets)[sizes.batches]) : sizes.queries;
-  const GlobalTensor lse(to, {sizes.heads * sizes.batches, end}, {queries, 1});
-  const u32 head = o.packed ? w.head : w.head_of_all(sizes);
-  store(lse(head, _).as_col().tile(w.first_query + row, 0), log_sum);
+  const GlobalTensor lse(to, {sizes.heads * sizes.batches, end}, {logarithms_of_head(sizes), 1});
+  store(lse(head_of_logarithms(sizes, w), _).as_col().tile(w.first_query + row, 0), log_sum);
 }
 
 }  // namespace ptxbuilder::kernels

@@ -51,7 +51,7 @@ class AttentionParts {
  private:
   RegisterLayout layout() const;
   bool has_whole_rows() const;
-  u32 rows(const AttentionWork& w) const { return min(sizes_.queries - w.row, kConsumerRows); }
+  u32 rows(const AttentionWork& w) const { return min(w.queries - w.row, kConsumerRows); }
   // Place `n` holds the sums of rows, and numbers, one for each row.
   GlobalTensor<f32, 2> values_of(u32 n, u32 rows) const;
   GlobalTensor<f32, 1> numbers_of(u32 n, u32 rows, int which) const;

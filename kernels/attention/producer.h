@@ -33,7 +33,7 @@ class QueryLoader {
     for (int wg = 0; wg < t_.consumers; ++wg) {
       const u32 at = place + wg;
       if (t_.stays()) multiplied_.wait(at);
-      const u32 row = w.first_query + w.row + wg * kConsumerRows;
+      const u32 row = w.first_query * o_.heads_in_rows + w.row + wg * kConsumerRows;
       const LoadView to = places_[at].expecting(loaded_[at]);
       if (o_.heads_in_rows > 1)
         load_heads(to, row, w);
@@ -45,7 +45,7 @@ class QueryLoader {
 
  private:
   void load_heads(const LoadView& to, u32 row, const AttentionWork& w) const {
-    const BoxOfHeads box(o_, places_, 0, o_.depth, row, w.head, w.batch);
+    const BoxOfHeads box(o_, places_, 0, o_.depth, row, w.head, batch_of_tensor(sizes_.query_offsets, w));
     tma_load(box.copy, to, Q_, box.at);
   }
 

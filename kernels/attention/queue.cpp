@@ -4,13 +4,14 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr uint32_t kBeyond = uint32_t{1} << 31;  // a row outside of every tensor
-constexpr int kPlaces = 4, kNumbers = 8;
+constexpr int kPlaces = 4, kNumbers = 12;
 
 // Encodes work as numbers from which read() restores it.
 std::vector<u32> numbers_of(const AttentionWork& w) {
+  std::vector<u32> all = {w.row, w.head, w.batch, w.queries, w.keys, w.first_query, w.first_key};
   if (const std::optional<KeyPart>& p = w.part)
-    return {w.row, w.head, w.batch, w.keys, p->first, p->end, p->number, p->count};
-  return {w.row, w.head, w.batch, w.queries, w.keys, w.first_query, w.first_key};
+    all.insert(all.end(), {p->first, p->end, p->number, p->count});
+  return all;
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ AttentionWork WorkQueue::read(const AttentionSizes& sizes, u32 round) const {
                      sizes.heads_in_rows};
   if (sizes.query_offsets)
     w.queries = from[3], w.keys = from[4], w.first_query = from[5], w.first_key = from[6];
-  if (sizes.teams) w.keys = from[3], w.part = {from[4], from[5], from[6], from[7]};
+  if (sizes.teams) w.keys = from[4], w.part = {from[7], from[8], from[9], from[10]};
   if (sizes.query_offsets || sizes.key_lengths) w.count_from_difference();
   return w;
 }

@@ -70,12 +70,13 @@ AttentionWork work_of_batch(const AttentionSizes& sizes, u32 row, u32 head, u32 
 }
 
 AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u32 sequence) {
-  AttentionWork w = {row, head, sequence, 0, 0, sizes.visible, sizes.window_start};
+  AttentionWork w = {row, head, sequence, 0, 0, sizes.visible, sizes.window_start, sizes.heads_in_rows};
   const auto range = [&](gptr<u32> offsets, u32& first, u32& count) {
     first = offsets[sequence];
     count = u32(offsets[sequence + 1]) - first;
   };
   range(*sizes.query_offsets, w.first_query, w.queries);
+  w.queries = w.queries * sizes.heads_in_rows;
   if (sizes.key_offsets)
     range(*sizes.key_offsets, w.first_key, w.keys);
   else

@@ -33,7 +33,7 @@ struct KeyPart {
 // A block of queries of a head. For packed sequences, the first queries and keys are rows of Q and K.
 struct AttentionWork {
   u32 row, head, batch;  // the row counts in the sequence; the head is the first of those in rows
-  u32 queries, keys;     // of the sequence
+  u32 queries, keys;     // of the sequence; each query counts once for each head in rows
   std::optional<s32> visible, window_start;
   int heads_in_rows = 1;
   u32 first_query = 0, first_key = 0;

@@ -47,7 +47,10 @@ TEST_CASE("what does not go together is refused with what to change") {
   o.packed = true;
   CHECK_NOTHROW(check(o, {.persistent = true}));
   o.heads_in_rows = 2;
-  refused({}, "heads in the rows of a block, with packed sequences");
+  refused({}, "heads in the rows of a block, with packed keys");
+  o.lengths = true;
+  CHECK_NOTHROW(check(o, {.consumers = 1, .split = true}));
+  o.lengths = false;
   o.packed = false;
   CHECK_NOTHROW(check(o, {}));
   refused({.ascending = true}, "leave out 'ascending'");
@@ -115,6 +118,14 @@ TEST_CASE("few queries have their keys divided, so that multiprocessors are busy
   const AttentionOperation speculation = {.causal = true, .lengths = true, .heads_in_rows = 8};
   const AttentionSize sixteen = {16 * 8, 8192, 8, 1, 1, 1};
   CHECK(choose_attention(speculation, sixteen, hopper::multiprocessors).split);
+  AttentionOperation mixed = {.causal = true, .lengths = true, .heads_in_rows = 4};
+  mixed.packed = true;
+  const AttentionSize prompts = {2048 * 4, 2048, 8, 128, 1, 1};
+  const AttentionTile of_mixed = choose_attention(mixed, prompts, hopper::multiprocessors);
+  CHECK(of_mixed.split);
+  CHECK(key_division(mixed, prompts, of_mixed, hopper::multiprocessors).ctas() >= 256);
+  mixed.dropout = true, mixed.heads_in_rows = 1;
+  CHECK_FALSE(choose_attention(mixed, prompts, hopper::multiprocessors).split);
   const AttentionOperation prefill = {.lengths = true};
   CHECK_FALSE(choose_attention(prefill, {1024, 2048, 32, 1}, hopper::multiprocessors).split);
 }

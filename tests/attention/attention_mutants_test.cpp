@@ -119,6 +119,25 @@ Subject mixed_batch() {
            {"lengths", 1}}};
 }
 
+// Sequences of seven, five and three blocks of 32 queries of two heads, whose keys three CTAs divide.
+Subject divided_mixed_batch() {
+  return {"attention",
+          {{"queries", 200},
+           {"keys", 90},
+           {"depth", 32},
+           {"heads", 2},
+           {"group", 2},
+           {"heads_in_rows", 2},
+           {"batches", 3},
+           {"causal", 1},
+           {"consumers", 1},
+           {"bn", 32},
+           {"page", 16},
+           {"packed", 1},
+           {"lengths", 1},
+           {"parts", 3}}};
+}
+
 // Two sequences of seven blocks and four, whose keys are their own values; two CTAs share them.
 Subject latent() {
   return {"attention",
@@ -319,13 +338,13 @@ TEST_CASE("mutants of caches, whose keys CTAs divide") {
       {{"the other part is added before it is there", "setp.eq.b64", 0, do_not_wait, {race, uninitialised}},
        {"the mark of a part is not released", "st.release", 0, becomes("st.relaxed.gpu.global.u64"), {race}},
        {"the mark is set before all have left their sums", "bar.sync", 3, drop, {race}},
-       {"values behind the last key are not cleared", "setp.gt.u32", 6, becomes("setp.ne.u32"), {}},
-       {"one key too many is left", "setp.lt.u32", 5, becomes("setp.le.u32"), {}},
+       {"values behind the last key are not cleared", "setp.gt.u32", 8, becomes("setp.ne.u32"), {}},
+       {"one key too many is left", "setp.lt.u32", 7, becomes("setp.le.u32"), {}},
        {"no proxy fence behind what is cleared", "fence.proxy", 7, drop, {proxy_fence}},
        {"a page of half the number", "shr.u32", 6, set_operand(2, 5), {}},
-       {"a part after the last is added", "setp.lt.u32", 8, becomes("setp.le.u32"), {race, uninitialised}},
-       {"a part is left out", "setp.lt.u32", 7, set_operand(2, 1), {}},
-       {"a part begins at the first key of its neighbour", "st.shared.b32", 12, set_operand(1, 0), {}},
+       {"a part after the last is added", "setp.lt.u32", 10, becomes("setp.le.u32"), {race, uninitialised}},
+       {"a part is left out", "setp.lt.u32", 9, set_operand(2, 1), {}},
+       {"a part begins at the first key of its neighbour", "st.shared.b32", 19, set_operand(1, 0), {}},
        {"a CTA counts the blocks of one lane", "redux.sync.add", 0, copy_first, {}},
        {"the row of a piece's end is the one before", "setp.le.u32", 0, becomes("setp.lt.u32"), {}},
        {"queries are loaded before those in their place are multiplied",
@@ -350,7 +369,7 @@ TEST_CASE("mutants of caches of e4m3") {
        {"keys are multiplied before they are converted", wait, 15, do_not_wait, {race, uninitialised}},
        {"keys are handed back before all lanes have read them", "bar.warp.sync", 0, drop, {race}},
        {"no proxy fence ahead of the product of what was converted", "fence.proxy", 9, drop, {proxy_fence}},
-       {"the scales of another head", "min.u32", 9, set_operand(2, 0), {}},
+       {"the scales of another head", "min.u32", 11, set_operand(2, 0), {}},
        {"one lane converts the bytes of its neighbour", "cvt.rn.f16x2.e4m3x2", 1, set_operand(1, 0), {}}});
 }
 
@@ -390,7 +409,7 @@ TEST_CASE("mutants of caches in small pages") {
        {"keys are multiplied before they have come", wait, 8, do_not_wait, {race, uninitialised}},
        {"no proxy fence ahead of the product of what was copied", "fence.proxy", 7, drop, {proxy_fence}},
        {"the first row of a page in place of the second", "and.b32", 11, set_operand(2, 0), {}},
-       {"a page of half the number", "shr.u32", 8, set_operand(2, 2), {}}});
+       {"a page of half the number", "shr.u32", 9, set_operand(2, 2), {}}});
 }
 
 TEST_CASE("mutants of packed queries over caches") {
@@ -410,6 +429,24 @@ TEST_CASE("mutants of packed queries over caches") {
               {"the page of the first key for all keys", "min.u32", 1, set_operand(2, 0), {}}});
 }
 
+TEST_CASE("mutants of packed queries whose keys CTAs divide") {
+  using enum Fault;
+  check_each(divided_mixed_batch(),
+             {{"a block announced without its first query", "st.shared.b32", 17, set_operand(1, 0), {race}},
+              {"lanes do not add what they count of a long sequence", "redux.sync.add", 0, copy_first, {}},
+              {"a piece ends in the first block of queries of a sequence",
+               "setp.le.u32",
+               1,
+               set_operand(2, 0),
+               {race, out_of_bounds}},
+              {"a sequence has as many rows as queries", "shl.b32", 15, set_operand(2, 0), {}},
+              {"no proxy fence between O's rows and the queries that take their place",
+               "fence.proxy",
+               6,
+               drop,
+               {proxy_fence}}});
+}
+
 TEST_CASE("mutants of keys that are their own values") {
   using enum Fault;
   const char *wait = "mbarrier.try_wait", *arrive = "mbarrier.arrive.shared", *products = "wgmma.wait_group";
@@ -421,7 +458,7 @@ TEST_CASE("mutants of keys that are their own values") {
        {"the weights are not passed", arrive, 7, drop, {deadlock}},
        {"no proxy fence ahead of the product of passed weights", "fence.proxy", 9, drop, {proxy_fence}},
        {"no proxy fence ahead of the first weights", "fence.proxy", 10, drop, {proxy_fence}},
-       {"values behind the last key are not cleared", "setp.gt.u32", 6, becomes("setp.ne.u32"), {}},
+       {"values behind the last key are not cleared", "setp.gt.u32", 8, becomes("setp.ne.u32"), {}},
        {"values are multiplied before all warps have cleared them", "bar.sync", 2, drop, {race, proxy_fence}},
        {"weights are passed into the place of those that are multiplied",
         products,

@@ -38,7 +38,7 @@ AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size,
   AttentionTile t = {.consumers = 1, .bn = size.heads % 2 == 0 ? 32 : 16};
   t.stages = size.batches % 2 == 0 ? 3 : 2;
   if (o.e4m3) t.cache_stages = static_cast<int>(2 + size.keys % 3);
-  t.split = size.queries <= 256 && size.keys % 3 != 0 && !o.packed;
+  t.split = size.queries <= 256 && size.keys % 3 != 0;
   t.lazy = o.depth % 32 == 0;
   return t;
 }
@@ -163,7 +163,7 @@ TEST_CASE("mixed batches: packed queries over caches") {
   for (const int64_t page : {0, 16, 5})
     for (const bool is_e4m3 : {false, true})
       for (const bool is_causal : {true, false}) {
-        CacheCase c = sized(130, 150, 4, 2, page, {130, 77, 0, 1, 149, 40});
+        CacheCase c = sized(130, at % 5 == 0 ? 150 : 152, 4, 2, page, {130, 77, 0, 1, 149, 40});
         c.query_counts = {130, 1, 0, 1, 3, 70};  // the last has more queries than keys
         c.p.depth = is_e4m3 ? 64 : 48, c.p.causal = is_causal;
         c.p.type = at % 2 == 0 ? DType::bf16 : DType::f16;
@@ -177,6 +177,51 @@ TEST_CASE("mixed batches: packed queries over caches") {
         trial.lay({3, 150, 150, 0, 8, 70});
         check_trial(trial, attention(), c.data + 100);
       }
+}
+
+// There are more sequences than a warp has lanes, and one has more blocks of queries than that: 300 queries
+// of four heads in rows are 19 blocks of 64 rows, and of eight heads 38.
+TEST_CASE("mixed batches of many sequences, and of long ones") {
+  for (const auto& [heads, key_heads, left] : {std::array<int64_t, 3>{4, 1, -1}, {16, 2, 50}, {3, 3, -1}}) {
+    std::mt19937_64 random(seed * 57 + static_cast<uint64_t>(heads));
+    const auto any = [&](int64_t most) { return std::uniform_int_distribution<int64_t>(0, most)(random); };
+    CacheCase c = sized(300, 320, heads, key_heads, 16, {});
+    for (int64_t b = 0; b < 40; ++b) {
+      const int64_t queries = b == 3 || b == 35 ? 300 - b : any(4) == 0 ? 0 : any(2) + 1;
+      c.query_counts.push_back(queries);
+      c.lengths.push_back(any(3) == 0 ? any(320) : any(20));
+    }
+    c.lengths[3] = 310, c.p.left = left;
+    c.data = static_cast<uint64_t>(heads);
+    CAPTURE(text(c));
+    CacheTrial trial(device(), c);
+    check_trial(trial, attention(), c.data);
+    std::ranges::reverse(c.lengths);
+    trial.lay(c.lengths);
+    check_trial(trial, attention(), c.data + 1);
+  }
+}
+
+// The offsets may say that no sequence has a query, though there are rows of queries.
+TEST_CASE("a mixed batch without queries") {
+  CacheTrial trial(device(), [] {
+    CacheCase c = sized(2, 40, 4, 2, 16, {40, 7});
+    c.query_counts = {2, 1};
+    return c;
+  }());
+  const runtime::Buffer none = runtime::Buffer::of(device(), std::array<uint32_t, 3>{});
+  AttentionArguments p = trial.arguments();
+  p.query_offsets = none;
+  const runtime::Buffer workspace(device(), std::max<size_t>(attention().workspace_bytes(p), 16));
+  p.workspace = workspace;
+  runtime::Buffer o(device(), p.o.memory.bytes);
+  o.fill(0x5a);
+  p.o.memory = o;
+  attention()(p);
+  device().synchronize();
+  std::vector<std::byte> after(o.bytes());
+  o.copy_out(after);
+  CHECK(std::ranges::all_of(after, [](std::byte b) { return b == std::byte{0x5a}; }));
 }
 
 TEST_CASE("random calls over caches") {

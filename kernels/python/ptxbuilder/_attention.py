@@ -89,8 +89,7 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
 
     Mixed batches: with `query_offsets`, int32 [batch + 1] on the device (vLLM's query_start_loc), q is [tokens, heads, columns], where the
     queries of each sequence begin at its number, as many as it has in this call: all of a prompt, a part of one, the last one, or none.
-    `max_queries` is the most that a sequence has, and lse [heads, tokens]. One launch takes them all; where each sequence has the same few
-    queries, the call without query_offsets is faster, since it has heads that share keys in one block, and CTAs that divide keys.
+    `max_queries` is the most that a sequence has, and lse [heads, tokens]. One launch takes them all, and CTAs divide the keys of all.
 
     `window`: a query sees so many keys before its own; scale, softcap and sinks are as of attention(). lse is float32
     [batch, heads], or [batch, heads, queries]. There is no gradient.
