@@ -91,7 +91,7 @@ runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tens
                          : row.type == kernels::OperandType::s32
                              ? "int32"
                              : fmt::format("{} where D is {},", name(type), name(q.d.type));
-  const bool grouped_rows = q.group_ends.address != 0 && !q.groups_of_k;
+  const bool grouped_rows = (q.group_ends.address != 0 || q.group_counts.address != 0) && !q.groups_of_k;
   const int64_t batches = row.is_by_batch(grouped_rows) ? q.batches : 1;
   switch (row.shape) {
     case rows:
@@ -121,13 +121,13 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   kernels::MatmulArguments q;
   q.use = use_of(p);
   const bool gates = q.use == kernels::ActivationUse::gate;
-  const bool grouped_rows = p.group_ends && b.rank() == 3;
-  q.groups_of_k = p.group_ends && !grouped_rows;
-  if (p.group_ends && (a.rank() != 2 || d.rank() != (grouped_rows ? 2 : 3)))
-    throw Error(fmt::format(
-        "group_ends: A, B and D have {}, {} and {} dimensions; with rows in groups they have 2, 3 "
-        "and 2, and with k in groups 2, 2 and 3",
-        a.rank(), b.rank(), d.rank()));
+  const bool has_groups = p.group_ends || p.group_counts, grouped_rows = has_groups && b.rank() == 3;
+  q.groups_of_k = has_groups && !grouped_rows;
+  if (has_groups && (a.rank() != 2 || d.rank() != (grouped_rows ? 2 : 3)))
+    throw Error(
+        fmt::format("{}: A, B and D have {}, {} and {} dimensions; with rows in groups they have 2, 3 "
+                    "and 2, and with k in groups 2, 2 and 3",
+                    p.group_ends ? "group_ends" : "group_counts", a.rank(), b.rank(), d.rank()));
   const bool scatters = p.d_rows || p.add_to_rows;
   q.m = !scatters ? d.rows : p.a_rows && p.a_rows->ndim > 0 ? p.a_rows->shape[0] : a.rows;
   if (scatters) q.rows_of_d = d.rows;
@@ -136,7 +136,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   if (gates && d.columns != q.n / 2)
     throw Error(fmt::format("D: {} columns, but a gate of B's {} has {}", d.columns, q.n, q.n / 2));
   auto expect = [&](const Matrix& x, int64_t rows, int64_t columns, const char* names, bool by_group) {
-    const int64_t batches = p.group_ends && !by_group ? 1 : q.batches;
+    const int64_t batches = has_groups && !by_group ? 1 : q.batches;
     if (x.rows != rows || x.columns != columns || x.batches != batches)
       throw Error(fmt::format("{}: {} batches of {} x {}, but D and A make {} {} of {} x {}", x.name,
                               x.batches, x.rows, x.columns, names, batches, rows, columns));
@@ -182,10 +182,12 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     expect(x, q.m, q.n, "[m,n]", q.groups_of_k);
     to = output(x);
   };
-  if (p.group_ends)  // from which others' shapes follow
-    q.group_ends =
-        elements_of(kernels::product_operands[static_cast<size_t>(kernels::ProductOperand::group_ends)],
-                    p.group_ends, q, gpu);
+  // The shapes of others follow from these.
+  const auto sizes_of = [&](kernels::ProductOperand which, const ptxb_tensor* from) {
+    return elements_of(kernels::product_operands[static_cast<size_t>(which)], from, q, gpu);
+  };
+  if (p.group_ends) q.group_ends = sizes_of(kernels::ProductOperand::group_ends, p.group_ends);
+  if (p.group_counts) q.group_counts = sizes_of(kernels::ProductOperand::group_counts, p.group_counts);
 #define PTXBUILDER_MATRIX(name, shown, ...) matrix(q.name, #shown, p.name);
 #define PTXBUILDER_VECTOR(name, ...)                                                                  \
   q.name = elements_of(kernels::product_operands[static_cast<size_t>(kernels::ProductOperand::name)], \

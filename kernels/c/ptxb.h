@@ -174,6 +174,10 @@ typedef enum ptxb_packed_type {
  * whose columns and a B whose rows lie side by side. A is then best the transpose of one that is laid out
  * as B. Ends that fall, or leave the tensor, count as the nearest that do not.
  *
+ * Or, with group_counts instead, each group has m/groups rows of A and D, and the first group_counts[g] of
+ * them are multiplied; numbers below 0 and beyond m/groups count as the nearest. Other rows of D stay as they
+ * are; D's rows are at multiples of 16 bytes, and have a multiple of 16 bytes.
+ *
  * Gathered rows: with a_rows, in the device's memory, D [m,n] has in row i the product of row a_rows[i] of A,
  * which may have any number of rows, each [k] with k side by side; a row that A does not have, as -1, counts
  * as zeros. No copy of the rows is made. Groups of rows may divide them, and row_scales and the like are of
@@ -230,12 +234,13 @@ typedef struct ptxb_matmul {
   int64_t packed_form;                 /* of ptxb_packed_form(); 0: B is a matrix */
   const ptxb_tensor *a_metadata, *b_metadata; /* int32 [k/64,128 m/64] and [k/64,128 n/64], or NULL */
   const ptxb_tensor* add_to_rows;             /* int32 [m], or NULL */
+  const ptxb_tensor* group_counts;            /* int32 [groups], or NULL */
 } ptxb_matmul;
 
 #define PTXB_MATMUL_INIT                                                                                    \
   {                                                                                                         \
     sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL               \
+        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL         \
   }
 
 /* The bytes of workspace that the product takes; 0 for most. The first call for a product compiles its kernel

@@ -157,7 +157,7 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     }
     const GemmSize whole = without_groups(o, size, t);
     if (t.ctas_per_sm == 1 && !t.pingpong)
-      for (const GemmTile& s : divided(t, whole, multiprocessors, o.group_ends)) add(s);
+      for (const GemmTile& s : divided(t, whole, multiprocessors, o.has_groups())) add(s);
     for (auto [cm, cn] : kDividedClusters)
       for (int split = 2; split * cm * cn <= 8; ++split) {
         GemmTile s = t;
@@ -201,7 +201,7 @@ std::optional<TilePlan> tuned(const GemmOperation& o, const GemmSize& size) {
 }
 
 Choice choice_of(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
-  if (size.batches == 1 && !o.group_ends && !o.is_sparse())
+  if (size.batches == 1 && !o.has_groups() && !o.is_sparse())
     if (auto t = tuned(o, size)) return {*t, ChoiceSource::table};
   const std::vector<Candidate> first = shortlist(o, size, multiprocessors, 1);
   // If there is none, this throws the reason.

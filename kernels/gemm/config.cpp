@@ -108,7 +108,7 @@ std::string refusal_of_windows(const GemmOperation& o) {
   if (of_a ? !o.a_k_major : o.b_k_major)
     return fmt::format("gemm: windows of {} stored along {}; channels are {}", of_a ? "A" : "B",
                        of_a ? "m" : "k", of_a ? "k" : "n");
-  if (o.batched || o.group_ends || o.gathers() || o.has_block_scales())
+  if (o.batched || o.has_groups() || o.gathers() || o.has_block_scales())
     return "gemm: windows with batches, groups, gathered rows or block scales; take them one by one";
   return "";
 }
@@ -154,7 +154,7 @@ std::string refusal_of_sparse(const GemmOperation& o) {
   if (o.a_metadata ? !o.a_k_major : !o.b_k_major)
     return refuse(fmt::format("stored along {}; of each four values along k two are stored: store it along k",
                               o.a_metadata ? "m" : "n"));
-  if (o.a_metadata ? o.group_ends || o.gathers() : o.grouped_k())
+  if (o.a_metadata ? o.has_groups() || o.gathers() : o.grouped_k())
     return refuse(
         "with groups or a_rows; its rows come in blocks of 64 that have metadata together: take groups of "
         "rows with a sparse B");
@@ -197,7 +197,13 @@ std::string refusal_of(const GemmOperation& o) {
     return "gemm: a gate with beta C, whose columns would be two for each of D: add C afterwards";
   if (o.use != ActivationUse::value && o.activation == Activation::none)
     return "gemm: the slope or the gate of no activation; name one";
-  if (o.group_ends && o.batched) return "gemm: groups of batches; take the batches one by one";
+  if (o.group_ends && o.group_counts)
+    return "gemm: group_ends and group_counts; groups end where the ones say, or after as many rows as the "
+           "others do: "
+           "take one";
+  if (o.group_counts && o.groups_of_k)
+    return "gemm: group_counts with k in groups; they are numbers of rows: take group_ends";
+  if (o.has_groups() && o.batched) return "gemm: groups of batches; take the batches one by one";
   if (o.grouped_rows() && !o.a_k_major)
     return "gemm: rows in groups, with A stored along m; TMA loads from multiples of 16 B of a stored row, "
            "and groups may begin elsewhere: store A as m rows of k";
@@ -206,7 +212,7 @@ std::string refusal_of(const GemmOperation& o) {
         "gemm: k in groups, with {} stored along k; TMA loads from multiples of 16 B of a stored row, and "
         "groups may begin elsewhere: store A as k rows of m and B as k rows of n",
         o.a_k_major ? "A" : "B");
-  if (o.group_ends && o.d_by_threads)
+  if (o.has_groups() && o.d_by_threads)
     return "gemm: groups with a D that threads store; TMA alone ends a store with its group: give D's rows "
            "multiples of 16 B";
   if (std::string refusal = refusal_of_gather(o); !refusal.empty()) return refusal;
@@ -339,7 +345,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                         128;
   // A consumer needs this many other registers, and more if it adds up sums with other CTAs.
   const int beside = t.split_last > 1 ? 80 : o.packed.is_packed() ? 72 : o.has_block_scales() ? 32 : 40;
-  const int room = role_registers(t.consumers, o.group_ends, o.gathers()).consumer - beside;
+  const int room = role_registers(t.consumers, o.has_groups(), o.gathers()).consumer - beside;
   if (registers > room)
     return refuse(
         fmt::format("{} x {} sums of a warpgroup{} are {} registers a thread, and {}{} leave {}: take fewer "
@@ -397,7 +403,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
     if (s.extent % s.ctas != 0 || (!s.k_major && s.extent / s.ctas % 8 != 0))
       return refuse(fmt::format("{} {} loaded by {} CTAs; each loads as many{}", s.extent, s.what, s.ctas,
                                 s.k_major ? "" : ", a multiple of 8"));
-  if (o.group_ends && t.split_k > 1)
+  if (o.has_groups() && t.split_k > 1)
     return refuse("split k with groups, whose tiles the host cannot count; take a split of the last tiles");
   if (o.grouped_k() && (t.pingpong || t.split_last > 1))
     return refuse(fmt::format("{} with k in groups, whose tiles have not as many stages each",

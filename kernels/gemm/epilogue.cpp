@@ -186,7 +186,7 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const Gemm
                .pairs = o.gates()},
       epilogue_(rows_epilogue(o, p, user)) {
   const TileExtent tile = {t.warpgroup_rows(), columns_of_part(t)};
-  if (o.batched || o.group_ends || o.scatters()) options_.batch = u32(0);
+  if (o.batched || o.has_groups() || o.scatters()) options_.batch = u32(0);
   if (o.scatters()) {
     options_.scattered = {p.get<gmem>("D"),
                           p.get<u32>("rows_of_d"),

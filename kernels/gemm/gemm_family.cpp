@@ -54,15 +54,18 @@ GemmOperation operation(const command::Fields& f) {
   if (o.is_sparse() && f["k"] % kSparseGroup != 0)
     throw command::UsageError(
         fmt::format("field k = {} with a sparse matrix: it is a multiple of {}", f["k"], kSparseGroup));
-  o.batched = f["batches"] > 1 && !o.group_ends;
+  o.batched = f["batches"] > 1 && !o.has_groups();
   o.packed.type = static_cast<WeightType>(f["packed"]);
   if (o.packed.is_packed()) {
     o.packed.group = static_cast<uint8_t>(std::min<int64_t>(f["packed_group"], UINT8_MAX));
     o.packed.scales = *dtype_from_name(f.word("packed_scales"));
   }
   o.groups_of_k = f["groups_of_k"] != 0;
-  if (o.groups_of_k && !o.group_ends)
+  if (o.groups_of_k && !o.has_groups())
     throw command::UsageError("field groups_of_k = yes without group_ends, which says where they end");
+  if (o.group_counts && f["m"] % f["batches"] != 0)
+    throw command::UsageError(
+        fmt::format("field m = {} with group_counts of {} batches: it is a multiple", f["m"], f["batches"]));
   return o;
 }
 
@@ -181,9 +184,10 @@ struct Operands {
         shape = {scales_apart(lines.length), static_cast<uint64_t>(lines.lines)};
         if (o.batched || (o.grouped_rows() && row.is_by_batch(true))) shape.push_back(batches);
       }
-      tensors[row.operand] = row.role == OperandRole::groups    ? ends(run)
-                             : row.role == OperandRole::gather  ? rows_of_matrix(run)
-                             : row.role == OperandRole::scatter ? rows_of_d(run)
+      tensors[row.operand] = row.operand == ProductOperand::group_counts ? counts(run)
+                             : row.role == OperandRole::groups           ? ends(run)
+                             : row.role == OperandRole::gather           ? rows_of_matrix(run)
+                             : row.role == OperandRole::scatter          ? rows_of_d(run)
                              : row.is_written() || row.role == OperandRole::sparsity
                                  ? run.output(type, shape)
                                  : run.normal(type, shape);
@@ -204,6 +208,21 @@ struct Operands {
     }
     ends.to_device();
     return ends;
+  }
+  // Any numbers of rows; some are none, or out of range.
+  command::Tensor counts(command::Run& run) const {
+    const command::Tensor drawn = run.normal(DType::f32, {batches});
+    command::Tensor counts = run.output(DType::s32, {batches});
+    const auto most = static_cast<double>(m / batches);
+    for (size_t i = 0; i < batches; ++i) counts.set(i, std::round((drawn[i] + 1) / 2 * most));
+    counts.to_device();
+    return counts;
+  }
+  // Returns whether a row of the product is computed.
+  bool has_row(size_t row) const {
+    if (!o.group_counts) return true;
+    const size_t apart = m / batches;
+    return static_cast<double>(row % apart) < (*tensors[ProductOperand::group_counts])[row / apart];
   }
   // Any of A's rows, some more than once, and occasionally an index on either side that A does not have.
   command::Tensor rows_of_matrix(command::Run& run) const {
@@ -243,6 +262,7 @@ struct Operands {
   }
   // Returns the group that row `row` belongs to; the number of groups if it belongs to none.
   size_t group_of(size_t row) const {
+    if (o.group_counts) return row / (m / batches);
     size_t group = 0;
     while (group < batches && end_of(group) <= row) ++group;
     return group;
@@ -364,7 +384,7 @@ void run(const command::Fields& f, command::Run& run) {
   size_t batches = static_cast<size_t>(f["batches"]);
   auto shape = [&](size_t inner, size_t outer, bool by_group) {
     std::vector<uint64_t> extents = {inner, outer};
-    if (o.batched || (o.group_ends && by_group)) extents.push_back(batches);
+    if (o.batched || (o.has_groups() && by_group)) extents.push_back(batches);
     return extents;
   };
   const bool of_rows = o.grouped_rows(), of_k = o.grouped_k();
@@ -405,7 +425,7 @@ void run(const command::Fields& f, command::Run& run) {
   if (o.gathers()) arguments.insert(arguments.end(), {u32_of(k), u32_of(m)});
   if (o.scatters()) arguments.insert(arguments.end(), {u32_of(columns), u32_of(m)});
   operands.add_to(arguments);
-  if (o.batched || o.group_ends) arguments.push_back(u32_of(batches));
+  if (o.batched || o.has_groups()) arguments.push_back(u32_of(batches));
   const GemmTile chosen = checked(o, tile(f));
   const int most = f["sms"] ? f.small("sms") : kMostSplitCtas;
   const GemmGrid grid = gemm_grid(chosen, f["m"], f["n"], f["batches"], most, of_rows);
@@ -420,14 +440,14 @@ void run(const command::Fields& f, command::Run& run) {
   const DotProduct first = {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1,
                             o.b_k_major ? 1 : n};
   std::optional<DotProducts> dots;
-  if (!o.group_ends && !o.has_block_scales() && !o.gathers()) dots.emplace(run, a, b, m, n, batches, first);
+  if (!o.has_groups() && !o.has_block_scales() && !o.gathers()) dots.emplace(run, a, b, m, n, batches, first);
   auto dot = [&](size_t batch, size_t i, size_t j) {
     if (dots) return (*dots)(batch, i, j);
     if (of_rows && batch == batches) return Dot{0, 0};
     const std::optional<size_t> row = operands.row_of_a(i);
     if (!row) return Dot{0, 0};
     DotProduct p = first;
-    if (!o.group_ends) p.a_start = batch * m * k;
+    if (!o.has_groups()) p.a_start = batch * m * k;
     if (!of_k) p.b_start = batch * n * k;
     if (of_k) {
       const size_t begin = operands.begin_of(batch);
@@ -443,11 +463,13 @@ void run(const command::Fields& f, command::Run& run) {
     return operands.output([&](size_t j) { return dot(batch, row, j); }, batch, row, i % columns);
   };
   auto output = [&](size_t i) { return output_of_row(operands.rows_of_product(i / columns % m).front(), i); };
-  // Additions to zeros, in any order, each round a sum that is no greater than that of all magnitudes.
+  // Rows that are not computed stay zeros. Additions to zeros, in any order, each round a sum that is no
+  // greater than that of all magnitudes.
   auto sum_of_rows = [&](size_t i) {
     command::Expected sum = {0, 0};
     double magnitude = 0, added = 0;
     for (const size_t row : operands.rows_of_product(i / columns % m)) {
+      if (!operands.has_row(row)) continue;
       const command::Expected one = rounded(o, output_of_row(row, i), operands.last_factor());
       sum.value += one.value, sum.tolerance += one.tolerance;
       magnitude += std::abs(one.value) + one.tolerance, added += 1;
@@ -455,8 +477,9 @@ void run(const command::Fields& f, command::Run& run) {
     sum.tolerance += 1.01 * added * unit_roundoff(o.d) * magnitude;
     return sum;
   };
+  const bool sums = o.add_to_rows || o.group_counts;
   auto start = [&] {
-    o.add_to_rows ? d.zero() : d.poison();
+    sums ? d.zero() : d.poison();
     operands.each(OperandRole::greatest, [](command::Tensor& greatest) {
       greatest.set(0, 0);
       greatest.to_device();
@@ -464,10 +487,7 @@ void run(const command::Fields& f, command::Run& run) {
   };
   run.check(
       d, static_cast<double>(k),
-      [&](size_t i) {
-        return o.add_to_rows ? sum_of_rows(i) : rounded(o, output(i), operands.last_factor());
-      },
-      start);
+      [&](size_t i) { return sums ? sum_of_rows(i) : rounded(o, output(i), operands.last_factor()); }, start);
   operands.each(OperandRole::greatest, [&](command::Tensor& greatest) {
     run.check(
         greatest, static_cast<double>(m * n * k * batches),
@@ -484,7 +504,7 @@ void run(const command::Fields& f, command::Run& run) {
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
   const double of_a = o.a_metadata ? 0.5 : 1, of_b = o.b_metadata ? 0.5 : 1;  // the shares that are stored
   // The m or k of groups is the total over all groups.
-  const double db = static_cast<double>(batches), products = o.group_ends ? 1 : db;
+  const double db = static_cast<double>(batches), products = o.has_groups() ? 1 : db;
   const double bytes_of_b =
       packed ? 4 * static_cast<double>(packed->count()) : of_b * dn * dk * (of_k ? 1 : db) * size_of(o.a);
   run.measure(2 * dm * dn * dk * products,

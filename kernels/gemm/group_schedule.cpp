@@ -12,20 +12,31 @@ constexpr uint32_t kBeyond = ~uint32_t{0};  // marks the end: a group without a 
 
 }  // namespace
 
-GroupSchedule::GroupSchedule(Kernel& k, const GemmTile& t, u32 all, u32 groups, gptr<s32> ends,
-                             Walkers walkers)
+GroupSchedule::GroupSchedule(Kernel& k, const GemmTile& t, u32 all, u32 groups, gptr<s32> sizes,
+                             bool are_counts, Walkers walkers)
     : tile_(t),
       all_(all),
       groups_(groups),
-      ends_(ends),
+      sizes_(sizes),
+      apart_(are_counts ? std::optional(all / groups) : std::nullopt),
       walkers_(walkers),
       has_parts_(t.split_last > 1),
       places_(k, kPlaces, has_parts_ ? kNumbersOfParts : kNumbers, 4 * (t.pingpong ? 1 : t.consumers)) {}
 
 u32 GroupSchedule::end_of(u32 group, u32 begin) const {
   Var<u32> end(all_);
-  if_(group < groups_, [&] { end = min(u32(max(s32(ends_[group]), s32(begin))), all_); });
+  if_(group < groups_, [&] { end = min(u32(max(s32(sizes_[group]), s32(begin))), all_); });
   return end;
+}
+
+GroupPart GroupSchedule::part_of_rows(u32 group, u32 end_before) const {
+  if (!apart_) return {end_before, end_of(group, end_before)};
+  Var<u32> begin(all_), end(all_);
+  if_(group < groups_, [&] {
+    begin = group * *apart_;
+    end = begin.value() + u32(min(max(s32(sizes_[group]), s32(0)), s32(*apart_)));
+  });
+  return {begin, end};
 }
 
 GroupPart GroupSchedule::part_of_k(u32 group) const {
@@ -39,7 +50,7 @@ GroupSchedule::Cursor::Cursor(const GroupSchedule& groups, Count count)
       count_of_(std::move(count)),
       group_(0),
       begin_(0),
-      end_(groups.end_of(0, 0)),
+      end_(groups.part_of_rows(0, 0).end),
       before_(0),
       count_(count_of_(end_.value())) {}
 
@@ -48,18 +59,19 @@ void GroupSchedule::Cursor::advance(u32 number) {
          [&] {
            before_ = before_.value() + count_;
            group_ = group_.value() + 1;
-           begin_ = end_.value();
-           end_ = groups_.end_of(group_, begin_);
+           const GroupPart part = groups_.part_of_rows(group_, end_);
+           begin_ = part.begin;
+           end_ = part.end;
            count_ = count_of_(end_.value() - begin_);
          });
 }
 
 u32 GroupSchedule::total(const Cursor::Count& count) const {
-  Var<u32> begin(0), total(0);
+  Var<u32> before(0), total(0);
   for_(u32(0), groups_ + 1, [&](u32 group) {
-    const u32 end = end_of(group, begin);
-    total = total.value() + count(end - begin);
-    begin = end;
+    const GroupPart part = part_of_rows(group, before);
+    total = total.value() + count(part.end - part.begin);
+    before = part.end;
   });
   return total;
 }

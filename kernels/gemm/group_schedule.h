@@ -11,7 +11,8 @@ namespace ptxbuilder::kernels {
 // One thread of a CTA, in the producer, finds the CTA's tiles and announces each to the consumers some rounds
 // ahead: iterating over the groups takes loads and divisions, for which products would have to wait. Whatever
 // values the ends of groups have, a group begins where the previous one ends, and ends at or after its own
-// beginning and within the tensors.
+// beginning and within the tensors. Groups whose rows are counted begin at equal distances, and end before
+// the next one begins.
 class GroupSchedule {
  public:
   // A Body runs for one tile, and a Walk calls it for each.
@@ -20,15 +21,17 @@ class GroupSchedule {
 
   // `all` is the number of rows, or of k with groups of k. `walkers` says who finds the tiles: if all threads
   // of the producer need them, each one iterates for itself, and one announces them.
+  // `sizes` are the ends of groups or, with `are_counts`, how many rows each has.
   enum class Walkers : uint8_t { one_thread, warpgroup };
-  GroupSchedule(Kernel& kernel, const GemmTile& tile, u32 all, u32 groups, gptr<s32> ends, Walkers walkers);
+  GroupSchedule(Kernel& kernel, const GemmTile& tile, u32 all, u32 groups, gptr<s32> sizes, bool are_counts,
+                Walkers walkers);
 
   // Runs `body` for each of this CTA's tiles that belong to `turn`. The first role that calls this function
   // is the producer, which takes the tiles from `walk`; the others read what the producer announces.
   void each(Turn turn, const Walk& walk, const Body& body) const;
 
   // The position in an iteration over groups of rows; each group has some blocks of a cluster's tiles. After
-  // the last group comes one more, with the rows that belong to no group.
+  // the last group comes one more, with the rows that belong to no group; it is empty if rows are counted.
   class Cursor {
    public:
     using Count = std::function<u32(u32 rows)>;  // the number of blocks of a group
@@ -56,11 +59,13 @@ class GroupSchedule {
 
  private:
   u32 end_of(u32 group, u32 begin) const;
+  GroupPart part_of_rows(u32 group, u32 end_before) const;
   void announce(u32 round, const Work& work) const;
 
   GemmTile tile_;
   u32 all_, groups_;
-  gptr<s32> ends_;
+  gptr<s32> sizes_;
+  std::optional<u32> apart_;  // the rows from one group's first to the next one's, if rows are counted
   Walkers walkers_;
   bool has_parts_;
   Announcements places_;

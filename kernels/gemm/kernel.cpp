@@ -73,7 +73,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   u32 M = p.get<u32>("M"), N = p.get<u32>("N"), K = p.get<u32>("K");
   std::optional<u32> batches;
   if (o.batched) batches = p.get<u32>("batches");
-  if (o.group_ends) batches = p.get<u32>("groups");
+  if (o.has_groups()) batches = p.get<u32>("groups");
 
   // Otherwise their first use would have to wait for them.
   std::vector<TensorMap> maps;
@@ -124,15 +124,16 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   std::optional<ClusterSum> cluster;
   if (t.split_k > 1) cluster.emplace(k, t.warpgroup_rows(), t.bn, t.consumers, ClusterAxis::z);
   std::optional<GroupSchedule> groups;
-  if (o.group_ends)
-    groups.emplace(k, t, o.groups_of_k ? K : M, *batches, p.get<gptr<s32>>("group_ends"),
+  if (o.has_groups())
+    groups.emplace(k, t, o.groups_of_k ? K : M, *batches,
+                   p.get<gptr<s32>>(o.group_counts ? "group_counts" : "group_ends"), o.group_counts,
                    o.gathers() ? GroupSchedule::Walkers::warpgroup : GroupSchedule::Walkers::one_thread);
   const TileScheduler scheduler(o, t, M, N, K, batches, groups);
   const ModeAxes axes(o, t, p);
 
   // CTAs that share an SM keep the registers that the launch gives them.
   const RoleRegisters registers =
-      t.ctas_per_sm > 1 ? RoleRegisters{0, 0} : role_registers(t.consumers, o.group_ends, o.gathers());
+      t.ctas_per_sm > 1 ? RoleRegisters{0, 0} : role_registers(t.consumers, o.has_groups(), o.gathers());
 
   // A launch may begin before the previous one has ended. After griddepcontrol_wait(), what the previous
   // launch wrote is complete, and what it reads may be overwritten; each role reaches that wait with its

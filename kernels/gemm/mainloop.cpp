@@ -45,7 +45,7 @@ Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperan
       late_((t.consumers == 1 || t.pingpong) && !promotes_ && !weights && !metadata && t.stages > 1),
       acc_(scales ? hopper::wgmma_rows : t.warpgroup_rows(), scales ? fresh_columns(t) : t.bn,
            accumulator_type(o.a)),
-      ring_(pipe.consumer(late_ ? Peeks::yes : Peeks::no, known_stages(t, scheduler, o.group_ends))),
+      ring_(pipe.consumer(late_ ? Peeks::yes : Peeks::no, known_stages(t, scheduler, o.has_groups()))),
       zeros_(0, wgmma_layout(t.warpgroup_rows(), t.bn)) {
   if (divides_columns(t) && !scales) acc_.set_wgmma_columns(t.bn / 2);
   if (promotes_) total_.emplace(t.warpgroup_rows(), t.bn);

@@ -265,7 +265,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     }
     for (const runtime::Argument& one : p.epilogue)
       arguments.add(SourcedArguments::kNone, [&] { return one; });
-    if (operation.batched || operation.group_ends) number(size.batches);
+    if (operation.batched || operation.has_groups()) number(size.batches);
     if (gemm_workspace_bytes(plan.tile, plan.more) > 0)
       pointer(SourcedArguments::kWorkspace, own, DType::f32);
     // It may begin before the previous launch has ended: the kernel waits for that before it reads or writes.

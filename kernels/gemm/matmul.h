@@ -50,7 +50,10 @@ struct DeviceMatrix {
 // sum of 0. column_scales and bias have n elements for each group. With groups_of_k, the groups divide k
 // instead, and D has a product for each group; A and B after the last group are not read. With groups of
 // rows, A is k_major; with groups of k, neither A nor B is, which only 16-bit types allow. Ends that are out
-// of order, or beyond m or k, are replaced by the nearest valid ones.
+// of order, or beyond m or k, are replaced by the nearest valid ones. Or with group_counts, an s32 for each
+// of `batches` groups, a group has m / batches rows of memory, and the first group_counts[g] are multiplied
+// (numbers out of range are replaced by the nearest valid ones). Other rows of D are unchanged; rows of D
+// begin at multiples of 16 bytes, and have a multiple of 16 bytes.
 //
 // Gathered rows: with a_rows, an s32 for each of m rows, which only the device reads, row i of the product
 // uses row a_rows[i] of A, which has rows_of_a rows, k-major. A row may be taken any number of times. An

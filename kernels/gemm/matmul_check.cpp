@@ -196,12 +196,13 @@ void check_indexed_rows(const PlacedProduct& o, const MatmulArguments& p, Where 
   const bool adds = p.add_to_rows.address != 0;
   const char* const of_d = adds ? "add_to_rows" : "d_rows";
   check("d", of_d, adds || p.d_rows.address != 0, p.rows_of_d, o.d);
-  if (o.operation.scatters() && columns_by_tma(o.d) < o.d.columns)
+  // A copy of D would replace rows that stay as they are.
+  if ((o.operation.scatters() || o.operation.group_counts) && columns_by_tma(o.d) < o.d.columns)
     throw Error(
-        where,
-        fmt::format("matmul: D of {}, with {}, at {:#x} with {} columns and a stride of {}: its "
-                    "rows begin at multiples of 16 B, and have a multiple of 16 B",
-                    name(o.d.type), of_d, o.d.memory.address, o.d.columns, o.d.outer[kMatrixRows].stride));
+        where, fmt::format("matmul: D of {}, with {}, at {:#x} with {} columns and a stride of {}: its "
+                           "rows begin at multiples of 16 B, and have a multiple of 16 B",
+                           name(o.d.type), o.operation.scatters() ? of_d : "group_counts", o.d.memory.address,
+                           o.d.columns, o.d.outer[kMatrixRows].stride));
 }
 
 }  // namespace
@@ -225,8 +226,8 @@ GemmOperation operation_of(const MatmulArguments& p) {
   o.name = p.name.address != 0 && (product || !is_of_sum(OperandRole::role));
 #include "kernels/gemm/product.def"
   if (o.has_block_scales()) o.fast_accumulation = false;
-  o.groups_of_k = o.group_ends && p.groups_of_k;
-  o.batched = p.batches > 1 && !o.group_ends;
+  o.groups_of_k = o.has_groups() && p.groups_of_k;
+  o.batched = p.batches > 1 && !o.has_groups();
   return o;
 }
 
@@ -257,7 +258,7 @@ Operand packed_operand(const MatmulArguments& p, Where where) {
     throw Error(where, fmt::format("matmul: packed weights at {:#x}; they are at a multiple of {} B",
                                    p.b.memory.address, kTma));
   const int64_t words = packed_bytes(p.packed, p.n, p.k) / 4;
-  return one_row("B", DType::u32, p.b.memory, stride_of(p.group_ends.address != 0 ? p.batches : 1, words));
+  return one_row("B", DType::u32, p.b.memory, stride_of(operation_of(p).has_groups() ? p.batches : 1, words));
 }
 
 constexpr int kUsualTile = 128, kStageBytes = 128;
@@ -400,14 +401,19 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   o.size = {p.m, p.n, o.has_product ? p.k : 1, p.batches};  // without a product, one step over zeros
   o.operation = operation_of(p);
   const GemmOperation& operation = o.operation;
-  if (p.groups_of_k && !operation.group_ends)
+  if (p.groups_of_k && !operation.has_groups())
     throw Error(where, "matmul: groups_of_k, but group_ends has no memory, which says where they end");
-  if (const int64_t extent = p.groups_of_k ? p.k : p.m; operation.group_ends && extent > kRowsEnd)
+  if (const int64_t extent = p.groups_of_k ? p.k : p.m; operation.has_groups() && extent > kRowsEnd)
     throw Error(where, fmt::format("matmul: {} = {}, in groups; it is 2^30 at most: divide the groups",
                                    p.groups_of_k ? "k" : "m", extent));
   if (operation.grouped_rows() && p.batches == 0 && p.m > 0)
     throw Error(where, fmt::format("matmul: {} rows in no group; there is one at least", p.m));
-  const int64_t of_a = operation.group_ends ? 1 : p.batches, of_b = operation.grouped_k() ? 1 : p.batches,
+  if (operation.group_counts && p.batches > 0 && p.m % p.batches != 0)
+    throw Error(where,
+                fmt::format("matmul: m = {} with group_counts of {} groups; each has as many rows of memory: "
+                            "give m a multiple",
+                            p.m, p.batches));
+  const int64_t of_a = operation.has_groups() ? 1 : p.batches, of_b = operation.grouped_k() ? 1 : p.batches,
                 of_d = operation.grouped_rows() ? 1 : p.batches;
   const int64_t rows_of_a = p.a_rows.address != 0 ? p.rows_of_a : p.m;
   const bool sparse_a = p.a_metadata.address != 0, sparse_b = p.b_metadata.address != 0;
@@ -434,7 +440,7 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   check_no_self_overlap(kName, o.d, where);
   place_others(o, p, where);
   check_overlap(o, where);
-  o.operation.d_by_threads = stored_by_threads(o.d) && !operation.group_ends && !operation.scatters();
+  o.operation.d_by_threads = stored_by_threads(o.d) && !operation.has_groups() && !operation.scatters();
   return o;
 }
 

@@ -41,7 +41,7 @@ double tiles_along(int64_t extent, int tile) { return ceil_div(static_cast<doubl
 // CTAs of a cluster wait for each other if matrices come from memory, and warpgroups in turn wait for tiles
 // that are found while they multiply.
 double times_in_groups(const GemmOperation& o, const GemmTile& t) {
-  if (!o.group_ends) return 1;
+  if (!o.has_groups()) return 1;
   double times = 1;
   if (t.cluster_m * t.cluster_n > 1) times *= 1.2;
   if (t.pingpong) times *= 1.1;
@@ -372,7 +372,7 @@ double clock_of(double watts, const ModelConstants& c) {
 }
 
 GemmSize without_groups(const GemmOperation& o, const GemmSize& size, const GemmTile& t) {
-  if (!o.group_ends || size.batches == 0) return size;
+  if (!o.has_groups() || size.batches == 0) return size;
   if (o.groups_of_k)
     return {size.m, size.n, std::max<int64_t>(1, (size.k + size.batches - 1) / size.batches), size.batches};
   const int64_t block = t.swapped ? t.bn * t.cluster_n : t.bm * t.cluster_m;

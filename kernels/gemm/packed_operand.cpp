@@ -77,7 +77,7 @@ PackedOperand::PackedOperand(Kernel& k, const GemmOperation& o, const TilePlan& 
       tile_(k.shared(DType::u32, {t.bm / kPackedColumns, block_.bytes / 4}, SwizzleNone, t.stages, "B")),
       lines_(ceil_div(p.get<u32>("N"), kPackedColumns)),
       blocks_{p.get<gptr<u32>>("B"), ceil_div(p.get<u32>("K"), kPackedDepth) * (block_.bytes / 4),
-              o.group_ends ? lines_ * p.get<u32>("groups") : lines_} {}
+              o.has_groups() ? lines_ * p.get<u32>("groups") : lines_} {}
 
 void PackedOperand::load(const Stage& s, u32 kt, u32 first, const Work& work) const {
   u32 line = first / kPackedColumns;

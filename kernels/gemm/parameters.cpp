@@ -99,7 +99,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
     add(p.name, p.kind, p.type, p.meaning);
   }
   if (o.batched) add("batches", scalar, DType::u32, "products");
-  if (o.group_ends) add("groups", scalar, DType::u32, "groups of rows or of k");
+  if (o.has_groups()) add("groups", scalar, DType::u32, "groups of rows or of k");
   if (t.split_last > 1)
     add("workspace", pointer, DType::f32,
         fmt::format("{} B at a multiple of 16, which may hold anything, for sums on their way from CTA to "

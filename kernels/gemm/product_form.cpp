@@ -68,7 +68,6 @@ ProductKey key_of(const PlacedProduct& product) {
   const GemmSize& size = product.size;
   ProductKey words = {static_cast<uint64_t>(size.m), static_cast<uint64_t>(size.n),
                       static_cast<uint64_t>(size.k), static_cast<uint64_t>(size.batches)};
-  static_assert(sizeof product.operation <= 5 * sizeof words[0]);
   std::memcpy(&words[4], &product.operation, sizeof product.operation);
   // Tiles end at the ends of modes, whose extents are below 2^31.
   size_t at = 0;
@@ -76,7 +75,7 @@ ProductKey key_of(const PlacedProduct& product) {
     for (const ModeList* list : {&product.modes->m, &product.modes->n})
       for (size_t i = 0; i < ModeList::kMost; ++i, ++at) {
         const int64_t extent = i < list->size() ? (*list)[i].extent : 1;
-        words[9 + at / 2] |= static_cast<uint64_t>(extent) << (at % 2 * 32);
+        words[4 + kOperationWords + at / 2] |= static_cast<uint64_t>(extent) << (at % 2 * 32);
       }
   return words;
 }

@@ -11,7 +11,9 @@
 
 namespace ptxbuilder::kernels {
 
-using ProductKey = std::array<uint64_t, 12>;
+inline constexpr size_t kOperationWords = (sizeof(GemmOperation) + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+// These are the extents, the operation, and those of modes, two in a word.
+using ProductKey = std::array<uint64_t, 4 + kOperationWords + ModeList::kMost>;
 ProductKey key_of(const PlacedProduct& product);
 
 // A product in words: "bf16 bf16 bf16 TN fast plain 4096 8192 1024 1".

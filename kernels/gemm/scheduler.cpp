@@ -119,7 +119,7 @@ GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int
 }
 
 GemmGridRule gemm_grid_rule(const GemmOperation& o, const GemmTile& t, const std::string& multiprocessors) {
-  const char* const batches = o.batched ? "batches" : o.group_ends ? "groups" : "1";
+  const char* const batches = o.batched ? "batches" : o.has_groups() ? "groups" : "1";
   const auto [x, y] = grid_of(t, RuleText("M"), RuleText("N"), RuleText(batches), RuleText(multiprocessors),
                               o.grouped_rows());
   return {x.text, y.text, std::to_string(t.split_k)};

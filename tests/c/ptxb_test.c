@@ -625,6 +625,26 @@ static void check_groups(unsigned seed) {
       wrong += value(&d, i, j) != sum;
     }
   CHECK(wrong == 0);
+
+  /* Each of two groups has half of the rows, and the first of these count; the others stay as they are. */
+  enum { EACH = M / 2 };
+  static const int32_t counts[2] = {7, EACH + 3};
+  const float before = value(&d, 7, 0);
+  OK(ptxb_copy_in(device, memory, counts, sizeof counts));
+  groups = 2, p.group_ends = NULL, p.group_counts = &of_ends, shape[0] = 2;
+  OK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, d.host, d.tensor.data, d.bytes));
+  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < N && (i < 7 || i >= EACH); ++j) {
+      float sum = 0;
+      for (int64_t k = 0; k < K; ++k) sum += value(&a, i, k) * value(&b, i / EACH * K + k, j);
+      wrong += value(&d, i, j) != sum;
+    }
+  CHECK(wrong == 0 && value(&d, 7, 0) == before);
+  OK(ptxb_copy_in(device, memory, ends, sizeof ends));
+  groups = GROUPS, p.group_ends = &of_ends, p.group_counts = NULL, shape[0] = GROUPS;
+
   p.a = &of_a, p.b = &e.tensor, p.d = &of_d;
   OK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
   OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));

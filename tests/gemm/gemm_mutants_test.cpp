@@ -225,6 +225,20 @@ TEST_CASE("emulator: gemm of scattered rows and its mutants") {
                {"a weight is that of the next row", "ld.global.b32", 2, add_to(1, 4), {}}});
 }
 
+TEST_CASE("emulator: gemm of groups whose rows are counted and its mutants") {
+  const Subject subject("gemm", {{"m", 200},
+                                 {"n", 72},
+                                 {"k", 72},
+                                 {"batches", 5},
+                                 {"group_counts", 1},
+                                 {"bm", 64},
+                                 {"bn", 64},
+                                 {"consumers", 1},
+                                 {"sms", 3}});
+  check_wrong(subject, {{"a count is that of the next group", "ld.global.b32", 1, add_to(1, 4), {}},
+                        {"counts have no upper bound", "min.s32", 1, becomes("max.s32"), {}}});
+}
+
 // Added rows, several of them to one.
 TEST_CASE("emulator: gemm of added rows and its mutants") {
   const Subject subject("gemm", {{"m", 200},

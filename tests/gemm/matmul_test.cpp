@@ -722,6 +722,43 @@ TEST_CASE("rows of D are those that an index names, and others stay as they are"
   CHECK_ERROR(matmul()(q), "gemm: d_rows with beta C");
 }
 
+// Counts are out of range now and then; other rows stay as they are.
+TEST_CASE("groups of equal room have as many rows as a number in memory says") {
+  for (const auto& [m, groups] : {std::pair{150, 5}, {42, 7}, {300, 1}, {9, 9}}) {
+    MatmulCase c = sized(m, 72, 136, groups);
+    c.group_counts = true;
+    for (uint64_t seed = 1; seed < 4; ++seed) {
+      c.seed = seed;
+      check_case(c);
+    }
+    c.bias = c.row_scales = c.column_scales = true, c.activation = Activation::silu;
+    check_case(c);
+    c.a_rows = true, c.rows_of_a = 40;
+    check_case(c);
+    c.size.n = 96, c.d_rows = true;
+    if (m > 64) c.use = kernels::ActivationUse::gate;  // others' tiles are swapped
+    check_case(c);
+    c.d_rows = false, c.add_to_rows = true, c.d = DType::f32;
+    check_case(c);
+  }
+  MatmulCase c = sized(40, 72, 64, 4);
+  c.group_counts = true;
+  MatmulTrial trial(device(), c);
+  const MatmulArguments p = trial.arguments();
+  MatmulArguments q = p;
+  q.group_counts.bytes -= 4;
+  CHECK_ERROR(matmul()(q), "matmul: group_counts of");
+  q = p, q.n = 71;
+  CHECK_ERROR(matmul()(q), "matmul: D of bf16, with group_counts");
+  q = p, q.m = 39;
+  CHECK_ERROR(matmul()(q), "matmul: m = 39 with group_counts of 4 groups");
+  q = p, q.group_ends = q.group_counts;
+  CHECK_ERROR(matmul()(q), "gemm: group_ends and group_counts");
+  q = p, q.groups_of_k = true, q.a_k_major = q.b_k_major = false, q.m = 8, q.k = 32, q.n = 8;
+  for (kernels::DeviceMatrix* x : {&q.a, &q.b, &q.d}) x->stride = x->batch_stride = 0;
+  CHECK_ERROR(matmul()(q), "gemm: group_counts with k in groups");
+}
+
 TEST_CASE("rows are added to those of D that an index names, to one any number of them") {
   MatmulCase c = sized(150, 72, 136);
   c.add_to_rows = true, c.row_scales = true;

@@ -67,10 +67,12 @@ inline void draw_epilogue(Draw& draw, MatmulCase& c) {
       static_cast<float>(std::ldexp(draw.of({1.0, -1.0, 1.375}), static_cast<int>(draw.between(-10, 6))));
 }
 
+inline bool has_groups(const MatmulCase& c) { return c.group_ends || c.group_counts; }
+
 // Weights that are packed, of any form, where the rest of the product allows it.
 inline void draw_packed_form(Draw& draw, MatmulCase& c) {
   using kernels::WeightType;
-  if (size_of(c.a) != 2 || (c.size.batches > 1 && !c.group_ends) || c.groups_of_k || c.a_rows ||
+  if (size_of(c.a) != 2 || (c.size.batches > 1 && !has_groups(c)) || c.groups_of_k || c.a_rows ||
       c.use == kernels::ActivationUse::gate || !draw.chance(4))
     return;
   c.packed = {draw.of({WeightType::int4, WeightType::uint4, WeightType::int8, WeightType::e4m3}),
@@ -101,12 +103,13 @@ inline MatmulCase draw_product(Draw& draw) {
     c.a_k_major = !c.groups_of_k;
     c.b_k_major = c.b_k_major && !c.groups_of_k;
     c.size.batches = draw.between(1, 9);
+    if (!c.groups_of_k && draw.chance(3)) c.group_ends = false, c.group_counts = true;
   }
-  if (c.a_k_major && !c.groups_of_k && (c.group_ends || c.size.batches == 1) && draw.chance(4)) {
+  if (c.a_k_major && !c.groups_of_k && (has_groups(c) || c.size.batches == 1) && draw.chance(4)) {
     c.a_rows = true;
     c.rows_of_a = draw.spread(1, 300);
   }
-  if (!c.groups_of_k && (c.group_ends || c.size.batches == 1) && !c.amax && draw.chance(4)) {
+  if (!c.groups_of_k && (has_groups(c) || c.size.batches == 1) && !c.amax && draw.chance(4)) {
     c.d_rows = true;  // of the greatest that is stored nobody knows where a row is dropped
     c.beta = 0, c.in_place = false;
     if (size_of(c.d) > 1 && c.d != DType::s32 && draw.chance(2)) {
@@ -120,7 +123,7 @@ inline MatmulCase draw_product(Draw& draw) {
   }
   draw_packed_form(draw, c);
   if (can_be_sparse(c.a) && !c.packed.is_packed() && !c.a_scales_1x128 && draw.chance(4)) {
-    if (c.a_k_major && !c.group_ends && !c.a_rows && draw.chance(2))
+    if (c.a_k_major && !has_groups(c) && !c.a_rows && draw.chance(2))
       c.a_metadata = true;
     else if (c.b_k_major && !c.groups_of_k && c.use != kernels::ActivationUse::gate)
       c.b_metadata = true;
@@ -200,9 +203,12 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
       return std::max<int64_t>(any / step * step, 1);
     };
     c.product.size.m = size();
+    if (c.operation.group_counts)  // which has as many rows of memory for each group
+      c.product.size.m =
+          (c.product.size.m + c.product.size.batches - 1) / c.product.size.batches * c.product.size.batches;
     c.product.size.n = size();
     if (c.operation.gates()) c.product.size.n += c.product.size.n % 2;
-    if (c.operation.scatters())  // whose rows are multiples of 16 bytes
+    if (c.operation.scatters() || c.operation.group_counts)  // whose rows are multiples of 16 bytes
       c.product.size.n = (c.product.size.n + 31) / 32 * 32;
     c.product.size.k = size();
     if (c.operation.is_sparse()) c.product.size.k = (c.product.size.k + 3) / 4 * 4;
@@ -214,11 +220,11 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
   c.product.d_lie = draw_lie(draw, c.product.d);
   c.product.inputs_lie = draw_lie(draw, c.operation.addend());
   c.product.inputs_lie.batch_gap = 0;
-  if (c.operation.scatters()) {
+  if (c.operation.scatters() || c.operation.group_counts) {
     const int64_t step = 16 / size_of(c.product.d);
     for (int64_t* gap : {&c.product.d_lie.offset, &c.product.d_lie.gap}) *gap = *gap / step * step;
   }
-  c.operation.d_by_threads = !c.product.group_ends && !c.operation.scatters() &&
+  c.operation.d_by_threads = !c.operation.has_groups() && !c.operation.scatters() &&
                              stored_by_threads(placed_output(c.product, c.operation));
   c.multiprocessors = draw.of({0, 1, 2, 5});
   return c;

@@ -70,7 +70,7 @@ class MatmulTrial {
            c.a_rows      ? c.rows_of_a
            : c.a_k_major ? c.size.m
                          : c.size.k,
-           c.a_k_major ? c.size.k : c.size.m, c.group_ends ? 1 : c.size.batches, c.a_lie),
+           c.a_k_major ? c.size.k : c.size.m, operation_.has_groups() ? 1 : c.size.batches, c.a_lie),
         b_(device, c.packed.is_packed() ? DType::f32 : c.b, c.b_k_major ? c.size.n : c.size.k,
            c.b_k_major ? c.size.k : c.size.n, operation_.grouped_k() ? 1 : c.size.batches, c.b_lie),
         d_(device, c.d, rows_of_d(c), operation_.d_columns(c.size.n), batches_of_d(), c.d_lie) {
@@ -94,6 +94,8 @@ class MatmulTrial {
         x.fill(double{c.amax_was});
       else if (row.role == kernels::OperandRole::result_factor)
         x.fill(double{c.d_scale_is});
+      else if (row.operand == kernels::ProductOperand::group_counts && operation_.has(row.operand))
+        fill_counts(x, random);
       else if (row.role == kernels::OperandRole::groups && operation_.has(row.operand))
         fill_ends(x, random);
       else if (row.role == kernels::OperandRole::gather && operation_.has(row.operand))
@@ -252,6 +254,20 @@ class MatmulTrial {
     std::ranges::sort(ends);
     x.fill_row(ends);
   }
+  // Any numbers of rows, some of them out of range.
+  void fill_counts(GuardedMatrix& x, std::mt19937_64& random) {
+    std::vector<int64_t> counts;
+    for (int64_t g = 0; g < case_.size.batches; ++g)
+      counts.push_back(
+          std::uniform_int_distribution<int64_t>(-2, case_.size.m / case_.size.batches + 2)(random));
+    x.fill_row(counts);
+  }
+  // Says whether a row of the product is computed.
+  bool has_row(int64_t i) const {
+    if (!operation_.group_counts) return true;
+    const int64_t apart = case_.size.m / case_.size.batches;
+    return static_cast<double>(i % apart) < of(kernels::ProductOperand::group_counts).value(0, 0, i / apart);
+  }
   // Any rows of a matrix, and some that it does not have.
   void fill_rows(GuardedMatrix& x, int64_t all, std::mt19937_64& random) {
     std::vector<int64_t> rows;
@@ -272,6 +288,7 @@ class MatmulTrial {
   }
   // The row of D that a row of the product becomes; -1 for none.
   int64_t row_of_d(int64_t i) const {
+    if (!has_row(i)) return -1;
     if (!operation_.scatters()) return i;
     using enum kernels::ProductOperand;
     const auto row = static_cast<int64_t>(of(operation_.add_to_rows ? add_to_rows : d_rows).value(0, 0, i));
@@ -279,7 +296,7 @@ class MatmulTrial {
   }
   // Says whether a row of D that no row of the product becomes has changed.
   bool is_other_row_touched(const std::vector<std::byte>& got) const {
-    if (!operation_.scatters()) return false;
+    if (!operation_.scatters() && !operation_.group_counts) return false;
     std::vector<bool> named(static_cast<size_t>(rows_of_d(case_)), false);
     for (int64_t i = 0; i < case_.size.m; ++i)
       if (const int64_t row = row_of_d(i); row >= 0) named[static_cast<size_t>(row)] = true;
@@ -303,6 +320,7 @@ class MatmulTrial {
   }
   // The group of a row; their number for one that is in none.
   int64_t group_of(int64_t row) const {
+    if (operation_.group_counts) return row / (case_.size.m / case_.size.batches);
     int64_t group = 0;
     while (group < case_.size.batches && end_of(group) <= row) ++group;
     return group;
@@ -356,7 +374,7 @@ class MatmulTrial {
     if (operation_.grouped_rows() && batch == case_.size.batches) return dots;
     const int64_t row = row_of_a(i);
     if (row < 0) return dots;
-    const int64_t of_a = case_.group_ends ? 0 : batch, of_b = of_k ? 0 : batch;
+    const int64_t of_a = operation_.has_groups() ? 0 : batch, of_b = of_k ? 0 : batch;
     const int64_t depth = case_.alpha == 0 ? 0 : of_k ? end_of(batch) : case_.size.k;
     for (int64_t k = of_k ? end_of(batch - 1) : 0; k < depth; ++k) {
       const double a = a_.value(of_a, case_.a_k_major ? row : k, case_.a_k_major ? k : row);
@@ -410,6 +428,7 @@ class MatmulTrial {
 
   void judge_row(const std::vector<std::byte>& got, int64_t batch_of_d, int64_t i, const Wanted& wanted,
                  Seen& seen) const {
+    if (!has_row(i)) return;
     const int64_t batch = operation_.grouped_rows() ? group_of(i) : batch_of_d;
     each_output(batch_of_d, i, wanted, [&](int64_t j, const kernels::Approximate& y) {
       seen.least = std::max(seen.least, std::abs(y.value) - y.lost);

@@ -254,6 +254,13 @@ check(d[places], reference.grouped(taken, wide(y), reference.ENDS), 2**-7, "scat
 of_rows, of_y = reference.grouped_gradients(taken, wide(y), reference.ENDS, wide(grad)[reference.PLACES])
 for got, exact in zip(back(grad), (reference.scattered(reference.GATHERED, of_rows, len(few)), of_y)):
     check(got, exact, 2**-7, "gradients of scattered rows")
+counts = jnp.asarray([3, 0, 40, 7, 26], jnp.int32)
+counted = np.arange(reference.ALL) % 26 < np.asarray(counts).repeat(26)
+for way in (pb.matmul, jax.jit(pb.matmul)):
+    exact = (wide(x).reshape(5, 26, 72) @ wide(y)).reshape(-1, 56)
+    check(np.asarray(way(x, y, counts=counts))[counted], exact[counted], 2**-7, "counted rows")
+with kit.refused("counts: a product whose gradient is asked for has none"):
+    jax.grad(lambda x: pb.matmul(x, y, counts=counts, out_dtype="f32").sum())(x)
 begin = jnp.asarray(random.standard_normal((reference.ROWS_OF_A, 56)), jnp.bfloat16)
 weights = jnp.asarray(random.uniform(0.5, 2, reference.ALL), jnp.float32)
 plain = reference.grouped(wide(x), wide(y), reference.ENDS)

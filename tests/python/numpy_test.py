@@ -520,6 +520,24 @@ for words, text in ((dict(d_rows=places[1:]), "d_rows: [129] of s32; it is int32
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": of_groups[0], "device": "emulator", **words})
 
+# Groups of equal room, whose first rows count; of a D that is made, and of one that is given, whose other rows stay.
+counts, room = np.array([3, 0, 40, -1, 26], np.int32), reference.ALL // 5
+counted = np.arange(reference.ALL) % room < counts.repeat(room)
+of_each, bias = np.concatenate([wide(a[g * room:][:room]) @ wide(of_groups[g]) for g in range(5)]), drawn(5, 56)
+got = pb.matmul(a, of_groups, counts=counts, bias=bias, device="emulator")
+check_groups(got[counted], (of_each + wide(bias).repeat(room, 0))[counted], "counted rows")
+got = np.full((reference.ALL, 56), 7, a.dtype)
+pb.matmul(a, of_groups, counts=counts, out=got, device="emulator")
+check_groups(got[counted], of_each[counted], "counted rows of out")
+kit.check((got[~counted] == 7).all(), "rows that do not count stay")
+for words, text in ((dict(counts=counts[1:].copy()), "B: 5 matrices, but counts has the rows of 4 groups"),
+                    (dict(counts=counts.astype(np.int64)), "counts: (5,) of int64; it is [groups] of int32"),
+                    (dict(a=a[1:], counts=counts), "m = 129 with group_counts of 5 groups"),
+                    (dict(b=of_groups[0], counts=counts), "counts: B has 2 dimensions"),
+                    (dict(counts=counts, offs=ends), "group_ends and group_counts")):
+    with kit.refused(text):
+        pb.matmul(**{"a": a, "b": of_groups, "device": "emulator", **words})
+
 # Added rows: to those of C, whose copy D is, and to those of one that is given.
 begin, named, scale = drawn(reference.ROWS_OF_A, 56), reference.GATHERED, scale / reference.ALL
 sums = wide(begin) + reference.scattered(named, scale[:, None] * exact, reference.ROWS_OF_A)

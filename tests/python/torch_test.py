@@ -634,12 +634,27 @@ for way in (scattered, by_compiler(scattered)):
         check(got, torch.from_numpy(exact), 2**-6, "gradients of scattered rows")
 
 
+# Groups of equal room, whose first rows count.
+counts = torch.tensor([3, 0, 40, 7, 26], dtype=torch.int32)
+counted = torch.arange(reference.ALL) % 26 < counts.repeat_interleave(26)
+
+
+def of_counts(x, y, counts):
+    return pb.matmul(x, y, counts=counts, device="emulator")
+
+
+whole = drawn(reference.ALL, 72)
+for way in (of_counts, by_compiler(of_counts)):
+    check(way(whole, y, counts)[counted], (whole.view(5, 26, 72).double() @ y.double()).view(-1, 56)[counted], 2**-7, "counted rows")
+with kit.refused("counts: a product whose gradient is asked for has none"):
+    of_counts(whole.clone().requires_grad_(), y, counts)
+
 # Rows are added, several of them to one.
 def added(x, y, c, ends, rows, weights):
     return pb.matmul(x, y, c=c, offs=ends, add_to_rows=rows, scale_a=weights, device="emulator")
 
 
-whole, begin = drawn(reference.ALL, 72), drawn(reference.ROWS_OF_A, 56)
+begin = drawn(reference.ROWS_OF_A, 56)
 plain = reference.grouped(wide(whole), wide(y), reference.ENDS)
 exact = wide(begin) + reference.scattered(reference.GATHERED, plain * wide(weights)[:, None], reference.ROWS_OF_A)
 for way in (added, by_compiler(added)):

@@ -26,7 +26,7 @@ def matmul(a: T | SparseMatrix[T], b: T | SparseMatrix[T], bias: T | None = None
            slope_of: T | None = None, gate: bool = False, row_bias: T | None = None, offs: T | None = None,
            scale_a_1x128: T | None = None, scale_b_128x128: T | None = None, scale_b_1x128: T | None = None,
            a_rows: T | None = None, d_rows: T | None = None, a_metadata: T | None = None, b_metadata: T | None = None,
-           add_to_rows: T | None = None) -> tuple[T, T]: ...
+           add_to_rows: T | None = None, counts: T | None = None) -> tuple[T, T]: ...
 @overload
 def matmul(a: T | SparseMatrix[T], b: T | SparseMatrix[T], bias: T | None = None, c: T | None = None, alpha: float | T = 1.0,
            beta: float | None = None, activation: Activation | None = None, out: T | None = None, out_dtype: Any = None, transpose_a: bool = False,
@@ -35,7 +35,7 @@ def matmul(a: T | SparseMatrix[T], b: T | SparseMatrix[T], bias: T | None = None
            slope_of: T | None = None, gate: bool = False, row_bias: T | None = None, offs: T | None = None,
            scale_a_1x128: T | None = None, scale_b_128x128: T | None = None, scale_b_1x128: T | None = None,
            a_rows: T | None = None, d_rows: T | None = None, a_metadata: T | None = None, b_metadata: T | None = None,
-           add_to_rows: T | None = None) -> T: ...
+           add_to_rows: T | None = None, counts: T | None = None) -> T: ...
 def grouped_mm(mat_a: T, mat_b: T, offs: T | None = None, bias: T | None = None, out_dtype: Any = None, *, a_rows: T | None = None,
                d_rows: T | None = None, d_weights: T | None = None, device: Any = None) -> T: ...
 def scaled_mm(mat_a: T, mat_b: T, scale_a: T, scale_recipe_a: Any, scale_b: T, scale_recipe_b: Any, swizzle_a: Any = None,

@@ -31,7 +31,7 @@ def is_traced():
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
            slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None,
-           a_rows=None, d_rows=None, a_metadata=None, b_metadata=None, add_to_rows=None):
+           a_rows=None, d_rows=None, a_metadata=None, b_metadata=None, add_to_rows=None, counts=None):
     """D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
     A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both of f16, bf16, f32 (rounded to tf32
@@ -56,6 +56,10 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     [groups, m, n], the product of each group's part: of 16-bit types alone, best with A the transpose of what is laid out as B.
     The host does not read `offs`. Ends that fall or leave the tensor count as the nearest that do not. The gradient is of A and B
     alone, with nothing after the sum.
+
+    With `counts`, int32 [groups] in the device's memory, in place of `offs`, each group has m/groups rows of A and D, as of experts with a
+    capacity each, and the first counts[g] of them are multiplied. The others cost nothing: those of a D that is made may be anything, and
+    those of `out` stay as they are. D's rows are multiples of 16 bytes. There is no gradient.
 
     With `a_rows`, int32 [m] in the device's memory, row i of the product is that of row a_rows[i] of A, [any, k] with k side by side: of a
     token that an expert takes, say, which is not copied. A row may come any number of times, and one that A does not have, as -1, is
@@ -89,7 +93,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     """
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
-                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, a_rows, d_rows, add_to_rows,
+                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, counts, a_rows, d_rows, add_to_rows,
                           scale_a_1x128, scale_b_128x128, scale_b_1x128, a_metadata, b_metadata)
         if d is not NotImplemented:
             return d
@@ -101,7 +105,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
         b, b_metadata = b if isinstance(b, SparseMatrix) else (b, b_metadata)
         return matmul(a, b, bias, c, alpha, beta, activation, out, out_dtype, transpose_a, transpose_b, precise, tf32, device, scale_a,
                       scale_b, scale_result, amax, slope_of, gate, row_bias, offs, scale_a_1x128, scale_b_128x128, scale_b_1x128, a_rows,
-                      d_rows, a_metadata, b_metadata, add_to_rows)
+                      d_rows, a_metadata, b_metadata, add_to_rows, counts)
     if beta is None:
         beta = 1.0 if c is not None else 0.0
     check_number("alpha", alpha)
@@ -115,7 +119,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
                         amax=amax, row_bias=row_bias, offs=offs, a_rows=a_rows, d_rows=d_rows, scale_a_1x128=scale_a_1x128,
                         scale_b_128x128=scale_b_128x128, scale_b_1x128=scale_b_1x128, a_metadata=a_metadata, b_metadata=b_metadata,
-                        add_to_rows=add_to_rows)
+                        add_to_rows=add_to_rows, counts=counts)
     options = Options(number, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device)
     return door_of(a).matmul(a, b, out, operands, options)
 
@@ -228,17 +232,25 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
                   scale_a=d_weights)
 
 
-def groups_k(a, b, offs, of_b=1):
+def sizes_of(operands):
+    """Gives what says how long groups are: their ends or counts of rows; None for no groups."""
+    return operands.offs if operands.offs is not None else operands.counts
+
+
+def groups_k(a, b, operands, of_b=1):
     """Says whether groups divide k, and not rows, of operands whose shapes go together: else it says what is wrong. B is `of_b` times as
     long along k as what it stores."""
+    word, offs = "counts" if operands.offs is None else "offs", sizes_of(operands)
     if name_of(offs.dtype) != "int32" or offs.ndim != 1:
-        raise ValueError(f"offs: {tuple(offs.shape)} of {name_of(offs.dtype)}; it is [groups] of int32")
+        raise ValueError(f"{word}: {tuple(offs.shape)} of {name_of(offs.dtype)}; it is [groups] of int32")
     if a.ndim != 2 or b.ndim not in (2, 3):
         raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions; with rows in groups they have 2 and 3, with k in groups 2")
     if a.shape[-1] != b.shape[-2] * of_b:
         raise ValueError(f"B: {b.shape[-2] * of_b} rows, but A has {a.shape[-1]} columns")
     if b.ndim == 3 and b.shape[0] != offs.shape[0]:
-        raise ValueError(f"B: {b.shape[0]} matrices, but offs has the ends of {offs.shape[0]} groups")
+        raise ValueError(f"B: {b.shape[0]} matrices, but {word} has the {'ends' if word == 'offs' else 'rows'} of {offs.shape[0]} groups")
+    if b.ndim == 2 and operands.offs is None:
+        raise ValueError("counts: B has 2 dimensions; they are numbers of rows of groups, each with a matrix of its own: [groups, k, n]")
     return b.ndim == 2
 
 
@@ -253,12 +265,12 @@ def rows_of(a, a_rows):
     return a_rows.shape[0]
 
 
-def grouped_shape(a, b, offs, a_rows=None, of_b=1):
-    if not groups_k(a, b, offs, of_b):
-        return rows_of(a, a_rows), b.shape[2]
-    if a_rows is not None:
+def grouped_shape(a, b, operands, of_b=1):
+    if not groups_k(a, b, operands, of_b):
+        return rows_of(a, operands.a_rows), b.shape[2]
+    if operands.a_rows is not None:
         raise ValueError("a_rows: with k in groups; they are rows of the product")
-    return offs.shape[0], a.shape[0], b.shape[1]
+    return operands.offs.shape[0], a.shape[0], b.shape[1]
 
 
 def gathered_shape(a, b, a_rows, of_b=1):
@@ -278,6 +290,8 @@ def gradients_of_groups(product, turned, a, b, grad, needs):
 
 def only_offs(operands, options):
     """Refuses what has no gradient with groups."""
+    if operands.counts is not None:
+        raise ValueError(NO_GRADIENT.format("counts"))
     others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role not in ("groups", "gather", "scatter")]
     others += [word for word in ("alpha", "activation") if getattr(options, word) not in (None, 1.0)]
     for word in others:
@@ -347,19 +361,19 @@ def block_factors(operands, rows, columns, depth):
 def laid(kit, operands, rows, columns, folded, shape, depth):
     """The operands as the extension takes them with a product of `depth` that is folded."""
     *batch, m, n = shape
-    by_word = {}
+    by_word, has_groups = {}, sizes_of(operands) is not None
     for row, x, kind in in_lines(operands, tuple(rows), tuple(columns)):
         if kind == "rows":
             x = kit.compact(kit.broadcast_to(x, (*batch, m)).reshape(folded[:-1]))
         elif kind == "columns":  # of all rows of all batches, where these are one matrix
-            x = kit.compact(x.reshape(columns) if operands.offs is not None else x.reshape(n) if len(folded) == 2
+            x = kit.compact(x.reshape(columns) if has_groups else x.reshape(n) if len(folded) == 2
                             else kit.broadcast_to(x, (*batch, n)).reshape(folded[0], n))
         elif kind == "one" and row.role == "factor":
             x = x.reshape(1) if by_word.get("alpha") is None else by_word["alpha"] * x.reshape(1)
             row = ROWS[ALPHA]
         by_word[row.word] = x
     for row, x in block_factors(operands, tuple(rows), tuple(columns), depth):
-        if operands.offs is None and batch:
+        if not has_groups and batch:
             lines = x.shape[-2:]
             if len(folded) == 3:
                 x = kit.broadcast_to(x, (*batch, *lines)).reshape(folded[0], *lines)
@@ -372,12 +386,12 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
         by_word[row.word] = kit.compact(x)
     for row, x in with_role(operands, "sparsity"):
         words = x.shape[-2:]
-        if operands.offs is None and batch and len(folded) == 3:
+        if not has_groups and batch and len(folded) == 3:
             x = kit.broadcast_to(x, (*batch, *words)).reshape(folded[0], *words)
-        elif operands.offs is None and batch and row.shape == "row_blocks":
+        elif not has_groups and batch and row.shape == "row_blocks":
             raise ValueError(f"{row.label}: of batches of A by one B, whose rows would be one matrix's: give B as many batches, or "
                              "compress the rows of all batches as one matrix")
-        elif operands.offs is None and batch:
+        elif not has_groups and batch:
             x = x.reshape(words)
         by_word[row.word] = kit.compact(x)
     for row, x in zip(ROWS, operands):
@@ -399,15 +413,16 @@ def run(kit, a, b, out, operands, options, stream=None):
     a = a.swapaxes(-1, -2) if options.transpose_a else a
     b = b.swapaxes(-1, -2) if options.transpose_b else b
     of_a, of_b = shares(operands)
-    of_k = operands.offs is not None and groups_k(a, b, operands.offs, of_b)
-    if operands.offs is None and operands.a_rows is not None:
+    has_groups = sizes_of(operands) is not None
+    of_k = has_groups and groups_k(a, b, operands, of_b)
+    if not has_groups and operands.a_rows is not None:
         folded = shape = gathered_shape(a, b, operands.a_rows, of_b)
         lines = (shape[:-1], shape[-1:])
-    elif operands.offs is None:
+    elif not has_groups:
         lines = (a.shape[:-1], (*b.shape[:-2], *b.shape[-1:]))
         a, b, folded, shape = fold(kit.broadcast_shapes, kit.broadcast_to, a, b, (of_a, of_b))
     else:
-        folded = shape = grouped_shape(a, b, operands.offs, operands.a_rows, of_b)
+        folded = shape = grouped_shape(a, b, operands, of_b)
         lines = (shape[:-1], (*(shape[:-2] if of_k else b.shape[:1]), shape[-1]))
     operands = laid(kit, operands, *lines, folded, shape, of_a * a.shape[-1])
     device = device_of(options.device)

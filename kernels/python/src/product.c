@@ -101,6 +101,9 @@ static bool check_all_staged(const product* p, PyObject* const* operands) {
 static bool groups_k(const product* p) {
   return p->call.matmul.group_ends && p->a.tensor.ndim == 2 && p->b.tensor.ndim == 2;
 }
+static bool has_groups(PyObject* const* operands) {
+  return operands[OPERAND_group_ends] != Py_None || operands[OPERAND_group_counts] != Py_None;
+}
 
 /* A new D of A's batches, of its gathered rows, or of groups of k. */
 static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
@@ -137,7 +140,8 @@ static bool has_batches_of(const operand* a, const operand* o) {
 }
 static bool fold_all(product* p) {
   ptxb_matmul* m = &p->call.matmul;
-  if (p->a.tensor.ndim == p->b.tensor.ndim || m->group_ends) return true;
+  if (p->a.tensor.ndim == p->b.tensor.ndim || m->group_ends || m->group_counts)
+    return true;
   if (!has_batches_of(&p->a, &p->d)) return false;
   for (int i = 0; i < OPERANDS; ++i) {
     operand* o = &p->operands[i];
@@ -162,8 +166,7 @@ PyObject* run_product(product* p, PyObject* out, PyObject* const* operands, cons
   p->d.is_read_only = false;
   if (out != Py_None && !read_tensor(out, &p->d, "D")) return NULL;
   if (p->d.is_read_only) return fail("D: it is read-only");
-  if (!is_taken(p, out == Py_None ? NULL : &p->d, operands[OPERAND_group_ends] != Py_None))
-    return not_taken();
+  if (!is_taken(p, out == Py_None ? NULL : &p->d, has_groups(operands))) return not_taken();
   target to;
   if (!read_product(p, operands, numbers) || !choose_target(device, stream, &p->a, "A", &to)) return NULL;
   managed_tensor* made = NULL;

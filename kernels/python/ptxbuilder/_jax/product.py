@@ -326,7 +326,7 @@ def _in_groups(t, options):
     of_a = turned(t["a"]) if options.transpose_a else t["a"]
     of_b = turned(t["b"]) if options.transpose_b else t["b"]
     operands = Operands(**{word: x for word, x in t.items() if word not in ("a", "b")})
-    shape = _product.grouped_shape(of_a, of_b, operands.offs, operands.a_rows, shares(operands)[1])  # which says what is wrong
+    shape = _product.grouped_shape(of_a, of_b, operands, shares(operands)[1])  # which says what is wrong
     columns = (*(shape[:-2] if of_b.ndim == 2 else of_b.shape[:1]), shape[-1])
     c = operands.c
     if operands.add_to_rows is not None:  # where C has the rows of D
@@ -380,6 +380,8 @@ def _added(t, options):
 
 def _keep_added(t, options):
     """Gives the result as JAX's functions add it up, whose derivatives it knows, and these."""
+    if "counts" in t:
+        raise ValueError(NO_GRADIENT.format("counts"))
     reals = {word: x for word, x in t.items() if jnp.issubdtype(x.dtype, jnp.floating)}
     others = {word: x for word, x in t.items() if word not in reals}
 
@@ -468,9 +470,9 @@ def matmul(a, b, out, operands, options):
     activation_of(options.activation)
     options = Options(float(options.alpha), float(options.beta), options.activation, name, bool(options.transpose_a),
                       bool(options.transpose_b), bool(options.precise), bool(options.tf32), bool(options.gate), None)
-    if _product.with_role(operands, "gather", "scatter") and operands.offs is None:
+    if _product.with_role(operands, "gather", "scatter") and _product.sizes_of(operands) is None:
         b, operands = _one_group(a, b, operands, options)
-    if operands.offs is not None:
+    if _product.sizes_of(operands) is not None:
         given = {word: x for word, x in operands._asdict().items() if x is not None}
         results = _jitted_groups({"a": a, "b": b, **given}, options)
         return results if len(results) > 1 else results[0]

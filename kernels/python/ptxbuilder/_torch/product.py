@@ -57,6 +57,8 @@ def matmul(a, b, out, operands, options):
             if wants:
                 return _added(a, b, c, operands, options)
             out = tensors.copy(c)
+        if wants and operands.counts is not None:
+            _product.only_offs(operands, options)
         if wants and operands.offs is not None and operands.d_rows is not None and operands.scale_a is not None:
             words = {word: getattr(operands, word) for word in ("offs", "a_rows", "d_rows")}
             d = _product.matmul(a, b, out_dtype=options.out_dtype, transpose_a=options.transpose_a, transpose_b=options.transpose_b,
@@ -331,9 +333,9 @@ def _(a, b, *values, **written):
     check_meta(a, b, *operands)
     dtype = options.out_dtype or OUTPUTS[a.dtype]
     of_a, of_b = shares(operands)
-    if operands.offs is not None or operands.a_rows is not None:
-        shape = (_product.gathered_shape(a, b, operands.a_rows, of_b) if operands.offs is None else
-                 _product.grouped_shape(a, b, operands.offs, operands.a_rows, of_b))
+    if _product.sizes_of(operands) is not None or operands.a_rows is not None:
+        shape = (_product.gathered_shape(a, b, operands.a_rows, of_b) if _product.sizes_of(operands) is None else
+                 _product.grouped_shape(a, b, operands, of_b))
         return a.new_empty(_product.halved(shape) if options.gate else shape, dtype=dtype)
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
     torch._check(of_a * a.shape[-1] == of_b * b.shape[-2],
@@ -463,7 +465,7 @@ library.impl("grouped_mm", _grouped_differentiated, "Autograd")
 @operators.register_fake("ptxbuilder::grouped_mm", lib=library)
 def _(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None):
     check_meta(a, b, offs, a_rows, d_rows)
-    return a.new_empty(_product.grouped_shape(a, b, offs, a_rows), dtype=out_dtype or OUTPUTS[a.dtype])
+    return a.new_empty(_product.grouped_shape(a, b, Operands(offs=offs, a_rows=a_rows)), dtype=out_dtype or OUTPUTS[a.dtype])
 
 
 @register_flop_formula([torch.ops.ptxbuilder.grouped_mm])
