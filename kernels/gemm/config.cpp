@@ -38,8 +38,6 @@ std::string refusal_of_gather(const GemmOperation& o) {
   if (o.grouped_k())
     return "gemm: a_rows with k in groups; they are rows of the product: take groups of rows";
   if (o.batched) return "gemm: a_rows with batches; take the batches one by one, or as groups of rows";
-  if (o.has_block_scales())
-    return "gemm: a_rows with block scales, which TMA loads as they lie: gather A and its scales ahead";
   return "";
 }
 

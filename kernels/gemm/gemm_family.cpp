@@ -455,7 +455,7 @@ void run(const command::Fields& f, command::Run& run) {
       p.a_start = begin * m, p.b_start = begin * n;
     }
     if (!o.has_block_scales()) return dot_product(a, b, *row, j, p);
-    return scaled_dot_product(a, b, i, j, p,
+    return scaled_dot_product(a, b, *row, j, p,
                               [&](size_t depth) { return operands.block_factor(batch, i, j, depth); });
   };
   auto output_of_row = [&](size_t row, size_t i) {

@@ -58,7 +58,8 @@ struct DeviceMatrix {
 // Gathered rows: with a_rows, an s32 for each of m rows, which only the device reads, row i of the product
 // uses row a_rows[i] of A, which has rows_of_a rows, k-major. A row may be taken any number of times. An
 // index that A does not have, such as -1, means a row of zeros. Each CTA loads the rows from where they are,
-// so that no copy is made. Not with batches, groups of k or block scales.
+// so that no copy is made. What belongs to rows, as row_scales and a_scales_1x128, belongs to the product's
+// rows. Not with batches or groups of k.
 //
 // Scattered rows: with d_rows, an s32 for each of m rows, row i of the product becomes row d_rows[i] of D,
 // which has rows_of_d rows that begin at multiples of 16 bytes, and each of them has a multiple of 16 bytes.

@@ -199,6 +199,25 @@ TEST_CASE("emulator: gemm of gathered rows and its mutants") {
                          {}}});
 }
 
+// Gathered rows of 8 bits, whose scales of blocks are those of the product's rows.
+TEST_CASE("emulator: gemm of gathered rows with scales of blocks and its mutants") {
+  const Subject subject("gemm", {{"m", 200},
+                                 {"n", 72},
+                                 {"k", 272},
+                                 {"a", 3},
+                                 {"d", 2},
+                                 {"batches", 5},
+                                 {"group_ends", 1},
+                                 {"a_rows", 1},
+                                 {"a_scales_1x128", 1},
+                                 {"b_scales_128x128", 1},
+                                 {"bm", 64},
+                                 {"bn", 64},
+                                 {"consumers", 1},
+                                 {"sms", 3}});
+  check_wrong(subject, {{"rows are those of their neighbours", "min.u32", 0, take_neighbour, {}}});
+}
+
 // Scattered rows, where each thread stores pieces of its own, times the weight of its row.
 TEST_CASE("emulator: gemm of scattered rows and its mutants") {
   const Subject subject("gemm", {{"m", 200},

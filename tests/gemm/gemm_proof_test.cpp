@@ -117,6 +117,7 @@ TEST_CASE("gemm is proved in all that it takes") {
         {{"bm", 256}, {"bn", 128}, {"a_major", 1}},
         {{"a_rows", 1}, {"bn", 128}, {"stages", 2}},
         {{"a_rows", 1}, {"bn", 40}, {"swapped", 1}, {"stages", 2}},
+        {{"a_rows", 1}, {"a", 3}, {"a_scales_1x128", 1}, {"b_scales_128x128", 1}, {"bn", 128}, {"stages", 3}},
         {{"d_rows", 1}, {"bn", 128}, {"stages", 2}},
         {{"add_to_rows", 1}, {"bn", 128}, {"stages", 2}},
         {{"packed", 1}, {"swapped", 1}, {"bn", 64}, {"group_ends", 1}, {"batches", 3}, {"stages", 2}},

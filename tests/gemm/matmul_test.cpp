@@ -665,6 +665,17 @@ TEST_CASE("rows of A are those that an index names, in any order and number") {
     check_case(c);
   }
 
+  for (const bool blocks : {false, true}) {  // with scales of blocks, in groups too
+    c = sized(150, 72, 400), c.a = c.b = DType::e4m3, c.a_rows = true, c.rows_of_a = 40,
+    c.a_scales_1x128 = true;
+    (blocks ? c.b_scales_128x128 : c.b_scales_1x128) = true;
+    check_case(c);
+    c.size.batches = 5, c.group_ends = true;
+    check_case(c);
+    c.group_ends = false, c.group_counts = true;
+    check_case(c);
+  }
+
   c = sized(40, 72, 64), c.a_rows = true, c.rows_of_a = 30;
   MatmulTrial trial(device(), c);
   const MatmulArguments p = trial.arguments();

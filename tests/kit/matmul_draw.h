@@ -117,7 +117,7 @@ inline MatmulCase draw_product(Draw& draw) {
       c.d_scale = c.d_scale && c.d != DType::f16;  // whose sums would overflow
     }
   }
-  if (is_fp8(c.a) && !c.a_rows && draw.chance(2)) {
+  if (is_fp8(c.a) && draw.chance(2)) {
     c.a_scales_1x128 = true;
     (draw.chance(3) ? c.b_scales_1x128 : c.b_scales_128x128) = true;
   }

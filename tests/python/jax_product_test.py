@@ -300,6 +300,10 @@ exact = reference.in_blocks(wide(x), wide(y), np.asarray(of_x), np.asarray(of_y)
 for way in (pb.matmul, jax.jit(pb.matmul, static_argnames="out_dtype")):
     check(way(x, y, scale_a_1x128=of_x, scale_b_128x128=of_y, out_dtype="f32"), exact, 2**-9, "blocks")
 check(pb.scaled_mm(x, y, of_x.T, "BlockWise1x128", of_y.T, "BlockWise128x128"), exact, 2**-7, "scaled_mm")
+of_rows = jnp.asarray(random.uniform(0.5, 2, (3, reference.ALL)), jnp.float32)
+exact = reference.in_blocks(reference.gathered(wide(x)[:reference.ROWS_OF_A], reference.GATHERED), wide(y), np.asarray(of_rows), np.asarray(of_y))
+check(pb.matmul(x[:reference.ROWS_OF_A], y, a_rows=rows, scale_a_1x128=of_rows, scale_b_128x128=of_y, out_dtype="f32"), exact, 2**-9,
+      "gathered rows with scales of blocks")
 with kit.refused("under jax.vmap"):
     jax.vmap(lambda x: pb.matmul(x, y, scale_a_1x128=of_x, scale_b_128x128=of_y))(x[None])
 

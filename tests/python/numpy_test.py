@@ -555,6 +555,17 @@ for words, text in ((dict(), "add_to_rows: without out and C"), (dict(c=begin, b
     with kit.refused(text):
         pb.matmul(a, of_groups[0], add_to_rows=named, device="emulator", **words)
 
+# Gathered rows with scales of blocks, which are those of the product's rows.
+x, y = (np.asarray(random.standard_normal(shape), E4M3) for shape in ((reference.ROWS_OF_A, 384), (144, 384)))
+of_x, of_y = (random.uniform(0.5, 2, shape).astype(np.float32) for shape in ((3, reference.ALL), (2, 3)))
+exact = reference.in_blocks(reference.gathered(wide(x), reference.GATHERED), wide(y).T, of_x, of_y)
+words = dict(a_rows=reference.GATHERED, scale_a_1x128=of_x, device="emulator")
+check_groups(pb.matmul(x, y.T, scale_b_128x128=of_y, **words), exact, "gathered rows with scales of blocks")
+check_groups(pb.matmul(x, y.T[None], offs=np.array([reference.ALL], np.int32), scale_b_128x128=of_y[None], **words), exact,
+             "gathered rows of a group with scales of blocks")
+with kit.refused("scale_a_1x128: its shape is (3, 50); it is (3, 130)"):
+    pb.matmul(x, y.T, scale_b_128x128=of_y, **{**words, "scale_a_1x128": of_x[:, :50]})
+
 # Scales of blocks, dense, in batches and in groups, as the library and as PyTorch lay them; and what is refused.
 def scales(*shape):
     return random.uniform(0.5, 2, shape).astype(np.float32)

@@ -1,5 +1,5 @@
 """pb.scaled_mm against torch.nn.functional.scaled_mm: e4m3 with scales of blocks, 1x128 of A, and 128x128 or 1x128 of B; in turns, as
-captured graphs, so that the GPU alone counts. Then rows in groups.
+captured graphs, so that the GPU alone counts. Then rows in groups, as they lie and gathered.
 
   blocks.py [--drawn N] [--seed S] [--rounds N] [--random N] [--small]
 
@@ -115,5 +115,10 @@ for recipe, all_of in ratios.items():
 for groups, m, n, k in GROUPS:
     words, exact = grouped(groups, m, n, k)
     words["offs"] = torch.arange(m // groups, m + 1, m // groups, dtype=torch.int32, device=DEVICE)
-    us = timing.graphs({"ours": lambda: pb.matmul(**words)}, given.rounds)["ours"]
-    print(f"{groups} groups of {m // groups} rows, {n} x {k}: {us:.1f} us, {2e-6 * m * n * k / us:.0f} TFLOP/s")
+    gathers = {**words, "a_rows": torch.randperm(m, dtype=torch.int32, device=DEVICE)}
+    copied = {**words, "a": words["a"].view(torch.uint8)[gathers["a_rows"]].view(torch.float8_e4m3fn)}
+    apart = timing.error_of(pb.matmul(**gathers), pb.matmul(**copied).double())
+    took = timing.graphs({"ours": lambda: pb.matmul(**words), "gathers": lambda: pb.matmul(**gathers)}, given.rounds)
+    us = took["ours"]
+    print(f"{groups} groups of {m // groups} rows, {n} x {k}: {us:.1f} us, {2e-6 * m * n * k / us:.0f} TFLOP/s; gathered "
+          f"{took['gathers']:.1f} us, apart by {apart:.0e}")

@@ -63,8 +63,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
 
     With `a_rows`, int32 [m] in the device's memory, row i of the product is that of row a_rows[i] of A, [any, k] with k side by side: of a
     token that an expert takes, say, which is not copied. A row may come any number of times, and one that A does not have, as -1, is
-    zeros. `offs` may divide the rows. Not of batches, groups of k and scales of blocks. The gradient of A sums up those of a row's copies
-    in float32, in no certain order on a GPU.
+    zeros. `offs` may divide the rows. `scale_a` and `scale_a_1x128` are of the product's rows: these few numbers are copied ahead. Not of
+    batches and groups of k. The gradient of A sums up those of a row's copies in float32, in no certain order on a GPU.
 
     With `d_rows`, int32 [m], row i of the product becomes row d_rows[i] of D: of D that is made, which has m rows, each is to be named
     once; of `out`, which may have any number of rows, others stay as they are, and a row that it does not have, as -1, is dropped. `scale_a`

@@ -454,7 +454,7 @@ def _one_group(a, b, operands, options):
     m, n = _product.gathered_shape(turned(a) if options.transpose_a else a, turned(b) if options.transpose_b else b, operands.a_rows,
                                    shares(operands)[1])
     of_columns = {row.word: x[None] for row, x in zip(ROWS, operands) if x is not None and (
-        row.shape == "column_blocks" or row.shape in ("columns", "columns_of_all") and x.shape == (n,))}
+        row.shape in ("column_blocks", "columns_by_k", "blocks") or row.shape in ("columns", "columns_of_all") and x.shape == (n,))}
     return b[None], operands._replace(offs=jnp.full((1,), m, jnp.int32), **of_columns)
 
 
