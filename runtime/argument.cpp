@@ -52,4 +52,9 @@ Argument im2col(Argument tensor, Im2col walk) {
   return tensor;
 }
 
+Argument overlapping(Argument tensor) {
+  tensor.overlaps = true;
+  return tensor;
+}
+
 }  // namespace ptxbuilder::runtime

@@ -29,6 +29,7 @@ struct Argument {
   std::shared_ptr<const std::vector<Argument>> fields = {};  // of a struct
   const TensorMapRecipe* recipe = nullptr;    // of a tensor map array: how its maps were encoded
   std::shared_ptr<const Im2col> im2col = {};  // of a tensor for an im2col map
+  bool overlaps = false;                      // of a tensor, whose rows may overlap: see overlapping()
 
   // The same argument, which every parameter except `parameter` refuses. The text must outlive the launch.
   Argument named(std::string_view parameter) const {
@@ -116,5 +117,8 @@ Argument tensor(View memory, DType dtype, std::initializer_list<uint64_t> shape,
                 std::initializer_list<uint64_t> strides = {});
 // The same tensor for an im2col map, whose copies walk over pixels as `walk` says.
 Argument im2col(Argument tensor, Im2col walk);
+// The same tensor, whose rows may extend beyond the start of the next, as those of windows do: a launch
+// refuses other tensors with such strides. The kernel should only read it.
+Argument overlapping(Argument tensor);
 
 }  // namespace ptxbuilder::runtime

@@ -119,6 +119,7 @@ struct TensorMapView {
   std::span<const uint64_t> shape;    // elements
   std::span<const uint64_t> strides;  // bytes; of dimensions 1 to rank - 1, since dimension 0 is contiguous
   const Im2col* im2col = nullptr;     // of a recipe with pixels
+  bool overlaps = false;              // a row may extend beyond the start of the next
 
   // The distance from an element, or pixel, that a copy takes to the next one.
   uint32_t element_stride(size_t d) const;
@@ -130,9 +131,12 @@ struct TensorMapArguments {
   Address address = 0;
   std::vector<uint64_t> shape, strides;
   std::optional<Im2col> im2col = {};
+  bool overlaps = false;
 
   // NOLINTNEXTLINE: meant to be implicit
-  operator TensorMapView() const { return {recipe, address, shape, strides, im2col ? &*im2col : nullptr}; }
+  operator TensorMapView() const {
+    return {recipe, address, shape, strides, im2col ? &*im2col : nullptr, overlaps};
+  }
 };
 
 // The properties of a device.

@@ -362,9 +362,12 @@ void LoadedKernel::lay_out(size_t i, const Argument& structure, std::byte* bytes
 }
 
 TensorMapView LoadedKernel::map(size_t i, const Argument& tensor) const {
-  return {signature_.parameters[i].tensor_map, tensor.memory.address,
-          std::span(tensor.shape).first(tensor.rank), std::span(tensor.strides).first(tensor.rank - 1),
-          tensor.im2col.get()};
+  return {signature_.parameters[i].tensor_map,
+          tensor.memory.address,
+          std::span(tensor.shape).first(tensor.rank),
+          std::span(tensor.strides).first(tensor.rank - 1),
+          tensor.im2col.get(),
+          tensor.overlaps};
 }
 
 TensorMapView LoadedKernel::checked_map(size_t i, const Argument& tensor) const {

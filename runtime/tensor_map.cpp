@@ -136,7 +136,7 @@ Breach strides_breach(const TensorMapView& a) {
     // row is not contiguous, and a dimension of one element is never stepped along. A pixel may overlap the
     // next ones, as a window's line does.
     const bool is_held =
-        a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 && a.recipe.pixels == 0;
+        a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 && a.recipe.pixels == 0 && !a.overlaps;
     const uint64_t least = is_held ? row : 0;
     if (stride < least)
       return breaks("strides", i, {round_up(row, align)},

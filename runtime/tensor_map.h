@@ -17,7 +17,8 @@ struct TensorMapBreach {
 
 // The first rule broken, if any. The rules are those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col
 // (CUDA driver API, "Tensor Map Object Management") and two of our own, for values that the driver accepts
-// but that no kernel intends: rows that overlap, and an element stride of dimension 0, which TMA ignores.
+// but that few kernels intend: rows that overlap, unless the tensor `overlaps`, and an element stride of
+// dimension 0, which TMA ignores.
 std::optional<TensorMapBreach> breach(const TensorMapRecipe& recipe);  // what is known at compile time
 std::optional<TensorMapBreach> breach(const TensorMapView& map);       // everything
 

@@ -242,8 +242,10 @@ runtime::Argument tensor(const Operand& x, size_t outer) {
     // A stride that is never used may be any legal one.
     strides[i] = d.extent > 1 ? static_cast<uint64_t>(d.stride) * bytes : (shape[0] * bytes + 15) / 16 * 16;
   }
-  return runtime::tensor(x.memory, x.type, std::span(shape).first(count + 1),
-                         std::span(strides).first(count));
+  runtime::Argument made =
+      runtime::tensor(x.memory, x.type, std::span(shape).first(count + 1), std::span(strides).first(count));
+  for (size_t i = 0; i < count; ++i) made.overlaps |= x.outer[i].overlaps;
+  return made;
 }
 
 }  // namespace ptxbuilder::kernels

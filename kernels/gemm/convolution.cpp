@@ -96,9 +96,10 @@ class Convolution::State {
     const size_t bytes = bytes_of(*form, p, where);
     return fmt::format("{} products, the first of {} x {} x {}{}, tile {}{}{}", form->products.size(), q.m,
                        q.n, q.k,
-                       !first.modes                              ? ""
-                       : first.modes->windows_of == WindowsOf::a ? " with windows of A"
-                                                                 : " with windows of B",
+                       !first.modes                                 ? ""
+                       : first.modes->windows_of == WindowsOf::none ? " with lines of A"
+                       : first.modes->windows_of == WindowsOf::a    ? " with windows of A"
+                                                                    : " with windows of B",
                        text(matmul_.tile(q, where)), form->fills ? ", behind zeros" : "",
                        bytes == 0 ? "" : fmt::format(", workspace {} B", bytes));
   }

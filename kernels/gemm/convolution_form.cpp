@@ -300,18 +300,40 @@ class ConvolutionFormer {
     v.images = x_.extents[kImage], v.image_stride = v.h.stride * v.h.extent;
     return copy.to;
   }
+  // Takes the windows' rows of a line as modes of m, which TMA loads faster than windows if their pixels are
+  // all inside the copy, and returns whether the product can store y by the same modes: it takes TMA and no
+  // epilogue, and tiles that extend little beyond lines and images.
+  bool takes_lines(ProductModes& modes) const {
+    constexpr int kTile = 128;
+    const auto fits = [&](size_t d) { return y_.strides[d] * size_of(y_.type) % kTma == 0; };
+    if (p_.bias.address != 0 || p_.activation != Activation::none || y_.memory.address % kTma != 0 ||
+        !fits(kPixel) || !fits(kLine) || !fits(kImage))
+      return false;
+    const PixelWindows& v = modes.windows;
+    ModeList m;
+    m.add({.extent = v.w.count, .a = v.w.stride, .d = y_.strides[kPixel]});
+    m.add({.extent = v.h.count, .a = v.h.step * v.h.stride, .d = y_.strides[kLine]});
+    m.add({.extent = v.images, .a = v.image_stride, .d = y_.strides[kImage]});
+    int box = kTile;
+    for (int narrower = kTile / 2; narrower >= 8; narrower /= 2)
+      if (tiles_along(m, narrower, kTile) < tiles_along(m, box, kTile)) box = narrower;
+    if (4 * tiles_along(m, box, kTile) * kTile > 5 * v.all()) return false;
+    modes.m = m, modes.m_box = box;
+    return true;
+  }
   void packed_forward(ConvolutionProduct& one, const Packing& of) {
     MatmulArguments& q = one.product;
     ProductModes modes;
-    modes.windows_of = WindowsOf::a;
     q.a.memory = pack_x(one, of, modes);
     PackedPixels& filters_copy = one.ahead.emplace_back(packed(w_, of));
     q.b.memory = filters_copy.to = near(one, filters_copy.bytes());
-    modes.m.add({.extent = modes.windows.all(), .d = flat(y_)});
+    const PixelWindows& v = modes.windows;
+    const bool takes_windows = !takes_lines(modes);
+    if (takes_windows) modes.windows_of = WindowsOf::a, modes.m.add({.extent = v.all(), .d = flat(y_)});
     modes.n.add({.extent = filters(), .b = of.filter(), .d = 1});
     modes.k.add({.extent = of.reach, .a = 1, .b = 1});
-    modes.k.add({});
-    modes.k.add({.extent = of.taps, .b = of.filter_line()});
+    if (takes_windows) modes.k.add({});
+    modes.k.add({.extent = of.taps, .a = v.h.spread * v.h.stride, .b = of.filter_line()});
     take(one, modes);
   }
 

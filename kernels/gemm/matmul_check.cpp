@@ -367,8 +367,10 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
   const auto operand = [&](const char* name, const DeviceMatrix& x, bool k_major, const ModeList& extent,
                            WindowsOf its, int64_t ProductMode::*stride) {
     if (modes.windows_of == its) return windows_operand(name, x, modes.windows);
-    return mode_operand(name, x, k_major ? modes.k : extent, k_major ? extent : modes.k, modes.batch, stride,
-                        where);
+    Operand read = mode_operand(name, x, k_major ? modes.k : extent, k_major ? extent : modes.k, modes.batch,
+                                stride, where);
+    for (Operand::Dimension& d : read.outer) d.overlaps = d.stride > 0;
+    return read;
   };
   o.a = operand("A", p.a, p.a_k_major, modes.m, WindowsOf::a, &ProductMode::a);
   o.b = operand("B", p.b, p.b_k_major, modes.n, WindowsOf::b, &ProductMode::b);

@@ -39,7 +39,8 @@ const char* const launch_file_help =
       {"pointer": "a", "offset": bytes}; {"pointer": null}
       {"tensor_map": "a", "box": [64, 64], "swizzle": "none|32|64|128", "interleave": "none|16|32",
        "oob_fill": "zero|nan", "element_strides": [1, 1], "offset": bytes; and where they are not the
-       buffer's own: "dtype", "shape", "strides" (bytes, of dimensions 1 and up)}; of an im2col map in the place of
+       buffer's own: "dtype", "shape", "strides" (bytes, of dimensions 1 and up), and "overlaps": true for strides
+       shorter than a row}; of an im2col map in the place of
        "box": "im2col": {"channels": 64, "pixels": 128, "lower": [-1, -1], "upper": [-1, -1]}
       {"struct": [a parameter with "at": bytes, ...], "bytes": of all}
   "outputs": [{"buffer": "d", "print": elements, "write": "file",
@@ -449,7 +450,7 @@ class Reader {
 
   void tensor_map(LaunchParameter& p, const Node& node) const {
     node.members({"tensor_map", "offset", "dtype", "shape", "strides", "box", "im2col", "element_strides",
-                  "swizzle", "interleave", "oob_fill", "l2_promotion", "at"});
+                  "swizzle", "interleave", "oob_fill", "l2_promotion", "overlaps", "at"});
     p.kind = LaunchParameter::Kind::tensor_map;
     p.buffer = buffer_named(node.at("tensor_map"));
     const LaunchBuffer& b = launch_.buffers[*p.buffer];
@@ -486,6 +487,7 @@ class Reader {
     if (auto by = node.find("interleave")) recipe.interleave = by->one_of<Interleave>(3);
     if (auto fill = node.find("oob_fill")) recipe.oob_fill = fill->one_of<OobFill>(2);
     if (auto l2 = node.find("l2_promotion")) recipe.l2_promotion = l2->one_of<L2Promotion>(4);
+    if (auto overlaps = node.find("overlaps")) p.map.overlaps = overlaps->truth();
     p.map.address = p.offset;  // buffers are aligned to all that a map asks
     if (auto breach = runtime::breach(p.map)) {
       auto at = node.find(breach->member == "address" ? "offset" : breach->member.c_str());

@@ -516,8 +516,13 @@ Status cuTensorMapEncodeTiled(void* map, TensorMapDataType type, uint32_t rank, 
   return guarded([&] {
     TensorMapRecipe recipe = recipe_of(type, rank, element_strides, interleave, swizzle, promotion, fill);
     recipe.box.assign(box, box + rank);
-    const TensorMap encoded = device().encode(
-        {recipe, reinterpret_cast<Address>(address), {shape, rank}, {strides, rank - size_t{1}}});
+    // Whether rows may overlap is the program's business, as it is with the driver.
+    const TensorMap encoded = device().encode({recipe,
+                                               reinterpret_cast<Address>(address),
+                                               {shape, rank},
+                                               {strides, rank - size_t{1}},
+                                               nullptr,
+                                               true});
     std::memcpy(map, encoded.bytes.data(), encoded.bytes.size());
   });
 }

@@ -210,11 +210,14 @@ std::string Recorder::map_value(Launch& launch, const RecordedMap& map, const st
   if (a.im2col)
     box = fmt::format(R"("im2col": {{"channels": {}, "pixels": {}, "lower": {}, "upper": {}}})", r.box[0],
                       r.pixels, list(a.im2col->lower), list(a.im2col->upper));
+  const bool overlaps = std::ranges::any_of(
+      a.strides,
+      [row = a.shape[0] * static_cast<uint64_t>(size_of(r.dtype))](uint64_t stride) { return stride < row; });
   return fmt::format(
       R"({{{}"tensor_map": "{}", "offset": {}, "dtype": "{}", "shape": {}, "strides": {}, {}, "element_strides": {}, )"
-      R"("swizzle": "{}", "interleave": "{}", "oob_fill": "{}"}})",
+      R"("swizzle": "{}", "interleave": "{}", "oob_fill": "{}"{}}})",
       at, b.name, place->offset, name(r.dtype), list(a.shape), list(a.strides), box, list(r.element_strides),
-      name(r.swizzle), name(r.interleave), name(r.oob_fill));
+      name(r.swizzle), name(r.interleave), name(r.oob_fill), overlaps ? R"(, "overlaps": true)" : "");
 }
 
 // A parameter, or a member of a struct, as JSON.

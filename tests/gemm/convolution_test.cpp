@@ -134,6 +134,34 @@ TEST_CASE("lines of few channels are together where windows step over them") {
     }
 }
 
+TEST_CASE("lines of windows of few channels are modes of m, where y can have the same") {
+  ConvolutionCase c{.images = 2, .channels = 3, .filters = 16, .extents = {32, 32}, .taps = {7, 7}};
+  for (auto& a : c.along) a = {.step = 2, .before = 3, .behind = 3};
+  const auto text_of = [&](const ConvolutionCase& one) {
+    return convolution().explain(ConvolutionTrial(device(), one, ConvolutionResult::y).arguments());
+  };
+  const auto check = [&](const ConvolutionCase& one, const char* text) {
+    check_case(one, ConvolutionResult::y);
+    CHECK_MESSAGE(text_of(one).find(text) != std::string::npos, text_of(one));
+  };
+  check(c, "x 224 with lines of A");
+  ConvolutionCase hanging = c;  // tiles of 16 x 8 windows extend beyond lines of 15 and images of 15
+  hanging.extents = {30, 31}, hanging.out = DType::f32, hanging.gaps = {0, 0, 8}, hanging.seed = 2;
+  check(hanging, "with lines of A");
+  ConvolutionCase spread = c;
+  spread.along[0] = {.step = 1, .before = 4, .behind = 4, .spread = 2}, spread.taps[0] = 5, spread.seed = 3;
+  check(spread, "with lines of A");
+  ConvolutionCase short_lines = c;  // tiles would extend far beyond them
+  short_lines.extents = {20, 17};
+  check(short_lines, "with windows of A");
+  ConvolutionCase added = c;
+  added.bias = true;
+  check(added, "with windows of A");
+  ConvolutionCase odd = c;  // y has lines that are no multiples of 16 bytes
+  odd.filters = 12;
+  check(odd, "with windows of A");
+}
+
 TEST_CASE("a halo of the wrong side, a neighbour's pixel and the other dimension's spread show") {
   ConvolutionCase c{.images = 2, .channels = 16, .filters = 24, .extents = {9, 9}, .out = DType::f32};
   c.along[0] = {.before = 2, .spread = 1}, c.along[1] = {.before = 2, .behind = 2, .spread = 2};

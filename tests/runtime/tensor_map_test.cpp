@@ -58,6 +58,8 @@ TEST_CASE("outer dimensions may be permuted: their strides need not grow") {
   CHECK(error_of(a) == "accepted");
   a.strides = {16 * 128, 112};
   CHECK(error_of(a).find("dimension 2, 112 B, is less than a row") != std::string::npos);
+  a.overlaps = true;
+  CHECK(error_of(a) == "accepted");
 }
 
 TEST_CASE("every element type has maps; the box counts elements") {
