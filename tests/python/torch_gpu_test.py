@@ -379,6 +379,69 @@ for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):
         check(dx, grad.double() @ weights, 2**-7, "the gradient of rows by packed weights", word, group)
         check(dbias, grad.double().sum(0), 2**-7, "the gradient of a bias by packed weights", word, group)
 
+# ---- Experts: rows that are added to those of tokens, rooms whose rows are counted, and packed weights of each ----
+ends = torch.tensor([0, 400, 400, 1100, 1700, 1750, 2500, 2800, 2900], dtype=torch.int32, device="cuda")  # 100 rows are of no expert
+
+
+def of_experts(x, experts, ends):
+    d, begin = torch.zeros(x.shape[0], experts.shape[2], dtype=torch.float64, device=x.device), 0
+    for expert, end in zip(experts, ends.tolist()):
+        d[begin:end] = x[begin:end].double() @ expert.double()
+        begin = end
+    return d
+
+
+def summed(begin, rows, d):
+    kept = (rows >= 0) & (rows < len(begin))
+    return begin.double().index_add(0, rows[kept].long(), d[kept])
+
+
+def adding(x, experts, c, ends, rows, factor):
+    return pb.matmul(x, experts, c=c, offs=ends, add_to_rows=rows, scale_a=factor)
+
+
+x, experts, begin, factor = drawn(3000, 1024), drawn(9, 1024, 768), drawn(1000, 768), torch.rand(3000, device="cuda")
+rows = torch.randint(-1, 1001, (3000,), dtype=torch.int32, device="cuda")
+exact = of_experts(x, experts, ends)
+with torch.no_grad():
+    for c in (begin, begin.float()):
+        for way in (adding, torch.compile(adding, fullgraph=True)):
+            d = way(x, experts, c, ends, rows, factor) if c.dtype == BF16 else pb.matmul(
+                x, experts, c=c, offs=ends, add_to_rows=rows, scale_a=factor, out_dtype="f32")
+            check(d, summed(c, rows, exact * factor[:, None]), 2**-6 if c.dtype == BF16 else 2**-16, "added rows", c.dtype)
+    out, graph = begin.clone(), torch.cuda.CUDAGraph()
+    pb.matmul(x, experts, out=out.clone(), offs=ends, add_to_rows=rows, scale_a=factor)
+    with torch.cuda.graph(graph):
+        pb.matmul(x, experts, out=out, offs=ends, add_to_rows=rows, scale_a=factor)
+    out.copy_(begin)
+    rows.copy_(rows.flip(0))
+    graph.replay()
+    check(out, summed(begin, rows, exact * factor[:, None]), 2**-6, "added rows, captured, to other rows")
+    counts = torch.tensor([0, 20, 333, 1, 128, 333, 64, 400, -5], dtype=torch.int32, device="cuda")
+    some, graph = drawn(9 * 333, 1024), torch.cuda.CUDAGraph()
+    pb.matmul(some, experts, counts=counts)
+    out = torch.full((9 * 333, 768), 7.0, device="cuda", dtype=BF16)
+    with torch.cuda.graph(graph):
+        pb.matmul(some, experts, counts=counts, out=out)
+    for turn in range(2):
+        out.fill_(7)
+        graph.replay()
+        counted = torch.arange(9 * 333, device="cuda") % 333 < counts.repeat_interleave(333)
+        right = (some.view(9, 333, 1024).double() @ experts.double()).view(-1, 768)
+        check(out[counted], right[counted], 2**-8, "counted rows, captured", turn)
+        kit.check(bool((out[~counted] == 7).all()), "rows that do not count stay")
+        counts.copy_(counts.flip(0))
+for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):
+    each = [plain(np.random.default_rng(seed), word, 520, 1096, group, np.float32) for seed in range(9)]
+    given = (None if x[0] is None else torch.from_numpy(np.stack(x)).cuda() for x in zip(*(given for given, _ in each)))
+    packed = pb.pack_weights(*given, type=word, group=group)
+    weights, x, grad = torch.from_numpy(np.stack([numbers for _, numbers in each])).cuda(), drawn(3000, 1096).requires_grad_(), drawn(3000, 520)
+    for way in (pb.packed_mm, torch.compile(pb.packed_mm, fullgraph=True)):
+        d = way(x, packed, offs=ends)
+        check(d.detach(), of_experts(x.detach(), weights.mT, ends), 2**-8, "packed experts", word, group)
+        dx, = torch.autograd.grad(d, x, grad)
+        check(dx, of_experts(grad, weights, ends), 2**-7, "the gradient of rows by packed experts", word, group)
+
 # ---- Processes of their own ----
 
 PRELUDE = "import torch, ptxbuilder as pb; a = torch.randn(512, 512, device='cuda').bfloat16(); "
