@@ -380,8 +380,8 @@ def _added(t, options):
 
 def _keep_added(t, options):
     """Gives the result as JAX's functions add it up, whose derivatives it knows, and these."""
-    if "counts" in t:
-        raise ValueError(NO_GRADIENT.format("counts"))
+    beside = ("a", "b", "c", "add_to_rows", "scale_a")
+    _product.only_offs(Operands(**{word: x for word, x in t.items() if word not in beside}), options)  # so that weights may come last
     reals = {word: x for word, x in t.items() if jnp.issubdtype(x.dtype, jnp.floating)}
     others = {word: x for word, x in t.items() if word not in reals}
 

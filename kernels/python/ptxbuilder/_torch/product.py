@@ -385,9 +385,12 @@ def _rows_there(a, rows):
 
 
 def _added(a, b, c, operands, options):
-    """C with rows of the product, times their weights, as PyTorch adds them up, whose derivatives it knows."""
-    rows, weights = operands.add_to_rows, operands.scale_a
-    words = operands._replace(add_to_rows=None, scale_a=None)._asdict()
+    """C with rows of the product as PyTorch adds them up, whose derivatives it knows. Those of groups and of gathered rows have no gradient
+    with anything after the sum, so that their weights may come last."""
+    rows, weights = operands.add_to_rows, None
+    if operands.offs is not None or operands.a_rows is not None:
+        weights, operands = operands.scale_a, operands._replace(scale_a=None)
+    words = operands._replace(add_to_rows=None)._asdict()
     words |= {word: x for word, x in options._asdict().items() if word != "alpha"}
     words["alpha"] = options.alpha if operands.alpha is None else operands.alpha
     d = _product.matmul(a, b, **{**words, "out_dtype": c.dtype}).float()
