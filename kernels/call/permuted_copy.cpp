@@ -1,6 +1,7 @@
 #include "kernels/call/permuted_copy.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -55,13 +56,23 @@ struct BlockAxis {
   }
   u64 from(u32 i) const { return u64(inner(i)) * from_inner + u64(outer(i)) * from_outer; }
   u64 to(u32 i) const { return u64(inner(i)) * to_inner + u64(outer(i)) * to_outer; }
+  // These are the same of a number that is known when the kernel is built.
+  u64 from(int i) const { return along(i, from_inner, from_outer); }
+  u64 to(int i) const { return along(i, to_inner, to_outer); }
+
+ private:
+  u64 along(int i, u64 of_inner, u64 of_outer) const {
+    return of_inner * static_cast<uint64_t>(i % box) + of_outer * static_cast<uint64_t>(i / box);
+  }
 };
 
-// Calls `access` with the first row and column of each of this thread's vectors, in the order of strided().
-void each_vector(int vector, const std::function<void(u32 row, u32 column)>& access) {
+// Calls `access` with the first column of each of this thread's vectors, in the order of strided(), and with
+// its row as a sum: `row` is less than each power of two that divides `more`, so that the sum's modes along
+// an axis are the sums of theirs, and only `row` takes a multiplication.
+void each_vector(int vector, const std::function<void(u32 row, int more, u32 column)>& access) {
   const int across = kEdge / vector, threads = RegisterLayout::kThreads;
   const u32 column = tid_x() % across * vector, row = tid_x() / across;
-  for (int i = 0; i < kEdge * across / threads; ++i) access(row + i * (threads / across), column);
+  for (int i = 0; i < kEdge * across / threads; ++i) access(row, i * (threads / across), column);
 }
 
 // Returns the registers of a vector's elements; `bytes` is the size of an element, and narrow elements are in
@@ -113,26 +124,32 @@ void copy_blocks(Kernel& k, const Parameters& p, const PermutedCopyForm& form) {
   struct Digit {
     const char* mode;
     int box;
+    bool is_one = false;  // a mode that does not exist
   };
-  const std::array<Digit, 4> digits = {{{"column", form.columns.box},
-                                        {"next_column", kEdge / form.columns.box},
-                                        {"row", form.rows.box},
-                                        {"next_row", kEdge / form.rows.box}}};
+  const std::array<Digit, 4> digits = {
+      {{"column", form.columns.box},
+       {"next_column", kEdge / form.columns.box, form.columns.outer.extent == 1},
+       {"row", form.rows.box},
+       {"next_row", kEdge / form.rows.box, form.rows.outer.extent == 1}}};
   u32 all(1u);
-  for (const Digit& digit : digits) all = all * blocks(digit.mode, digit.box);
-  for (size_t i = 0; i < PermutedCopyForm::kOuter; ++i) all = all * number(outer_name("extent", i));
+  for (const Digit& digit : digits)
+    if (!digit.is_one) all = all * blocks(digit.mode, digit.box);
+  for (size_t i = 0; i < form.outer.size(); ++i) all = all * number(outer_name("extent", i));
   for_(ctaid_x(), all, nctaid_x(), [&](u32 block) {
     u32 rest = block;
+    auto left = std::ranges::count(digits, false, &Digit::is_one) + std::ssize(form.outer);
     const auto taken = [&](u32 count) {
+      if (--left == 0) return rest;
       const u32 next = rest / count, digit = rest - next * count;
       rest = next;
       return digit;
     };
     std::vector<u32> first;
     for (const Digit& digit : digits)
-      first.push_back(taken(blocks(digit.mode, digit.box)) * static_cast<uint32_t>(digit.box));
+      first.push_back(digit.is_one ? u32(0)
+                                   : taken(blocks(digit.mode, digit.box)) * static_cast<uint32_t>(digit.box));
     u64 from = 0, to = 0;
-    for (size_t i = 0; i < PermutedCopyForm::kOuter; ++i) {
+    for (size_t i = 0; i < form.outer.size(); ++i) {
       const u64 digit(taken(number(outer_name("extent", i))));
       from = from + digit * stride(outer_name("from", i)), to = to + digit * stride(outer_name("to", i));
     }
@@ -156,20 +173,21 @@ void copy_blocks(Kernel& k, const Parameters& p, const PermutedCopyForm& form) {
     const gmem source(p.get<gptr<T>>("from")), target(p.get<gptr<T>>("to"));
     // Elements that do not exist are read from the block's first element, and not written.
     std::vector<u32> read;
-    each_vector(vector, [&](u32 row, u32 column) {
-      const u64 at =
-          select(rows.inside(row) & columns.inside(column), rows.from(row) + columns.from(column), u64(0));
+    each_vector(vector, [&](u32 row, int more, u32 column) {
+      const u64 at = select(rows.inside(row + more) & columns.inside(column),
+                            rows.from(row) + columns.from(column) + rows.from(more), u64(0));
       for (const u32& word : read_vector(source + (from + at) * bytes, bytes, vector)) read.push_back(word);
     });
     const auto write = [&](const std::vector<u32>& words, const BlockAxis& down, const BlockAxis& across) {
       size_t next = 0;
-      each_vector(vector, [&](u32 row, u32 column) {
-        const pred is = down.inside(row) & across.inside(column);
+      each_vector(vector, [&](u32 row, int more, u32 column) {
+        const pred is = down.inside(row + more) & across.inside(column);
         const size_t count = vector > 1 ? 4 : 1;
         const std::vector<u32> its(words.begin() + static_cast<ptrdiff_t>(next),
                                    words.begin() + static_cast<ptrdiff_t>(next + count));
         next += count;
-        write_vector(target + (to + down.to(row) + across.to(column)) * bytes, bytes, its, is);
+        write_vector(target + (to + (down.to(row) + across.to(column)) + down.to(more)) * bytes, bytes, its,
+                     is);
       });
     };
     if (!form.transposes) return write(read, rows, columns);
@@ -196,14 +214,59 @@ double worth(const Mode& inner, const Mode& outer, int box, int element_bytes) {
   return filled(inner.extent, box) * filled(outer.extent, kEdge / box) * run / (run + 16);
 }
 
+// The best box of an axis with this outer mode, and what it is worth.
+struct BoxedMode {
+  Mode outer;
+  int box = kEdge;
+  double worth = 0;
+};
+
+// Returns the choices of an axis: each of the modes, which are in the order of preference, and none.
+std::vector<BoxedMode> boxed_modes(const Mode& inner, std::vector<Mode> modes, int least, int element_bytes) {
+  modes.push_back({1, 0, 0});
+  std::vector<BoxedMode> all;
+  for (const Mode& outer : modes) {
+    BoxedMode& best = all.emplace_back(BoxedMode{outer});
+    for (int box = kEdge; box >= least; box /= 2)
+      if (const double is = worth(inner, outer, box, element_bytes); is > 1.05 * best.worth)
+        best.box = box, best.worth = is;
+  }
+  return all;
+}
+
+// Chooses the outer modes by which blocks are filled best, and leaves the others in form.outer.
+void choose_blocks(PermutedCopyForm& form, std::vector<Mode> modes) {
+  const auto choices = [&](const Mode& inner, bool is_accessed, auto by) {
+    std::ranges::sort(modes, {}, by);
+    return boxed_modes(inner, modes, is_accessed ? form.vector : 1, is_accessed ? form.element_bytes : 128);
+  };
+  const std::vector<BoxedMode> columns = choices(form.columns.inner, true, &Mode::from);
+  const std::vector<BoxedMode> rows = choices(form.rows.inner, form.transposes, [&](const Mode& mode) {
+    return form.transposes ? mode.to : -mode.extent;
+  });
+  double best = 0;
+  for (const BoxedMode& column : columns)
+    for (const BoxedMode& row : rows) {
+      const bool is_same = column.outer.extent > 1 && column.outer.to == row.outer.to;
+      if (is_same || column.worth * row.worth <= 1.05 * best) continue;
+      best = column.worth * row.worth;
+      form.columns.outer = column.outer, form.columns.box = column.box;
+      form.rows.outer = row.outer, form.rows.box = row.box;
+    }
+  std::erase_if(modes, [&](const Mode& mode) {
+    return mode.to == form.columns.outer.to || mode.to == form.rows.outer.to;
+  });
+  form.outer = modes;
+}
+
 }  // namespace
 
 PermutedCopyForm form_of(const PermutedCopy& copy) {
   std::vector<Mode> modes = copy.modes;
   fold(modes);
-  if (modes.size() > PermutedCopyForm::kOuter + 4)
+  if (modes.size() > PermutedCopyForm::kMost)
     throw Error(fmt::format("copy of a tensor of {} modes that do not fold; it has {} at most", modes.size(),
-                            PermutedCopyForm::kOuter + 4));
+                            PermutedCopyForm::kMost));
   PermutedCopyForm form;
   form.element_bytes = copy.element_bytes;
   const auto take = [&](auto by) {
@@ -217,37 +280,37 @@ PermutedCopyForm form_of(const PermutedCopy& copy) {
   form.transposes =
       std::ranges::any_of(modes, [&](const Mode& mode) { return mode.to < form.columns.inner.to; });
   form.rows.inner = take([&](const Mode& mode) { return form.transposes ? mode.to : -mode.extent; });
-  form.columns.outer = take(&Mode::from);
-  form.rows.outer = take([&](const Mode& mode) { return form.transposes ? mode.to : -mode.extent; });
-  form.outer = modes;
-  form.outer.resize(PermutedCopyForm::kOuter, {1, 0, 0});
   const int vector = static_cast<int>(kTma) / copy.element_bytes;
-  const auto is_multiple = [&](int64_t value) { return value % vector == 0; };
   // All strides except the one along an access are multiples of the vector, on the side that matters.
   const auto is_wide = [&](int64_t Mode::*side, const Mode& along) {
+    const auto is_multiple = [&](int64_t value) { return value % vector == 0; };
     bool is = along.*side == 1 && is_multiple(along.extent);
-    for (const Mode* mode : {&form.columns.inner, &form.columns.outer, &form.rows.inner, &form.rows.outer})
+    for (const Mode* mode : {&form.columns.inner, &form.rows.inner})
       is &= mode == &along || is_multiple(mode->*side);
-    return is && std::ranges::all_of(form.outer, [&](const Mode& mode) { return is_multiple(mode.*side); });
+    return is && std::ranges::all_of(modes, [&](const Mode& mode) { return is_multiple(mode.*side); });
   };
   if (copy.from.address % kTma == 0 && copy.to.address % kTma == 0 &&
       is_wide(&Mode::from, form.columns.inner) &&
       is_wide(&Mode::to, form.transposes ? form.rows.inner : form.columns.inner))
     form.vector = vector;
-  for (PermutedCopyForm::Axis* axis : {&form.rows, &form.columns}) {
-    const bool is_accessed = axis == &form.columns || form.transposes;
-    for (int box = kEdge; box >= (is_accessed ? form.vector : 1); box /= 2)
-      if (worth(axis->inner, axis->outer, box, is_accessed ? copy.element_bytes : 128) >
-          1.05 * worth(axis->inner, axis->outer, axis->box, is_accessed ? copy.element_bytes : 128))
-        axis->box = box;
-  }
+  choose_blocks(form, modes);
   return form;
+}
+
+PermutedCopyKind kind_of(const PermutedCopyForm& form) {
+  return {form.element_bytes,
+          form.vector,
+          form.transposes,
+          form.rows.box,
+          form.columns.box,
+          form.rows.outer.extent > 1,
+          form.columns.outer.extent > 1,
+          static_cast<int>(form.outer.size())};
 }
 
 Kernel permuted_copy(const PermutedCopyForm& form) {
   const int element_bytes = form.element_bytes;
-  Kernel k(fmt::format("permuted_copy_{}_{}_{}x{}{}", element_bytes, form.vector, form.rows.box,
-                       form.columns.box, form.transposes ? "_transposed" : ""));
+  Kernel k(fmt::format("permuted_copy_{}", fmt::join(kind_of(form), "_")));
   const DType type = element_bytes == 1 ? DType::u8 : element_bytes == 2 ? DType::bf16 : DType::u32;
   Parameters p;
   p.add("from", Parameter::Kind::pointer, type, "the tensor");
@@ -261,7 +324,7 @@ Kernel permuted_copy(const PermutedCopyForm& form) {
   for (const char* of : kAxisModes)
     mode(mode_name(of, "extent"), mode_name(of, "from"), mode_name(of, "to"),
          "the extent of a mode of blocks");
-  for (size_t i = 0; i < PermutedCopyForm::kOuter; ++i)
+  for (size_t i = 0; i < form.outer.size(); ++i)
     mode(outer_name("extent", i), outer_name("from", i), outer_name("to", i), "the extent of another mode");
   p.declare(k, Where::here());
   k.threads(RegisterLayout::kThreads);
@@ -284,8 +347,7 @@ PermutedCopier::PermutedCopier(runtime::Device& device, const LoadOptions& optio
 
 runtime::LoadedKernel& PermutedCopier::kernel(const PermutedCopyForm& form) {
   const std::lock_guard lock(mutex_);
-  auto& kernel =
-      kernels_[{form.element_bytes, form.vector, form.transposes, form.rows.box, form.columns.box}];
+  auto& kernel = kernels_[kind_of(form)];
   if (!kernel)
     kernel = std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, permuted_copy(form)));
   return *kernel;

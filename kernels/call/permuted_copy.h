@@ -2,10 +2,10 @@
 // in no other way.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <tuple>
 #include <vector>
 
 #include "runtime/compile/load.h"
@@ -27,7 +27,7 @@ struct PermutedCopy {
 // `box` elements of the inner mode, and 64 / box of the outer one. It is read along columns, and written
 // along rows if the kernel `transposes`; accesses have `vector` elements.
 struct PermutedCopyForm {
-  static constexpr size_t kOuter = 5;
+  static constexpr size_t kMost = 9;  // modes
 
   struct Axis {
     PermutedCopy::Mode inner = {1, 0, 0}, outer = {1, 0, 0};
@@ -36,14 +36,18 @@ struct PermutedCopyForm {
   int element_bytes = 2, vector = 1;
   bool transposes = false;
   Axis rows, columns;
-  std::vector<PermutedCopy::Mode> outer = {};  // kOuter modes
+  std::vector<PermutedCopy::Mode> outer = {};
 };
 // Throws Error for a copy of more than 9 modes that do not fold.
 PermutedCopyForm form_of(const PermutedCopy& copy);
 
-// Returns the kernel for all forms with these bytes, vectors, boxes and directions. Parameters: from, to
-// (pointers); for the inner and the outer mode of rows and of columns, and for each outer mode, u32 extent,
-// u64 from, to. Strides are in elements. Any grid (g, 1, 1) may be used.
+// What a kernel depends on: the bytes, the vectors, the direction, the boxes, and which modes there are.
+using PermutedCopyKind = std::array<int, 8>;
+PermutedCopyKind kind_of(const PermutedCopyForm& form);
+
+// Returns the kernel for all forms of a kind. Parameters: from, to (pointers); for the inner and the outer
+// mode of rows and of columns, and for each outer mode, u32 extent, u64 from, to. Strides are in elements.
+// Any grid (g, 1, 1) may be used.
 Kernel permuted_copy(const PermutedCopyForm& form);
 
 // Loads a kernel when it is first needed, and keeps it. Any thread may call it at any time.
@@ -63,7 +67,7 @@ class PermutedCopier {
   Compiler compiler_;
   int multiprocessors_;
   std::mutex mutex_;
-  std::map<std::tuple<int, int, bool, int, int>, std::unique_ptr<runtime::LoadedKernel>> kernels_;
+  std::map<PermutedCopyKind, std::unique_ptr<runtime::LoadedKernel>> kernels_;
 };
 
 }  // namespace ptxbuilder::kernels

@@ -125,6 +125,20 @@ TEST_CASE("short modes fill blocks together") {
   CHECK(form.rows.box == 64);
 }
 
+TEST_CASE("the mode that fills up a short one goes with it, though it comes late on the other side") {
+  // 216 and 48 fold into one, and 16 elements fill a fourth of a block's rows without the 40.
+  const PermutedCopy copy{2,
+                          {{216, 1, 16}, {48, 216, 3456}, {16, 10368, 1}, {40, 165888, 165888}},
+                          {0, 1 << 30},
+                          {1 << 30, 1 << 30}};
+  const kernels::PermutedCopyForm form = form_of(copy);
+  CHECK(form.rows.box == 16);
+  CHECK(form.rows.outer.extent == 40);
+  CHECK(form.columns.inner.extent == 216 * 48);
+  CHECK(form.columns.outer.extent == 1);
+  CHECK(form.outer.empty());
+}
+
 TEST_CASE("ten modes that do not fold are refused") {
   PermutedCopy copy;
   for (int64_t i = 0; i < 10; ++i) copy.modes.push_back({2, int64_t{1} << (9 - i), int64_t{1} << i});
