@@ -287,8 +287,11 @@ class Former {
   }
 
   static constexpr int kTile = 128;  // rows or columns of a usual tile
+  // Returns how much longer products take since tiles extend beyond modes, or, along a short mode, cannot be
+  // larger.
   static double padded(const Modes& modes, int box) {
-    return static_cast<double>(tiles_along(list_of(modes), box, kTile)) * kTile /
+    const bool is_short = modes.size() > 1 && box == 0 && modes[0].place.extent <= kTile;
+    return static_cast<double>(tiles_along(list_of(modes), box, kTile)) * kTile * (is_short ? 1.1 : 1) /
            static_cast<double>(extent_of(modes));
   }
   // Puts the modes that a tile should run along first, except that the first mode stays if it is `fixed`, and
@@ -313,6 +316,20 @@ class Former {
     return best_box;
   }
 
+  // Returns how much longer products take if rows of an operand begin within lines of 128 bytes or within
+  // sectors of 32, of which TMA then asks for more: these are times of drawn contractions on an H100, next to
+  // products whose rows are aligned.
+  double misalignment(const Form& f, size_t t, bool k_major) const {
+    if (f.copied[t]) return 1;
+    int64_t all = 0;
+    for (const Modes* axis : f.axes.all())
+      for (const Mode& mode : *axis)
+        if (mode.in[t] && mode.place.*kStride[t] != 1) all = std::gcd(all, mode.place.*kStride[t] * bytes(t));
+    const int64_t aligned = std::gcd(all, int64_t{128});
+    if (aligned >= 64) return 1;
+    return k_major ? aligned < 32 ? 1.2 : 1.05 : aligned < 32 ? 1.07 : 1.02;
+  }
+
   // Returns the time that a form takes, accurate enough to choose between forms.
   double cost(const Form& f, size_t a, size_t b) const {
     const Axes& x = f.axes;
@@ -325,7 +342,8 @@ class Former {
       depth = std::ceil(first / stage) * stage / first;
     }
     const double rows = padded(x.m, f.m_box), columns = padded(x.n, f.n_box);
-    const double multiply = 2 * m * n * k * batch * depth * rows * columns / teraflops / 1e6;
+    const double multiply = 2 * m * n * k * batch * depth * rows * columns * misalignment(f, a, f.a_k_major) *
+                            misalignment(f, b, f.b_k_major) / teraflops / 1e6;
     const double size[] = {m * k * batch * bytes(a), n * k * batch * bytes(b), m * n * batch * bytes(kD)};
     double microseconds = std::max(multiply, (size[0] + size[1] + size[2]) / bandwidth);
     const bool copied[] = {f.copied[a], f.copied[b], f.copied[kD]};

@@ -252,6 +252,17 @@ TEST_CASE("modes that do not fold are dimensions of a tensor map, in boxes where
   CHECK(depth.modes.k.size() == 2);
 }
 
+TEST_CASE("an operand is copied where this takes less time than its rows that begin within sectors") {
+  const auto of_depth = [](int64_t k) {
+    return of("afbk,kfd->bad", {24, 16, 192, k}, {k, 16, 5504}, {192, 24, 5504});
+  };
+  const ContractionForm aligned = of_depth(128), within = of_depth(120);
+  CHECK_MESSAGE(aligned.copies.empty(), aligned.text);
+  REQUIRE_MESSAGE(within.copies.size() == 1, within.text);
+  CHECK(within.copies[0].operand == kernels::ContractionOperand::a);
+  CHECK(within.is_plain());
+}
+
 TEST_CASE("what TMA does not take is copied once, and said") {
   const ContractionForm batches_inside = of("mkb,nkb->mnb", {512, 512, 8}, {512, 512, 8}, {512, 512, 8});
   CHECK(batches_inside.copies.size() == 3);
