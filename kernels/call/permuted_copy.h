@@ -41,7 +41,8 @@ struct PermutedCopyForm {
 // Throws Error for a copy of more than 9 modes that do not fold.
 PermutedCopyForm form_of(const PermutedCopy& copy);
 
-// What a kernel depends on: the bytes, the vectors, the direction, the boxes, and which modes there are.
+// A kernel depends on this alone: the bytes, the vectors, the direction, the boxes, and which modes there
+// are.
 using PermutedCopyKind = std::array<int, 8>;
 PermutedCopyKind kind_of(const PermutedCopyForm& form);
 

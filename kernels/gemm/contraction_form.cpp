@@ -317,8 +317,8 @@ class Former {
   }
 
   // Returns how much longer products take if rows of an operand begin within lines of 128 bytes or within
-  // sectors of 32, of which TMA then asks for more: these are times of drawn contractions on an H100, next to
-  // products whose rows are aligned.
+  // sectors of 32, because TMA then asks for more of them: these are times of drawn contractions on an H100,
+  // next to products whose rows are aligned.
   double misalignment(const Form& f, size_t t, bool k_major) const {
     if (f.copied[t]) return 1;
     int64_t all = 0;

@@ -516,7 +516,7 @@ Status cuTensorMapEncodeTiled(void* map, TensorMapDataType type, uint32_t rank, 
   return guarded([&] {
     TensorMapRecipe recipe = recipe_of(type, rank, element_strides, interleave, swizzle, promotion, fill);
     recipe.box.assign(box, box + rank);
-    // Whether rows may overlap is the program's business, as it is with the driver.
+    // The driver takes rows that overlap, too.
     const TensorMap encoded = device().encode({recipe,
                                                reinterpret_cast<Address>(address),
                                                {shape, rank},
