@@ -101,46 +101,86 @@ int Sparsity::column(int row, int stored, const uint32_t* metadata) const {
 
 namespace {
 
-template <int block>
-[[gnu::always_inline]] inline void multiply_block(const float* a, const float* b, float* c, int n, int k) {
-  for (int row = 0; row < 16; ++row)
-    for (int from = 0; from < n; from += block) {
+// Sums go row by row to a matrix, or to accumulator registers.
+struct ToMatrix {
+  float* c;
+  int n;
+
+  template <int block>
+  [[gnu::always_inline]] void add(int row, int from, const float* sum) const {
+    float* out = c + row * n + from;
+    for (int j = 0; j < block; ++j) out[j] += sum[j];
+  }
+};
+struct ToRegisters {
+  float* const* registers;
+  bool accumulates;
+
+  template <int block>
+  [[gnu::always_inline]] void add(int row, int from, const float* sum) const {
+    for (int j = 0; j < block / 4; ++j) {  // an odd j has the odd columns of eight
+      float* out = registers[(from / 8 + j / 2) * 4 + row / 8 * 2 + j % 2] + row % 8 * 4;
+      for (int i = 0; i < 4; ++i) out[i] = (accumulates ? out[i] : 0.0F) + sum[j * 4 + i];
+    }
+  }
+};
+
+template <int block, class To>
+[[gnu::always_inline]] inline void multiply_block(const float* a, const float* b, const To& to, int n,
+                                                  int k) {
+  for (int from = 0; from < n; from += block)
+    for (int row = 0; row < 16; ++row) {
       float sum[block] = {};
       for (int i = 0; i < k; ++i) {
         const float x = a[row * k + i];
         const float* y = b + i * n + from;
         for (int j = 0; j < block; ++j) sum[j] += x * y[j];
       }
-      float* out = c + row * n + from;
-      for (int j = 0; j < block; ++j) out[j] += sum[j];
+      to.template add<block>(row, from, sum);
     }
 }
 
-[[gnu::always_inline]] inline void multiply_any(const float* a, const float* b, float* c, int n, int k) {
+template <class To>
+[[gnu::always_inline]] inline void multiply_any(const float* a, const float* b, const To& to, int n, int k) {
   if (n % 64 == 0)
-    multiply_block<64>(a, b, c, n, k);
+    multiply_block<64>(a, b, to, n, k);
   else if (n % 32 == 0)
-    multiply_block<32>(a, b, c, n, k);
+    multiply_block<32>(a, b, to, n, k);
   else
-    multiply_block<8>(a, b, c, n, k);
+    multiply_block<8>(a, b, to, n, k);
 }
 
-void multiply_plain(const float* a, const float* b, float* c, int n, int k) { multiply_any(a, b, c, n, k); }
+template <class To>
+void multiply_plain(const float* a, const float* b, const To& to, int n, int k) {
+  multiply_any(a, b, to, n, k);
+}
 #if defined(__x86_64__)
 // No fused multiply-add: every host gives the same sums.
-__attribute__((target("avx2"))) void multiply_wide(const float* a, const float* b, float* c, int n, int k) {
-  multiply_any(a, b, c, n, k);
+template <class To>
+__attribute__((target("avx2"))) void multiply_wide(const float* a, const float* b, const To& to, int n,
+                                                   int k) {
+  multiply_any(a, b, to, n, k);
 }
 const bool has_wide = __builtin_cpu_supports("avx2");
 #endif
 
+template <class To>
+void multiply_to(const float* a, const float* b, const To& to, int n, int k) {
+#if defined(__x86_64__)
+  if (has_wide) return multiply_wide(a, b, to, n, k);
+#endif
+  multiply_plain(a, b, to, n, k);
+}
+
 }  // namespace
 
 void multiply(const float* a, const float* b, float* c, int n, int k) {
-#if defined(__x86_64__)
-  if (has_wide) return multiply_wide(a, b, c, n, k);
-#endif
-  multiply_plain(a, b, c, n, k);
+  multiply_to(a, b, ToMatrix{c, n}, n, k);
+}
+
+void multiply_into_registers(const float* a, const float* b, float* const* registers, int n, int k,
+                             bool accumulates) {
+  multiply_to(a, b, ToRegisters{registers, accumulates}, n, k);
 }
 
 void multiply(const int32_t* a, const int32_t* b, int32_t* c, int n, int k, bool saturate) {

@@ -47,6 +47,10 @@ struct Sparsity {
 // in f32: PTX does not specify the order and the intermediate precision.
 void multiply(const float* a, const float* b, float* c, int n, int k);
 void multiply(const int32_t* a, const int32_t* b, int32_t* c, int n, int k, bool saturate);
+// The same sums of f32, added to accumulator registers of 32 lanes (see below), or to 0 unless it
+// `accumulates`. Of each eight columns, `b` has the even ones first: a register has four of them for a row.
+void multiply_into_registers(const float* a, const float* b, float* const* registers, int n, int k,
+                             bool accumulates);
 
 // In the fragments of mma and wgmma, register `h * 2 + upper` of A holds, for lane l, the four bytes from (l
 // % 4) * 4 on in the 16-byte half h of row l / 4 + 8 * upper; register h of B the same of column l / 4.

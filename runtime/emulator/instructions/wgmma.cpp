@@ -1,7 +1,10 @@
 // wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"). Each warp computes its 16 rows.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <concepts>
+#include <cstring>
 
 #include "runtime/emulator/instructions/handlers.h"
 #include "runtime/emulator/instructions/matmul.h"
@@ -40,7 +43,37 @@ uint64_t uniform(Warp& w, Register r, const char* what) {
   return values[0];
 }
 
-// B as [k][n].
+// Returns f(read) of the function that reads an element: one for each of the common types, which the
+// compiler puts into the loops over a tile.
+template <class F>
+decltype(auto) with_reader(ElementType element, F f) {
+  const auto of_16_bits = [](auto decoded) {
+    return [decoded](const std::byte* at) {
+      uint16_t code = 0;
+      std::memcpy(&code, at, sizeof code);
+      return decoded(code);
+    };
+  };
+  switch (element.type) {
+    case Type::bf16:
+      return f(of_16_bits([](uint16_t code) { return from_bf16(code); }));
+    case Type::f16:
+      return f(of_16_bits([](uint16_t code) { return from_f16(code); }));
+    default:
+      return f([element](const std::byte* at) { return element.real(at); });
+  }
+}
+
+// Of each eight columns, the even ones come first.
+void sort_columns(std::vector<float>& b) {
+  for (size_t at = 0; at + 8 <= b.size(); at += 8) {
+    float sorted[8];
+    for (size_t i = 0; i < 8; ++i) sorted[i % 2 * 4 + i / 2] = b[at + i];
+    std::copy_n(sorted, 8, b.begin() + static_cast<ptrdiff_t>(at));
+  }
+}
+
+// B as [k][n], of f32 as multiply_into_registers() takes it.
 template <class T, class Read>
 const std::vector<T>& matrix_b(const Cta& cta, DecodedTile<T>& kept, uint64_t descriptor, bool mn_major,
                                int n, int k, ElementType element, Read read) {
@@ -50,6 +83,7 @@ const std::vector<T>& matrix_b(const Cta& cta, DecodedTile<T>& kept, uint64_t de
     kept.values.resize(static_cast<size_t>(n * k));
     read_matrix(cta, MatrixDescriptor(descriptor), mn_major, 0, static_cast<uint32_t>(n), element.bytes, true,
                 kept.values.data(), k, read);
+    if constexpr (std::same_as<T, float>) sort_columns(kept.values);
     kept.writes = cta.writes;
     kept.descriptor = descriptor;
     kept.shape = shape;
@@ -96,28 +130,32 @@ void compute_real(Warp& w, const Wgmma& x, const PendingWgmma& p) {
   const int n = x.n, k = x.k();
   const ElementType of_a = element_type(x.a_type), of_b = element_type(x.b_type);
   float a[16 * 64];
-  matrix_a(
-      w, x, p, of_a, [&](const std::byte* at) { return of_a.real(at); }, a);
-  const auto& b = matrix_b(w.cta, w.cta.reals, p.b, x.transpose_b, n, k, of_b,
-                           [&](const std::byte* at) { return of_b.real(at); });
+  with_reader(of_a, [&](auto read) { matrix_a(w, x, p, of_a, read, a); });
   if (x.scale_a != x.scale_b)
     for (int i = 0; i < 16 * k; ++i) a[i] = -a[i];
-  thread_local std::vector<float> c;
-  c.assign(static_cast<size_t>(16 * n), 0.0f);
-  const bool half = x.d_type == Type::f16;
-  const Register* registers = w.listed(x.registers.accumulators).data();
-  if (p.accumulate)
-    accumulator_from(c.data(), n, [&](int r, int lane) {
-      return half ? from_f16(w.at<uint16_t>(registers[r / 2])[2 * lane + r % 2])
-                  : w.at<float>(registers[r])[lane];
-    });
-  multiply(a, b.data(), c.data(), n, k);
-  accumulator_to(c.data(), n, [&](int r, int lane, float sum) {
-    if (half)
-      w.at<uint16_t>(registers[r / 2])[2 * lane + r % 2] = to_f16(sum);
-    else
-      w.at<float>(registers[r])[lane] = sum;
+  const auto& b = with_reader(of_b, [&](auto read) -> const std::vector<float>& {
+    return matrix_b(w.cta, w.cta.reals, p.b, x.transpose_b, n, k, of_b, read);
   });
+  const Register* registers = w.listed(x.registers.accumulators).data();
+  const int count = n / 2;
+  float* places[128];
+  if (x.d_type != Type::f16) {
+    for (int r = 0; r < count; ++r) places[r] = w.at<float>(registers[r]);
+    return multiply_into_registers(a, b.data(), places, n, k, p.accumulate);
+  }
+  // Two sums share a register.
+  std::vector<float> sums(static_cast<size_t>(32 * count));
+  for (int r = 0; r < count; ++r) places[r] = sums.data() + 32 * r;
+  const auto code = [&](int r, int lane) -> uint16_t& {
+    return w.at<uint16_t>(registers[r / 2])[2 * lane + r % 2];
+  };
+  const auto each = [&](auto body) {
+    for (int r = 0; r < count; ++r)
+      for (int lane = 0; lane < 32; ++lane) body(code(r, lane), places[r][lane]);
+  };
+  if (p.accumulate) each([](uint16_t code, float& sum) { sum = from_f16(code); });
+  multiply_into_registers(a, b.data(), places, n, k, p.accumulate);
+  each([](uint16_t& code, float sum) { code = to_f16(sum); });
 }
 
 void compute_whole(Warp& w, const Wgmma& x, const PendingWgmma& p) {
