@@ -34,7 +34,8 @@ struct DeviceHeads {
 // i + offset + right, inclusive; a negative `left` or `right` means no limit. `causal` means right = 0. If a
 // query sees no key, its row of O is 0 and its lse is -inf.
 //
-// Sizes may have any value, also 0, with at most 256 columns and V no wider than Q; but see latent values.
+// Sizes may have any value, including 0, with at most 256 columns and V no wider than Q; but see latent
+// values.
 //
 // Sinks: each head of Q has an f32 that takes part in the softmax like the score of a key without a value.
 // lse includes it. If a query sees no key, its lse is the sink.
@@ -62,11 +63,11 @@ struct DeviceHeads {
 // left out. A k_scale is at least 0: one below 0 makes all rows of its heads NaN. Packed sequences cannot
 // have such caches, unless Q is of e4m3 too.
 //
-// Q of e4m3: with `query_type`, Q is of that type, which K and V then have as well, and so have the weights
-// that V is multiplied by, whose rounding is most of the error: up to 2^-4 of each. `q_scale` is as k_scale,
-// and given or left out with it, and the product of both is at least 0. The tensor cores keep some 14 bits of
-// a sum of such products: with `promote` above 0, sums go to others in f32 after so many keys, or a block of
-// them if a block has more. Such calls have no lengths of keys or pages.
+// Q of e4m3: with `query_type`, Q is of that type, and so must be K and V. The weights are then rounded to it
+// too, which is most of the error: up to 2^-4 of each weight. `q_scale` is as k_scale, and given or left out
+// with it, and the product of both is at least 0. The tensor cores keep some 14 bits of a sum of such
+// products: with `promote` above 0, sums are added to sums in f32 after so many keys, or after a block if a
+// block has more. Such calls have no lengths of keys or pages.
 //
 // Latent values (multi-head latent attention with absorbed weights): K of more than 256 columns, of one head,
 // whose first `value_depth` columns, 256 or 512, are also its values, 64 fewer than it has columns. V is
@@ -76,8 +77,9 @@ struct DeviceHeads {
 // V one column of these rows; from V it may also reach rows that do not see it, whose weights for it are 0. A
 // score of -inf among others hides its key.
 //
-// Placement: any stride, and any address that is a multiple of an element. TMA needs multiples of 16 bytes;
-// an operand that is not so aligned is copied into the workspace first, or O from there after the kernel.
+// Placement: strides may have any value, and addresses are multiples of an element. TMA needs multiples of 16
+// bytes; an operand that is not so aligned is copied into the workspace first, or O from there after the
+// kernel.
 //
 // Aliasing: O, lse and the workspace must overlap nothing. Q, K and V may overlap in any way.
 struct AttentionArguments {

@@ -74,11 +74,11 @@ void check_pages(const AttentionArguments& p, Where where) {
     refuse(where, has_table ? "a block_table, and pages of 0 rows (page)"
                             : fmt::format("pages of {} rows, and no block_table", p.page));
   if (has_table && p.key_lengths.address == 0)
-    refuse(where, "a block_table, and no key_lengths, which say how many keys lie in its pages");
+    refuse(where, "a block_table, and no key_lengths, which say how many keys are in its pages");
   if (p.key_offsets.address != 0 && p.key_lengths.address != 0)
     refuse(
         where,
-        "key_offsets, which say where packed keys lie, and key_lengths, which are of caches: leave one out");
+        "key_offsets, which say where packed keys are, and key_lengths, which are of caches: leave one out");
 }
 
 // Refuses unsupported types of Q, K and V, and unsupported scales.
@@ -95,7 +95,7 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
                        name(*p.query_type), name(p.key_type()), name(p.type)));
   const bool has_q = p.q_scale.address != 0;
   if (!has_products && has_q)
-    refuse(where, fmt::format("q_scale, beside Q of {}; it is a scale of e4m3", name(p.type)));
+    refuse(where, fmt::format("q_scale, with Q of {}; it is a scale of e4m3", name(p.type)));
   if (has_products && has_q != has_k)
     refuse(where, fmt::format("{}, and no {}; Q, K and V of e4m3 have all three scales or none: one may be 1",
                               has_q ? "q_scale" : "k_scale and v_scale", has_q ? "k_scale" : "q_scale"));
@@ -105,9 +105,9 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
                               p.promote, name(p.type)));
   const int64_t columns = p.value_depth != 0 ? p.value_depth : p.depth;
   if (p.promote > 0 && columns > 128)
-    refuse(where,
-           fmt::format("promote = {}, and V of {} columns; 128 at most, of which a thread holds two sums",
-                       p.promote, columns));
+    refuse(where, fmt::format(
+                      "promote = {}, and V of {} columns; 128 at most, since a thread holds two sums of each",
+                      p.promote, columns));
   if (p.key_type() == DType::e4m3 && p.packed() &&
       (columns + 15) / 16 % 2 != 0)  // the kernel writes multiples of 32
     refuse(where,
@@ -119,7 +119,7 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
     refuse(where,
            "key_lengths, and Q of e4m3, which has none: convert Q to f16 or bf16; K and V may stay of e4m3");
   if (p.key_type() == p.type) {
-    if (has_k) refuse(where, fmt::format("k_scale, beside K of {}; scales are of e4m3", name(p.type)));
+    if (has_k) refuse(where, fmt::format("k_scale, with K of {}; scales are of e4m3", name(p.type)));
     return;
   }
   if (p.cache_type != DType::e4m3)
@@ -225,10 +225,12 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   check_range("depth", p.depth, 1,
               AttentionOperation::kMostLatentColumns + AttentionOperation::kRotaryColumns, where);
   if (columns < 1 || columns > p.depth)
-    refuse(where, fmt::format("V of {} columns (value_depth) and Q of {}; V has 1 to as many as Q: give V in "
-                              "parts of its columns, whose results stand side by side, or widen Q and K by "
-                              "columns of zeros and say the scale",
-                              columns, p.depth));
+    refuse(
+        where,
+        fmt::format(
+            "V of {} columns (value_depth) and Q of {}; V has 1 to as many as Q: give V in parts of its "
+            "columns, whose results are side by side, or widen Q and K by columns of zeros and say the scale",
+            columns, p.depth));
   check_latent(p, key_heads, columns, where);
   for (const auto& [name, value] : {std::pair("batches", p.batches),
                                     {"heads", p.heads},

@@ -173,7 +173,7 @@ void run(const command::Fields& f, command::Run& run) {
         "attention: packed queries of {} heads, of which {} are in rows; here a launch has all heads in rows",
         heads, in_rows));
   if (tile(f).whole_blocks && size("keys") % size("bn") != 0)
-    throw Error("attention: " + std::to_string(size("keys")) + " keys are no whole blocks of bn = " +
+    throw Error("attention: " + std::to_string(size("keys")) + " keys are not whole blocks of bn = " +
                 std::to_string(size("bn")) + ": leave out --whole_blocks");
   const std::vector<AttentionSequence> all = sequences(f);
   const uint64_t rows = o.packed ? all.back().first_query + all.back().queries : size("queries"),
@@ -271,9 +271,9 @@ void run(const command::Fields& f, command::Run& run) {
   }
   const uint64_t teams = f["teams"] != 0 ? size("teams") : heads / in_rows;
   if (tile(f).split && heads / in_rows % teams != 0)
-    throw Error(
-        fmt::format("attention: teams = {}, of {} heads, of which each has as many: take a divisor of these",
-                    teams, heads / in_rows));
+    throw Error(fmt::format(
+        "attention: teams = {} for {} heads: take a divisor of the heads, so that each team has as many",
+        teams, heads / in_rows));
   command::Tensor parts = run.output(
       DType::f32, {tile(f).split ? AttentionParts::bytes(o, static_cast<int64_t>(size("queries") * in_rows),
                                                          static_cast<int64_t>(teams * size("parts"))) /
@@ -332,49 +332,52 @@ const command::Registration registration({
     .fields =
         {{"queries", 1024, "rows of a head of Q; packed, of the longest sequence"},
          {"keys", 1024, "rows of a head of K and V"},
-         {"heads", 4, "of Q, of a batch"},
-         {"batches", 1, "of all tensors; packed, sequences"},
+         {"heads", 4, "heads of Q in a batch"},
+         {"batches", 1, "batches of all tensors; with packed, sequences"},
          {"group", 1, "heads of Q that share one of K and V"},
          {"depth", 128,
-          "columns of Q and K: a multiple of 16 up to 256, or 576 or 320 if values are all of a key but "
-          "64",
+          "columns of Q and K: a multiple of 16 up to 256, or 576 or 320 if values are all of a key but 64",
           16},
          {"value_depth", 0, "columns of V and O, no more than of Q; 0 for as many", 16, 0},
-         {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1, kYesNo},
+         {"causal", 0, "whether a query sees only the keys up to its own; the last query sees all", 1, 1,
+          kYesNo},
          {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) step_field(#name, below, rule, meaning),
 #include "kernels/attention/attention.def"
-         {"sinks", 0, "whether each head has a logit beside its scores", 1, 1, kYesNo},
+         {"sinks", 0, "whether each head has one more logit, which has no value", 1, 1, kYesNo},
          {"heads_in_rows", 1,
           "heads that share keys, as rows of one block of queries: a power of two up to 64"},
-         {"packed", 0, "whether sequences of many lengths follow each other; with lengths, in Q and O alone",
+         {"packed", 0, "whether sequences of many lengths follow each other; with lengths, only in Q and O",
           1, 1, kYesNo},
-         {"lengths", 0, "whether each batch has its own number of keys, ever fewer", 1, 1, kYesNo},
+         {"lengths", 0, "whether each batch has its own number of keys, each fewer than the one before", 1, 1,
+          kYesNo},
          {"page", 0, "rows of a page of K and V; 0 for none", 1, 0},
-         {"type", 0, "of Q, K, V and O, unless some are of e4m3", 1, 1, kTypes},
-         {"e4m3", 0, "whether K and V are of this type, and have scales of heads", 1, 1, kYesNo},
-         {"e4m3_products", 0, "whether Q is of e4m3 too, with K and V, and products take it", 1, 1, kYesNo},
-         {"promote", 0, "with e4m3_products, keys after which sums go to others in f32; 0 for never", 1, 0},
+         {"type", 0, "type of Q, K, V and O, unless some are e4m3", 1, 1, kTypes},
+         {"e4m3", 0, "whether K and V are e4m3, with a scale for each head", 1, 1, kYesNo},
+         {"e4m3_products", 0, "whether Q is e4m3 too, and products multiply e4m3", 1, 1, kYesNo},
+         {"promote", 0,
+          "with e4m3_products, the number of keys after which sums go to others in f32; 0 for never", 1, 0},
          {"consumers", 2, "warpgroups of 64 queries in a CTA: 1 to 3"},
-         {"bn", 128, "keys of a block", 16},
-         {"stages", 2, "of the rings of keys and values"},
-         {"extra_value_stages", 0, "stages that the ring of values has beside", 1, 0},
-         {"cache_stages", 0, "of the rings of keys and values of e4m3, from which they are converted", 1, 0},
-         {"query_places", 1, "for the queries of each consumer: 1, or 2 where CTAs stay"},
-         {"sms", 0, "multiprocessors that the grid is for, where CTAs stay; 0 for the device's", 1, 0},
+         {"bn", 128, "keys in a block", 16},
+         {"stages", 2, "stages of the rings of keys and values"},
+         {"extra_value_stages", 0, "further stages of the ring of values", 1, 0},
+         {"cache_stages", 0, "stages of the rings of e4m3 keys and values, from which they are converted", 1,
+          0},
+         {"query_places", 1, "places for the queries of each consumer: 1, or 2 if CTAs stay"},
+         {"sms", 0, "multiprocessors that the grid is for, if CTAs stay; 0 for the device's", 1, 0},
          {"persistent", 0, "whether CTAs stay, and begin the next queries before they end these", 1, 1,
           kYesNo},
          {"ascending", 0,
-          "with ahead and causal, whether blocks of keys come from the first on in every second round", 1, 1,
-          kYesNo},
+          "with persistent and causal, whether blocks of keys come from the first on in every second round",
+          1, 1, kYesNo},
          {"turns", 0, "whether consumers issue their products one after the other", 1, 1, kYesNo},
-         {"late_turns", 0, "with turns, whether they are passed in the softmax, not behind the products", 1,
-          1, kYesNo},
-         {"lazy", 1, "whether sums are multiplied only where the greatest score has grown a lot", 1, 1,
+         {"late_turns", 0, "with turns, whether they are passed in the softmax, not after the products", 1, 1,
           kYesNo},
+         {"lazy", 1, "whether sums are scaled only when the greatest score has grown a lot", 1, 1, kYesNo},
          {"parts", 0, "CTAs of a team, which divide the keys of all sequences; 0 for no division", 1, 0},
-         {"teams", 0, "of CTAs that divide keys, a divisor of the heads; 0 for one of each head", 1, 0},
-         {"whole_blocks", 0, "whether the keys are whole blocks, of which none has to be hidden", 1, 1,
+         {"teams", 0, "teams of CTAs that divide keys: a divisor of the heads, or 0 for one team a head", 1,
+          0},
+         {"whole_blocks", 0, "whether the keys are whole blocks, so that none has to be hidden", 1, 1,
           kYesNo}},
     .build = [](const command::Fields& f) { return attention(operation(f), tile(f), {}, f.small("sms")); },
     .run = run,

@@ -36,10 +36,9 @@ AttentionTile parse_attention_tile(const std::string& whole) {
   AttentionTile t;
   const auto refuse = [&](std::string_view part) {
     throw Error(fmt::format(
-        "tile '{}': '{}' is not what it may have; the form is 128x176_2 (queries, of 64 a "
-        "consumer, keys and stages), with _v3 (stages of values), _c8 (stages of a cache of e4m3), _q2 "
-        "(places of queries), _persistent, "
-        "_ascending, _turns or _late, _eager, _whole, _split and _nopdl behind it",
+        "tile '{}': '{}' is not what it may have; the form is 128x176_2 (queries, of 64 a consumer, keys and "
+        "stages), with _v3 (stages of values), _c8 (stages of a cache of e4m3), _q2 (places of queries), "
+        "_persistent, _ascending, _turns or _late, _eager, _whole, _split and _nopdl after it",
         whole, part));
   };
   const auto number = [&](std::string_view text) {
@@ -110,8 +109,8 @@ std::string why_not_latent(const AttentionOperation& o) {
   const int latent = o.depth - AttentionOperation::kRotaryColumns;
   if (o.value_depth != latent || (latent != 256 && latent != AttentionOperation::kMostLatentColumns))
     return fmt::format(
-        "Q and K of {} columns, and V of {}; Q and K have up to {}, or 576 or 320 of which the "
-        "first 512 or 256 are the values",
+        "Q and K of {} columns, and V of {}; Q and K have up to {}, or 576 or 320 whose first 512 or 256 are "
+        "the values",
         o.depth, o.value_depth, AttentionOperation::kMostColumns);
   for (const auto& [is, what] : {std::pair(o.packed, "packed sequences"),
                                  {o.e4m3, "keys of e4m3"},
@@ -120,8 +119,8 @@ std::string why_not_latent(const AttentionOperation& o) {
     if (is) return fmt::format("{}, and values that are the first columns of keys; leave them out", what);
   if (o.gathers())
     return fmt::format(
-        "pages of {} rows, and values that are the first columns of keys; such pages have "
-        "multiples of 8 rows",
+        "pages of {} rows, and values that are the first columns of keys; such pages have multiples of 8 "
+        "rows",
         o.page);
   return "";
 }
@@ -150,17 +149,16 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   if (o.promotes && !o.e4m3_products)
     refuse("promotion of sums, and Q of another type than e4m3, whose sums are of f32 anyway");
   if (o.promotes && o.value_depth > 128)
-    refuse(
-        fmt::format("promotion of sums, and V of {} columns; 128 at most, of which a thread holds both sums",
-                    o.value_depth));
+    refuse(fmt::format("promotion of sums, and V of {} columns; 128 at most, since a thread holds both sums",
+                       o.value_depth));
   if (o.e4m3_products && (o.lengths || t.split))
     refuse(
         "Q of e4m3, with lengths of keys, pages, or keys that CTAs divide (split): Q of f16 or bf16 takes "
         "them, over K and V of e4m3");
   if (o.e4m3_products && (t.bn % 32 != 0 || (t.bn % 64 != 0 && o.value_depth % 64 != 0)))
     refuse(fmt::format(
-        "Q of e4m3, with blocks of {} keys and V of {} columns; the keys are a multiple of 64, or "
-        "of 32 if the columns are a multiple of 64: the four warps that transpose V share a block",
+        "Q of e4m3, with blocks of {} keys and V of {} columns; the keys are a multiple of 64, or of 32 if "
+        "the columns are a multiple of 64: the four warps that transpose V share a block",
         t.bn, o.value_depth));
   if (o.e4m3 != (t.cache_stages > 0) || t.cache_stages == 1)
     refuse(fmt::format("{} stages of a cache, and K and V of {}; two or more of e4m3, none of others",
@@ -175,10 +173,10 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
                     o.heads_in_rows));
   if (t.ascending && !(t.persistent && takes_longest_first(o)))
     refuse(
-        "blocks of keys ascending, where blocks of queries do not come longest first to CTAs that "
-        "stay: say persistent, with a causal mask and without packed sequences, or leave out 'ascending'");
+        "blocks of keys ascending, where blocks of queries do not come longest first to CTAs that stay: say "
+        "persistent, with a causal mask and without packed sequences, or leave out 'ascending'");
   if (o.dropout && o.heads_in_rows > 1)
-    refuse("dropout, and heads in the rows of a block: what is dropped hangs on the head");
+    refuse("dropout, and heads in the rows of a block: what is dropped depends on the head");
   if (o.packs_keys() && o.heads_in_rows > 1)
     refuse("heads in the rows of a block, with packed keys; leave one of the two out");
   if (t.consumers < 1 || t.consumers > 3) refuse(fmt::format("{} consumers; 1, 2 or 3", t.consumers));
@@ -194,20 +192,19 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
                     t.bn));
   if (t.lends(o) && t.places() > t.value_stages())
     refuse(
-        fmt::format("{} stages of values, and {} consumers, each of which sends O through one of its own: "
-                    "take more stages, or blocks of {} keys",
+        fmt::format("{} stages of values, and {} consumers; each sends O through a stage of its own: take "
+                    "more stages, or blocks of {} keys",
                     t.value_stages(), t.places(), t.bm()));
   if (t.query_places != 1 && !(t.persistent && t.query_places == 2))
     refuse(fmt::format("{} places for the queries of a consumer; one, or two where CTAs stay (persistent)",
                        t.query_places));
   if (o.page < 0) refuse(fmt::format("pages of {} rows; 1 at least, or 0 for none", o.page));
   if (o.page > 0 && !o.lengths)
-    refuse("pages, and no lengths: rows behind the last key lie in pages too, and only lengths hide them");
+    refuse("pages, and no lengths: rows after the last key are in pages too, and only lengths hide them");
   if (o.lengths && (t.consumers > 1 || t.persistent))
     refuse(
         "lengths of keys, with several consumers or CTAs that stay (persistent): one consumer clears the "
-        "values "
-        "behind the last key, and nobody waits for it");
+        "values after the last key, and nobody waits for it");
   if (t.split && (t.consumers > 1 || t.persistent))
     refuse("keys that CTAs divide (split), with several consumers or CTAs that stay (persistent)");
   if (t.split && (o.packs_keys() || o.dropout))

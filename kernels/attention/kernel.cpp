@@ -46,12 +46,12 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   if (!o.packed) p.add("O", tensor_map, o.type, "softmax(scale Q K^T) V, a row for each query");
   if (o.lse)
     p.add("lse", pointer, DType::f32,
-          "of each head and query the natural logarithm of the sum of exp(scale Q K^T)");
+          "for each head and query, the natural logarithm of the sum of exp(scale Q K^T)");
   p.add("queries", scalar, DType::u32,
         o.packed ? "rows of a head of the longest sequence" : "rows of a head of Q");
   if (!o.packs_keys()) p.add("keys", scalar, DType::u32, "rows of a head of K");
-  p.add("heads", scalar, DType::u32, "of Q, of a batch");
-  p.add("batches", scalar, DType::u32, o.packed ? "sequences" : "of each tensor");
+  p.add("heads", scalar, DType::u32, "heads of Q in a batch");
+  p.add("batches", scalar, DType::u32, o.packed ? "sequences" : "batches of each tensor");
   p.add("group", scalar, DType::u32, "heads of Q that share one of K and V");
   p.add("scale", scalar, DType::f32, "a factor of the scores, above 0");
   if (o.causal)
@@ -60,7 +60,7 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
                               : "query i sees the keys below i + visible");
   if (takes_longest_first(o))
     p.add("heads_in_wave", scalar, DType::u32,
-          "heads of which the longest rows of queries come first: 1 or more, which counts for speed alone");
+          "heads whose longest rows of queries come first: 1 or more, which matters only for speed");
   if (o.window)
     p.add("window_start", scalar, DType::s32,
           o.has_own_lengths()
@@ -69,21 +69,22 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (o.name) p.add(#name, scalar, DType::f32, meaning);
 #include "kernels/attention/attention.def"
-  if (o.sinks) p.add("sinks", pointer, DType::f32, "of each head a logit that has no value");
+  if (o.sinks) p.add("sinks", pointer, DType::f32, "a logit for each head, which has no value");
   if (o.dropout)
     p.add("dropout_seed", pointer, DType::u32, "64 bits of a seed, and 64 of an offset, the lowest first");
   if (o.lengths) p.add("key_lengths", pointer, DType::u32, "keys that each batch has");
   if (o.page > 0) {
     p.add("block_table", pointer, DType::u32,
-          "of each batch the pages of its keys, as many as the most keys of a batch have");
+          "the pages of each batch's keys, in rows as long as the batch with the most keys needs");
     p.add("table_stride", scalar, DType::u32, "entries from a batch of block_table to the next");
   }
   if (o.gathers()) {
-    p.add("pages", scalar, DType::u32, "of K and V");
+    p.add("pages", scalar, DType::u32, "pages of K and V");
     for (const std::string name : {"K", "V"}) {
-      p.add(name + "_columns", scalar, DType::u32, "of a row");
+      p.add(name + "_columns", scalar, DType::u32, "columns of a row");
       for (const std::string what : {"row", "head", "page"})
-        p.add(name + "_" + what + "_stride", scalar, DType::u32, "in units of 16 bytes");
+        p.add(name + "_" + what + "_stride", scalar, DType::u32,
+              "from one to the next, in units of 16 bytes");
     }
   }
   if (o.promotes)
@@ -92,12 +93,12 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   if (o.e4m3) {
     p.add("k_scale", pointer, DType::f32, "what K is multiplied by: a number, or one of each of its heads");
     p.add("v_scale", pointer, DType::f32, "what V is multiplied by, as k_scale");
-    p.add("scales", scalar, DType::u32, "numbers of each of the two");
+    p.add("scales", scalar, DType::u32, "how many numbers each of the two has");
   }
   if (t.split) {
-    p.add("teams", scalar, DType::u32, "of CTAs, of which each has as many heads; it divides heads");
+    p.add("teams", scalar, DType::u32, "teams of CTAs, a divisor of heads: all teams have as many");
     p.add("parts", scalar, DType::u32, "CTAs of a team, which divide the keys of its heads");
-    p.add("part_sums", pointer, DType::f32, "what CTAs leave for the one that completes O");
+    p.add("part_sums", pointer, DType::f32, "the sums that CTAs leave for the one that completes O");
   }
   if (o.packed) {
     p.add("O", pointer, o.type, "softmax(scale Q K^T) V, a row for each query");
@@ -119,9 +120,8 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
                  Where where) {
   check(o, t, where);
   if (o.heads_in_rows > 1 && score.function)
-    throw Error(
-        where,
-        "attention: heads in the rows of a block, and a score of the author's, which is told one head");
+    throw Error(where,
+                "attention: heads in the rows of a block, and a score of the author's, which gets one head");
   if (o.has_latent_values() && score.function)
     throw Error(where, "attention: values that are the first columns of keys, and a score of the author's");
   Kernel k("attention");
@@ -255,7 +255,8 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     else
       consume_into(std::type_identity<bf16>());
   };
-  // The index is read anew if the producer cannot hold it in a register; otherwise ptxas makes a slower loop.
+  // The index is read again if the producer cannot hold it in a register; otherwise ptxas makes a slower
+  // loop.
   k.warpgroups(t.consumers, registers.consumer, consume_type,
                t.persistent ? Kernel::WarpIndex::of_role : Kernel::WarpIndex::of_entry);
   return k;

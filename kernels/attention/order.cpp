@@ -19,11 +19,12 @@ Kernel attention_order() {
   auto [query_offsets, key_offsets, order, sequences, rows] =
       k.params<gptr<u32>, gptr<u32>, gptr<u32>, u32, u32>("query_offsets", "key_offsets", "order",
                                                           "sequences", "rows");
-  k.describe({{"query_offsets", "where each sequence begins in Q, and where the last ends"},
-              {"key_offsets", "where each sequence begins in K, and where the last ends"},
-              {"order", "a counter, the number of blocks, and of each its sequence and its place in it"},
-              {"sequences", "how many"},
-              {"rows", "of a block of queries"}});
+  k.describe(
+      {{"query_offsets", "where each sequence begins in Q, and where the last ends"},
+       {"key_offsets", "where each sequence begins in K, and where the last ends"},
+       {"order", "a counter, the number of blocks, and for each block its sequence and its place in it"},
+       {"sequences", "how many"},
+       {"rows", "rows of a block of queries"}});
   k.threads(kThreads);
   k.grid("ceil_div(sequences, 8)");
   const auto blocks_of = [queries = query_offsets, rows = rows](u32 s) {

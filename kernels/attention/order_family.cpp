@@ -62,11 +62,11 @@ void run(const command::Fields& f, command::Run& run) {
 const command::Registration registration({
     .name = "attention_order",
     .summary =
-        "in which order attention takes the blocks of packed sequences, those with the most keys first",
-    .fields = {{"sequences", 100, "packed behind each other"},
-               {"queries", 300, "of the longest sequence", 1, 0},
-               {"keys", 300, "of the longest sequence", 1, 0},
-               {"rows", 128, "of a block of queries"}},
+        "the order in which attention takes the blocks of packed sequences: those with the most keys first",
+    .fields = {{"sequences", 100, "sequences, packed one after the other"},
+               {"queries", 300, "rows of the longest sequence", 1, 0},
+               {"keys", 300, "rows of the longest sequence", 1, 0},
+               {"rows", 128, "rows of a block of queries"}},
     .build = [](const command::Fields&) { return attention_order(); },
     .run = run,
 });

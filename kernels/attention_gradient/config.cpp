@@ -30,8 +30,9 @@ void check(const AttentionGradientOperation& o, const AttentionGradientTile& t, 
     refuse(fmt::format("tensors of {}; f16 or bf16", name(o.type)));
   const AttentionGradientOperation known = gradient_operation(o.type, o.depth, o.value_depth);
   if (o.depth != known.depth || o.value_depth != known.value_depth)
-    refuse(fmt::format("depth = {}, and {} of V; 64, 128, 192 or 256, and as many, or 128 of V beside more",
-                       o.depth, o.value_depth));
+    refuse(fmt::format(
+        "depth = {}, and {} of V; 64, 128, 192 or 256, and V has as many, or 128 where Q has more", o.depth,
+        o.value_depth));
   const AttentionGradientTile its = gradient_tile(o);
   const bool is_known = t.bm == its.bm || (o.depth == 128 && (t.bm == 64 || t.bm == 80));
   if (!is_known || t.shares_keys != its.shares_keys)

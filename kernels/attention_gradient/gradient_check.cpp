@@ -16,7 +16,7 @@ constexpr char kName[] = "attention_gradient";
 // Refuses arguments that Attention accepts but its gradient does not.
 void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& a, Where where) {
   if (p.lse.address == 0 && a.q.memory.bytes > 0)
-    refuse(where, "lse is not given; it is what attention() writes beside O");
+    refuse(where, "lse is not given; it is what attention() writes besides O");
   if (a.operation.e4m3_products)
     refuse(where, "Q, K and V of e4m3: their attention has no gradient; give all in f16 or bf16");
   if (a.operation.e4m3)

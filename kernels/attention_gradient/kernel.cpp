@@ -18,10 +18,9 @@ Parameters declare(Kernel& k, const AttentionGradientOperation& o, const Attenti
     p.add("dK", tensor_map, o.type, "the gradient of K");
     p.add("dV", tensor_map, o.type, "the gradient of V");
   }
-  p.add(
-      "numbers", pointer, DType::f32,
-      "of each block of queries of a head the logarithms to base 2 of the sums of exp(scale Q K^T), and then "
-      "sum(dO * O)");
+  p.add("numbers", pointer, DType::f32,
+        "for each block of queries of a head, the base-2 logarithms of the sums of exp(scale Q K^T), and "
+        "then sum(dO * O)");
   p.add("dq", pointer, DType::f32, "sums of dQ / scale, block by block of queries");
   if (!o.packed) p.add("queries", scalar, DType::u32, "rows of a head of Q");
   p.add("keys", scalar, DType::u32,
@@ -39,7 +38,8 @@ Parameters declare(Kernel& k, const AttentionGradientOperation& o, const Attenti
     p.add("dropout_seed", pointer, DType::u32, "64 bits of a seed, and 64 of an offset, the lowest first");
   if (o.deterministic)
     p.add("turns", pointer, DType::u32,
-          "of each part of a block of queries how many blocks of keys have added to its sums: zeros");
+          "for each part of a block of queries, how many blocks of keys have added to its sums: zeros at "
+          "first");
   if (o.packed) {
     add_sequences(p);
     p.add("key_offsets", pointer, DType::u32, "where each sequence begins in K, and where the last ends");
@@ -59,8 +59,8 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
   if (score.function && !score.gradient)
     throw Error(
         where,
-        "attention_gradient: a score of the author's without a gradient; give AttentionScore::gradient, "
-        "as AttentionScore::gradient_passes where the function adds to scores or hides keys");
+        "attention_gradient: a score of the author's without a gradient; give AttentionScore::gradient, as "
+        "AttentionScore::gradient_passes where the function adds to scores or hides keys");
   Kernel k("attention_gradient");
   k.waive("wgmma-a-registers");  // its machine code is free of this defect: scripts/sentinel
   const Parameters p = declare(k, o, score, where);

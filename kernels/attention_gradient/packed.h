@@ -19,11 +19,11 @@ inline void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
   using enum Parameter::Kind;
   p.add("queries", scalar, DType::u32,
         o.packed ? "rows of a head of the longest sequence" : "rows of a head");
-  p.add("heads", scalar, DType::u32, "of a batch");
+  p.add("heads", scalar, DType::u32, "heads of a batch");
   if (o.packed)
     add_sequences(p);
   else
-    p.add("batches", scalar, DType::u32, "of each tensor");
+    p.add("batches", scalar, DType::u32, "batches of each tensor");
 }
 
 // The queries of a sequence. In what the kernels share, a sequence has whole blocks of queries: earlier ones

@@ -144,14 +144,14 @@ Kernel attention_gradient_sums(const AttentionGradientOperation& o, const Attent
         "softmax(scale Q K^T) V, a row for each query: columns, rows, heads, batches");
   p.add("dO", tensor_map, o.type, "its gradient");
   p.add("lse", pointer, DType::f32,
-        "of each head and query the natural logarithm of the sum of exp(scale Q K^T)");
+        "for each head and query, the natural logarithm of the sum of exp(scale Q K^T)");
   p.add("numbers", pointer, DType::f32,
-        std::string("of each block of queries of a head the same to base 2, and then sum(dO * O)") +
+        std::string("for each block of queries of a head, the same to base 2, and then sum(dO * O)") +
             (o.lse_grad ? " - lse_grad" : ""));
-  p.add("dq", pointer, DType::f32, "of each of these rows as many zeros as there are columns");
+  p.add("dq", pointer, DType::f32, "as many zeros as there are columns, for each of these rows");
   add_sizes(p, o);
   if (o.lse_grad) p.add("lse_grad", pointer, DType::f32, "the gradient of lse");
-  if (o.deterministic) p.add("turns", pointer, DType::u32, "of each part of a block a 0");
+  if (o.deterministic) p.add("turns", pointer, DType::u32, "a 0 for each part of a block");
   return of_rows("attention_gradient_sums", o, t, std::move(p), t.bm / t.cta_rows(), sum_rows, where);
 }
 

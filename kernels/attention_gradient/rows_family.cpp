@@ -116,10 +116,10 @@ void run_sinks(const command::Fields& f, command::Run& run) {
 
 std::vector<command::Field> fields() {
   return {{"queries", 1024, "rows of a head"},
-          {"heads", 2, "of all tensors, of a batch"},
-          {"batches", 1, "of all tensors"},
+          {"heads", 2, "heads of all tensors in a batch"},
+          {"batches", 1, "batches of all tensors"},
           {"depth", 128, "columns of all tensors: 64, 128, 192 or 256", 64},
-          {"type", 1, "of all tensors", 1, 1, {"f16", "bf16"}}};
+          {"type", 1, "type of all tensors", 1, 1, {"f16", "bf16"}}};
 }
 
 std::vector<command::Field> with(std::vector<command::Field> fields, command::Field more) {
@@ -130,8 +130,8 @@ std::vector<command::Field> with(std::vector<command::Field> fields, command::Fi
 const command::Registration sums({
     .name = "attention_gradient_sums",
     .summary =
-        "ahead of attention_gradient: sum(dO * O) of each row, its logarithm to base 2, and zeros for dQ",
-    .fields = with(with(fields(), {"lse_grad", 0, "whether lse has a gradient, too", 1, 0, {"no", "yes"}}),
+        "before attention_gradient: sum(dO * O) of each row, its logarithm to base 2, and zeros for dQ",
+    .fields = with(with(fields(), {"lse_grad", 0, "whether lse has a gradient as well", 1, 0, {"no", "yes"}}),
                    {"deterministic", 0, "whether there are turns to be set to 0", 1, 0, {"no", "yes"}}),
     .build =
         [](const command::Fields& f) {
@@ -141,7 +141,7 @@ const command::Registration sums({
 });
 const command::Registration sinks({
     .name = "attention_gradient_sinks",
-    .summary = "the gradient of sinks, of the numbers that attention_gradient_sums has left",
+    .summary = "the gradient of sinks, from the numbers that attention_gradient_sums has left",
     .fields = fields(),
     .build =
         [](const command::Fields& f) {
@@ -151,7 +151,7 @@ const command::Registration sinks({
 });
 const command::Registration queries({
     .name = "attention_gradient_queries",
-    .summary = "behind attention_gradient: dQ of its sums",
+    .summary = "after attention_gradient: dQ from its sums",
     .fields = fields(),
     .build =
         [](const command::Fields& f) {

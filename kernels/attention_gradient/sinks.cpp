@@ -20,8 +20,8 @@ Kernel attention_gradient_sinks(const AttentionGradientOperation& o, const Atten
   Kernel k("attention_gradient_sinks");
   Parameters p;
   p.add("numbers", pointer, DType::f32,
-        "of each block of queries of a head the logarithms to base 2 of sums of exp, and sum(dO * O)");
-  p.add("sinks", pointer, DType::f32, "of each head");
+        "for each block of queries of a head, the base-2 logarithms of sums of exp, and sum(dO * O)");
+  p.add("sinks", pointer, DType::f32, "the logit of each head");
   p.add("dsinks", pointer, DType::f32, "their gradient");
   add_sizes(p, o);
   p.declare(k, where);

@@ -1,5 +1,5 @@
 // Attention with Q, K and V of e4m3: tiles, masks, scales, packed sequences, promoted sums, and what it
-// refuses. Each call is held against float64 on poisoned memory, twice, and gives the same bits.
+// refuses. Each call is compared with float64 on poisoned memory, twice, and gives the same bits.
 //
 //   attention_e4m3_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
@@ -208,7 +208,7 @@ TEST_CASE("what is refused, and what is not") {
   refused([](auto& p) { p.query_type = DType::e5m2; }, "Q of e5m2, K and V of e4m3, and O of f16");
   refused([](auto& p) { p.cache_type.reset(); },
           "Q of e4m3, K and V of f16, and O of f16; Q, K and V are all");
-  refused([](auto& p) { p.query_type.reset(); }, "q_scale, beside Q of f16");
+  refused([](auto& p) { p.query_type.reset(); }, "q_scale, with Q of f16");
   refused([](auto& p) { p.q_scale = {}; },
           "k_scale and v_scale, and no q_scale; Q, K and V of e4m3 have all");
   refused([](auto& p) { p.k_scale = p.v_scale = {}; }, "q_scale, and no k_scale");

@@ -1,5 +1,5 @@
 // Attention, the call of any lengths: masks, heads, sizes from nothing on, placement, packed sequences, what
-// it refuses, and random calls. Each is held against float64 on poisoned memory, twice, and gives the same
+// it refuses, and random calls. Each is compared with float64 on poisoned memory, twice, and gives the same
 // bits.
 //
 //   attention_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX] [--every-row]
@@ -358,7 +358,7 @@ TEST_CASE("a call that is known loads nothing, and encodes its tensor maps once"
   CHECK(idle.encoded == encoded + 4);  // once for the form that is kept, whose addresses stay
   CHECK(idle.launches == 11);
   CHECK(idle.last_grid == grid);
-  p.softcap = 3, p.scale = 0.5F;  // which are no part of a form
+  p.softcap = 3, p.scale = 0.5F;  // which are not part of a form
   p.stream = reinterpret_cast<void*>(0x55);
   call(p);
   CHECK(idle.encoded == encoded + 4);

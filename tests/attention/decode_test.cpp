@@ -1,5 +1,6 @@
-// Attention of a few queries over caches: batches of other lengths, pages that a table finds, and keys that
-// CTAs divide. Each call is held against float64 on poisoned memory, twice, and gives the same bits.
+// Attention of a few queries over caches: batches of different lengths, pages that a table finds, and keys
+// that CTAs divide. Each call is compared with float64 on poisoned memory, twice, and must give the same
+// bits.
 //
 //   decode_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX]
 #include <doctest/doctest.h>
@@ -33,7 +34,7 @@ runtime::Device& device() {
   return *device;
 }
 
-// Small blocks, so that few keys are several; those of few queries are divided.
+// Small blocks, so that few keys make several blocks; with few queries they are divided.
 AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size, int) {
   AttentionTile t = {.consumers = 1, .bn = size.heads % 2 == 0 ? 32 : 16};
   t.stages = size.batches % 2 == 0 ? 3 : 2;
@@ -74,7 +75,7 @@ TEST_CASE("lengths from nothing on, in one piece and in pages") {
     }
 }
 
-// A call that was prepared, as a captured graph, reads lengths and tables from where they are now.
+// A call that was prepared, like a captured graph, reads the current lengths and tables.
 TEST_CASE("lengths and tables that change between calls of one form") {
   CacheCase c = sized(3, 200, 6, 3, 16, {200, 3, 90});
   CacheTrial trial(device(), c);
@@ -85,8 +86,8 @@ TEST_CASE("lengths and tables that change between calls of one form") {
   }
 }
 
-// There are more sequences than a warp has lanes, some heads are of one team and some have one each, and a
-// piece of the line ends anywhere.
+// There are more sequences than a warp has lanes, some heads share a team and some have one each, and a piece
+// of the line ends anywhere.
 TEST_CASE("lengths of a long tail, which CTAs share evenly") {
   for (const auto& [heads, key_heads, batches] : {std::array<int64_t, 3>{4, 2, 70}, {3, 3, 33}, {10, 5, 5}}) {
     std::mt19937_64 random(seed * 31 + static_cast<uint64_t>(batches));
@@ -104,7 +105,7 @@ TEST_CASE("lengths of a long tail, which CTAs share evenly") {
   }
 }
 
-// Some heads have columns that are no multiple of 32, and a scale each or one for all.
+// Some heads have columns that are not a multiple of 32, and there is one scale for each head or one for all.
 TEST_CASE("caches of e4m3") {
   int64_t at = 0;
   for (const int64_t scales : {0, 1, 3})
@@ -123,7 +124,7 @@ TEST_CASE("caches of e4m3") {
       CacheTrial trial(device(), c);
       check_trial(trial, attention(), c.data);
     }
-  // Scores of a scale of 0 are 0, also ahead of keys that a block hides, and values of such a scale are 0.
+  // Scores with a scale of 0 are 0, even before keys that a block hides, and values with such a scale are 0.
   CacheCase zero = sized(2, 100, 6, 3, 16, {100, 0, 33, 7});
   zero.p.cache_type = DType::e4m3, zero.p.depth = 32, zero.has_sinks = true;
   zero.k_scale = {0.F, 1.F, -0.5F}, zero.v_scale = {1.F, 0.F, 1.F};
@@ -136,8 +137,8 @@ TEST_CASE("caches of e4m3") {
   check_trial(trial, attention(), 3);
 }
 
-// Threads copy their rows, each 16 bytes of some; what no page has, a key after the last or a page that is
-// none, reads as zeros.
+// Threads copy their rows, each thread 16 bytes of some; a key after the last, or one in a page that does not
+// exist, reads as zeros.
 TEST_CASE("pages of any number of rows") {
   uint64_t at = 0;
   for (const int64_t page : {1, 2, 3, 4, 12})
@@ -157,7 +158,7 @@ TEST_CASE("pages of any number of rows") {
   check_trial(trial, attention(), 5);
 }
 
-// Some sequences have all of their queries in the call, others the last one or none.
+// Some sequences have all of their queries in the call, others only the last one, or none.
 TEST_CASE("mixed batches: packed queries over caches") {
   uint64_t at = 0;
   for (const int64_t page : {0, 16, 5})
@@ -281,11 +282,11 @@ TEST_CASE("what of caches is refused") {
   refused([](auto& p) { p.key_lengths.bytes = 4; }, "key_lengths of 4 B");
   refused([](auto& p) { p.causal = false, p.top_left = true; }, "lengths of keys and top_left");
   refused([](auto& p) { p.query_offsets = p.key_offsets = p.key_lengths; },
-          "key_offsets, which say where packed keys lie, and key_lengths");
+          "key_offsets, which say where packed keys are, and key_lengths");
   refused([](auto& p) { p.query_offsets = p.key_lengths, p.query_rows = 2; }, "query_offsets of 8 B");
   refused([](auto& p) { p.pages = 1000; }, "K of");
   refused([](auto& p) { p.cache_type = DType::e5m2; }, "K and V of e5m2, and Q of f16");
-  refused([](auto& p) { p.k_scale = p.v_scale = p.key_lengths; }, "k_scale, beside K of f16");
+  refused([](auto& p) { p.k_scale = p.v_scale = p.key_lengths; }, "k_scale, with K of f16");
   refused([](auto& p) { p.cache_type = DType::e4m3, p.k_scale = p.key_lengths; }, "k_scale, and no v_scale");
   refused([](auto& p) { p.cache_type = DType::e4m3, p.k_scale = p.v_scale = p.key_lengths, p.scales = 3; },
           "3 scales of K and V; one, or one for each of 2 heads");

@@ -1,5 +1,5 @@
 // Attention whose values are the first columns of its keys (multi-head latent attention with absorbed
-// weights): lengths, pages, heads and queries, in blocks that CTAs divide. Each call is held against float64
+// weights): lengths, pages, heads and queries, in blocks that CTAs divide. Each call is compared with float64
 // on poisoned memory, twice, and gives the same bits.
 //
 //   mla_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX]

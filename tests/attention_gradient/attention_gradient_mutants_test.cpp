@@ -87,7 +87,7 @@ TEST_CASE("mutants where consumers share keys, and add to dQ") {
   using enum Fault;
   const char *products = "wgmma.wait_group", *fence = "fence.proxy";
   check_each(shared(0),
-             {{"sums of rows four behind", "cp.async.bulk.shared", 0, add_to(1, 16), {out_of_bounds}},
+             {{"sums of rows four after", "cp.async.bulk.shared", 0, add_to(1, 16), {out_of_bounds}},
               {"Q handed back before its product has ended",
                products,
                4,

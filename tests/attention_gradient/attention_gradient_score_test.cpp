@@ -1,5 +1,5 @@
 // Scores of the author's in attention's gradient: ALiBi, documents, and one whose derivative is not 1, each
-// with functions that attention takes as they are, held against float64.
+// with functions that attention takes as they are, compared with float64.
 #include <doctest/doctest.h>
 
 #include <cmath>

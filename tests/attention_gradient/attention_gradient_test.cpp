@@ -1,5 +1,5 @@
 // AttentionGradient, the call of any lengths: masks, heads, sizes from nothing on, placement, what it
-// refuses, and random calls. Each is held against float64 on poisoned memory.
+// refuses, and random calls. Each is compared with float64 on poisoned memory.
 //
 //   attention_gradient_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX]
 //
@@ -177,7 +177,7 @@ class Trial {
     return all;
   }
 
-  // "" where dQ, dK and dV are right, and nothing else was written.
+  // "" if dQ, dK and dV are right, and nothing else was written.
   std::string run(Attention& attention, AttentionGradient& gradient) {
     call(attention, static_cast<const kernels::AttentionArguments&>(c_.p));
     for (Tensor* t : {&dq_, &dk_, &dv_}) t->buffer.fill(0xff);
