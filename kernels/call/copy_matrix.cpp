@@ -40,13 +40,13 @@ void add_parameters(Parameters& p, int matrix) {
   auto add = [&](const char* name, Parameter::Kind kind, DType type, const char* meaning) {
     p.add(name_of(name, matrix), kind, type, meaning);
   };
-  add("from", pointer, DType::u32, "where the matrix lies, of any type");
+  add("from", pointer, DType::u32, "where the matrix is, of any type");
   add("to", pointer, DType::u32, "where it is copied to");
   add("from_row", scalar, DType::u64, "bytes from a row to the next");
   add("to_row", scalar, DType::u64, "the same of the copy");
   add("from_batch", scalar, DType::u64, "bytes from a batch to the next");
   add("to_batch", scalar, DType::u64, "the same of the copy");
-  add("rows", scalar, DType::u32, "of each batch");
+  add("rows", scalar, DType::u32, "rows of each batch");
   add("columns", scalar, DType::u32, "elements of a row, of the size that this kernel copies");
   add("batches", scalar, DType::u32, "matrices");
 }
@@ -147,8 +147,8 @@ CopyLaunch MatrixCopier::launch_of(std::span<const MatrixCopy> copies, runtime::
   }
   if (count >= int64_t{1} << 31)
     throw Error(
-        fmt::format("copy of {} matrices, the first {} of {} x {}: {} blocks of {} x {}; less than "
-                    "2^31 are taken at once",
+        fmt::format("copy of {} matrices, the first {} of {} x {}: {} blocks of {} x {}; less than 2^31 are "
+                    "taken at once",
                     copies.size(), copies.front().shape.batches, copies.front().shape.rows,
                     copies.front().shape.columns, count, kRows, kColumns));
   const int64_t resident = int64_t{kCtasPerSm} * multiprocessors_;

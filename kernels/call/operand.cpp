@@ -116,7 +116,7 @@ void check_memory(const char* operation, const Operand& x, Where where) {
   }
   if (x.memory.address % static_cast<uint64_t>(x.element_bytes()) != 0)
     refuse(operation, x,
-           fmt::format("the address {:#x} is no multiple of an element's {} B", x.memory.address,
+           fmt::format("the address {:#x} is not a multiple of an element's {} B", x.memory.address,
                        x.element_bytes()),
            where);
   if (extent_bytes(x) <= Wide{x.memory.bytes}) return;
@@ -169,10 +169,10 @@ void check_no_self_overlap(const char* operation, const Operand& x, Where where)
 void check_apart(const char* operation, const Operand& written, const Operand& other, bool is_read,
                  Where where) {
   if (may_share(written, other))
-    throw Error(where,
-                fmt::format("{0}: {1} overlaps {2}, which is {3} while {1} is written: give {1} memory "
-                            "of its own",
-                            operation, written.name, other.name, is_read ? "read" : "written"));
+    throw Error(
+        where,
+        fmt::format("{0}: {1} overlaps {2}, which is {3} while {1} is written: give {1} memory of its own",
+                    operation, written.name, other.name, is_read ? "read" : "written"));
 }
 
 void check_workspace(const char* operation, runtime::View given, size_t bytes,

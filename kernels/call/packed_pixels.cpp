@@ -31,12 +31,12 @@ Kernel packed_pixels(int channels, int packed, int together) {
   p.add("from", Parameter::Kind::pointer, DType::u16, "images, of any type of 16 bits");
   p.add("to", Parameter::Kind::pointer, DType::u16, "where they are copied to");
   for (const auto& [name, meaning] : {std::pair{"width", "pixels of a line"},
-                                      {"lines", "of an image"},
+                                      {"lines", "lines of an image"},
                                       {"before", "pixels of zeros ahead of a line of the copy"},
                                       {"packed_width", "pixels of a line of the copy"},
                                       {"above", "lines of zeros ahead of an image of the copy"},
                                       {"packed_lines", "lines of an image of the copy"},
-                                      {"pixels", "of the copy in all"}})
+                                      {"pixels", "pixels of the copy in all"}})
     p.add(name, Parameter::Kind::scalar, DType::u32, meaning);
   for (const char* name : {"pixel", "line", "image"})
     p.add(name, Parameter::Kind::scalar, DType::u64, "elements from one to the next");

@@ -66,7 +66,7 @@ void TileFile::read() {
   std::error_code none;
   if (path_.empty() || !std::filesystem::exists(path_, none)) return;
   if (!std::filesystem::is_regular_file(path_, none)) {  // opening a pipe would wait for its writer
-    warn("it is no regular file: what is measured is kept for this process alone");
+    warn("it is not a regular file: what is measured is kept for this process alone");
     path_.clear();
     return;
   }

@@ -52,7 +52,7 @@ std::string refusal_of_scatter(const GemmOperation& o) {
   if (o.batched) return refuse("batches; take the batches one by one, or as groups of rows");
   if (o.beta && o.add_to_rows) return refuse("beta C; rows are added to what D holds: copy C there ahead");
   if (o.beta) return refuse("beta C, whose rows are the product's and not D's: add C afterwards");
-  if (o.d_by_threads) return refuse("a D whose rows are no multiples of 16 B: give it such rows");
+  if (o.d_by_threads) return refuse("a D whose rows are not multiples of 16 B: give it such rows");
   if (!o.add_to_rows) return "";
   if (o.amax) return refuse("amax, which would be of what is added and not of D: measure D afterwards");
   if (o.d != DType::f32 && o.d != DType::f16 && o.d != DType::bf16)
@@ -83,8 +83,8 @@ std::string refusal_of_modes(const GemmOperation& o) {
   for (const ProductOperandRow& row : product_operands)
     if (o.has(row.operand))
       return fmt::format(
-          "gemm: {} with several modes of m, n or batches, which lie otherwise than a matrix: "
-          "take it in a step of its own",
+          "gemm: {} with several modes of m, n or batches, whose layout is not that of a matrix: take it in "
+          "a step of its own",
           row.shown);
   if (o.user_epilogue || o.activation != Activation::none || o.d_by_threads)
     return "gemm: an epilogue, or a D that threads store, with several modes of m, n or batches: take the "
@@ -93,8 +93,8 @@ std::string refusal_of_modes(const GemmOperation& o) {
        {std::tuple{"m", o.m_box, o.a_k_major}, {"n", o.n_box, o.b_k_major}})
     if (box != 0 && (box > 128 || (box & (box - 1)) != 0 || !k_major))
       return fmt::format(
-          "gemm: a box of {} along the first mode of {}, of an operand stored along {}; it is a "
-          "power of two up to 128, of one stored along k",
+          "gemm: a box of {} along the first mode of {}, of an operand stored along {}; it is a power of two "
+          "up to 128, of one stored along k",
           box, name, k_major ? "k" : name);
   return "";
 }
@@ -133,7 +133,7 @@ std::string refusal_of_packed(const GemmOperation& o) {
   if (o.batched || o.grouped_k())
     return "gemm: packed weights with batches or groups of k; take the products one by one, or groups of "
            "rows";
-  if (o.gathers()) return "gemm: packed weights with a_rows; gather the rows of A ahead";
+  if (o.gathers()) return "gemm: packed weights with a_rows; gather the rows of A first";
   if (o.has_modes() || o.windows != WindowsOf::none)
     return "gemm: packed weights with modes or windows; they are those of a matrix";
   if (o.gates())
@@ -162,7 +162,7 @@ std::string refusal_of_sparse(const GemmOperation& o) {
     return refuse("with modes or windows, whose places in k are others: take a matrix");
   if (o.b_metadata && o.gates())
     return refuse(
-        "with a gate, whose columns would lie along the rows of a tile: take the activation afterwards");
+        "with a gate, whose columns would run along the rows of a tile: take the activation afterwards");
   return "";
 }
 
@@ -172,25 +172,21 @@ std::string refusal_of(const GemmOperation& o) {
     return fmt::format("gemm: A of {}; it takes f16, bf16, tf32, e4m3, e5m2, s8 or u8", name(o.a));
   if (o.a != o.b && !mixed)
     return fmt::format(
-        "gemm: A of {} and B of {}; they must be equal, or both of 8 bits with or "
-        "both without a fraction",
+        "gemm: A of {} and B of {}; they must be equal, or both of 8 bits with or both without a fraction",
         name(o.a), name(o.b));
   if (!o.a_k_major && !is_half(o.a))
     return fmt::format(
-        "gemm: A of {} stored along m; wgmma transposes 16-bit types alone: store A "
-        "as m rows of k",
+        "gemm: A of {} stored along m; wgmma transposes 16-bit types alone: store A as m rows of k",
         name(o.a));
   if (!o.b_k_major && !is_half(o.b))
     return fmt::format(
-        "gemm: B of {} stored along n; wgmma transposes 16-bit types alone: store B "
-        "as n rows of k",
+        "gemm: B of {} stored along n; wgmma transposes 16-bit types alone: store B as n rows of k",
         name(o.b));
   if (o.d != DType::f32 && o.d != DType::f16 && o.d != DType::bf16 && !is_fp8(o.d) &&
       !(o.d == DType::s32 && is_int8(o.a)))
     return fmt::format(
-        "gemm: D of {} from A of {}; it may be f32, f16, bf16, e4m3 or e5m2, or s32 of "
-        "integers",
-        name(o.d), name(o.a));
+        "gemm: D of {} from A of {}; it may be f32, f16, bf16, e4m3 or e5m2, or s32 of integers", name(o.d),
+        name(o.a));
   if (o.gates() && o.beta)
     return "gemm: a gate with beta C, whose columns would be two for each of D: add C afterwards";
   if (o.use != ActivationUse::value && o.activation == Activation::none)
@@ -305,10 +301,10 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
     return refuse(fmt::format("{} rows; a TMA box has {} at most", t.bm, hopper::box_extent));
   const bool columns_k_major = t.swapped ? o.a_k_major : o.b_k_major;
   if (t.bn < 8 || t.bn > 512 || t.bn % (divides_columns(t) ? 16 : 8) != 0)
-    return refuse(fmt::format(
-        "{} columns; wgmma has a multiple of 8 up to 256, or of three consumers up to 200, and two of "
-        "them side by side twice that",
-        t.bn));
+    return refuse(
+        fmt::format("{} columns; wgmma has a multiple of 8 up to 256, or of three consumers up to 200, and "
+                    "two of them side by side twice that",
+                    t.bn));
   if (divides_columns(t) && !columns_k_major)
     return refuse(fmt::format(
         "{} columns, which take two wgmmas, of an operand that is not k-major; take half of them", t.bn));
@@ -367,14 +363,14 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
     // The reason is the same as with `inside`: the second sum may read what the first one stored.
     if (parts_overlap(t) && (o.beta || o.user_epilogue || o.scatters()))
       return refuse(
-          fmt::format("{} columns divided by {}, some of which two CTAs store, beside C, a user's epilogue "
+          fmt::format("{} columns divided by {}, and two CTAs store some of them, with C, a user's epilogue "
                       "or scattered rows; take a multiple of 8 for each",
                       t.bn, t.split_k));
     const int last = o.d_columns(t.bn - columns_of_cta) * size_of(o.d);
     if (parts_overlap(t) && !t.swapped && last % hopper::bulk_unit != 0)
       return refuse(
-          fmt::format("{} columns divided by {}, of which the last CTA stores those from {} B on; "
-                      "TMA stores at multiples of {} B",
+          fmt::format("{} columns divided by {}, and the last CTA stores those from {} B on; TMA stores at "
+                      "multiples of {} B",
                       t.bn, t.split_k, last, hopper::bulk_unit));
   }
   if (t.split_last < 1 || t.split_last > hopper::multiprocessors)
@@ -492,8 +488,8 @@ int parse_number(std::string_view text, size_t from, const std::string& whole) {
   auto [end, error] = std::from_chars(text.data() + from, text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
     throw Error(
-        fmt::format("tile '{}': '{}' is no number; the form is 128x256x64_4_2x1_g16 with _1 or _3 "
-                    "consumers as _w1, _pp, _swap, _k4, _s4, _x2, _nopdl, _in behind it",
+        fmt::format("tile '{}': '{}' is not a number; the form is 128x256x64_4_2x1_g16 with _1 or _3 "
+                    "consumers as _w1, _pp, _swap, _k4, _s4, _x2, _nopdl, _in after it",
                     whole, text));
   return value;
 }
@@ -580,11 +576,11 @@ Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
   const int buffers = most_buffers(operation, t), beside_most = stages_that_fit(operation, t, buffers);
   if (t.stages == 0) t.stages = beside_most >= kFewStages ? beside_most : beside_two;
   if (t.stages < 1 || t.stages > fit)
-    return {std::nullopt,
-            fmt::format("gemm {}: {} stages of {} B in {} B, beside what the way out takes; at most {} "
-                        "fit{}",
-                        text(given), t.stages, t.stage_bytes, hopper::shared_bytes / t.ctas_per_sm, fit,
-                        fit < 1 ? ": take a smaller tile" : "")};
+    return {
+        std::nullopt,
+        fmt::format("gemm {}: {} stages of {} B in {} B, besides what the epilogue takes; at most {} fit{}",
+                    text(given), t.stages, t.stage_bytes, hopper::shared_bytes / t.ctas_per_sm, fit,
+                    fit < 1 ? ": take a smaller tile" : "")};
   if (const int partial = t.bm * t.bn * 4; t.split_k > 1 && partial > t.stages * t.stage_bytes)
     return {std::nullopt, fmt::format("gemm {}: the sums of a CTA, {} B, do not fit its {} stages: take more "
                                       "stages or a smaller tile",

@@ -118,7 +118,7 @@ class Contraction::State {
              p.workspace.address ? p.workspace.address : kTma}};
   }
 
-  // All that is known of a call apart from its addresses, alpha, workspace and stream.
+  // Everything that is known of a call, except its addresses, alpha, workspace and stream.
   struct Known {
     ContractionForm form;
     MatmulArguments product;
@@ -203,7 +203,7 @@ class Contraction::State {
       throw Error(where, fmt::format("contraction: {} takes {} B, and its memory has {} B", name,
                                      static_cast<uint64_t>(bytes), x.memory.bytes));
     if (x.memory.address % static_cast<uint64_t>(size_of(x.type)) != 0)
-      throw Error(where, fmt::format("contraction: {} at {:#x}, which is no multiple of an element's {} B",
+      throw Error(where, fmt::format("contraction: {} at {:#x}, which is not a multiple of an element's {} B",
                                      name, x.memory.address, size_of(x.type)));
   }
 

@@ -189,16 +189,15 @@ class Former {
         if ((*axis)[i].place.*kStride[t] != 1) continue;
         k_major = axis == &f.axes.k;
         if (!k_major && !takes_rows())
-          return fmt::format(
-              "'{}' lies without gaps, and elements of {} B are multiplied along the depth alone",
-              (*axis)[i].letters, bytes(t));
+          return fmt::format("'{}' is contiguous, and elements of {} B are multiplied along the depth alone",
+                             (*axis)[i].letters, bytes(t));
         std::rotate(axis->begin(), axis->begin() + static_cast<ptrdiff_t>(i),
                     axis->begin() + static_cast<ptrdiff_t>(i) + 1);
         return "";
       }
     for (const Mode& mode : f.axes.batch)
-      if (mode.place.*kStride[t] == 1) return fmt::format("the batches '{}' lie without gaps", mode.letters);
-    return own.empty() && f.axes.k.empty() ? "" : "no mode lies without gaps";
+      if (mode.place.*kStride[t] == 1) return fmt::format("the batches '{}' are contiguous", mode.letters);
+    return own.empty() && f.axes.k.empty() ? "" : "no mode is contiguous";
   }
 
   // Returns what prevents TMA from taking a tensor whose mode `first` has no gaps.
@@ -215,8 +214,8 @@ class Former {
         const int64_t stride = mode.place.*kStride[t];
         if (stride * bytes(t) % kTma != 0 || stride < length || stride * bytes(t) >= kStrideEnd)
           return fmt::format(
-              "a stride of {} elements along '{}', where {} lie side by side; TMA takes multiples of "
-              "16 B below 2^40 that are no shorter",
+              "a stride of {} elements along '{}', where {} are side by side; TMA takes multiples of 16 B "
+              "below 2^40 that are no shorter",
               stride, mode.letters, length);
       }
     return "";
@@ -230,9 +229,9 @@ class Former {
       for (const Modes* axis : {&x.m, &x.batch})
         for (const Mode& mode : *axis)
           if (mode.place.d == 1)
-            return fmt::format("D: '{}', of its rows or batches, lies without gaps", mode.letters);
+            return fmt::format("D: '{}', of its rows or batches, is contiguous", mode.letters);
       const auto first = std::ranges::find_if(x.n, [](const Mode& mode) { return mode.place.d == 1; });
-      if (first == x.n.end() && !x.n.empty()) return "D: no mode lies without gaps";
+      if (first == x.n.end() && !x.n.empty()) return "D: no mode is contiguous";
       if (first != x.n.end()) contiguous_in_d = first->letters;
       std::rotate(x.n.begin(), first, first == x.n.end() ? first : first + 1);
     }
@@ -242,11 +241,10 @@ class Former {
     if (std::string why = settle_operand(f, b, x.n, f.b_k_major); !why.empty())
       return fmt::format("{}: {}", kNames[b], why);
     if (!k_of_a.empty() && x.k[0].letters != k_of_a)
-      return fmt::format("{}: '{}' lies without gaps, and '{}' in {}", kNames[b], x.k[0].letters, k_of_a,
+      return fmt::format("{}: '{}' is contiguous, and '{}' in {}", kNames[b], x.k[0].letters, k_of_a,
                          kNames[a]);
     if (!contiguous_in_d.empty() && x.n[0].letters != contiguous_in_d)
-      return fmt::format("{}: '{}' lies without gaps, and '{}' in D", kNames[b], x.n[0].letters,
-                         contiguous_in_d);
+      return fmt::format("{}: '{}' is contiguous, and '{}' in D", kNames[b], x.n[0].letters, contiguous_in_d);
     // Rows of D's copy are multiples of 16 B.
     const bool m_fixed = !f.a_k_major, n_fixed = !f.b_k_major || !contiguous_in_d.empty();
     f.m_box = settle_rows(x.m, m_fixed, f.a_k_major, 1);

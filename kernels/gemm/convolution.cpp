@@ -100,7 +100,7 @@ class Convolution::State {
                        : first.modes->windows_of == WindowsOf::none ? " with lines of A"
                        : first.modes->windows_of == WindowsOf::a    ? " with windows of A"
                                                                     : " with windows of B",
-                       text(matmul_.tile(q, where)), form->fills ? ", behind zeros" : "",
+                       text(matmul_.tile(q, where)), form->fills ? ", after zeros" : "",
                        bytes == 0 ? "" : fmt::format(", workspace {} B", bytes));
   }
   void tune(const ConvolutionArguments& p, Where where) {

@@ -77,9 +77,9 @@ ImageTensor image_tensor(const char* name, const ContractionTensor& given, Where
   }
   if (t.extents[kChannel] > 1 && t.strides[kChannel] != 1)
     refuse_convolution(
-        where, fmt::format("{} has a stride of {} along its channels, which lie side by side: give it "
-                           "channels last",
-                           name, t.strides[kChannel]));
+        where,
+        fmt::format("{} has a stride of {} along its channels, which are side by side: give it channels last",
+                    name, t.strides[kChannel]));
   check_memory(kConvolution, t.operand(), where);
   return t;
 }
@@ -95,8 +95,8 @@ void check_along(const char* name, const Along& a, Where where) {
       !in(a.behind, 0, kMostOffset))
     refuse_convolution(
         where,
-        fmt::format("along {} a step of {}, a spread of {}, and {} and {} pixels of zeros; TMA takes "
-                    "steps of 1 to {}, a spread of 1 to {}, and up to {} pixels",
+        fmt::format("along {} a step of {}, a spread of {}, and {} and {} pixels of zeros; TMA takes steps "
+                    "of 1 to {}, a spread of 1 to {}, and up to {} pixels",
                     name, a.step, a.spread, a.before, a.behind, kMostStep, kMostOffset, -kLeastCorner));
 }
 
@@ -106,10 +106,9 @@ void check_corners(const PixelWindows& windows, Where where) {
     const int64_t behind = d.first + (d.count - 1) * d.step + 1 - d.extent, reach = (d.taps - 1) * d.spread;
     if (d.first < kLeastCorner || behind < kLeastCorner || behind > kMostCorner || reach > kMostOffset)
       refuse_convolution(
-          where,
-          fmt::format("windows along {} of {} pixels that begin from {} on, {} apart, and reach {} "
-                      "pixels; TMA has them begin from {} on and up to {} behind the end, and reach {}",
-                      name, d.extent, d.first, d.step, reach, kLeastCorner, kMostCorner, kMostOffset));
+          where, fmt::format("windows along {} of {} pixels that begin from {} on, {} apart, and reach {} "
+                             "pixels; TMA has them begin from {} on and up to {} past the end, and reach {}",
+                             name, d.extent, d.first, d.step, reach, kLeastCorner, kMostCorner, kMostOffset));
   }
 }
 
@@ -174,7 +173,7 @@ class ConvolutionFormer {
     if (!is_y && (p_.bias.address != 0 || p_.activation != Activation::none))
       refuse_convolution(
           where_,
-          "a bias or an activation with a gradient, which has none: give it the gradient ahead of them");
+          "a bias or an activation with a gradient, which has none: give it the gradient before them");
     if (!is_y && (!is_half(p_.y.type) || p_.y.type != (p_.result == ConvolutionResult::x ? w_ : x_).type))
       refuse_convolution(where_,
                          fmt::format("a gradient from {} and {}; both are f16, or both bf16", name(y_.type),
@@ -182,11 +181,9 @@ class ConvolutionFormer {
   }
   int64_t flat(const ImageTensor& t) const {
     if (const auto stride = t.flat()) return *stride;
-    refuse_convolution(
-        where_,
-        fmt::format("the pixels of {} lie at strides of [{}] for extents of [{}]; they follow each other "
-                    "at one stride",
-                    t.name, fmt::join(t.strides, ", "), fmt::join(t.extents, ", ")));
+    refuse_convolution(where_, fmt::format("the pixels of {} are at strides of [{}] for extents of [{}]; "
+                                           "they follow each other at one stride",
+                                           t.name, fmt::join(t.strides, ", "), fmt::join(t.extents, ", ")));
   }
 
   int64_t channels() const { return w_.extents[kChannel]; }

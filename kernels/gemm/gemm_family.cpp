@@ -136,7 +136,7 @@ std::string rows_that_need_gaps(const command::Fields& f) {
   if (const int64_t bytes = o.d_columns(f["n"]) * size_of(o.d); bytes % hopper::bulk_unit != 0)
     text += fmt::format("{}n of {} B in D", text.empty() ? "" : ", ", bytes);
   if (text.empty()) return "";
-  return fmt::format("rows ({}) are no multiples of {} B: a launch needs gaps behind them, by stride_bytes",
+  return fmt::format("rows ({}) are not multiples of {} B: a launch needs gaps after them, by stride_bytes",
                      text, hopper::bulk_unit);
 }
 
@@ -365,7 +365,7 @@ struct Operands {
 // Returns packed weights; `numbers` gets those that they stand for, on the host, if the run verifies.
 command::Tensor draw_weights(const PackedForm& form, command::Run& run, size_t n, size_t k, size_t groups,
                              command::Tensor& numbers) {
-  // A seed is drawn as any other data is, from which the host goes on by itself.
+  // A seed is drawn like any other data, and the host draws the rest from it.
   std::mt19937_64 random(run.normal(DType::f32, {1}).bits(0));
   std::normal_distribution<double> normal;
   const PackedDraw draw = draw_packed(
@@ -518,40 +518,41 @@ const command::Registration registration({
     .fields = {{"m", 512, "rows of D"},
                {"n", 512, "columns of D"},
                {"k", 512, "depth of the product"},
-               {"batches", 1, "products, one behind the other, or groups"},
+               {"batches", 1, "products, one after the other, or groups"},
                {"groups_of_k", 0, "groups divide k, not rows", 1, 1, kSwitch},
                {"a", 0, "type of A", 1, 1, kInputs},
                {"b", 0, "type of B", 1, 1, {"as a", "bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "u8"}},
                {"d", 0, "type of D", 1, 1, kOutputs},
-               {"a_major", 0, "along what A is contiguous", 1, 1, {"k", "m"}},
-               {"b_major", 0, "along what B is contiguous", 1, 1, {"k", "n"}},
+               {"a_major", 0, "the dimension along which A is contiguous", 1, 1, {"k", "m"}},
+               {"b_major", 0, "the dimension along which B is contiguous", 1, 1, {"k", "n"}},
                {"packed", 0, "B has packed weights of a type", 1, 1, kWeights},
-               {"packed_group", 128, "of k that have a packed scale; 0 for none", 32, 0},
+               {"packed_group", 128, "how many of k share a packed scale; 0 for all", 32, 0},
                {"packed_scales", 0, "type of the packed scales", 1, 1, kScales},
                {"promote", 0, "sums of 8-bit floats to f32 every 128 of k", 1, 1, kSwitch},
                {"alpha", 0, "a factor of the product", 1, 1, kSwitch},
                {"beta", 0, "add a factor of C", 1, 1, kSwitch},
-               {"activation", 0, "of the result", 1, 1, kActivations},
-               {"use", 0, "of the activation: its value, its slope elsewhere, or a gate", 1, 1, kUses},
+               {"activation", 0, "activation of the result", 1, 1, kActivations},
+               {"use", 0, "use of the activation: its value, its slope at other inputs, or a gate", 1, 1,
+                kUses},
 #define PTXBUILDER_VECTOR(name, word, type, shape, role, meaning) {#name, 0, meaning, 1, 1, kSwitch},
 #include "kernels/gemm/product.def"
                {"bm", 128, "rows of a tile", 64},
                {"bn", 256, "columns of a tile", 8},
                {"bk", 0, "depth of a stage; 0 for 128 bytes", 1, 0},
-               {"stages", 0, "of the ring; 0 for as many as fit", 1, 0},
+               {"stages", 0, "stages of the ring; 0 for as many as fit", 1, 0},
                {"consumers", 2, "warpgroups that multiply"},
-               {"pingpong", 0, "two consumers take tiles in turn", 1, 1, kSwitch},
-               {"swapped", 0, "rows of a tile lie along n", 1, 1, kSwitch},
+               {"pingpong", 0, "two consumers take turns at tiles", 1, 1, kSwitch},
+               {"swapped", 0, "rows of a tile run along n", 1, 1, kSwitch},
                {"cluster_m", 1, "CTAs of a cluster along rows"},
                {"cluster_n", 1, "CTAs of a cluster along columns"},
                {"split_k", 1, "CTAs that divide k"},
-               {"split_last", 1, "CTAs that divide k of a tile of the last wave, at most"},
+               {"split_last", 1, "the most CTAs that divide k of a tile of the last wave"},
                {"group", 16, "rows or columns of tiles that are computed together"},
-               {"raster", 0, "of what a group is made", 1, 1, {"rows", "columns"}},
-               {"snake", 0, "every second group goes back", 1, 1, kSwitch},
+               {"raster", 0, "what a group consists of", 1, 1, {"rows", "columns"}},
+               {"snake", 0, "every second group goes backwards", 1, 1, kSwitch},
                {"ctas_per_sm", 1, "CTAs that an SM holds"},
-               {"inside", 0, "no tile hangs over the output", 1, 1, kSwitch},
-               {"overlaps", 1, "may begin before the launch ahead of it has ended", 1, 1, kSwitch},
+               {"inside", 0, "no tile reaches past the output", 1, 1, kSwitch},
+               {"overlaps", 1, "may begin before the previous launch has ended", 1, 1, kSwitch},
                {"sms", 0, "multiprocessors that the grid is for; 0 for the device's", 1, 0}},
     .build = build,
     .run = run,

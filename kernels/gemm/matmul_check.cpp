@@ -19,7 +19,7 @@ constexpr int64_t kIndexEnd = int64_t{1} << 32;  // for C's rows and strides, wh
 // Foreign code may pass numbers that are not enumerators.
 void check_enumerators(const MatmulArguments& p, Where where) {
   auto refuse = [&](const char* what, auto value) {
-    throw Error(where, fmt::format("matmul: {} is {}, which is none of its enumeration", what,
+    throw Error(where, fmt::format("matmul: {} is {}, which is not in its enumeration", what,
                                    static_cast<int>(value)));
   };
   auto check = [&](const char* name, DType type) {
@@ -72,7 +72,7 @@ void check_matrix(const ProductOperandRow& row, const MatmulArguments& p, const 
     refuse(fmt::format("it is {} where D is {}", name(o.addend()), name(p.d.type)));
   check_memory(kName, matrix, where);
   if (row.role != OperandRole::residual && !batches_touch(matrix))
-    refuse("batches with gaps; they lie a row's stride apart, as rows do");
+    refuse("batches with gaps; they are a row's stride apart, as rows are");
   if (matrix.outer[kMatrixRows].stride >= kIndexEnd || p.m * p.batches >= kIndexEnd)
     refuse(
         fmt::format("{} rows in all batches and a stride of {} elements; both are less than 2^32: divide "
@@ -268,7 +268,7 @@ Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& al
                      const ModeList& batch, int64_t ProductMode::*stride, Where where) {
   if (x.stride != 0 || x.batch_stride != 0)
     throw Error(where,
-                fmt::format("matmul: {} has a stride beside modes, which have their own: leave it 0", name));
+                fmt::format("matmul: {} has a stride and modes, which have their own: leave it 0", name));
   Operand o = {.name = name, .type = x.type, .memory = x.memory, .columns = 1};
   const auto add = [&](const char* word, const ProductMode& mode) {
     if (o.outer_count == Operand::kMostOuter)
@@ -279,8 +279,8 @@ Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& al
   if (along.size() > 0) {
     if (const ProductMode& first = along[0]; first.extent > 1 && first.*stride != 1)
       throw Error(where,
-                  fmt::format("matmul: {} has a stride of {} along its first mode, which lies without gaps",
-                              name, first.*stride));
+                  fmt::format("matmul: {} has a stride of {} along its first mode, which is contiguous", name,
+                              first.*stride));
     o.columns = along[0].extent;
   }
   if (rows.size() == 0) add("row", {});
@@ -311,12 +311,10 @@ void check_windows(const ProductModes& modes, Where where) {
                             windows.all(), windows.images, of_a ? "m" : "k", all.extent(), all.size()));
   if (taps.size() != 3 || taps[0].extent != windows.channels || taps[1].extent != windows.w.taps ||
       taps[2].extent != windows.h.taps)
-    throw Error(
-        where,
-        fmt::format("matmul: windows of {} x {} taps of {} channels, and {} of {} in {} modes; they are "
-                    "the channels, the taps along w and those along h",
-                    windows.h.taps, windows.w.taps, windows.channels, of_a ? "k" : "n", taps.extent(),
-                    taps.size()));
+    throw Error(where, fmt::format("matmul: windows of {} x {} taps of {} channels, and {} of {} in {} "
+                                   "modes; they are the channels, the taps along w and those along h",
+                                   windows.h.taps, windows.w.taps, windows.channels, of_a ? "k" : "n",
+                                   taps.extent(), taps.size()));
 }
 
 PlacedProduct with_modes(const MatmulArguments& p, Where where) {

@@ -93,7 +93,7 @@ class Places {
 
 std::string refusal_of(const PackedForm& form) {
   if (!form.is_packed() || static_cast<size_t>(form.type) > weight_rows.size())
-    return fmt::format("packed weights: type {} is none of weight.def", static_cast<int>(form.type));
+    return fmt::format("packed weights: type {} is not one of weight.def", static_cast<int>(form.type));
   if (form.group != 0 && form.group != 32 && form.group != 64 && form.group != 128)
     return fmt::format("packed weights: groups of {} of k; they are of 32, 64 or 128, or 0 for all of k",
                        form.group);

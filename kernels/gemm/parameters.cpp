@@ -21,7 +21,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
                                const std::vector<UserParameter>& user, Where where) {
   using enum Parameter::Kind;
   if (o.a_rows)
-    add("A", pointer, o.a, "rows of K, of which the product's are");
+    add("A", pointer, o.a, "rows of K, from which the product's are taken");
   else
     add("A", tensor_map, DType::u32,
         !o.a_k_major   ? "K rows of M"
@@ -36,8 +36,8 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
                        : "N rows of K");
   if (o.scatters())
     add("D", pointer, o.d,
-        o.add_to_rows ? "rows of N, to some of which the product's are added"
-                      : "rows of N, some of which become the product's");
+        o.add_to_rows ? "rows of N; the product's are added to some"
+                      : "rows of N; some become the product's");
   else
     add("D", tensor_map, DType::u32, "the result: M rows of N");
   add("M", scalar, DType::u32, "rows of D");

@@ -113,7 +113,7 @@ TEST_CASE("what is refused names the operation, the operand and the value") {
   refused([](auto& y) { y.outer[0].stride = int64_t{1} << 38; },
           "4 B each; a tensor map holds less than 2^40 B");
   refused([](auto& y) { y.outer[0].stride = INT64_MAX; }, "less than 2^40 B");
-  refused([](auto& y) { y.memory.address += 2; }, "the address 0x42 is no multiple of an element's 4 B");
+  refused([](auto& y) { y.memory.address += 2; }, "the address 0x42 is not a multiple of an element's 4 B");
   refused([](auto& y) { y.memory.bytes = 255; },
           "4 x 8 elements with a row stride of 8, 2 heads with a stride of 32, take 256 B, and its memory "
           "has 255 B");
@@ -125,7 +125,7 @@ TEST_CASE("what is refused names the operation, the operand and the value") {
   CHECK(kernels::stride_of(int64_t{1} << 40, int64_t{1} << 40) >= kernels::kStrideEnd);
 }
 
-TEST_CASE("a copy has rows at multiples of 16 bytes and no gaps, and is made of all that lies outside") {
+TEST_CASE("a copy has rows at multiples of 16 bytes and no gaps, and is made of all that is outside") {
   const Operand x =
       of(64, DType::f16, 5, {{"row", 3, 7}, {"head", 2, 30}, {"group", 2, 100}, {"batch", 2, 300}});
   Operand near = padded(x);

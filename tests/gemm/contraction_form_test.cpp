@@ -1,5 +1,5 @@
-// Contractions by name as products: forms of drawn ones are computed on the host as they say and
-// held against the sum by letters, and obey TMA's rules; what folds; and what is refused.
+// Contractions by name as products: forms of drawn ones are computed on the host as they say and compared
+// with the sum by letters, and obey TMA's rules; what folds; and what is refused.
 #include "kernels/gemm/contraction_form.h"
 
 #include <doctest/doctest.h>
@@ -266,7 +266,7 @@ TEST_CASE("an operand is copied where this takes less time than its rows that be
 TEST_CASE("what TMA does not take is copied once, and said") {
   const ContractionForm batches_inside = of("mkb,nkb->mnb", {512, 512, 8}, {512, 512, 8}, {512, 512, 8});
   CHECK(batches_inside.copies.size() == 3);
-  CHECK(batches_inside.text.find("A is copied: the batches 'b' lie without gaps") != std::string::npos);
+  CHECK(batches_inside.text.find("A is copied: the batches 'b' are contiguous") != std::string::npos);
   const ContractionForm odd = of("mk,nk->mn", {512, 511}, {512, 511}, {512, 512});
   CHECK(odd.copies.size() == 2);
   CHECK(odd.text.find("a stride of 511 elements along 'm'") != std::string::npos);

@@ -63,7 +63,7 @@ TEST_CASE("drawn contractions are right, and touch nothing else") {
   for (size_t i = 0; i < count; ++i) check_case(drawn_contraction(seed * 1000 + i, scale));
 }
 
-TEST_CASE("two modes of the depth and of the rows, along which an operand lies, that do not fold") {
+TEST_CASE("two modes of the depth and of the rows, along which an operand is stored, that do not fold") {
   for (const auto& [a, b, d] : {std::tuple{"dcm", "adcb", "abm"},
                                 {"dcm", "adbc", "mab"},
                                 {"mcd", "dabc", "abm"},

@@ -283,7 +283,7 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
   CHECK(error_of([&] { checked(with_c, parse_tile("128x112_2x1_k2")); }) == "");
   CHECK(error_of([&] {
           checked(with_c, parse_tile("128x120_2x1_k2"));
-        }).find("120 columns divided by 2, some of which two CTAs store") != std::string::npos);
+        }).find("120 columns divided by 2, and two CTAs store some of them") != std::string::npos);
   GemmOperation gate, narrow;
   gate.activation = Activation::silu, gate.use = ActivationUse::gate;
   narrow.d = DType::e4m3;
@@ -291,13 +291,13 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
     CHECK(error_of([&] { checked(of, parse_tile("128x128_2x1_k2")); }) == "");
     CHECK(error_of([&] {
             checked(of, parse_tile("128x120_2x1_k2"));
-          }).find("120 columns divided by 2, of which the last CTA stores those from 56 B on") !=
+          }).find("120 columns divided by 2, and the last CTA stores those from 56 B on") !=
           std::string::npos);
   }
   for (const char* name : {"128x256x64_4_g8", "128x256x64_4_c4s", "128x128x64_6_2x1_g16s_pp",
                            "64x64x64_12_w1_s16", "64x64x64_12_pp_nopdl_in"})
     CHECK(text(parse_tile(name)) == name);
-  CHECK(error_of([] { parse_tile("128y256"); }).find("is no number; the form is") != std::string::npos);
+  CHECK(error_of([] { parse_tile("128y256"); }).find("is not a number; the form is") != std::string::npos);
   GemmOperation o;
   CHECK(error_of([&] { checked(o, {}); }) == "");
   CHECK(checked(o, parse_tile("128x64_in")).inside);

@@ -1,6 +1,6 @@
 // Random matrix products of the gemm family, by Matmul: what is computed, with all that may stand after the
 // sum, tile, sizes, placement and data follow from a seed. Each runs twice on poisoned memory between guards,
-// gives the same bits, and is held against float64.
+// gives the same bits, and is compared with float64.
 //
 //   gemm_random_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX] [--compile]
 //
@@ -56,7 +56,7 @@ std::vector<Built> build(const std::vector<RandomCase>& cases, const Compiler& c
   return built;
 }
 
-// This says what is wrong with two runs; "" when nothing is.
+// Returns what is wrong with two runs; "" when nothing is.
 std::string run_twice(runtime::Device& device, kernels::Matmul& matmul, const RandomCase& c) {
   auto* emulator = dynamic_cast<runtime::Emulator*>(&device);
   test::MatmulTrial trial(device, c.product);
@@ -179,7 +179,7 @@ std::vector<std::string> broken_rules(const MatmulArguments& p) {
 
 }  // namespace
 
-TEST_CASE("every combination of what stands behind the sum is taken, or refused by a rule that it breaks") {
+TEST_CASE("every combination of what comes after the sum is taken, or refused by a rule that it breaks") {
   const std::unique_ptr<runtime::Device> device = runtime::open_device("emulator");
   kernels::MatmulOptions options;
   options.choose = [](const GemmOperation&, const kernels::GemmSize&, int) {

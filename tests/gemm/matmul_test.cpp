@@ -135,7 +135,7 @@ TEST_CASE("types") {
                          {DType::u8, DType::s8, DType::f32}}) {
     MatmulCase c = sized(40, 70, 200);
     c.a = a, c.b = b, c.d = d;
-    check_case(c);  // many of its rows are no multiple of 16 bytes
+    check_case(c);  // many of its rows are not a multiple of 16 bytes
     c.fast_accumulation = false;
     if (size_of(a) == 1) check_case(c);
   }
@@ -316,7 +316,7 @@ TEST_CASE("parts of one larger matrix, side by side") {
   CHECK_ERROR(matmul()(p), "let 49 rows of 40 in 2 batches overlap");
 }
 
-TEST_CASE("what is refused, beside what is accepted") {
+TEST_CASE("what is refused, next to what is accepted") {
   const MatmulCase c = [] {
     MatmulCase c = sized(16, 24, 32);
     c.beta = 1;
@@ -341,7 +341,7 @@ TEST_CASE("what is refused, beside what is accepted") {
       {"matmul: B of bf16: 24 x 32 elements with a row stride of 33, 1 batches",
        [](auto& p) { p.b.stride = 33; }},
       {"take 1536 B, and its memory has 1535 B", [](auto& p) { p.b.memory.bytes -= 1; }},
-      {"is no multiple of an element's 2 B", [](auto& p) { p.a.memory.address += 1; }},
+      {"is not a multiple of an element's 2 B", [](auto& p) { p.a.memory.address += 1; }},
       {"matmul: D of bf16: the address", [](auto& p) { p.d.memory.address -= 1; }},
       {"matmul: C of f32: it is bf16 where D is bf16", [](auto& p) { p.c.type = DType::f32; }},
       {"matmul: C of bf16: 16 rows in all batches and a stride of 4294967296 elements",
@@ -542,7 +542,7 @@ TEST_CASE("a product with every operand is known as a plain one is, and takes th
   }
 }
 
-// TMA does not take scales as they lie of an m, or of a number of blocks of k, that is no multiple of 4.
+// TMA does not take scales as they lie of an m, or of a number of blocks of k, that is not a multiple of 4.
 TEST_CASE("scales of blocks multiply the sums of each 128 of k") {
   MatmulCase c = sized(72, 144, 400);
   c.a = c.b = DType::e4m3;
@@ -640,7 +640,7 @@ TEST_CASE("a sparse A or B stores two of every four values along k") {
   refused("gemm: a sparse B with a gate");
 }
 
-// Half of the threads copy where a tile's rows are no multiple of 16.
+// Half of the threads copy where a tile's rows are not a multiple of 16.
 TEST_CASE("rows of A are those that an index names, in any order and number") {
   MatmulCase c = sized(150, 72, 136);
   c.a_rows = true;
@@ -885,7 +885,7 @@ TEST_CASE("products of other sizes share a kernel; other tiles and operations ha
   CHECK(loads_of(c) == 0);
 }
 
-TEST_CASE("a tile that spills beside an epilogue is used all the same") {
+TEST_CASE("a tile that spills with an epilogue is used all the same") {
   std::unique_ptr<Compiler> compiler;
   try {
     compiler = std::make_unique<Compiler>(CompilerOptions{.cache = false});
@@ -1146,7 +1146,7 @@ TEST_CASE("the first call of a product may stand in a capture") {
   CHECK(trial.wrong(trial.result()) == "");
 }
 
-TEST_CASE("an epilogue of the user's own, behind alpha in memory, scales of rows and columns and a bias") {
+TEST_CASE("an epilogue of the user's own, after alpha in memory, scales of rows and columns and a bias") {
   constexpr int64_t kM = 70, kN = 88, kK = 72, kBatches = 2;
   MatmulOptions options;
   options.choose = small_tile;
@@ -1438,7 +1438,7 @@ TEST_CASE("a thread that has launched a product launches the kernel that tune() 
   CHECK(idle.last_program != before);
 }
 
-TEST_CASE("a call that is under way while tune() ends leaves its kernel to no call behind it") {
+TEST_CASE("a call that is under way while tune() ends leaves its kernel to no call after it") {
   IdleDevice idle;
   ClockedDevice clock(idle);
   clock.records = false;
@@ -1548,7 +1548,7 @@ TEST_CASE("a file of tuned tiles may end without an end of line, have those of W
   Matmul other(unread.clock, unread.options(pipe, true));
   CHECK(trial.wrong(trial.run(other)) == "");
   REQUIRE(unread.warnings.lines().size() == 1);
-  CHECK(unread.warnings.lines()[0].find("it is no regular file") != std::string::npos);
+  CHECK(unread.warnings.lines()[0].find("it is not a regular file") != std::string::npos);
 }
 
 TEST_CASE("what a user's functions give is checked, and numbers that are no enumerators") {
@@ -1585,7 +1585,7 @@ TEST_CASE("what a user's functions give is checked, and numbers that are no enum
   const MatmulArguments good = trial.arguments(matmul());
   MatmulArguments p = good;
   p.a.type = static_cast<DType>(99);
-  CHECK_ERROR(matmul()(p), "the type of A is 99, which is none of its enumeration");
+  CHECK_ERROR(matmul()(p), "the type of A is 99, which is not in its enumeration");
   p = good;
   p.activation = static_cast<Activation>(77);
   CHECK_ERROR(matmul()(p), "the activation is 77");
@@ -1606,7 +1606,7 @@ TEST_CASE("tuning without a clock is refused, and left out where it is on by def
   CHECK_ERROR(product.tune(trial.arguments(product)), "tuning needs a GPU, whose time it measures");
 }
 
-TEST_CASE("files of tuned tiles are told apart by GPU, SMs, version and model") {
+TEST_CASE("files of tuned tiles differ by GPU, SMs, version and model") {
   runtime::DeviceProperties h100 = device().properties();
   h100.name = "NVIDIA H100 80GB HBM3";
   const std::string file = kernels::default_product_tiles(h100, 132);

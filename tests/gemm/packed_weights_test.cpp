@@ -1,5 +1,5 @@
-// Packed weights: they unpack as they were, every form multiplies as its numbers do, and what is refused has
-// a twin that is taken.
+// Packed weights: unpacking restores them, products with every form are right, and each refusal has a twin
+// that is accepted.
 //
 //   packed_weights_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
@@ -127,7 +127,7 @@ TEST_CASE("numbers that a type does not have are not packed") {
         }).starts_with("packed weights: n = 1048576 and k = 1048576, which take more"));
 }
 
-// All are of one Matmul, whose known calls differ in nothing but the form. The tile is the model's.
+// One Matmul makes all calls, which differ only in the form. The tile is the model's.
 TEST_CASE("a product with packed weights is that of the numbers that they stand for") {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
   kernels::Matmul matmul(*device);
@@ -233,7 +233,7 @@ TEST_CASE("what does not go together with packed weights is refused, and what do
   refused([](MatmulArguments& p) { p.batches = 300, p.group_ends = {64, 1200}; }, "B");
   refused([](MatmulArguments& p) { p.a_rows = {64, 64}, p.rows_of_a = 8; }, "packed weights with a_rows");
   refused([](MatmulArguments& p) { p.packed.group = 16; }, "groups of 16 of k");
-  refused([](MatmulArguments& p) { p.packed.type = static_cast<WeightType>(9); }, "type 9 is none");
+  refused([](MatmulArguments& p) { p.packed.type = static_cast<WeightType>(9); }, "type 9 is not one of");
   refused([](MatmulArguments& p) { p.a.type = DType::e4m3; }, "packed weights with A of e4m3");
   refused(
       [](MatmulArguments& p) {
