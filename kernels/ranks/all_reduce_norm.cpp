@@ -33,7 +33,7 @@ Kernel all_reduce_norm(const RowProblem& problem, int ranks, Where where) {
     meeting = k.named_barrier(problem.tile.warpgroups() * RegisterLayout::kThreads);
     for (int r = 0; r < ranks; ++r)
       p.add(memory_of(r), Parameter::Kind::pointer, DType::u32, "the exchange memory of a rank");
-    p.add("own", Parameter::Kind::pointer, DType::u32, "that of this rank");
+    p.add("own", Parameter::Kind::pointer, DType::u32, "the exchange memory of this rank");
     p.add("rank", Parameter::Kind::scalar, DType::u32, "the number of this rank");
     p.add("place_bytes", Parameter::Kind::scalar, DType::u64, "between the two places for data");
   };

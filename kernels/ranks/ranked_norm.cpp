@@ -46,8 +46,8 @@ void check_memory(const RankedNormArguments& p, size_t bytes) {
                       r, memory.bytes, memory.address, least, kAlignment));
     if (memory.bytes != p.memory[0].bytes)
       throw Error(
-          fmt::format("all_reduce_rms_norm: the exchange memory of rank {} has {} B, and that of rank 0 "
-                      "{}; all have as many, by which data find their place",
+          fmt::format("all_reduce_rms_norm: the exchange memory of rank {} has {} B, and that of rank 0 {}; "
+                      "all have as many, by which data find their place",
                       r, memory.bytes, p.memory[0].bytes));
   }
 }
@@ -70,10 +70,10 @@ void check_alignment(const RowCall& call, const CheckedRows& checked) {
                   side_by_side = std::min(most, columns & -columns);
     const auto unit = static_cast<uint64_t>(side_by_side * size_of(type));
     if (memory.address % unit != 0)
-      throw Error(fmt::format(
-          "all_reduce_rms_norm: {} begins at {:#x}; with {} columns of {} it begins at a multiple of "
-          "{} B, as on all ranks",
-          call.operation->tensors[i].name, memory.address, columns, name(type), unit));
+      throw Error(
+          fmt::format("all_reduce_rms_norm: {} begins at {:#x}; with {} columns of {} it begins at a "
+                      "multiple of {} B, as on all ranks",
+                      call.operation->tensors[i].name, memory.address, columns, name(type), unit));
   }
 }
 

@@ -71,8 +71,8 @@ void check_tensors(const RankedTokensArguments& p, TokenForm form) {
                       memory.bytes, memory.address, least, kAlignment));
     if (memory.bytes != p.memory[0].bytes)
       throw Error(
-          fmt::format("the exchange memory of rank {} has {} B, and that of rank 0 {}; all have as "
-                      "many, by which data find their place",
+          fmt::format("the exchange memory of rank {} has {} B, and that of rank 0 {}; all have as many, by "
+                      "which data find their place",
                       r, memory.bytes, p.memory[0].bytes));
   }
 }

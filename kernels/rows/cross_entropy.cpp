@@ -55,14 +55,15 @@ RowTensor target() {
 RowOperation cross_entropy() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
-  return {.name = "cross_entropy",
-          .summary = "loss = log(sum(exp(x))) - x[target] of each row, 0 where target is below 0",
-          .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
-                      target(),
-                      {"loss", {"rows"}, number, written, "of each row; NaN where there is no such column"},
-                      {"lse", {"rows"}, number, written_if_given, "log(sum(exp(x)))"}},
-          .limits = {.in_pieces = true},
-          .build = cross_entropy_kernel};
+  return {
+      .name = "cross_entropy",
+      .summary = "loss = log(sum(exp(x))) - x[target] of each row, 0 where target is below 0",
+      .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                  target(),
+                  {"loss", {"rows"}, number, written, "the loss of each row; NaN if there is no such column"},
+                  {"lse", {"rows"}, number, written_if_given, "log(sum(exp(x)))"}},
+      .limits = {.in_pieces = true},
+      .build = cross_entropy_kernel};
 }
 
 RowOperation cross_entropy_gradient() {

@@ -40,7 +40,7 @@ const RowOperation& row_operation(std::string_view name) {
     if (o.name == name) return o;
     names += (names.empty() ? "" : ", ") + o.name;
   }
-  throw Error(fmt::format("no operation on rows is named '{}'; there are {}", name, names));
+  throw Error(fmt::format("no operation on rows is named '{}'; the operations are {}", name, names));
 }
 
 }  // namespace ptxbuilder::kernels

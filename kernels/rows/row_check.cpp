@@ -20,10 +20,10 @@ class RowCheck {
 
   CheckedRows operator()() {
     if (call_.tensors.size() != operation_.tensors.size())
-      fail(fmt::format("{} tensors are given, and it has {}", call_.tensors.size(),
+      fail(fmt::format("{} tensors are given, and it takes {}", call_.tensors.size(),
                        operation_.tensors.size()));
     if (!call_.numbers.empty() && call_.numbers.size() != operation_.numbers.size())
-      fail(fmt::format("{} numbers are given, and it has {}", call_.numbers.size(),
+      fail(fmt::format("{} numbers are given, and it takes {}", call_.numbers.size(),
                        operation_.numbers.size()));
     CheckedRows checked;
     checked.problem.operation = &operation_;

@@ -160,15 +160,19 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
 
 command::Family family_of(const RowOperation& o) {
   std::vector<command::Field> fields = {
-      {"rows", 1024, "of the matrix"},
-      {"columns", 1024, "of the matrix"},
-      {"type", 1, "of the elements", 1, 0, {"f16", "bf16", "f32"}},
-      {"values", 0, "of a row that a thread has at most; 0 for the operation's own", 1, 0},
-      {"optional", 15, "of the tensors that may be left out those that are given, a bit for each", 1, 0},
-      {"ctas", 0, "that share a row; 0 for the library's choice", 1, 0}};
+      {"rows", 1024, "extent of the matrix"},
+      {"columns", 1024, "extent of the matrix"},
+      {"type", 1, "type of the elements", 1, 0, {"f16", "bf16", "f32"}},
+      {"values", 0, "the most values of a row that a thread has; 0 for the operation's default", 1, 0},
+      {"optional", 15, "which of the optional tensors are given, a bit for each", 1, 0},
+      {"ctas", 0, "CTAs that share a row; 0 for the library's choice", 1, 0}};
   for (const std::string& word : o.sizes())
     if (word != "rows" && word != "columns" && !word.ends_with("_blocks"))
-      fields.push_back({word, word == "halves" ? 2 : word == "k" ? 8 : 64, "of a tensor of the operation's"});
+      fields.push_back({word,
+                        word == "halves" ? 2
+                        : word == "k"    ? 8
+                                         : 64,
+                        "an extent of a tensor of the operation"});
   return {.name = o.name,
           .summary = o.summary,
           .fields = fields,

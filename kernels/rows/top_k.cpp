@@ -44,17 +44,15 @@ Kernel top_k_kernel(const RowProblem& problem) {
 RowOperation top_k() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
-  return {.name = "top_k",
-          .summary = "the k greatest elements of each row and their columns, from the greatest on",
-          .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
-                      {"values", {"rows", "k"}, of_first, written, "the greatest; NaN is none"},
-                      {"columns_of_values",
-                       {"rows", "k"},
-                       integer,
-                       written,
-                       "where they stand, the first of equal ones"}},
-          .limits = {.values = 16, .values_of_words = 16},
-          .build = top_k_kernel};
+  return {
+      .name = "top_k",
+      .summary = "the k greatest elements of each row and their columns, from the greatest on",
+      .tensors =
+          {{"x", {"rows", "columns"}, any, read, "the rows"},
+           {"values", {"rows", "k"}, of_first, written, "the greatest; NaN is none"},
+           {"columns_of_values", {"rows", "k"}, integer, written, "where they are, the first of equal ones"}},
+      .limits = {.values = 16, .values_of_words = 16},
+      .build = top_k_kernel};
 }
 
 }  // namespace ptxbuilder::kernels

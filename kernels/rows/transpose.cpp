@@ -28,8 +28,8 @@ Kernel transpose_kernel(const RowProblem& problem) {
   Parameters p;
   p.add("x", Parameter::Kind::pointer, *problem.types[0], "the matrix");
   p.add("y", Parameter::Kind::pointer, *problem.types[0], "its transpose");
-  p.add("rows", Parameter::Kind::scalar, DType::u32, "of x");
-  p.add("columns", Parameter::Kind::scalar, DType::u32, "of x");
+  p.add("rows", Parameter::Kind::scalar, DType::u32, "extent of x");
+  p.add("columns", Parameter::Kind::scalar, DType::u32, "extent of x");
   p.declare(k, Where::here());
   k.threads(RegisterLayout::kThreads);
   k.grid(fmt::format("ceil_div(rows, {0}) * ceil_div(columns, {0})", kEdge));

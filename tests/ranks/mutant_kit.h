@@ -36,7 +36,7 @@ struct PtxMutant {
   bool once = false;
 };
 
-// It gives what the emulator says of the mutant on the first schedule that it finds wrong, of two dozen: a
+// Returns what the emulator says of the mutant on the first schedule that it finds wrong, of two dozen: a
 // race or a deadlock. `run` makes the calls with a seed and options.
 inline std::string report_of(const PtxMutant& m, const std::string& right,
                              const std::function<void(uint64_t seed, const LoadOptions&)>& run) {

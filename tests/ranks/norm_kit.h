@@ -71,8 +71,8 @@ class NormRun {
     if (case_.has_weight) p.weight = kernels::RowOperand{case_.type, {case_.columns}, weights_[r]};
     return p;
   }
-  // It gives the greatest error of the results of rank 0, as parts of what rounding allows. The norm is held
-  // against that of the sum as it was rounded.
+  // Returns the greatest error of the results of rank 0, as parts of what rounding allows. The norm is
+  // compared with that of the sum as it was rounded.
   double worst() const {
     const std::vector<double> y = values_of(ys_[0]), sum = values_of(sums_[0]);
     const double rounding = 2 * unit_roundoff(case_.type);

@@ -159,7 +159,7 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
       });
   refused([](auto& p) { p.multiprocessors = -1; }, "multiprocessors -1; 0 or more",
           [](auto& p) { p.multiprocessors = 2; });
-  // Nothing is launched where there are no rows.
+  // Nothing is launched if there are no rows.
   call_with([](auto& p) {
     p.x.extents = p.residual->extents = p.y.extents = p.new_residual.extents = {0, 64};
   });

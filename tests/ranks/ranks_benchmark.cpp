@@ -63,7 +63,7 @@ Options options_of(int argc, char** argv) {
     else if (word == "--crossed")
       o.crossed = true;
     else
-      throw Error(fmt::format("'{}' is no option", word));
+      throw Error(fmt::format("'{}' is not an option", word));
   }
   return o;
 }
@@ -222,7 +222,7 @@ class Run {
   void on_all(const Trial& t, runtime::Stream stream = {}, int multiprocessors = 0) {
     for (int r = 0; r < options_.ranks; ++r) t.call(r, stream, multiprocessors);
   }
-  // It gives what goes into the table: `right` of `all`, which ought to be as many.
+  // Returns what goes into the table: `right` of `all`, which ought to be as many.
   std::string counted(int right, int all, const std::string& problem) {
     wrong_ += right != all;
     return right == all ? fmt::format("{}", all) : fmt::format("WRONG: {} of {}, {}", right, all, problem);
@@ -411,7 +411,7 @@ class Run {
   Options options_;
   RankedRun::Devices devices_;
   Calls calls_;
-  const int64_t most_;  // So many rows are drawn at most.
+  const int64_t most_;  // This many rows are drawn at most.
   const std::chrono::seconds limit_;
   std::mt19937_64 engine_;
   int wrong_ = 0;

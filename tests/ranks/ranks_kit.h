@@ -137,8 +137,8 @@ class RankedRun {
     w.room += of_sums;
     return w;
   }
-  // The greatest error beyond what rounding allows, as parts of that, of so many elements of each rank, or of
-  // all.
+  // The greatest error beyond what rounding allows, as parts of that, of this many elements of each rank, or
+  // of all.
   double worst(int64_t samples = 0) {
     double most = 0;
     for (int r = 0; r < case_.ranks; ++r) {
@@ -153,7 +153,7 @@ class RankedRun {
     }
     return most;
   }
-  // Says whether each rank has kept all ranks' rows as they were.
+  // Returns whether each rank has kept all ranks' rows as they were.
   bool has_kept() const {
     std::vector<std::byte> all;
     for (const runtime::Buffer& a : as_)
@@ -162,7 +162,7 @@ class RankedRun {
       if (kept.copy_out<std::byte>() != all) return false;
     return true;
   }
-  // Says whether all ranks have the same bits, as those of an all-reduce do.
+  // Returns whether all ranks have the same bits, as those of an all-reduce do.
   bool is_same_on_all() const {
     const std::vector<std::vector<std::byte>> all = results();
     return std::ranges::all_of(all, [&](const auto& one) { return one == all[0]; });

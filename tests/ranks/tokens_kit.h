@@ -126,7 +126,7 @@ class TokensRun {
     }
     return is_returned(sorted);
   }
-  // Says whether a combine has brought back what the dispatch before it took.
+  // Returns whether a combine has brought back what the dispatch before it took.
   bool has_come_back() const {
     std::vector<Words> sorted(ranks());
     for (size_t r = 0; r < ranks(); ++r) append(sorted[r], words_[r], 0, own_ends_[r].back());

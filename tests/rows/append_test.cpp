@@ -16,7 +16,7 @@ constexpr int64_t kTokens = 5, kHeads = 3, kPages = 3, kPageRows = 4, kColumns =
 constexpr size_t kHead = 2 * kColumns, kCache = kPages * kHeads * kPageRows * kHead;
 using Floats = std::vector<float>;
 
-// The tensors of a call lie in memory of the device, each with its numbers on the host.
+// The tensors of a call are in memory of the device, each with its numbers on the host.
 struct Call {
   Call() : device(runtime::open_emulator()), rows(*device) {
     call.operation = &kernels::row_operation("append");
@@ -65,7 +65,7 @@ float given(int64_t token, int64_t head, size_t element, float scale) {
          static_cast<float>((token * kHeads + head) * int64_t{kHead} + static_cast<int64_t>(element) + 1);
 }
 
-// The caches hold what the slots say, and NaN, as before, everywhere else.
+// The caches hold the new rows at the slots, and NaN, as before, everywhere else.
 void check(Call& c, const std::vector<int64_t>& slots) {
   const Floats keys = c.cache(2), values = c.cache(3);
   size_t wrong = 0;
@@ -91,7 +91,7 @@ TEST_CASE("tokens go to their slots, by indices of both types") {
   narrow.call.tensors[4] = narrow.index<int32_t>({7, -1, 0, 12, 10});
   narrow.run();
   check(narrow, {7, -1, 0, 12, 10});
-  // A number that is 3 in its low 32 bits alone is no slot.
+  // A number that is 3 only in its low 32 bits is not a slot.
   wide.call.tensors[4] = wide.index<int64_t>({11, (int64_t{1} << 32) + 3, -1, 5, INT64_MIN});
   wide.run();
   check(wide, {11, -1, -1, 5, -1});
@@ -131,7 +131,8 @@ TEST_CASE("keys are turned by the angles of their positions") {
   CHECK(!std::isnan(values[0]));  // which have no position
 }
 
-// A cache of e4m3 has the nearest number, and its greatest where that is more; scales are of heads, or one.
+// A cache of e4m3 holds the nearest number, or the greatest one if that is exceeded; there is a scale for
+// each head, or one for all.
 TEST_CASE("caches of e4m3 hold what is left after a division by scales") {
   for (const Floats& scales : {Floats{0.5F, 0.03F, 7}, Floats{0.9F}, Floats{}}) {
     Call c;
