@@ -22,44 +22,46 @@ void add_shape_options(const command::Arguments& app, GemmWords& words) {
          "with few tiles and a long k; fit and fit-deep: others, which the choice of tiles may be fitted to")
       .shown_as("NAME");
   app.option("--count", words.count, "shapes of a set that a seed draws (40)").from(1, 10000).shown_as("N");
-  app.option("--shapes", words.groups, "groups of the set, by comma; all unless given")
+  app.option("--shapes", words.groups, "groups of the set, with commas between; all unless given")
       .by_comma()
       .shown_as("GROUP,...");
-  app.option("--shape", words.shapes, "a shape instead of the set's; may be given again")
+  app.option("--shape", words.shapes, "a shape instead of the set's; may be repeated")
       .shown_as("MxNxK[:WEIGHT[:warm]]");
-  app.option("--dtype", words.dtype, "of A and B: bf16 f16 tf32 e4m3 e5m2 s8; the set's unless given")
+  app.option("--dtype", words.dtype, "type of A and B: bf16 f16 tf32 e4m3 e5m2 s8; the set's unless given")
       .shown_as("TYPE");
-  app.option("--d-type", words.d_type, "of D: f32 f16 bf16, or s32 of s8; of 16 bits as A, of 8 bf16")
+  app.option("--d-type", words.d_type,
+             "type of D: f32 f16 bf16, or s32 for s8; else A's if it has 16 bits, and bf16 for 8 bits")
       .shown_as("TYPE");
   app.option("--layout", words.layout, "TN NN NT TT, as cuBLAS is called for row-major data")
       .shown_as("LETTERS");
-  app.flag("--slow-accumulation", words.slow_accumulation, "of fp8: promote to f32 on the way");
+  app.flag("--slow-accumulation", words.slow_accumulation, "promote sums of fp8 products to f32 on the way");
 }
 
 void add_contender_options(const command::Arguments& app, GemmWords& words, GemmOptions& options) {
   app.option("--contenders", options.contenders,
-             "by comma, or all, which --set seed means; else all but the kernels that lead to ours. What "
-             "other options ask for takes part anyway")
+             "those that run, with commas between, or all, as with --set seed; else all but the kernels that "
+             "lead to ours. What other options ask for always runs")
       .by_comma()
       .shown_as("NAME,...");
-  app.option("--tiles", options.ours.tiles, "of ours to compare, by comma: 128x256_4_2x1,64x128_pp")
+  app.option("--tiles", options.ours.tiles,
+             "tiles of ours to compare, with commas between: 128x256_4_2x1,64x128_pp")
       .by_comma()
       .shown_as("TILE,...");
   app.option("--tune", options.ours.candidates,
-             "measure the model's first N tiles for each shape, beside the chosen one")
+             "measure the model's first N tiles for each shape, besides the chosen one")
       .from(1, 100)
       .shown_as("N");
   app.option("--diverse", options.ours.diverse,
-             "and N more, drawn among those that the model holds for up to half slower than its first")
+             "and N more, drawn among those that the model predicts to be up to half slower than its first")
       .from(1, 100)
       .shown_as("N");
   app.flag("--at-run-time", options.ours.tuned,
-           "and Matmul as it tunes itself, by measuring a shape when it comes first");
+           "and Matmul as it tunes itself, by measuring a shape when it first comes");
   app.option("--tuned", options.tuned, "put the fastest into this table, as rows of kernels/gemm/tuned.def")
       .shown_as("FILE");
-  app.flag("--no-cublaslt", words.no_cublaslt, "without the reference: times and checks alone");
+  app.flag("--no-cublaslt", words.no_cublaslt, "without the reference: only times and checks");
   add_peer_options(app, words, options);
-  app.option("--cublaslt", options.cublaslt, "libcublasLt.so.13 or .12; it is searched unless given")
+  app.option("--cublaslt", options.cublaslt, "libcublasLt.so.13 or .12; searched for unless given")
       .shown_as("FILE");
   add_compiler_options(app, words, options);
 }
@@ -126,7 +128,7 @@ GemmOptions parse_gemm_options(const std::vector<std::string>& words) {
   GemmOptions options;
   GemmWords chosen;
   const command::CommandLine line(
-      "Measures this project's matrix products beside cuBLASLt, interleaved and paired", "gemm_bench");
+      "Measures this project's matrix products next to cuBLASLt, interleaved and paired", "gemm_bench");
   add_shape_options(line.arguments(), chosen);
   add_method_options(line.arguments(), chosen, options);
   add_contender_options(line.arguments(), chosen, options);

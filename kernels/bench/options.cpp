@@ -59,53 +59,58 @@ MethodOptions chosen_method(const CommonWords& words) {
 }  // namespace
 
 void add_method_options(const command::Arguments& app, CommonWords& words, Options& options) {
-  app.option("--regimes", words.regimes, "sustained, cool, or both by comma").by_comma().shown_as("NAME,...");
+  app.option("--regimes", words.regimes, "sustained, cool, or both with a comma between")
+      .by_comma()
+      .shown_as("NAME,...");
   app.flag("--quick", words.quick, "8 rounds of 5 ms, 0.3 s of warm-up: a first look");
-  app.option("--rounds", words.rounds, "in each of which all contenders run once (30)")
+  app.option("--rounds", words.rounds, "rounds, in which all contenders run once (30)")
       .from(1, 10000)
       .shown_as("N");
-  app.option("--burst-ms", words.burst, "that launches follow each other in a round, at least (20)")
+  app.option("--burst-ms", words.burst, "the least time that launches follow each other in a round (20)")
       .from(0.1, 10000.0)
       .shown_as("MS");
-  app.option("--launches", words.least_launches, "of a burst, at least (20)").from(1, 100000).shown_as("N");
-  app.option("--warm-up", words.warm_up, "of each shape in the regime sustained, in seconds (3)")
+  app.option("--launches", words.least_launches, "the least number of launches in a burst (20)")
+      .from(1, 100000)
+      .shown_as("N");
+  app.option("--warm-up", words.warm_up, "seconds of warm-up of each shape in the regime sustained (3)")
       .from(0.0, 600.0)
       .shown_as("S");
-  app.option("--rest-ms", words.rest, "before each burst of the regime cool (300)")
+  app.option("--rest-ms", words.rest, "the rest before each burst of the regime cool (300)")
       .from(0.0, 10000.0)
       .shown_as("MS");
-  app.flag("--brief-check", words.brief_check, "24 elements of each result against float64, and no more");
+  app.flag("--brief-check", words.brief_check, "check only 24 elements of each result against float64");
   app.option("--energy", words.energy,
-             "then run each contender for so many seconds, for the joules of one product by NVML's counter")
+             "then run each contender for so many seconds, and measure the joules of one product with NVML's "
+             "counter")
       .from(0.5, 600.0)
       .shown_as("S");
   app.option("--time-limit", options.time_limit_seconds,
-             "of the whole run, in seconds; what is done by then is reported")
+             "seconds for the whole run; what is done by then is reported")
       .from(1.0, 1e6)
       .shown_as("S");
-  app.option("--seed", words.seed, "of data, order and drawn shapes; fresh unless given").shown_as("N");
+  app.option("--seed", words.seed, "seed of data, order and drawn shapes; random unless given").shown_as("N");
   app.option("--device", words.device, "cuda: the emulator has no speed worth knowing").shown_as("NAME");
 }
 
 void add_peer_options(const command::Arguments& app, CommonWords& words, Options& options) {
   app.option("--peer", words.peers,
-             "a contender in a process of its own, which answers as kernels/bench/peers/peer_process.h "
-             "says; may be given again")
+             "a contender in a process of its own, which answers as kernels/bench/peers/peer_process.h says; "
+             "may be repeated")
       .shown_as("NAME=COMMAND");
-  app.option("--peer-limit", options.peer_limit_seconds, "of one answer of a peer, in seconds (300)")
+  app.option("--peer-limit", options.peer_limit_seconds, "seconds that a peer may take for an answer (300)")
       .from(0.1, 1e5)
       .shown_as("S");
 }
 
 void add_compiler_options(const command::Arguments& app, CommonWords& words, Options& options) {
-  app.option("--ptxas", options.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
+  app.option("--ptxas", options.ours.ptxas, "the ptxas to use; else the one in PATH, CUDA_PATH or /usr/local")
       .shown_as("FILE");
-  app.flag("--driver-assembles", words.driver, "compile PTX by the driver, though there is a ptxas");
-  app.flag("--no-cache", words.no_cache, "compile anew, and keep nothing");
+  app.flag("--driver-assembles", words.driver, "let the driver compile PTX, even if there is a ptxas");
+  app.flag("--no-cache", words.no_cache, "compile again, and keep nothing");
 }
 
 void add_report_options(const command::Arguments& app, Options& options) {
-  app.flag("--list", options.list, "print the shapes that would run, and end");
+  app.flag("--list", options.list, "print the shapes that would run, and exit");
   app.option("--json", options.json, "write everything there, after each shape").shown_as("FILE");
   app.option("--markdown", options.markdown, "write the report there, after each shape").shown_as("FILE");
 }
@@ -118,8 +123,8 @@ void check_device(const CommonWords& words) {
   if (words.device == "cuda" || words.device == "auto") return;
   if (words.device == "emulator")
     throw Error(
-        "--device emulator: a benchmark needs a Hopper GPU, since the speed of an emulator says "
-        "nothing of one; `ptxb run` verifies kernels on the emulator");
+        "--device emulator: a benchmark needs a Hopper GPU, since the speed of an emulator says nothing of "
+        "one; `ptxb run` verifies kernels on the emulator");
   throw UsageError(fmt::format("--device '{}' is not cuda", words.device));
 }
 

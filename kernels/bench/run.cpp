@@ -73,21 +73,18 @@ std::vector<std::string> method_text(const Options& o, const Benchmark& benchmar
       fmt::format("{} of seed {}; the same matrices for all contenders, in rotating sets of three times the "
                   "{:.0f} MB of L2 at least.",
                   benchmark.inputs, o.method.seed, static_cast<double>(gpu.l2_bytes()) * 1e-6),
-      fmt::format(
-          "Each round runs every contender once, in random order: {} rounds, bursts of at least {:g} ms "
-          "and {} launches, replayed as CUDA graphs between two events.",
-          o.method.rounds, o.method.burst_milliseconds, o.method.least_launches) +
+      fmt::format("Each round runs every contender once, in random order: {} rounds, bursts of at least {:g} "
+                  "ms and {} launches, replayed as CUDA graphs between two events.",
+                  o.method.rounds, o.method.burst_milliseconds, o.method.least_launches) +
           peers,
-      fmt::format(
-          "sustained: after {:g} s of warm-up, without a pause. cool: {:g} ms of rest and an overwritten "
-          "L2 before each burst.",
-          o.method.warm_up_seconds, o.method.rest_milliseconds),
+      fmt::format("sustained: after {:g} s of warm-up, without a pause. cool: {:g} ms of rest and an "
+                  "overwritten L2 before each burst.",
+                  o.method.warm_up_seconds, o.method.rest_milliseconds),
       (benchmark.against_peers ? "The reference is the fastest peer of each shape. " : std::string()) +
-          "ratio: the reference's time by the contender's, median over the rounds; above 1 it is faster. The "
-          "interval is of 2000 bootstrap resamples. win: it lies above 1.01; tie: within 2 %; open: above "
-          "1.02, "
-          "but not for sure.",
-      fmt::format("Every result is checked, {}; a wrong one is not timed.", benchmark.checks)};
+          "ratio: the reference's time divided by the contender's, median over the rounds; above 1 it is "
+          "faster. The interval is of 2000 bootstrap resamples. win: it is above 1.01; tie: within 2 %; "
+          "open: above 1.02, but not for sure.",
+      fmt::format("Every result is checked, {}; wrong ones are not timed.", benchmark.checks)};
 }
 
 RunResult describe(const Options& options, const Benchmark& benchmark, const Gpu& gpu, const Nvml* nvml) {

@@ -15,12 +15,12 @@ void add_annotate(std::vector<Command>& commands, const Arguments& top) {
   };
   auto words = std::make_shared<Words>();
   add_kernel_command(
-      commands, top, "annotate", "a kernel's SASS and PTX with the C++ beside it",
+      commands, top, "annotate", "a kernel's SASS and PTX with the C++ next to it",
       [words](const Arguments& app, const Family&) {
         app.option("--ncu", words->annotate.ncu,
                    "samples: what `ncu --page source --print-source sass --csv` printed")
             .shown_as("FILE.csv");
-        app.option("--source", words->annotate.folder, "where the C++ files lie; else the working folder")
+        app.option("--source", words->annotate.folder, "where the C++ files are; else the working folder")
             .shown_as("DIR");
         add_nvdisasm_option(app, *words);
         add_compile_options(app, *words);

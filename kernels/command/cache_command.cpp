@@ -21,7 +21,7 @@ void check_folder(const std::string& path) {
   std::error_code none;
   if (std::filesystem::exists(path, none) && !std::filesystem::is_directory(path, none))
     throw Error(
-        fmt::format("{}: is no folder, and so no cache of PTX and cubins: name one by --cache-dir", path));
+        fmt::format("{}: is not a folder, and so no cache of PTX and cubins: name one by --cache-dir", path));
 }
 
 int run(const Options& o) {

@@ -75,20 +75,20 @@ Command add(const Arguments& ptxb) {
       .shown_as("FILE.ll|FILE.bc|-");
   app.option("-o,--output", o->folder, "the folder for NAME.ptx, NAME.cubin and sidecars").shown_as("DIR");
   app.option("--target", o->module.target,
-             "that of the module's functions, else sm_90a or what its rows need, unless given")
+             "the target; unless given, that of the module's functions, else sm_90a or what its rows need")
       .shown_as("SM");
   app.option("--ptx-version", o->module.ptx_version,
-             "ten times the .version; the least that target and inline asm need unless given")
+             "ten times the .version; unless given, the least that target and inline asm need")
       .from(63, 999)
       .shown_as("N");
   app.option("--libdevice", o->module.libdevice,
-             "the bitcode of __nv_expf and its like; searched unless given")
+             "the bitcode of __nv_expf and the like; searched for unless given")
       .shown_as("FILE");
   add_waive(app, o->waived);
-  app.flag("--ptx", o->ptx_alone, "PTX alone, without ptxas");
-  app.option("--ptxas", o->compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
+  app.flag("--ptx", o->ptx_alone, "only PTX, without ptxas");
+  app.option("--ptxas", o->compiler.ptxas, "the ptxas to use; else the one in PATH, CUDA_PATH or /usr/local")
       .shown_as("FILE");
-  app.flag("--no-cache", o->no_cache, "assemble anew, and keep nothing");
+  app.flag("--no-cache", o->no_cache, "assemble again, and keep nothing");
   app.option("--cache-dir", o->compiler.cache_options.directory, "where cubins are kept").shown_as("DIR");
   app.flag("--json", o->json, "print one JSON object");
   app.footer(help);

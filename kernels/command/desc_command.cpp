@@ -47,7 +47,8 @@ int decode(const Words& w, bool major_given) {
   auto [end, failed] =
       std::from_chars(digits.data(), digits.data() + digits.size(), bits, hexadecimal ? 16 : 10);
   if (failed != std::errc() || end != digits.data() + digits.size() || digits.empty())
-    throw UsageError(fmt::format("desc: '{}' is no number of 64 bits, as 0x4000004000010000", w.bits));
+    throw UsageError(
+        fmt::format("desc: '{}' is not a number of 64 bits, such as 0x4000004000010000", w.bits));
   MatrixDescriptor d = MatrixDescriptor::decode(bits, Where{});
   if (w.json) {
     Json json = to_json(d);
@@ -67,13 +68,13 @@ std::pair<int, int> extents(const std::string& tile) {
   bool x = first.ec == std::errc() && first.ptr != end && *first.ptr == 'x';
   auto second = x ? std::from_chars(first.ptr + 1, end, k) : first;
   if (!x || second.ec != std::errc() || second.ptr != end || mn > 1 << 16 || k > 1 << 16)
-    throw UsageError(fmt::format("desc: --tile '{}' is not MNxK in elements, as 128x64", tile));
+    throw UsageError(fmt::format("desc: --tile '{}' is not MNxK in elements, such as 128x64", tile));
   return {mn, k};
 }
 
 int make(const Words& w) {
   auto dtype = dtype_from_name(w.dtype);
-  if (!dtype) throw UsageError(fmt::format("desc: --dtype '{}' is no element type", w.dtype));
+  if (!dtype) throw UsageError(fmt::format("desc: --dtype '{}' is not an element type", w.dtype));
   auto [mn, k] = extents(w.tile);
   Major major = major_of(w.major);
   AtomOrder order = default_order(major);
@@ -108,16 +109,19 @@ Command add(const Arguments& ptxb) {
   const Arguments app =
       ptxb.command("desc", "make or explain wgmma's descriptor of a matrix in shared memory");
   auto words = std::make_shared<Words>();
-  const Option bits = app.option("descriptor", words->bits, "64 bits to explain, as 0x4000004000010000");
-  const Option tile = app.option("--tile", words->tile, "the matrix, MNxK elements, as 128x64");
+  const Option bits = app.option("descriptor", words->bits, "64 bits to explain, such as 0x4000004000010000");
+  const Option tile = app.option("--tile", words->tile, "the matrix, MNxK elements, such as 128x64");
   bits.excludes(tile);
   app.option("--dtype", words->dtype, "f16, bf16, tf32, e4m3, e5m2, s8 or u8").with_default();
   const Option major =
-      app.option("--major", words->major, "what is contiguous").among({"k", "mn"}).with_default();
-  app.option("--swizzle", words->swizzle, "in bytes").among({"128", "64", "32", "none"}).with_default();
-  app.option("--order", words->order, "along what the next swizzle atom lies; mn unless mn is contiguous")
+      app.option("--major", words->major, "the contiguous dimension").among({"k", "mn"}).with_default();
+  app.option("--swizzle", words->swizzle, "the swizzle in bytes")
+      .among({"128", "64", "32", "none"})
+      .with_default();
+  app.option("--order", words->order,
+             "the dimension along which the next swizzle atom is; mn unless mn is contiguous")
       .among({"mn", "k"});
-  app.option("--address", words->address, "of its first byte in shared memory").with_default();
+  app.option("--address", words->address, "the address of its first byte in shared memory").with_default();
   app.flag("--json", words->json, "as JSON");
   return {app, [words, bits, tile, major] {
             if (bits.given()) return decode(*words, major.given());

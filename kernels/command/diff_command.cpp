@@ -253,24 +253,24 @@ int run(const Options& o) try {
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("diff", "how two kernels differ in what they do: PTX, or machine code");
+  const Arguments app = ptxb.command("diff", "compare what two kernels do: PTX, or machine code");
   auto o = std::make_shared<Options>();
   app.option("a", o->a, std::string(ptx_source_help) + "; or a folder of such files").required();
   app.option("b", o->b, "the same").required();
-  app.option("--kernel", o->kernel_a, "of files that have several").shown_as("NAME");
-  app.option("--kernel-b", o->kernel_b, "of B, where it is called otherwise").shown_as("NAME");
-  app.flag("--all", o->telling.all, "each difference, where many of a kind or of a region would be counted");
-  app.flag("--counts", o->telling.counts, "how often each mnemonic stands in each region as well");
+  app.option("--kernel", o->kernel_a, "the kernel of files that have several").shown_as("NAME");
+  app.option("--kernel-b", o->kernel_b, "the kernel of B, if it has another name").shown_as("NAME");
+  app.flag("--all", o->telling.all,
+           "print each difference, even where many of a kind or of a region would be counted");
+  app.flag("--counts", o->telling.counts, "print how often each mnemonic occurs in each region as well");
   app.flag("--sass", o->sass, "machine code: PTX is assembled by ptxas; cubins are always compared so");
   app.option("--nvdisasm", o->nvdisasm,
-             "the disassembler; else PATH, CUDA_PATH, /usr/local, Python's packages")
+             "the disassembler; else the one in PATH, CUDA_PATH, /usr/local or Python's packages")
       .shown_as("FILE");
-  app.option("--html", o->page, "write a page with both, to look at").shown_as("FILE");
+  app.option("--html", o->page, "write a page that shows both").shown_as("FILE");
   app.flag("--json", o->json, "as JSON");
   app.footer(
       "Of a file that holds a kernel for several architectures, the highest is taken. Two folders are "
-      "compared by "
-      "file, and by kernel where a file has several.\n"
+      "compared by file, and by kernel where a file has several.\n"
       "Exit code 0: no difference of meaning was found; 1: there is one; 2: an error.");
   return {app, [o] {
             o->telling.page = !o->page.empty();

@@ -56,18 +56,18 @@ int run(const Words& w) {
 
 command::Command add(const command::Arguments& ptxb) {
   const command::Arguments app = ptxb.command(
-      "explain-choice", "why a matrix product gets its tile: the model's terms, and the runners-up");
+      "explain-choice", "show why a matrix product gets its tile: the model's terms, and the runners-up");
   auto words = std::make_shared<Words>();
   Words& w = *words;
   add_product(app, w.product);
-  app.option("--top", w.top, "of the model's tiles, the first so many").from(1, 100).with_default();
+  app.option("--top", w.top, "how many of the model's first tiles").from(1, 100).with_default();
   app.option("--multiprocessors", w.multiprocessors, "SMs that the model counts on; the GPU's with --measure")
       .from(1, 1024)
       .with_default();
-  app.option(
-      "--tuned-file", w.tuned_file,
-      "what MatmulOptions::tune kept, one of ~/.cache/ptxbuilder/matmul: as a product with it is chosen");
-  app.flag("--measure", w.measure, "on a GPU: the measured times too");
+  app.option("--tuned-file", w.tuned_file,
+             "a file that MatmulOptions::tune kept in ~/.cache/ptxbuilder/matmul, by which the product's "
+             "tile is chosen");
+  app.flag("--measure", w.measure, "on a GPU, print the measured times too");
   app.flag("--json", w.json, "as JSON");
   return {app, [words] { return run(*words); }};
 }

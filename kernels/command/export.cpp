@@ -50,7 +50,7 @@ Configuration configuration(const Fields& base, const std::string& text) {
   const size_t at = words.find(between);
   Configuration c{base, at == std::string::npos ? "" : words.substr(at + between.size())};
   if (at != std::string::npos && c.condition.empty())
-    throw UsageError(fmt::format("--config \"{}\": there is no condition behind 'if'", text));
+    throw UsageError(fmt::format("--config \"{}\": there is no condition after 'if'", text));
   for (const std::string& setting : parts_of(words.substr(0, at), ", ")) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos)
@@ -90,8 +90,8 @@ std::string complaint_of_shapes(const std::string& words, const std::string& for
     if (words.find_first_not_of(' ', begin) >= end)
       return fmt::format("'{}' has no shape {}: write {},{},...", words,
                          words.empty()         ? "at all"
-                         : end == words.size() ? "behind a comma"
-                                               : "ahead of a comma",
+                         : end == words.size() ? "after a comma"
+                                               : "before a comma",
                          form, form);
   }
   return "";
@@ -252,10 +252,10 @@ Examples:
 
 void add_options(const Arguments& kernel, const Family& family, ExportOptions& o) {
   kernel.option("-o,--output", o.folder, "the folder for NAME.h and NAME.c").shown_as("DIR").required();
-  kernel.option("--name", o.name, "of the files and functions; the kernel's unless given").shown_as("NAME");
+  kernel.option("--name", o.name, "the name of the files and functions; the kernel's unless given")
+      .shown_as("NAME");
   const Option configurations =
-      kernel.option("--config", o.configurations, "fields and a condition; may be given again")
-          .shown_as("TEXT");
+      kernel.option("--config", o.configurations, "fields and a condition; may be repeated").shown_as("TEXT");
   if (const Choice& choice = family.choice; choice.choose) {
     const std::string form = form_of_shapes(choice);
     kernel
@@ -269,12 +269,14 @@ void add_options(const Arguments& kernel, const Family& family, ExportOptions& o
         .excludes(configurations);
   }
   const Option ptx =
-      kernel.flag("--ptx", o.ptx, "PTX text inside, which the driver compiles, in place of a cubin");
-  kernel.flag("--with-ptx", o.with_ptx, "PTX text beside the cubin, which the emulator runs").excludes(ptx);
+      kernel.flag("--ptx", o.ptx, "hold PTX text instead of a cubin, which the driver compiles");
+  kernel.flag("--with-ptx", o.with_ptx, "hold PTX text next to the cubin, which the emulator runs")
+      .excludes(ptx);
   add_waive(kernel, o.waived);
-  kernel.option("--ptxas", o.compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
+  kernel
+      .option("--ptxas", o.compiler.ptxas, "the ptxas to use; else the one in PATH, CUDA_PATH or /usr/local")
       .shown_as("FILE");
-  kernel.flag("--no-cache", o.no_cache, "compile anew, and keep nothing");
+  kernel.flag("--no-cache", o.no_cache, "compile again, and keep nothing");
   kernel.option("--cache-dir", o.compiler.cache_options.directory, "where PTX and cubins are kept")
       .shown_as("DIR");
   kernel.flag("--json", o.json, "print one JSON object");

@@ -44,7 +44,7 @@ bool tell_otherwise(std::string_view text, bool as_json) {
   if (as_json && !all.empty()) fmt::print("{}\n", all.dump(2));
   if (!as_json)
     for (const Json& other : all)
-      fmt::print("{} is no row: {}\n", other["name"].get<std::string>(), other["call"].get<std::string>());
+      fmt::print("{} is not a row: {}\n", other["name"].get<std::string>(), other["call"].get<std::string>());
   return !all.empty();
 }
 
@@ -168,7 +168,8 @@ const isa::Row* row_of_text(std::string text) {
   if (body.empty() || body[0].instruction.operands.empty()) return nullptr;
   const ptx_text::Instruction& instruction = body[0].instruction;
   const isa::Row* row = isa::recognise(instruction).row;
-  if (!row) throw Error(fmt::format("isa: '{}' is no instruction: {}", text, isa::why_unknown(instruction)));
+  if (!row)
+    throw Error(fmt::format("isa: '{}' is not an instruction: {}", text, isa::why_unknown(instruction)));
   return row;
 }
 
@@ -240,16 +241,15 @@ Command add(const Arguments& ptxb) {
       "the instructions: those with short names, or of all in PTX's manual the ones that are asked for");
   auto o = std::make_shared<Options>();
   app.option("key", o->key,
-             "one instruction, told in full: a short name, a mnemonic, as tanh.approx.f32, or PTX text, as "
-             "'bra.uni L;'");
+             "all about one instruction: a short name, a mnemonic, such as tanh.approx.f32, or PTX text, "
+             "such as 'bra.uni L;'");
   app.option("--find", o->text,
              "those with TEXT in the mnemonic or the short name; where none has, those with each word of it "
-             "there or in "
-             "the title of their section")
+             "there or in the title of their section")
       .shown_as("TEXT");
-  app.option("--family", o->family, "those that begin with these words, as mbarrier or cp.async.bulk")
+  app.option("--family", o->family, "those that begin with these words, such as mbarrier or cp.async.bulk")
       .shown_as("WORD");
-  app.option("--sm", o->target, "those that run on a target, as sm_90a").shown_as("SM");
+  app.option("--sm", o->target, "those that run on a target, such as sm_90a").shown_as("SM");
   app.flag("--json", o->json,
            "with operands, section, example, and whether the emulator executes them, as JSON");
   return {app, [o] { return run(*o); }};

@@ -84,7 +84,7 @@ LayoutGrid drawing(const Options& o, const LayoutValue& value) {
   const IntTuple* shape = std::get_if<IntTuple>(&tile);
   if (!shape || rank(*shape) != 2) throw Error(fmt::format("--tile takes (rows,columns), not {}", o.tile));
   const Layout* layout = std::get_if<Layout>(&value);
-  if (!layout) throw Error(fmt::format("{} is no thread-value layout", to_string(value)));
+  if (!layout) throw Error(fmt::format("{} is not a thread-value layout", to_string(value)));
   return thread_value_grid(*layout, size((*shape)[0]), size((*shape)[1]));
 }
 
@@ -106,10 +106,9 @@ int run(const Options& o) {
 std::string function_list() {
   std::string text =
       "An expression is a layout (4,(2,4)):(1,(16,4)), a shape (4,8), which stands for its compact layout "
-      "where "
-      "one is wanted, a\ncoordinate, a tiler <4:1,_,8>, Sw<3,4,3> o L, A o B, or L(1,2) and L(_,2), which "
-      "evaluate and slice. Functions, where L M A B\nare layouts, S D a shape and strides, T a layout or "
-      "tiler:\n";
+      "where one is wanted, a\ncoordinate, a tiler <4:1,_,8>, Sw<3,4,3> o L, A o B, or L(1,2) and L(_,2), "
+      "which evaluate and slice. Functions, where L M A B\nare layouts, S D a shape and strides, T a layout "
+      "or tiler:\n";
   for (const LayoutFunction& f : layout_functions())
     text += fmt::format("  {:34} {}\n", f.signature, f.summary);
   return text;

@@ -180,23 +180,25 @@ int lint_kernels(const std::string& source, const LintOptions& o) {
 }  // namespace
 
 Command lint_command(const Arguments& top, const PtxReader& reader) {
-  const Arguments app = top.command("lint", "what is wrong with a kernel's PTX, without running it");
+  const Arguments app = top.command("lint", "find what is wrong with a kernel's PTX, without running it");
   auto o = std::make_shared<LintOptions>();
   app.option("from", o->words, reader.help);
-  app.option("--kernel", o->kernel, "of a file that has several; else all of them").shown_as("NAME");
-  app.option("--allow", o->allowed, "rules that are left out").shown_as("RULE,...");
-  app.flag("--rules", o->rules, "list the rules, and no more");
-  app.option("--launch", o->launch, "whose tensor maps are held against the descriptors; else a sidecar's")
+  app.option("--kernel", o->kernel, "the kernel of a file that has several; else all of them")
+      .shown_as("NAME");
+  app.option("--allow", o->allowed, "rules to leave out").shown_as("RULE,...");
+  app.flag("--rules", o->rules, "only list the rules");
+  app.option("--launch", o->launch,
+             "the launch whose tensor maps are compared with the descriptors; else a sidecar's")
       .shown_as("FILE.json");
-  app.flag("--undecided", o->undecided, "tell also what the rules passed over, and why");
+  app.flag("--undecided", o->undecided, "report what the rules passed over as well, and why");
   app.flag("--json", o->json, "as JSON");
-  app.flag("--sarif", o->sarif, "as SARIF 2.1.0, which editors and code hosts show beside the lines");
+  app.flag("--sarif", o->sarif, "as SARIF 2.1.0, which editors and code hosts show next to the lines");
   app.flag("--prove", o->prove, "prove for all schedules that the protocol of mbarriers and copies holds");
   app.footer(
       "Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error; 3: nothing was, but "
       "it is not decided: a rule gave up, since the kernel is too large for it, or with --undecided passed "
-      "over something that it does not know. With --prove 0: all kernels are proved; 1: one is refuted; "
-      "3: one is undecided, or waits for no mbarrier.");
+      "over something that it does not know. With --prove 0: all kernels are proved; 1: one is refuted; 3: "
+      "one is undecided, or waits for no mbarrier.");
   return {app, [o, reader] {
             if (o->rules) return with_errors_as_2(list_rules);
             return run_on_ptx("lint what? Name a PTX file or a kernel, or say --rules", o->words, "", reader,

@@ -61,7 +61,7 @@ int kernel_main(int argc, char** argv) {
   if (!words.empty() && !words[0].starts_with("-"))
     return commands_main({executable, family.summary, false}, words);
   return run_line(family,
-                  fmt::format("Commands, each with --help, stand first: {} run, bench, emit, report, prove, "
+                  fmt::format("Commands, each with --help, come first: {} run, bench, emit, report, prove, "
                               "annotate, explain, lint, tune, export, list.",
                               executable),
                   {compare_edited, prove_family}, words);

@@ -41,10 +41,10 @@ void check_name(const std::string& name) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto is_part = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
   if (name.empty() || !is_letter(name[0]) || !std::all_of(name.begin(), name.end(), is_part))
-    throw UsageError(fmt::format(
-        "'{}' is no name of a kernel: it has letters, digits and _, and begins with no digit; the "
-        "folder of that name is made in the working folder",
-        name));
+    throw UsageError(
+        fmt::format("'{}' is not a name of a kernel: it has letters, digits and _, and begins with no digit; "
+                    "the folder of that name is made in the working folder",
+                    name));
   if (std::find(std::begin(kTargetsOfCMake), std::end(kTargetsOfCMake), name) != std::end(kTargetsOfCMake))
     throw UsageError(
         fmt::format("'{}' is a target of CMake's own, and cannot be a kernel's: take another name", name));
@@ -126,12 +126,11 @@ int run(const Options& o) {
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("new", "a folder with a kernel of your own, to begin with");
+  const Arguments app = ptxb.command("new", "make a folder with a kernel of your own, to begin with");
   auto o = std::make_shared<Options>();
-  app.option("name", o->name, "of the kernel, and of the folder that is made here").required();
+  app.option("name", o->name, "the name of the kernel, and of the folder that is made here").required();
   app.flag("--json", o->json, "as JSON: the files, and the commands that build them");
-  app.footer(
-      "It needs the library to be installed, and says by which commands the kernel is built and verified.");
+  app.footer("The library must be installed. The command prints how to build and verify the kernel.");
   return {app, [o] { return run(*o); }};
 }
 

@@ -52,7 +52,7 @@ void set(const char* variable, const std::string& value) { setenv(variable, valu
 int run(const Options& o) {
   std::string folders;
   for (const std::string& folder : o.ptx)
-    if (!fs::is_directory(folder)) throw Error(fmt::format("--ptx {}: it is no folder", folder));
+    if (!fs::is_directory(folder)) throw Error(fmt::format("--ptx {}: it is not a folder", folder));
   std::vector<std::string> all = o.ptx;
   for (const std::string& cache : caches()) all.push_back(cache);
   for (const std::string& folder : all)
@@ -73,27 +73,26 @@ int run(const Options& o) {
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app =
-      ptxb.command("record", "a running program's launches as PTX and JSON files, which `ptxb sim` runs");
+  const Arguments app = ptxb.command(
+      "record", "record a running program's launches as PTX and JSON files, which `ptxb sim` runs");
   auto o = std::make_shared<Options>();
-  app.option("program", o->program, "the program and its arguments, behind --")
+  app.option("program", o->program, "the program and its arguments, after --")
       .required()
       .shown_as("-- PROGRAM ...");
   app.option("-o,--output", o->folder, "a folder for each launch is made here")
       .with_default()
       .shown_as("DIR");
-  app.option("--kernel", o->kernel, "kernels with this in their names alone").shown_as("NAME");
-  app.option("--max", o->most, "launches that are recorded, at most")
+  app.option("--kernel", o->kernel, "only kernels with this in their names").shown_as("NAME");
+  app.option("--max", o->most, "the most launches that are recorded")
       .with_default()
       .from(1, 1000000)
       .shown_as("N");
-  app.option("--mb", o->megabytes,
-             "of one allocation; of a larger one as much is kept from where a pointer points on")
+  app.option("--mb", o->megabytes, "the most of one allocation that is kept, from where a pointer points")
       .with_default()
       .from(1, 16384)
       .shown_as("MB");
   app.option("--ptx", o->ptx,
-             "folders where PTX lies beside the .cubin that the program loads, as in Triton's cache")
+             "folders where the PTX is next to the .cubin that the program loads, as in Triton's cache")
       .by_comma()
       .shown_as("DIR,...");
   app.footer(
@@ -101,7 +100,7 @@ Command add(const Arguments& ptxb) {
       "pointers and\n"
       "tensor maps reach, before and after: ptxb sim DIR/0-k/kernel.ptx --launch DIR/0-k/launch.json runs "
       "it, and\n"
-      "compares. Where the program has loaded a cubin alone, what there is to do is told for each kernel.");
+      "compares. Where the program has loaded a cubin alone, the recording says for each kernel what to do.");
   return {app, [o] { return run(*o); }};
 }
 

@@ -29,7 +29,7 @@ void add_report(std::vector<Command>& commands, const Arguments& top) {
                                     .shown_as("FILE.json");
         app.flag("--bench", words->report.bench, "time it on a GPU").excludes(measured);
         app.option("--device", words->options.device, "for --bench: cuda, or auto").shown_as("NAME");
-        app.option("--launches", words->options.run.launches, "that --bench times")
+        app.option("--launches", words->options.run.launches, "launches that --bench times")
             .from(1, 100000)
             .shown_as("N");
         add_nvdisasm_option(app, *words);

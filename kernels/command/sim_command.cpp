@@ -132,8 +132,8 @@ Command add(const Arguments& ptxb) {
   app.option("file", o->ptx, "the PTX file, or a kernel's folder in Triton's cache")
       .required()
       .shown_as("FILE.ptx");
-  app.option("--launch", o->launch, "what it is launched with, see below").required().shown_as("FILE.json");
-  app.option("--seed", o->seed, "of the first schedule and of random buffers; fresh unless given")
+  app.option("--launch", o->launch, "the launch, see below").required().shown_as("FILE.json");
+  app.option("--seed", o->seed, "seed of the first schedule and of random buffers; random unless given")
       .shown_as("N");
   const Option seeds =
       app.option("--seeds", o->simulate.schedules, "schedules that are run, each on fresh buffers")
@@ -141,11 +141,11 @@ Command add(const Arguments& ptxb) {
           .shown_as("N");
   const Option explore =
       app.option("--explore", o->simulate.explore,
-                 "explores up to N schedules, in place of seeds': all, where there are not more than N / 2")
+                 "explore up to N schedules instead of those of seeds: all, if there are at most N / 2")
           .from(1, 10'000'000)
           .shown_as("N");
   const Option schedule =
-      app.option("--schedule", o->simulate.schedule, "runs the one schedule that --explore has named so")
+      app.option("--schedule", o->simulate.schedule, "run the schedule that --explore gave this name")
           .check([](const std::string& name) { return name.empty() ? "a schedule has a name" : ""; })
           .shown_as("NAME");
   const Option delay =

@@ -24,7 +24,7 @@ std::string whole(const std::string& word) {
   const char* const end = word.data() + word.size();
   auto [stop, error] = std::from_chars(word.data(), end, value);
   if (error == std::errc() && stop == end) return "";
-  return fmt::format("'{}' is no whole number from 0 to {}", word, std::numeric_limits<T>::max());
+  return fmt::format("'{}' is not a whole number from 0 to {}", word, std::numeric_limits<T>::max());
 }
 
 struct Options {
@@ -87,7 +87,7 @@ Command add(const Arguments& ptxb) {
     using Number = typename std::decay_t<decltype(to)>::value_type;
     return app.option(option, to, help).by_comma().shown_as("N,N,...").check(whole<Number>);
   };
-  app.option("--dtype", o->words.dtype, "of the elements: bf16, f16, f32, e4m3, u8, ...")
+  app.option("--dtype", o->words.dtype, "type of the elements: bf16, f16, f32, e4m3, u8, ...")
       .required()
       .shown_as("TYPE");
   list("--shape", o->words.shape, "elements of the tensor, innermost dimension first").required();
@@ -97,7 +97,7 @@ Command add(const Arguments& ptxb) {
   app.option("--swizzle", o->words.swizzle, "none, 32, 64 or 128").shown_as("BYTES");
   app.option("--interleave", o->words.interleave, "none, 16 or 32").shown_as("BYTES");
   app.flag("--json", o->json, "print one JSON object");
-  app.footer("Exit code 0 when the map is legal, 3 when it is not.");
+  app.footer("Exit code 0 if the map is legal, 3 if it is not.");
   return {app, [o] { return run(*o); }};
 }
 

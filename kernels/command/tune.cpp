@@ -18,12 +18,12 @@ void add_tune(std::vector<Command>& commands, const Arguments& top, const Progra
   add_kernel_command(
       commands, top, "tune", "time a kernel over values of its fields, on a GPU",
       [words](const Arguments& app, const Family&) {
-        app.option(
-               "--field", words->tune.fields,
-               "a field and the values to try, as bm=64,128; said again for another field: all combinations")
+        app.option("--field", words->tune.fields,
+                   "a field and the values to try, such as bm=64,128; repeated for another field: all "
+                   "combinations")
             .required()
             .shown_as("NAME=VALUE,...");
-        app.option("--rounds", words->tune.rounds, "in each of which all combinations are timed once")
+        app.option("--rounds", words->tune.rounds, "all combinations are timed once in each")
             .from(1, 10000)
             .with_default();
         add_device_options(app, *words);

@@ -49,18 +49,18 @@ int run(const Words& w) {
 
 command::Command add(const command::Arguments& tune) {
   const command::Arguments app =
-      tune.command("gemm", "the tiles that the model likes best for one matrix product");
+      tune.command("gemm", "measure the tiles that the model likes best for one matrix product");
   auto words = std::make_shared<Words>();
   Words& w = *words;
   const command::Option slow = add_product(app, w.product);
-  app.option("--top", w.top, "of the model's tiles, the first so many").from(1, 100).with_default();
+  app.option("--top", w.top, "how many of the model's first tiles").from(1, 100).with_default();
   add_tune_options(app, w.tune);
   app.option("--device", w.device, "the emulator has no speed worth knowing")
       .among({"cuda", "auto", "emulator"})
       .with_default();
   app.flag("--json", w.json, "as JSON, with every term of the prediction");
   const command::Option write = app.option(
-      "--write", w.write, "put the fastest into this table, such as kernels/gemm/tuned.def, in its place");
+      "--write", w.write, "put the fastest into this table, such as kernels/gemm/tuned.def, at its place");
   slow.excludes(write);  // the table is of fast accumulation
   return {app, [words] { return run(*words); }};
 }

@@ -57,13 +57,14 @@ int run(const Words& w) {
 }
 
 command::Command add(const command::Arguments& tune) {
-  const command::Arguments app = tune.command(
-      "model",
-      "the constants of the model of a product's time, by times that gemm_bench --set fit --times measured");
+  const command::Arguments app = tune.command("model",
+                                              "fit the constants of the model of a product's time to times "
+                                              "that gemm_bench --set fit --times measured");
   auto words = std::make_shared<Words>();
   app.option("TIMES", words->times, "files of times, such as kernels/gemm/fit_times.txt").required();
-  app.option("--parts", words->parts,
-             "of the products: each is also judged by constants that were fitted to the others; 1: not")
+  app.option(
+         "--parts", words->parts,
+         "parts of the products: each is also judged by constants that were fitted to the others; 1 for none")
       .from(1, 100)
       .with_default();
   app.option("--write", words->write, "put the constants into this file, such as kernels/gemm/model.def");

@@ -52,10 +52,10 @@ int run(const Options& o) {
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("version", "of LLVM, ptxas, the driver and the GPU");
+  const Arguments app = ptxb.command("version", "the versions of LLVM, ptxas, the driver and the GPU");
   auto o = std::make_shared<Options>();
   app.option("--device", o->device, "cuda, emulator, or auto").shown_as("NAME");
-  app.option("--ptxas", o->ptxas, "the ptxas to take").shown_as("FILE");
+  app.option("--ptxas", o->ptxas, "the ptxas to use").shown_as("FILE");
   app.flag("--json", o->json, "as JSON");
   return {app, [o] { return run(*o); }};
 }

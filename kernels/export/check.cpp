@@ -41,10 +41,10 @@ void check_parameters(const Export& e) {
   const std::vector<Parameter>& first = e.kernels[0].signature.parameters;
   for (const Parameter& p : first)
     if (p.kind == Kind::tensor_map_array)
-      throw UsageError(fmt::format(
-          "export: {}; what is exported encodes no maps in device memory: launch the kernel by the "
-          "runtime, whose LoadedKernel::tensor_maps() does",
-          in_words(p)));
+      throw UsageError(
+          fmt::format("export: {}; what is exported encodes no maps in device memory: launch the kernel by "
+                      "the runtime, whose LoadedKernel::tensor_maps() does",
+                      in_words(p)));
   for (size_t k = 1; k < e.kernels.size(); ++k) {
     const std::vector<Parameter>& other = e.kernels[k].signature.parameters;
     for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
@@ -70,7 +70,7 @@ void check_condition(const Export& e, size_t k) {
                     condition));
   if (!is_last && condition.empty())
     throw UsageError(
-        fmt::format("export: configuration {} has no condition, so none behind it would be launched: end it "
+        fmt::format("export: configuration {} has no condition, so none after it would be launched: end it "
                     "with ' if CONDITION'",
                     k + 1));
 }

@@ -46,13 +46,11 @@ class Writer {
     text += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
     for (size_t i = 0; i < parameters_.size(); ++i) text += type_of(i);
     text += fmt::format(
-        "/* Queues one launch, and neither waits nor allocates, so that it may stand in a capture. Returns "
-        "0; "
+        "/* Queues one launch, and neither waits nor allocates, so that it may be in a capture. Returns 0; "
         "or -1 where\n * it was refused, or the driver's error; then {}_error() says why. Any thread may "
-        "call "
-        "it at any time.\n * The context that is current is used, to which the stream has to belong; where "
-        "none is, the stream's or, for\n * the default stream, the primary one of device 0. What was current "
-        "is so afterwards.\n",
+        "call it at any time.\n * The context that is current is used, to which the stream has to belong; "
+        "where none is, the stream's or, for\n * the default stream, the primary one of device 0. What was "
+        "current is so afterwards.\n",
         e_.name);
     text += shapes_have_to_agree();
     for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -123,8 +121,8 @@ class Writer {
 
   std::string about() const {
     std::string text = fmt::format(
-        "/* {}: {}\n *\n * Written by ptxb export, for GPUs of compute capability 9.0 alone. It opens "
-        "the driver, libcuda.so.1, by\n * itself: link with -ldl where libc has no dlopen.\n",
+        "/* {}: {}\n *\n * Written by ptxb export, for GPUs of compute capability 9.0 alone. It opens the "
+        "driver, libcuda.so.1, by\n * itself: link with -ldl where libc has no dlopen.\n",
         e_.name, in_comment(e_.summary));
     for (const ExportedKernel& k : e_.kernels) {
       const Signature& s = k.signature;
@@ -207,7 +205,7 @@ class Writer {
     if (rank > 1)
       text += fmt::format(
           "  /* Bytes from {} of {}, no less than shape[0] * {}.\n"
-          "   * Rows lie without gaps only if shape[0] is a multiple of {}. */\n"
+          "   * Rows are contiguous only if shape[0] is a multiple of {}. */\n"
           "  uint64_t stride_bytes[{}];\n",
           from, alignment, bytes, alignment / bytes, rank - 1);
     return text + fmt::format("}} {};\n\n", type);

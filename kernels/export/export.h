@@ -21,7 +21,7 @@ struct ExportedKernel {
 struct ExportedShape {
   std::vector<uint64_t> size;  // as long as Export::axes
   size_t kernel = 0;           // its place among the kernels
-  std::string caution = {};    // what its launches have to mind
+  std::string caution = {};    // what its launches must observe
 };
 
 struct Export {
@@ -39,8 +39,9 @@ struct ExportedFiles {
   std::string header, source;  // NAME.h, NAME.c: C11 that is C++ too
 };
 
-// Throws Error where the name is no identifier, kernels have different parameters or one that takes maps in
-// device memory, a condition is missing, too many or no rule, or an image is not for sm_90a.
+// Throws Error if the name is not an identifier, if kernels have different parameters or one that takes maps
+// in device memory, if a condition is missing, is one too many or is not a rule, or if an image is not for
+// sm_90a.
 void check(const Export& what);
 // Throws as check().
 ExportedFiles export_to_c(const Export& what);

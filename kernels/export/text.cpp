@@ -48,7 +48,7 @@ static const char* const call_names[] = {
 
 static __thread char error_text[1024];
 
-/* Says why, behind the exported name, and returns `status`. */
+/* Says why, after the exported name, and returns `status`. */
 __attribute__((format(printf, 2, 3))) static int fail(int status, const char* format, ...) {
   va_list values;
   const int begin = snprintf(error_text, sizeof error_text, "%s: ", EXPORTED);
@@ -200,7 +200,7 @@ static int prepare(const struct driver* d, const struct kernel* k, void** publis
 )";
 
 const char* const exported_maps = R"(
-/* How a tensor is read: all of cuTensorMapEncodeTiled but the tensor's own. */
+/* The way a tensor is read: all arguments of cuTensorMapEncodeTiled except the tensor's own. */
 struct recipe {
   const char* parameter;
   int type;

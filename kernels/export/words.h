@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::command {
 
-// The name where it is one of C and C++ that the program does not use itself, else one near it.
+// Returns the name if C and C++ allow it and the program does not use it itself, else a similar name.
 std::string identifier(const std::string& name);
 
 std::string in_comment(std::string text);     // a text inside of /* */
@@ -19,7 +19,7 @@ bool is_in_c(DType type);                     // whether C has the type
 std::string kind_in_comment(const Parameter& p);
 std::string declared(const Parameter& p);  // a scalar or a pointer, ready for its name
 
-// The words, joined into lines of some 110 characters; all but the first begin with `indent`.
+// Returns the words, joined into lines of some 110 characters; all but the first begin with `indent`.
 std::string wrapped(const std::vector<std::string>& words, const std::string& indent);
 
 }  // namespace ptxbuilder::command

@@ -14,11 +14,11 @@ namespace ptxbuilder::command {
 
 void add_waive(const Arguments& app, std::vector<std::string>& waived) {
   app.option("--waive", waived,
-             "an advisory of ptxas to let through, as C7510, spills or stack, or a defect that it may have; "
-             "may be given again")
+             "an advisory of ptxas to let through, such as C7510, spills or stack, or a defect that it may "
+             "have; may be repeated")
       .check([](const std::string& word) -> std::string {
         const std::vector<std::string> names = waiver_names();
-        // Codes that are not known here yet, check() takes where ptxas says them.
+        // check() accepts codes that are not known here yet if ptxas prints them.
         if (word.starts_with("C75") || std::find(names.begin(), names.end(), word) != names.end()) return "";
         return fmt::format("'{}' is nothing that can be waived; there are {}", word, fmt::join(names, ", "));
       })

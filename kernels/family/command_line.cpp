@@ -75,7 +75,7 @@ struct Number<std::optional<T>> : Number<T> {};
 template <class T>
 struct Number<std::vector<T>> : Number<T> {};
 
-// This says what is wrong with a word for an integer; "" for nothing, and where it is no number at all, since
+// This says what is wrong with a word for an integer; "" for nothing, and if it is not a number at all, since
 // CLI11 says so. It takes -1 for the greatest number that has no sign, and what is too large for the nearest.
 template <class T>
 std::string complaint_of_integer(const std::string& word) {
@@ -91,7 +91,7 @@ std::string complaint_of_integer(const std::string& word) {
     fits = errno != ERANGE && value <= Limits::max() && !word.starts_with('-');
   }
   if (!word.empty() && (fits || *end != '\0')) return "";
-  return fmt::format("'{}' is no integer from {} to {}", word, Limits::min(), Limits::max());
+  return fmt::format("'{}' is not an integer from {} to {}", word, Limits::min(), Limits::max());
 }
 
 constexpr const char* kInteger = "integer";  // the name of its check
@@ -101,7 +101,7 @@ std::string complaint_of_digits(const std::string& word) {
   const std::string_view digits = std::string_view(word).substr(word.starts_with('-') ? 1 : 0);
   const bool is_decimal = !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
   if (is_decimal && (digits[0] != '0' || digits.size() == 1)) return "";
-  return fmt::format("'{}' is no integer in decimal digits", word);
+  return fmt::format("'{}' is not an integer in decimal digits", word);
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ Option Option::within(int64_t least, int64_t greatest) const {
 }
 Option Option::within(double least, double greatest) const {
   const auto is_number = [](const std::string& word) {
-    return std::isnan(std::strtod(word.c_str(), nullptr)) ? fmt::format("'{}' is no number", word) : "";
+    return std::isnan(std::strtod(word.c_str(), nullptr)) ? fmt::format("'{}' is not a number", word) : "";
   };
   return Option(option_->check(is_number)->check(CLI::Range(least, greatest)));
 }
@@ -197,7 +197,7 @@ Option Arguments::choice(const std::string& names, int64_t& to, const std::map<s
     if (place == words.end()) {
       std::vector<std::string> legal;
       for (const auto& [known, number] : words) legal.push_back(known);
-      throw CLI::ValidationError(names, fmt::format("'{}' is none of {}", word, fmt::join(legal, ", ")));
+      throw CLI::ValidationError(names, fmt::format("'{}' is not one of {}", word, fmt::join(legal, ", ")));
     }
     to = place->second;
   };
@@ -224,7 +224,7 @@ CommandLine::CommandLine(const std::string& summary, const std::string& name)
   app_->set_version_flag("--version",
                          fmt::format("ptxbuilder {}.{}.{}\n", PTXBUILDER_VERSION_MAJOR,
                                      PTXBUILDER_VERSION_MINOR, PTXBUILDER_VERSION_PATCH),
-                         "of ptxbuilder");
+                         "the version of ptxbuilder");
 }
 CommandLine::~CommandLine() = default;
 

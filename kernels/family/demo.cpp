@@ -6,7 +6,7 @@ int main(int argc, char** argv) {
   using namespace ptxbuilder::command;
   return run_line(
       families().front(),
-      "The kernel's own executable has commands beside: cmake --build --preset release --target " +
+      "The kernel's own executable has other commands too: cmake --build --preset release --target " +
           families().front().name,
       {}, {argv + 1, argv + argc});
 }

@@ -139,7 +139,7 @@ constexpr uint32_t kFirstProfileRecords = 512;
 // Called before anything runs, so that a file that cannot be written costs no time.
 void check_profile(const ExecuteOptions& options, bool runs) {
   if (options.profile.empty()) return;
-  if (!runs) throw Error("a profile is of a run: give --verify or --bench beside --profile");
+  if (!runs) throw Error("a profile is of a run: give --verify or --bench with --profile");
   if (!std::ofstream(options.profile, std::ios::binary | std::ios::app))
     throw Error(fmt::format("{}: cannot be written", options.profile));
 }
@@ -363,8 +363,8 @@ void run_family(const Family& family, const Fields& fields, Run& run, bool verif
 
 void refuse_times() {
   throw Error(
-      "times are the GPU's alone, and this device is the emulator: take a GPU (--device cuda says what it "
-      "lacks), or leave the benchmark away");
+      "only a GPU gives times, and this device is the emulator: take a GPU (--device cuda says what is "
+      "missing), or leave the benchmark out");
 }
 
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options) {

@@ -34,7 +34,8 @@ void Fields::set(const std::string& name, int64_t value) {
   auto* field = const_cast<Field*>(find(name));
   if (!field->words.empty()) {
     if (value < 0 || value >= static_cast<int64_t>(field->words.size()))
-      throw UsageError(fmt::format("field {}: {} is none of its {} words", name, value, field->words.size()));
+      throw UsageError(
+          fmt::format("field {}: {} is not one of its {} words", name, value, field->words.size()));
     field->value = value;
     return;
   }

@@ -36,12 +36,13 @@ void add_compile_options(const Arguments& app, RunWords& words) {
               {"none", number(Assembler::none)}},
              "PTX to cubin: auto, ptxas, driver (its JIT), none")
       .shown_as("NAME");
-  app.option("--ptxas", words.options.compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
+  app.option("--ptxas", words.options.compiler.ptxas,
+             "the ptxas to use; else the one in PATH, CUDA_PATH or /usr/local")
       .shown_as("FILE");
-  app.flag("--no-cache", words.no_cache, "compile anew, and keep nothing");
+  app.flag("--no-cache", words.no_cache, "compile again, and keep nothing");
   app.option("--cache-dir", words.options.compiler.cache_options.directory, "where PTX and cubins are kept")
       .shown_as("DIR");
-  app.option("--cache-limit", words.cache_megabytes, "of the cache, in MiB")
+  app.option("--cache-limit", words.cache_megabytes, "the limit of the cache, in MiB")
       .from(int64_t{0}, int64_t{1} << 40)
       .shown_as("MIB");
   add_waive(app, words.options.waived);
@@ -51,13 +52,15 @@ void add_compile_options(const Arguments& app, RunWords& words) {
 void add_device_options(const Arguments& app, RunWords& words) {
   app.option("--device", words.options.device, "cuda, emulator, or auto: a GPU if there is one")
       .shown_as("NAME");
-  app.option("--seed", words.seed, "of the random inputs; fresh unless given").shown_as("N");
+  app.option("--seed", words.seed, "seed of the random inputs; random unless given").shown_as("N");
   app.option("--seeds", words.options.run.schedules, "schedules that the emulator verifies")
       .from(1, 100000)
       .shown_as("N");
   app.option("--race-check", words.options.emulator.race_check, "on or off, on the emulator")
       .shown_as("ON|OFF");
-  app.option("--launches", words.options.run.launches, "that are timed").from(1, 100000).shown_as("N");
+  app.option("--launches", words.options.run.launches, "launches that are timed")
+      .from(1, 100000)
+      .shown_as("N");
   add_time_limit(app, words.time_limit_seconds);
 }
 
@@ -66,27 +69,26 @@ void add_run_options(const Arguments& app, RunWords& words) {
   app.option("--trace", words.options.emulator.trace_path, "a Chrome trace of the emulator's launches")
       .shown_as("FILE");
   app.number_flag("--watchdog", words.options.watchdog, 1000,
-                  "tell who waits for what where a wait of the kernel takes longer, in ms: --watchdog=MS")
+                  "report who waits for what when a wait of the kernel takes longer, in ms: --watchdog=MS")
       .from(1, report_format::kMostMilliseconds);
-  app.flag("--checks", words.options.checks, "the kernel's check() and print() tell what they find");
-  app.option("--jitter", words.options.jitter, "short sleeps where the kernel's threads deal with each other")
+  app.flag("--checks", words.options.checks, "let the kernel's check() and print() report what they find");
+  app.option("--jitter", words.options.jitter, "add short sleeps where the kernel's threads synchronize")
       .shown_as("SEED");
   const Option profile = app.option("--profile", words.options.profile,
-                                    "time the kernel's regions by its own clock, warp by warp: a summary, "
-                                    "and a trace for Perfetto, or a picture where FILE ends in .svg")
+                                    "time the kernel's regions with the GPU's clock, warp by warp: a "
+                                    "summary, and a trace for Perfetto, or a picture where FILE ends in .svg")
                              .shown_as("FILE");
   app.option("--profile-records", words.options.profile_records,
-             "of 16 bytes, with three or four times of events each, that a warp has room for; else as many "
-             "as a first run has")
+             "records of 16 bytes, with three or four times of events each, that a warp has room for; else "
+             "as many as a first run has")
       .from(profile_format::kLeastRecords, profile_format::kMostRecords)
       .shown_as("N");
   app.flag("--profile-all", words.options.profile_all,
-           "each wait, copy in bulk and group of products is a region too, of its instruction's name")
+           "make each wait, bulk copy and group of products a region too, named after its instruction")
       .needs(profile);
   if (words.options.compare == nullptr) return;
-  app.option(
-         "--ptx", words.options.ptx_file,
-         "PTX that was edited by hand: it runs in the kernel's place and beside it, with their differences")
+  app.option("--ptx", words.options.ptx_file,
+             "PTX that was edited by hand: it runs in the kernel's place, and is compared with it")
       .shown_as("FILE")
       .excludes(profile);
 }
@@ -104,7 +106,7 @@ void add_keep_option(const Arguments& app, RunWords& words) {
 
 void add_nvdisasm_option(const Arguments& app, RunWords& words) {
   app.option("--nvdisasm", words.options.nvdisasm,
-             "the disassembler; else PATH, CUDA_PATH, /usr/local, Python's packages")
+             "the disassembler; else the one in PATH, CUDA_PATH, /usr/local or Python's packages")
       .shown_as("FILE");
 }
 

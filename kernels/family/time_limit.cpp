@@ -12,7 +12,7 @@ void add_time_limit(const Arguments& app, double& seconds) {
   app.option("--time-limit", seconds, "seconds that one launch may take")
       .check([](const std::string& word) -> std::string {
         if (std::strtod(word.c_str(), nullptr) > 0) return "";  // not so of NaN
-        return fmt::format("'{}' is no number of seconds above 0; leave the option out for 60", word);
+        return fmt::format("'{}' is not a number of seconds above 0; leave the option out for 60", word);
       })
       .shown_as("S");
 }

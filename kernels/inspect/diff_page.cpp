@@ -118,9 +118,9 @@ std::string diff_page(const PageSide& a, const PageSide& b, const std::vector<Di
   return page(
       fmt::format("{} and {}", a.kernel.code.name, b.kernel.code.name), "How two kernels differ",
       fmt::format(
-          "<div class=sides>{}{}</div>\n<h2>What differs</h2>\n{}<h2>Roles and barriers</h2>\n{}"
-          "<div class=sides>{}{}</div>\n<h2>Loops</h2>\n<p class=dim>{} A dot marks what has no partner on "
-          "the other side; a tap on any other line shows its partner.</p>\n{}\n<script>{}</script>\n",
+          "<div class=sides>{}{}</div>\n<h2>What differs</h2>\n{}<h2>Roles and barriers</h2>\n{}<div "
+          "class=sides>{}{}</div>\n<h2>Loops</h2>\n<p class=dim>{} A dot marks what has no partner on the "
+          "other side; a tap on any other line shows its partner.</p>\n{}\n<script>{}</script>\n",
           title(a, 'A'), title(b, 'B'), words(differences), arrows_explained, drawing(a.kernel),
           drawing(b.kernel), colours_explained, loops(a, b), kScript));
 }

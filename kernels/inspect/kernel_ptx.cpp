@@ -33,7 +33,7 @@ std::string named(const std::vector<std::string>& words) {
     return fmt::format("{}{} {}", kPrefix, families().front().name, fmt::join(words, " "));
   if (!words.empty() && is_kernel(words[0])) return fmt::format("{}{}", kPrefix, fmt::join(words, " "));
   if (words.size() > 1)
-    throw UsageError(fmt::format("'{}' is no kernel of this program, and so '{}' behind it means nothing",
+    throw UsageError(fmt::format("'{}' is not a kernel of this program, and so '{}' after it means nothing",
                                  words[0], words[1]));
   return words.empty() ? "" : words[0];
 }
@@ -49,7 +49,7 @@ std::string kernel_ptx(const std::string& from) {
   while (words >> word) {
     const size_t equals = word.find('=');
     if (equals == std::string::npos)
-      throw Error(fmt::format("'{}' is no field's value: write name=value", word));
+      throw Error(fmt::format("'{}' is not a field's value: write name=value", word));
     fields.set(word.substr(0, equals), word.substr(equals + 1));
   }
   CompilerOptions options;

@@ -63,13 +63,13 @@ std::vector<Sampled> parse_ncu(std::string_view csv) {
     Sampled s{.instruction = cells[columns->source]};
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), s.samples);
     if (read.ec != std::errc() && !digits.empty())
-      throw Error(fmt::format("line {}: '{}' is no number of samples", number, digits));
+      throw Error(fmt::format("line {}: '{}' is not a number of samples", number, digits));
     all.push_back(std::move(s));
   }
   if (!columns)
     throw Error(
-        "there is no header with the columns Source and Warp Stall Sampling; write it by "
-        "`ncu --import FILE.ncu-rep --page source --print-source sass --csv`");
+        "there is no header with the columns Source and Warp Stall Sampling; write it by `ncu --import "
+        "FILE.ncu-rep --page source --print-source sass --csv`");
   return all;
 }
 

@@ -67,7 +67,8 @@ class CodeReporter {
         return role_at(static_cast<int>(n));
     return "";
   }
-  // Roles by what setmaxnreg grants them; "" where none, or several, are granted so much.
+  // Finds a role by the registers that setmaxnreg grants it; "" if no role, or several, are granted that
+  // many.
   std::string role_granted(std::optional<int> registers) const {
     std::string name;
     for (const Role& role : kernel_.portrait.roles)

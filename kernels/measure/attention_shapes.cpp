@@ -154,12 +154,11 @@ AttentionProblem parse_attention(const std::string& text) {
                parse_pair(sizes[3], 'd', p.depth, p.value_depth);
   for (size_t i = 1; right && i < words.size(); ++i) right = parse_word(words[i], p);
   if (!right)
-    throw Error(fmt::format(
-        "attention '{}' is not bN_sN_hN_dN with :causal, :left=N, :right=N, :f16, :bf16 and :e4m3 behind it, "
-        "as "
-        "b1_s1024/4096_h32/4_d192/128:causal: batches, queries and keys, heads of Q and of K, columns of Q "
-        "and of V",
-        text));
+    throw Error(
+        fmt::format("attention '{}' is not bN_sN_hN_dN with :causal, :left=N, :right=N, :f16, :bf16 and "
+                    ":e4m3 after it, as b1_s1024/4096_h32/4_d192/128:causal: batches, queries and keys, "
+                    "heads of Q and of K, columns of Q and of V",
+                    text));
   if (p.heads % p.key_heads != 0)
     throw Error(
         fmt::format("attention '{}': {} heads are no multiple of {} of K", text, p.heads, p.key_heads));

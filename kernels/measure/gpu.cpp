@@ -14,8 +14,8 @@ std::unique_ptr<runtime::Device> open(const std::string& library) {
     return runtime::open_cuda_device("sm_90a", library);
   } catch (const Error& e) {
     throw Error(
-        fmt::format("a benchmark needs a Hopper GPU, since the speed of an emulator says nothing of "
-                    "one; run it on a machine that has one ({})",
+        fmt::format("a benchmark needs a Hopper GPU, since the speed of an emulator says nothing of one; run "
+                    "it on a machine that has one ({})",
                     e.what()));
   }
 }

@@ -49,9 +49,7 @@ struct Nvml::Library {
     find(driver_version, "nvmlSystemGetDriverVersion");
     if (!init || !shutdown || !device_by_pci_bus_id)
       throw Error(
-          fmt::format("NVML: {} lacks nvmlInit_v2, nvmlShutdown or "
-                      "nvmlDeviceGetHandleByPciBusId_v2",
-                      path));
+          fmt::format("NVML: {} lacks nvmlInit_v2, nvmlShutdown or nvmlDeviceGetHandleByPciBusId_v2", path));
   }
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;

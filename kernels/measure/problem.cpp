@@ -16,8 +16,8 @@ std::string GemmProblem::layout() const {
 void GemmProblem::set_layout(const std::string& letters) {
   if (letters != "TN" && letters != "NN" && letters != "NT" && letters != "TT")
     throw Error(
-        fmt::format("layout '{}' is not one of TN (both k-major), NN (B stored as [k,n]), "
-                    "NT (A stored as [k,m], B as [k,n]), TT (A stored as [k,m])",
+        fmt::format("layout '{}' is not one of TN (both k-major), NN (B stored as [k,n]), NT (A stored as "
+                    "[k,m], B as [k,n]), TT (A stored as [k,m])",
                     letters));
   b_k_major = letters[0] == 'T';
   a_k_major = letters[1] == 'N';
@@ -26,8 +26,8 @@ void GemmProblem::set_layout(const std::string& letters) {
 void GemmProblem::accumulate_slowly() {
   if (!is_fp8(a))
     throw Error(
-        fmt::format("slow accumulation of {}: it is of e4m3 and e5m2, whose sums tensor cores round; "
-                    "those of other types are exact enough without: leave it out, or take one of these types",
+        fmt::format("slow accumulation of {}: it is of e4m3 and e5m2, whose sums tensor cores round; those "
+                    "of other types are exact enough without: leave it out, or take one of these types",
                     name(a)));
   fast_accumulation = false;
 }

@@ -92,7 +92,8 @@ inline constexpr char kFastestPeer[] = "the fastest peer";
 // Returns the contender to which ratios of a shape refer, or "" if there is none.
 std::string reference_of(const RunResult& run, const ShapeResult& result);
 
-// Why the reference was timed for no shape, as it says of the first; "" where it was for one, or without one.
+// Returns why the reference was timed for no shape, as it says of the first; "" if it was timed for one, or
+// if there is no reference.
 std::string absence_of_reference(const RunResult& run);
 
 // Scores every contender but the reference; if the reference is the fastest peer, only ours.

@@ -60,8 +60,8 @@ Shapes of_groups(const std::string& set, const Shapes& shapes, std::span<const s
 GemmProblem problem_of(const GemmProblem& types, const Shape& shape);
 Case case_of(const GemmProblem& types, const Shape& shape);
 
-// "4096x4096x8192", "4096x4096x8192:2.5" with a weight, "4096x4096x8192:2.5:warm". Throws Error that says
-// how.
+// "4096x4096x8192", "4096x4096x8192:2.5" with a weight, "4096x4096x8192:2.5:warm". Throws Error that shows
+// the form.
 Shape parse_shape(const std::string& text);
 
 }  // namespace ptxbuilder::bench

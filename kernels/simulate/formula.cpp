@@ -157,7 +157,7 @@ class FormulaParser {
     for (size_t k = names_.size(); k-- > 0;)
       if (names_[k] == word) return add({Kind::variable, 0, k});
     at_ = from;
-    fail(fmt::format("'{}' is no number here; there are {}", word, fmt::join(names_, ", ")));
+    fail(fmt::format("'{}' is not a number here; there are {}", word, fmt::join(names_, ", ")));
   }
 
   size_t element(std::string_view word, size_t from, int depth) {
@@ -279,7 +279,7 @@ struct Formula::Run {
       const double i = value(n.operands[d]);
       const uint64_t extent = flat ? count : b.shape[d];
       if (!(i >= 0 && i < static_cast<double>(extent)) || i != std::trunc(i))
-        fail(fmt::format("{:g} is no index {}of {}, which has {}", i, flat ? "" : fmt::format("{} ", d),
+        fail(fmt::format("{:g} is not an index {}of {}, which has {}", i, flat ? "" : fmt::format("{} ", d),
                          b.name, extent));
       at += static_cast<uint64_t>(i) * stride;
       stride *= extent;

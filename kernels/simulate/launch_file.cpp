@@ -110,7 +110,7 @@ class Node {
     if (!json_.is_object()) refuse(fmt::format("expected an object, found {}", shown()));
     for (const auto& [name, value] : json_.items())
       if (std::find(known.begin(), known.end(), name) == known.end())
-        refuse(fmt::format("\"{}\" is no member; there are {}", name, fmt::join(known, ", ")));
+        refuse(fmt::format("\"{}\" is not a member; there are {}", name, fmt::join(known, ", ")));
   }
   size_t list(size_t least, size_t most) const {
     if (!json_.is_array()) refuse(fmt::format("expected a list, found {}", shown()));
@@ -143,7 +143,7 @@ class Node {
     std::string known;
     for (int i = 0; i <= static_cast<int>(DType::f64); ++i)
       known += fmt::format("{}{}", i ? ", " : "", name(static_cast<DType>(i)));
-    refuse(fmt::format("'{}' is no element type; there are {}", text(), known));
+    refuse(fmt::format("'{}' is not an element type; there are {}", text(), known));
   }
   // One of the first `count` values of an enumeration, by name.
   template <class Enum>
@@ -187,7 +187,7 @@ void append_element(std::vector<std::byte>& to, const Node& node, DType type) {
                               name(type), greatest(type)));
     return;
   }
-  if (!node.json().is_number_integer()) node.refuse(fmt::format("{} is no {}", value, name(type)));
+  if (!node.json().is_number_integer()) node.refuse(fmt::format("{} is not of type {}", value, name(type)));
   const int width = 8 * static_cast<int>(size);
   uint64_t bits = 0;
   bool fits = false;
@@ -543,7 +543,7 @@ class Reader {
       std::string known;
       for (int i = 0; i <= static_cast<int>(runtime::Fault::time_limit); ++i)
         known += fmt::format("{}\"{}\"", i ? ", " : "", runtime::name(static_cast<runtime::Fault>(i)));
-      kind.refuse(fmt::format("'{}' is no kind of finding; there are {}", kind.text(), known));
+      kind.refuse(fmt::format("'{}' is not a kind of finding; there are {}", kind.text(), known));
     }
     w.kind = *fault;
     w.line = static_cast<uint32_t>(node.at("line").whole(1, ~uint32_t{0}));

@@ -44,7 +44,7 @@ Entry chosen_entry(const std::string& ptx, const LaunchFile& file, const KernelL
       return e;
     names += (names.empty() ? "" : ", ") + plain;
   }
-  if (all.empty()) throw Error("ptx: it has no .entry, of which a launch could run one");
+  if (all.empty()) throw Error("ptx: it has no .entry that a launch could run");
   refuse(file, launch,
          launch.entry.empty()
              ? fmt::format("entry: the PTX has {}; name one of them", names)
@@ -466,7 +466,7 @@ class Faults {
   }
   // A waiver does not let a kernel go on where it cannot.
   void add_last(const runtime::EmulatorError& e) {
-    add_anyway(e, is_waived(e) ? "\n  A waiver names this, but the kernel cannot go on behind it." : "");
+    add_anyway(e, is_waived(e) ? "\n  A waiver names this, but the kernel cannot go on after it." : "");
   }
 
   std::vector<SimulatedFault> all;

@@ -1,5 +1,5 @@
-// Finds out about a tensor map: the rules it breaks, the nearest legal map, and how its box is laid out in
-// shared memory.
+// Examines a tensor map: the rules it breaks, the nearest legal map, and how its box is laid out in shared
+// memory.
 #pragma once
 
 #include <optional>
@@ -20,14 +20,14 @@ struct TmaWords {
 
 struct TmaReport {
   runtime::TensorMapArguments map;
-  std::vector<runtime::TensorMapBreach> breaches;      // in the order in which the nearest map mends them
-  std::optional<runtime::TensorMapArguments> nearest;  // the map itself where it is legal
+  std::vector<runtime::TensorMapBreach> breaches;      // in the order in which the nearest map corrects them
+  std::optional<runtime::TensorMapArguments> nearest;  // the map itself if it is legal
 
   // The map whose box can be shown: the nearest legal one, if any.
   const runtime::TensorMapArguments* shown() const { return nearest ? &*nearest : nullptr; }
 };
 
-// Throws Error that lists the legal words when one is no type, swizzle or interleave.
+// Throws Error that lists the legal words if one is not a type, swizzle or interleave.
 TmaReport examine(const TmaWords& words);
 
 // Bytes of a box in shared memory, which is what a load adds to its mbarrier.
@@ -42,7 +42,7 @@ struct SwizzledRow {
 // The first eight rows, after which a swizzle begins anew; fewer for a small box.
 std::vector<SwizzledRow> swizzled_rows(const TensorMapRecipe& recipe);
 
-// These rows as text, each chunk as ROW:CHUNK of the box, with what the box takes in memory.
+// Returns these rows as text, each chunk as ROW:CHUNK of the box, with the memory that the box takes.
 std::string drawing(const runtime::TensorMapArguments& map);
 
 }  // namespace ptxbuilder::command

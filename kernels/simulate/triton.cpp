@@ -13,7 +13,7 @@ namespace ptxbuilder::command {
 
 TritonKernel triton_kernel(const std::filesystem::path& folder) {
   auto refuse = [&](const std::string& what) {
-    throw Error(fmt::format("{}: it is no folder of Triton's cache: {}", folder.string(), what));
+    throw Error(fmt::format("{}: it is not a folder of Triton's cache: {}", folder.string(), what));
   };
   TritonKernel kernel;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {

@@ -16,7 +16,7 @@ struct TritonKernel {
   std::vector<uint64_t> scratch;
 };
 
-// Throws Error that begins with the folder where it does not hold one NAME.ptx and its NAME.json.
+// Throws Error that begins with the folder if it does not hold one NAME.ptx and its NAME.json.
 TritonKernel triton_kernel(const std::filesystem::path& folder);
 
 }  // namespace ptxbuilder::command

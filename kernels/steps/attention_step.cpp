@@ -24,12 +24,12 @@ Kernel attention_step(int stages) {
   auto [Q, K, V, O, queries, keys] =
       k.params<TensorMap, TensorMap, TensorMap, gptr<f16>, u32, u32>("Q", "K", "V", "O", "queries", "keys");
   k.grid("extent(Q, 1) / 64");
-  k.describe({{"Q", "queries: rows of 64 columns, head behind head"},
+  k.describe({{"Q", "queries: rows of 64 columns, head after head"},
               {"K", "keys, as the queries"},
               {"V", "values, as the keys"},
               {"O", "the result, as Q"},
-              {"queries", "of a head: a multiple of 64"},
-              {"keys", "of a head: a multiple of 64"}});
+              {"queries", "rows of a head: a multiple of 64"},
+              {"keys", "rows of a head: a multiple of 64"}});
   auto sQ = k.shared<f16>({kBlock, kDepth}, Swizzle128B, 1, "Q");
   auto sK = k.shared<f16>({kBlock, kDepth}, Swizzle128B, stages, "K");
   auto sV = k.shared<f16>({kBlock, kDepth}, Swizzle128B, stages, "V");
@@ -137,10 +137,10 @@ void run(const command::Fields& f, command::Run& run) {
 const command::Registration registration({
     .name = "attention_step",
     .summary = "attention in one file: a softmax that overlaps the products",
-    .fields = {{"heads", 2, "of all tensors"},
+    .fields = {{"heads", 2, "heads of all tensors"},
                {"queries", 128, "rows of a head of Q and O", 64},
                {"keys", 256, "rows of a head of K and V", 64},
-               {"stages", 2, "of the rings of keys and values"}},
+               {"stages", 2, "stages of the rings of keys and values"}},
     .build = [](const command::Fields& f) { return attention_step(f.small("stages")); },
     .run = run,
 });

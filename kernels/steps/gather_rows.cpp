@@ -27,7 +27,7 @@ Kernel gather_rows(const GatherConfig& c) {
   k.grid("min(ceil_div(m, " + std::to_string(c.rows) + "), " + std::to_string(c.ctas) +
          " * multiprocessors)");
   k.describe({{"matrix", "m rows of n"},
-              {"table", "rows of n, of which an index names some"},
+              {"table", "rows of n; an index names some of them"},
               {"index", "the number of a row of the table for each row of the matrix"},
               {"m", "rows of the matrix"},
               {"count", "rows of the table"}});
@@ -120,14 +120,14 @@ void run(const command::Fields& f, command::Run& run) {
 
 const command::Registration registration({
     .name = "gather_rows",
-    .summary = "rows of a table by an index, gathered or added to, beside a copy of as many",
+    .summary = "rows of a table by an index, gathered or added to, next to a plain copy",
     .fields = {{"m", 300, "rows of the matrix"},
                {"count", 400, "rows of the table"},
                {"n", 64, "columns", 4},
-               {"way", kGather, "what is done", 1, 0, {"gather", "scatter_add", "copy"}},
-               {"rows", 16, "of a block"},
+               {"way", kGather, "what the kernel does", 1, 0, {"gather", "scatter_add", "copy"}},
+               {"rows", 16, "rows of a block"},
                {"stages", 4, "blocks on the way"},
-               {"ctas", 2, "of an SM"}},
+               {"ctas", 2, "CTAs of an SM"}},
     .build =
         [](const command::Fields& f) {
           return gather_rows(

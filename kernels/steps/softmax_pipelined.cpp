@@ -48,9 +48,9 @@ const command::Registration registration({
     .summary = "the softmax of rows by a pipeline of blocks",
     .fields = {{"m", 40, "rows"},
                {"n", 256, "columns: all of a row are in a block", 32},
-               {"rows", 4, "of a block"},
+               {"rows", 4, "rows of a block"},
                {"stages", 3, "blocks on the way"},
-               {"ctas", 4, "of the grid, at most"}},
+               {"ctas", 4, "the most CTAs of the grid"}},
     .build =
         [](const command::Fields& f) {
           return described(softmax_pipelined(f.small("rows"), f.small("n"), f.small("stages")),

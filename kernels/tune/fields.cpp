@@ -35,7 +35,7 @@ Tried tried_field(const std::string& words) {
     from = end;
   }
   if (tried.values.empty() || std::count(tried.values.begin(), tried.values.end(), "") > 0)
-    throw UsageError(fmt::format("--field '{}': write a field and its values, as bm=64,128", words));
+    throw UsageError(fmt::format("--field '{}': write a field and its values, such as bm=64,128", words));
   return tried;
 }
 
@@ -181,10 +181,9 @@ std::vector<Trial> trials(const Fields& fields, const std::vector<std::string>& 
   all.push_back({.fields = fields});
   for (const Tried& field : tried_fields(tried, given)) {
     if (all.size() * field.values.size() > kMostTrials)
-      throw UsageError(
-          fmt::format("{} values of {} and those of the fields before it are more than {} combinations: "
-                      "try fewer",
-                      field.values.size(), field.name, kMostTrials));
+      throw UsageError(fmt::format(
+          "{} values of {} and those of the fields before it are more than {} combinations: try fewer",
+          field.values.size(), field.name, kMostTrials));
     std::vector<Trial> more;
     for (const Trial& before : all)
       for (const std::string& value : field.values) {

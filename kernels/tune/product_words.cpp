@@ -22,17 +22,18 @@ command::Option add_product(const command::Arguments& app, ProductWords& words) 
   size("M", words.sizes.m, "rows of D");
   size("N", words.sizes.n, "columns of D");
   size("K", words.sizes.k, "depth of the product");
-  app.option("--dtype", words.dtype, "of A and B")
+  app.option("--dtype", words.dtype, "type of A and B")
       .among({"bf16", "f16", "tf32", "e4m3", "e5m2", "s8"})
       .with_default();
   app.option("--d-type", words.d_type,
-             "of D; as A, f32 of tf32, s32 of s8, bf16 of e4m3 and e5m2, unless given")
+             "type of D; unless given, A's, or f32 for tf32, s32 for s8, bf16 for e4m3 and e5m2")
       .among({"bf16", "f16", "f32", "s32"});
-  app.option("--layout", words.layout, "as cuBLAS is called for row-major data: NN is A[m,k] times B[k,n]")
+  app.option("--layout", words.layout,
+             "the layout as cuBLAS names it for row-major data: NN is A[m,k] times B[k,n]")
       .among({"TN", "NN", "NT", "TT"})
       .with_default();
   return app.flag("--slow-accumulation", words.slow_accumulation,
-                  "of e4m3 and e5m2: promote to f32 on the way");
+                  "promote sums of e4m3 and e5m2 products to f32 on the way");
 }
 
 }  // namespace ptxbuilder::bench

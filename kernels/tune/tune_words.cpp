@@ -17,21 +17,22 @@ OurOptions TuneWords::our_options() const {
 }
 
 void add_tune_options(const command::Arguments& app, TuneWords& w) {
-  app.option("--rounds", w.method.rounds, "in each of which all tiles run once")
+  app.option("--rounds", w.method.rounds, "rounds, in which all tiles run once")
       .from(1, 10000)
       .with_default();
   app.option("--burst-ms", w.method.burst_milliseconds,
-             "that launches follow each other in a round, at least")
+             "the least time that launches follow each other in a round")
       .from(0.1, 10000.0)
       .with_default();
-  app.option("--warm-up", w.method.warm_up_seconds, "before the first round of each problem, in seconds")
+  app.option("--warm-up", w.method.warm_up_seconds,
+             "seconds of warm-up before the first round of each problem")
       .from(0.0, 600.0)
       .with_default();
-  app.option("--seed", w.seed, "of data and order; fresh unless given");
-  app.option("--ptxas", w.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local");
+  app.option("--seed", w.seed, "seed of data and order; random unless given");
+  app.option("--ptxas", w.ours.ptxas, "the ptxas to use; else the one in PATH, CUDA_PATH or /usr/local");
   app.flag("--driver-assembles", w.ours.driver_assembles,
-           "compile PTX by the driver, though there is a ptxas");
-  app.flag("--no-cache", w.no_cache, "compile anew, and keep nothing");
+           "let the driver compile PTX, even if there is a ptxas");
+  app.flag("--no-cache", w.no_cache, "compile again, and keep nothing");
 }
 
 }  // namespace ptxbuilder::bench

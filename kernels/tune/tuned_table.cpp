@@ -39,7 +39,7 @@ Line parse(std::string_view text, size_t number) {
   if (found != 7 || static_cast<size_t>(end) != text.size() || !dtype_from_name(a.data()) ||
       !dtype_from_name(d.data()))
     throw Error(
-        fmt::format("line {} of the tuned table is no row: '{}'; the form is PTXBUILDER_TUNED(bf16, bf16, "
+        fmt::format("line {} of the tuned table is not a row: '{}'; the form is PTXBUILDER_TUNED(bf16, bf16, "
                     "\"TN\", 4096, 4096, 4096, \"128x256x64_4_swap\")",
                     number, text));
   line.group = fmt::format("{} {} {}", a.data(), d.data(), layout.data());

@@ -164,7 +164,7 @@ TEST_CASE("a peer that talks nonsense is left out with what it said") {
   CHECK(contains(said[1], "answers '4711 and so on', where 'ready' or 'refused' is due"));
   CHECK(contains(said[2], "where 'done' or 'refused' is due"));
   CHECK(contains(said[3], "where 'time' or 'refused' is due"));
-  CHECK(contains(said[4], "answers 'time 0', which are no microseconds"));
+  CHECK(contains(said[4], "answers 'time 0', which are not microseconds"));
   const std::vector<Entry> entries = Run({"yes | tr -d '\\n'"}).measure();
   CHECK(contains(entries[0].left_out, "answers without an end of line"));
 }

@@ -109,7 +109,7 @@ TEST_CASE("wrong words are refused with the legal ones") {
   CHECK(run("gemm_warp_specialized --assembler none --m 16 --emit /proc/none").code == 1);
   Ran choice = run("ptxb emit gemm --a f32 -o /tmp");
   CHECK(choice.code == 2);
-  CHECK(contains(choice, "--a: 'f32' is none of bf16, e4m3, e5m2, f16, s8, tf32, u8\n"));
+  CHECK(contains(choice, "--a: 'f32' is not one of bf16, e4m3, e5m2, f16, s8, tf32, u8\n"));
 
   CHECK(run("gemm_warp_specialized --m many").code == 2);
   Ran command = run("ptxb frobnicate");
@@ -231,7 +231,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   CHECK(json["no_sidecar"][0]["kernel"] == "saxpy");
   CHECK(json["no_sidecar"][0]["why"].get<std::string>().starts_with("its number of threads is not known"));
 
-  // Fresh data, and right = 2 x where n lets it; the rest keeps its poison, which is no number.
+  // Fresh data, and right = 2 x where n lets it; the rest keeps its poison, which is a NaN.
   std::mt19937 engine(std::random_device{}());
   std::normal_distribution<float> normal;
   std::vector<float> x(64), right(64);
@@ -264,7 +264,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   CHECK(contains(sim("saxpy.ptx"), "block: it is missing"));
   Ran refused = run(fmt::format("ptxb compile {} --ptx -o {}", folder.str("saxpy.ll"), out));
   CHECK(refused.code == 1);
-  CHECK(contains(refused, "saxpy.json: is no sidecar, but is where one would be written; move it"));
+  CHECK(contains(refused, "saxpy.json: is not a sidecar, but is where one would be written; move it"));
 }
 
 TEST_CASE("an unknown device is refused") {
@@ -285,13 +285,13 @@ TEST_CASE("tensors beyond the machine's memory are refused before they are fille
   CHECK(run("saxpy --device emulator --assembler none --m 100").code == 0);
 }
 
-TEST_CASE("on the emulator, what is verified beside times that it refuses is verified first") {
+TEST_CASE("on the emulator, what is verified next to times that it refuses is verified first") {
   for (const char* words : {"saxpy --verify --bench", "ptxb bench saxpy --verify"}) {
     CAPTURE(words);
     Ran ran = run(fmt::format("{} --device emulator --assembler none", words));
     CHECK(ran.code == 1);
     CHECK(contains(ran, "verified: 8192 of 8192 elements"));
-    CHECK(contains(ran, "error: times are the GPU's alone"));
+    CHECK(contains(ran, "error: only a GPU gives times"));
   }
   Ran times = run("ptxb bench saxpy --device emulator --assembler none");
   CHECK(times.code == 1);
@@ -320,7 +320,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
     };
     const std::string emulated = "--threads 64 --device emulator --assembler none";
     CHECK(contains(command("run", emulated), "verified: 8192 of 8192"));
-    CHECK(contains(command("bench", emulated), "times are the GPU's alone"));
+    CHECK(contains(command("bench", emulated), "only a GPU gives times"));
     CHECK(contains(command("prove", ""), "nothing to prove"));
     CHECK(contains(command("annotate", "--threads 64 --assembler none"), "saxpy.cpp"));
     CHECK(contains(command("lint", "threads=64"), "saxpy: 1 found"));
@@ -336,7 +336,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
   REQUIRE(run("saxpy emit --threads 96 --assembler none -o " + folder.str()).code == 0);
   CHECK(contains(run("saxpy lint " + folder.str("saxpy.ptx")), "saxpy: 1 found"));
   CHECK(contains(run("saxpy explain " + folder.str("saxpy.ptx")), "96"));
-  // Tensor maps of the sidecar or of a launch file are held against the kernel.
+  // Tensor maps of the sidecar or of a launch file are compared with the kernel.
   REQUIRE(run("ptxb emit gemm_tile --assembler none -o " + folder.str()).code == 0);
   const std::string tile = folder.str("gemm_tile.ptx"), sidecar = folder.str("gemm_tile.json");
   CHECK(run("ptxb lint " + tile).code == 0);
@@ -369,7 +369,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
   CHECK(run("saxpy lint " + folder.str("none.ptx")).code == 2);
   const Ran two = run("ptxb lint sapxy threads=64");
   CHECK(two.code == 2);
-  CHECK(contains(two, "'sapxy' is no kernel of this program, and so 'threads=64' behind it means nothing"));
+  CHECK(contains(two, "'sapxy' is not a kernel of this program, and so 'threads=64' after it means nothing"));
   for (const char* reader : {"lint", "explain"})
     CHECK(contains(run(fmt::format("ptxb {}", reader)), "what? Name a PTX file or a kernel"));
 }
@@ -386,7 +386,7 @@ TEST_CASE("listings are complete, and their JSON is JSON") {
 
 TEST_CASE("the number of a field has decimal digits alone") {
   for (const char* word : {"0x10", "+5", "' 5'", "010"})
-    CHECK(contains(run(fmt::format("ptxb emit saxpy --n={}", word)), "is no integer in decimal digits"));
+    CHECK(contains(run(fmt::format("ptxb emit saxpy --n={}", word)), "is not an integer in decimal digits"));
 }
 
 TEST_CASE("sim: exit codes say whether the kernel was right, wrong, at fault or too slow") {
@@ -516,7 +516,7 @@ TEST_CASE("a new kernel is a folder, and nothing is overwritten") {
     CAPTURE(name);
     const Ran wrong = make(name, folder.str());
     CHECK(wrong.code == 2);
-    CHECK(contains(wrong, "is no name of a kernel: it has letters, digits and _"));
+    CHECK(contains(wrong, "is not a name of a kernel: it has letters, digits and _"));
   }
   const Ran reserved = make("test", folder.str());
   CHECK(reserved.code == 2);

@@ -63,10 +63,10 @@ TEST_CASE("wrong words") {
   const Case cases[] = {
       {"--tile 64x32", 1, "the widest swizzle that fits is 64 B, or take 64 along k"},
       {"--dtype e4m3 --major mn --tile 64x64", 1, "e4m3 cannot be MN-major"},
-      {"--dtype f99 --tile 64x64", 2, "--dtype 'f99' is no element type"},
+      {"--dtype f99 --tile 64x64", 2, "--dtype 'f99' is not an element type"},
       {"--tile 64", 2, "--tile '64' is not MNxK"},
-      {"0x12z", 2, "'0x12z' is no number of 64 bits"},
-      {"0x40000040000100001", 2, "is no number of 64 bits"},
+      {"0x12z", 2, "'0x12z' is not a number of 64 bits"},
+      {"0x40000040000100001", 2, "is not a number of 64 bits"},
       {"0x4000004000014000", 1, "which must be 0"},
       {"--tile 64x64 --address 24", 1, "the start address is 24 B"},
       {"", 2, "give a descriptor to explain, or --tile"},

@@ -53,7 +53,7 @@ TEST_CASE("diff: what cannot be read is an error that names the file, and ends w
   for (const auto& [file, message] :
        {std::pair<std::string, const char*>{cut,
                                             "cut.fatbin: offset 0x0: a fatbin of 1888 B ends beyond 0x3e8"},
-        {bytes, "bytes.ptx: ptx 1:1: byte 0x01 begins no PTX token"},
+        {bytes, "bytes.ptx: ptx 1:1: byte 0x01 does not begin a PTX token"},
         {folder.path("none"), "none: it cannot be read"},
         {"/dev/zero", "/dev/zero: it has more than 268435456 B"},
         {folder.path(""), "is a folder and"},

@@ -25,13 +25,13 @@ TEST_CASE("isa tells of a row what its author needs, and finds it by what is kno
   CHECK(contains(run("ptxb isa --find mbarrier_try_wait"), "mbarrier_try_wait_parity_hint"));
   CHECK(contains(run("ptxb isa --family cp.async.bulk.commit_group"), "cp.async.bulk.commit_group;"));
   CHECK(contains(run("ptxb isa ld.param.u64"), "has no row here"));
-  CHECK(contains(run("ptxb isa bra"), "bra is no row: if_, for_ and while_"));
+  CHECK(contains(run("ptxb isa bra"), "bra is not a row: if_, for_ and while_"));
   const Ran text = run("ptxb isa 'mov.b64 {%r1, _}, %rd1;'");
   CHECK(contains(text, "mov.b64 low\n"));
   CHECK(contains(text, "operand   d: b32, written\n"));
   CHECK(contains(run("ptxb isa 'ld.param.u64 %rd1, [k_param_0]'"), "operand   a: name, read\n"));
   CHECK(contains(run("ptxb isa 'bar.sync 16;'"),
-                 "is no instruction: its operands are those of: bar.sync {id:u32<0..15>}"));
+                 "is not an instruction: its operands are those of: bar.sync {id:u32<0..15>}"));
   CHECK(run("ptxb isa '// text'").code == 1);
   CHECK(contains(run("ptxb isa red.global.v2.f32.add"), "red.global.add.v2.f32 has the same words"));
   CHECK(contains(run("ptxb isa --find sparse --sm sm_90a"), "wgmma.mma_async.sp.sync.aligned"));
@@ -40,7 +40,7 @@ TEST_CASE("isa tells of a row what its author needs, and finds it by what is kno
   CHECK(contains(run("ptxb isa tex"), "textures and surfaces (tex, tld4, txq, suld, sust) have no rows"));
   const Ran print = run("ptxb isa --find printf");
   CHECK(print.code == 0);
-  CHECK(contains(print, "vprintf is no row: print("));
+  CHECK(contains(print, "vprintf is not a row: print("));
   CHECK(nlohmann::json::parse(run("ptxb isa --find printf --json").output)[0]["name"] == "vprintf");
 }
 

@@ -76,7 +76,8 @@ esac)");
   CHECK_FALSE(is_there(folder.path("c/saxpy.cubin")));
 }
 
-TEST_CASE("a role that cannot have its registers is told ahead of ptxas, with the numbers and the line") {
+TEST_CASE(
+    "a role that cannot have its registers is reported before ptxas runs, with the numbers and the line") {
   const Folder folder;
   const std::string out = " --assembler none -o " + folder.path("out");
   const Ran large = run("ptxb emit attention --depth 64 --bn 192 --consumers 3" + out);
@@ -88,7 +89,7 @@ TEST_CASE("a role that cannot have its registers is told ahead of ptxas, with th
     CHECK_FALSE(contains(run("ptxb emit " + (right + out)), "warning"));
 }
 
-TEST_CASE("a defect of the ptxas in use is told where the kernel has its instruction") {
+TEST_CASE("a defect of the ptxas in use is reported where the kernel has its instruction") {
   if (!has_ptxas()) return;
   const Folder folder;
   // It says another version than it has, which is what decides.

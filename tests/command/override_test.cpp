@@ -39,7 +39,7 @@ size_t count(const std::string& text, const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("an edit without a meaning is verified, and told to have none") {
+TEST_CASE("an edit without a meaning is verified, and reported to have none") {
   const Edited e(by_compiler("shl.b32 \t%r5, %r4, 6;", "shl.b32 \t%r4, %r3, 6;"),
                  by_compiler("mul.lo.u32 %r5, %r4, 64;", "mul.lo.u32 %r4, %r3, 64;"));
   const Ran ran = e.verify();

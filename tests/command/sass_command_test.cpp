@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 const std::string size_fatbin = PTXBUILDER_TEST_DIR "/compile/device_code/size.fatbin";
 
-// This says whether this machine has ptxas and nvdisasm; else the test that asks is skipped.
+// Returns whether this machine has ptxas and nvdisasm; else the test that asks is skipped.
 bool has_tools() {
   static const Ran ran = run("ptxb emit saxpy --sass");
   if (ran.code != 0) ptxbuilder::test::skip(ran.output);
@@ -169,7 +169,7 @@ TEST_CASE("annotate: the samples of a profile lie with the instructions, and ano
   CHECK(contains(run(annotate + "--ncu /nowhere.csv"), "/nowhere.csv: it cannot be read, or is empty"));
   std::ofstream(folder.path("words.csv")) << header << "\"0\",\"0\",\"LDC R1\",\"many\",\"0\"\n";
   CHECK(contains(run(annotate + "--ncu " + folder.path("words.csv")),
-                 "words.csv: line 2: 'many' is no number of samples"));
+                 "words.csv: line 2: 'many' is not a number of samples"));
 }
 
 }  // namespace ptxbuilder::test::sass_command_test

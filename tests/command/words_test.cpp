@@ -57,7 +57,7 @@ TEST_CASE("a time limit is a number of seconds above 0, however great") {
     refused("saxpy --time-limit " + std::string(limit), 2, "--time-limit");
     refused("ptxb sim k.ptx --launch l.json --time-limit " + std::string(limit), 2, "--time-limit");
   }
-  refused("gemm_bench --list --time-limit nan", 2, "'nan' is no number");
+  refused("gemm_bench --list --time-limit nan", 2, "'nan' is not a number");
   for (const char* limit : {"60", "1e300", "inf", "9.3e15"}) {
     CAPTURE(limit);
     CHECK(run(saxpy + "--time-limit " + limit).code == 0);
@@ -66,16 +66,16 @@ TEST_CASE("a time limit is a number of seconds above 0, however great") {
 
 TEST_CASE("a number that its option cannot hold is refused with those that it can") {
   for (const char* seed : {"99999999999999999999999", "-1", "18446744073709551616", "''"}) {
-    refused(saxpy + "--seed " + seed, 2, "is no integer from 0 to 18446744073709551615");
+    refused(saxpy + "--seed " + seed, 2, "is not an integer from 0 to 18446744073709551615");
     refused("gemm_bench --list --seed " + std::string(seed), 2,
-            "is no integer from 0 to 18446744073709551615");
+            "is not an integer from 0 to 18446744073709551615");
   }
   CHECK(contains(run(saxpy + "--seed 18446744073709551615"), "seed 18446744073709551615:"));
-  refused(saxpy + "--seed 0x10", 2, "'0x10' is no integer in decimal digits");
+  refused(saxpy + "--seed 0x10", 2, "'0x10' is not an integer in decimal digits");
   refused(saxpy + "--cache-limit -1", 2, "Value -1 not in range 0 to 1099511627776");
   refused(saxpy + "--cache-limit 99999999999999999999", 2, "not in range 0 to 1099511627776");
   refused(saxpy + "--seeds 0", 2, "not in range 1 to 100000");
-  refused(saxpy + "--n 99999999999999999999", 2, "is no integer from -9223372036854775808 to ");
+  refused(saxpy + "--n 99999999999999999999", 2, "is not an integer from -9223372036854775808 to ");
   CHECK(run(saxpy + "--cache-limit 0").code == 0);
 }
 
@@ -90,7 +90,8 @@ TEST_CASE("a stage deeper than shared memory is refused by that") {
   refused(gemm + "--bk 1000000000", 1,
           "depth 1000000000; a stage of 128 rows and 256 columns has 302 bf16 along k at most");
   refused(gemm + "--bk 320", 1, "has 302 bf16 along k at most");
-  refused(gemm + "--bk 256 --stages 2", 1, "2 stages of 196608 B in 232448 B, beside what the way out takes");
+  refused(gemm + "--bk 256 --stages 2", 1,
+          "2 stages of 196608 B in 232448 B, besides what the epilogue takes");
 }
 
 TEST_CASE("what adds up 8-bit floats exactly is refused of other types, which it says nothing of") {
@@ -115,11 +116,11 @@ TEST_CASE("explain-choice: a tuned file that cannot be read is an error") {
   CHECK(run(choice + folder.path("empty")).code == 0);
 }
 
-TEST_CASE("a cache that is no folder is an error of cache, and told once where cubins are not kept") {
+TEST_CASE("a cache that is no folder is an error of cache, and reported once where cubins are not kept") {
   const Folder folder;
   const std::string file = folder.path("file");
   std::ofstream(file) << "no cache";
-  refused("ptxb cache --cache-dir " + file, 1, file + ": is no folder, and so no cache of PTX and cubins");
+  refused("ptxb cache --cache-dir " + file, 1, file + ": is not a folder, and so no cache of PTX and cubins");
   CHECK(run("ptxb cache --cache-dir " + folder.path("new")).code == 0);
 
   const std::string emit = "ptxb emit saxpy -o " + folder.path("out") + " --cache-dir ";
@@ -175,9 +176,9 @@ TEST_CASE("export: shapes that are none are refused") {
   const Folder folder;
   const std::string exported = "ptxb export gemm --ptx --name p -o " + folder.path("out") + " --shapes ";
   refused(exported + "''", 2, "'' has no shape at all");
-  refused(exported + "64x64x64,", 2, "'64x64x64,' has no shape behind a comma");
-  refused(exported + ",64x64x64", 2, "has no shape ahead of a comma");
-  refused(exported + "'64x64x64, ,64x64x64'", 2, "has no shape ahead of a comma");
+  refused(exported + "64x64x64,", 2, "'64x64x64,' has no shape after a comma");
+  refused(exported + ",64x64x64", 2, "has no shape before a comma");
+  refused(exported + "'64x64x64, ,64x64x64'", 2, "has no shape before a comma");
   CHECK_FALSE(std::filesystem::exists(folder.path("out")));
   CHECK(run(exported + "'64x64x64, 64x64x128'").code == 0);
   std::string many = "64x64x64";

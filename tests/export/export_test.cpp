@@ -127,7 +127,7 @@ TEST_CASE("a program of the driver's own calls runs on the emulator, which says 
   CHECK(contains(w.launched(), "all calls are right"));
 }
 
-TEST_CASE("one program takes the cubin on a GPU, and the PTX beside it on the emulator") {
+TEST_CASE("one program takes the cubin on a GPU, and the PTX next to it on the emulator") {
   const Ran version = good(run("ptxb version --json --device emulator"));
   const auto ptxas = nlohmann::json::parse(version.output)["ptxas"].get<std::string>();
   if (ptxas.starts_with("none")) return skip(ptxas);
@@ -203,7 +203,7 @@ TEST_CASE("a matrix product takes the tile of the nearest shape, and has each ti
   CHECK(contains(ran, "128x1056x72 by " + kernel(0) + ": all are right"));
 }
 
-TEST_CASE("an attention takes the tile of the nearest shape, none of which wants whole blocks of keys") {
+TEST_CASE("an attention takes the tile of the nearest shape, and none of these wants whole blocks of keys") {
   const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
   const Ran made =
       good(w.exported("attention --causal yes --type bf16 --depth 64 --group 2 --ptx --json --shapes "
@@ -303,14 +303,14 @@ TEST_CASE("what cannot be exported is refused") {
   refused("saxpy --config \"threads 64\"", "'threads' is not FIELD=VALUE");
   refused("saxpy --config \"threads=few\"", "field threads = few: it is a number");
   refused("saxpy --config \"thread=1\"", "no field is named 'thread'; the fields are m, n, threads");
-  refused("saxpy --config \"threads=64 if \"", "there is no condition behind 'if'");
+  refused("saxpy --config \"threads=64 if \"", "there is no condition after 'if'");
   refused("gemm --bm 64 --consumers 1 --config \"split_last=4 if M > 64\" --config \"split_last=1\"",
           "the configurations 1 and 2 have different parameters, and one launch serves all: number 7 is a "
           "pointer to f32 'workspace' and nothing");
   refused("gemm --config \"a=f64\"", "field a = f64: it is one of bf16, f16");
   refused("gemm --shapes 128x128", "'128x128' has 2 numbers, and a shape here has 3");
   refused("gemm --shapes 128x0x128", "'0' in '128x0x128' is not a number from 1");
-  refused("gemm --shapes ,", "',' has no shape ahead of a comma");
+  refused("gemm --shapes ,", "',' has no shape before a comma");
   refused("gemm --split_last 4 --shapes 512x512x512",
           "--split_last 4: --shapes chooses it, and for 512x512x512 takes 1: leave one of them out");
   CHECK(w.exported("saxpy --shapes 1x2x3").code == 2);
@@ -318,7 +318,8 @@ TEST_CASE("what cannot be exported is refused") {
   CHECK(w.exported("saxpy --name right --ptx --config \"if count < 9\" --config threads=64").code == 0);
 }
 
-TEST_CASE("the header alone says how a tensor has to lie, and a shape whose rows need gaps is told") {
+TEST_CASE(
+    "the header alone says how a tensor must be laid out, and a shape whose rows need gaps is reported") {
   const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
   const Ran even = good(w.exported("gemm --ptx --a e4m3 --shapes 512x512x256"));
   CHECK(even.output.find("warning") == std::string::npos);
@@ -331,8 +332,8 @@ TEST_CASE("the header alone says how a tensor has to lie, and a shape whose rows
     CHECK_MESSAGE(header.find(said) != std::string::npos, said);
   CHECK(contains(
       good(w.exported("gemm --ptx --shapes 512x512x255,512x500x256")),
-      "warning: 512x512x255: rows (k of 510 B in A, k of 510 B in B) are no multiples of 16 B: a launch "
-      "needs gaps behind them, by stride_bytes\nwarning: 512x500x256: rows (n of 1000 B in D)"));
+      "warning: 512x512x255: rows (k of 510 B in A, k of 510 B in B) are not multiples of 16 B: a launch "
+      "needs gaps after them, by stride_bytes\nwarning: 512x500x256: rows (n of 1000 B in D)"));
   const Ran json = good(w.exported("gemm --ptx --json --shapes 512x512x255"));
   CHECK(nlohmann::json::parse(json.output)["warnings"].size() == 1);
 }

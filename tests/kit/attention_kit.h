@@ -26,7 +26,7 @@ class SinksAndDropout {
     if (!sinks_.empty()) p.sinks = sinks_on_device_;
     if (dropout_ > 0) p.dropout_seed = seed_on_device_, p.dropout = dropout_;
   }
-  // -inf where there are none.
+  // -inf if there are none.
   double sink(int64_t head) const {
     return sinks_.empty() ? -INFINITY : static_cast<double>(sinks_[static_cast<size_t>(head)]);
   }

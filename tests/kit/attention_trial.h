@@ -1,4 +1,4 @@
-// Calls of attention with random operands, held against float64 on poisoned memory. Tests of attention share
+// Calls of attention with random operands, compared with float64 on poisoned memory. Tests of attention share
 // them.
 #pragma once
 
@@ -180,7 +180,7 @@ class Trial {
     return is_poison(o_->buffer.copy_out<std::byte>()) && is_poison(lse_.copy_out<std::byte>());
   }
 
-  // "" where O and lse are right, and nothing else was written.
+  // "" if O and lse are right, and nothing else was written.
   std::string wrong(const std::vector<std::byte>& got) {
     std::vector<bool> written(o_->bits.size(), false);
     std::vector<uint16_t> o(o_->bits.size());
@@ -230,7 +230,7 @@ class Trial {
     const size_t logarithms =
         c_.p.lse.address == 0 ? 0 : static_cast<size_t>(batches * c_.p.heads * query_rows_);
     for (size_t i = logarithms * 4; i < lse_.bytes(); ++i)
-      if (got[o.size() * 2 + i] != std::byte{0xff}) return fmt::format("byte {} behind lse was written", i);
+      if (got[o.size() * 2 + i] != std::byte{0xff}) return fmt::format("byte {} after lse was written", i);
     return "";
   }
 

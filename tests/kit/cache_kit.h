@@ -1,5 +1,5 @@
-// Tests of attention over caches share these trials: each call is held against float64 on poisoned memory,
-// and a second run has to give the same bits.
+// Tests of attention over caches share these trials: each call is compared with float64 on poisoned memory,
+// and a second run must give the same bits.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@
 
 namespace ptxbuilder::test {
 
-// `lengths` are of the batches, and at most p.keys; p.page is 0 for caches in one piece.
+// `lengths` are those of the batches, at most p.keys; p.page is 0 for caches in one piece.
 struct CacheCase {
   kernels::AttentionArguments p;
   std::vector<int64_t> lengths;
@@ -102,7 +102,7 @@ class CacheTrial {
     q_memory_.copy_in(std::as_bytes(std::span(q_)));
   }
 
-  // Other lengths, in other pages, with other keys and values: what no batch has is NaN.
+  // Other lengths, in other pages, with other keys and values: rows of no batch are NaN.
   void lay(const std::vector<int64_t>& lengths) {
     c_.lengths = lengths;
     const kernels::AttentionArguments& p = c_.p;
@@ -141,7 +141,7 @@ class CacheTrial {
     return all;
   }
 
-  // "" where O and lse are right.
+  // Returns "" if O and lse are right.
   std::string wrong(const std::vector<std::byte>& got) const {
     const kernels::AttentionArguments& p = c_.p;
     for (int64_t b = 0; b < batches_; ++b)
@@ -178,7 +178,7 @@ class CacheTrial {
     double error = 0, log_sum = -INFINITY;
   };
 
-  // Keys that are too wide for other values have them as their first columns.
+  // Keys that are too wide for other values hold their values in their first columns.
   bool is_latent() const { return c_.p.depth > kernels::AttentionOperation::kMostColumns; }
   bool is_packed() const { return !c_.query_counts.empty(); }
   int64_t queries_of(int64_t batch) const {
@@ -271,7 +271,7 @@ class CacheTrial {
       k_scale_memory_, v_scale_memory_, offsets_memory_;
 };
 
-// Runs a trial twice, in other orders of the emulator's threads.
+// Runs a trial twice, with different orders of the emulator's threads.
 inline void check_trial(CacheTrial& trial, kernels::Attention& attention, uint64_t data) {
   auto* emulator = dynamic_cast<runtime::Emulator*>(&trial.device());
   if (emulator) emulator->seed(2 * data);

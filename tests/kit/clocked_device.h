@@ -1,5 +1,5 @@
 // A device with a clock that says of all kernels that are measured which is the fastest, so that what tunes
-// itself by times can be tested where there are none.
+// itself by times can be tested if there are none.
 #pragma once
 
 #include <algorithm>
@@ -94,8 +94,8 @@ class ClockedDevice final : public runtime::Device {
     size_t launches_;
   };
 
-  // One contender is timed. Says whether its launches are still to be run: each once by itself, and the burst
-  // of the first, which goes through all sets.
+  // One contender is timed. Returns whether its launches are still to be run: each once by itself, and the
+  // burst of the first, which goes through all sets.
   bool met(const runtime::Program* program, size_t launches) {
     timed_ = program;
     const bool is_known = std::ranges::find(contenders_, program) != contenders_.end();

@@ -1,4 +1,4 @@
-// Contractions on a device, whose tensors lie anyhow between guards, held against float64.
+// Contractions on a device, with tensors anywhere between guards, compared with float64.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,8 @@
 
 namespace ptxbuilder::test {
 
-// Letters of a tensor from the innermost in memory on, with gaps of so many elements after some.
+// The letters of a tensor, beginning with the innermost in memory, with gaps of this many elements after
+// some.
 struct ContractionLie {
   std::string order;
   std::map<char, int64_t> gaps = {};
@@ -145,7 +146,7 @@ struct ContractionTrial {
       if (x->type == DType::f32) x->type = DType::tf32;
     return p;
   }
-  // Says what is wrong with D; "" where nothing is. All that is between and around its elements stays 7.
+  // Returns what is wrong with D, or "". Memory between and around its elements must stay 7.
   std::string wrong(kernels::Contraction& contraction) {
     kernels::ContractionArguments p = arguments();
     runtime::Buffer workspace;
@@ -178,7 +179,7 @@ struct ContractionTrial {
   ContractionData a, b, d;
 };
 
-// Modes of each kind, in any order, with gaps and odd addresses now and then. `scale` bounds the
+// Draws modes of each kind, in any order, sometimes with gaps and odd addresses. `scale` bounds the
 // multiply-adds.
 inline ContractionCase drawn_contraction(uint64_t seed, double scale) {
   std::mt19937_64 random(seed);

@@ -1,4 +1,4 @@
-// Convolutions and their gradients on a device, whose tensors lie between guards, held against float64.
+// Convolutions and their gradients on a device, whose tensors lie between guards, compared with float64.
 #pragma once
 
 #include "contraction_kit.h"
@@ -61,7 +61,7 @@ struct ConvolutionTrial {
     if (result == ConvolutionResult::y) p.activation = c.activation;
     return p;
   }
-  // Gives what the result's memory is to hold.
+  // Returns what the result's memory is to hold.
   std::vector<double> expected() const {
     const ContractionData& out = result == ConvolutionResult::y ? y : result == ConvolutionResult::x ? x : w;
     std::vector<double> all(out.values());
@@ -90,7 +90,7 @@ struct ConvolutionTrial {
       });
     return all;
   }
-  // Gives what it holds after a call.
+  // Returns what it holds after a call.
   std::vector<double> found(kernels::Convolution& convolution, ConvolutionArguments p) {
     for (ContractionData* one : {&x, &w, &y}) one->to_device();
     runtime::Buffer workspace;
@@ -102,7 +102,7 @@ struct ConvolutionTrial {
     device.synchronize();
     return (result == ConvolutionResult::y ? y : result == ConvolutionResult::x ? x : w).from_device();
   }
-  // Says what is wrong; "" where nothing is. All that is between and around the elements stays as it was.
+  // Returns what is wrong; "" if nothing is. All that is between and around the elements stays as it was.
   std::string wrong(kernels::Convolution& convolution) { return wrong(convolution, expected()); }
   std::string wrong(kernels::Convolution& convolution, const std::vector<double>& right) {
     const std::vector<double> is = found(convolution, arguments());

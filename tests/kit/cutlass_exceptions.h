@@ -13,7 +13,7 @@ struct CutlassException {
 };
 
 inline constexpr std::array kCutlassExceptions = {
-    CutlassException{"bra", "it names a label, which is no operand of a row"},
+    CutlassException{"bra", "it names a label, which is not an operand of a row"},
     CutlassException{"dp2a.s32.s32", "ptxas wants .lo or .hi", "dp2a.lo.s32.s32"},
     CutlassException{"cvt.rn.bf16x2.e4m3x2", "ptxas has .f16x2 alone", "cvt.rn.f16x2.e4m3x2"},
     CutlassException{"mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1."

@@ -1,4 +1,4 @@
-// Gives what an action throws, for tests that look at the words of an Error.
+// Returns what an action throws, for tests that look at the words of an Error.
 #pragma once
 
 #include <doctest/doctest.h>

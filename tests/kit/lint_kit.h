@@ -1,4 +1,4 @@
-// Gives what lint finds in PTX text.
+// Returns what lint finds in PTX text.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ inline std::set<std::string> rules_that_find(const std::string& text) {
   return rules;
 }
 
-// These rules find something in a mutant and nothing in what it was made of: "wait, parity"; "" where none
+// These rules find something in a mutant and nothing in what it was made of: "wait, parity"; "" if none
 // does.
 inline std::string found_in_mutant(const std::string& original, const std::string& mutant) {
   std::set<std::string> rules = rules_that_find(mutant);

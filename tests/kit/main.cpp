@@ -67,7 +67,7 @@ std::string joined(const std::set<std::string>& words) {
   return text;
 }
 
-// This says whether doctest knows an option, which is without its dashes and value; it ignores what it does
+// Returns whether doctest knows an option, which is without its dashes and value; it ignores what it does
 // not.
 bool of_doctest(const std::string& name) {
   static const std::set<std::string> known = {"abort-after",

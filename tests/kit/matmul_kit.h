@@ -1,4 +1,4 @@
-// A matrix product with matrices in guarded memory, held against float64: what tests of Matmul share.
+// A matrix product with matrices in guarded memory, compared with float64: what tests of Matmul share.
 #pragma once
 
 #include <atomic>
@@ -34,13 +34,14 @@ struct MatmulCase {
   uint64_t seed = 1;
 };
 
-// The rows of D: so many more than the product's with d_rows, and about a third of them with add_to_rows.
+// Returns the rows of D: this many more than the product's with d_rows, and about a third of them with
+// add_to_rows.
 inline constexpr int64_t kMoreRows = 9;
 inline int64_t rows_of_d(const MatmulCase& c) {
   return c.d_rows ? c.size.m + kMoreRows : c.add_to_rows ? c.size.m / 3 + kMoreRows : c.size.m;
 }
 
-// Its arguments, but for the matrices' places: what a Matmul's operation follows from.
+// Its arguments, except for the matrices' places: what a Matmul's operation follows from.
 inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   kernels::MatmulArguments p;
   p.m = c.size.m, p.n = c.size.n, p.k = c.size.k, p.batches = c.size.batches;
@@ -158,8 +159,8 @@ class MatmulTrial {
   // This is what an element should be, of the dot product without alpha, and the bias.
   using Wanted = std::function<double(double sum, double bias, int64_t batch, int64_t row, int64_t column)>;
 
-  // This says what is wrong with what run() gave; "" when nothing is. Takes all processors. Without `wanted`
-  // it is held against what the case says, with it to 1e-4 of 1 + |sum|.
+  // Returns what is wrong with what run() gave; "" when nothing is. Takes all processors. Without `wanted` it
+  // is compared with what the case says, with it to 1e-4 of 1 + |sum|.
   std::string wrong(const std::vector<std::byte>& result, const Wanted& wanted = nullptr) const {
     const size_t of_d = out().bytes().size();
     const std::vector<std::byte> got(result.begin(), result.begin() + static_cast<ptrdiff_t>(of_d)),
@@ -294,7 +295,7 @@ class MatmulTrial {
     const auto row = static_cast<int64_t>(of(operation_.add_to_rows ? add_to_rows : d_rows).value(0, 0, i));
     return row < rows_of_d(case_) ? row : -1;
   }
-  // Says whether a row of D that no row of the product becomes has changed.
+  // Returns whether a row of D that no row of the product becomes has changed.
   bool is_other_row_touched(const std::vector<std::byte>& got) const {
     if (!operation_.scatters() && !operation_.group_counts) return false;
     std::vector<bool> named(static_cast<size_t>(rows_of_d(case_)), false);

@@ -22,7 +22,7 @@ Handle handle(uintptr_t number) {
   return reinterpret_cast<Handle>(number);
 }
 
-// This says whether a call ends the capture under way, since neither that nor the thread is relaxed.
+// Returns whether a call ends the capture under way, since neither that nor the thread is relaxed.
 bool ends_capture() {
   if (!mock.capturing || mock.capture_mode == CaptureMode::relaxed || capture_mode == CaptureMode::relaxed)
     return false;
@@ -70,7 +70,7 @@ ReadKernel read_ptx(const std::string& ptx) {
   return kernel;
 }
 
-// The one of a kernel or function; null where it was not read, and the test says what the kernel has.
+// The one of a kernel or function; null if it was not read, and the test says what the kernel has.
 template <class Handle>
 const ReadKernel* read_kernel(Handle of) {
   const auto number = reinterpret_cast<uintptr_t>(of);

@@ -1,4 +1,4 @@
-// Mutants of the library's kernels: each is made from the kernel's own PTX, as a syntax tree, and has to be
+// Mutants of the library's kernels: each is made from the kernel's own PTX, as a syntax tree, and must be
 // reported with its cause; the kernel itself never is.
 #pragma once
 

@@ -33,7 +33,7 @@ inline std::string planted(std::string body, const Leave& leave) {
 class Plants {
  public:
   using Kernel = std::function<std::string(const std::string& body, int cluster)>;
-  // Launches of CTAs of so many threads, each with 16 KB of zeros, are done within the limit.
+  // Launches of CTAs of this many threads, each with 16 KB of zeros, are done within the limit.
   Plants(Kernel kernel, uint32_t threads, std::chrono::seconds limit)
       : kernel_(std::move(kernel)), threads_(threads), limit_(limit) {}
 

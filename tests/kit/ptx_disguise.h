@@ -13,8 +13,8 @@
 
 namespace ptxbuilder::test {
 
-// Gives registers, labels, variables, parameters and functions of a module random names, and swaps neighbours
-// that do not depend on each other, and declarations of variables.
+// Gives registers, labels, variables, parameters and functions of a module random names, and swaps
+// neighbours that do not depend on each other, and declarations of variables.
 class Disguise {
  public:
   explicit Disguise(uint64_t seed) : random_(seed) {}
@@ -56,8 +56,8 @@ class Disguise {
            !s.instruction.operands.back().text.starts_with("%clock") &&
            pure.contains(ptx_text::split_opcode(s.instruction.opcode)[0]);
   }
-  // This says whether two statements declare variables where neither names the other, and which differ in
-  // more than the name: of others that the host can reach the order tells which is which.
+  // Returns whether two statements declare variables where neither names the other, and which differ in more
+  // than the name: of others that the host can reach the order tells which is which.
   static bool are_apart(ptx_text::Statement a, ptx_text::Statement b) {
     if (a.kind != ptx_text::Statement::Kind::declaration || b.kind != a.kind) return false;
     for (ptx_text::Statement* s : {&a, &b})

@@ -21,7 +21,7 @@
 
 namespace ptxbuilder::test {
 
-// This gives what ptxas says against a module; "" when it takes it.
+// Returns what ptxas says against a module; "" when it takes it.
 inline std::string refusal(const Ptxas& ptxas, const std::string& ptx) {
   try {
     ptxas.assemble(ptx);
@@ -47,8 +47,8 @@ inline std::vector<std::string> in_parallel(size_t count, const std::function<st
 // An instruction with the registers that it declares, and what it is about.
 struct Statement {
   std::string what, text;
-  // This says whether it has a kernel of its own: what ends a thread makes dead code of what follows, and
-  // some instructions say what the kernel as a whole has to be like.
+  // Returns whether it has a kernel of its own: what ends a thread makes dead code of what follows, and some
+  // instructions say what the kernel as a whole must be like.
   bool alone = false;
   bool of_a_pair = false;  // .cta_group::2, which may not be in a kernel with .cta_group::1
 
@@ -121,7 +121,7 @@ inline std::string named(const Entry& e, const std::string& text) {
                      isa::version_text(e.ptx_version), text);
 }
 
-// This gives what ptxas says of each of the entries from `begin` to `end`, by the line that it names.
+// Returns what ptxas says of each of the entries from `begin` to `end`, by the line that it names.
 inline std::vector<std::string> said_of_each(const std::string& messages, size_t begin, size_t end) {
   std::vector<std::string> said(end - begin);
   std::istringstream lines(messages);

@@ -377,7 +377,7 @@ TEST_CASE("NVML's values, and what it lacks") {
   CHECK_ERROR(Nvml("0000:1B:00.0", "/nowhere/libnvidia-ml.so.1"), "is not found");
 }
 
-TEST_CASE("power is what lies between two steps of the counter") {
+TEST_CASE("power is what is between two steps of the counter") {
   const auto start = std::chrono::steady_clock::now();
   auto counter = [&](double watts) {
     // 5 kW for the first 40 ms, which do not count; a step each 10 ms.

@@ -38,7 +38,7 @@ std::string equals(const char* formula) {
   return fmt::format(R"({{"buffer": "m", "equals": {{"formula": "{}"}}}})", formula);
 }
 
-// It gives what follows "schedule " in a report, to the end of its line.
+// Returns what follows "schedule " in a report, to the end of its line.
 std::string schedule_in(const std::string& report) {
   const size_t at = report.rfind("schedule ");
   REQUIRE_MESSAGE(at != std::string::npos, report);

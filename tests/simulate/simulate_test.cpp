@@ -96,7 +96,7 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
   };
   const Case cases[] = {
       {"\"grid\": 1", "\"grid\": 1, \"gird\": 2",
-       "launch.json: \"gird\" is no member; there are entry, grid"},
+       "launch.json: \"gird\" is not a member; there are entry, grid"},
       {"\"grid\": 1, ", "", "launch.json: grid: it is missing, and there is no sidecar"},
       {"\"grid\": 1", "\"grid\": 0", "launch.json: grid: 0 is less than 1"},
       {"\"grid\": 1", "\"grid\": -1", "launch.json: grid: -1 is less than 1"},
@@ -106,13 +106,13 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
       {"[4, 2]", "[4, 2, 1, 1]", "launch.json: block: expected 1 to 3 items, found 4"},
       {"\"block\": [4, 2]", "\"block\": 1025", "launch.json: block: 1025 exceeds 1024"},
       {"\"s32\", \"shape\": [4", "\"int\", \"shape\": [4",
-       "launch.json: buffers[0].dtype: 'int' is no element type; there are u8, s8, u16"},
+       "launch.json: buffers[0].dtype: 'int' is not an element type; there are u8, s8, u16"},
       {"\"name\": \"b\"", "\"name\": \"a\"", "launch.json: buffers[1].name: a second buffer 'a'"},
       {"\"shape\": [8]", "\"shape\": []", "launch.json: buffers[1].shape: expected 1 to 8 items, found 0"},
       {"\"shape\": [8]", "\"shape\": [4294967296, 2]", "buffers[1].shape: more than 17179869184 bytes"},
       {"\"iota\"", "\"noise\"", "launch.json: buffers[0].init: expected \"zeros\", \"poison\", \"iota\""},
       {"\"iota\"", "[1, 2]", "launch.json: buffers[0].init: expected 8 items, found 2"},
-      {"\"iota\"", "1.5", "launch.json: buffers[0].init: 1.5 is no s32"},
+      {"\"iota\"", "1.5", "launch.json: buffers[0].init: 1.5 is not of type s32"},
       {"\"iota\"", "{\"file\": \"nowhere.bin\"}", "buffers[0].init.file: nowhere.bin cannot be read"},
       {"\"iota\"", "\"iota\", \"seed\": 1", "buffers[0].seed: only \"init\": \"normal\" has a seed"},
       {"{\"pointer\": \"a\"}", "{\"pointer\": \"z\"}",
@@ -169,7 +169,7 @@ TEST_CASE("a number that an element cannot hold is refused, floats too") {
   CHECK_ERROR(run(with("e4m3", "449")), "449 does not fit in e4m3, whose greatest number is 448");
   CHECK_ERROR(run(with("f32", "1e999")), "launch.json: line 5, column 79: no double holds 1e999");
   CHECK_ERROR(run(changed(good, "\"grid\"", "\"grid\": 1, \"grid\"")),
-              "the member \"grid\" stands twice in one object");
+              "the member \"grid\" appears twice in one object");
 }
 
 TEST_CASE("JSON that nests deeply is refused where it does") {
@@ -230,7 +230,7 @@ TEST_CASE("tensor maps are held to their rules, and to the memory of their buffe
   }
 }
 
-TEST_CASE("files are read and written beside the launch file") {
+TEST_CASE("files are read and written next to the launch file") {
   Folder folder;
   const float values[] = {1, 2.5f, -3};
   std::ofstream(folder.path / "in.bin", std::ios::binary)
@@ -516,13 +516,14 @@ TEST_CASE("what is expected may be a formula of what the buffers were before") {
        {std::pair{"a[i", "l.json: buffers[2].init.formula: column 4: expected ']', found the end"},
         std::pair{"1 +", "column 4: expected a value, found the end"},
         std::pair{"1 2", "column 3: expected an operator, found '2'"},
-        std::pair{"z", "column 1: 'z' is no number here; there are i, i0, i1"},
+        std::pair{"z", "column 1: 'z' is not a number here; there are i, i0, i1"},
         std::pair{"d[0]", "column 1: there is no buffer 'd'; there are a, b"},
         std::pair{"cot(1)", "column 1: there is no function 'cot'; there are sum, select, abs, exp"},
         std::pair{"a[1, 1, 1]", "'a' takes 1 index or 2, not 3"},
         std::pair{"min(1)", "'min' takes 2 values, not 1"},
-        std::pair{"a[i0 + 2, 0]", "'a[i0 + 2, 0]' at element 1: 3 is no index 0 of a, which has 3"},
-        std::pair{"a[-1]", "-1 is no index of a, which has 6"}, std::pair{"a[0.5]", "0.5 is no index of a"},
+        std::pair{"a[i0 + 2, 0]", "'a[i0 + 2, 0]' at element 1: 3 is not an index 0 of a, which has 3"},
+        std::pair{"a[-1]", "-1 is not an index of a, which has 6"},
+        std::pair{"a[0.5]", "0.5 is not an index of a"},
         std::pair{"sum(k, 1e300, 1)", "a sum of 1e+300 terms; 4.29497e+09 are possible"}})
     CHECK_ERROR(ran(formula), text);
   CHECK_ERROR(ran(std::string(100, '(')), "it nests deeper than 64");
@@ -562,7 +563,7 @@ TEST_CASE("files of numpy's are read and written by their headers") {
   }
 }
 
-TEST_CASE("several launches, one behind the other or overlapping") {
+TEST_CASE("several launches, one after the other or overlapping") {
   auto ptx = [](const std::string& wait) {
     return R"(.visible .entry first(.param .u64 p) .reqntid 64 {
 .reg .b32 %r<4>; .reg .b64 %d<4>;
@@ -596,19 +597,19 @@ ret;
   REQUIRE(early.faults.size() == 1);
   CHECK(early.faults[0].kind == runtime::Fault::race);
   CHECK(early.faults[0].report.find(
-            "of the launch ahead, which may still run, and no griddepcontrol.wait stands "
-            "ahead of this") != std::string::npos);
+            "of the launch ahead, which may still run, and no griddepcontrol.wait comes before this") !=
+        std::string::npos);
   CHECK_ERROR(run_ptx(ptx(""), changed(json, "\"second\"", "\"third\"")),
               "l.json: launches[1].entry: 'third' is not in the PTX, which has first, second");
   CHECK_ERROR(run_ptx(ptx(""), changed(json, "{\"launches\"", "{\"grid\": 1, \"launches\"")),
-              "l.json: \"grid\" is no member; there are launches, buffers, outputs, shared, waivers");
+              "l.json: \"grid\" is not a member; there are launches, buffers, outputs, shared, waivers");
   CHECK_ERROR(
       run_ptx(".global .u32 g;\n" + ptx(""), json),
       "l.json: launches[1].entry: the PTX has the variable g in .global memory, which launches of several "
       "kernels cannot share here");
 }
 
-TEST_CASE("all faults of a run are told, each once, and those that are waived are not") {
+TEST_CASE("all faults of a run are reported, each once, and those that are waived are not") {
   // Lines 6 and 8 race with other warps, line 7 reads what nothing has written.
   const std::string ptx = R"(.visible .entry _Z4racePj(.param .u64 p) .reqntid 64 {
 .reg .b32 %r<4>; .reg .b64 %d; .shared .align 4 .b8 s[16]; .reg .pred %q; mov.u32 %r0, %tid.x;
@@ -642,11 +643,12 @@ ret;
   CHECK(notes.empty());
   CHECK(told(R"("waivers": [{"kind": "race", "line": 7}], )").size() == 3);
   CHECK(notes == "l.json: waivers[0]: it waives nothing that was found at line 7");
-  CHECK_ERROR(told(R"("waivers": [{"kind": "rice", "line": 7}], )"),
-              "l.json: waivers[0].kind: 'rice' is no kind of finding; there are \"race\", \"missing fence");
+  CHECK_ERROR(
+      told(R"("waivers": [{"kind": "rice", "line": 7}], )"),
+      "l.json: waivers[0].kind: 'rice' is not a kind of finding; there are \"race\", \"missing fence");
 }
 
-TEST_CASE("a fault behind which a kernel cannot go on ends the run, waived or not") {
+TEST_CASE("a fault after which a kernel cannot go on ends the run, waived or not") {
   const std::string ptx = R"(.visible .entry k() .reqntid 64 {
 .shared .align 4 .b8 s[16]; .reg .b32 %r; mov.u32 %r, %tid.x;
 st.shared.u32 [s], %r;
@@ -683,7 +685,7 @@ E: ret;
 TEST_CASE("a folder of Triton's cache says threads, shared memory and scratch memory") {
   Folder folder;
   auto write = [&](const char* name, const std::string& text) { std::ofstream(folder.path / name) << text; };
-  CHECK_ERROR(triton_kernel(folder.path), "it is no folder of Triton's cache: it has no .ptx file");
+  CHECK_ERROR(triton_kernel(folder.path), "it is not a folder of Triton's cache: it has no .ptx file");
   write("k.ptx", "");
   write(
       "k.json",

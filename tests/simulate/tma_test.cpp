@@ -23,7 +23,7 @@ struct Case {
   void (*breaks)(TmaWords&);
   void (*keeps)(TmaWords&);
   std::vector<const char*> texts;  // of the breaches, in order
-  void (*nearest)(TmaWords&);      // what legal() has to become to be the nearest
+  void (*nearest)(TmaWords&);      // what legal() must become to be the nearest
 };
 
 const Case cases[] = {
@@ -124,7 +124,7 @@ std::vector<int> row(const TmaReport& r, size_t i) { return swizzled_rows(r.map.
 
 }  // namespace
 
-TEST_CASE("each broken rule is told with the nearest legal map, which is legal") {
+TEST_CASE("each broken rule is reported with the nearest legal map, which is legal") {
   CHECK(examine(legal()).breaches.empty());
   for (const Case& c : cases) {
     CAPTURE(c.what);

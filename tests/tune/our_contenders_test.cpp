@@ -62,7 +62,7 @@ TEST_CASE_FIXTURE(
   AttentionProblem p = attention();
   CHECK(all[2]->refuses(p) == "");
   p.queries = p.keys = 200;
-  CHECK(all[2]->refuses(p) != "");  // its keys are no whole blocks
+  CHECK(all[2]->refuses(p) != "");  // its keys are not whole blocks
   CHECK(all[0]->refuses(p) == "");
   CHECK(all[0]->refuses(GemmProblem()) == "it takes attention alone");
   p.depth = 300;

@@ -120,7 +120,7 @@ TEST_CASE("all combinations of the values are tried, and words that name none ar
   CHECK(all[3].fields["each"] == 4);
   CHECK(all[3].fields["n"] == 256);
   for (const auto& [words, text] : std::map<std::string, std::string>{
-           {"each", "--field 'each': write a field and its values, as bm=64,128"},
+           {"each", "--field 'each': write a field and its values, such as bm=64,128"},
            {"each=", "--field 'each=': write a field"},
            {"each=1,,2", "--field 'each=1,,2': write a field"},
            {"width=1", "no field is named 'width'; the fields are n, each, wrong"},
@@ -191,7 +191,7 @@ TEST_CASE("on the emulator all is verified and nothing is ranked; a kernel's nam
     CHECK(contains(ran, "* threads=32 n=32"));
     CHECK(contains(ran, "  threads=64 n=8 "));
     CHECK(contains(ran, "4 combinations: 4 right, 0 wrong, 0 refused"));
-    CHECK(contains(ran, "error: times are the GPU's alone"));
+    CHECK(contains(ran, "error: only a GPU gives times"));
     CHECK(ran.output.find("best: ") == std::string::npos);
   }
   const Ran refused = run("saxpy tune --field threads=32,2048 --device emulator --assembler none --json");

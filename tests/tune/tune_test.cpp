@@ -63,7 +63,7 @@ TEST_CASE("a row takes the place of its product's, and leaves all other lines as
   CHECK(merge_tuned(before + old + after, other + transposed) == before + old + after + other + transposed);
 }
 
-TEST_CASE("a new row stands where m, n and k put it among those of its types and layout") {
+TEST_CASE("a new row is given where m, n and k put it among those of its types and layout") {
   const std::string small = row(kBf16, 64, 64, 64, "a"), large = row(kBf16, 4096, 512, 64, "b"),
                     other = row(kF16, 1, 1, 1, "c");
   const std::string table = small + large + other;
@@ -83,7 +83,8 @@ TEST_CASE("what is no row is refused with its line") {
        {"PTXBUILDER_TUNED(bf16, bf16, \"TN\", 64, 64, \"64x8x64_2\")",
         "PTXBUILDER_TUNED(bf17, bf16, \"TN\", 64, 64, 64, \"64x8x64_2\")",
         "PTXBUILDER_TUNED(bf16, bf16, \"TN\", 64, 64, 64, \"64x8x64_2\") // fast", "PTXBUILDER_TUNED"})
-    CHECK_ERROR(merge_tuned(good + bad + "\n", ""), "line 2 of the tuned table is no row: 'PTXBUILDER_TUNED");
+    CHECK_ERROR(merge_tuned(good + bad + "\n", ""),
+                "line 2 of the tuned table is not a row: 'PTXBUILDER_TUNED");
 }
 
 TEST_CASE("tiles come by their times, each once, with what limits them") {

@@ -109,7 +109,7 @@ std::optional<double> Peer::own_burst(size_t launches, const std::function<void(
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), microseconds);
   if (error != std::errc() || end != text.data() + text.size() || !(microseconds > 0) ||
       !std::isfinite(microseconds))
-    process_->fail(fmt::format("answers 'time {}', which are no microseconds", text));
+    process_->fail(fmt::format("answers 'time {}', which are not microseconds", text));
   return microseconds;
 }
 

@@ -3,9 +3,9 @@
 // A peer is a program that reads requests from its standard input and answers each on its standard output,
 // one line for one line, in words with single spaces; TEXT is the rest of a line. It ends when its input
 // ends. What it writes to its standard error is shown when it fails. Descriptor 3 is a file in memory that
-// the benchmark holds too, and sizes anew for each problem; it is to be mapped anew each time. It holds the
+// the benchmark holds too, and resizes for each problem; it must be mapped again each time. It holds the
 // inputs of all sets, one set after another, A and then B, or Q, K and V, in the bytes that the benchmark's
-// other contenders see, and after them place for one output, D or O. The benchmark's own device memory is not
+// other contenders see, and after them room for one output, D or O. The benchmark's own device memory is not
 // shared: that takes rights that a container may not have, and libraries that choose their storage copy in
 // any case.
 //
@@ -23,8 +23,8 @@
 // LDB and LDD in elements; a matrix takes its stored rows times its stride.
 //
 // TYPE, of Q, K, V and O, is f16 or bf16. The numbers and masks are those of AttentionProblem, whose tensors
-// have no gaps: MASK is causal or all, LEFT and RIGHT are below 0 where there is no limit, and LENGTHS are
-// those of packed sequences by comma, else -. A peer of one operation refuses what it does not know.
+// have no gaps: MASK is causal or all, LEFT and RIGHT are below 0 if there is no limit, and LENGTHS are those
+// of packed sequences with commas between, else -. A peer of one operation refuses what it does not know.
 #pragma once
 
 #include <chrono>

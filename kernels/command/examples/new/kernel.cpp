@@ -28,7 +28,7 @@ Kernel build(const command::Fields& f) {
   const GlobalTensor X(x, {rows, columns}), Y(y, {rows, columns});
   const GlobalTensor W(w, {columns});
   const u32 first = ctaid_x() * block;
-  const auto numbers = astype<f32>(load(X.tile(first, 0), layout));  // rows behind the last are 0
+  const auto numbers = astype<f32>(load(X.tile(first, 0), layout));  // rows after the last are 0
   const auto factors = load(W.as_row().tile(0, 0), layout.reduced_cols());
   const auto mean = reduce_rows(Reduction::add, numbers * numbers) * (1.0f / static_cast<float>(columns));
   const auto scales = rsqrt(mean + kEpsilon);
