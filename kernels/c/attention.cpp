@@ -24,7 +24,7 @@ struct Heads : Placed {
     batches = packed ? 1 : extent(0), rows = extent(row), heads = extent(row + 1), columns = extent(row + 2);
     place.memory = memory();
     if (columns > 1 && place.memory.bytes > 0 && stride(row + 2) != 1)
-      throw Error(fmt::format("{}: its columns are {} elements apart, and have to be 1: make it contiguous",
+      throw Error(fmt::format("{}: its columns are {} elements apart, and must be 1: make it contiguous",
                               name, stride(row + 2)));
     const auto apart = [&](const char* what, size_t dimension, int64_t count) -> int64_t {
       if (count <= 1 || place.memory.bytes == 0) return 0;  // nothing is read by it
@@ -68,8 +68,8 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
   if (t.rank() != 1 || t.extent(0) != count || (count > 1 && t.stride(0) != 1) ||
       (t.type != DType::s32 && t.type != DType::u32))
     throw Error(fmt::format(
-        "{}: [{}] of {}; it has one dimension of {} numbers of int32 or uint32 without gaps: "
-        "convert what is of another type to int32",
+        "{}: [{}] of {}; it has one dimension of {} numbers of int32 or uint32 without gaps: convert what is "
+        "of another type to int32",
         name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), count));
   return t.memory();
 }
@@ -102,8 +102,8 @@ runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k
   if (t.type != DType::f32 || (given != 1 && given != k.heads) || (count != 0 && given != count) ||
       (given > 1 && t.stride(0) != 1))
     throw Error(fmt::format(
-        "{}: [{}] of {}; it is of float32, [1] or [{}], one for each head of K, without gaps, and "
-        "all scales have as many",
+        "{}: [{}] of {}; it is of float32, [1] or [{}], one for each head of K, without gaps, and all scales "
+        "have as many",
         name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), k.heads));
   count = given;
   return t.memory();
@@ -212,9 +212,10 @@ kernels::AttentionGradientArguments read_attention_gradient(const ptxb_attention
     const Heads x(name, tensor, p.packed(), gpu), y(other_name, other, p.packed(), gpu);
     if (x.type != y.type || x.batches != y.batches || x.rows != y.rows || x.heads != y.heads ||
         x.columns != y.columns)
-      throw Error(fmt::format("{}: [{}, {}, {}, {}] of {}, and {} [{}, {}, {}, {}] of {}, as which it lies",
-                              name, x.batches, x.rows, x.heads, x.columns, ptxbuilder::name(x.type),
-                              other_name, y.batches, y.rows, y.heads, y.columns, ptxbuilder::name(y.type)));
+      throw Error(fmt::format(
+          "{}: [{}, {}, {}, {}] of {}, and {} [{}, {}, {}, {}] of {}, whose shape and type it has", name,
+          x.batches, x.rows, x.heads, x.columns, ptxbuilder::name(x.type), other_name, y.batches, y.rows,
+          y.heads, y.columns, ptxbuilder::name(y.type)));
     return x.place;
   };
   p.grad = like("dO", g.grad, "O", a.o);

@@ -15,9 +15,9 @@ kernels::ConvolutionArguments read_convolution(const ptxb_convolution& given_con
   const ptxb_convolution c =
       grown(given_convolution, PTXB_CONVOLUTION_INIT, kFirst, "ptxb_convolution", "PTXB_CONVOLUTION_INIT");
   if (c.result < PTXB_CONVOLUTION_Y || c.result > PTXB_CONVOLUTION_W)
-    throw Error(fmt::format("result {} is none of ptxb_convolution_result", c.result));
+    throw Error(fmt::format("result {} is not a ptxb_convolution_result", c.result));
   if (c.activation < 0 || static_cast<size_t>(c.activation) >= kernels::activation_words.size())
-    throw Error(fmt::format("activation {} is none of ptxb_activation", c.activation));
+    throw Error(fmt::format("activation {} is not a ptxb_activation", c.activation));
   kernels::ConvolutionArguments p;
   p.x = strided_tensor("x", c.x, gpu), p.w = strided_tensor("w", c.w, gpu),
   p.y = strided_tensor("y", c.y, gpu);

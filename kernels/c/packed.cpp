@@ -42,7 +42,7 @@ kernels::PackedForm packed_form_of(int64_t number) {
     const kernels::PackedForm form = {static_cast<kernels::WeightType>(type), group, scales};
     if (number == number_of(type, group, dtype) && refusal_of(form).empty()) return form;
   }
-  throw Error(fmt::format("packed_form {:#x} is none of ptxb_packed_form()'s", number));
+  throw Error(fmt::format("packed_form {:#x} is not one that ptxb_packed_form() returns", number));
 }
 
 }  // namespace ptxbuilder::c

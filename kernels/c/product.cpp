@@ -40,8 +40,8 @@ struct Matrix : Placed {
                               of_rows ? "rows" : "columns", apart, length));
     if (batches > 1 && batch_stride < 1 && memory().bytes > 0)
       throw Error(
-          fmt::format("{}: batches are {} elements apart, all in one place: give each memory of its "
-                      "own, or make the batches rows of one product",
+          fmt::format("{}: batches are {} elements apart, all in one place: give each memory of its own, or "
+                      "make the batches rows of one product",
                       name, batch_stride));
     return {.memory = memory(), .type = type, .stride = apart, .batch_stride = batch_stride};
   }
@@ -70,7 +70,7 @@ inline void move_to(runtime::View& memory, const ptxb_tensor* to) {
 
 // The demands of `use` go together with an activation and inputs.
 kernels::ActivationUse use_of(const ptxb_matmul& p) {
-  if (p.use < PTXB_VALUE || p.use > PTXB_GATE) throw Error(fmt::format("use {} is none of ptxb_use", p.use));
+  if (p.use < PTXB_VALUE || p.use > PTXB_GATE) throw Error(fmt::format("use {} is not a ptxb_use", p.use));
   if (p.use != PTXB_VALUE && p.activation == PTXB_NONE)
     throw Error(fmt::format("use is {}, but activation is PTXB_NONE: name the one that it is of",
                             p.use == PTXB_GATE ? "PTXB_GATE" : "PTXB_SLOPE"));
@@ -117,7 +117,7 @@ runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tens
 kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   const Matrix a("A", p.a, gpu), b("B", p.b, gpu), d("D", p.d, gpu);
   if (p.activation < 0 || static_cast<size_t>(p.activation) >= kernels::activation_words.size())
-    throw Error(fmt::format("activation {} is none of ptxb_activation", p.activation));
+    throw Error(fmt::format("activation {} is not a ptxb_activation", p.activation));
   kernels::MatmulArguments q;
   q.use = use_of(p);
   const bool gates = q.use == kernels::ActivationUse::gate;
@@ -162,16 +162,15 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   q.b_k_major = q.groups_of_k ? !b.along_columns() : b.along_rows();
   for (const Matrix* x : {&a, &b})
     if (!x->along_columns() && !x->along_rows())
-      throw Error(fmt::format("{}: its strides are {} and {}, and one of them has to be 1", x->name,
+      throw Error(fmt::format("{}: its strides are {} and {}, and one of them must be 1", x->name,
                               x->row_stride, x->column_stride));
   q.a = a.as_lines(q.a_k_major);
   q.b = b.as_lines(q.packed.is_packed() || !q.b_k_major);
   auto output = [&](const Matrix& x) {
     if (!x.along_columns())
-      throw Error(
-          fmt::format("{}: its columns are {} elements apart, and have to be 1: compute the transposed "
-                      "product, B^T A^T",
-                      x.name, x.column_stride));
+      throw Error(fmt::format(
+          "{}: its columns are {} elements apart, and must be 1: compute the transposed product, B^T A^T",
+          x.name, x.column_stride));
     return x.as_lines(true);
   };
   q.d = output(d);

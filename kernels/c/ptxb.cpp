@@ -91,7 +91,8 @@ struct Opened {
       const std::lock_guard lock(mutex_);
       if (allocated_.erase(address) == 0)
         throw Error(fmt::format(
-            "0x{:x} is no memory that ptxb_allocate() gave on this device, or it is freed already", address));
+            "0x{:x} is not memory that ptxb_allocate() gave on this device, or it is freed already",
+            address));
     }
     device->release(address);
   }
@@ -208,7 +209,7 @@ void check_form(const Parameter& parameter, const ptxb_argument& from) {
                     parameter.name, what));
   };
   if (from.scalar < PTXB_BITS || from.scalar > PTXB_REAL)
-    refuse(fmt::format("scalar is {}, which is none of ptxb_scalar", from.scalar));
+    refuse(fmt::format("scalar is {}, which is not a ptxb_scalar", from.scalar));
   if (from.name && !*from.name) refuse("name is empty; NULL is for none");
   if (!from.fields && from.field_count != 0)
     refuse(fmt::format("field_count is {}, but fields is NULL", from.field_count));

@@ -8,10 +8,11 @@
  *   if (ptxb_matmul_workspace(device, &p, &bytes)) ...
  *   if (ptxb_matmul_run(device, &p, workspace, bytes, stream)) ...
  *
- * Every function that returns an int gives PTXB_OK or another ptxb_status; then ptxb_error() says why, in
- * words. Any thread may call any function at any time, but for ptxb_close() and ptxb_kernel_free() of what
- * another thread is using. What is called with a device or a kernel that these were given says so; giving it
- * to them again does nothing. A thread's current CUDA context stays as it is. C11 and C++ alike. */
+ * Every function that returns an int returns PTXB_OK or another ptxb_status; then ptxb_error() says why. Any
+ * thread may call any function at any time, except for ptxb_close() and ptxb_kernel_free() of what another
+ * thread is using. A call with a device or a kernel that was closed or freed fails and says so; closing or
+ * freeing it again does nothing. A thread's current CUDA context stays as it is. The header is C11 and C++.
+ * */
 #ifndef PTXB_H
 #define PTXB_H
 
@@ -24,43 +25,43 @@ extern "C" {
 
 #define PTXB_API __attribute__((visibility("default")))
 
-/* 10000 times the major version, 100 times the minor one, and the patch. Within a major version, and of major
- * version 0 within a minor one, a program that was built with an older header runs with a newer library:
- * functions and statuses are only added, and structs only grow. A struct that is passed begins with its size;
- * what its program's header lacks is as the newer header's macro INIT says. */
+/* 10000 times the major version, plus 100 times the minor version, plus the patch. A program that was built
+ * with an older header runs with a newer library of the same major version, or of the same minor version
+ * while the major one is 0: functions and statuses are only added, and structs only grow. A struct begins
+ * with its size; members that the program's header lacks have the values of the newer header's macro INIT. */
 #define PTXB_VERSION 100
-/* The version of the library that the program runs with, as PTXB_VERSION. */
+/* The version of the library that the program runs with, in the form of PTXB_VERSION. */
 PTXB_API int ptxb_version(void);
 
-/* Where a call fails, nothing was queued. A status that a program does not know is to be
- * taken for PTXB_ERROR. */
+/* If a call fails, nothing was queued. A program takes a status that it does not know for PTXB_ERROR. */
 typedef enum ptxb_status {
   PTXB_OK = 0,
-  PTXB_ERROR = 1,            /* it cannot be done here and now, as tuning on the emulator */
+  PTXB_ERROR = 1,            /* it cannot be done here and now, such as tuning on the emulator */
   PTXB_TIMEOUT = 2,          /* a kernel did not end: this process cannot use a GPU again */
-  PTXB_INVALID_ARGUMENT = 3, /* what was given breaks a rule, which ptxb_error() names with the value */
+  PTXB_INVALID_ARGUMENT = 3, /* an argument breaks a rule; ptxb_error() names the rule and the value */
   PTXB_OUT_OF_MEMORY = 4,    /* of the device or of the host */
-  PTXB_DEVICE = 5, /* there is no driver or no such GPU, or one of them failed, or a kernel did: then what was
-                      queued behind it is lost, and a GPU cannot be used by this process again */
+  PTXB_DEVICE = 5,  /* there is no driver or no such GPU, or one of them or a kernel failed: then what was
+                       queued after it is lost, and this process cannot use a GPU again */
   PTXB_COMPILE = 6, /* LLVM, ptxas or the driver's compiler does not take the kernel */
   PTXB_INTERNAL = 7 /* a fault of the library */
 } ptxb_status;
 
-/* The words of the thread's last call if it failed, else "". Valid until the thread's next call. */
+/* The message of the thread's last call if it failed, else "". It is valid until the thread's next call. */
 PTXB_API const char* ptxb_error(void);
 
 /* The level of a line of the log. */
 typedef enum ptxb_log_level { PTXB_LOG_WARNING = 1 } ptxb_log_level;
 
-/* From now on `log` gets what the library has to say where nothing failed, as that a file of measured tiles
- * cannot be read: a line without its end, which is valid during the call. It is called in the thread that
- * made the call in question, by several at once, and calls no function of this library. The one before is
- * running nowhere when this returns. NULL restores standard error. */
+/* From now on `log` gets the library's messages about what is not an error, such as a file of measured tiles
+ * that cannot be read. `text` is one line without a line feed, and is valid during the call. `log` is called
+ * in the thread that made the call in question, possibly in several threads at once, and must not call this
+ * library. When this function returns, no thread runs the previous `log`. NULL restores standard error. */
 PTXB_API void ptxb_set_log(void (*log)(int level, const char* text, void* user), void* user);
 
 /* ---- Tensors ---- */
 
-/* Laid out as DLPack's DLTensor, so that a pointer to one can be cast to a pointer to the other. */
+/* Tensors are laid out like DLPack's DLTensor, so that a pointer to one can be cast to a pointer to the
+ * other. */
 
 /* An element type. */
 typedef struct ptxb_dtype {
@@ -81,9 +82,9 @@ typedef enum ptxb_dtype_code {
 
 /* A tensor on a device. */
 typedef struct ptxb_tensor {
-  void* data; /* on the device: of the emulator, what ptxb_allocate() gave */
+  void* data; /* on the device; on the emulator, what ptxb_allocate() returned */
   struct {
-    int32_t type; /* 2 for CUDA; 0: not said */
+    int32_t type; /* 2 for CUDA; 0: unspecified */
     int32_t id;   /* the GPU's number */
   } device;
   int32_t ndim;
@@ -106,16 +107,18 @@ PTXB_API void ptxb_close(ptxb_device* device);
 /* A stream is a CUstream, NULL for CUDA's default one, or the device's own. The emulator has one queue. */
 #define PTXB_OWN_STREAM ((void*)(intptr_t)-1)
 
-/* Waits for a stream's work. PTXB_DEVICE when a kernel failed, PTXB_TIMEOUT after `milliseconds`. */
+/* Waits for a stream's work. Returns PTXB_DEVICE if a kernel failed, and PTXB_TIMEOUT after `milliseconds`.
+ * */
 PTXB_API int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds);
 
-/* The emulator asks this now and then while a call of this thread runs a launch, as ptxb_wait() and copies
- * do: where it gives nonzero the launch ends there, and ptxb_wait() gives PTXB_TIMEOUT. NULL for nothing. */
+/* The emulator calls is_interrupted() now and then while a call of this thread, such as ptxb_wait() or a
+ * copy, runs a launch. If it returns nonzero, the launch ends there, and ptxb_wait() returns PTXB_TIMEOUT.
+ * NULL turns this off. */
 PTXB_API void ptxb_interrupt_by(int (*is_interrupted)(void* context), void* context);
 
-/* Memory of the device, aligned to 256 bytes. Copies wait for the device's own stream. For programs that have
- * no memory of their own there, as those on the emulator. What is freed is NULL, which does nothing, or what
- * ptxb_allocate() gave on this device and nobody has freed. */
+/* Memory of the device, aligned to 256 bytes. Copies wait for the device's own stream. They are for programs
+ * that have no memory of their own there, such as those on the emulator. ptxb_free() takes what
+ * ptxb_allocate() returned on this device and nobody has freed, or NULL, which does nothing. */
 PTXB_API int ptxb_allocate(ptxb_device* device, size_t bytes, void** address);
 PTXB_API int ptxb_free(ptxb_device* device, void* address);
 PTXB_API int ptxb_copy_in(ptxb_device* device, void* to, const void* from, size_t bytes);
@@ -135,11 +138,11 @@ typedef enum ptxb_activation {
 /* The result from x = alpha A B + beta C + bias and an activation f. */
 typedef enum ptxb_use {
   PTXB_VALUE = 0, /* D = f(x) */
-  PTXB_SLOPE = 1, /* D = x f'(inputs), the way back through f, whose inputs these were */
-  PTXB_GATE = 2   /* D[m,j] = f(x[m,2j]) x[m,2j+1], of half as many columns as B, beta 0 */
+  PTXB_SLOPE = 1, /* D = x f'(inputs), the backward pass of f, whose inputs these were */
+  PTXB_GATE = 2   /* D[m,j] = f(x[m,2j]) x[m,2j+1], with half as many columns as B, and beta 0 */
 } ptxb_use;
 
-/* The types of weights that are packed, from a byte each. */
+/* The types of packed weights. A weight is a byte before it is packed. */
 typedef enum ptxb_packed_type {
   PTXB_PACKED_INT4 = 1,  /* int8 from -8 to 7 */
   PTXB_PACKED_UINT4 = 2, /* uint8 from 0 to 15, with zeros */
@@ -152,42 +155,43 @@ typedef enum ptxb_packed_type {
  * [m], the same for each column.
  *
  * A and B of f16, bf16 or f32, both of e4m3 or e5m2, or both of int8 or uint8, into D of f16, bf16, f32, e4m3
- * or e5m2; integers also into int32, with nothing else than the sum. C, bias and inputs have D's type, or
- * where that has 8 bits, bf16. f32 is cut to tf32 by the tensor cores, which `tf32` has to allow.
+ * or e5m2; integers also into int32, with nothing but the sum. C, bias and inputs have D's type, or bf16 if
+ * that has 8 bits. The tensor cores truncate f32 to tf32, which `tf32` must allow.
  *
- * A and B may lie along either of their dimensions (stride 1), of 8 bits and f32 along k alone; C, D and
- * inputs lie along n. Other strides and addresses are any, but not negative and not 0: where TMA does not
- * take A or B where it is, it is copied into the workspace first. D may be C itself; every other overlap of
- * D, and of the workspace, is refused.
+ * A and B may be contiguous (stride 1) along either of their dimensions, but only along k if they are f32 or
+ * have 8 bits; C, D and inputs are contiguous along n. Other strides and addresses may have any value that is
+ * neither negative nor 0: if TMA cannot take A or B in place, it is copied into the workspace first. D may be
+ * C itself; every other overlap of D, and of the workspace, is refused.
  *
  * Factors are float32 in the device's memory, without gaps, and are read when the product runs. Row m of A B
  * is multiplied by row_scales[m] and column n by column_scales[n], as for 8-bit floats that were scaled by
- * row: [m] or [m,1], and [n] or [1,n], each with D's batches in front where D has them; and all of it by
+ * row: [m] or [m,1], and [n] or [1,n], each with D's batches in front if D has them; and all of it by
  * alpha_in_memory, of one element, and alpha. D is multiplied by d_scale, of one element, before it is
- * rounded, and of 8 bits clamped to its greatest number. Where the greatest |D| before d_scale, unrounded, is
- * greater than amax, of one element, or is a NaN, it takes that place: set it to 0 first.
+ * rounded, and with 8 bits clamped to its greatest number. amax, of one element, becomes the greatest |D|
+ * before d_scale, unrounded, if that is greater or a NaN: set it to 0 first.
  *
  * Groups: with group_ends, in the device's memory, A [m,k] is multiplied by a matrix of B [groups,k,n] for
- * each group of rows, into D [m,n]: a group begins where the one before it ends, and may be empty. Rows
- * after the last group have a product of 0. bias and column_scales are [groups,n], row_scales and row_bias
- * [m]. Or, with B [k,n], groups divide k, and D [groups,m,n] has the product of each; of 16-bit types, an A
- * whose columns and a B whose rows lie side by side. A is then best the transpose of one that is laid out
- * as B. Ends that fall, or leave the tensor, count as the nearest that do not.
+ * each group of rows, into D [m,n]: a group begins where the one before it ends, and may be empty. Rows after
+ * the last group have a product of 0. bias and column_scales are [groups,n], row_scales and row_bias [m]. Or,
+ * with B [k,n], groups divide k, and D [groups,m,n] has the product of each; A and B then have 16-bit types,
+ * and A's columns and B's rows are contiguous: A is best the transpose of a matrix that is laid out like B.
+ * Ends that decrease or leave the tensor count as the nearest that do not.
  *
  * Or, with group_counts instead, each group has m/groups rows of A and D, and the first group_counts[g] of
  * them are multiplied; numbers below 0 and beyond m/groups count as the nearest. Other rows of D stay as they
  * are; D's rows are at multiples of 16 bytes, and have a multiple of 16 bytes.
  *
  * Gathered rows: with a_rows, in the device's memory, D [m,n] has in row i the product of row a_rows[i] of A,
- * which may have any number of rows, each [k] with k side by side; a row that A does not have, as -1, counts
- * as zeros. No copy of the rows is made. Groups of rows may divide them, and row_scales and the like are of
- * D's rows, and so are a_scales_1x128. Not with batches and groups of k.
+ * which may have any number of rows, each [k] with k side by side; a row that A does not have, such as -1,
+ * counts as zeros. No copy of the rows is made. Groups of rows may divide them, and row_scales and the like are of
+ * D's rows, and so are a_scales_1x128. They do not go with batches or groups of
+ * k.
  *
  * Scattered rows: with d_rows, in the device's memory, row i of the product becomes row d_rows[i] of D, which
  * may have any number of rows, at multiples of 16 bytes and of a multiple of 16 bytes. A row that D does not
- * have, as -1, is dropped; rows of D that are not named stay as they are, and of one that is named twice
- * either product stays. Of how many rows the product has, a_rows or else A says. Not with batches, groups of
- * k and C.
+ * have, such as -1, is dropped; rows of D that are not named stay as they are, and one that is named twice
+ * gets either product. The product has as many rows as a_rows, or else A, has. They do not go with batches,
+ * groups of k or C.
  *
  * Added rows: with add_to_rows instead, row i of the product is rounded to D's type, float32, float16 or
  * bfloat16, and added to row add_to_rows[i] of D in memory, where several may be added to one: a router's
@@ -198,21 +202,22 @@ typedef enum ptxb_packed_type {
  * uint8 [n/64,bytes], the quotient rounded up, at a multiple of 16 bytes and without gaps, where n is D's, or
  * [groups,n/64,bytes] with group_ends: one after the other. A
  * is of f16 or bf16, weights are converted to its type exactly, and the sum of each group of k is multiplied
- * by its scale in f32. Not with batches, groups of k, a_rows, PTXB_GATE, and k or alpha of 0.
+ * by its scale in f32. They do not go with batches, groups of k, a_rows, PTXB_GATE, or a k or
+ * alpha of 0.
  *
- * Block scales, of 8-bit floats: each 128 of k of a row of A counts times a factor of its own, and of B those
- * of a column, or blocks of 128 of k by 128 columns. The factors are float32 without gaps: a_scales_1x128
- * [k/128,m] and b_scales_1x128 [k/128,n], whose rows and columns lie side by side, or b_scales_128x128
- * [n/128,k/128], quotients rounded up, with batches in front as A's and B's, or with B's groups. A and B have
- * them both or neither. Sums of 128 of k then go to f32 sums of their own, whatever `precise` says. With
- * groups they are of groups of rows alone.
+ * Block scales, of 8-bit floats: each 128 of k of a row of A are multiplied by a factor of their own, and so
+ * are each 128 of k of a column of B, or each block of 128 of k by 128 columns. The factors are float32
+ * without gaps: a_scales_1x128 [k/128,m] and b_scales_1x128 [k/128,n], whose rows and columns are contiguous,
+ * or b_scales_128x128 [n/128,k/128], quotients rounded up, with batches in front as A's and B's, or with B's
+ * groups. Both A and B have them, or neither. Sums of 128 of k then go to f32 sums of their own, whatever
+ * `precise` says. With groups, these must be groups of rows.
  *
  * Sparse matrices: with a_metadata, A is [m,k/2] and has two of each four elements of [m,k], as
  * ptxb_compress_2_4() stores them, and with b_metadata B is [k/2,n], the transpose of what it stores of
  * [n,k]. The metadata is int32 [k/64,128 m/64] of A and [k/64,128 n/64] of B, quotients rounded up, with
  * batches in front as A's and B's, or with B's groups of rows. The other matrix is dense. k is a multiple of
- * 4, elements have 8 or 16 bits, and are stored along k. Not with block scales, and of A not with
- * groups and a_rows. */
+ * 4, elements have 8 or 16 bits, and are stored along k. They do not go with block scales, nor does a sparse
+ * A with groups or a_rows. */
 typedef struct ptxb_matmul {
   size_t size; /* sizeof(ptxb_matmul) */
   const ptxb_tensor *a, *b, *d;
@@ -247,30 +252,30 @@ typedef struct ptxb_matmul {
  * (some 0.2 s, if no cache has it); call it before a capture, and before what is timed. */
 PTXB_API int ptxb_matmul_workspace(ptxb_device* device, const ptxb_matmul* product, size_t* bytes);
 
-/* Queues the product. The workspace holds anything, is a multiple of 16, and is the product's until that is
- * done. */
+/* Queues the product. The workspace may hold anything, begins at a multiple of 16, and belongs to the product
+ * until it is done. */
 PTXB_API int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, void* workspace,
                              size_t workspace_bytes, void* stream);
 
-/* Finds the fastest of several kernels for the product on this GPU, and takes it from now on, in this process
- * for this device: as a file in the user's cache says, where it is kept, else by measuring for some 50 ms,
- * and for seconds where kernels are in no cache. Without it the choice is the library's own. D is not
- * touched; the host waits for the stream. Call it before ptxb_matmul_workspace(), which may have more to say
- * afterwards, and not in a capture. PTXB_ERROR on the emulator. */
+/* Finds the fastest of several kernels for the product on this GPU, and uses it from now on, in this process
+ * for this device. A file in the user's cache keeps the result; without it the call measures for some 50 ms,
+ * or for seconds if kernels are in no cache. Without this call the library chooses by itself. D is not
+ * touched; the host waits for the stream. Call it before ptxb_matmul_workspace(), whose answer may change,
+ * and not in a capture. Returns PTXB_ERROR on the emulator. */
 PTXB_API int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, void* stream);
 
 /* ---- Packed weights ---- */
 
-/* Gives the form of packed weights, for a product and for the functions below. A group of k of each column
+/* Returns the form of packed weights, for a product and for the functions below. A group of k of each column
  * has a scale, of float32, float16 or bfloat16, and with PTXB_PACKED_UINT4 a zero that is subtracted from its
  * weights: groups of 32, 64 or 128, or 0 for all of k, which has no scale but the product's column_scales. */
 PTXB_API int ptxb_packed_form(int32_t type, int32_t group, ptxb_dtype scales, int64_t* form);
 
-/* Gives the bytes that weights of n columns and k rows take. */
+/* Returns the bytes that weights of n columns and k rows take. */
 PTXB_API int ptxb_packed_bytes(int64_t form, int64_t n, int64_t k, size_t* bytes);
 
 /* Packs weights [n,k], scales [n,groups] and zeros, uint8 [n,groups], all in the host's memory without gaps;
- * `groups` is k/group, rounded up, or 1. Of a form that has no scales or zeros these are not read. */
+ * `groups` is k/group, rounded up, or 1. They are not read if the form has none. */
 PTXB_API int ptxb_pack(int64_t form, int64_t n, int64_t k, const void* weights, const void* scales,
                        const void* zeros, void* packed);
 /* Does the reverse. */
@@ -280,21 +285,21 @@ PTXB_API int ptxb_unpack(int64_t form, int64_t n, int64_t k, const void* packed,
 /* Stores two of each four elements of a row of a matrix of `type`, of 8 or 16 bits, in the host's memory. Its
  * rows are `stride` elements apart; 0 for no gaps. `values` gets [rows,columns/2], and `metadata`, which says
  * which elements they are, [columns/64,128 rows/64], quotients rounded up, both without gaps and in the
- * host's memory. They are those that are not zero, and a group of four has two of them at most:
+ * host's memory. The stored elements are those that are not zero, at most two of each four:
  * PTXB_INVALID_ARGUMENT names the row and the columns of one that has more. */
 PTXB_API int ptxb_compress_2_4(ptxb_dtype type, const void* dense, int64_t rows, int64_t columns,
                                int64_t stride, void* values, int32_t* metadata);
-/* Makes the dense matrix [rows,columns] of them again, without gaps. */
+/* Restores the dense matrix [rows,columns], without gaps. */
 PTXB_API int ptxb_decompress_2_4(ptxb_dtype type, const void* values, const int32_t* metadata, int64_t rows,
                                  int64_t columns, void* dense);
 
 /* ---- Contractions by name ---- */
 
-/* D = alpha times the sum over the modes that A and B have and D has not of A B, rounded once. `subscripts`
- * are a letter for each dimension of A, of B and of D, as "mbk,nbk->mnb": each letter is in two of them or in
- * all. Types are those of ptxb_matmul. Strides are any, not negative and of D not 0: modes fold where they
- * do, are dimensions of tensor maps where they do not, and what TMA takes in no way is copied once into the
- * workspace, or D from there. */
+/* D = alpha times the sum of A B over the modes that A and B have and D does not, rounded once. `subscripts`
+ * has a letter for each dimension of A, of B and of D, such as "mbk,nbk->mnb": each letter is in two of them
+ * or in all. Types are those of ptxb_matmul. Strides may have any value that is not negative, and for D not
+ * 0. Modes are folded if their strides allow it, and else become dimensions of tensor maps; what TMA cannot
+ * take is copied once into the workspace, or D from there. */
 typedef struct ptxb_contraction {
   size_t size; /* sizeof(ptxb_contraction) */
   const char* subscripts;
@@ -307,13 +312,13 @@ typedef struct ptxb_contraction {
 #define PTXB_CONTRACTION_INIT \
   { sizeof(ptxb_contraction), NULL, NULL, NULL, NULL, 1.0f, 0, 0 }
 
-/* These are as ptxb_matmul_workspace() and ptxb_matmul_run(). */
+/* These work like ptxb_matmul_workspace() and ptxb_matmul_run(). */
 PTXB_API int ptxb_contraction_workspace(ptxb_device* device, const ptxb_contraction* contraction,
                                         size_t* bytes);
 PTXB_API int ptxb_contraction_run(ptxb_device* device, const ptxb_contraction* contraction, void* workspace,
                                   size_t workspace_bytes, void* stream);
-/* Says which modes are rows, columns, depth and batches, how they lie in tiles, and what is copied for which
- * reason, in a line that holds until the thread's next call of this function. */
+/* Says in one line which modes are rows, columns, depth and batches, how tiles cover them, and what is copied
+ * and why. The line is valid until the thread's next call of this function. */
 PTXB_API int ptxb_contraction_explain(ptxb_device* device, const ptxb_contraction* contraction,
                                       const char** text);
 
@@ -331,9 +336,9 @@ typedef enum ptxb_convolution_result {
  * tensors in the memory format of channels last, by their strides. Lists are along lines and along pixels:
  * steps of 1 to 8 from a window to the next, pixels of zeros before and after an image, and from a tap of a
  * window to the next (dilation). Channels and filters are in `groups`. The bias is an element of y's type for
- * each filter. Bias and activation go with PTXB_CONVOLUTION_Y alone. Gradients are read as f16 or bf16. What
- * is written may be f32. TMA walks over the pixels as they lie; where channels of a group have no multiple of
- * 16 bytes they are copied into the workspace. */
+ * each filter. Bias and activation go only with PTXB_CONVOLUTION_Y. Gradients are read as f16 or bf16. The
+ * result may be f32. TMA walks over the pixels in place; if the channels of a group are not a multiple of 16
+ * bytes, they are copied into the workspace. */
 typedef struct ptxb_convolution {
   size_t size; /* sizeof(ptxb_convolution) */
   const ptxb_tensor *x, *w, *y, *bias;
@@ -351,7 +356,7 @@ typedef struct ptxb_convolution {
         {1, 1}, 1, 0, 0                                                                                      \
   }
 
-/* These do as ptxb_matmul_workspace() and ptxb_matmul_run(). */
+/* These work like ptxb_matmul_workspace() and ptxb_matmul_run(). */
 PTXB_API int ptxb_convolution_workspace(ptxb_device* device, const ptxb_convolution* convolution,
                                         size_t* bytes);
 PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* convolution, void* workspace,
@@ -361,46 +366,46 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
 
 /* O = softmax(scale Q K^T) V of each head. Q is [batch, queries, heads, columns], K [batch, keys, key heads,
  * columns], V [batch, keys, key heads, value columns] and O [batch, queries, heads, value columns], all of
- * f16 or bf16, but for caches; heads are a multiple of key heads. Tensors that lie as [batch, heads, rows,
- * columns] are passed with their strides. Up to 256 columns, V's no more than Q's. Strides and addresses are
- * any, but columns lie side by side; what TMA does not take in place is copied through the workspace. O and
- * lse overlap nothing.
+ * f16 or bf16, except for caches; heads are a multiple of key heads. Tensors in the order [batch, heads,
+ * rows, columns] are passed with their strides. Up to 256 columns, V's no more than Q's. Strides and
+ * addresses may have any value, but columns are contiguous; what TMA cannot take in place is copied through
+ * the workspace. O and lse overlap nothing.
  *
- * With offset = keys - queries, or 0 if `top_left`, query i sees the keys from i + offset - left to
- * i + offset + right, both of them too; below 0 is without limit. A query that sees none has a row of zeros
- * and a logarithm of -inf.
+ * With offset = keys - queries, or 0 if `top_left`, query i sees the keys from i + offset - left to i +
+ * offset + right, inclusive; a value below 0 is no limit. A query that sees none has a row of zeros and a
+ * logarithm of -inf.
  *
- * Packed sequences: all tensors without their first dimension, and `query_offsets` and `key_offsets`, int32
- * of the number of sequences and one more, say where each begins and the last ends; `queries` and `keys` are
- * those of the longest.
+ * Packed sequences: all tensors lack their first dimension, and `query_offsets` and `key_offsets`, int32 with
+ * one element more than there are sequences, say where each sequence begins and where the last one ends;
+ * `queries` and `keys` are those of the longest.
  *
  * Caches: `key_lengths` says on the device how many of its keys each batch has; masks count from these in
- * place of `keys`, and what follows them may be anything. With a `block_table`, K and V are [page, row,
- * head, column], and row b of the table has the pages in which the keys of batch b lie, one after the other.
- * K and V may be of float8 (e4m3), and K times `k_scale` and V times `v_scale` are then what is attended to.
- * Scales are at least 0: one of K or Q below 0 makes the rows of its heads NaN. Mixed batches: with
- * `query_offsets` and `queries` besides `key_lengths`, and no `key_offsets`, Q, O and lse are packed, so that
- * each batch has its own number of queries. None of these has a gradient.
+ * place of `keys`, and what follows them may be anything. With a `block_table`, K and V are [page, row, head,
+ * column], and row b of the table lists the pages that hold the keys of batch b, in order. K and V may be of
+ * float8 (e4m3), and attention is then over K times `k_scale` and V times `v_scale`. Scales are at least 0:
+ * one of K or Q below 0 makes the rows of its heads NaN. Mixed batches: with `query_offsets` and `queries`
+ * besides `key_lengths`, and no `key_offsets`, Q, O and lse are packed, so that each batch has its own number
+ * of queries. None of these has a gradient.
  *
  * Latent values (multi-head latent attention with absorbed weights): K has one head of 576 columns, whose
- * first 512 are its values too, or 320 and 256, and V is NULL. There are then no packed sequences, float8,
- * softcap, sinks and dropout, pages have a multiple of 8 rows, and nothing has a gradient.
+ * first 512 are its values too, or 320 and 256, and V is NULL. They do not go with packed sequences, float8,
+ * softcap, sinks or dropout, pages have a multiple of 8 rows, and there is no gradient.
  *
  * Q, K and V may all be of e4m3, without caches, and O of f16 or bf16: products then take operands of 8 bits,
- * also the weights, which are rounded to e4m3. `q_scale` is like the other two scales, and given or left out
- * with them. The tensor cores keep some 14 bits of a sum of such products: with `promote` above 0, sums of
- * values go to others in f32 after so many keys. These have no gradient either.
+ * including the weights, which are rounded to e4m3. `q_scale` is like the other two scales, and is given or
+ * left out together with them. The tensor cores keep some 14 bits of a sum of such products: with `promote`
+ * above 0, sums of values are added to sums in f32 after so many keys. There is no gradient of these either.
  *
  * A sink is the score of a key without a value, which each query of its head sees; lse counts it. Dropout
- * drops that part of the weights, to the nearest 65536th, and lets the others grow by 1 / (1 - dropout): what
- * is dropped hangs on the seed, the offset, and where a weight is. */
+ * drops that part of the weights, to the nearest 65536th, and multiplies the others by 1 / (1 - dropout):
+ * what is dropped depends on the seed, the offset, and the position of a weight. */
 typedef struct ptxb_attention {
   size_t size; /* sizeof(ptxb_attention) */
   const ptxb_tensor *q, *k, *v, *o;
   const ptxb_tensor* lse; /* float32 [batch, heads, queries], packed [heads, rows of Q], or NULL */
   const ptxb_tensor *query_offsets, *key_offsets; /* or NULL */
   int64_t queries,
-      keys; /* packed alone; keys with a block_table too, the most of a batch, 0 for all of n pages */
+      keys; /* only if packed; keys also with a block_table: the most of a batch, 0 for all of n pages */
   int64_t left, right;
   float scale;                     /* 0: 1 / sqrt(columns) */
   float softcap;                   /* above 0: scores s become softcap tanh(s / softcap) */
@@ -412,8 +417,8 @@ typedef struct ptxb_attention {
   int32_t reserved;                /* 0 */
   const ptxb_tensor* key_lengths;  /* int32 [batch]: keys that each batch has on the device, or NULL */
   const ptxb_tensor* block_table;  /* int32 [batch, n]: the pages of its keys, or NULL */
-  const ptxb_tensor *k_scale, *v_scale; /* float32 [1] or [key heads], beside K and V of e4m3; or both NULL */
-  const ptxb_tensor* q_scale;           /* as many, beside Q of e4m3; or NULL with both */
+  const ptxb_tensor *k_scale, *v_scale; /* float32 [1] or [key heads], with K and V of e4m3; or both NULL */
+  const ptxb_tensor* q_scale;           /* as many, with Q of e4m3; or NULL with both */
   int64_t promote;                      /* with Q of e4m3, keys after which sums go to f32; 0: never */
 } ptxb_attention;
 
@@ -423,7 +428,7 @@ typedef struct ptxb_attention {
         NULL, 0.0f, 0, NULL, NULL, NULL, NULL, NULL, 0                                                      \
   }
 
-/* These are as ptxb_matmul_workspace() and ptxb_matmul_run(). */
+/* These work like ptxb_matmul_workspace() and ptxb_matmul_run(). */
 PTXB_API int ptxb_attention_workspace(ptxb_device* device, const ptxb_attention* attention, size_t* bytes);
 PTXB_API int ptxb_attention_run(ptxb_device* device, const ptxb_attention* attention, void* workspace,
                                 size_t workspace_bytes, void* stream);
@@ -431,9 +436,9 @@ PTXB_API int ptxb_attention_run(ptxb_device* device, const ptxb_attention* atten
  * O and lse are not touched; Q, K, V and offsets are read. */
 PTXB_API int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* attention, void* stream);
 
-/* The gradients of an attention that has run: `attention` has all that it had, with O and lse as it wrote
- * them, which are read here; `grad` is the gradient of O, laid out as O, and dQ, dK and dV, which are
- * written, lie as Q, K and V. Unless it is `deterministic`, two runs may differ in the last bits of dQ. */
+/* The gradients of an attention that has run: `attention` is what it ran with, and O and lse, as it wrote
+ * them, are read here; `grad` is the gradient of O, laid out like O, and dQ, dK and dV, which are written,
+ * are laid out like Q, K and V. Unless `deterministic` is set, two runs may differ in the last bits of dQ. */
 typedef struct ptxb_attention_gradient {
   size_t size; /* sizeof(ptxb_attention_gradient) */
   const ptxb_attention* attention;
@@ -446,7 +451,7 @@ typedef struct ptxb_attention_gradient {
 #define PTXB_ATTENTION_GRADIENT_INIT \
   { sizeof(ptxb_attention_gradient), NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL }
 
-/* These are as ptxb_matmul_workspace() and ptxb_matmul_run(); it always takes a workspace. */
+/* These work like ptxb_matmul_workspace() and ptxb_matmul_run(); it always takes a workspace. */
 PTXB_API int ptxb_attention_gradient_workspace(ptxb_device* device, const ptxb_attention_gradient* gradient,
                                                size_t* bytes);
 PTXB_API int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attention_gradient* gradient,
@@ -454,9 +459,9 @@ PTXB_API int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attenti
 
 /* ---- Operations on the rows of a matrix ---- */
 
-/* One of ptxb_rows_table(), by its name. Tensors are in the order of the table, NULL for one that is
- * optional and left out, which after all that are given need not be listed; they have no gaps, and extents
- * in front of those of the table count as rows. */
+/* An operation of ptxb_rows_table(), by its name. Tensors are in the order of the table, with NULL for an
+ * optional one that is left out; the list may end after the last one that is given. Tensors have no gaps, and
+ * extents in front of those of the table count as rows. */
 typedef struct ptxb_rows {
   size_t size; /* sizeof(ptxb_rows) */
   const char* operation;
@@ -469,15 +474,14 @@ typedef struct ptxb_rows {
 #define PTXB_ROWS_INIT \
   { sizeof(ptxb_rows), NULL, NULL, 0, NULL, 0 }
 
-/* These are as ptxb_matmul_workspace() and ptxb_matmul_run(). */
+/* These work like ptxb_matmul_workspace() and ptxb_matmul_run(). */
 PTXB_API int ptxb_rows_workspace(ptxb_device* device, const ptxb_rows* rows, size_t* bytes);
 PTXB_API int ptxb_rows_run(ptxb_device* device, const ptxb_rows* rows, void* workspace,
                            size_t workspace_bytes, void* stream);
-/* All operations as JSON: each has a name, a summary, tensors (name; shape, a list of words, where equal
- * ones are equal extents; type: "any" of f16, bf16 and f32, "of_first", that of the first tensor, "number",
- * f32, "integer", s32 or s64, "e4m3", or "of_first_or_e4m3"; written; updated, which is written in place, and
- * what the operation does not write stays; optional; meaning) and numbers (name, unsaid, meaning). Valid for
- * ever. */
+/* All operations as JSON: each has a name, a summary, tensors (name; shape, a list of words, where equal ones
+ * are equal extents; type: "any" of f16, bf16 and f32, "of_first", that of the first tensor, "number", f32,
+ * "integer", s32 or s64, "e4m3", or "of_first_or_e4m3"; written; updated, which is written in place and else
+ * stays as it was; optional; meaning) and numbers (name, unsaid, meaning). It is valid forever. */
 PTXB_API const char* ptxb_rows_table(void);
 
 /* ---- Products and norms of several ranks ---- */
@@ -509,16 +513,17 @@ typedef struct ptxb_ranked {
   { sizeof(ptxb_ranked), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
 
 /* The bytes of memory that each rank has for others to reach, at a multiple of 256; `memory` is not read.
- * Calls that may run at once need memory each. */
+ * Calls that may run at once need memory of their own. */
 PTXB_API int ptxb_ranked_memory(ptxb_device* device, const ptxb_ranked* ranked, size_t* bytes);
-/* Queues this rank's part on a stream, as ptxb_matmul_run(). */
+/* Queues this rank's part on a stream, like ptxb_matmul_run(). */
 PTXB_API int ptxb_ranked_run(ptxb_device* device, const ptxb_ranked* ranked, void* stream);
 
 /* This adds up all ranks' rows and a residual, and norms the sum: new_residual is the sum of x over ranks and
  * of the residual, and y = new_residual / sqrt(mean(new_residual^2) + epsilon) * weight. All have the same
  * shape [.., columns] and type, f16, bf16 or f32, but for the weight, [columns] of any of these, and have no
  * gaps; residual and weight may be NULL, and are the same on all ranks. A result may be in the place of x or
- * of the residual. Calls are as those of ptxb_ranked, by memory of their own: no product takes the same. */
+ * of the residual. Calls work like those of ptxb_ranked, with memory of their own: no product uses the same.
+ * */
 typedef struct ptxb_ranked_norm {
   size_t size; /* sizeof(ptxb_ranked_norm) */
   const ptxb_tensor* x;
@@ -536,7 +541,7 @@ typedef struct ptxb_ranked_norm {
 #define PTXB_RANKED_NORM_INIT \
   { sizeof(ptxb_ranked_norm), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 1e-6f, 0 }
 
-/* These are as ptxb_ranked_memory() and ptxb_ranked_run(). */
+/* These work like ptxb_ranked_memory() and ptxb_ranked_run(). */
 PTXB_API int ptxb_ranked_norm_memory(ptxb_device* device, const ptxb_ranked_norm* norm, size_t* bytes);
 PTXB_API int ptxb_ranked_norm_run(ptxb_device* device, const ptxb_ranked_norm* norm, void* stream);
 
@@ -545,8 +550,8 @@ PTXB_API int ptxb_ranked_norm_run(ptxb_device* device, const ptxb_ranked_norm* n
  * all ranks' rows for this rank's experts to `grouped`, in the order of experts and, for each, of ranks, and
  * their ends to `grouped_ends`, which is `group_ends` of ptxb_matmul; and it writes `splits`. A combine
  * writes rows of `grouped` back to `sorted`, by the same `ends` and the `splits` of the dispatch. Each is the
- * other's gradient. Rows are of any type, of multiples of 16 bytes, and have no gaps. Calls are as those of
- * ptxb_ranked_norm; a dispatch and a combine may have the same memory. */
+ * other's gradient. Rows are of any type, of multiples of 16 bytes, and have no gaps. Calls work like those
+ * of ptxb_ranked_norm; a dispatch and a combine may use the same memory. */
 typedef struct ptxb_ranked_tokens {
   size_t size;                     /* sizeof(ptxb_ranked_tokens) */
   const ptxb_tensor* sorted;       /* [rows, columns], with no more rows than most_rows */
@@ -564,45 +569,46 @@ typedef struct ptxb_ranked_tokens {
 #define PTXB_RANKED_TOKENS_INIT \
   { sizeof(ptxb_ranked_tokens), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
 
-/* These are as ptxb_ranked_memory() and ptxb_ranked_run(). */
+/* These work like ptxb_ranked_memory() and ptxb_ranked_run(). */
 PTXB_API int ptxb_ranked_tokens_memory(ptxb_device* device, const ptxb_ranked_tokens* tokens, size_t* bytes);
 PTXB_API int ptxb_ranked_tokens_run(ptxb_device* device, const ptxb_ranked_tokens* tokens, void* stream);
 
-/* ---- Kernels of anybody's ---- */
+/* ---- Any kernel ---- */
 
 /* A kernel that was loaded onto a device. */
 typedef struct ptxb_kernel ptxb_kernel;
 
-/* NAME.json with NAME.cubin or NAME.ptx, whichever the device takes; of a module with several kernels
- * NAME.KERNEL.json, where `kernel` chooses. `kernel` may be NULL where there is one. */
+/* Loads NAME.json with NAME.cubin or NAME.ptx, whichever the device takes. A module with several kernels has
+ * NAME.KERNEL.json for each, and `kernel` chooses one; it may be NULL if there is only one. */
 PTXB_API int ptxb_load(ptxb_device* device, const char* path, const char* kernel, ptxb_kernel** loaded);
-/* A cubin or PTX text in memory, and its sidecar's JSON. */
+/* Loads a cubin or PTX text in memory, with its sidecar's JSON. */
 PTXB_API int ptxb_load_image(ptxb_device* device, const void* image, size_t bytes, const char* sidecar,
                              ptxb_kernel** loaded);
-/* A module in LLVM's IR, as text or bitcode: compiled for the device, and one of its kernels loaded. */
+/* Compiles a module in LLVM's IR, as text or bitcode, for the device, and loads one of its kernels. */
 PTXB_API int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
                           ptxb_kernel** loaded);
 
 /* The options that ptxb_load_ir() leaves open. */
 typedef struct ptxb_ir_options {
   size_t size;        /* sizeof(ptxb_ir_options) */
-  const char* target; /* as "sm_90a"; NULL: what the module says, or the least that it needs */
-  const char* waived; /* what ptxas reports and is accepted, by names with commas between: "spills,C7510" */
-  const char* libdevice; /* the file of CUDA's functions; NULL: looked for where the module needs it */
+  const char* target; /* such as "sm_90a"; NULL: what the module says, or the least that it needs */
+  const char* waived; /* what ptxas reports and is accepted, as names with commas between: "spills,C7510" */
+  const char* libdevice; /* the file of CUDA's functions; NULL: searched for if the module needs it */
   int32_t ptx_version;   /* ten times the .version; 0: the least that target and module need */
 } ptxb_ir_options;
 
 #define PTXB_IR_OPTIONS_INIT \
   { sizeof(ptxb_ir_options), NULL, NULL, NULL, 0 }
 
-/* The same by options; NULL for those of PTXB_IR_OPTIONS_INIT. */
+/* The same with options; NULL for those of PTXB_IR_OPTIONS_INIT. */
 PTXB_API int ptxb_load_ir_with(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
                                const ptxb_ir_options* options, ptxb_kernel** loaded);
-/* NULL does nothing. Launches that are queued run: its code stays with the driver to the end of the process.
+/* Frees a kernel; NULL does nothing. Launches that are queued still run: the driver keeps its code until the
+ * process ends.
  */
 PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);
-/* The sidecar as JSON: parameters, threads, shared memory. Valid as long as the kernel, which it is ""
- * without.
+/* The sidecar as JSON: parameters, threads, shared memory. It is valid as long as the kernel, and "" without
+ * one.
  */
 PTXB_API const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel);
 
@@ -618,7 +624,7 @@ typedef enum ptxb_scalar {
  * bytes.
  */
 typedef struct ptxb_argument {
-  const char* name;                   /* the parameter's or field's, to be sure, or NULL */
+  const char* name;                   /* the parameter's or field's name, which is checked, or NULL */
   const ptxb_tensor* tensor;          /* NULL: none */
   uint64_t bits;                      /* of a scalar */
   const struct ptxb_argument* fields; /* NULL: no struct */
@@ -662,9 +668,9 @@ static inline ptxb_argument ptxb_of_float(float value) {
   return argument;
 }
 
-/* Queues one launch, checked against the sidecar: names, types, ranks, and the rules of tensor maps. Of a
- * pointer the type is checked; how far the kernel reaches from it is the kernel's. `grid`
- * is CTAs along x, y and z; NULL for what the sidecar's rule says. */
+/* Queues one launch, checked against the sidecar: names, types, ranks, and the rules of tensor maps. For a
+ * pointer only the type is checked, not how far the kernel reaches from it. `grid` is CTAs along x, y and z;
+ * NULL for what the sidecar's rule says. */
 PTXB_API int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument* arguments,
                          size_t count, void* stream);
 

@@ -39,10 +39,10 @@ int keep(const char* words, int status) {
 }  // namespace
 
 void refuse_size(const char* name, size_t given, size_t ours, size_t first, const char* init_name) {
-  throw Error(fmt::format(
-      "a {} of {} bytes, but this library's has {}, and that of the first header {}: set its size "
-      "by {}, and build with the header of version {}",
-      name, given, ours, first, init_name, PTXB_VERSION));
+  throw Error(
+      fmt::format("a {} of {} bytes, but this library's has {}, and that of the first header {}: set its "
+                  "size by {}, and build with the header of version {}",
+                  name, given, ours, first, init_name, PTXB_VERSION));
 }
 
 void forget_error() noexcept { last_error.clear(); }
@@ -62,7 +62,7 @@ int keep_error() noexcept {
     } catch (const std::exception& e) {
       return keep(e.what(), PTXB_INTERNAL);
     } catch (...) {
-      return keep("an exception that is no std::exception", PTXB_INTERNAL);
+      return keep("an exception that is not a std::exception", PTXB_INTERNAL);
     }
   } catch (...) {  // there is not enough memory for the text
     last_error.clear();

@@ -63,7 +63,7 @@ kernels::RowCall read_rows(const ptxb_rows& given_rows, int gpu) {
       std::ranges::find_if_not(tensors.rbegin(), tensors.rend(), &kernels::RowTensor::is_optional);
   if (rows.tensor_count > tensors.size() ||
       rows.tensor_count < static_cast<size_t>(tensors.rend() - required))
-    throw Error(fmt::format("{}: {} tensors are given, and it has {}: NULL for one that is left out",
+    throw Error(fmt::format("{}: {} tensors are given, and it takes {}: NULL for one that is left out",
                             call.operation->name, rows.tensor_count, tensors.size()));
   given(rows.tensors, "the list of tensors");
   for (size_t i = 0; i < tensors.size(); ++i) {

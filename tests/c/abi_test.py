@@ -42,7 +42,7 @@ def measured(expressions):
 
 
 def interface():
-    """This gives what each line is about, and what it says of it."""
+    """Returns what each line is about, and what it says of it."""
     with open(header) as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     found = {}
@@ -82,7 +82,7 @@ def breaks(before, now):
     for about in now.keys() - before.keys():
         struct = about.split(".")[0]
         if struct in before and number(now[about]) < number(before[struct]):
-            yield f"{about} lies within the {number(before[struct])} bytes that {struct} had, where older programs have anything"
+            yield f"{about} is within the {number(before[struct])} bytes that {struct} had, where older programs have anything"
 
 
 version, now = f"PTXBUILDER_{shipped.abi_version()}", interface()
@@ -92,7 +92,7 @@ before_version, before = written() if os.path.exists(LIST) else ("nothing", {})
 broken = sorted(breaks(before, now)) if version == before_version else []
 if broken:
     print("\n".join(broken))
-    sys.exit(f"This breaks programs that were built with {version}: leave it as it was and add beside it (kernels/c/README.md), or raise "
+    sys.exit(f"This breaks programs that were built with {version}: leave it as it was and add next to it (kernels/c/README.md), or raise "
              "PTXBUILDER_VERSION_MINOR, from 1.0 on PTXBUILDER_VERSION_MAJOR, in ptxbuilder/version.h, with which libptxbuilder.so and "
              "its symbols get another version.")
 if sys.argv[3:] == ["--bless"]:

@@ -229,7 +229,7 @@ static void check_repeated(unsigned seed) {
   }
   CHECK(wrong_again(&p, &a, &b, &d) == 0);
   p.activation = 9;
-  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "activation 9 is none of ptxb_activation");
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "activation 9 is not a ptxb_activation");
   discard(&a), discard(&other), discard(&b), discard(&d);
 }
 
@@ -281,7 +281,7 @@ static double y_of(const Epilogue* e, int64_t i, int64_t j) {
   if (e->p.use == PTXB_SLOPE) return value(&e->inputs, i, j) > 0 ? x : 0; /* of relu */
   return e->p.activation == PTXB_RELU ? relu : x;
 }
-/* This says whether no number of D's type is nearer; of f32 and bf16, to a rounding of silu's arithmetic. */
+/* Returns whether no number of D's type is nearer; of f32 and bf16, to a rounding of silu's arithmetic. */
 static int is_rounded(float d, double y, ptxb_dtype type) {
   if (type.bits != 8) return fabs(d - y) <= fabs(y) * (type.bits == 16 ? 0x1.1p-8 : 1e-5) + 1e-5;
   double nearest = INFINITY;
@@ -334,7 +334,7 @@ static void check_epilogues(unsigned seed) {
   REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM),
           "bias: [32] of e4m3; it is bf16 where D is e4m3");
   discard_epilogue(&e);
-  /* alpha in memory, and the way back through relu; other inputs of the same form count. */
+  /* alpha in memory, and the backward pass through relu; other inputs of the same form count. */
   make_epilogue(&e, bf16, f32, kN, seed + 1);
   e.p.alpha_in_memory = &e.alpha.tensor, e.p.inputs = &e.inputs.tensor;
   e.p.activation = PTXB_RELU, e.p.use = PTXB_SLOPE;
@@ -499,11 +499,11 @@ static void check_packed(unsigned seed) {
   OK(ptxb_packed_form(PTXB_PACKED_UINT4, 64, f32, &form));
   OK(ptxb_packed_form(PTXB_PACKED_INT8, 0, f32, &other));
   REFUSED(ptxb_packed_form(PTXB_PACKED_UINT4, 48, f32, &form), "groups of 48 of k");
-  REFUSED(ptxb_packed_form(9, 64, f32, &form), "type 9 is none");
+  REFUSED(ptxb_packed_form(9, 64, f32, &form), "type 9 is not one of weight.def");
   REFUSED(ptxb_packed_form(PTXB_PACKED_UINT4, 64, e4m3, &form), "packed weights: scales of");
   size_t bytes;
   OK(ptxb_packed_bytes(form, N, K, &bytes));
-  REFUSED(ptxb_packed_bytes(3, N, K, &bytes), "packed_form 0x3 is none");
+  REFUSED(ptxb_packed_bytes(3, N, K, &bytes), "packed_form 0x3 is not one");
   void* const packed = malloc(bytes);
   OK(ptxb_pack(form, N, K, weights, scales, zeros, packed));
   REFUSED(ptxb_pack(form, N, K, weights, scales, NULL, packed), "zeros is NULL");
@@ -747,7 +747,7 @@ static void check_epilogue_mistakes(void) {
     change;                                                        \
     REFUSED(ptxb_matmul_workspace(device, &e.p, &bytes), (words)); \
   } while (0)
-  MISTAKE(e.p.use = 3, "use 3 is none of ptxb_use");
+  MISTAKE(e.p.use = 3, "use 3 is not a ptxb_use");
   MISTAKE(e.p.use = PTXB_GATE, "use is PTXB_GATE, but activation is PTXB_NONE: name the one that it is of");
   e.p.activation = PTXB_SILU;
   MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_GATE), "D: 32 columns, but a gate of B's 32 has 16");
@@ -862,7 +862,7 @@ static void check_kernels(void) {
   arguments[2] = ptxb_of_float(3);
   arguments[2].scalar = 99;
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM),
-          "scalar is 99, which is none of ptxb_scalar");
+          "scalar is 99, which is not a ptxb_scalar");
   arguments[2] = ptxb_of_float(3);
   arguments[2].name = "";
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM), "name is empty; NULL is for none");
@@ -1030,14 +1030,14 @@ static void check_mistakes(int is_emulator) {
   p.beta = 1;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "beta is 1, but C is NULL");
   p.beta = 0, p.activation = 9;
-  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "activation 9 is none of ptxb_activation");
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "activation 9 is not a ptxb_activation");
   p.activation = PTXB_NONE;
   b.shape[0] = 32;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
           "B: 1 batches of 32 x 48, but D and A make [k,n] 1 of 64 x 48");
   b.shape[0] = 64, b.strides[0] = 96, b.strides[1] = 2;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
-          "B: its strides are 96 and 2, and one of them has to be 1");
+          "B: its strides are 96 and 2, and one of them must be 1");
   b.strides[0] = 0, b.strides[1] = 1; /* as `expand` makes it */
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
           "B: rows are 0 elements apart, but have 48: make it contiguous");
@@ -1294,7 +1294,7 @@ static void check_mixed_batch(void) {
   CHECK(wrong == 0);
   p.key_offsets = &offsets.tensor;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
-          "key_offsets, which say where packed keys lie, and key_lengths");
+          "key_offsets, which say where packed keys are, and key_lengths");
   p.key_offsets = NULL, lengths.tensor.shape = &three;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "key_lengths: [3] of s32");
   for (int i = 0; i < 4; ++i) discard(all[i]);
@@ -1466,7 +1466,7 @@ static void check_statuses(int is_emulator) {
 static void check_memory(void) {
   void* memory = NULL;
   OK(ptxb_allocate(device, 100, &memory));
-  REFUSED(ptxb_free(device, (char*)memory + 4), "is no memory that ptxb_allocate() gave on this device");
+  REFUSED(ptxb_free(device, (char*)memory + 4), "is not memory that ptxb_allocate() gave on this device");
   OK(ptxb_free(device, memory));
   REFUSED(ptxb_free(device, memory), "or it is freed already");
   OK(ptxb_free(device, NULL));
@@ -1655,7 +1655,7 @@ static void check_convolution(unsigned seed) {
   p.bias = NULL, p.activation = PTXB_NONE;
   REFUSED(ptxb_convolution_workspace(device, &p, &bytes), "a gradient from f32 and bf16");
   p.result = 3;
-  REFUSED(ptxb_convolution_workspace(device, &p, &bytes), "result 3 is none of ptxb_convolution_result");
+  REFUSED(ptxb_convolution_workspace(device, &p, &bytes), "result 3 is not a ptxb_convolution_result");
   REFUSED(ptxb_convolution_run(device, NULL, NULL, 0, PTXB_OWN_STREAM), "the convolution is NULL");
   discard(&x), discard(&w), discard(&y), discard(&bias);
 }

@@ -118,11 +118,11 @@ c = reference.Caches(random, 1, 16)
 q, k, v = (x.astype(BF16) for x in (c.q[:, 0], c.k, c.v))
 for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c.table[:2]), "block_table: [2,7] of s32; it is of int32"),
                     (dict(block_table=c.table.astype(np.int64)), "block_table: [3,7] of s64"), (dict(seq_lens=c.lengths[:2]), "seq_lens: [2]"),
-                    (dict(q=q[0]), "q: 2 dimensions"), (dict(cache_layout="NDH"), "cache_layout 'NDH' is none of"),
+                    (dict(q=q[0]), "q: 2 dimensions"), (dict(cache_layout="NDH"), "cache_layout 'NDH' is not one of"),
                     (dict(max_seq_len=500), "max_seq_len = 500, and 7 pages of 16 rows of a batch, which hold 112"),
                     (dict(block_table=None, max_seq_len=5), "max_seq_len is of pages"),
-                    (dict(max_seq_len=0), "max_seq_len: 0 is no number from 1 on"),
-                    (dict(k_scale=by, v_scale=by), "k_scale, beside K of bf16; scales are of e4m3"),
+                    (dict(max_seq_len=0), "max_seq_len: 0 is not a number from 1 on"),
+                    (dict(k_scale=by, v_scale=by), "k_scale, with K of bf16; scales are of e4m3"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by), "k_scale, and no v_scale"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by[:0]), "k_scale: [0] of f32; it is of"),
                     (dict(k_cache=k.astype(E4M3)), "K: of e4m3, and Q of bf16"),
@@ -133,7 +133,7 @@ for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c
                     (dict(q=[1.0]), "q: <class 'list'>, which is no tensor"),
                     (dict(v_cache=None), "v_cache: <class 'NoneType'>, which is no tensor"),
                     (dict(out=[1.0]), "out: <class 'list'>, which is no tensor"), (dict(block_table=[[1]]), "block_table: <class 'list'>"),
-                    (dict(sinks=[1.0]), "sinks: <class 'list'> beside"), (dict(seq_lens=[1, 2, 3]), "seq_lens: <class 'list'> beside")):
+                    (dict(sinks=[1.0]), "sinks: <class 'list'> among"), (dict(seq_lens=[1, 2, 3]), "seq_lens: <class 'list'> among")):
     with kit.refused(text):
         pb.decode(**{"q": q, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "device": "emulator", **words})
 kit.check(pb.decode(q[:0], k, v, c.lengths[:0], c.table[:0], device="emulator").shape == (0, *q.shape[1:]), "no sequences")

@@ -64,7 +64,7 @@ kit.check(seen == {"launches": 1, "allocated": 1, "streams_asked": 1} and type(g
 seen, _, given = change(lambda: [product(a, b) for _ in range(3)] and None)
 kit.check(seen["allocated"] == 0, "results are freed with their last reference", seen)
 
-# Nothing is launched, and no result is left, where something else has to look at it.
+# Nothing is launched, and no result is left, where something else must look at it.
 for what, call in (("a mode", lambda: (modes.__setitem__(0, 1), product(a, b), modes.__setitem__(0, 0))[1]),
                    ("a type that is none", lambda: product(tensor(1, dtype=F64), tensor(2, dtype=F64))),
                    ("two types", lambda: product(a, tensor(2, dtype=F16))), ("shapes", lambda: product(a, tensor(2, 500))),

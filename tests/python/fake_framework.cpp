@@ -178,7 +178,7 @@ PyObject* may_be_captured(PyObject*, PyObject* capsule) {
 }
 
 // run_kernel(handler, program, arguments, buffers) of the handler of kernels, on the first GPU with a grid of
-// one CTA; buffers are (XLA's type, address, elements, or -1 of a scalar). It gives an error's words or None.
+// one CTA; buffers are (XLA's type, address, elements, or -1 of a scalar). Returns an error's words or None.
 PyObject* run_kernel(PyObject*, PyObject* args) {
   PyObject *capsule, *words, *given;
   const char* program;

@@ -158,7 +158,7 @@ for columns, dtype in ((1000, jnp.bfloat16), (16384, jnp.bfloat16), (4097, jnp.f
 
 # Two GPUs: arrays of the second, and both at once under shard_map.
 if len(jax.devices()) < 2:
-    print("left out: two GPUs, of which one is here")
+    print("left out: it takes two GPUs, and one is here")
 else:
     a, b, ones = drawn(256, 333), drawn(333, 264), jnp.ones(1000, jnp.float32)
     there = [jax.device_put(t, jax.devices()[1]) for t in (a, b, ones)]

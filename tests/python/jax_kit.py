@@ -46,5 +46,5 @@ def check_beside(pb):
 
 
 def with_arrays(words):
-    """Gives the same, with numpy's arrays as JAX's."""
+    """Returns the same, with numpy's arrays as JAX's."""
     return {name: jax.numpy.asarray(x) if isinstance(x, np.ndarray) else x for name, x in words.items()}

@@ -30,7 +30,7 @@ for *form, activation in CASES:
     for way in (product, jax.jit(product)):
         check(way(a, packed, c, bias), activations[activation](x), 2**-8, form, activation)
     d, back = jax.jit(lambda *given: jax.vjp(lambda a, c, bias: product(a, packed, c, bias), *given))(a, c, bias)
-    check(d, activations[activation](x), 2**-7, form, activation, "beside its gradients")
+    check(d, activations[activation](x), 2**-7, form, activation, "next to its gradients")
     for name, got, exactly in zip(("A", "C", "bias"), back(grad), (0.5 * dx @ exact, 2 * dx, dx.sum((0, 1)))):
         kit.check(got.dtype == jnp.bfloat16)
         check(got, exactly, 2**-6, form, activation, "the gradient of", name)

@@ -96,7 +96,7 @@ for i, name in enumerate(host_activations):
 
     d, linear = jax.linearize(ours, *operands)
     moved = linear(*tangents)
-    check(d, wide_product(0), 2**-9, name, "beside its tangent")
+    check(d, wide_product(0), 2**-9, name, "next to its tangent")
     check(moved, (wide_product(1e-6) - wide_product(-1e-6)) / 2e-6, 2**-8, name, turn_a, turn_b, "its tangent")
     weight = drawn(24, 40, dtype=jnp.float16)
     back = jax.linear_transpose(linear, *operands)(weight)
@@ -144,7 +144,7 @@ for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", Non
         check(x, y, 2**-7, in_specs, "gradients")
 
 for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="cuda"), "device: JAX's arrays"), (dict(device="cpu"), "are worked on by 'emulator'"),
-                    (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(c=a), "C: its shape is (32, 64)"),
+                    (dict(activation="tanh"), "activation 'tanh' is not one of"), (dict(c=a), "C: its shape is (32, 64)"),
                     (dict(bias=b), "it is bf16 where D is bf16, of [48]"), (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it is bf16"),
                     (dict(beta=1.0), "beta is 1, but C is NULL"), (dict(out_dtype=jnp.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
@@ -223,8 +223,8 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (48,); it is 
                     (dict(scale_a=rows, bias=columns), "of f32; it is bf16 where D is bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
-for words, text in ((dict(b=[[1.0]]), "B: <class 'list'> beside tensors of JAX's"), (dict(b=None), "B: <class 'NoneType'>"), (dict(bias=[1.0]), "bias: <class 'list'> beside"),
-                    (dict(scale_a="x"), "scale_a: <class 'str'> beside tensors of JAX's"), (dict(alpha=None), "alpha: None is a NoneType")):
+for words, text in ((dict(b=[[1.0]]), "B: <class 'list'> among tensors of JAX's"), (dict(b=None), "B: <class 'NoneType'>"), (dict(bias=[1.0]), "bias: <class 'list'> among"),
+                    (dict(scale_a="x"), "scale_a: <class 'str'> among tensors of JAX's"), (dict(alpha=None), "alpha: None is a NoneType")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": b, **words})
 # Groups, as jax.lax.ragged_dot has them, and their gradients; and groups of k.

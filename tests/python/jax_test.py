@@ -152,7 +152,7 @@ with kit.refused("its grid is traced"):
 # A fault is known when a call is traced, before XLA runs it.
 for words, text in ((dict(x=x.astype(jnp.int32)), "parameter 'x' takes a pointer of f32, and is given an array of int32: give x.astype('float32')"),
                     (dict(y=y.astype(jnp.bfloat16)), "parameter 'y' takes a pointer of f32, and is given an array of bfloat16"),
-                    (dict(x=[1.0]), "parameter 'x': <class 'list'> beside tensors of JAX's"), (dict(x=None), "parameter 'x': <class 'NoneType'>"),
+                    (dict(x=[1.0]), "parameter 'x': <class 'list'> among tensors of JAX's"), (dict(x=None), "parameter 'x': <class 'NoneType'>"),
                     (dict(count=-1), "parameter 'count' is a u32, and is given the integer -1"), (dict(count=1 << 70), "it does not fit"),
                     (dict(grid=0), "a grid of (0, 1, 1)"), (dict(grid=(1, 1 << 16)), "a grid of (1, 65536, 1)"), (dict(grid=1.5), "a grid of (1.5, 1, 1)")):
     with kit.refused(text):
@@ -162,6 +162,6 @@ with kit.refused("parameter 'X' takes an array of 2 dimensions, and is given one
 with kit.refused("parameter 'y' takes a pointer of f32, and is given an array of float16"):
     jax.eval_shape(lambda: pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": ((8, 32), "f16")}, device="emulator")(X=X, Y=Y, alpha=3.0))
 check(saxpy(y=y, x=np.ones(1000), alpha=2.0, count=1000), before + 2, 1e-6, "numpy's float64 is float32 in JAX")
-with kit.refused("query_offsets: <class 'list'> beside tensors of JAX's"):
+with kit.refused("query_offsets: <class 'list'> among tensors of JAX's"):
     pb.attention(*(q[0],) * 3, query_offsets=[0, 3], key_offsets=[0, 3], max_queries=3, max_keys=3)
 kit.end()

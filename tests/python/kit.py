@@ -23,7 +23,7 @@ def python_with(*modules):
 
 
 def use(*modules):
-    """Runs the test by the first Python that has the modules; skips it where there is none."""
+    """Runs the test by the first Python that has the modules; skips it if there is none."""
     python = python_with(*modules)
     if python == sys.executable:
         return

@@ -134,7 +134,7 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it is 
                     (dict(scale_a=rows[None]), "scale_a: its shape is (1, 24)"), (dict(scale_a=wide(rows)), "scale_a: it is of float64"),
                     (dict(scale_result=rows), "scale_result: its shape is (24,); it has one element"),
                     (dict(alpha=rows), "alpha: its shape is (24,); it has one element"), (dict(amax=rows), "amax: its shape is (24,)"),
-                    (dict(amax=np.broadcast_to(number, (1,))), "amax: it is read-only"), (dict(amax=0.0), "amax: <class 'float'> beside tensors of numpy's"),
+                    (dict(amax=np.broadcast_to(number, (1,))), "amax: it is read-only"), (dict(amax=0.0), "amax: <class 'float'> among tensors of numpy's"),
                     (dict(gate=True), "gate: activation is None"), (dict(slope_of=drawn(24, 40)), "slope_of: activation is None"),
                     (dict(gate=True, activation="silu", slope_of=drawn(24, 40)), "one product is a gate or the way back"),
                     (dict(gate=True, activation="silu", c=drawn(24, 40)), "gate: with C"),
@@ -162,7 +162,7 @@ kit.check(pb.matmul(drawn(2, 3, 24, 32), b, out=batches, device="emulator") is b
 for swapped in (">f4", ">f2"):
     with kit.refused(f"an array of {swapped}, whose bytes lie in another order than this machine's: give x.astype("):
         pb.matmul(np.ones((8, 16), swapped), np.ones((16, 8), swapped[1:]), device="emulator", tf32=True)
-with kit.refused("scale_a: <class 'float'> beside tensors of numpy's"):
+with kit.refused("scale_a: <class 'float'> among tensors of numpy's"):
     pb.matmul(np.ones((8, 16), "f2"), np.ones((16, 8), "f2"), device="emulator", scale_a=2.0)
 with kit.refused("amax overlaps d_scale, which is read while amax is written"):
     both = np.full(1, 0.5, "f4")
@@ -188,9 +188,9 @@ with kit.refused("bias: [39] of bf16; it is bf16 where D is bf16, of [40]"):
     pb.matmul(a, b, bias=bias[1:], device="emulator")
 with kit.refused("bias: [40] of f32; it is bf16"):
     pb.matmul(a, b, bias=wide(bias).astype(np.float32), device="emulator")
-with kit.refused("activation 'tanh' is none of"):
+with kit.refused("activation 'tanh' is not one of"):
     pb.matmul(a, b, activation="tanh", device="emulator")
-with kit.refused("device 'gpu' is none of"):
+with kit.refused("device 'gpu' is not one of"):
     pb.matmul(a, b, device="gpu")
 with kit.refused("beta is 1, but C is NULL"):
     pb.matmul(a, b, beta=1.0, device="emulator")
@@ -236,7 +236,7 @@ for grid in (32, (32,), (32, 1, 1)):
                                                             device="emulator") is None)
     kit.check(np.allclose(result[:999], expected[:999], rtol=1e-6, atol=1e-6) and result[999] == y[999])
 for gaps in (x[::2], x.reshape(10, 100).T):
-    with kit.refused("parameter 'x' is a pointer, of which the kernel knows no strides"):
+    with kit.refused("parameter 'x' is a pointer, whose strides the kernel does not know"):
         saxpy(x=gaps, y=result, alpha=2.0, count=500, device="emulator")
 tma = pb.load(f"{folder}/saxpy_tma", outputs={"y": "X"}, device="emulator")
 matrix = drawn(8, 32, dtype=np.float32), drawn(8, 32, dtype=np.float32)
@@ -246,7 +246,7 @@ given = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator")
 for wrong, text in ((dict(alpha="2"), "parameter 'alpha' is a f32, and is given '2'"),
                     (dict(count=1.5), "parameter 'count' is a u32, and is given 1.5"),
                     (dict(count=-1), "parameter 'count' is a u32, and is given the integer -1"),
-                    (dict(x=3), "parameter 'x': <class 'int'> beside tensors of numpy's: give numpy.asarray(x)"),
+                    (dict(x=3), "parameter 'x': <class 'int'> among tensors of numpy's: give numpy.asarray(x)"),
                     (dict(x=x.astype(np.float64)), "takes a pointer of f32, one of f64 is given"),
                     (dict(z=1), "kernel 'saxpy' is given 'z', and takes x, y, alpha, count"),
                     (dict(y=np.frombuffer(bytes(4000), np.float32)), "y: it is read-only"),
@@ -281,7 +281,7 @@ for p, text in (({"x": x, "n": 1000, "to": to}, "parameter 'p': there is no 's'"
                 ((x, 1000, 2.0, to), "parameter 'p' takes a dict of its fields, x, n, s, to, and is given (array("), (x, "parameter 'p' takes a dict"),
                 ({**whole, "s": "2"}, "parameter 'p.s' is a f32, and is given '2'"), ({**whole, "n": x}, "parameter 'p.n' is a u32, and is given array("),
                 ({**whole, "n": 1.5}, "parameter 'p.n' is a u32, and is given 1.5"), ({**whole, "n": None}, "parameter 'p.n' is a u32, and is given None"),
-                ({**whole, "x": 3}, "parameter 'p.x': <class 'int'> beside tensors of numpy's"), ({**whole, "x": x[::2]}, "parameter 'p.x' is a pointer"),
+                ({**whole, "x": 3}, "parameter 'p.x': <class 'int'> among tensors of numpy's"), ({**whole, "x": x[::2]}, "parameter 'p.x' is a pointer"),
                 ({**whole, "x": None, "to": None}, "it is given no tensor"), ({**whole, "to": read_only}, "p.to: it is read-only")):
     with kit.refused(text):
         scaled((32,), p=p, bias=1.0, device="emulator")
@@ -303,12 +303,12 @@ done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(tma), cap
 kit.check(done.returncode == 0, done.stderr.decode())
 kit.check(copy.deepcopy({"kernel": tma})["kernel"] is tma)
 
-# Operands of others, and what is no number.
-for words, text in ((dict(b=None), "B: <class 'NoneType'> beside"),
-                    (dict(b=[[1.0]]), "B: <class 'list'> beside tensors of numpy's: give numpy.asarray(x)"),
-                    (dict(out=[1.0]), "out: <class 'list'> beside"), (dict(slope_of=[1.0], activation="silu"), "slope_of: <class 'list'> beside"),
+# Operands of other frameworks, and values that are not numbers.
+for words, text in ((dict(b=None), "B: <class 'NoneType'> among"),
+                    (dict(b=[[1.0]]), "B: <class 'list'> among tensors of numpy's: give numpy.asarray(x)"),
+                    (dict(out=[1.0]), "out: <class 'list'> among"), (dict(slope_of=[1.0], activation="silu"), "slope_of: <class 'list'> among"),
                     (dict(c=c, beta=1j), "beta: 1j is a complex"), (dict(out_dtype=[1]), "a type that is not supported: [1]"),
-                    (dict(precise="no"), "precise: 'no' is none of True and False"), (dict(device="cpu"), "are worked on by 'emulator'")):
+                    (dict(precise="no"), "precise: 'no' is not one of True and False"), (dict(device="cpu"), "are worked on by 'emulator'")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": b, "device": "emulator", **words})
 with kit.refused("shapes: 64 is none; they are a list of tuples"):
@@ -405,12 +405,12 @@ check_product(drawn(24, 40), drawn(40, 56))
 other = threading.Thread(target=lambda: check_product(drawn(512, 2048), drawn(2048, 1024)))
 other.start()
 time.sleep(0.2)
-interrupted(lambda: [pb.matmul(a, b, device="emulator") for _ in iter(lambda: 0, 1)], "a call behind another thread's")
+interrupted(lambda: [pb.matmul(a, b, device="emulator") for _ in iter(lambda: 0, 1)], "a call after another thread's")
 other.join()
 
 # A child that is forked, also while a thread is in a call: it says so at once, and one of a process that has used nothing works.
 def of_child(function):
-    """Says whether function() gives True in a child that is forked; it is given a minute."""
+    """Returns whether function() gives True in a child that is forked; it is given a minute."""
     pid = os.fork()
     if pid == 0:
         try:

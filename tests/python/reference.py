@@ -1,4 +1,4 @@
-"""Attention and products in float64, which all frameworks are held against, and what each is asked for."""
+"""Attention and products in float64, with which all frameworks are compared, and the cases for each."""
 import functools
 import math
 
@@ -9,8 +9,8 @@ from ptxbuilder._product import ROWS
 
 
 def _weights(q, k, causal=False, scale=None, window=None, softcap=0.0, top_left=False, sinks=None):
-    """The weights of each key for each query, 0 for those that it does not see, lse, and the sinks' weights. Heads stand before rows, and
-    are as many."""
+    """The weights of each key for each query, 0 for those that it does not see, lse, and the sinks' weights. Heads come before rows, and
+    Q and K have equally many."""
     scores = q @ np.swapaxes(k, -1, -2) * (scale or 1 / q.shape[-1]**0.5)
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
@@ -38,7 +38,7 @@ def _turned(layout, *tensors):
 
 
 def _factors(q, k, dropout=0.0, dropout_seed=None):
-    """Gives what weights are multiplied by."""
+    """Returns the factors of the weights."""
     if dropout == 0:
         return 1.0
     dropped = round(float(np.float32(dropout)) * 65536)
@@ -47,13 +47,13 @@ def _factors(q, k, dropout=0.0, dropout_seed=None):
 
 
 def _apart(words):
-    """The words that weights come of, and those of dropout."""
+    """The arguments that determine weights, and those of dropout."""
     of_dropout = {name: x for name, x in words.items() if name.startswith("dropout")}
     return {name: x for name, x in words.items() if name not in of_dropout}, of_dropout
 
 
 def attention(q, k, v, layout="bshd", **words):
-    """O and lse of numpy's arrays of float64, as ptxbuilder.attention gives them; written from its definition."""
+    """Returns O and lse of numpy's arrays of float64, like ptxbuilder.attention, from the definition."""
     q, k, v = _turned(layout, q, k, v)
     k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
     words, of_dropout = _apart(words)
@@ -62,7 +62,7 @@ def attention(q, k, v, layout="bshd", **words):
 
 
 def decoded(q, k, v, lengths, table=None, **words):
-    """O and lse of ptxbuilder.decode, of queries [batch, queries, heads, columns] and caches [piece, row, heads, columns]."""
+    """Returns O and lse of ptxbuilder.decode, for queries [batch, queries, heads, columns] and caches [piece, row, heads, columns]."""
     found = []
     for b, count in enumerate(lengths):
         keys, values = (x[b] if table is None else np.concatenate(x[table[b]]) for x in (k, v))
@@ -90,7 +90,7 @@ class Caches:
 
 
 def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministic=False, **words):
-    """Gives those of sum(O grad) + sum(lse lse_grad) by Q, K and V, and by sinks where there are."""
+    """Returns the gradients of sum(O grad) + sum(lse lse_grad) by Q, K and V, and by sinks if there are any."""
     q, k, v, grad = _turned(layout, q, k, v, grad)
     group, shape = q.shape[1] // k.shape[1], k.shape[:2]
     k, v = (np.repeat(x, group, 1) for x in (k, v))
@@ -107,7 +107,7 @@ def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministi
     return gradients if words.get("sinks") is None else (*gradients, -(of_sinks * taken).sum((0, 2)))
 
 
-# This is what it is asked for: heads, key heads, columns, value columns, queries, keys, and words.
+# The cases of attention: heads, key heads, columns, value columns, queries, keys, and words.
 CASES = [(2, 2, 64, 64, 40, 40, {}), (4, 2, 64, 32, 33, 50, {"causal": True}), (2, 1, 128, 128, 17, 90, {"window": (20, 0)}),
          (2, 2, 24, 24, 30, 30, {"causal": True, "top_left": True, "scale": 0.3}), (1, 1, 64, 64, 1, 70, {"softcap": 5.0}),
          (2, 2, 64, 64, 50, 20, {"causal": True}), (3, 1, 40, 40, 20, 30, {"window": (3, 4), "layout": "bhsd"}),
@@ -130,7 +130,7 @@ def shapes(case, batch=2):
 
 # ---- Products with all that may go with them ----
 
-# All that a product may read besides A and B, and that has a gradient.
+# The operands of a product besides A and B that have a gradient.
 EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "gather", "scatter", "sparsity", "block_factor", "greatest", "result_factor"))
 # Shapes of A and B, their type, D's, the other tensors, and words. Of "one_a" and "one_b" scales have one element.
 PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scale_b scale_result amax bias", {}),
@@ -184,13 +184,13 @@ def gathered(a, rows):
 
 
 def scattered(rows, of_rows, count):
-    """The way back: what goes to each of so many rows of A."""
+    """The backward pass: the gradient of each of this many rows of A."""
     to, are = np.zeros((count, of_rows.shape[1])), (rows >= 0) & (rows < count)
     np.add.at(to, rows[are], of_rows[are])
     return to
 
 
-# Rows of the 50 that A has are taken by the products' rows, some several times, and some that A does not have.
+# The product's rows take some of A's 50 rows, some of them several times, and some rows that A does not have.
 ROWS_OF_A = 50
 PLACES = (np.arange(ALL) * 37 % ALL).astype(np.int32)  # where each row of a product goes
 GATHERED = np.concatenate([np.arange(ALL - 4) * 7 % ROWS_OF_A, [-1, ROWS_OF_A, 3, 3]]).astype(np.int32)[np.arange(ALL) * 3 % ALL]
@@ -247,7 +247,7 @@ def _activated(name, x):
 
 
 def _lost(name, x, lost):
-    """Gives what an error of x becomes, and what the hardware's approximations add."""
+    """Returns the error that results from an error of x, plus that of the hardware's approximations."""
     y = _activated(name, x)
     return np.maximum(1.2 * lost, np.maximum(abs(_activated(name, x + lost) - y), abs(_activated(name, x - lost) - y)))
 
@@ -259,7 +259,7 @@ def slope(name, x):
 
 
 def with_operands(tensors, alpha=1.0, beta=1.0):
-    """Gives what an activation is of, and the factor of the sum, in the arithmetic of whichever framework the tensors by name are of."""
+    """Returns the input of an activation, and the factor of the sum, in the arithmetic of the framework of the tensors."""
     a, b = tensors["a"], tensors["b"]
     shapes = {"one": (), "rows": (*a.shape[:-1], 1), "columns": (*b.shape[:-2], 1, b.shape[-1]), "columns_of_all": b.shape[-1:]}
     factor, added = alpha, 0.0
@@ -275,7 +275,7 @@ def with_operands(tensors, alpha=1.0, beta=1.0):
 
 
 def product(tensors, activation=None, gate=False, alpha=1.0, beta=1.0, out_dtype=None, precise=False):
-    """D before its scale, and by how much it may be missed before it is rounded: of arrays of float64 by name."""
+    """Returns D before its scale, and its tolerance before it is rounded, from arrays of float64 by name."""
     t = tensors
     x, factor = with_operands(t, alpha, beta)
     lost = abs(factor) * (abs(t["a"]) @ abs(t["b"])) * 2**-10 + 1e-5 * (1 + abs(x))  # of 8-bit floats about 14 bits are kept
@@ -295,7 +295,7 @@ _TYPES = {"float8_e4m3fn": (3, -6, 448), "float8_e5m2": (2, -14, 57344), "float1
 
 
 def wrong_product(d, amax, tensors, words):
-    """Says what is wrong with D, an array of float64, and with amax, a number that was 0 or None; "" for nothing."""
+    """Returns what is wrong with D, an array of float64, and with amax, a number that was 0 or None; "" for nothing."""
     y, lost = product(tensors, **words)
     scale = tensors.get("scale_result", np.float64(1)).reshape(())
     bits, least, greatest = _TYPES[words["out_dtype"]]
@@ -318,6 +318,6 @@ def wrong_product(d, amax, tensors, words):
 
 
 def with_zeros(random, x):
-    """Two of each four elements along the last dimension are zero."""
+    """Sets two of each four elements along the last dimension to zero."""
     order = random.random((*x.shape[:-1], x.shape[-1] // 4, 4)).argsort(-1)
     return np.where((order < 2).reshape(x.shape), x, 0).astype(x.dtype)

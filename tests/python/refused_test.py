@@ -57,14 +57,14 @@ PLACES = {
 }
 NESTED = "a nested tensor, whose parts have no strides in common: give x.to_padded_tensor(0.0)"
 for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor, which has no memory"),
-                         ("sparse", lambda x: x.to_sparse(), "a tensor of torch.sparse_coo, and what is taken lies in memory by strides"),
+                         ("sparse", lambda x: x.to_sparse(), "a tensor of torch.sparse_coo, and what is taken is in memory by strides"),
                          ("rows", lambda x: (x if x.ndim == 2 else x.reshape(1, -1)).to_sparse_csr(), "a tensor of torch.sparse_csr"),
                          ("nested", lambda x: torch.nested.nested_tensor([x, x]), NESTED),
                          ("jagged", lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged), NESTED),
                          ("quantized", lambda x: torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8), "a quantized tensor, of torch.qint8"),
-                         ("None", lambda x: None, "<class 'NoneType'> beside tensors of PyTorch's"),
-                         ("array", lambda x: x.float().numpy(), "<class 'numpy.ndarray'> beside tensors of PyTorch's"),
-                         ("list", lambda x: x.tolist(), "<class 'list'> beside tensors of PyTorch's: give torch.from_dlpack(x), or torch.tensor(x)")):
+                         ("None", lambda x: None, "<class 'NoneType'> among tensors of PyTorch's"),
+                         ("array", lambda x: x.float().numpy(), "<class 'numpy.ndarray'> among tensors of PyTorch's"),
+                         ("list", lambda x: x.tolist(), "<class 'list'> among tensors of PyTorch's: give torch.from_dlpack(x), or torch.tensor(x)")):
     for name, place in PLACES.items():
         if kind in ("None", "array", "list") and name in ("A", "Q", "alpha", "parameter 'x'"):
             continue  # by which the framework is known, and which may be a number
@@ -103,10 +103,10 @@ check(amax, (batches.double() @ b.double()).abs().max().reshape(1), 1e-6, "amax"
 # Numbers, flags, devices and shapes that are none.
 for words, text in ((dict(alpha=1j), "alpha: 1j is a complex; it has to be a number"), (dict(alpha=[1.0]), "alpha: [1.0] is a list"),
                     (dict(alpha=None), "alpha: None is a NoneType"), (dict(c=c, beta=[1.0]), "beta: [1.0] is a list"),
-                    (dict(transpose_a="no"), "transpose_a: 'no' is none of True and False"), (dict(tf32=None), "tf32: None is none of"),
+                    (dict(transpose_a="no"), "transpose_a: 'no' is not one of True and False"), (dict(tf32=None), "tf32: None is not one of"),
                     (dict(out_dtype=3), "a type that is not supported: 3"),
                     (dict(device="cpu"), "are worked on by 'emulator'"),
-                    (dict(device=torch.device("cpu")), "are worked on by 'emulator'"), (dict(device=True), "device True is none of")):
+                    (dict(device=torch.device("cpu")), "are worked on by 'emulator'"), (dict(device=True), "device True is not one of")):
     for way in (pb.matmul, by_compiler(pb.matmul)):
         if way is pb.matmul or not {"device", "out_dtype"} & set(words):
             with kit.refused(text, kind=ValueError if way is pb.matmul else Exception):
@@ -133,7 +133,7 @@ for grid, text in (((1, 2.5), "grid: 2.5; it has a number of CTAs"), ((1 << 32) 
         saxpy(grid, x=ones, y=ones * 1, alpha=2.0, count=100, device="emulator")
 check(saxpy(np.int64(4), x=ones, y=ones * 1, alpha=2.0, count=100, device="emulator"), 3 * ones, 0, "numpy's integer")
 for words, text in ((dict(alpha=None), "parameter 'alpha' is a f32, and is given None"), (dict(count=1 << 70), "that 64 bits do not hold"),
-                    (dict(x=np.ones(100, "f4")), "beside tensors of numpy's"), (dict(y=np.ones(100, "f4")), "beside tensors of PyTorch's")):
+                    (dict(x=np.ones(100, "f4")), "among tensors of numpy's"), (dict(y=np.ones(100, "f4")), "among tensors of PyTorch's")):
     with kit.refused(text):
         saxpy(**{**dict(x=ones, y=ones * 1, alpha=2.0, count=100, device="emulator"), **words})
 for words, text in ((dict(s=None), "parameter 'p.s' is a f32, and is given None"), (dict(n=[3]), "parameter 'p.n' is a u32, and is given [3]"),

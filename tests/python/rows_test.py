@@ -50,7 +50,7 @@ def check(got, exact, dtype, *words):
 
 
 def of_quantisation():
-    """A product of quantised matrices is the exact one, but for the error of 8 bits; scales come as products take them."""
+    """A product of quantised matrices is the exact one, except for the error of 8 bits; scales come as products take them."""
     import ml_dtypes
 
     x, w = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((2, 35, 272), (96, 272)))
@@ -81,7 +81,7 @@ def of_quantisation():
     zero, scale_z = pb.quantize_1x128(np.zeros((1, 4), np.float32), device="emulator")
     kit.check((wide(zero) == 0).all() and (scale_z > 0).all(), "a block of zeros", scale_z)
     odd = np.array([[1, np.inf, np.nan, 2]], np.float32)
-    kit.check(np.isnan(wide(pb.quantize_1x128(odd, device="emulator")[0])[0, 1:3]).all(), "what is no number")
+    kit.check(np.isnan(wide(pb.quantize_1x128(odd, device="emulator")[0])[0, 1:3]).all(), "what is not a number")
     with kit.refused("quantize_1x128: 3 columns, which have no two halves"):
         pb.quantize_1x128(odd[:, :3], silu_gate=True, device="emulator")
     with kit.refused("quantize_128x1: x is a matrix, and has 3 dimensions"):
@@ -148,7 +148,7 @@ def of_append():
     refused("append: slots is of f32; its type is s32 or s64", slot_mapping=slots.astype(np.float32))
     refused("append: v_cache is of f16; its type is that of k, f32, or e4m3", v_cache=v_cache.astype(np.float16))
     refused("append: k_cache overlaps v_cache", v_cache=k_cache)
-    refused("cache_layout 'NDH' is none of", cache_layout="NDH")
+    refused("cache_layout 'NDH' is not one of", cache_layout="NDH")
     refused('say device="emulator"', device=None)
     k_cache.flags.writeable = False
     refused("it is read-only")
@@ -236,7 +236,7 @@ def append_of_torch():
         total = (torch.compile(step, fullgraph=True, backend="aot_eager") if compiled else step)(*given)
         check_cache(k_cache, turned(k * 2, cos[positions], sin[positions]), slots.numpy(), "NHD", np.float32, "append", compiled)
         check_cache(v_cache, v.numpy(), slots.numpy(), "NHD", np.float32, "append", compiled)
-        kit.check(k_cache._version > version and torch.equal(total, k_cache.nan_to_num().sum()), "PyTorch is told of what append writes")
+        kit.check(k_cache._version > version and torch.equal(total, k_cache.nan_to_num().sum()), "PyTorch learns what append writes")
     with kit.refused("append has no gradient, and is given a tensor that requires one"):
         pb.append(k.requires_grad_(), v, k_cache, v_cache, slots, device="emulator")
     with torch.no_grad():

@@ -62,7 +62,7 @@ kit.check(torch.equal(pb.matmul(ints, ints, transpose_b=True).cpu(), ints.cpu().
 out = torch.full((200, 300), 7.0, dtype=BF16, device="cuda")
 pb.matmul(a, b, out=out[:, 3:267])
 check(out[:, 3:267], a.double() @ b.double(), 2**-8, "out=")
-kit.check((out[:, :3] == 7).all() and (out[:, 267:] == 7).all(), "what lies beside D")
+kit.check((out[:, :3] == 7).all() and (out[:, 267:] == 7).all(), "what is next to D")
 
 # ---- Gradients: straight, by the operation, compiled; in backward's own thread ----
 
@@ -116,7 +116,7 @@ check_gradients_beside((pb.matmul, by_inductor), reference.PRODUCTS[4:10], "cuda
 for case in reference.PRODUCTS[:4] + reference.PRODUCTS[6:7] + reference.PRODUCTS[9:11]:  # by the short way, but for two scales of one element
     t, words = tensors_of(case, "cuda")
     amax = torch.zeros(1, device="cuda") if "amax" in case[4] else None
-    b = t["b"].mT.contiguous().mT  # as 8-bit floats have to lie
+    b = t["b"].mT.contiguous().mT  # as 8-bit floats must lie
     given = {**t, "amax": amax}
     d = pb._product.eager_product(t["a"], b, None, t.get("alpha", 1.0), None, words.get("activation"), words["out_dtype"], False, False,
                                   False, False, words.get("gate", False), None, False,
@@ -126,7 +126,7 @@ for case in reference.PRODUCTS[:4] + reference.PRODUCTS[6:7] + reference.PRODUCT
 x, y = drawn(256, 512).to(torch.float8_e4m3fn), drawn(384, 512).to(torch.float8_e4m3fn)
 rows, columns = torch.rand(256, 1, device="cuda") + 0.5, torch.rand(1, 384, device="cuda") + 0.5
 theirs = torch._scaled_mm(x, y.T, scale_a=rows, scale_b=columns, out_dtype=BF16)
-check(pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns), theirs, 2**-7, "beside torch._scaled_mm")
+check(pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns), theirs, 2**-7, "next to torch._scaled_mm")
 # Values in memory are read when the product runs: in a capture, by each replay.
 alpha, amax = torch.ones((), device="cuda"), torch.zeros(1, device="cuda")
 pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns, alpha=alpha, amax=amax)
@@ -204,7 +204,7 @@ for index, stream in enumerate(streams):  # what is written late is read late, o
         late.zero_()
 for index, stream in enumerate(streams):
     stream.synchronize()
-    check(results[index], right, 2**-8, "behind a long kernel on stream", index)
+    check(results[index], right, 2**-8, "after a long kernel on stream", index)
 
 
 def on_stream_of_its_own(index):
@@ -273,7 +273,7 @@ for dynamic in (False, True):
 # ---- Two GPUs: the second one's tensors while the first is current, which it stays ----
 
 if torch.cuda.device_count() < 2:
-    print("left out: two GPUs, of which one is here")
+    print("left out: it takes two GPUs, and one is here")
 else:
     first = [drawn(512, 333), drawn(333, 264)]  # k is odd: a workspace on either
     second = [t.to("cuda:1").requires_grad_() for t in first]
@@ -294,7 +294,7 @@ else:
             x.copy_(a.detach())
         late.append(pb.matmul(x, b.detach()))
     for d in late:
-        check(d.cpu(), right.cpu(), 2**-8, "behind a long kernel on", d.device)
+        check(d.cpu(), right.cpu(), 2**-8, "after a long kernel on", d.device)
     q = drawn(2, 100, 4, 64)
     check(pb.attention(*[q.to("cuda:1")] * 3).cpu(), pb.attention(q, q, q).cpu(), 0, "attention on the second GPU")
     twos = torch.full((1000,), 2.0, device="cuda:1")
@@ -318,7 +318,7 @@ else:
 a, b = drawn(16, 24), drawn(24, 32)
 for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a result that is given has no gradient"),
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(bias=drawn(32).cpu()), "bias: its memory is on device 0"),
-                    (dict(bias=drawn(32).float()), "bias: [32] of f32; it is bf16"), (dict(activation="tanh"), "activation 'tanh' is none of"),
+                    (dict(bias=drawn(32).float()), "bias: [32] of f32; it is bf16"), (dict(activation="tanh"), "activation 'tanh' is not one of"),
                     (dict(device="emulator"), "A: its memory is on GPU 0"), (dict(out_dtype=torch.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)

@@ -33,7 +33,7 @@ def tensors_of(case, place):
 
 
 def with_tensors(words, place):
-    """Gives the same, with numpy's arrays as PyTorch's tensors."""
+    """Returns the same, with numpy's arrays as PyTorch's tensors."""
     return {name: torch.from_numpy(x).to(place) if isinstance(x, np.ndarray) else x for name, x in words.items()}
 
 

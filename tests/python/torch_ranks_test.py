@@ -27,7 +27,7 @@ def drawn(*shape, dtype=torch.bfloat16):
 
 
 def gathered_of(x):
-    """It gives all ranks' rows."""
+    """Returns all ranks' rows."""
     parts = [torch.empty_like(x) for _ in range(RANKS)]
     dist.all_gather(parts, x.contiguous())
     return torch.cat(parts)
@@ -127,7 +127,7 @@ def check_gradients_on_gpus(pb, rank):
 
 
 def drawn_ends(count, experts):
-    """It gives the experts of some rows in order, and the ends of each expert's rows."""
+    """Returns the experts of some rows in order, and the ends of each expert's rows."""
     chosen = torch.randint(0, RANKS * experts, (count,), device="cuda").sort().values
     return chosen, torch.bincount(chosen, minlength=RANKS * experts).cumsum(0).int()
 
@@ -154,7 +154,7 @@ def check_experts(pb, rank):
 
 
 def calls_of(pb):
-    """It gives a call of each form, whose results repeat to the bit."""
+    """Returns a call of each form, whose results repeat to the bit."""
     a, b, x = drawn(700, 512), drawn(1000, 512), drawn(8, 4096)
     whole = drawn(RANKS * 100, 512)
     _, ends = drawn_ends(700, 6)
@@ -333,7 +333,7 @@ def check_gradients_of_tokens(ranks, rank, name):
     experts, count, k, n = 3, 17, 5, 4
 
     def places(all_ends):
-        """It gives the rank and the row of each row that comes to this rank, in order, and the ends of its experts."""
+        """Returns the rank and the row of each row that comes to this rank, in order, and the ends of its experts."""
         begins = torch.cat((all_ends.new_zeros(RANKS, 1), all_ends), 1)
         order, offs = [], []
         for expert in range(rank * experts, (rank + 1) * experts):

@@ -142,7 +142,7 @@ for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a result th
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(out=drawn(32, 16).T), "D: its columns are 16"),
                     (dict(out=drawn(16, 32), out_dtype=torch.float32), "bfloat16, but out_dtype"),
                     (dict(c=drawn(16, 3)), "C: its shape is (16, 3)"), (dict(bias=drawn(3)), "bias: [3] of bf16; it is bf16"),
-                    (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(device="cpu"), "device 'cpu' is none of"),
+                    (dict(activation="tanh"), "activation 'tanh' is not one of"), (dict(device="cpu"), "device 'cpu' is not one of"),
                     (dict(out_dtype=torch.int8), "D of s8 from A of bf16"), (dict(device=None), "A: its memory is on the CPU")):
     with kit.refused(text):
         pb.matmul(a, b, **{"device": "emulator", **words})
@@ -268,7 +268,7 @@ for way in (pb.decode, by_compiler(pb.decode)):
             way(*given, device="emulator", **words)
         with torch.no_grad():
             way(*given, device="emulator", **words)
-with kit.refused("seq_lens: <class 'list'> beside"):
+with kit.refused("seq_lens: <class 'list'> among"):
     pb.decode(*cached[:3], [1, 2, 3], cached[4], device="emulator")
 with kit.refused("k_scale: -0.3"):
     pb.decode(cached[0], *eights, *cached[3:], k_scale=-by, v_scale=by, device="emulator")
@@ -308,7 +308,7 @@ of_checkpoint, = torch.autograd.grad(kept.float().sum(), again)
 torch.manual_seed(7)
 of_straight, = torch.autograd.grad(attend(again, k, v, dropout=0.5).float().sum(), again)
 check(of_checkpoint, of_straight.double(), 2**-6, "dropout through a checkpoint")
-# PyTorch's own call, by ours where it has what is asked for, and else by PyTorch's.
+# PyTorch's own call, by ours where it has what is requested, and else by PyTorch's.
 sdpa, of_torch = pb.scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention
 calls = []
 own = sys.modules["ptxbuilder._torch.sdpa"].attention
@@ -378,18 +378,18 @@ for words, text in ((dict(out=trained), "out: a result that is given has no grad
         pb.attention(q, k, v, **{"device": "emulator", **words})
 
 for words, text in ((dict(window=3), "window: 3; it is two integers"), (dict(window=(1.5, 0)), "window: (1.5, 0)"),
-                    (dict(window=(-2, -7)), "of which -1 is no limit"), (dict(causal="no"), "causal: 'no' is none of True and False"),
+                    (dict(window=(-2, -7)), "and -1 is no limit"), (dict(causal="no"), "causal: 'no' is not one of True and False"),
                     (dict(max_keys=1), "are of packed sequences"), (dict(scale="x"), "scale: 'x' is a str"),
                     (dict(softcap=None), "softcap: None; 0 is none")):
     with kit.refused(text):
         pb.attention(q, k, v, device="emulator", **words)
 
 for wrong, name in ((dict(out=np.zeros((40, 40))), "out"), (dict(bias=np.zeros(40)), "bias"), (dict(scale_a=np.ones(40, np.float32)), "scale_a")):
-    with kit.refused(f"{name}: <class 'numpy.ndarray'> beside tensors of PyTorch's"):
+    with kit.refused(f"{name}: <class 'numpy.ndarray'> among tensors of PyTorch's"):
         pb.matmul(drawn(40, 40), drawn(40, 40), device="emulator", **wrong)
-with kit.refused("B: <class 'numpy.ndarray'> beside tensors of PyTorch's"):
+with kit.refused("B: <class 'numpy.ndarray'> among tensors of PyTorch's"):
     pb.matmul(drawn(40, 40), np.zeros((40, 40)), device="emulator")
-with kit.refused("V: <class 'numpy.ndarray'> beside tensors of PyTorch's"):
+with kit.refused("V: <class 'numpy.ndarray'> among tensors of PyTorch's"):
     pb.attention(q, k, np.zeros(4), device="emulator")
 
 # torch.jit.trace has the operations in its graph, for other shapes and for gradients too.
@@ -455,7 +455,7 @@ for x, write in written.values():
 # A sign that PyTorch keeps next to the memory.
 z = torch.randn(8, 1, dtype=torch.complex64).conj().imag
 check(pb.matmul(z, torch.ones(1, 4), tf32=True, device="emulator"), z.clone() @ torch.ones(1, 4), 2**-9)
-with kit.refused("out: a view whose sign PyTorch keeps beside its memory"):
+with kit.refused("out: a view whose sign PyTorch keeps outside of its memory"):
     pb.matmul(left, right, out=torch._neg_view(d), device="emulator")
 # NaN stays in relu, and 8 bits have no gradient.
 kit.check(pb.matmul(torch.full((1, 8), torch.nan, dtype=BF16), right, activation="relu", device="emulator").isnan().all())
@@ -475,7 +475,7 @@ for dynamic in (False, True):
     for n in (1000, 500):
         check(compiled(x[:n], y[:n]), 2 * x[:n] + y[:n] + 1, 1e-6, dynamic, n)
 for gaps in (x[::2], x.view(10, 100).T):
-    with kit.refused("parameter 'x' is a pointer, of which the kernel knows no strides"):
+    with kit.refused("parameter 'x' is a pointer, whose strides the kernel does not know"):
         saxpy(x=gaps, y=result, alpha=2.0, count=500, device="emulator")
 with kit.refused("kernel 'saxpy' is not known to torch.jit.trace"):
     torch.jit.trace(lambda x: saxpy(x=x, y=x * 1, alpha=2.0, count=1000, device="emulator"), (x,))
@@ -558,7 +558,7 @@ for activation, bias in ((None, True), ("gelu", True), ("silu", False)):
             for x, y in zip(torch.autograd.grad((d * weight).sum(), (rows, *ours.parameters())), exact):
                 check(x, y, 2**-6, activation, tuple(rows.shape))
 kit.check("activation='silu'" in repr(ours) and isinstance(ours, torch.nn.Linear), ours)
-with kit.refused("activation 'tanh' is none of"):
+with kit.refused("activation 'tanh' is not one of"):
     pb.Linear(24, 32, activation="tanh")
 with torch.autocast("cpu", torch.bfloat16):
     kit.check(pb.Linear(24, 32)(torch.randn(5, 24)).dtype == BF16, "autocast")
@@ -703,7 +703,7 @@ for way in (product, by_compiler(product)):
     z = torch.from_numpy(reference.grouped(wide(x), wide(y), reference.ENDS))
     z[:120] += bias.double()[torch.searchsorted(ends, torch.arange(120), right=True)]
     check(gate, torch.nn.functional.silu(z[:, 0::2]) * z[:, 1::2], 2**-7, "a gate of groups")
-with kit.refused("bias beside offs: a product whose gradient is asked for has none"):
+with kit.refused("bias with offs: a product whose gradient is asked for has none"):
     product(x.clone().requires_grad_(), y, offs=ends, bias=bias)
 
 # Scales of blocks, by every way.

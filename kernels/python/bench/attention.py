@@ -1,4 +1,4 @@
-"""Attention forward and backward against others', where the fastest counts, in bf16: TFLOP/s of each way, and the errors of
+"""Attention forward and backward against the fastest of other libraries, in bf16: TFLOP/s of each pass, and the errors of
 its results and gradients against float32. The others are PyTorch's backends, and FlashAttention's CuTe kernels where they are
 imported (scripts/peers/get fetches them).
 
@@ -45,7 +45,7 @@ def error(got, expected):
 
 
 def errors(way, shape, causal):
-    """Gives the greatest of the errors of O, dQ, dK and dV."""
+    """Returns the greatest of the errors of O, dQ, dK and dV."""
     torch.manual_seed(20)
     q, k, v, grad = (torch.randn(shape, device=place).bfloat16() for _ in range(4))
     found = []

@@ -98,5 +98,5 @@ for mode in modes:
         for name in compiled:
             rows.append((f"forward and backward, {mode}", name, f"{took[name]:.0f}", ""))
 if rows:
-    timing.table(rows, ("what", "of whom", "us", "error"))
+    timing.table(rows, ("what", "library", "us", "error"))
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")

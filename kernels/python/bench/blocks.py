@@ -3,8 +3,8 @@ captured graphs, so that the GPU alone counts. Then rows in groups, as they lie 
 
   blocks.py [--drawn N] [--seed S] [--rounds N] [--random N] [--small]
 
-Seven named shapes and N drawn ones; with --random so many small products, dense and in groups, are held against float64 first, and against
-themselves.
+Seven named shapes and N drawn ones; with --random this many small products, dense and in groups, are compared with float64 first, and
+against themselves.
 """
 import statistics
 

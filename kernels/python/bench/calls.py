@@ -23,7 +23,7 @@ none, none_out, x3, bias = a[:0], d[:0], a.view(2, 32, 64), a[0].contiguous()
 
 
 def call_from_c():
-    """Calls of the package's own library in a loop of C's; None where there is no compiler."""
+    """Calls of the package's own library in a loop of C's; None if there is no compiler."""
     here = os.path.dirname(os.path.abspath(__file__))
     header = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "../../c")
     folder = os.path.dirname(_ext.__file__)

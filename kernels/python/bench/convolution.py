@@ -3,7 +3,7 @@ ResNet-50 and two of a U-Net, f16, in turns.
 
   convolution.py [--batch N] [--rounds R] [--only WORD] [--gradients] [--small]
 
-All are held against float64 of a part of the images. The ratio is cuDNN's time by ours, and the last lines have geometric means.
+All are compared with float64 on a part of the images. The ratio is cuDNN's time divided by ours, and the last lines have geometric means.
 """
 import argparse
 import statistics
@@ -51,7 +51,7 @@ print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.
 
 
 def calls_of(x, w, stride, padding):
-    """Gives what is measured, by its name, and the results of each to compare."""
+    """Returns what is measured, by its name, and the results of each to compare."""
     if not given.gradients:
         return {"": (lambda: pb.conv2d(x, w, stride=stride, padding=padding),
                      lambda: torch.nn.functional.conv2d(x, w, stride=stride, padding=padding))}

@@ -31,7 +31,7 @@ WORDS = ("ours", "cudnn", "flash", "cute", "flashinfer")
 
 
 class Cache:
-    """Queries, keys and values of one shape, in pages where these are asked for."""
+    """Queries, keys and values of one shape, in pages where these are requested."""
 
     def __init__(self, shape, page, ragged, is_e4m3, seed):
         self.batches, self.heads, self.key_heads, self.columns, self.keys = shape
@@ -193,7 +193,7 @@ def main():
     given = parser.parse_args()
     names = given.sets.split(",")
     if unknown := [name for name in names if name not in SETS and name not in OTHERS]:
-        parser.error(f"--sets: {unknown[0]!r} is none of {', '.join((*SETS, *OTHERS))}")
+        parser.error(f"--sets: {unknown[0]!r} is not one of {', '.join((*SETS, *OTHERS))}")
     sets = [SETS[name] for name in names if name in SETS]
     if given.shapes:
         sets = [(given.shapes, given.pages, given.ragged, given.e4m3)]

@@ -3,7 +3,7 @@ one or two that are summed over and now and then batches, whose operands lie in 
 
   einsum.py [--drawn N] [--seed S] [--rounds R] [--small]
 
-All are held against float64. `plain` ones fold into one product of matrices, `modes` lie along several dimensions of a tensor map, and
+All are compared with float64. `plain` ones fold into one product of matrices, `modes` lie along several dimensions of a tensor map, and
 `copied` ones are copied first; the last lines have geometric means of each.
 """
 import argparse
@@ -18,7 +18,7 @@ import timing
 
 
 def extents_of(draw, count, total):
-    """So many extents, multiples of 8, whose product is near `total`."""
+    """This many extents, multiples of 8, whose product is near `total`."""
     all_of = []
     for left in range(count - 1, 0, -1):
         most = max(8, total // 8**left)

@@ -41,7 +41,7 @@ def operands(experts, rows, n, k):
 
 
 def error_of(got, shape, x, weights, ends, token, order, factor):
-    """Holds some rows of each way against float64."""
+    """Compares some rows of each way with float64."""
     picked = torch.randint(0, shape[1], (64,), device=place)
     expert = torch.searchsorted(ends, picked.int(), right=True)
     exact = torch.stack([x[token[i]].double() @ weights[e].double() for i, e in zip(picked, expert)])

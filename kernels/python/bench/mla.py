@@ -17,7 +17,7 @@ WORDS = ("ours", "matmuls", "sdpa", "flashinfer", "flashmla")
 
 
 class Cache:
-    """Queries and a cache of one shape, in pages where these are asked for; `lengths` are the keys of each sequence."""
+    """Queries and a cache of one shape, in pages where these are requested; `lengths` are the keys of each sequence."""
 
     def __init__(self, batches, keys, heads, queries, page, seed, ragged=False):
         self.batches, self.keys, self.heads, self.queries, self.page = batches, keys, heads, queries, page

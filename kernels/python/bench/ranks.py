@@ -33,7 +33,7 @@ def drawn(*shape):
 
 
 def time_of(call, calls=20):
-    """It gives the microseconds of one of as many calls as `call` makes in twenty."""
+    """Returns the microseconds of one of as many calls as `call` makes in twenty."""
     for _ in range(10):
         call()
     torch.cuda.synchronize()
@@ -64,7 +64,7 @@ def time_in_graph(call):
 
 
 def times_of_products(pb, m, n, k):
-    """It gives the microseconds of the product alone, with NCCL, and of ours, for each form."""
+    """Returns the microseconds of the product alone, with NCCL, and of ours, for each form."""
     a, b, gathered = drawn(m // RANKS, k), drawn(n // RANKS, k), drawn(m, k)
     d = a.new_empty(m, n // RANKS)
     gather = [time_of(lambda: torch.mm(gathered, b.t(), out=d)),

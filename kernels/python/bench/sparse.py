@@ -1,10 +1,10 @@
 """Products with sparse weights (2:4) against dense ones of ours and of torch, and against torch's semi-structured ones (cuSPARSELt); in
-turns, as captured graphs, so that the GPU alone counts.
+turns, as captured graphs, so that only the GPU counts.
 
   sparse.py [--drawn N] [--seed S] [--rounds N] [--random N] [--dtype bf16] [--sparse_a] [--small]
 
-x [m, k] times weights [n, k] that have two zeros in each four elements along k: five named shapes and N drawn ones. With --sparse_a x is sparse
-in place of the weights. With --random so many small products are held against float64 first, and against themselves.
+x [m, k] times weights [n, k] that have two zeros in each four elements along k: five named shapes and N drawn ones. With --sparse_a x is
+sparse in place of the weights. With --random this many small products are compared with float64 first, and against themselves.
 """
 import statistics
 

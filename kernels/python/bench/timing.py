@@ -80,7 +80,7 @@ def device(calls, rounds=11, least_ms=4.0):
 
 
 def graphs(calls, rounds=11, count=4):
-    """Microseconds of the GPU per call, by name: `count` calls in a captured graph, so that the GPU alone counts. A list has one call for
+    """Microseconds of the GPU per call, by name: `count` calls in a captured graph, so that only the GPU counts. A list has one call for
     each in turn, such as of other operands, which L2 does not hold."""
     made = {}
     for name, call in calls.items():

@@ -61,7 +61,7 @@ class Model(torch.nn.Module):
 
 
 def train(attend, seed):
-    """Gives the loss of each step."""
+    """Returns the loss of each step."""
     torch.manual_seed(seed)
     model = Model().to(place)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

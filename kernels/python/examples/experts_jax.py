@@ -1,7 +1,7 @@
 """A layer of experts of JAX's with our products: each token goes through the k experts that a router chooses, forward and backward, under
 jax.jit, against products one by one.
 
-It runs on a GPU where there is one, with its time next to jax.lax.ragged_dot's; else with products by the emulator.
+It runs on a GPU if there is one, with its time next to jax.lax.ragged_dot's; else with products on the emulator.
 """
 import functools
 import statistics

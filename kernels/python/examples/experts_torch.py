@@ -1,7 +1,7 @@
 """A layer of experts of PyTorch's with our products: each token goes through the k experts that a router chooses, forward and backward,
 compiled, against float64.
 
-It runs on a GPU where there is one, with its time next to torch._grouped_mm's; else with products by the emulator.
+It runs on a GPU if there is one, with its time next to torch._grouped_mm's; else with products on the emulator.
 """
 import statistics
 

@@ -1,7 +1,7 @@
 """A small random transformer of PyTorch's that serves sequences of several lengths: keys and values lie in pages, and a step is one CUDA
-graph. The logits of all steps are held against attention over contiguous memory, in float64.
+graph. The logits of all steps are compared with attention over contiguous memory, in float64.
 
-It runs on a GPU where there is one, with the time of a step; else with attention by the emulator, and no graph.
+It runs on a GPU if there is one, with the time of a step; else with attention by the emulator, and no graph.
 """
 import torch
 import torch.nn.functional as F

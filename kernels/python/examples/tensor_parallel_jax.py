@@ -1,7 +1,7 @@
 """A tensor-parallel MLP of JAX's with our products: y = gelu(x U) D, forward and backward, against one device.
 
 U is split by columns and D by rows over all devices, and one sum of all makes y. On two GPUs it prints the time of a step next to
-jnp.matmul's; without them it runs on two devices that JAX makes of the CPU, with products by the emulator.
+jnp.matmul's; without them it runs on two devices that JAX makes of the CPU, with products on the emulator.
 """
 import os
 import statistics
@@ -44,7 +44,7 @@ def loss(f):
 
 
 def times(functions, rounds=15, steps=10):
-    """Milliseconds of a step by each, medians of bursts that are taken in turns; the first three bursts warm up."""
+    """Returns the milliseconds of a step of each: medians of bursts that take turns, after three that warm up."""
     found = [[] for _ in functions]
     for _ in range(rounds + 3):
         for function, of_it in zip(functions, found):

@@ -72,7 +72,7 @@ def block(of, shape, x, first, qkv, out, second, up, down):
 
 
 def model(tokens, width, heads, hidden):
-    """It gives the tokens, the weights and the gradient of the result, the same in all processes."""
+    """Returns the tokens, the weights and the gradient of the result, the same in all processes."""
     torch.manual_seed(1)
     shapes = ((tokens, width), (width,), (3, heads, width // heads, width), (width, width), (width,), (hidden, width), (width, hidden),
               (tokens, width))
@@ -81,7 +81,7 @@ def model(tokens, width, heads, hidden):
 
 
 def part_of(whole):
-    """It gives this process's tokens, heads, hidden units, and tokens of the gradient."""
+    """Returns this process's tokens, heads, hidden units, and tokens of the gradient."""
     x, first, qkv, out, second, up, down, dy = whole
     of = lambda tensor, dimension: tensor.chunk(count, dimension)[rank]  # noqa: E731
     return [of(x, 0), first, of(qkv, 1).flatten(0, 2), of(out, 1), second, of(up, 0), of(down, 1), of(dy, 0)]

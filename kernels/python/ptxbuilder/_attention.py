@@ -1,4 +1,4 @@
-"""Attention, for whichever framework its operands are of."""
+"""Attention, for the framework of its operands."""
 import math
 from collections import namedtuple
 
@@ -20,43 +20,43 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
               promote=0, device=None):
     """O = softmax(scale Q K^T) V of each head, as a tensor of Q's framework; with `return_lse`, (O, lse).
 
-    Q is [batch, queries, heads, columns], K [batch, keys, key heads, columns], V [batch, keys, key heads, value columns];
-    with layout="bhsd" heads stand before rows. All of f16 or bf16, of up to 256 columns; heads are a multiple of key heads.
-    O is as Q with V's columns; lse is float32 [batch, heads, queries], the logarithm of the sum of exp(scores).
+    Q is [batch, queries, heads, columns], K [batch, keys, key heads, columns], V [batch, keys, key heads, value columns]; with
+    layout="bhsd" heads come before rows. All are f16 or bf16 and have up to 256 columns; heads are a multiple of key heads. O has the shape
+    of Q, with V's columns; lse is float32 [batch, heads, queries], the logarithm of the sum of exp(scores).
 
-    `scale` is 1 / sqrt(columns) unless given. `window` = (left, right): query i sees the keys from i + keys - queries - left
-    to i + keys - queries + right, -1 for no limit; `causal` is right = 0; `top_left` leaves out the + keys - queries. A
-    query that sees no key has a row of zeros, and -inf. `softcap` above 0 makes scores s softcap tanh(s / softcap).
+    `scale` is 1 / sqrt(columns) unless given. `window` = (left, right): query i sees the keys from i + keys - queries - left to i + keys -
+    queries + right, -1 for no limit; `causal` is right = 0; `top_left` leaves out the + keys - queries. A query that sees no key has a row
+    of zeros and a lse of -inf. With a `softcap` above 0 the scores s become softcap tanh(s / softcap).
 
-    Packed sequences: tensors without their first dimension; `query_offsets` and `key_offsets`, int32 of one more than
-    there are sequences, say where each begins and the last ends (FlashAttention's cu_seqlens), and `max_queries` and
-    `max_keys` how long the longest are. lse is then [heads, rows of Q]. V has to be finite in all rows, those of other sequences and
-    after the last one too: a tile reads across a sequence's end, and 0 times NaN is NaN. A NaN of V that a mask hides from a query may
-    reach it likewise, also without packed sequences; one of K does not.
+    Packed sequences: tensors lack their first dimension; `query_offsets` and `key_offsets`, int32 with one element more than there are
+    sequences, say where each sequence begins and where the last one ends (FlashAttention's cu_seqlens), and `max_queries` and `max_keys`
+    are the lengths of the longest ones. lse is then [heads, rows of Q]. V must be finite in all rows, including those of other sequences
+    and those after the last one: a tile reads across a sequence's end, and 0 times NaN is NaN. In the same way a NaN of V that a mask hides
+    from a query may reach that query, even without packed sequences; a NaN of K does not.
 
     `sinks`, float32 of Q's heads, are scores of a key without a value, which each query of the head sees; lse counts them.
 
-    `dropout`, from 0 to below 1, is the part of the weights that is dropped, to the nearest 65536th; the others grow by
-    1 / (1 - dropout). What is dropped hangs on `dropout_seed` and on where a weight is, so that it is the same in the
-    gradient: int32 [4] where Q is, 64 bits of a seed and 64 of an offset, the lowest first; or a number, or two, (seed, offset).
-    PyTorch's default generator draws it where it is not given. dropout_mask() writes out what is kept.
+    `dropout`, from 0 to below 1, is the part of the weights that is dropped, to the nearest 65536th; the others grow by 1 / (1 - dropout).
+    Which weights are dropped depends on `dropout_seed` and on the position of a weight, so that it is the same in the gradient. The seed is
+    int32 [4] on Q's device, 64 bits of a seed and 64 of an offset, the lowest first; or a number, or two, (seed, offset). If it is not
+    given, PyTorch's default generator draws it. dropout_mask() returns which weights are kept.
 
-    Caches: `key_lengths`, int32 [batch], says how many of its keys each batch has; masks count from these, and what is after them
-    may be anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a
-    batch lie in the pages of its row of the table; `max_keys` is the most that a batch has, all
-    rows of n pages unless given, and a batch that has more counts as having so many. K and V may be of float8_e4m3fn with Q of f16 or
-    bf16: `k_scale` and `v_scale`, float32 [1] or [key heads] where Q is, are factors of what they hold, both or neither. A scale is at
-    least 0; one of K or Q below 0, which only the host refuses, makes the rows of its heads NaN. None of these has a gradient. decode()
-    says the same in the words of those who serve. Queries may be packed over such caches too, with `query_offsets` and `max_queries` alone.
+    Caches: `key_lengths`, int32 [batch], says how many of its keys each batch has; masks count from these, and what is after them may be
+    anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a batch are in the pages of its
+    row of the table; `max_keys` is the most that a batch has, all rows of n pages unless given, and a batch that has more counts as having
+    that many. K and V may be of float8_e4m3fn with Q of f16 or bf16: `k_scale` and `v_scale`, float32 [1] or [key heads] where Q is,
+    multiply their elements; give both or neither. A scale is at least 0; a scale of K or Q below 0, which is refused only if it is on the
+    host, makes the rows of its heads NaN. None of these has a gradient. decode() does the same with the names that inference servers use.
+    Queries may be packed over such caches too, with only `query_offsets` and `max_queries`.
 
-    Q, K and V may all be of float8_e4m3fn, without key_lengths: O is of bfloat16, or as `out`. Products then take operands of 8 bits, and the
-    softmax's weights are rounded to e4m3, by up to 2^-4 each, which is most of the error. `q_scale`, `k_scale` and `v_scale` are as many
-    factors, or all are left out. The tensor cores keep some 14 bits of a sum of such products: with `promote` above 0, sums of values go
-    to others in f32 after so many keys (V of up to 128 columns). This has no gradient.
+    Q, K and V may all be of float8_e4m3fn, without key_lengths: O is bfloat16, or has the type of `out`. Products then take operands of 8
+    bits, and the softmax's weights are rounded to e4m3, by up to 2^-4 each, which is most of the error. `q_scale`, `k_scale` and `v_scale`
+    have equally many factors, or all are left out. The tensor cores keep some 14 bits of a sum of such products: with `promote` above 0,
+    sums of values go to others in f32 after this many keys (V of up to 128 columns). This has no gradient.
 
-    On the framework's current stream, as matmul(). O and lse are differentiable once in Q, K, V and sinks.
-    Unless it is `deterministic`, as torch.use_deterministic_algorithms() makes it too, two runs may differ in the last bits of
-    Q's gradient. Raises ValueError that names the operand and the rule.
+    It runs on the framework's current stream, like matmul(). O and lse are differentiable once in Q, K, V and sinks. Unless `deterministic`
+    is set, as torch.use_deterministic_algorithms() also does, two runs may differ in the last bits of Q's gradient. Raises ValueError that
+    names the operand and the rule.
     """
     if v is None:
         raise ValueError("V: None; keys that are their own values are for mla_decode()")
@@ -75,27 +75,26 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
     """O of a few new queries of each sequence, which see its keys up to their own; with `return_lse`, (O, lse).
 
     q is [batch, heads, columns], or [batch, queries, heads, columns], of the last tokens of each sequence, whose keys and values are in the
-    caches already. `seq_lens`, int32 [batch] on the device, has the keys of each sequence, those of q among them; 0 gives zeros, and a
-    number above what the caches hold (as -1, which is not looked at on the host), or above
-    `max_seq_len`, counts as that. Without `block_table` the caches are
-    [batch, keys, key heads, columns]; with it, int32 [batch, n], they are [page, row, key heads, columns], or with cache_layout="HND"
-    [page, key heads, row, columns].
-    A captured CUDA graph stays valid when lengths and tables change, up to `max_seq_len` keys (all rows of n pages unless given). CTAs
-    divide the keys that there are evenly, however long each sequence is.
+    caches already. `seq_lens`, int32 [batch] on the device, has the number of keys of each sequence, including those of q; 0 gives zeros,
+    and a number above what the caches hold (or a negative one, which the host does not see), or above `max_seq_len`, counts as that limit.
+    Without `block_table` the caches are [batch, keys, key heads, columns]; with it, int32 [batch, n], they are [page, row, key heads,
+    columns], or with cache_layout="HND" [page, key heads, row, columns]. A captured CUDA graph stays valid when lengths and tables change,
+    up to `max_seq_len` keys (all rows of n pages unless given). CTAs divide the keys of all sequences evenly, however long each sequence
+    is.
 
-    Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, as many of both, are what their elements
-    are multiplied by, as append() has divided by them. They are at least 0. They have no gaps, nor has
-    a row of block_table, which may be a part of a larger table.
+    Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, equally many of both, multiply their
+    elements, as append() divides by them. Scales are at least 0. They have no gaps, and neither do rows of block_table, which may be a part
+    of a larger table.
 
     Mixed batches: with `query_offsets`, int32 [batch + 1] on the device (vLLM's query_start_loc), q is [tokens, heads, columns], where the
     queries of each sequence begin at its number, as many as it has in this call: all of a prompt, a part of one, the last one, or none.
     `max_queries` is the most that a sequence has, and lse [heads, tokens]. One launch takes them all, and CTAs divide the keys of all.
 
-    `window`: a query sees so many keys before its own; scale, softcap and sinks are as of attention(). lse is float32
-    [batch, heads], or [batch, heads, queries]. There is no gradient.
+    `window`: a query sees this many keys before its own; scale, softcap and sinks are those of attention(). lse is float32 [batch, heads],
+    or [batch, heads, queries]. There is no gradient.
     """
     if cache_layout not in ("NHD", "HND"):
-        raise ValueError(f"cache_layout {cache_layout!r} is none of 'NHD' and 'HND'")
+        raise ValueError(f"cache_layout {cache_layout!r} is not one of 'NHD' and 'HND'")
     _check_cached(q, {"k_cache": k_cache, "v_cache": v_cache}, seq_lens, block_table, max_seq_len, window, out)
     if query_offsets is not None and q.ndim != 3:
         raise ValueError(f"q: {q.ndim} dimensions; with query_offsets it is [tokens, heads, columns]")
@@ -112,18 +111,19 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
 
 def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, window=None, max_seq_len=None, return_lse=False, out=None,
                device=None):
-    """O of multi-head latent attention with absorbed weights, over a cache whose rows are keys and values; with `return_lse`, (O, lse).
+    """Multi-head latent attention with absorbed weights, over a cache whose rows are keys and values: returns O or, with `return_lse`, (O,
+    lse).
 
-    q is [batch, heads, 576], or [batch, queries, heads, 576], of the last tokens of each sequence: 512 columns for the latent vectors
-    and 64 with the rotary embedding. `kv_cache` is [batch, keys, 576], or with a `block_table`, int32 [batch, n], [page, row, 576],
-    where a page has a multiple of 8 rows; a dimension of 1 ahead of the columns may be there. All heads share these keys, and the values
-    are their first 512 columns. O is as q with 512 columns, lse float32 [batch, heads], or [batch, heads, queries]. Columns may also be
-    320 with values of 256.
+    q is [batch, heads, 576], or [batch, queries, heads, 576], of the last tokens of each sequence: 512 columns for the latent vectors and
+    64 with the rotary embedding. `kv_cache` is [batch, keys, 576], or with a `block_table`, int32 [batch, n], [page, row, 576], where a
+    page has a multiple of 8 rows; a dimension of 1 may come before the columns. All heads share these keys, and the values are their first
+    512 columns. O has the shape of q with 512 columns, and lse is float32 [batch, heads], or [batch, heads, queries]. There may also be 320
+    columns, with values of 256.
 
-    `seq_lens`, int32 [batch] on the device, and `max_seq_len` are as of decode(): rows after a sequence's last key may hold anything,
-    a sequence of 0 keys gives zeros, and a captured CUDA graph stays valid when lengths and tables change. `scale` has to be given, as
-    it follows from the columns before the weights were absorbed: for DeepSeek 1 / sqrt(192), and what its rotary embedding adds. Without
-    `causal`, each query sees all keys of its sequence. `window` is as of decode(). There is no gradient.
+    `seq_lens`, int32 [batch] on the device, and `max_seq_len` are those of decode(): rows after a sequence's last key may hold anything, a
+    sequence of 0 keys gives zeros, and a captured CUDA graph stays valid when lengths and tables change. `scale` must be given, since it
+    depends on the columns before the weights were absorbed: for DeepSeek it is 1 / sqrt(192), times the factor of its rotary embedding.
+    Without `causal`, each query sees all keys of its sequence. `window` is that of decode(). There is no gradient.
     """
     _check_cached(q, {"kv_cache": kv_cache}, seq_lens, block_table, max_seq_len, window, out)
     if kv_cache.ndim == 3:
@@ -178,13 +178,13 @@ def _over_caches(q, k, v, extras, numbers, return_lse, out, device):
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
                key_offsets=None, max_queries=None, max_keys=None, deterministic=False, dropout=0.0, has_lengths=False, has_pages=False,
                promote=0):
-    """All that is no tensor, as the extension takes it: the values of _ext.ATTENTION_NUMBERS, and the flags."""
+    """The arguments that are not tensors, in the extension's form: the values of _ext.ATTENTION_NUMBERS, and the flags."""
     check_flags(causal=causal, top_left=top_left, deterministic=deterministic)
     given = {}
     if window is not None:
         if (not isinstance(window, (tuple, list)) or len(window) != 2
                 or any(not is_whole(x) or not -1 <= x < 1 << 63 for x in window)):
-            raise ValueError(f"window: {window!r}; it is two integers, (left, right), of which -1 is no limit")
+            raise ValueError(f"window: {window!r}; it is two integers, (left, right), and -1 is no limit")
         given["left"], given["right"] = window
     if softcap is None:
         raise ValueError("softcap: None; 0 is none")
@@ -199,7 +199,7 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
     flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0) | (_ext.DETERMINISTIC if deterministic else 0)
     if layout != "bshd":
         if layout != "bhsd":
-            raise ValueError(f"layout {layout!r} is none of 'bshd' and 'bhsd'")
+            raise ValueError(f"layout {layout!r} is not one of 'bshd' and 'bhsd'")
         flags |= _ext.HEADS_FIRST
     if scale is not None:
         check_number("scale", scale)
@@ -233,7 +233,7 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
 
 
 def operands_of(q, k, v):
-    """The operands by name, with which errors begin; without V where keys are their own values."""
+    """Returns the operands by name, with which errors begin; without V if keys are their own values."""
     return {"Q": q, "K": k} if v is None else {"Q": q, "K": k, "V": v}
 
 
@@ -255,13 +255,13 @@ def shapes_of(q, v, flags):
 
 
 def result_type(q):
-    """The name of O's type for Q of a type, or of the name of one."""
+    """Returns the name of O's type for Q of a type, or for the name of a type."""
     name = name_of(q)
     return "bfloat16" if name == "float8_e4m3fn" else name
 
 
 def seeded(extras, dropout, make, draw=None):
-    """It gives the same with a tensor as the seed: `make` makes one of four words, and `draw` draws one where none is given."""
+    """Returns the same with a tensor as the seed: `make` makes one of four words, and `draw` draws one where none is given."""
     seed = extras.dropout_seed
     if dropout == 0:
         seed = None
@@ -275,7 +275,7 @@ def seeded(extras, dropout, make, draw=None):
 
 
 def words_of_seed(seed):
-    """Four numbers of int32, of a seed or of (seed, offset)."""
+    """Returns four int32 numbers, from a seed or from (seed, offset)."""
     both = (seed, 0) if isinstance(seed, int) else tuple(seed)
     if len(both) != 2 or any(isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 1 << 64 for x in both):
         raise ValueError(f"dropout_seed: {seed!r}; it is a number from 0 to below 2^64, or two, (seed, offset), or a tensor")
@@ -307,7 +307,7 @@ def dropout_of(numbers):
 
 
 def multiply_adds(q, k, v, numbers):
-    """Gives those of the two products of these shapes, where every query sees every key; packed, as many as the longest sequence has."""
+    """Returns those of the two products of these shapes, where every query sees every key; packed, as many as the longest sequence has."""
     *numbers, flags = numbers
     packs_keys = flags & _ext.PACKED and len(k) == 3
     keys = dict(zip(_ext.ATTENTION_NUMBERS, numbers))["keys"] if packs_keys else k[2 if flags & _ext.HEADS_FIRST else 1]
@@ -347,7 +347,7 @@ def run(kit, q, k, v, extras, numbers, return_lse, out, device, stream=None):
 
 
 def run_gradient(kit, q, k, v, o, lse, grad, extras, lse_grad, numbers, device, stream=None):
-    """The gradients of an attention by Q, K, V and, where there are, sinks, of what it read and gave; `lse_grad` may be None."""
+    """Returns the gradients of an attention by Q, K, V and any sinks, from what it read and wrote; `lse_grad` may be None."""
     tensor, device = kit.tensor, device_of(device)
     if device == _ext.EMULATOR:
         warn_of_work(5 * multiply_adds(q.shape, k.shape, v.shape, numbers) // 2)
@@ -380,8 +380,8 @@ def workspace_of(device, q, k, v, extras, numbers, return_lse):
 
 
 def dropout_mask(seed, batches, heads, queries, keys, dropout):
-    """Says which weights attention() keeps, as numpy's array of booleans [batches, heads, queries, keys], or [sequences, ...] of packed
-    ones. `seed` is as there: a number, two, or four words."""
+    """Returns which weights attention() keeps, as an array of booleans of numpy's, [batches, heads, queries, keys], or [sequences, ...] if
+    packed. `seed` is that of attention(): a number, two, or four words."""
     import numpy
 
     words = [int(x) & 0xffffffff for x in (words_of_seed(seed) if isinstance(seed, int) or len(seed) == 2 else seed)]

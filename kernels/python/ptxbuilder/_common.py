@@ -47,7 +47,7 @@ def check_kind(kinds, framework, give, required, **optional):
         if type(x).__name__ == "MaskedArray":  # numpy's, which is an array whose mask nothing here reads
             raise ValueError(f"{name}: a masked array, whose mask no kernel knows: give x.filled(0), or x.data")
         if not isinstance(x, kinds) and (x is not None or name in required):
-            raise ValueError(f"{name}: {type(x)} beside tensors of {framework}'s: give {give}")
+            raise ValueError(f"{name}: {type(x)} among tensors of {framework}'s: give {give}")
 
 
 def check_number(name, x):
@@ -64,7 +64,7 @@ def is_whole(x):
 def check_flags(**flags):
     for name, value in flags.items():
         if value not in (False, True):
-            raise ValueError(f"{name}: {value!r} is none of True and False")
+            raise ValueError(f"{name}: {value!r} is not one of True and False")
 
 
 def output_of(name):
@@ -75,7 +75,7 @@ def output_of(name):
 
 
 def no_activation(name):
-    return ValueError(f"activation {name!r} is none of {', '.join(repr(word) for word in ACTIVATIONS if word)} and None")
+    return ValueError(f"activation {name!r} is not one of {', '.join(repr(word) for word in ACTIVATIONS if word)} and None")
 
 
 def activation_of(name):
@@ -86,7 +86,7 @@ def activation_of(name):
 
 
 def device_of(device):
-    """The number of "emulator", "cuda", "cuda:1" or 1; None for None."""
+    """Returns the number of "emulator", "cuda", "cuda:1" or 1; None for None."""
     if device is None or (isinstance(device, int) and not isinstance(device, bool) and device >= 0):
         return device
     name = str(device)
@@ -96,7 +96,7 @@ def device_of(device):
     if kind == "cuda" and (number.isdigit() or number == "" and ":" not in name):
         return int(number or 0)
     hint = "; tensors on the CPU are worked on by 'emulator', or copied to a GPU and back by 'cuda'" if kind == "cpu" else ""
-    raise ValueError(f"device {device!r} is none of 'emulator', 'cuda', 'cuda:1' and a GPU's number{hint}")
+    raise ValueError(f"device {device!r} is not one of 'emulator', 'cuda', 'cuda:1' and a GPU's number{hint}")
 
 
 def warn_of_work(multiply_adds):
@@ -115,7 +115,7 @@ def host_tensor(x):
                          f"x.astype({name_of(x.dtype)!r})")
     size = x.dtype.itemsize
     if any(stride % size for stride in x.strides):
-        raise ValueError(f"an array whose strides, {x.strides} bytes, are no multiples of its elements' {size}")
+        raise ValueError(f"an array whose strides, {x.strides} bytes, are not multiples of its elements' {size}")
     strides = tuple(stride // size for stride in x.strides) if x.size else None  # numpy has 0 for those of nothing
     return (x.ctypes.data, *CODES[name_of(x.dtype)], x.shape, strides, 1, 0, not x.flags.writeable)
 
@@ -146,7 +146,7 @@ def fold(broadcast_shapes, broadcast_to, a, b, shares=(1, 1)):
     as long as what they store A and B are along k.
     """
     if a.ndim < 2 or b.ndim < 2:
-        raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions, and a matrix has 2, behind those of batches")
+        raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions, and a matrix has 2, after those of batches")
     (m, k), (k_of_b, n) = a.shape[-2:], b.shape[-2:]
     whole = k * shares[0]
     if whole != k_of_b * shares[1]:
@@ -173,7 +173,7 @@ doors = []  # (the type of a framework's tensors, the module that takes them) of
 
 
 def door_of(x):
-    """The module that takes tensors of this type."""
+    """Returns the module that takes tensors of this type."""
     for kind, door in doors:  # a table by type is nothing that torch.compile traces
         if isinstance(x, kind):
             return door
@@ -200,7 +200,7 @@ def _open_door(x):
 
 
 def as_they_lie(call, compact, *operands):
-    """Returns what `call` gives for the operands; where the library refuses how they lie, for copies without gaps."""
+    """Returns the result of `call` for the operands or, if the library refuses their layout, for copies without gaps."""
     try:
         return call(*operands)
     except ValueError as error:

@@ -9,15 +9,15 @@ RESULTS = {"y": 0, "x": 1, "w": 2}  # ptxb_convolution_result
 
 def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, out_dtype=None, precise=False, tf32=False,
            device=None):
-    """The convolution of images, as torch.nn.functional.conv2d: x is [images, channels, lines, pixels], w [filters, channels of a group,
-    lines, pixels], and the result [images, filters, lines, pixels], plus a bias for each filter.
+    """Convolves images like torch.nn.functional.conv2d: x is [images, channels, lines, pixels], w [filters, channels of a group, lines,
+    pixels], and the result [images, filters, lines, pixels], plus a bias for each filter.
 
-    Tensors lie with channels last in memory (torch.channels_last; of numpy, views of arrays whose channels are last): the hardware
-    then loads the pixels under windows as they lie. Others are copied once, and the result has channels last.
+    Tensors have channels last in memory (torch.channels_last; with numpy, views of arrays whose channels are last): the hardware then loads
+    the pixels under windows in place. Other tensors are copied once, and the result has channels last.
 
-    `stride`, `padding` and `dilation` are a number, or one along lines and one along pixels; padding may be "same" or "valid". Strides
-    are 1 to 8. `activation` is matmul()'s, and so are types, `out_dtype`, `precise`, `tf32` and `device`. Differentiable in x, w and the
-    bias, of f16 and bf16. Raises ValueError that names the tensor and the rule.
+    `stride`, `padding` and `dilation` are a number, or one along lines and one along pixels; padding may be "same" or "valid". Strides are
+    1 to 8. `activation` is that of matmul(), and so are types, `out_dtype`, `precise`, `tf32` and `device`. The result is differentiable in
+    x, w and the bias, if these are f16 or bf16. Raises ValueError that names the tensor and the rule.
     """
     if not _product.is_traced():
         y = _ext.eager_convolution(x, w, bias, stride, padding, dilation, groups, activation, out_dtype, precise, tf32, device)
@@ -30,13 +30,13 @@ def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activa
         raise ValueError(f"x: {type(x)}; conv2d() takes tensors of PyTorch and numpy")
     for name, tensor in (("x", x), ("w", w)):
         if len(tensor.shape) != 4:
-            raise ValueError(f"{name}: its shape is {tuple(tensor.shape)}, and it has 4 dimensions, of which channels are the second")
+            raise ValueError(f"{name}: its shape is {tuple(tensor.shape)}, and it has 4 dimensions, the second for channels")
     words = Words(windows_of(tuple(w.shape[2:]), stride, padding, dilation), groups, activation, out_dtype, precise, tf32, device)
     return door.conv2d(x, w, bias, words)
 
 
 class Words:
-    """This is all that a call says but its tensors. `windows` are the steps, the zeros before and after, and the spreads, each along
+    """All arguments of a call except its tensors. `windows` are the steps, the zeros before and after, and the spreads, each along
     lines and along pixels."""
 
     def __init__(self, windows, groups, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
@@ -52,7 +52,7 @@ class Words:
         return output_of(name_of(x.dtype)) if self.out_dtype is None else name_of(self.out_dtype)
 
     def shape_of(self, x, w):
-        """The shape of the result. Whether channels go together, the library says."""
+        """Returns the shape of the result. The library checks that channels match."""
         step, before, behind, spread = (self.windows[at:at + 2] for at in (0, 2, 4, 6))
         lines_and_pixels = []
         for d in (0, 1):
@@ -89,7 +89,7 @@ def _pair(name, value, least):
     if len(pair) == 1:
         pair *= 2
     if len(pair) != 2 or any(isinstance(one, bool) or not isinstance(one, int) or one < least for one in pair):
-        raise ValueError(f"{name}: {value!r} is no number from {least} on, nor two of them, along lines and along pixels")
+        raise ValueError(f"{name}: {value!r} is not a number from {least} on, nor two of them, along lines and along pixels")
     return pair
 
 
@@ -103,19 +103,19 @@ def windows_of(taps, stride, padding, dilation):
         all_of = [reach * (count - 1) for reach, count in zip(spread, taps)]
         before, behind = tuple(one // 2 for one in all_of), tuple(one - one // 2 for one in all_of)
     elif isinstance(padding, str):
-        raise ValueError(f"padding: {padding!r} is none of 'same' and 'valid'")
+        raise ValueError(f"padding: {padding!r} is not one of 'same' and 'valid'")
     else:
         before = behind = _pair("padding", padding, 0)
     return (*step, *before, *behind, *spread)
 
 
 def _last(kit, x):
-    """The tensor as [images, lines, pixels, channels]."""
+    """Returns the tensor as [images, lines, pixels, channels]."""
     return kit.permuted(x, (0, 2, 3, 1))
 
 
 def _lying(kit, x):
-    """The same, copied where the hardware does not take it as it is."""
+    """Returns the same tensor, copied if the hardware does not take it as it is."""
     last = _last(kit, x)
     *outer, channel = zip(last.shape, kit.element_strides_of(last))
     lies = channel[0] == 1 or channel[1] == 1
@@ -123,7 +123,7 @@ def _lying(kit, x):
 
 
 def _made(kit, like, shape, name):
-    """A new tensor of this shape, whose channels are last in memory."""
+    """Returns a new tensor of this shape, with channels last in memory."""
     n, c, h, w = shape
     return kit.permuted(kit.empty(like, (n, h, w, c), name), (0, 3, 1, 2))
 
@@ -140,7 +140,7 @@ def run(kit, x, w, bias, words, stream=None):
 
 
 def run_gradient(kit, result, x, w, grad, shape, name, words, stream=None):
-    """The gradient of x or of w, the `result`, of this shape and type; what it is of is not looked at."""
+    """The gradient of x or of w, the `result`, of this shape and type; that tensor itself is not read."""
     made = _made(kit, grad, shape, name)
     if 0 in shape or 0 in grad.shape:
         return made.zero_()

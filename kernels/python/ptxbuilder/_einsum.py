@@ -1,4 +1,4 @@
-"""Contractions by name, for whichever framework their operands are of."""
+"""Contractions by name, for the framework of their operands."""
 import functools
 import math
 
@@ -9,18 +9,18 @@ KEPT = 4096  # forms of calls
 
 
 def einsum(subscripts, a, b, *, alpha=1.0, out=None, out_dtype=None, precise=False, tf32=False, device=None):
-    """The contraction of two tensors by name, as numpy.einsum and torch.einsum: einsum("mbk,nbk->mnb", a, b).
+    """Contracts two tensors by name, like numpy.einsum and torch.einsum: einsum("mbk,nbk->mnb", a, b).
 
-    A letter names a dimension, and those of equal letters are equal. Letters that A and B have and the result has not are summed over;
-    those that all three have are batches. A result that is made may lie in another order than its dimensions are in, as torch.einsum's.
-    Without "->" the result has the letters that come once, in the order of the alphabet. Any order of letters and any strides are taken:
-    dimensions fold into those of one matrix product where their strides do, are dimensions of the tensor map where they do not, and a
-    tensor that the hardware takes in no way is copied once: einsum_explained() says so. A letter of one tensor alone, or twice in one,
-    is refused; so is "...".
+    A letter names a dimension, and dimensions with the same letter have the same extent. Letters that A and B have and the result does not
+    are summed over; those that all three have are batches. A new result may be in memory in another order than its dimensions, like that of
+    torch.einsum. Without "->" the result has the letters that occur once, in alphabetical order. Letters may be in any order, and strides
+    may have any value: dimensions are folded into those of one matrix product if their strides allow it, and else become dimensions of the
+    tensor map; a tensor that the hardware cannot take is copied once, and einsum_explained() says which. A letter that only one tensor has,
+    or that one tensor has twice, is refused, and so is "...".
 
-    Types are those of matmul(), and so are `alpha` (a number), `out_dtype`, `precise`, `tf32` and `device`. `out` is written and
-    returned; JAX has none. Differentiable in A and B. In JAX, whose arrays lie without gaps, dimensions are brought next to each other
-    by JAX and the product is matmul()'s. Raises ValueError that names the letter and the rule.
+    Types are those of matmul(), and so are `alpha` (a number), `out_dtype`, `precise`, `tf32` and `device`. `out` is written and returned;
+    JAX does not have it. The result is differentiable in A and B. JAX's arrays have no gaps: there JAX brings dimensions next to each
+    other, and the product is that of matmul(). Raises ValueError that names the letter and the rule.
     """
     check_number("alpha", alpha)
     check_flags(precise=precise, tf32=tf32)
@@ -28,7 +28,7 @@ def einsum(subscripts, a, b, *, alpha=1.0, out=None, out_dtype=None, precise=Fal
 
 
 class Words:
-    """This is all that a call says but its tensors."""
+    """All arguments of a call except its tensors."""
 
     def __init__(self, alpha, out_dtype, precise, tf32, device):
         self.alpha, self.out_dtype, self.precise, self.tf32, self.device = alpha, out_dtype, precise, tf32, device
@@ -37,15 +37,15 @@ class Words:
         return _ext.TF32 * bool(self.tf32) | _ext.PRECISE * bool(self.precise)
 
     def type_of(self, a, out):
-        """The name of the result's type."""
+        """Returns the name of the result's type."""
         if self.out_dtype is not None:
             return name_of(self.out_dtype)
         return output_of(name_of(a.dtype)) if out is None else name_of(out.dtype)
 
 
 def einsum_explained(subscripts, a, b, *, out_dtype=None, tf32=False, device=None):
-    """Says in a line which letters are rows, columns, depth and batches of the product that einsum() makes, how they lie in tiles, and
-    which tensor is copied for which reason. It takes PyTorch's and numpy's tensors; the result counts as one that is made."""
+    """Says in a line which letters are rows, columns, depth and batches of the product that einsum() makes, how tiles cover them, and which
+    tensor is copied and why. It takes tensors of PyTorch and numpy, and assumes a new result."""
     letters, words = parsed(subscripts), Words(1.0, out_dtype, False, tf32, device)
     number = device_of(device)
     if number is None:
@@ -70,7 +70,7 @@ def _described(x, address):
 
 
 def parsed(subscripts):
-    """The letters of A, of B and of the result."""
+    """Returns the letters of A, of B and of the result."""
     if not isinstance(subscripts, str):
         raise ValueError(f"subscripts: {subscripts!r} is no string")
     text = subscripts.replace(" ", "")
@@ -94,7 +94,7 @@ def text_of(letters):
 
 
 def shape_of(letters, of_a, of_b):
-    """Gives the shape of the result. The library says what is wrong with the operands, but for letters that it has no extent for."""
+    """Returns the shape of the result. The library says what is wrong with the operands, except for letters that it has no extent for."""
     extents = {**dict(zip(letters[1], of_b)), **dict(zip(letters[0], of_a))}
     for letter in letters[2]:
         if letter not in extents:
@@ -113,7 +113,7 @@ def made(order, shape, empty, permuted):
 
 def order_of(letters, of_a, of_b):
     """The dimensions of the result in the order in which the product stores them: batches, and rows and columns as the operands, of these
-    strides, have them. The second is which of those each dimension is, or None where they are in order."""
+    strides, have them. The second result says which of them each dimension is, or None if they are in order."""
     a, b, d = letters
     strides = {**dict(zip(b, of_b)), **dict(zip(a, of_a))}
 
@@ -149,6 +149,6 @@ def run(kit, letters, a, b, out, words, stream=None):
 
 
 def gradients(product, letters, a, b, grad, needs):
-    """Gives the gradients of A and B, where they are needed, by product(letters, x, y, like): a letter of A is in B or in the result."""
+    """Returns the gradients of A and B, where they are needed, by product(letters, x, y, like): a letter of A is in B or in the result."""
     of_a, of_b, of_d = letters
     return (product((of_d, of_b, of_a), grad, b, a) if needs[0] else None, product((of_a, of_d, of_b), a, grad, b) if needs[1] else None)

@@ -19,7 +19,7 @@ _loaded = {}  # kernels for ever, by their handles
 
 
 def by_handle(handle):
-    """The kernel that a compiled graph names."""
+    """Returns the kernel that a compiled graph names."""
     kernel = _loaded.get(handle)
     if kernel is None:
         raise ValueError(f"kernel '{handle}' is not loaded in this process: load() the same files first, with the same outputs and "
@@ -29,7 +29,8 @@ def by_handle(handle):
 
 @functools.lru_cache(maxsize=None)  # as the extension reads a file once
 def _digest_of(path):
-    """That of PTX where it is there, from which any ptxas makes its own cubin, else of the cubin; of a module of LLVM's itself."""
+    """Returns the digest of the PTX if it exists, since each ptxas makes its own cubin from it, else of the cubin;
+    for a module in LLVM's IR, of the module."""
     stem, ending = os.path.splitext(path)
     stem = stem if ending in (".cubin", ".ptx", ".json") else path
     image = next(x for x in (path if ending in (".ll", ".bc") else stem + ".ptx", stem + ".cubin") if os.path.exists(x))
@@ -38,26 +39,26 @@ def _digest_of(path):
 
 
 def load(path, kernel=None, *, outputs=None, updates=(), device="auto", waive=()):
-    """A kernel by the path of its cubin or PTX, with its sidecar next to it; of an image with several, `kernel`. A module of LLVM's,
-    kernel.ll or kernel.bc, is compiled for the device, and needs no sidecar; `waive` names what ptxas may report of it, such as
+    """Loads a kernel from the path of its cubin or PTX, with its sidecar next to it; `kernel` chooses one of several. A module in LLVM's
+    IR, kernel.ll or kernel.bc, is compiled for the device and needs no sidecar; `waive` names what ptxas may report about it, such as
     ["spills", "C7510"].
 
-    What it gives is called with the grid, three numbers or fewer, or None for the sidecar's rule, and with the
-    parameters by name: tensors for pointers and tensor maps, numbers for scalars, a dict for a struct. What a pointer
-    points to has no gaps, since the kernel knows no strides of it.
+    The result is called with the grid, which is up to three numbers, or None for the sidecar's rule, and with the parameters by name:
+    tensors for pointers and tensor maps, numbers for scalars, a dict for a struct. A tensor for a pointer has no gaps, since the kernel
+    does not know its strides.
 
         saxpy = load("saxpy.cubin", updates=["y"])
         y = saxpy(x=x, y=y, alpha=2.0, count=n)
 
-    `outputs` names parameters that the call allocates, each with its shape's rule: the name of a tensor whose shape it
-    has, a shape, or a function of the call's arguments as a dict, which gives a shape or (shape, type); the type is the
-    sidecar's unless said. `updates` names tensors that the kernel changes: in place, but in JAX, whose arrays are not
-    written, as new ones. A struct's field is named as "p.x". The call returns outputs and updates, in this order; one alone, or a tuple. Where both are left
-    out, each tensor is taken to be changed in place, which JAX refuses.
+    `outputs` names parameters that the call allocates, each with its shape's rule: the name of a tensor with the same shape, a shape, or a
+    function of the call's arguments as a dict, which returns a shape or (shape, type); the type is the sidecar's by default. `updates`
+    names tensors that the kernel changes: in place, or in JAX, whose arrays are not written, as new arrays. A struct's field is named like
+    "p.x". The call returns outputs and updates, in this order: a single one as it is, several as a tuple. If both are left out, each tensor
+    is assumed to be changed in place, which JAX refuses.
 
-    The kernel is loaded on `device`, and on others when it is first called there: "auto" is a GPU, else the emulator.
-    Pickled, as for the workers of a DataLoader, it is loaded there by its path and these words: its rules are then functions that
-    pickle finds by name, no lambdas.
+    The kernel is loaded on `device`, and on other devices when it is first called there: "auto" is a GPU, else the emulator. A pickled
+    kernel, such as for the workers of a DataLoader, is loaded again from its path and these arguments: its rules must then be functions
+    that pickle finds by name, not lambdas.
     """
     return Kernel(path, kernel, outputs or {}, tuple(updates), device, ",".join([waive] if isinstance(waive, str) else waive))
 
@@ -92,14 +93,14 @@ class Kernel:
         _loaded.setdefault(self.handle, self)
 
     def _handle(self):
-        """Gives the name by which a compiled graph calls it, in this process and in others: two kernels have one where they are the same
+        """Returns the name by which a compiled graph calls it, in this process and in others: two kernels have one where they are the same
         code, launched alike and changing the same tensors."""
         of_launch = {word: self.sidecar.get(word) for word in _OF_LAUNCH}
         known = [_digest_of(self.path), of_launch, [path for path in self.kinds if self.is_written(path)]]
         return f"{self.name}:{hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:32]}"
 
     def _described(self):
-        """Gives what help() and inspect say of it, by its sidecar."""
+        """Returns what help() and inspect say of it, by its sidecar."""
         def lines(parameters, indent):
             for p in parameters:
                 kind = p["kind"].replace("_", " ") + (f" of {p['dtype']}" if "dtype" in p else "")
@@ -116,7 +117,7 @@ class Kernel:
             kinds("device", kinds.KEYWORD_ONLY, default=None)])
 
     def __reduce__(self):
-        return Kernel, self.loaded_by  # what unpickles it loads it anew
+        return Kernel, self.loaded_by  # unpickling loads it again
 
     def __deepcopy__(self, memo):
         return self  # as a function's copy is the function
@@ -144,7 +145,7 @@ class Kernel:
     # ---- What the frameworks' modules use ----
 
     def check(self, parameters, given, owner=""):
-        """Refuses a parameter or a field of a struct that lacks or is unknown, and what is no number where one is asked for."""
+        """Refuses a parameter or a field of a struct that is missing or unknown, and a value that is not a number if one is required."""
         whose = f"parameter '{owner[:-1]}'" if owner else f"kernel '{self.name}'"
         taken = [parameter["name"] for parameter in parameters if owner + parameter["name"] not in self.outputs]
         for name in given:
@@ -166,7 +167,7 @@ class Kernel:
                 raise ValueError(f"parameter '{owner}{name}' is a {parameter['dtype']}, and is given {value!r}")
 
     def output_of(self, path, arguments):
-        """The shape and the type's name of an output."""
+        """Returns the shape and the type's name of an output."""
         rule = self.outputs[path]
         if isinstance(rule, str):
             of = dict((name, x) for name, _, x in self.tensors(arguments)).get(rule)
@@ -219,7 +220,7 @@ class Kernel:
             if not hasattr(value, "shape"):
                 raise ValueError(f"parameter '{name}' takes a tensor, and is given {value!r}")
             if parameter["kind"] == "pointer" and has_gaps(value):
-                raise ValueError(f"parameter '{name}' is a pointer, of which the kernel knows no strides, and is given a tensor "
+                raise ValueError(f"parameter '{name}' is a pointer, whose strides the kernel does not know, and is given a tensor "
                                  "with gaps, or whose dimensions lie in another order: make it contiguous")
             return tensor(name, value, self.is_written(name))
 
@@ -286,7 +287,7 @@ def scalar_of(name, dtype, value):
         except OverflowError:
             raise ValueError(f"parameter '{name}' is a {dtype}, and is given {value}, which it does not hold") from None
     if kind.startswith("float8"):
-        raise ValueError(f"parameter '{name}' is a {dtype}, of which there are tensors alone")
+        raise ValueError(f"parameter '{name}' is a {dtype}, which exists only for tensors")
     if isinstance(value, float):
         raise ValueError(f"parameter '{name}' is a {dtype}, and is given {value}")
     if kind == "uint64" and 0 <= value < 1 << 64:

@@ -46,7 +46,7 @@ def view(out, shape):
     try:
         result.shape = shape  # which refuses to copy
     except AttributeError:
-        raise ValueError(f"D: its batches, of shape {out.shape} and strides {out.strides} bytes, are not one behind the other")
+        raise ValueError(f"D: its batches, of shape {out.shape} and strides {out.strides} bytes, are not one after the other")
     return result
 
 

@@ -1,4 +1,4 @@
-"""Weights of 4 or 8 bits, which are packed ahead, and products with them."""
+"""Weights of 4 or 8 bits, which are packed beforehand, and products with them."""
 import functools
 import math
 import numbers
@@ -26,9 +26,9 @@ class PackedWeights(NamedTuple):
 
 
 def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
-    """Packs the weights of a layer, [n, k] as torch.nn.Linear has them, for packed_mm(): in the order in which tensor cores take them.
+    """Packs the weights of a layer, [n, k] like those of torch.nn.Linear, for packed_mm(), in the order in which tensor cores take them.
 
-    `w` has a byte for each weight: int8 from -8 to 7 with `type` "int4", uint8 from 0 to 15 ("uint4"), int8 ("int8", unless said) or
+    `w` has a byte for each weight: int8 from -8 to 7 with `type` "int4", uint8 from 0 to 15 ("uint4"), int8 ("int8", the default) or
     float8_e4m3fn ("e4m3", without NaN). Each `group` of 32, 64 or 128 of k has a scale of float32, float16 or bfloat16, [n, groups], where
     `groups` is k/group rounded up; with one scale for a column, [n] or [n, 1], all of k is a group. `zeros`, of uint4 alone, are uint8
     [n, groups] from 0 to 15: a weight is (w - zero) scale. Tensors may be anywhere; the CPU packs them, once for all products. Those of
@@ -64,7 +64,7 @@ def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
 
 
 def unpack_weights(packed):
-    """The reverse of pack_weights(): (w, scales, zeros), and None where there are no zeros."""
+    """The reverse of pack_weights(): (w, scales, zeros), and None if there are no zeros."""
     _check_packed("packed", packed)
     kit, (*experts, k, n) = _kit_of(packed.data), packed.shape
     kit.check({"data": packed.data}, scale_b=packed.scale_b)
@@ -152,7 +152,7 @@ def _code(name):
 
 
 def describe(form):
-    """Gives (type, group, the name of the scales' type) of a form."""
+    """Returns (type, group, the name of the scales' type) of a form."""
     word = next(word for word, number in _ext.PACKED_TYPES.items() if number == form & 0xff)
     return word, form >> 8 & 0xff, next(name for name in _SCALES if _code(name) == (form >> 16 & 0xff) << 8 | form >> 24 & 0xff)
 

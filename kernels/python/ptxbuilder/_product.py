@@ -1,4 +1,4 @@
-"""The product, for whichever framework its operands are of."""
+"""The product, for the framework of its operands."""
 import math
 from collections import namedtuple
 
@@ -23,7 +23,7 @@ NO_GRADIENT = ("{}: a product whose gradient is asked for has none: leave it out
 
 
 def is_traced():
-    """Says whether torch.compile is at work, which does not see into the extension. PyTorch's function, once there is PyTorch."""
+    """Returns whether torch.compile is at work, which does not see into the extension. PyTorch's function, once there is PyTorch."""
     return True
 
 
@@ -34,28 +34,27 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
            a_rows=None, d_rows=None, a_metadata=None, b_metadata=None, add_to_rows=None, counts=None):
     """D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
-    A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both of f16, bf16, f32 (rounded to tf32
-    on the tensor cores, which `tf32` has to allow), int8 or uint8, or of e4m3fn and e5m2 in any combination. D has `out_dtype`,
-    a type of the framework's or a name as "f32": f16, bf16, f32, e4m3fn or e5m2, and of integers int32; unless said, the
-    operands' own, bf16 for 8-bit floats. C is [.., m, n], bias [n] and row_bias [.., m] or [.., m, 1], of D's type, or bf16 where
-    that has 8 bits; beta is 1 where C is given. `activation` is {activations}; gelu is that by tanh. `precise` promotes sums of
-    8-bit floats to f32 every 128 of k.
+    A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both are f16, bf16, f32 (which the tensor cores truncate
+    to tf32, and `tf32` must allow), int8 or uint8, or e4m3fn and e5m2 in any combination. D has `out_dtype`, a type of the framework's or a
+    name such as "f32": f16, bf16, f32, e4m3fn or e5m2, and for integers int32; the default is the operands' type, or bf16 for 8-bit floats.
+    C is [.., m, n], bias [n] and row_bias [.., m] or [.., m, 1], of D's type, or bf16 if that has 8 bits; beta is 1 if C is given.
+    `activation` is {activations}; gelu is the approximation with tanh. `precise` promotes sums of 8-bit floats to f32 every 128 of k.
 
-    Scales are float32 in the device's memory, as those of torch._scaled_mm. `scale_a` multiplies the rows of A, [.., m] or
-    [.., m, 1], and `scale_b` the columns of B, [.., n] or [.., 1, n]; or all of it, where it has one element. `alpha` may be
-    a tensor of one element too. D is multiplied by `scale_result`, of one element, before it is rounded, and of 8 bits clamped.
-    `amax`, of one element, becomes the greatest |D| before `scale_result` and unrounded, where it is less: set it to 0 first.
-    JAX's arrays are not written: with amax=True, or an array, matmul() returns (D, amax), and with amax=False D alone.
+    Scales are float32 in the device's memory, like those of torch._scaled_mm. `scale_a` multiplies the rows of A, [.., m] or [.., m, 1],
+    and `scale_b` the columns of B, [.., n] or [.., 1, n]; or the whole product, if it has one element. `alpha` may be a tensor of one
+    element too. D is multiplied by `scale_result`, of one element, before it is rounded and, if it has 8 bits, clamped. `amax`, of one
+    element, becomes the greatest |D| before `scale_result`, unrounded, if that is greater: set it to 0 first. JAX's arrays are not written:
+    with amax=True, or an array, matmul() returns (D, amax), and with amax=False only D.
 
-    With `gate`, D[.., j] = activation(x[.., 2 j]) x[.., 2 j + 1] of x = alpha A B + bias: half as many columns. With `slope_of`,
-    [.., m, n] of C's type, D = x activation'(slope_of): the way back through an activation.
+    With `gate`, D[.., j] = activation(x[.., 2 j]) x[.., 2 j + 1] of x = alpha A B + bias: half as many columns. With `slope_of`, [.., m, n]
+    of C's type, D = x activation'(slope_of): the backward pass through an activation.
 
-    With `offs`, int32 in the device's memory, A [m, k] has the rows of groups one after the other, where group g ends at
-    offs[g], and B is [groups, k, n]: each group is multiplied by its own matrix. It may be empty; rows after the last group have a
-    product of 0. bias and scale_b are [groups, n] then, scale_a [m]. Or groups divide k, of A [m, k] and B [k, n], and D is
-    [groups, m, n], the product of each group's part: of 16-bit types alone, best with A the transpose of what is laid out as B.
-    The host does not read `offs`. Ends that fall or leave the tensor count as the nearest that do not. The gradient is of A and B
-    alone, with nothing after the sum.
+    With `offs`, int32 in the device's memory, A [m, k] has the rows of groups one after the other: group g ends at offs[g], and B is
+    [groups, k, n]: each group is multiplied by its own matrix. A group may be empty; rows after the last group have a product of 0. bias
+    and scale_b are then [groups, n], and scale_a is [m]. Or groups divide k, with A [m, k] and B [k, n], and D is [groups, m, n], the
+    product of each group's part: only for 16-bit types, and best if A is the transpose of a matrix that is laid out like B. The host does
+    not read `offs`. Ends that decrease or leave the tensor count as the nearest that do not. Only A and B have gradients, if nothing comes
+    after the sum.
 
     With `counts`, int32 [groups] in the device's memory, in place of `offs`, each group has m/groups rows of A and D, as of experts with a
     capacity each, and the first counts[g] of them are multiplied. The others cost nothing: those of a D that is made may be anything, and
@@ -77,19 +76,20 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     last bits may differ from call to call, least in float32; torch.use_deterministic_algorithms() refuses them. D is f16, bf16 or f32. Else
     as with `d_rows`, and without `amax`. Where a gradient is asked for, the framework adds them up, and it is of `c` and `scale_a` too.
 
-    8-bit floats may have scales of blocks, float32 too: of each 128 of k of a row of A, `scale_a_1x128` [.., k/128, m], and of B either
-    `scale_b_128x128` [.., n/128, k/128], or `scale_b_1x128` [.., k/128, n], quotients rounded up, with `offs` [groups, ..] of B. What does
-    not lie without gaps is copied. The sum of each 128 of k is multiplied by them before it goes to sums of float32. scaled_mm() takes them
-    as PyTorch has them. They have no gradient.
+    8-bit floats may have scales of blocks, also float32: for each 128 of k of a row of A, `scale_a_1x128` [.., k/128, m], and for B either
+    `scale_b_128x128` [.., n/128, k/128], or `scale_b_1x128` [.., k/128, n], quotients rounded up, with `offs` [groups, ..] for B. Scales
+    with gaps are copied. The sum of each 128 of k is multiplied by them before it is added to sums of float32. scaled_mm() takes them in
+    PyTorch's form. They have no gradient.
 
     A may be a SparseMatrix of compress_2_4(), [.., m, k] that stores two of each four elements along k, or else B may be one with
-    `transpose_b`, [.., n, k], as the weights of a layer are: the tensor cores then take half of the time. Or A and `a_metadata` are its
-    parts, or B and `b_metadata`. Not with scales of blocks, and A not with `offs` and `a_rows`. They have no gradient.
+    `transpose_b`, [.., n, k], like the weights of a layer: the tensor cores then take half of the time. Alternatively A and `a_metadata`
+    are its parts, or B and `b_metadata`. They do not go with scales of blocks, nor does a sparse A with `offs` or `a_rows`. They have no
+    gradient.
 
-    On the framework's current stream and its GPU. Operands on the CPU need a device: "emulator", or "cuda" to copy them
-    there and back. `out` is written and returned; JAX has none. Differentiable in A, B, C, bias, `alpha`, `scale_a`, `scale_b`
-    and `slope_of`: then what comes after the sum is the framework's, and `amax`, `scale_result` and D of 8 bits are refused.
-    Raises ValueError that names the operand and the rule.
+    It runs on the framework's current stream and its GPU. Operands on the CPU need a device: "emulator", or "cuda" to copy them there and
+    back. `out` is written and returned; JAX does not have it. D is differentiable in A, B, C, bias, `alpha`, `scale_a`, `scale_b` and
+    `slope_of`: the framework then computes what comes after the sum, and `amax`, `scale_result` and a D of 8 bits are refused. Raises
+    ValueError that names the operand and the rule.
     """
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
@@ -148,7 +148,7 @@ def what_rows_are_added_to(operands, options):
 
 
 def has_more(operands, options):
-    """Says whether there is more than C and a bias next to A and B, whose derivatives are the same kernels' products."""
+    """Returns whether there is more than C and a bias next to A and B, whose derivatives are the same kernels' products."""
     return options.gate or any(x is not None for row, x in zip(ROWS, operands) if row.word not in ("c", "bias"))
 
 
@@ -176,12 +176,12 @@ _RECIPES = {"TensorWise": "scale_{}", "RowWise": "scale_{}", "BlockWise1x128": "
 
 def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None, bias=None,
               output_dtype="bf16", contraction_dim=(), use_fast_accum=False, *, device=None):
-    """torch.nn.functional.scaled_mm, argument by argument, of any framework: [m, k] by [k, n], of 8-bit floats with scales.
+    """torch.nn.functional.scaled_mm, argument by argument, for any framework: [m, k] times [k, n], of 8-bit floats with scales.
 
-    A recipe is PyTorch's ScalingType or its name: TensorWise, RowWise, BlockWise1x128 or, of B alone, BlockWise128x128; blocks come
-    together, and of more than one scale, such as of blocks of 16 or 32, there is none. Scales lie as PyTorch's: 1x128 of A are
-    [m, k/128] and of B [n, k/128], whose columns lie side by side, and 128x128 [k/128 and up to three more, n/128] likewise. Others are
-    copied, and those of float8_e8m0fnu converted to float32. ptxbuilder.matmul() takes more after the sum.
+    A recipe is PyTorch's ScalingType or its name: TensorWise, RowWise, BlockWise1x128 or, only for B, BlockWise128x128. Both operands have
+    blocks or neither, and recipes with several scales, such as for blocks of 16 or 32, are refused. Scales have PyTorch's layout: 1x128 are
+    [m, k/128] for A and [n, k/128] for B, with contiguous columns, and 128x128 are [k/128 and up to three more, n/128] likewise. Other
+    layouts are copied, and float8_e8m0fnu is converted to float32. ptxbuilder.matmul() takes more after the sum.
     """
     for which, swizzle in (("swizzle_a", swizzle_a), ("swizzle_b", swizzle_b)):
         if getattr(swizzle, "name", swizzle) not in (None, "NO_SWIZZLE"):
@@ -211,15 +211,15 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
 
 
 def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=None, d_rows=None, d_weights=None, device=None):
-    """torch._grouped_mm, argument by argument, of any framework: one product for each group of rows, of columns or of k.
+    """torch._grouped_mm, argument by argument, for any framework: one product for each group of rows, of columns or of k.
 
-    [m, k] and [groups, k, n] with the ends of groups of rows in `offs`, int32 in the device's memory, give [m, n]; [groups, m, k]
-    and [k, n], whose columns are grouped, [m, n]; [m, k] and [k, n], whose k is grouped, [groups, m, n]; and without `offs`
-    [groups, m, k] and [groups, k, n] are multiplied one by one. A bias, [groups, n], is of groups of rows alone. The host reads
-    nothing. Differentiable in both without a bias; ptxbuilder.matmul() takes more after the sum.
+    [m, k] and [groups, k, n] with the ends of groups of rows in `offs`, int32 in the device's memory, give [m, n]; [groups, m, k] and [k,
+    n], whose columns are grouped, [m, n]; [m, k] and [k, n], whose k is grouped, [groups, m, n]; and without `offs` [groups, m, k] and
+    [groups, k, n] are multiplied one by one. A bias, [groups, n], goes only with groups of rows. The host reads nothing. The result is
+    differentiable in both operands if there is no bias; ptxbuilder.matmul() takes more after the sum.
 
-    With `a_rows`, int32 [m], rows of groups are gathered: row i is that of row a_rows[i] of mat_a; with `d_rows`, int32 [m], it becomes row
-    d_rows[i] of the result, times its `d_weights`, float32 [m], which are matmul()'s scale_a. All as matmul() says.
+    With `a_rows`, int32 [m], rows of groups are gathered: row i uses row a_rows[i] of mat_a; with `d_rows`, int32 [m], it becomes row
+    d_rows[i] of the result, times its `d_weights`, float32 [m], which are the scale_a of matmul(); see there.
     """
     if offs is not None and mat_a.ndim == 3 and mat_b.ndim == 2:
         if bias is not None:
@@ -255,7 +255,7 @@ def groups_k(a, b, operands, of_b=1):
 
 
 def rows_of(a, a_rows):
-    """Gives the number of rows that the product has of A, gathered or as they are."""
+    """Returns the number of rows that the product has of A, gathered or as they are."""
     if a_rows is None:
         return a.shape[-2]
     if name_of(a_rows.dtype) != "int32" or a_rows.ndim != 1:
@@ -295,14 +295,14 @@ def only_offs(operands, options):
     others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role not in ("groups", "gather", "scatter")]
     others += [word for word in ("alpha", "activation") if getattr(options, word) not in (None, 1.0)]
     for word in others:
-        raise ValueError(NO_GRADIENT.format(f"{word} beside offs"))
+        raise ValueError(NO_GRADIENT.format(f"{word} with offs"))
 
 
 # ---- How operands lie ----
 
 
 def halved(shape):
-    """That of a gate, from the product's."""
+    """Returns the shape for a gate, from that of the product."""
     *others, columns = shape
     if columns % 2:
         raise ValueError(f"gate: B has {columns} columns; they come in pairs")
@@ -325,8 +325,8 @@ def one(label, x):
 
 
 def in_lines(operands, rows, columns):
-    """The operands that are no matrices, as (row, tensor, shape): those of rows have the shape `rows`, of A without k, and those of columns
-    the shape `columns`, of B. A factor of one element has the shape "one", whatever it is of."""
+    """Returns the operands that are not matrices, as (row, tensor, shape): those of rows have the shape `rows`, of A without k,
+    and those of columns the shape `columns`, of B. A factor of one element has the shape "one", whatever it is of."""
     all_in_lines = []
     for row, x in zip(ROWS, operands):
         if x is None or row.shape in ("elements", "groups") or row.role in ("gather", "scatter", "sparsity", "block_factor"):
@@ -464,7 +464,7 @@ def run(kit, a, b, out, operands, options, stream=None):
 
 
 def flags_of(options):
-    """Gives the flags of tensors that have been turned where they were to be."""
+    """Returns the flags of tensors that have been transposed as requested."""
     return _ext.TF32 * bool(options.tf32) | _ext.PRECISE * bool(options.precise) | _ext.GATE * bool(options.gate)
 
 
@@ -503,7 +503,7 @@ def _spread(x, shape):
 
 
 def activated(x, operands, gate, function, slope):
-    """Gives what an activation makes of x: slope(x, inputs) is x times its slope at the inputs."""
+    """Returns the activation of x; slope(x, inputs) is x times its slope at the inputs."""
     if gate:
         halved(x.shape)  # which says what is wrong
         return function(x[..., 0::2]) * x[..., 1::2]
@@ -513,7 +513,7 @@ def activated(x, operands, gate, function, slope):
 
 
 def check_elements(operands, shape, dtype):
-    """Refuses what the library would refuse of the matrices and addends of a product whose derivative is asked for."""
+    """Refuses what the library would refuse of the matrices and addends of a product whose derivative is requested."""
     for row, x in zip(ROWS, operands):
         wanted = {"elements": shape, "columns_of_all": shape[-1:]}.get(row.shape)
         if x is not None and row.type == "addend" and (x.dtype != dtype or wanted is not None and x.shape != wanted):

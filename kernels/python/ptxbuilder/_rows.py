@@ -1,4 +1,4 @@
-"""Operations on the rows of a matrix, for whichever framework their operands are of."""
+"""Operations on the rows of a matrix, for the framework of their operands."""
 import functools
 import json
 
@@ -50,7 +50,7 @@ class Operation:
 OPERATIONS = {row["name"]: Operation(row) for row in json.loads(_ext.ROWS)}
 for _operation in OPERATIONS.values():
     _operation.gradient = _gradient = OPERATIONS.get(_operation.name + "_gradient")
-    # The results that are made where a gradient is asked for: the first, and what that of the gradient reads.
+    # The results that are made where a gradient is requested: the first, and what that of the gradient reads.
     _operation.kept = tuple(name for name in _operation.written if name in _operation.written[:1] or (_gradient and name in _gradient.read))
 
 
@@ -91,14 +91,14 @@ def workspace_of(device, operation, given, numbers, wanted, extents=()):
 
 
 def by_use(operation, given):
-    """The tensors that are read, by name: those that are asked for, and those that may be left out."""
+    """Returns the tensors that are read, by name: the required ones, and those that may be left out."""
     named = dict(zip(operation.read, given))
     required = {name: x for name, x in named.items() if not operation.tensors[name]["optional"]}
     return required, {name: x for name, x in named.items() if name not in required}
 
 
 def wanted_of(operation, extents):
-    """The results of a call without a gradient: the first, or all where they have extents of their own."""
+    """Returns the results of a call without a gradient: the first, or all if they have extents of their own."""
     return operation.written if extents else operation.written[:1]
 
 
@@ -111,37 +111,38 @@ def _call(name, device, given, numbers=(), extents=()):
 
 
 def rms_norm(x, weight=None, *, epsilon=1e-6, device=None):
-    """y = x / sqrt(mean(x^2) + epsilon) * weight of each row, the last dimension of x, as a tensor of x's framework and type.
+    """y = x / sqrt(mean(x^2) + epsilon) * weight of each row, the last dimension of x, with x's framework and type.
 
-    x is f16, bf16 or float32, with 1 to 262144 columns; `weight` has one number for each, of any of these types, or is left out. On
-    the framework's current stream, as matmul(). Differentiable once in x and weight, up to 163840 columns of float32 or of an
-    odd number. Raises ValueError that names the operand and the rule.
+    x is f16, bf16 or float32, with 1 to 262144 columns; `weight` has one number for each, of any of these types, or is left out. It runs on
+    the framework's current stream, like matmul(). y is differentiable once in x and weight, up to 163840 columns if x is float32 or has an
+    odd number of columns. Raises ValueError that names the operand and the rule.
     """
     return _call("rms_norm", device, (x, weight), (epsilon,))
 
 
 def rms_scale(x, *, epsilon=1e-6, device=None):
-    """1 / sqrt(mean(x^2) + epsilon) of each row, float32: an RMS norm ahead of a product that writes no normal rows,
+    """1 / sqrt(mean(x^2) + epsilon) of each row, float32: an RMS norm for a product that scales its rows, so that normalized rows are never
+    written,
 
         y = matmul(x, weight[:, None] * w, scale_a=rms_scale(x)[:, None])  # rms_norm(x, weight) @ w
 
-    as rms_norm(); it has no gradient.
+    like rms_norm(); it has no gradient.
     """
     return _call("rms_scale", device, (x,), (epsilon,))
 
 
 def layer_norm(x, weight=None, bias=None, *, epsilon=1e-5, device=None):
-    """y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row, as rms_norm()."""
+    """y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row, like rms_norm()."""
     return _call("layer_norm", device, (x, weight, bias), (epsilon,))
 
 
 def softmax(x, *, device=None):
-    """y = exp(x) / sum(exp(x)) of each row, as rms_norm(); differentiable once in x, of any width."""
+    """y = exp(x) / sum(exp(x)) of each row, like rms_norm(); differentiable once in x, for any width."""
     return _call("softmax", device, (x,))
 
 
 def cross_entropy(x, target, *, device=None):
-    """log(sum(exp(x))) - x[target] of each row, float32 of target's shape, as rms_norm(); differentiable once in x.
+    """log(sum(exp(x))) - x[target] of each row, float32 with target's shape, like rms_norm(); differentiable once in x.
 
     `target` is int32 or int64, a column for each row. A row whose target is below 0 has no loss and no gradient; one whose target is past
     the last column has NaN.
@@ -171,15 +172,15 @@ def _pages(name, cache, k, cache_layout):
 
 def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=None, *, k_scale=None, v_scale=None, cache_layout="NHD",
            device=None):
-    """Puts the keys and values of new tokens into their slots of paged caches, as decode() reads them, and gives (k_cache, v_cache).
+    """Puts the keys and values of new tokens into their slots of paged caches, as decode() reads them, and returns (k_cache, v_cache).
 
     k and v are [tokens, heads, columns], or with more dimensions in front, of f16, bf16 or float32; the caches, of the same type or of
     float8_e4m3fn, are [page, row, heads, columns], or with cache_layout="HND" [page, heads, row, columns]. `slot_mapping`, int32 or int64
     [tokens] on the device, has page number x rows of a page + row for each token; one that names no row, such as -1, leaves its token out,
     and no two tokens share a slot. All other rows of the caches stay as they are.
 
-    With `cos` and `sin`, [positions, columns / 2] of the same type, keys are turned on the way as by rotary(), by the row that
-    `positions`, int32 or int64 [tokens], names; a row that does not exist makes NaN. Columns are an even number, up to 2048.
+    With `cos` and `sin`, [positions, columns / 2] of the same type, keys are rotated like by rotary(), with the row that `positions`, int32
+    or int64 [tokens], names; a row that does not exist makes NaN. Columns are an even number, up to 2048.
 
     Keys are divided by `k_scale` and values by `v_scale`, float32 [1] or [heads] on k's device, if these are given; what a cache of
     float8_e4m3fn cannot hold becomes its greatest number. decode() multiplies by the same scales.
@@ -188,7 +189,7 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
     a jitted function was given with donate_argnums. It has no gradient.
     """
     if cache_layout not in ("NHD", "HND"):
-        raise ValueError(f"cache_layout {cache_layout!r} is none of 'NHD' and 'HND'")
+        raise ValueError(f"cache_layout {cache_layout!r} is not one of 'NHD' and 'HND'")
     for name, x in (("k", k), ("v", v), ("k_cache", k_cache), ("v_cache", v_cache)):
         if not hasattr(x, "shape"):
             raise ValueError(f"append: {name} is a {type(x).__name__}, which is no tensor")
@@ -217,7 +218,7 @@ def rotary(x, cos, sin, *, device=None):
 
 
 def embedding(index, table, *, device=None):
-    """The rows of `table`, [entries, columns], by their numbers in `index`, int32 or int64 of any shape; NaN where there is no such row.
+    """The rows of `table`, [entries, columns], by their numbers in `index`, int32 or int64 of any shape; NaN if there is no such row.
 
     The table is of f16, bf16 or float32. It has no gradient.
     """
@@ -235,16 +236,16 @@ def transpose(x, *, device=None):
 
 
 def quantize_1x128(x, *, silu_gate=False, power_of_two=False, device=None):
-    """(q, scale) of x: q in float8_e4m3fn, and float32 scales of each 128 elements of a row, the last dimension, so that x is about
-    q * scale. A product takes them as they are:
+    """(q, scale) of x: q in float8_e4m3fn, and float32 scales of each 128 elements of a row, the last dimension, so that x is about q *
+    scale. A product takes them like this:
 
         q, scale = quantize_1x128(x)
         y = matmul(q, w8, transpose_b=True, scale_a_1x128=scale, scale_b_128x128=scale_w)
 
     q has x's shape; scale is [columns/128 rounded up, rows], where rows are all dimensions of x but the last, and `scale.T` is what
     torch.nn.functional.scaled_mm takes. With `silu_gate`, of each row's two halves (a, b), silu(a) * b is computed in float32 and
-    quantised. A scale is the greatest magnitude over 448, with `power_of_two` rounded up to one, as float8_e8m0fnu has it; an infinite
-    element makes its block NaN or 0, and NaN itself. x is f16, bf16 or float32. It has no gradient.
+    quantised. A scale is the greatest magnitude divided by 448, rounded up to a power of two with `power_of_two`, like float8_e8m0fnu; an
+    infinite element makes its block NaN or 0, and a NaN only itself NaN. x is f16, bf16 or float32. It has no gradient.
     """
     columns = x.shape[-1]
     if silu_gate and columns % 2 != 0:
@@ -257,9 +258,8 @@ def quantize_1x128(x, *, silu_gate=False, power_of_two=False, device=None):
 
 
 def quantize_128x1(x, *, power_of_two=False, device=None):
-    """(q, scale) of a matrix's columns: q is the transpose of x, [columns, rows], in float8_e4m3fn, with float32 scales of each 128 of
-    its rows' elements, [rows/128 rounded up, columns], as quantize_1x128() of the transpose would make them. Gradients of weights
-    take it."""
+    """(q, scale) of a matrix's columns: q is the transpose of x, [columns, rows], in float8_e4m3fn, with float32 scales of each 128 of its
+    rows' elements, [rows/128 rounded up, columns], as quantize_1x128() of the transpose would make them. Gradients of weights use it."""
     if len(x.shape) != 2:
         raise ValueError(f"quantize_128x1: x is a matrix, and has {len(x.shape)} dimensions")
     return _call("quantize_128x1", device, (x,), (power_of_two,), (("row_blocks", -(-x.shape[0] // 128)),))

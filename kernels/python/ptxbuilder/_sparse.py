@@ -1,4 +1,4 @@
-"""Matrices that store two of every four elements along their rows, for whichever framework they are of."""
+"""Matrices that store two of every four elements along their rows, for the framework of the matrix."""
 import math
 from collections import namedtuple
 
@@ -15,8 +15,8 @@ class SparseMatrix(namedtuple("SparseMatrix", "values, metadata")):
 
 
 def compress_2_4(x):
-    """Stores half of a matrix [.., rows, k] that has two zeros at least in each four elements along k. A SparseMatrix has `values`
-    [.., rows, k/2], the other elements, and `metadata`, int32 [.., k/64, 128 rows/64], quotients rounded up, which says where these belong.
+    """Stores half of a matrix [.., rows, k] that has at least two zeros in each four elements along k. A SparseMatrix has `values` [..,
+    rows, k/2], the other elements, and `metadata`, int32 [.., k/64, 128 rows/64], quotients rounded up, which says where these belong.
 
     matmul() takes it in place of A, or with `transpose_b` in place of B, and the tensor cores then take half of the time. Elements are of
     f16, bf16, 8-bit floats or integers of 8 bits, and k is a multiple of 4; -0 counts as zero. It is computed on the host. Raises
@@ -26,7 +26,7 @@ def compress_2_4(x):
 
 
 def decompress_2_4(matrix):
-    """The dense matrix [.., rows, k] again. Raises ValueError that names the row and the columns of a group whose metadata is wrong."""
+    """Restores the dense matrix [.., rows, k]. Raises ValueError that names the row and the columns of a group whose metadata is wrong."""
     return door_of(matrix.values).sparse(decompressed, *matrix)[0]
 
 
@@ -63,5 +63,5 @@ def _each(call, kit, *tensors):
 
 
 def shares(operands):
-    """Says how many times as long along k A and B are as what they store."""
+    """Returns how many times as long along k A and B are as what they store."""
     return 1 if operands.a_metadata is None else 2, 1 if operands.b_metadata is None else 2

@@ -10,13 +10,13 @@ def warm_up(operation, shapes, dtype, device=0, **words):
         warm_up("matmul", [(m, n, k), (batches, m, n, k)], "bf16")
         warm_up("attention", [((2, 4096, 32, 128), (2, 4096, 8, 128))], "bf16", causal=True)
 
-    The operands are of `dtype` and lie without gaps. The shapes of an attention are those of Q and of K and V, or of Q, K and V. `words`
-    are as those of matmul(), but tensors, as `bias`, `c` and `scale_a`, and `return_lse` are True where there is one, as `b_metadata` of
-    sparse weights and `sinks` of attention() are, `alpha_tensor` where alpha is one or a scale has one element, and `b_dtype` is B's type
-    where it is another; or as those of attention() but for packed sequences.
+    The operands have the type `dtype` and no gaps. The shapes of an attention are those of Q and of K and V, or of Q, K and V. `words` are
+    the arguments of matmul(), or of attention() except for packed sequences. Tensors, such as `bias`, `c`, `scale_a`, `b_metadata` of
+    sparse weights and `sinks` of attention(), are True if there is one, and so is `return_lse`; `alpha_tensor` is True if alpha is a tensor
+    or a scale has one element, and `b_dtype` is B's type if it differs.
     """
     if operation not in _OPERATIONS:
-        raise ValueError(f"operation {operation!r} is none of {', '.join(map(repr, _OPERATIONS))}")
+        raise ValueError(f"operation {operation!r} is not one of {', '.join(map(repr, _OPERATIONS))}")
     for shape in shapes:
         if not isinstance(shape, (tuple, list)):
             raise ValueError(f"shapes: {shape!r} is none; they are a list of tuples, as [(m, n, k)]")

@@ -39,7 +39,7 @@ static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
 
 static bool is_plain(PyObject* x) { return Py_TYPE(x) == eager.tensor || Py_TYPE(x) == eager.parameter; }
 
-/* Says whether a call without arguments gives a number or bool that is not 0; true where it fails. */
+/* Returns whether a call without arguments gives a number or bool that is not 0; true where it fails. */
 static bool is_true(PyObject* function) {
   PyObject* value = PyObject_CallNoArgs(function);
   const bool is = !value || PyObject_IsTrue(value) != 0;
@@ -80,12 +80,12 @@ static bool is_profiled(void) {
   return is != Py_False;
 }
 
-/* Says whether a mode of PyTorch, a trace, forward derivatives or the profiler has to know of the call. */
+/* Returns whether a mode of PyTorch, a trace, forward derivatives or the profiler must know of the call. */
 static bool is_observed(void) {
   return is_true(eager.mode_count) || is_tracing() || has_tangents() || is_profiled();
 }
 
-/* Says whether one does of those that are not None. */
+/* Returns whether one does of those that are not None. */
 static bool want_grad(PyObject* const* all, int count) {
   for (int i = 0; i < count; ++i)
     if (all[i] != Py_None && requires_grad(all[i])) return true;
@@ -144,13 +144,12 @@ static long activation_of(PyObject* word) {
   return word == Py_None ? PTXB_NONE : number_of(eager.activations, word);
 }
 
-PyDoc_STRVAR(
-    eager_words,
-    "eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, "
-    "gate, device, is_below, *operands)\n\n"
-    "As matmul(), of plain tensors on a GPU that ask for no gradient; `is_below` says that PyTorch has "
-    "seen to that. `operands` are those of OPERANDS without alpha's, which `alpha` may be. NotImplemented "
-    "for all else.");
+PyDoc_STRVAR(eager_words,
+             "eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, "
+             "precise, tf32, gate, device, is_below, *operands)\n\n"
+             "As matmul(), of plain tensors on a GPU that ask for no gradient; `is_below` says that PyTorch "
+             "has seen to that. `operands` are those of OPERANDS without alpha's, which `alpha` may be. "
+             "NotImplemented for all else.");
 static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum {
@@ -221,8 +220,8 @@ static bool read_pair(PyObject* from, int64_t least, int64_t* to) {
   return true;
 }
 
-/* Moves the channels of an image to the end. Says whether the hardware takes it in this order: channels are
- * adjacent, and no pixel overlaps another. */
+/* Moves the channels of an image to the end. Returns whether the hardware takes it in this order: channels
+ * are adjacent, and no pixel overlaps another. */
 static bool put_channels_last(operand* o, const char* name) {
   if (o->tensor.ndim != 4 || !swap_dimensions(o, name, 1, 2) || !swap_dimensions(o, name, 2, 3)) return false;
   const int64_t *shape = o->tensor.shape, *strides = o->tensor.strides, channels = shape[3];
@@ -232,12 +231,11 @@ static bool put_channels_last(operand* o, const char* name) {
   return channels > 0;
 }
 
-PyDoc_STRVAR(
-    convolution_words,
-    "eager_convolution(x, w, bias, stride, padding, dilation, groups, activation, out_dtype, precise, "
-    "tf32, device)\n\n"
-    "As conv2d(), of plain tensors on a GPU whose channels are last in memory, and that ask for no "
-    "gradient. NotImplemented for all else.");
+PyDoc_STRVAR(convolution_words,
+             "eager_convolution(x, w, bias, stride, padding, dilation, groups, activation, out_dtype, "
+             "precise, tf32, device)\n\n"
+             "As conv2d(), of plain tensors on a GPU whose channels are last in memory, and that ask for no "
+             "gradient. NotImplemented for all else.");
 static PyObject* ext_eager_convolution(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum {

@@ -79,7 +79,7 @@ static void* target_of(const ffi_call* call, ffi_target* to) {
   return NULL;
 }
 
-/* Says whether this call is the question that XLA asks before anything else. */
+/* Returns whether this call is the question that XLA asks before anything else. */
 static bool tells_metadata(const ffi_call* call, bool is_captured) {
   const ffi_extension* extension = call->extension;
   if (!extension || extension->type != FFI_METADATA) return false;

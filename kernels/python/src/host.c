@@ -38,8 +38,8 @@ enum { DEVICES = MOST_GPUS + 1 };
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(ptxb_device*) devices[DEVICES]; /* the emulator first */
 
-/* A fork() copies what other threads were in the middle of, locks among it, and no device works in a child.
- * In a child of a process that used one there is none any more, and there will be none. */
+/* A fork() copies whatever other threads were doing, including the locks that they held, and no device works
+ * in a child. So the child of a process that used a device can use none. */
 static atomic_bool is_forked;
 static void forget(void);
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget); }
@@ -53,7 +53,7 @@ static const char* begin_use(void) {
 }
 
 static const char* bad_device(int number) {
-  return host_words("device %d is none of the emulator and the GPUs 0 to %d", number, MOST_GPUS - 1);
+  return host_words("device %d is not one of the emulator and the GPUs 0 to %d", number, MOST_GPUS - 1);
 }
 
 const char* host_device(int number, ptxb_device** device) {
@@ -162,7 +162,7 @@ const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel)
   return error;
 }
 
-/* It runs in the child, so that every call comes to begin_use(). */
+/* This runs in the child, so that every call comes to begin_use(). */
 static void forget(void) {
   is_forked = true;
   for (int i = 0; i < DEVICES; ++i) atomic_store(&devices[i], NULL);

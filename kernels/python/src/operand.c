@@ -88,7 +88,7 @@ static bool is_on_gpu(const ptxb_tensor* t) {
   return t->device.type == ON_CUDA || t->device.type == ON_MANAGED;
 }
 
-/* Says whether PyTorch keeps a sign next to the memory, as of x.conj().imag; the exchange does not say it.
+/* Returns whether PyTorch keeps a sign next to the memory, as of x.conj().imag; the exchange does not say it.
  * Such views have gaps, so that others are not asked. */
 static bool is_negative_view(PyObject* from, const ptxb_tensor* t) {
   if (t->ndim == 0 || !t->strides || t->strides[t->ndim - 1] == 1) return false;
@@ -112,7 +112,7 @@ bool read_tensor(PyObject* from, operand* to, const char* name) {
   if (to->api->tensor_of(from, &to->tensor)) return false; /* with its own exception */
   if (is_negative_view(from, &to->tensor)) {
     PyErr_Format(PyExc_ValueError,
-                 "%s: a view whose sign PyTorch keeps beside its memory: give x.resolve_neg()", name);
+                 "%s: a view whose sign PyTorch keeps outside of its memory: give x.resolve_neg()", name);
     return false;
   }
   if (!to->tensor.data) {

@@ -3,7 +3,7 @@
 
 #include "kernels/python/src/methods.h"
 
-/* Gives the first byte of a tensor on the host without gaps; NULL for None. */
+/* Returns the first byte of a tensor on the host without gaps; NULL for None. */
 static bool read_plain(PyObject* from, operand* to, const char* name, void** first) {
   *first = NULL;
   if (from == Py_None) return true;
@@ -12,7 +12,7 @@ static bool read_plain(PyObject* from, operand* to, const char* name, void** fir
   int64_t compact = 1;
   for (int i = t->ndim; i-- > 0;) {
     if (t->strides && t->shape[i] > 1 && t->strides[i] != compact) {
-      PyErr_Format(PyExc_ValueError, "%s: its elements lie with gaps: make it contiguous", name);
+      PyErr_Format(PyExc_ValueError, "%s: its elements have gaps: make it contiguous", name);
       return false;
     }
     compact *= t->shape[i];
@@ -23,7 +23,7 @@ static bool read_plain(PyObject* from, operand* to, const char* name, void** fir
 
 PyDoc_STRVAR(form_words,
              "packed_form(type, group, scales)\n\n"
-             "Gives the number of a form: of a word's number, and the type of scales as 256 times DLPack's "
+             "Returns the number of a form: of a word's number, and the type of scales as 256 times DLPack's "
              "code and the bits.");
 static PyObject* ext_form(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;

@@ -9,7 +9,7 @@ static int64_t elements_of(const ptxb_tensor* t) {
   return count;
 }
 
-/* A factor of one element is one more alpha, where there is no other in memory. */
+/* A factor of one element is one more alpha, if there is no other in memory. */
 static bool read_operands(product* p, PyObject* const* given) {
   ptxb_matmul* m = &p->call.matmul;
   for (int i = 0; i < OPERANDS; ++i) {
@@ -108,7 +108,7 @@ static bool has_groups(PyObject* const* operands) {
 /* A new D of A's batches, of its gathered rows, or of groups of k. */
 static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   if (!p->a.api) {
-    fail("D: a product of tuples has to be given one");
+    fail("D: a product of tuples takes a given D");
     return NULL;
   }
   int32_t ndim = p->a.tensor.ndim;
@@ -125,7 +125,7 @@ static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   return made;
 }
 
-/* Says whether the library takes it: matrices, or as many of them of each, or with groups the shapes that
+/* Returns whether the library takes it: matrices, or as many of them of each, or with groups the shapes that
  * these have. A matrix B for all batches of A is one product of more rows. */
 static bool is_taken(product* p, const operand* d, bool is_grouped) {
   const int32_t ndim = p->a.tensor.ndim;
@@ -190,12 +190,11 @@ PyObject* run_product(product* p, PyObject* out, PyObject* const* operands, cons
   return p->a.api->object_of(made, &object) ? NULL : object;
 }
 
-PyDoc_STRVAR(
-    product_words,
-    "product(a, b, out, alpha, beta, activation, flags, out_code, device, stream, *operands)\n\n"
-    "Queues one product and gives `out`, or where that is None, a new tensor of the type `out_code`, "
-    "256 times DLPack's code and the bits. `operands` are those of OPERANDS, or None. NotImplemented "
-    "for batches that are not the same of both, or of A alone.");
+PyDoc_STRVAR(product_words,
+             "product(a, b, out, alpha, beta, activation, flags, out_code, device, stream, *operands)\n\n"
+             "Queues one product and gives `out`, or where that is None, a new tensor of the type "
+             "`out_code`, 256 times DLPack's code and the bits. `operands` are those of OPERANDS, or None. "
+             "NotImplemented for batches that are not the same of both, or of A alone.");
 static PyObject* ext_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum { COUNT = 10 };

@@ -20,7 +20,7 @@ typedef struct ranked_tokens {
   ptxb_ranked_tokens call;
 } ranked_tokens;
 
-/* `given` is a tuple of the ranks' addresses, or how many ranks there are. It gives that, or -1 with an
+/* `given` is a tuple of the ranks' addresses, or how many ranks there are. Returns that, or -1 with an
  * exception. */
 static int32_t read_memory(PyObject* given, void** memory) {
   if (!PyTuple_Check(given)) return (int32_t)PyLong_AsLong(given);
@@ -68,8 +68,8 @@ static bool read_ranked_norm(ranked_norm* r, PyObject* tensors, PyObject* memory
 PyDoc_STRVAR(ranked_words,
              "ranked(tensors, memory, bytes, rank, scatters, multiprocessors, device, stream)\n\n"
              "Queues this rank's part of a product of (A, B, D, gathered, scale): `memory` is a tuple of the "
-             "addresses of all ranks' exchange "
-             "memory, each of so many bytes, and `scatters` is 0, 1 or 2, as that of ptxb_ranked.");
+             "addresses of all ranks' exchange memory, each of so many bytes, and `scatters` is 0, 1 or 2, "
+             "as that of ptxb_ranked.");
 static PyObject* ext_ranked(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 8) return fail("ranked() takes another number of arguments");
@@ -105,11 +105,10 @@ static PyObject* ext_ranked_memory(PyObject* self, PyObject* const* args, Py_ssi
   return error ? fail(error) : PyLong_FromSize_t(bytes);
 }
 
-PyDoc_STRVAR(
-    norm_words,
-    "ranked_norm(tensors, memory, bytes, rank, epsilon, multiprocessors, device, stream)\n\n"
-    "Queues this rank's part of an all-reduce with a norm of (x, residual, weight, y, new_residual), "
-    "by memory as ranked() takes it.");
+PyDoc_STRVAR(norm_words,
+             "ranked_norm(tensors, memory, bytes, rank, epsilon, multiprocessors, device, stream)\n\n"
+             "Queues this rank's part of an all-reduce with a norm of (x, residual, weight, y, "
+             "new_residual), by memory as ranked() takes it.");
 static PyObject* ext_ranked_norm(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 8) return fail("ranked_norm() takes another number of arguments");

@@ -70,12 +70,11 @@ static bool run_rows(const rows* r, const target* to) {
   return run_operation(&r->call, &r->all[0], to);
 }
 
-PyDoc_STRVAR(
-    rows_words,
-    "rows(operation, tensors, written, numbers, device, stream)\n\n"
-    "Queues one operation of ROWS on a tuple of its tensors, of which None is left out; `written` "
-    "has a bit for each that is written. Where one of them is True, a new tensor as the first takes its "
-    "place, and is given.");
+PyDoc_STRVAR(rows_words,
+             "rows(operation, tensors, written, numbers, device, stream)\n\n"
+             "Queues one operation of ROWS on a tuple of its tensors, where None stands for one that is left "
+             "out; `written` has a bit for each that is written. Where one of them is True, a new tensor as "
+             "the first takes its place, and is given.");
 static PyObject* ext_rows(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 6) return fail("rows() takes another number of arguments");

@@ -73,7 +73,7 @@ static void span_of(const ptxb_tensor* t, const char** from, const char** to) {
   *from = begin + first * size, *to = begin + last * size;
 }
 
-/* Gives the one in its place on the device; NULL for NULL. */
+/* Returns the one in its place on the device; NULL for NULL. */
 static const ptxb_tensor* stage(staged* s, const ptxb_tensor* here, bool is_written) {
   if (!here) return NULL;
   const int64_t i = s->count++;
@@ -164,7 +164,7 @@ static void stage_convolution(staged* s, ptxb_convolution* p) {
   p->bias = stage(s, p->bias, false);
 }
 
-/* Nothing is written if its gradient is asked for instead. */
+/* Nothing is written if its gradient is requested instead. */
 static void stage_attention(staged* s, ptxb_attention* p, bool runs) {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) p->name = stage(s, p->name, runs && is_written);
 #include "kernels/attention/attention.def"

@@ -248,7 +248,7 @@ static const char* rows(const ffi_call* call, const ffi_target* to) {
     if (numbers[3] >> i & 1) { /* its argument's memory is the result's */
       if (arguments >= call->arguments.count) return host_words("there is no argument %d", (int)arguments);
       if (ffi_tensor_of(call->arguments.all[arguments++]).data != all[i].data)
-        return host_words("tensor %d is updated, and its result lies elsewhere", (int)i);
+        return host_words("tensor %d is updated, and its result is elsewhere", (int)i);
     }
     o.row_tensors[i] = &all[i];
   }

@@ -34,7 +34,7 @@ def _call(q, k, v, extras, numbers, return_lse):
 
 
 def _gradients(q, k, v, o, lse, grad, *rest, extras, numbers, has_lse_grad):
-    """Gives those of Q, K, V and sinks; `rest` has the extras that there are, which `extras` says, and the gradient of lse."""
+    """Returns those of Q, K, V and sinks; `rest` has the extras that there are, which `extras` says, and the gradient of lse."""
     *numbers, flags = numbers
     given = described(q, k, v)
     extras = _filled(extras, rest)

@@ -1,4 +1,4 @@
-"""Contractions of JAX's arrays, which lie without gaps: JAX brings dimensions next to each other, and the product is matmul()'s, with its
+"""Contractions of JAX's arrays, which have no gaps: JAX brings dimensions next to each other, and the product is matmul()'s, with its
 derivatives."""
 import math
 

@@ -11,7 +11,7 @@ for (_target, _platform), _handler in _ext.handlers().items():
 
 
 def device():
-    """Says where an operation is compiled when it is traced. GPUs of one machine are taken to be alike."""
+    """Returns where an operation is compiled when it is traced. GPUs of one machine are taken to be alike."""
     return 0 if jax.default_backend() in ("gpu", "cuda") else _ext.EMULATOR
 
 

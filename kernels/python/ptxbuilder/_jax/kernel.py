@@ -27,7 +27,7 @@ def _check_integer(name, dtype, value):
 
 
 def _traced_scalar(name, dtype, value):
-    """Says how the extension takes a scalar that is known when the call runs: (kind, an array without dimensions)."""
+    """Returns how the extension takes a scalar that is known when the call runs: (kind, an array without dimensions)."""
     scalar_of(name, dtype, 0)  # which says what is wrong
     kind, given = NAMES[dtype], value.dtype
     is_integer = jnp.issubdtype(given, jnp.integer) or given == bool

@@ -162,7 +162,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
 
 
 class packed_kit:
-    """The CPU packs, and so what is packed has to be known: arrays go there and back."""
+    """The CPU packs, and so what is packed must be known: arrays go there and back."""
     permuted, stacked, where = jnp.transpose, jnp.stack, jnp.where
     tensor = staticmethod(_numpy.tensor)
 

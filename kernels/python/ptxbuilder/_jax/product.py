@@ -125,7 +125,7 @@ def _with_batches(operands, dims, *, words, options):
     b = turned(b) if options.transpose_b else b
     rank = max(a.ndim - of_a, b.ndim - of_b)
 
-    def ahead(x, is_ahead):  # the new dimension first, of one element where there is none of it
+    def ahead(x, is_ahead):  # the new dimension first, of one element if there is none of it
         x = x if is_ahead else x[None]
         return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
 
@@ -164,7 +164,7 @@ def _moved(primals, tangents, *, words, options):
         terms.append(_bound(a, moving["b"], Operands(), bare))
     if "c" in moving:
         terms.append(moving["c"] * jnp.asarray(options.beta, d.dtype))
-    if "bias" in moving:  # by way of f32, in which the sum is that transposition makes of this
+    if "bias" in moving:  # through f32, in which the sum is that transposition makes of this
         terms.append(jnp.broadcast_to(moving["bias"].astype(jnp.float32), d.shape).astype(d.dtype))
     moved = functools.reduce(jnp.add, terms)
     if activation == "relu":
@@ -213,7 +213,7 @@ ad.primitive_transposes[_product_p] = _transposed
 
 
 def folded(a, b, transpose_a, transpose_b, of_k=(1, 1)):
-    """(A, B, whether these lie turned, the folded shape, the shape): as fold() has them, where they lie; `of_k` are shares()."""
+    """Returns (A, B, whether these are transposed, the folded shape, the shape): as fold() has them, in place; `of_k` are shares()."""
     if a.ndim == b.ndim <= 3 and a.shape[:-2] == b.shape[:-2]:
         k, k_of_b = a.shape[-2 if transpose_a else -1], b.shape[-1 if transpose_b else -2]
         if a.ndim < 2 or k * of_k[0] != k_of_b * of_k[1]:
@@ -412,10 +412,10 @@ def _jitted_groups(t, options):
 
 
 def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=None, group_offset=None):
-    """jax.lax.ragged_dot, argument by argument: rows of lhs [m, k] in groups, of the sizes [groups] of integers, by rhs [groups, k, n].
+    """jax.lax.ragged_dot, argument by argument: rows of lhs [m, k] in groups, whose sizes are integers [groups], times rhs [groups, k, n].
 
-    Rows after the last group are 0. Differentiable in lhs and rhs. `precision` may be None alone, for f32 is refused, and so may
-    `group_offset`. ptxbuilder.matmul() with `offs`, where groups end, takes more after the sum.
+    Rows after the last group are 0. The result is differentiable in lhs and rhs. `precision` must be None, since f32 is refused, and so
+    must `group_offset`. ptxbuilder.matmul() with `offs`, where groups end, takes more after the sum.
     """
     if precision is not None or group_offset is not None:
         raise ValueError("precision and group_offset: they are None; 16-bit operands are summed in f32, and all groups are there")
@@ -427,12 +427,12 @@ def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=Non
 
 
 def sparse(make, *matrix):
-    """Calls what _sparse.py makes of a matrix with one on the host."""
+    """Calls a function of _sparse.py with a matrix on the host."""
     return tuple(map(jnp.asarray, make(_numpy, *map(np.asarray, matrix))))
 
 
 def _check_known(out, device, **numbers):
-    """Refuses what JAX's arrays have none of, and traced values of what has to be known when a product is traced."""
+    """Refuses options that JAX's arrays do not have, and traced values that must be known when a product is traced."""
     if out is not None:
         raise ValueError("out: JAX's arrays are not written; leave it out")
     refuse_device(device)

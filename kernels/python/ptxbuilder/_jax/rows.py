@@ -30,14 +30,14 @@ def _call(operation, given, numbers, wanted, extents=()):
 
 
 def _by_name(operation, there, given):
-    """The tensors that an operation reads: those that `there` says are given, and None for others."""
+    """Returns the tensors that an operation reads: those that `there` says are given, and None for others."""
     given = iter(given)
     return {name: next(given) if is_given else None for name, is_given in zip(operation.read, there)}
 
 
 @functools.lru_cache(maxsize=None)
 def _function(name, there, numbers):
-    """The first result of the operation, of those arrays that `there` says are given, with its derivative."""
+    """Returns the first result of the operation for the arrays that `there` says are given, with its derivative."""
     operation = _rows.OPERATIONS[name]
     gradient, kept = operation.gradient, operation.kept
     names = [name for name, is_given in zip(operation.read, there) if is_given]
@@ -61,7 +61,7 @@ def _function(name, there, numbers):
         wanted = tuple(name for name in gradient.written if name[1:] in names)
         found = dict(zip(wanted, _call(gradient, {name: known[name] for name in gradient.read},
                                        tuple(gradient.numbers.values()), wanted)))
-        return tuple(found.get(f"d{name}") for name in names)  # None of integers, which have none
+        return tuple(found.get(f"d{name}") for name in names)  # None for integers, which have no gradient
 
     function.defvjp(keep, backward)
     return function
@@ -76,7 +76,7 @@ def _jitted(name, there, numbers, extents, *given):
 
 
 def rows(operation, given, numbers, device, extents):
-    """The operation's first result, or a tuple of all where they have extents of their own, or of those that it updates."""
+    """Returns the operation's first result, or a tuple: of all results if they have extents of their own, or of those that it updates."""
     refuse_device(device)
     required, optional = _rows.by_use(operation, given)
     check_arrays(required, **optional)

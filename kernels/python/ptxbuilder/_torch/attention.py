@@ -114,7 +114,7 @@ class _Attention(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """Gives those of Q, K, V and sinks, which have none themselves."""
+    """Returns those of Q, K, V and sinks, which have none themselves."""
 
     @staticmethod
     def forward(q, k, v, o, lse, grad, *rest):
@@ -174,7 +174,7 @@ def _(q, k, v, *rest, out_shape=None):
     return 2 * _attention.multiply_adds(q, k, v, _split(rest)[1][:-2])
 
 
-# The last result has no elements where there are no sinks.
+# The last result has no elements if there are no sinks.
 library.define(f"attention_gradient(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor grad, {_extras}, Tensor? lse_grad, "
                f"{_words}, int flags, str? device) -> (Tensor, Tensor, Tensor, Tensor)")
 

@@ -132,7 +132,7 @@ def _gradient_differentiated(*values):
 
 
 def _differentiable(x, w, bias, windows, groups, activation, out_dtype, precise, tf32, device):
-    """The way back through an activation starts from what it was applied to."""
+    """The backward pass through an activation starts from what it was applied to."""
     y = applied(_Conv2d, x, w, bias, windows, groups, None, out_dtype, precise, tf32, device)
     return _FUNCTIONS[activation][0](y) if activation else y
 

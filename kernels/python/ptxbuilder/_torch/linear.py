@@ -8,8 +8,8 @@ from .._product import matmul
 class Linear(torch.nn.Linear):
     """torch.nn.Linear with an activation in the same launch: activation(input weight^T + bias), [.., in_features] to [.., out_features].
 
-    Parameters, their initial values and their names are torch.nn.Linear's, so that a state_dict goes either way. On the CPU
-    it runs by the emulator. `tf32` allows f32, which is cut to tf32.
+    Parameters, their initial values and their names are torch.nn.Linear's, so that a state_dict works for both. On the CPU it runs on the
+    emulator. `tf32` allows f32, which is truncated to tf32.
     """
 
     def __init__(self, in_features, out_features, bias=True, activation=None, *, device=None, dtype=None, tf32=False):

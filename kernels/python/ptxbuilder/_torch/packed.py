@@ -106,7 +106,7 @@ class _PackedProduct(torch.autograd.Function):
 
 
 def _differentiable(a, data, scale_b, n, form, bias, c, *values):
-    """Gives the product whose derivative is asked for."""
+    """Returns the product whose derivative is requested."""
     if not is_compiling() and is_dual():
         raise ValueError("packed_mm has no derivative forward: multiply by what unpack_weights() gives")
     refuse_gradient("packed_mm", scale_b=scale_b)

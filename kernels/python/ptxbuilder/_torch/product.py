@@ -92,7 +92,7 @@ def matmul(a, b, out, operands, options):
 
 
 def _as_autocast(a, b, operands, options):
-    """A and B as torch.autocast has them; and what is of D's type, where that is A's."""
+    """Returns A and B as torch.autocast converts them, and the operands of D's type if that is A's."""
     dtype = autocast_of(a)
     if dtype is None:
         return a, b, operands
@@ -132,7 +132,7 @@ def _silu_backward(x, inputs):  # PyTorch's own has no derivative
     return x * (s * (1 + inputs * (1 - s)))
 
 
-# An activation is PyTorch's function where a gradient is asked for, and x times its slope at the inputs another whose derivative it
+# An activation is PyTorch's function where a gradient is requested, and x times its slope at the inputs another whose derivative it
 # knows as well.
 _FUNCTIONS = {
     "relu": (torch.relu, lambda x, inputs: torch.ops.aten.threshold_backward(x, inputs, 0)),
@@ -188,7 +188,7 @@ def _gradients(ctx, d_output):
         raise ValueError(f"A and B of {a.dtype} have no gradients")
 
     def product(x, y, like, transpose_x=False, transpose_y=False):
-        """Gives it laid out as `like`, a layer's weight with its columns side by side say: else the gradient would be copied once more."""
+        """Returns it laid out like `like`, such as a layer's weight with contiguous columns: else the gradient would be copied again."""
         if like.stride(-2) == 1 != like.stride(-1):
             return turned(product(y, x, turned(like, True), not transpose_y, not transpose_x), True)
         return in_unit(lambda dtype: _product.matmul(x, y, transpose_a=transpose_x, transpose_b=transpose_y, alpha=alpha, out_dtype=dtype,
@@ -198,7 +198,7 @@ def _gradients(ctx, d_output):
     dz = d_output if output is None else d_output * (output > 0)
     da = db = d_bias = dc = None
     factor, unit = factor_of(dz, b.dtype)
-    if isinstance(alpha, torch.SymFloat):  # known when the graph runs, not here where the way back is traced
+    if isinstance(alpha, torch.SymFloat):  # known when the graph runs, not here where the backward pass is traced
         factor, alpha = factor * alpha, 1.0
     needs = ctx.needs_input_grad  # of what was given: an operation's defaults are not
     if needs[0]:
@@ -226,7 +226,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, a, b, bias, c, alpha, beta, *values):
-        def ahead(x, dim, rank):  # the new dimension first, of one element where there is none of it
+        def ahead(x, dim, rank):  # the new dimension first, of one element if there is none of it
             x = x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
             return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
 
@@ -278,7 +278,7 @@ library.define(f"matmul_with({_OPERANDS}) -> Tensor")
 library.define(f"matmul_amax({_OPERANDS}, *, {', '.join(f'Tensor({word}!) {word}' for word in _WRITTEN)}) -> Tensor")
 library.define(f"matmul_out({_OPERANDS}, *, Tensor(d!) d, {', '.join(f'Tensor({word}!)? {word}=None' for word in _WRITTEN)}) -> ()")
 
-_NOTHING = (None,) * (len(ROWS) - 3)  # of the operands after C, a bias and alpha; the last is no operand of eager_product()
+_NOTHING = (None,) * (len(ROWS) - 3)  # of the operands after C, a bias and alpha; the last is not an operand of eager_product()
 assert [row.word for row in ROWS[:3]] == ["c", "bias", "alpha"]
 
 # These come after A and B, as the schema has it. A dispatcher leaves out what is as it is unless said.
@@ -337,7 +337,7 @@ def _(a, b, *values, **written):
         shape = (_product.gathered_shape(a, b, operands.a_rows, of_b) if _product.sizes_of(operands) is None else
                  _product.grouped_shape(a, b, operands, of_b))
         return a.new_empty(_product.halved(shape) if options.gate else shape, dtype=dtype)
-    torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
+    torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, after those of batches")
     torch._check(of_a * a.shape[-1] == of_b * b.shape[-2],
                  lambda: f"B: {of_b * b.shape[-2]} rows, but A has {of_a * a.shape[-1]} columns")
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -499,7 +499,7 @@ def _differentiated(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=Non
 
 
 def _refusing(operation):
-    """The others have no gradient: pb.matmul() takes another way where one is asked for."""
+    """The others have no gradient: pb.matmul() takes another way where one is requested."""
     def refuse(*values, **words):
         if requires_grad(*(x for x in (*values, *words.values()) if isinstance(x, torch.Tensor))):
             raise ValueError(f"{operation.name()} has no gradient; ptxbuilder.matmul() with the same operands has, of torch.func.grad "

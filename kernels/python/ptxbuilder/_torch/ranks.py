@@ -42,8 +42,8 @@ exchanges, last_streams = {}, {}
 
 
 def exchange_of(group_name, device, use):
-    """It gives that of a call which is queued now. A launch may take all of a GPU and waits for those of other ranks, so that calls of two
-    streams run in the order in which the host makes them: else one rank might begin with the one, and another rank with the other."""
+    """Returns the memory of a call that is queued now. A launch may take all of a GPU and waits for those of other ranks, so that calls of two
+    streams run in the order in which the host makes them: otherwise ranks might begin with different calls."""
     stream = torch.cuda.current_stream(device)
     last = last_streams.setdefault(device.index, stream)
     if last != stream and not torch.cuda.is_current_stream_capturing():
@@ -218,12 +218,12 @@ def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiproc
 
     All ranks of the group, by default of the world, make the same calls in the same order, on GPUs of one host that reach each other's
     memory. bf16 and f16, and e4m3fn into `out_dtype`, bf16 unless said or f16; rows of B and D are multiples of 16 bytes. The result is
-    multiplied by `scale`, one float32 on the GPU. B or B.T has no gaps, or else it is copied; of e4m3fn B.T. A first call, and one that
-    is larger than all before on its stream, makes exchange memory, for which ranks meet. Differentiable in A and B, as a
-    matmul_reduce_scatter() and a product with all ranks' A, which the forward pass keeps where B asks for a gradient.
+    multiplied by `scale`, one float32 on the GPU. B or B.T has no gaps, or else it is copied; for e4m3fn it is B.T. The first call, and one
+    that is larger than all before on its stream, allocates exchange memory, for which all ranks meet. It is differentiable in A and B, with
+    a matmul_reduce_scatter() and a product with all ranks' A, which the forward pass keeps if B requires a gradient.
 
-    It takes all of the GPU, and waits for those of other ranks: what runs at once on another stream and waits for peers too, as NCCL's
-    kernels, needs some left, which `multiprocessors` below the GPU's leave, on all ranks alike.
+    It takes the whole GPU, and waits for other ranks: kernels that run at once on another stream and also wait for peers, such as NCCL's,
+    need some multiprocessors, which a smaller `multiprocessors`, the same on all ranks, leaves to them.
     """
     group = group_of(group)
     check(a, b, scale)
@@ -235,8 +235,8 @@ def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiproc
 def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
     """This rank's rows of the sum over all ranks of A B: [rows, n] of [ranks * rows, k] and [k, n], where each rank has k of its own.
 
-    What comes from other ranks is rounded to the result's type on its way, and added in a fixed order. Each rank's products are
-    multiplied by its `scale`. All else as all_gather_matmul(), which its gradient is.
+    Sums from other ranks are rounded to the result's type, and added in a fixed order. Each rank's products are multiplied by its `scale`.
+    Everything else is as for all_gather_matmul(), which is its gradient.
     """
     group = group_of(group)
     check(a, b, scale)
@@ -248,8 +248,8 @@ def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multi
 def matmul_all_reduce(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
     """The sum over all ranks of A B, all of it on all ranks: [rows, n] of [rows, k] and [k, n], where each rank has k of its own.
 
-    Sums are as those of matmul_reduce_scatter(), and all ranks get the same bits; rows may be any number. What is summed is sent while the
-    rest is multiplied. Differentiable in A and B, for a loss that all ranks compute alike: nothing is exchanged. All else as
+    Sums are as those of matmul_reduce_scatter(), and all ranks get the same bits; rows may be any number. Sums are sent while the rest is
+    multiplied. It is differentiable in A and B, for a loss that all ranks compute alike: nothing is exchanged. Everything else is as for
     all_gather_matmul().
     """
     group = group_of(group)
@@ -311,11 +311,11 @@ reduce_operation.register_autograd(gradients_of_reduce, setup_context=keep_of_re
 def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=None, multiprocessors=0):
     """(y, new_residual), where new_residual = residual + the sum of all ranks' x, and y = rms_norm(new_residual, weight, epsilon=epsilon).
 
-    It is for small tensors, as a decoder's of some tokens: one launch, in which each rank sends its rows to all. The sum is taken in
-    the order of ranks, and all ranks get the same bits where they give the same residual and weight. x [.., columns] is f16, bf16
-    or float32, with 1 to 262144 columns; `residual` is of its shape and type, `weight` has one number for each column. Calls, groups
-    and memory as those of all_gather_matmul(). Differentiable in x, residual and weight, once, for a loss that all ranks compute alike: x
-    gets the gradient of new_residual, and nothing is exchanged.
+    It is for small tensors, such as some tokens of a decoder: one launch, in which each rank sends its rows to all. The sum is taken in the
+    order of ranks, and all ranks get the same bits where they give the same residual and weight. x [.., columns] is f16, bf16 or float32,
+    with 1 to 262144 columns; `residual` is of its shape and type, `weight` has one number for each column. Calls, groups and memory are
+    those of all_gather_matmul(). It is differentiable in x, residual and weight, once, for a loss that all ranks compute alike: x gets the
+    gradient of new_residual, and nothing is exchanged.
     """
     group = group_of(group)
     check_number("epsilon", epsilon)
@@ -437,8 +437,8 @@ def all_to_all_combine(rows, ends, splits, count, group=None, *, multiprocessors
     """The `count` rows of this rank that experts of all ranks have answered, in the order of the dispatched x: [count, columns].
 
     `rows` has an answer for each row that all_to_all_dispatch() gave, at its place; `ends` are those of the dispatch, and `splits` what it
-    returned. Rows after the last end are zeros. What a token gets from several experts is for the caller to weigh and to add up.
-    Differentiable in rows. All else as all_to_all_dispatch().
+    returned. Rows after the last end are zeros. The caller weighs and adds up what a token gets from several experts. It is differentiable
+    in rows. Everything else is as for all_to_all_dispatch().
     """
     group = group_of(group)
     ranks = group.size()

@@ -1,4 +1,4 @@
-"""PyTorch's own call of attention, by this library where it has what is asked for."""
+"""PyTorch's own call of attention, by this library where it has what is requested."""
 import torch
 from torch.nn import functional
 
@@ -10,13 +10,13 @@ _MOST_COLUMNS = 256
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *,
                                  device=None):
-    """torch.nn.functional.scaled_dot_product_attention, argument by argument: a model changes the import alone.
+    """torch.nn.functional.scaled_dot_product_attention, argument by argument: a model changes only the import.
 
-    Tensors are [.., heads, rows, columns]. ptxbuilder.attention() computes it, with all its gradients, where tensors are of f16
-    or bf16, or autocast makes them so, on a GPU, or on the CPU with device="emulator", of up to 256 columns, V's no more than
-    Q's, without `attn_mask`, as scale is above 0 or None. PyTorch's own function computes the rest. `is_causal` counts queries and
-    keys from the first, as PyTorch does; with `enable_gqa` heads of queries are a multiple of those of keys.
-    What is dropped is drawn from PyTorch's default generator, and is not what PyTorch's own kernels drop.
+    Tensors are [.., heads, rows, columns]. ptxbuilder.attention() computes it, with all its gradients, if tensors are f16 or bf16, or
+    autocast makes them so, on a GPU, or on the CPU with device="emulator", with up to 256 columns, V's no more than Q's, without
+    `attn_mask`, and with a scale above 0 or None. PyTorch's own function computes everything else. `is_causal` counts queries and keys from
+    the first, as PyTorch does; with `enable_gqa` heads of queries are a multiple of those of keys. What is dropped is drawn from PyTorch's
+    default generator, and is not what PyTorch's own kernels drop.
     """
     if attn_mask is not None or not _is_taken(query, key, value, scale, enable_gqa, device):
         return functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)

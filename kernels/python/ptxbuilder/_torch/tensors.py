@@ -44,7 +44,7 @@ def check_operands(required, **optional):
             raise ValueError(f"{name}: a nested tensor, whose parts have no strides in common: give x.to_padded_tensor(0.0), or to "
                              "pb.attention() packed sequences, x.values() and x.offsets().int()")
         if x.layout != torch.strided:
-            raise ValueError(f"{name}: a tensor of {x.layout}, and what is taken lies in memory by strides: give x.to_dense()")
+            raise ValueError(f"{name}: a tensor of {x.layout}, and what is taken is in memory by strides: give x.to_dense()")
         if x.is_quantized:
             raise ValueError(f"{name}: a quantized tensor, of {x.dtype}, whose scale is not asked for: give x.dequantize(), or "
                              "x.int_repr() and scale the result")
@@ -54,7 +54,7 @@ def check_operands(required, **optional):
 
 
 def check_meta(*tensors):
-    """Checks an operation that gives a shape alone: where PyTorch asks for that since one tensor is a meta tensor, all have to be."""
+    """Checks an operation that gives a shape alone: where PyTorch asks for that since one tensor is a meta tensor, all must be."""
     if len({x.device.type == "meta" for x in tensors if x is not None}) > 1:
         raise ValueError("a meta tensor, which has no memory, among others that have: give all on one device")
 
@@ -79,7 +79,7 @@ def refuse_negative(**tensors):
     """Refuses tensors that are written and whose memory has the other sign."""
     for name, x in tensors.items():
         if isinstance(x, torch.Tensor) and x.is_neg():
-            raise ValueError(f"{name}: a view whose sign PyTorch keeps beside its memory, and it is written: give another")
+            raise ValueError(f"{name}: a view whose sign PyTorch keeps outside of its memory, and it is written: give another")
 
 
 def compact(x):
@@ -91,7 +91,7 @@ def copy(x):
 
 
 def sparse(make, *matrix):
-    """Calls what _sparse.py makes of a matrix with one on the host, and brings the results back."""
+    """Calls a function of _sparse.py with a matrix on the host, and brings the results back."""
     check_operands(dict(enumerate(matrix)))
     refuse_gradient("a sparse matrix", **{f"operand {i}": x for i, x in enumerate(matrix)})
     place = matrix[0].device
@@ -125,7 +125,7 @@ def view(out, shape):
     try:
         return out.view(shape)
     except RuntimeError:
-        raise ValueError(f"D: its batches, of shape {tuple(out.shape)} and strides {out.stride()}, are not one behind the "
+        raise ValueError(f"D: its batches, of shape {tuple(out.shape)} and strides {out.stride()}, are not one after the "
                          "other") from None
 
 
@@ -154,7 +154,7 @@ def named(name):
 
 
 def tracing_state():
-    """Gives the address of what is_tracing() asks, PyTorch's function of C++ that gives where the state of torch.jit.trace is; 0 where a
+    """Returns the address of what is_tracing() asks, PyTorch's function of C++ that gives where the state of torch.jit.trace is; 0 where a
     PyTorch has it no longer. A call by Python takes 100 ns, which each product would pay."""
     try:
         library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
@@ -175,8 +175,8 @@ def narrowed(x, dtype):
 
 
 def factor_of(grad, dtype):
-    """Gives an incoming gradient as a factor of `dtype`, and its unit: None, or the power of two that brings bf16 or f32 into the range of
-    f16, one for all of it."""
+    """Returns an incoming gradient as a factor of `dtype`, and its unit: None, or the power of two that brings bf16 or f32 into the range
+    of f16, one for all of it."""
     if dtype != torch.float16 or grad.dtype == dtype or grad.numel() == 0:
         return grad.to(dtype), None
     most = grad.detach().abs().amax().float()
@@ -186,7 +186,7 @@ def factor_of(grad, dtype):
 
 
 def in_unit(product, unit, dtype):
-    """Gives product(dtype) in the unit of a factor_of(), rounded once."""
+    """Returns product(dtype) in the unit of a factor_of(), rounded once."""
     return product(dtype) if unit is None else (product(torch.float32) * unit).to(dtype)
 
 
@@ -206,7 +206,7 @@ def refuse_gradient(which, **operands):
 
 
 def is_dual():
-    """Says whether derivatives are taken forward, which an autograd function refuses that has none, and other calls would lose."""
+    """Returns whether derivatives are taken forward, which an autograd function refuses that has none, and other calls would lose."""
     return forward_ad._current_level >= 0
 
 
@@ -219,14 +219,14 @@ def applied(function, *values):
 
 
 def place_of(device, first, name):
-    """Gives the device as an operation of PyTorch's takes it: for tensors on the CPU it has to be said."""
+    """Returns the device as an operation of PyTorch's takes it: for tensors on the CPU it must be said."""
     if device is None and first.device.type == "cpu":
         raise ValueError(f'{name}: its memory is on the CPU: move it to a GPU, or say device="emulator" to run there')
     return device if device is None else str(device)
 
 
 def there(device, first):
-    """Gives the device of an operation that PyTorch has brought to the tensors' place, by which the emulator may go without saying."""
+    """Returns the device of an operation that PyTorch has brought to the tensors' place, by which the emulator may go without saying."""
     return "emulator" if device is None and not first.is_cuda else device
 
 
