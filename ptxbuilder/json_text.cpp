@@ -92,7 +92,7 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& name
          "no double holds " + number.substr(0, number.find('\'')));
   }
   if (!twice.first().empty())
-    throw Error(fmt::format("{}: the member \"{}\" stands twice in one object", name, twice.first()));
+    throw Error(fmt::format("{}: the member \"{}\" appears twice in one object", name, twice.first()));
   return json;
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A pipe, which has an end only when somebody closes it, is no sidecar.
+// A pipe, which has an end only when somebody closes it, is not a sidecar.
 std::string sidecar_text(const std::string& path) {
   std::error_code none;
   if (const fs::file_status status = fs::status(path, none);

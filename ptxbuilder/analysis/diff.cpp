@@ -116,9 +116,9 @@ void compare(const Region& region, const Event& a, const Event& b, std::vector<D
           {y.weight, region.name, a.kind, y.name, "", y.value, y.effect, a.line, b.line, region.is_fact});
 }
 
-// "behind wgmma.fence"
+// "after wgmma.fence"
 std::string place_of(const std::vector<Event>& all, size_t i) {
-  return i == 0 ? "at the start" : fmt::format("behind {}", all[i - 1].kind);
+  return i == 0 ? "at the start" : fmt::format("after {}", all[i - 1].kind);
 }
 
 // Reports the events without a partner. Equal events at other places are one difference, or none if the order

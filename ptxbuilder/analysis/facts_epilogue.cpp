@@ -79,7 +79,7 @@ void Facts::epilogue() {
   add_kinds(
       Weight::result, "into shared memory", epilogue_,
       [](const Operation& o) { return o.is("stmatrix") || (o.is("st") && o.has("shared")); },
-      "elements that lie otherwise, more instructions for the same, or bank conflicts");
+      "elements that are elsewhere, more instructions for the same, or bank conflicts");
   add_kinds(Weight::result, "out of shared memory", epilogue_, is_store, "other boxes, or more of them");
   // The value is per store, so that larger boxes are one difference.
   const size_t stores = count(epilogue_, is_store);

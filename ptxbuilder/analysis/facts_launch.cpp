@@ -35,7 +35,7 @@ void Facts::launch() {
        {std::tuple("wait", "waits for the launch ahead",
                    "a launch that begins only when the one ahead has ended, or reads what is not there yet"),
         std::tuple("launch_dependents", "lets the next launch begin",
-                   "a next launch whose start is not hidden behind this one's end")}) {
+                   "a next launch whose start does not overlap this one's end")}) {
     std::set<std::string> who;
     const Test test = [&, name = word](const Operation& o) { return o.is("griddepcontrol") && o.has(name); };
     for (int i : all_)
@@ -55,7 +55,7 @@ void Facts::declarations() {
   std::sort(variables.begin(), variables.end());
   std::string data = fmt::format("{}", fmt::join(variables, ""));
   add(Weight::result, "alignment of shared memory", fmt::format("{} B", align),
-      "tiles that lie otherwise than their swizzle or a descriptor says");
+      "tiles that are elsewhere than their swizzle or a descriptor says");
   constexpr size_t kMost = 200;
   if (data.size() > kMost)
     data =

@@ -48,8 +48,7 @@ void Facts::products() {
   for (int i : products_)
     if (group(operation(i))) left.insert(values_.text(operand(i, 0)));
   add(Weight::pipeline, "groups left under way", joined({left.begin(), left.end()}),
-      "with 0, tensor cores that idle between stages unless another warpgroup has products; with 1, a "
-      "stage "
+      "with 0, tensor cores that idle between stages unless another warpgroup has products; with 1, a stage "
       "that is held one step longer",
       line(products_, group));
   add(Weight::pipeline, "a stage is freed", freed(), "how soon the next load begins",

@@ -51,26 +51,22 @@ constexpr Rule kRules[] = {
     {{"staging-reuse",
       "shared memory written, by threads or by a bulk copy, while another bulk copy may still read it",
       "Let the thread that copies run cp.async.bulk.wait_group.read, and all threads a barrier, before the "
-      "next "
-      "write."},
+      "next write."},
      check_staging},
     {{"bulk-groups", "a bulk copy out of shared memory that is never committed, or never waited for",
       "Commit by cp.async.bulk.commit_group, and wait by cp.async.bulk.wait_group before the kernel ends."},
      check_bulk_groups},
-    {{"copy-wait", "what cp.async copies read, or told of to others, before it is waited for",
-      "Run cp.async.wait_group behind the commit, or cp.async.mbarrier.arrive.noinc in place of the arrival, "
-      "then "
-      "the barrier that others wait for."},
+    {{"copy-wait", "what cp.async copies, read or announced to others before it is waited for",
+      "Run cp.async.wait_group after the commit, or cp.async.mbarrier.arrive.noinc in place of the arrival, "
+      "then the barrier that others wait for."},
      check_copy_wait},
     {{"barrier-published", "an mbarrier used before its initialisation is fenced and known to others",
-      "Behind mbarrier.init run fence.mbarrier_init.release.cluster, then a barrier of the CTA, or of the "
-      "cluster "
-      "where its CTAs use it."},
+      "After mbarrier.init run fence.mbarrier_init.release.cluster, then a barrier of the CTA, or of the "
+      "cluster where its CTAs use it."},
      check_barrier_published},
     {{"barrier-fence", "an mbarrier that copies use before its initialisation is fenced for their proxy",
-      "Behind mbarrier.init run fence.mbarrier_init.release.cluster, as the manual wants it: without it a "
-      "CTA by "
-      "itself has been seen to work.",
+      "After mbarrier.init run fence.mbarrier_init.release.cluster, as the manual wants it: without it a CTA "
+      "by itself has been seen to work.",
       true},
      check_barrier_fence},
     {{"barrier-initialised",
@@ -79,23 +75,21 @@ constexpr Rule kRules[] = {
      check_barrier_initialised},
     {{"arrival-count", "an mbarrier whose phase gets other arrivals than it was initialised for",
       "Either an arrival is missing or one too many, or the count is wrong: initialise for as many threads "
-      "as "
-      "arrive in a phase."},
+      "as arrive in a phase."},
      check_arrivals},
     {{"expected-bytes",
       "expect_tx of bytes that the copies cannot bring, or copies that no expect_tx tells of",
       "Expect the sum of the bytes of all copies that complete at the barrier in a phase."},
      check_expected_bytes},
-    {{"stage-overlap", "stages of a ring that lie in one another",
-      "Let stages lie as far apart as all that is copied into one of them is long."},
+    {{"stage-overlap", "stages of a ring that overlap",
+      "Let stages be as far apart as all that is copied into one of them is long."},
      check_stages},
     {{"wait", "an mbarrier that nobody waits for, or a wait whose outcome nothing depends on",
       "Wait by a loop of mbarrier.try_wait before what the barrier guards."},
      check_waits},
     {{"parity", "a wait whose parity never turns in a loop, or which passes before the first copy",
       "Begin with parity 0 where data is waited for and with 1 where a free stage is, and turn it each time "
-      "that "
-      "the ring begins anew."},
+      "that the ring begins anew."},
      check_parity},
     {{"stage-release", "a stage freed while a wgmma may still read it, or before it is read",
       "Wait by wgmma.wait_group for the group of the wgmma, then arrive."},
@@ -113,7 +107,7 @@ constexpr Rule kRules[] = {
     {{"cluster-address", "an address of another CTA in an instruction of .shared::cta",
       "Say .shared::cluster, where the instruction has it: to wait, each CTA has an mbarrier of its own."},
      check_cluster_address},
-    {{"cluster-exit", "a read of another CTA's shared memory with no barrier of the cluster behind it",
+    {{"cluster-exit", "a read of another CTA's shared memory with no barrier of the cluster after it",
       "Run barrier.cluster.arrive and barrier.cluster.wait in all threads before the kernel ends."},
      check_cluster_exit},
     {{"register-bound", "setmaxnreg in a kernel whose registers at entry are not bounded",
@@ -135,18 +129,18 @@ constexpr Rule kRules[] = {
       "Declare each name once, with numbers for its extents and no more initial values than it has room "
       "for."},
      check_declarations},
-    {{"constant", "a constant that is no number, or out of its instruction's range",
+    {{"constant", "a constant that is not a number, or out of its instruction's range",
       "Write it as the manual's entry of the instruction, or of numbers, says."},
      check_constants},
     {{"constant-space", "a write to a variable in .const", "Put what the kernel writes into .global."},
      check_constant_space},
     {{"undeclared", "an operand that nothing declares",
       "Declare the register in this block or one around it, or correct its name; .reg .b32 %r<8> declares "
-      "%r0 to "
-      "%r7."},
+      "%r0 to %r7."},
      check_declared},
-    {{"unknown-instruction", "a word that is no instruction", "Correct it: ptxas refuses it."}, check_known},
-    {{"variable-alignment", "an .align that is no power of two", "Say the next power of two."},
+    {{"unknown-instruction", "a word that is not an instruction", "Correct it: ptxas refuses it."},
+     check_known},
+    {{"variable-alignment", "an .align that is not a power of two", "Say the next power of two."},
      check_variable_alignment},
     {{"register-count", "setmaxnreg with a count that is not legal",
       "Ask for a multiple of 8 registers, from 24 to 256."},
@@ -154,16 +148,14 @@ constexpr Rule kRules[] = {
     {{"generic-address", "a generic access to a variable whose state space is known",
       "Say the state space in the instruction, where it is yours to write.", true},
      check_generic},
-    {{"misaligned", "an address that is no multiple of what its instruction needs",
+    {{"misaligned", "an address that is not a multiple of what its instruction needs",
       "Align the variable and its offsets to the bytes of the access."},
      check_alignment},
     {{"schedule",
       "an order of threads in which shared memory is accessed too early or too late, or a wait misses its "
-      "phase "
-      "or never ends",
-      "Let a barrier, or a wait for what comes first, stand between them; `ptxb lint --prove` names a "
-      "schedule that "
-      "fails."},
+      "phase or never ends",
+      "Let a barrier, or a wait for what comes first, come between them; `ptxb lint --prove` names a "
+      "schedule that fails."},
      check_schedule,
      true},
     {{"bank-conflict", "lanes of a warp that meet in a bank of shared memory",

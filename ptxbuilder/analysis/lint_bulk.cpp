@@ -287,7 +287,7 @@ void check_store_order(LintKernel& kernel, Report& report) {
 void check_staging(LintKernel& kernel, Report& report) {
   tell_unknown_places(kernel, report);
   report_all(kernel, BulkWalk::kReused, report, [](const std::string& write, const std::string& store) {
-    return fmt::format("{} writes where {} may still read: no cp.async.bulk.wait_group lies between them",
+    return fmt::format("{} writes where {} may still read: no cp.async.bulk.wait_group comes between them",
                        write, store);
   });
   report_all(kernel, BulkWalk::kReusedByOther, report,

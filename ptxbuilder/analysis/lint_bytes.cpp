@@ -327,7 +327,7 @@ void check_amount(LintKernel& kernel, Bytes& bytes, const Expectation& expectati
         last,
         fmt::format("{} bytes are expected, and there is room for {} where the copies go", expected, room),
         others,
-        "Expect the sum of the bytes of the copies, and let stages lie as far apart as one of them is long.");
+        "Expect the sum of the bytes of the copies, and let stages be as far apart as one of them is long.");
   else if (!all_have_room)
     report.undecided(last, copies.empty() ? "which copies bring the bytes" : "where the copies go");
   else if (expected < read)

@@ -96,8 +96,8 @@ std::set<LintEvent> walk_peers(LintKernel& kernel) {
       if (reads.contains(i)) s.operation = i;
       if (is_last && kernel.ends(i) && s.operation != kNone)
         events.insert({0, s.operation, i,
-                       fmt::format("{} reads another CTA's shared memory, and no barrier of the cluster lies "
-                                   "between it and the kernel's end: the other CTA may be gone",
+                       fmt::format("{} reads another CTA's shared memory, and no barrier of the cluster "
+                                   "comes between it and the kernel's end: the other CTA may be gone",
                                    kernel.operation(s.operation).text->opcode)});
     });
   return events;

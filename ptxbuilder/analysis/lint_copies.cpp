@@ -178,15 +178,16 @@ void check_copy_wait(LintKernel& kernel, Report& report) {
     if (event.kind == CopyWalk::kRead)
       report.add(
           event.operation,
-          fmt::format("{} reads what cp.async may still copy: no cp.async.wait_group lies between them",
+          fmt::format("{} reads what cp.async may still copy: no cp.async.wait_group comes between them",
                       opcode),
           {event.other});
     else if (event.kind == CopyWalk::kTold)
-      report.add(event.operation,
-                 fmt::format("{} tells others of what cp.async may still copy: no cp.async.wait_group lies "
-                             "between them",
-                             opcode),
-                 {event.other});
+      report.add(
+          event.operation,
+          fmt::format(
+              "{} tells others of what cp.async may still copy: no cp.async.wait_group comes between them",
+              opcode),
+          {event.other});
   }
 }
 

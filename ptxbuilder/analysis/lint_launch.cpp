@@ -242,7 +242,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
     for (const auto& [i, threads] : meeting.by_operation)
       if (const auto others = others_of(kernel, threads, key.second); others && come_as_one(kernel, i))
         report.add(i,
-                   fmt::format("barrier {} is for {} threads, and {} come to it here, of which nothing lets "
+                   fmt::format("barrier {} is for {} threads, and {} come to it here, and nothing lets "
                                "threads {} and {} take turns",
                                key.first, key.second, threads.size(), others->first, others->second),
                    {}, "Give each group of threads a barrier of its own, or count all of them.");

@@ -107,12 +107,12 @@ class PublicationWalk {
               in_cta = unmet_of(found->second, p.unmet);
     if (in_cluster != kNone)
       events_.insert({kUnmet, i, in_cluster,
-                      fmt::format("{} uses another CTA's mbarrier, and no cluster barrier lies between its "
+                      fmt::format("{} uses another CTA's mbarrier, and no cluster barrier comes between its "
                                   "mbarrier.init and this",
                                   o.text->opcode)});
     else if (in_cta != kNone)
       events_.insert({kUnmet, i, in_cta,
-                      fmt::format("{} uses an mbarrier that another thread initialises, and no barrier lies "
+                      fmt::format("{} uses an mbarrier that another thread initialises, and no barrier comes "
                                   "between its mbarrier.init and this",
                                   o.text->opcode)});
   }
@@ -300,8 +300,7 @@ constexpr std::string_view kDataCure =
     "Data is waited for: begin with parity 0, and turn it each time that the ring begins anew.";
 constexpr std::string_view kFreeCure =
     "A stage that others free is waited for, and at first all are free: begin with parity 1, and turn it "
-    "each "
-    "time that the ring begins anew.";
+    "each time that the ring begins anew.";
 
 // Returns nothing if it is neither.
 std::string_view turning_cure(const LintKernel& kernel, const Protocol& protocol, const Use& wait) {
@@ -481,10 +480,9 @@ void check_circular_wait(LintKernel& kernel, Report& report) {
         waiting.insert(waiting.end(), more->second.begin(), more->second.end());
     }
     if (met.contains(start) && waits.contains(start))
-      report.add(waits.at(start),
-                 fmt::format("the first wait for {} is for parity 0, and whoever arrives there "
-                             "waits for what comes behind it",
-                             place(kernel, start)));
+      report.add(waits.at(start), fmt::format("the first wait for {} is for parity 0, and whoever arrives "
+                                              "there waits for what comes after it",
+                                              place(kernel, start)));
   }
 }
 

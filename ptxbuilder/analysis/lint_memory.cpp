@@ -172,7 +172,7 @@ void check_alignment(LintKernel& kernel, Report& report) {
         kernel.spend(some.size());
         for (int64_t t : some)
           if (const auto off = off_by(kernel, address, bytes, kernel.values_in(t)); off && *off != 0)
-            report.add(i, fmt::format("{} needs a multiple of {} bytes, and {} is {} bytes behind one",
+            report.add(i, fmt::format("{} needs a multiple of {} bytes, and {} is {} bytes past one",
                                       o.text->opcode, bytes, kernel.values.text(address, 2), *off));
       }
     }

@@ -109,7 +109,7 @@ void check_align(const ptx_text::Declaration& d, ptx_text::Position at, Report& 
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return;
   if (!std::has_single_bit(bytes))
-    report.add_at(at, fmt::format("'{}' has .align {}, which is no power of two",
+    report.add_at(at, fmt::format("'{}' has .align {}, which is not a power of two",
                                   d.names.empty() ? std::string() : d.names[0].name, bytes));
 }
 
@@ -150,14 +150,14 @@ void check_known(LintKernel& kernel, Report& report) {
     if (o.row) continue;
     const std::string version = isa::version_text(Operation::known_version);
     if (!o.is_known()) {
-      report.add(i, fmt::format("'{}' is no instruction of PTX {}", o.words[0], version));
+      report.add(i, fmt::format("'{}' is not an instruction of PTX {}", o.words[0], version));
       continue;
     }
     // A mnemonic that has rows has wrong operands here; other rules report them.
     const auto [entry, is_new] = known.try_emplace(o.text->opcode);
     if (is_new) entry->second = may_be_known(o);
     if (!entry->second)
-      report.add(i, fmt::format("'{}' is no instruction of PTX {}: {}", o.text->opcode, version,
+      report.add(i, fmt::format("'{}' is not an instruction of PTX {}: {}", o.text->opcode, version,
                                 isa::why_unknown(*o.text)));
   }
 }

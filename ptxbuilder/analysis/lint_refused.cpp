@@ -202,7 +202,7 @@ void check_directive(const Directive& d, Position at, Report& report) {
   const std::string& name = d.tokens[0];
   if (name.starts_with(".") && !name.starts_with("@") &&
       std::find(std::begin(kDirectives), std::end(kDirectives), name) == std::end(kDirectives)) {
-    report.add_at(at, fmt::format("'{}' is no directive of PTX", name));
+    report.add_at(at, fmt::format("'{}' is not a directive of PTX", name));
     return;
   }
   if (name == ".address_size" && d.tokens.size() > 1 && d.tokens[1] != "64" && d.tokens[1] != "32")
@@ -220,9 +220,9 @@ void check_target(LintKernel& kernel, Report& report) {
     if (!version.directive) report.add_at(start, "there is no .version");
     if (!target.directive) report.add_at(start, "there is no .target");
     if (version.directive && number <= Operation::known_version && !is_version(number))
-      report.add_at(version.at, fmt::format("'.version {}' is none of PTX", version.value));
+      report.add_at(version.at, fmt::format("'.version {}' is not a version of PTX", version.value));
     if (target.directive && !known && !is_other_target(target.value) && number <= Operation::known_version)
-      report.add_at(target.at, fmt::format("'.target {}' is none of PTX {}", target.value,
+      report.add_at(target.at, fmt::format("'.target {}' is not a target of PTX {}", target.value,
                                            isa::version_text(Operation::known_version)));
     if (known && version.directive && is_version(number) && number < known->ptx_version)
       report.add_at(version.at, fmt::format("the version is {}, and the target {} needs {}", version.value,

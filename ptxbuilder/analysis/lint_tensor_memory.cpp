@@ -79,7 +79,7 @@ class TensorMemoryWalk {
     if (s.met != kNone && is_last)
       events_.insert(
           {kUnfenced, i, s.met,
-           "tcgen05.ld comes behind the wait for products without tcgen05.fence::after_thread_sync"});
+           "tcgen05.ld comes after the wait for products without tcgen05.fence::after_thread_sync"});
     for (const int reg : o.writes) s.loading[reg] = i;
   }
 

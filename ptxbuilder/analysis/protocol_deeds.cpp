@@ -291,7 +291,7 @@ bool ProtocolDeeds::grant_registers(std::deque<Warp>& warps) {
 std::string ProtocolDeeds::waits_for(const Walker& w) const {
   const auto place = last_wait_.find({w.cta, w.warp});
   if (code_.deeds[at(w.pc)] != Deed::wait || place == last_wait_.end()) return "";
-  return fmt::format(" for the mbarrier at shared memory + {}, of which {}", place->second.address,
+  return fmt::format(" for the mbarrier at shared memory + {}: {}", place->second.address,
                      order_.missing(place->second));
 }
 

@@ -36,7 +36,7 @@ void Boxes::add_phase(std::vector<std::string> maps, uint64_t expected, int oper
   const auto [phase, is_new] = phases_.try_emplace(std::move(maps), expected, operation);
   if (!is_new && phase->second.first != expected)
     throw Refusal{operation,
-                  fmt::format("{} bytes are expected of copies of which another phase expects {}", expected,
+                  fmt::format("{} bytes are expected of copies from which another phase expects {}", expected,
                               phase->second.first),
                   {phase->second.second},
                   false,
@@ -285,9 +285,8 @@ void Order::arrive(View& view, const Place& place, uint64_t expected, bool relea
   foreign(view, place.cta, now, operation);
   if (view.came[b.component] < b.completed)
     throw Refusal{operation,
-                  fmt::format("{} may arrive at the mbarrier at shared memory + {} in an earlier "
-                              "phase than meant: it does not come "
-                              "behind the one before",
+                  fmt::format("{} may arrive at the mbarrier at shared memory + {} in an earlier phase than "
+                              "meant: it does not come after the one before",
                               who(view.cta, view.warp), place.address),
                   {},
                   false,
@@ -325,9 +324,8 @@ Moment Order::copy(View& view, const Place& place, uint64_t bytes, const std::st
   tick(view);
   if (view.came[b.component] < b.completed)
     throw Refusal{operation,
-                  fmt::format("the copy may complete in an earlier phase than meant of the "
-                              "mbarrier at shared memory + {}: {} does not "
-                              "come behind the one before",
+                  fmt::format("the copy may complete in an earlier phase than meant of the mbarrier at "
+                              "shared memory + {}: {} does not come after the one before",
                               place.address, who(view.cta, view.warp)),
                   {},
                   false,
@@ -378,7 +376,7 @@ void Order::complete(const Place& place, Mbarrier& b) {
     if (!expect.is_in(b.now.arrived) && !(b.now.ahead_of_copies && expect.is_in(*b.now.ahead_of_copies)))
       throw Refusal{
           b.now.expect,
-          "bytes are expected with no arrival behind it, nor all copies: the phase may complete before",
+          "bytes are expected with no arrival after it, nor all copies: the phase may complete before",
           {},
           false,
           b.now.expect};
@@ -386,8 +384,7 @@ void Order::complete(const Place& place, Mbarrier& b) {
     if (!w.at.is_in(b.now.came))
       throw Refusal{w.operation,
                     fmt::format("the wait at the mbarrier at shared memory + {} may miss its phase: the next "
-                                "one may complete before, "
-                                "as no arrival at it comes behind the wait",
+                                "one may complete before, as no arrival at it comes after the wait",
                                 place.address),
                     {b.now.copy == kNone ? b.init : b.now.copy},
                     false,
@@ -413,8 +410,8 @@ bool Order::wait(View& view, const Place& place, uint64_t parity, bool acquires,
   const uint32_t behind = is_over ? b.completed - (b.completed == 0 ? 0 : 1) : b.completed;
   if (view.came[b.component] < behind)
     throw Refusal{operation,
-                  fmt::format("the wait of {} at the mbarrier at shared memory + {} may end with "
-                              "an earlier phase of the same parity",
+                  fmt::format("the wait of {} at the mbarrier at shared memory + {} may end with an earlier "
+                              "phase of the same parity",
                               who(view.cta, view.warp), place.address),
                   {},
                   false,
@@ -437,8 +434,8 @@ void Order::use(View& view, const Test& test, bool passes, int operation) {
   Mbarrier& b = mbarriers_.at(test.place);
   if (test.may_be_early)
     throw Refusal{operation,
-                  fmt::format("the test of {} at the mbarrier at shared memory + {} may find an "
-                              "earlier phase of the same parity",
+                  fmt::format("the test of {} at the mbarrier at shared memory + {} may find an earlier "
+                              "phase of the same parity",
                               who(view.cta, view.warp), test.place.address),
                   {},
                   false,
@@ -467,8 +464,8 @@ uint32_t Order::meet(View& view, std::pair<int, uint64_t> which, uint64_t thread
                   m.operation};
   if (m.arrived > 0 && m.expected != expected)
     throw Refusal{operation,
-                  fmt::format("barrier {} is told to wait for {} threads here, and for {} there",
-                              which.second, expected, m.expected),
+                  fmt::format("barrier {} is to wait for {} threads here, and for {} there", which.second,
+                              expected, m.expected),
                   {m.operation}};
   m.expected = expected;
   m.operation = operation;
@@ -513,7 +510,7 @@ void Order::finish() {
           f.operation,
           memory_.size() == 1
               ? "the CTA may end before this has: no thread waits for it"
-              : fmt::format("CTA {} may end before this has: none of its threads comes behind it", f.cta),
+              : fmt::format("CTA {} may end before this has: none of its threads comes after it", f.cta),
           {},
           false,
           f.operation};

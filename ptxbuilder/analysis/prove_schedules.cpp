@@ -18,7 +18,7 @@ constexpr ProofLimits kLimits = {.runs = 4000, .steps = 100'000'000, .work = 20'
 constexpr const char* kAssumed[] = {
     "memory outside of the CTA that decides branches or addresses stays as it is while the kernel runs",
     "sums and products that decide branches or addresses, as numbers of tiles do, do not go over the end of "
-    "their registers, of which the highest bit is a sign",
+    "their registers, whose highest bit is a sign",
     "lanes of a warp that go the same way do each instruction together",
     "products of a warpgroup are over in all of its warps when they are in one, and elect.sync chooses the "
     "lowest lane",
@@ -121,13 +121,14 @@ std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits&
   // A run assumes that the operands of an instruction match its row.
   for (size_t i = 0; i < code.deeds.size(); ++i)
     if (code.deeds[i] != Deed::none && !code.code.operations[i].row)
-      return Refusal{static_cast<int>(i), "it is no instruction of the manual, and so not known", {}, true};
+      return Refusal{
+          static_cast<int>(i), "it is not an instruction of the manual, and so not known", {}, true};
   if (code.threads() == 0) return undecided("neither .maxntid nor .reqntid says how many threads a CTA has");
   if (code.threads() > hopper::cta_threads) return undecided("a CTA has more than 1024 threads");
   if (code.ctas() < 1 || code.ctas() > ProtocolCode::kMostCtas)
     return undecided("a cluster has other than 1 to 16 CTAs");
   if (may_have_other_shape(code))
-    return undecided("threads stand along y or z, and .reqntid does not say how many");
+    return undecided("the CTA has threads along y or z, and .reqntid does not say how many");
   try {
     AllRuns(code, limits, proof).follow();
   } catch (const Refusal& r) {

@@ -106,7 +106,7 @@ class Parsing {
     const size_t close = text.find("*/");
     if (close == std::string_view::npos) fail("an address is not closed");
     const auto address = std::from_chars(text.data() + 2, text.data() + close, i.address, 16);
-    if (address.ptr != text.data() + close) fail("an address is no hexadecimal number");
+    if (address.ptr != text.data() + close) fail("an address is not a hexadecimal number");
     const size_t end = text.find(';', close);
     if (end == std::string_view::npos) {
       fail("an instruction does not end with ';'");

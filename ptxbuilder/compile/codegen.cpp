@@ -267,8 +267,8 @@ std::string find_libdevice(const std::string& given, std::string_view wanted, st
   for (const std::string& place : places)
     if (!place.empty() && std::filesystem::exists(place)) return place;
   throw Error(fmt::format(
-      "{}: it calls {}, which is libdevice's, and {}; install a CUDA toolkit, set CUDA_PATH, "
-      "or name the file",
+      "{}: it calls {}, which is libdevice's, and {}; install a CUDA toolkit, set CUDA_PATH, or name the "
+      "file",
       name, wanted,
       given.empty() ? "no libdevice.10.bc is in CUDA_PATH or /usr/local/cuda" : given + " is not there"));
 }
@@ -285,7 +285,8 @@ void link_libdevice(llvm::Module& module, const std::string& file, std::string_v
   const std::string found = find_libdevice(file, wanted, name);
   llvm::SMDiagnostic problem;
   std::unique_ptr<llvm::Module> library = llvm::parseIRFile(found, problem, module.getContext());
-  if (!library) throw Error(fmt::format("{}: {} is no bitcode: {}", name, found, problem.getMessage().str()));
+  if (!library)
+    throw Error(fmt::format("{}: {} is not bitcode: {}", name, found, problem.getMessage().str()));
   library->setTargetTriple(module.getTargetTriple());
   library->setDataLayout(module.getDataLayout());
   std::vector<std::string> names;
@@ -453,7 +454,7 @@ ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOp
           std::exchange(module, llvm::parseIR(llvm::MemoryBufferRef(held.bitcode, name), problem, context));
       if (!module)
         throw Error(
-            fmt::format("{}: @{} is no bitcode: {}", name, held.variable, problem.getMessage().str()));
+            fmt::format("{}: @{} is not bitcode: {}", name, held.variable, problem.getMessage().str()));
     }
     check_has_kernel(*module, name);
     ModulePtx result = compiled(*module, name, options);

@@ -227,10 +227,9 @@ std::vector<std::string> write_files(const CompiledModule& compiled, const std::
   for (const ModuleKernel& k : compiled.kernels) before.push_back(sidecar_path(path, k.name));
   for (const std::string& file : before)
     if (fs::exists(file) && !is_sidecar(file))
-      throw Error(
-          fmt::format("{}: is no sidecar, but is where one would be written; move it, or choose "
-                      "another folder",
-                      file));
+      throw Error(fmt::format(
+          "{}: is not a sidecar, but is where one would be written; move it, or choose another folder",
+          file));
   FolderWriter files(folder);
   for (const std::string& file : before) fs::remove(file);
   files.write(name + ".ptx", compiled.ptx);

@@ -42,8 +42,7 @@ constexpr DefectRow defect_rows[] = {
       "wgmma.mma_async.sp",
       "The register of a sparse wgmma's metadata may be reused before the wgmma has read it.",
       "Wait for the products before metadata is loaded again, as mma() of a SparseTile requires; `ptxb "
-      "report` "
-      "looks for it in the machine code.",
+      "report` looks for it in the machine code.",
       "seen on an H100 with 13.0.88, and in the machine code of 12.4.131 to 13.5.37"},
      is_sparse_wgmma},
     {{"wgmma-bytes",
@@ -123,8 +122,8 @@ std::vector<PossibleDefect> possible_defects(std::string_view ptx, PtxasVersion 
 
 std::string PossibleDefect::text() const {
   return fmt::format(
-      "ptxas {} has a known defect that {} may meet, of which the kernel has {}{} (PTX line {}): {} {} "
-      "({}) To say that this is known, waive \"{}\".",
+      "ptxas {} has a known defect that {} may meet; the kernel has {}{} (PTX line {}): {} {} ({}) To say "
+      "that this is known, waive \"{}\".",
       to_string(version), defect.instruction, count,
       source ? fmt::format(", the first at {}", to_string(source)) : "", ptx_line, defect.description,
       defect.remedy, defect.source, defect.name);

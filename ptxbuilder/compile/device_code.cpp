@@ -71,7 +71,7 @@ class Fatbins {
   size_t fatbin(size_t offset, size_t end) {
     const auto header = read_at<Header>(file_, offset, "a fatbin's header");
     if (!file_.substr(offset).starts_with(kMagic))
-      fail_at(offset, fmt::format("{:#010x} is no fatbin's magic number", header.magic));
+      fail_at(offset, fmt::format("{:#010x} is not a fatbin's magic number", header.magic));
     if (header.version != 1)
       fail_at(offset, fmt::format("a fatbin of version {}, and only version 1 is known", header.version));
     if (header.header_bytes < sizeof(Header))
@@ -202,7 +202,7 @@ std::vector<DeviceCode> device_code(std::string_view file) {
     return {whole};
   }
   if (file.starts_with("!<arch>"))
-    throw Error("it is an archive: `ar x` takes its objects out, of which each can be read");
+    throw Error("it is an archive: `ar x` takes its objects out, and each can be read");
   if (!is_code_binary(file)) return {whole};
   Fatbins fatbins(file);
   if (!is_elf(file)) fatbins.read_all(0, file.size());

@@ -31,7 +31,7 @@ std::vector<ElfSection> sections_of_elf(std::string_view file) {
     const Elf64_Shdr s = section(i);
     if (s.sh_type == SHT_NOBITS || s.sh_type == SHT_NULL) continue;
     if (s.sh_name >= text.size())
-      fail_at(header.e_shoff + i * sizeof s, "a section's name lies outside of the section of names");
+      fail_at(header.e_shoff + i * sizeof s, "a section's name is outside of the section of names");
     const std::string_view name = text.substr(s.sh_name);
     all.push_back(
         {name.substr(0, name.find('\0')), part_of(file, s.sh_offset, s.sh_size, "a section"), s.sh_info});

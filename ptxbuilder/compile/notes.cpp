@@ -254,9 +254,9 @@ std::vector<Cost> costs_of(const Notes& notes) {
     if (f.spill_store_bytes + f.spill_load_bytes > 0)
       costs.push_back(
           {"spills",
-           fmt::format("{} bytes of spill stores and {} bytes of spill loads in function '{}'{}. Keep "
-                       "fewer values alive at a time, use a smaller tile, or raise the registers of a "
-                       "thread (fewer threads, .maxnreg, setmaxnreg).",
+           fmt::format("{} bytes of spill stores and {} bytes of spill loads in function '{}'{}. Keep fewer "
+                       "values alive at a time, use a smaller tile, or raise the registers of a thread "
+                       "(fewer threads, .maxnreg, setmaxnreg).",
                        f.spill_store_bytes, f.spill_load_bytes, f.name,
                        f.registers > 0 ? fmt::format(", which uses {} registers", f.registers) : "")});
     if (f.stack_bytes > 0)

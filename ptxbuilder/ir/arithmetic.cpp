@@ -186,7 +186,7 @@ llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* inde
 
 llvm::Value* of_class(Class cls, llvm::Value* handle, Where where) {
   CallersLine line(where);
-  if (!handle) throw Error(fmt::format("{}: a null pointer is no value", isa::name(cls)));
+  if (!handle) throw Error(fmt::format("{}: a null pointer is not a value", isa::name(cls)));
   if (handle->getType() != type_of(cls, handle->getContext()))
     throw Error(fmt::format("{}: the llvm::Value is {}", isa::name(cls), describe(handle->getType())));
   return handle;

@@ -106,8 +106,8 @@ void check_cta_group(llvm::Function& function, std::string_view text) {
                          fmt::format("{}{}{}", group, instruction, line ? " at " + to_string(line) : ""));
     } else if (known[0] != group) {
       throw Error(
-          fmt::format("{}: .cta_group is {}, but {} of {} earlier, by {}; all tcgen05 instructions "
-                      "of a kernel have the same",
+          fmt::format("{}: .cta_group is {}, but {} of {} earlier, by {}; all tcgen05 instructions of a "
+                      "kernel have the same",
                       instruction, group, known.substr(0, 1).str(), std::string_view(function.getName()),
                       known.substr(1).str()));
     }

@@ -44,7 +44,7 @@ int BarrierIds::take(const std::string& holder) {
   for (size_t id = 1; id < entries_.size(); ++id)
     all += fmt::format("{}{} {} ({})", id == 1 ? "" : ", ", id, entries_[id].holder,
                        to_string(entries_[id].where));
-  throw Error(fmt::format("{}: all 15 barriers that a CTA has beside that of sync_threads() are held: {}",
+  throw Error(fmt::format("{}: all 15 barriers that a CTA has besides that of sync_threads() are held: {}",
                           holder, all));
 }
 

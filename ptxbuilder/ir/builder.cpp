@@ -252,8 +252,8 @@ void Builder::State::require(int ptx_version, isa::Targets targets, std::string_
 void Builder::check_is_kernel(std::string_view what) const {
   if (state().is_kernel) return;
   throw Error(
-      fmt::format("{}: '{}' is a device function, but that belongs to kernels; move it to the kernel, "
-                  "and hand the device function what it needs",
+      fmt::format("{}: '{}' is a device function, but that belongs to kernels; move it to the kernel, and "
+                  "hand the device function what it needs",
                   what, signature().kernel));
 }
 
@@ -322,15 +322,14 @@ void Builder::check_current() const {
   if (s.finished) throw Error(fmt::format("{}: used after it was finished", s.signature.kernel));
   const Builder* builder = current_builder();
   if (s.is_hosted() && (!builder || &builder->state() != &s))
-    throw Error(
-        fmt::format("{}: used outside of its insert_at(), which says where in the front end's "
-                    "function the code goes",
-                    s.signature.kernel));
+    throw Error(fmt::format(
+        "{}: used outside of its insert_at(), which says where in the front end's function the code goes",
+        s.signature.kernel));
   const State& other = current().state();
   if (&other != &s)
     throw Error(
-        fmt::format("{}: not the kernel that is being built on this thread, which is {}, "
-                    "begun at {}: finish or destroy that one first",
+        fmt::format("{}: not the kernel that is being built on this thread, which is {}, begun at {}: finish "
+                    "or destroy that one first",
                     s.signature.kernel, other.signature.kernel, to_string(other.begun)));
 }
 
@@ -350,7 +349,7 @@ void Builder::run_body(std::string_view construct, const CallersLine& line,
     refuse(e.what());
     throw;
   } catch (...) {
-    refuse("it is no std::exception");
+    refuse("it is not a std::exception");
     throw;
   }
 }
@@ -378,8 +377,8 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
     if (p.kind == Parameter::Kind::structure) check_names(fmt::format("{}: field", p.name), p.fields);
     for (const Parameter& own : state_->own_parameters)
       if (p.name == own.name)
-        throw Error(fmt::format("parameter '{}': the name is that of the library's own, behind the author's",
-                                p.name));
+        throw Error(
+            fmt::format("parameter '{}': the name is that of the library's own, after the author's", p.name));
   }
   const size_t count = parameters.size();
   signature().parameters = std::move(parameters);
@@ -419,10 +418,9 @@ size_t Builder::parameter_index(TensorMap map) const {
   auto* argument = llvm::dyn_cast<llvm::Argument>(llvm::getUnderlyingObject(map.handle(), kAnyDepth));
   if (!argument || argument->getParent() != state_->function ||
       !signature().parameters[argument->getArgNo()].has_recipe())
-    throw Error(
-        fmt::format("{}: the tensor map is no parameter of this kernel, nor one of a TensorMapArray that "
-                    "is one",
-                    signature().kernel));
+    throw Error(fmt::format(
+        "{}: the tensor map is not a parameter of this kernel, nor one of a TensorMapArray that is one",
+        signature().kernel));
   return argument->getArgNo();
 }
 
@@ -433,9 +431,9 @@ Registers Builder::declare_registers(Class cls, int count) {
   s.function_or_create();
   if (!s.is_kernel)
     throw Error(
-        fmt::format("named registers: '{}' is a device function, where they would be declared twice if "
-                    "it is inlined twice, and would serialize wgmma (C7510) if it is not; make the "
-                    "product in the kernel, or emit the row of wgmma with values for its registers",
+        fmt::format("named registers: '{}' is a device function, where they would be declared twice if it is "
+                    "inlined twice, and would serialize wgmma (C7510) if it is not; make the product in the "
+                    "kernel, or emit the row of wgmma with values for its registers",
                     s.signature.kernel));
   std::string base = fmt::format("acc{}_", s.register_files++);
   std::string text = fmt::format(".reg {} {}<{}>;", isa::register_type(cls), base, count);

@@ -92,8 +92,8 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
     if (known->isZero()) throw Error("for_: a step of 0 never ends");
     if ((cls == Class::s32 || cls == Class::s64) && known->isNegative())
       throw Error(
-          fmt::format("for_: a step of {}; it counts up, while below its bound, and what counts down "
-                      "is computed from the index, as n - 1 - i",
+          fmt::format("for_: a step of {}; it counts up, while below its bound, and what counts down is "
+                      "computed from the index, as n - 1 - i",
                       known->getSExtValue()));
   }
   llvm::BasicBlock* head = s.new_block("for");

@@ -121,7 +121,7 @@ class AsmCall {
     const llvm::Function *here = ir_.GetInsertBlock()->getParent(), *there = function_of(value);
     if (there && there != here)
       isa::refuse_operand(row_, o,
-                          fmt::format("is a value of the function {}, but the IRBuilder stands in {}",
+                          fmt::format("is a value of the function {}, but the IRBuilder is in {}",
                                       name_of(there), name_of(here)));
   }
 
@@ -229,13 +229,12 @@ void check_insertion_point(const llvm::IRBuilderBase& ir, std::string_view what)
   const llvm::BasicBlock* block = ir.GetInsertBlock();
   if (!block || !block->getParent() || !block->getModule())
     throw Error(
-        fmt::format("{}: the IRBuilder stands in no function of a module; give it an insertion point", what));
+        fmt::format("{}: the IRBuilder is in no function of a module; give it an insertion point", what));
   if (ir.GetInsertPoint() == block->end()) {
     if (block->getTerminator())
-      throw Error(fmt::format("{}: the IRBuilder stands behind the terminator of its block", what));
+      throw Error(fmt::format("{}: the IRBuilder is after the terminator of its block", what));
   } else if (llvm::isa<llvm::PHINode>(*ir.GetInsertPoint())) {
-    throw Error(
-        fmt::format("{}: the IRBuilder stands before a phi, which must come first in its block", what));
+    throw Error(fmt::format("{}: the IRBuilder is before a phi, which must come first in its block", what));
   }
 }
 

@@ -78,8 +78,8 @@ void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::
   const llvm::DataLayout ours = has_short_pointers ? llvm::DataLayout(kDataLayout) : own;
   const auto refuse = [&](const std::string& why) {
     throw Error(
-        fmt::format("{}: its data layout is {}, and NVPTX's is {}: {}. Compile it for "
-                    "nvptx64-nvidia-cuda, or take the line away",
+        fmt::format("{}: its data layout is {}, and NVPTX's is {}: {}. Compile it for nvptx64-nvidia-cuda, "
+                    "or take the line away",
                     name, module.getDataLayoutStr(), ours.getStringRepresentation(), why));
   };
   if (theirs.isBigEndian()) refuse("it is big-endian");
@@ -151,8 +151,8 @@ void check_names(llvm::Module& module, const std::string& name) {
     if (f.isDeclaration() || is_name_of_ptx(f.getName())) continue;
     if (is_entry(f))
       throw Error(
-          fmt::format("{}: the kernel '{}' has no name of PTX, which has letters, digits, _ and $ "
-                      "and begins with no digit: rename it, such as to '{}'",
+          fmt::format("{}: the kernel '{}' has no name of PTX, which has letters, digits, _ and $ and begins "
+                      "with no digit: rename it, such as to '{}'",
                       name, std::string_view(f.getName()), [&] {
                         std::string legal = f.getName().str();
                         for (char& c : legal)
@@ -181,8 +181,8 @@ void check_variables(const llvm::Module& module, const std::string& name, std::v
     if (llvm::isa<llvm::UndefValue>(g.getInitializer())) continue;
     if (!g.getInitializer()->isNullValue())
       throw Error(
-          fmt::format("{}: the variable '{}' in shared memory has initial values, and shared memory "
-                      "has none when a CTA begins: initialize it by undef, and store the values",
+          fmt::format("{}: the variable '{}' in shared memory has initial values, and shared memory has none "
+                      "when a CTA begins: initialize it by undef, and store the values",
                       name, variable));
     notes.push_back(
         fmt::format("the variable '{}' in shared memory is not zero when a CTA begins, as its "
@@ -197,8 +197,8 @@ void check_allocas(const llvm::Module& module, const std::string& name) {
       const auto* made = llvm::dyn_cast<llvm::AllocaInst>(&i);
       if (!made || made->getAddressSpace() == 0 || made->getAddressSpace() == kLocalSpace) continue;
       throw Error(
-          fmt::format("{}: {} has an alloca in address space {}, but all allocas are in local "
-                      "memory, each thread's own{}",
+          fmt::format("{}: {} has an alloca in address space {}, but all allocas are in local memory, each "
+                      "thread's own{}",
                       name, place_of(i), made->getAddressSpace(),
                       made->getAddressSpace() == kSharedSpace
                           ? ": declare a global variable of the module in addrspace(3) instead"
@@ -288,8 +288,8 @@ HeldKernels kernels_held_by(const llvm::Module& module, const std::string& name)
 void check_has_kernel(const llvm::Module& module, const std::string& name) {
   if (!has_kernel(module))
     throw Error(
-        fmt::format("{}: it has no kernel, which is a function with the calling convention ptx_kernel "
-                    "or one that !nvvm.annotations calls \"kernel\"",
+        fmt::format("{}: it has no kernel, which is a function with the calling convention ptx_kernel or one "
+                    "that !nvvm.annotations calls \"kernel\"",
                     name));
 }
 

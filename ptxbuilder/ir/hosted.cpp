@@ -61,13 +61,12 @@ Builder::Builder(llvm::Function& function, BuilderOptions options, Where where) 
     throw Error(fmt::format("{}: a kernel returns nothing; make the function's type void", name));
   if (const auto n = thread_extents(function); n.size() > 1 && product(n) != n[0])
     throw Error(
-        fmt::format("{}: its CTAs have {} threads, but the library counts them along x alone; launch "
-                    "{}",
+        fmt::format("{}: its CTAs have {} threads, but the library counts them along x alone; launch {}",
                     name, fmt::join(n, " x "), product(n)));
   if (function.hasFnAttribute(kAttribute))
     throw Error(
-        fmt::format("{}: the function has a Kernel already, and there is one for each function; "
-                    "come back to it by its insert_at()",
+        fmt::format("{}: the function has a Kernel already, and there is one for each function; come back to "
+                    "it by its insert_at()",
                     name));
   state_ = std::make_unique<State>(function, options, where);
   state_->open = std::make_shared<State::Open>(nullptr);  // set only inside insert_at()
@@ -89,7 +88,7 @@ void Builder::insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& bo
   check_insertion_point(ir, "insert_at");
   llvm::BasicBlock* block = ir.GetInsertBlock();
   if (block->getParent() != s.function)
-    throw Error(fmt::format("insert_at: the IRBuilder stands in the function {}, but the Kernel's is '{}'",
+    throw Error(fmt::format("insert_at: the IRBuilder is in the function {}, but the Kernel's is '{}'",
                             name_of(block->getParent()), name));
 
   // The code after the insertion point is kept in a block of its own, and follows the last block of the body.
@@ -184,11 +183,13 @@ void Builder::State::check_shared() {
   const SharedUse use = shared_use(*function, module->getDataLayout());
   for (const llvm::GlobalVariable* variable : use.dynamic)
     if (shared && variable != shared)
-      throw Error(begun, fmt::format("{}: the module's '{}' and the kernel's own shared memory of {} bytes "
-                                     "are both dynamic, so they begin at the same address; give '{}' a size, "
-                                     "or let a tile of the kernel stand for it",
-                                     signature.kernel, std::string_view(variable->getName()),
-                                     signature.dynamic_shared_bytes, std::string_view(variable->getName())));
+      throw Error(
+          begun,
+          fmt::format(
+              "{}: the module's '{}' and the kernel's own shared memory of {} bytes are both dynamic, so "
+              "they begin at the same address; give '{}' a size, or let a tile of the kernel take its place",
+              signature.kernel, std::string_view(variable->getName()), signature.dynamic_shared_bytes,
+              std::string_view(variable->getName())));
   signature.static_shared_bytes = static_cast<uint32_t>(use.static_bytes);
   if (use.static_bytes + signature.dynamic_shared_bytes > hopper::shared_bytes)
     throw Error(begun, fmt::format("{}: the module's variables take {} bytes of shared memory and the kernel "

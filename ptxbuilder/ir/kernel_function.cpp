@@ -169,8 +169,8 @@ Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& l
   }
   const uint64_t bytes = layout.getTypeAllocSize(&type);
   if (bytes == 128 && byval && argument.getParamAlign().valueOrOne() >= 64)
-    unknown("{} is {} byval, which may be a tensor map, and LLVM does not tell how its tensor lies", which,
-            in_words(type));
+    unknown("{} is {} byval, which may be a tensor map, and LLVM does not say how its tensor is laid out",
+            which, in_words(type));
   p.kind = Parameter::Kind::structure;
   std::vector<int> offsets;
   if (!add_parts(type, "f", p.fields) || p.fields.empty())
@@ -180,7 +180,7 @@ Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& l
         which, in_words(type));
   add_offsets(type, 0, layout, offsets);
   if (offsets != p.field_offsets() || bytes != static_cast<uint64_t>(p.size_bytes()))
-    unknown("{} is {}, whose fields do not lie as those of a struct of C that has them one by one", which,
+    unknown("{} is {}, whose fields are not where those of a struct of C are that has them one by one", which,
             in_words(type));
   return p;
 }
@@ -196,7 +196,7 @@ std::optional<Signature> left_signature(const llvm::Function& kernel, const llvm
   const llvm::MDNode* node = kernel.getMetadata(kMetadata);
   if (!node) return std::nullopt;
   auto* text = node->getNumOperands() == 1 ? llvm::dyn_cast<llvm::MDString>(node->getOperand(0)) : nullptr;
-  if (!text) unknown("its metadata !{} is no text", kMetadata);
+  if (!text) unknown("its metadata !{} is not text", kMetadata);
   Signature left;
   try {
     left = signature_from_json(text->getString().str(), fmt::format("!{}", kMetadata));

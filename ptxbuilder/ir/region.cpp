@@ -130,10 +130,9 @@ void Region::destroy() const noexcept {
     s->refusal.emplace(
         line_before(),
         fmt::format(
-            "{}: a value that was made outside of the body of the {} is replaced or dropped in it, as "
-            "by a container that is assigned: the body is built once, so that this would hold for "
-            "every thread and every round; carry what changes in a Var, and give the body a copy of what it "
-            "uses up",
+            "{}: a value that was made outside of the body of the {} is replaced or dropped in it, as by a "
+            "container that is assigned: the body is built once, so that this would hold for every thread "
+            "and every round; carry what changes in a Var, and give the body a copy of what it uses up",
             s->signature.kernel, innermost_body->describe()));
   } catch (...) {  // out of memory: the next allocation reports it
   }

@@ -136,7 +136,7 @@ std::string dotted(const Words& words) { return fmt::format(".{}", fmt::join(wor
 std::string difference(const Words& given, const Words& row) {
   const Words lacks = without(row, given), more = without(given, row);
   if (!lacks.empty() && !more.empty())
-    return fmt::format("{} stands where it has {}", dotted(more), dotted(lacks));
+    return fmt::format("{} is given where it has {}", dotted(more), dotted(lacks));
   if (!lacks.empty()) return fmt::format("{} is left out", dotted(lacks));
   if (!more.empty()) return fmt::format("{} is a word too many", dotted(more));
   Words moved;

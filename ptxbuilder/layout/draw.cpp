@@ -65,7 +65,7 @@ LayoutGrid grid_of(const LayoutValue& value) {
   const Layout* plain = std::get_if<Layout>(&value);
   const ComposedLayout* composed = std::get_if<ComposedLayout>(&value);
   if (!plain && !composed)
-    throw Error(fmt::format("{} is no layout, so it cannot be drawn", to_string(value)));
+    throw Error(fmt::format("{} is not a layout, so it cannot be drawn", to_string(value)));
   const Layout& layout = plain ? *plain : composed->layout();
   int64_t rows = rank(layout) == 1 ? 1 : size(layout[0]);
   LayoutGrid grid = empty_grid(to_string(value), rows, size(layout) / rows);

@@ -109,7 +109,7 @@ class Parser {
       if (std::holds_alternative<XorSwizzle>(chain.back()) &&
           peek() == '_') {  // Sw<3,4,3>_smem_ptr[16b](0x7f00)
         ++at_;
-        if (!skip_base(chain)) expected("a pointer, as smem_ptr[16b](unset)");
+        if (!skip_base(chain)) expected("a pointer, such as smem_ptr[16b](unset)");
       }
     } while (accept_o());
     --depth_;
@@ -146,7 +146,7 @@ class Parser {
           fail(begin,
                "coordinates that do not begin at 0: take the base off, and add it to what the layout yields");
       }
-      if (!chain.empty()) fail(begin, "an ArithTuple stands first");
+      if (!chain.empty()) fail(begin, "an ArithTuple comes first");
       return skipped();
     }
     if (behind >= text_.size() || text_[behind] != '[' || !(name.ends_with("ptr") || name == "tmem_"))
@@ -159,10 +159,10 @@ class Parser {
     const std::string_view address = text_.substr(at_, close == std::string_view::npos ? close : close - at_);
     if (address != "unset" && !address.starts_with("0x")) expected("an address in 0x, or unset");
     at_ += address.size();
-    require(')', "')' behind the address");
+    require(')', "')' after the address");
     if (chain.empty()) return skipped();
     XorSwizzle* swizzle = chain.size() == 1 ? std::get_if<XorSwizzle>(&chain[0]) : nullptr;
-    if (!swizzle) fail(begin, fmt::format("{} stands first, or behind a swizzle", name));
+    if (!swizzle) fail(begin, fmt::format("{} comes first, or after a swizzle", name));
     *swizzle = at_column(begin, [&] { return recast(*swizzle, 8, bits); });
     return skipped();
   }
@@ -179,13 +179,13 @@ class Parser {
 
   // 16b
   int64_t integer_in_bits() {
-    if (!is_digit(peek())) expected("the bits of an element, as 16b");
+    if (!is_digit(peek())) expected("the bits of an element, such as 16b");
     const size_t begin = at_;
     int64_t bits = 0;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), bits);
     at_ = static_cast<size_t>(end - text_.data());
     if (error != std::errc() || bits < 1 || bits > 128) fail(begin, "an element has 1 to 128 bits");
-    require('b', "'b' behind the bits of an element");
+    require('b', "'b' after the bits of an element");
     return bits;
   }
 
@@ -318,7 +318,7 @@ std::vector<IntTuple> index_table(const LayoutValue& value) {
     return table_of([&](int64_t i) { return image(IntTuple(i), *layout); }, layout->shape());
   if (const ComposedLayout* c = std::get_if<ComposedLayout>(&value))
     return table_of([&](int64_t i) { return IntTuple((*c)(i)); }, c->shape());
-  throw Error(fmt::format("{} is no layout, so it has no table", to_string(value)));
+  throw Error(fmt::format("{} is not a layout, so it has no table", to_string(value)));
 }
 
 }  // namespace ptxbuilder

@@ -22,7 +22,7 @@ std::string describe(const LayoutValue& value) {
 }
 
 [[noreturn]] void unwanted(const LayoutValue& value, const char* wanted) {
-  throw Error(fmt::format("{} stands where {} is wanted", describe(value), wanted));
+  throw Error(fmt::format("{} is given where {} is wanted", describe(value), wanted));
 }
 
 int as_int(const LayoutValue& value) {
@@ -233,7 +233,7 @@ const Entry entries[] = {
      2,
      2,
      [](const Arguments& a) { return recast_of(a[0], 1, as_integer(a[1])); }},
-    {{"downcast(L, n)", "of elements of which n make one"},
+    {{"downcast(L, n)", "of elements, n of them seen as one"},
      2,
      2,
      [](const Arguments& a) { return recast_of(a[0], as_integer(a[1]), 1); }},

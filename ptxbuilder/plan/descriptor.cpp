@@ -52,7 +52,7 @@ std::string type_refusal(DType dtype, Major major) {
   constexpr std::array types = {DType::f16,  DType::bf16, DType::tf32, DType::e4m3,
                                 DType::e5m2, DType::s8,   DType::u8};
   if (std::find(types.begin(), types.end(), dtype) == types.end())
-    return fmt::format("{} is none of f16, bf16, tf32, e4m3, e5m2, s8, u8", name(dtype));
+    return fmt::format("{} is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8", name(dtype));
   if (major == Major::mn && size_of(dtype) != 2)
     return fmt::format(
         "{} cannot be MN-major: wgmma transposes elements of 16 bits alone, and {} has {}: let k be "
@@ -222,10 +222,10 @@ std::string WgmmaOperand::refusal(DType dtype, Major major, Swizzle swizzle, int
   int span = swizzle == Swizzle::none ? 16 : span_bytes(swizzle), depth = 32 / size_of(dtype);
   if (contiguous * size_of(dtype) % span != 0) return row_refusal(dtype, name(major), contiguous, span);
   if (k % depth != 0)
-    return fmt::format("{} along k is no multiple of {}, the 32 B of an instruction; the nearest is {}", k,
+    return fmt::format("{} along k is not a multiple of {}, the 32 B of an instruction; the nearest is {}", k,
                        depth, (k + depth - 1) / depth * depth);
   if (across % 8 != 0)
-    return fmt::format("{} along mn is no multiple of 8; the nearest is {}", across, (across + 7) / 8 * 8);
+    return fmt::format("{} along mn is not a multiple of 8; the nearest is {}", across, (across + 7) / 8 * 8);
   return "";
 }
 
@@ -244,10 +244,9 @@ WgmmaOperand WgmmaOperand::for_sparse(Where where) const {
   WgmmaOperand operand = *this;
   operand.depth_bytes_ = 64;
   if (k_ % operand.instruction_k() != 0)
-    throw Error(
-        fmt::format("wgmma operand: {}: {} along k is no multiple of {}, the 64 B of an instruction with "
-                    "a sparse A",
-                    describe(), k_, operand.instruction_k()));
+    throw Error(fmt::format(
+        "wgmma operand: {}: {} along k is not a multiple of {}, the 64 B of an instruction with a sparse A",
+        describe(), k_, operand.instruction_k()));
   if (major_ == Major::k && swizzle_ == Swizzle::b32)
     throw Error(
         fmt::format("wgmma operand: {}: an instruction with a sparse A reads 64 B along k, more than the "
@@ -285,8 +284,8 @@ std::vector<int> WgmmaOperand::advances_mn(int block, Where where) const {
   CallersLine line(where);
   if (block < 1 || block % atom_mn() != 0 || mn_ % block != 0)
     throw Error(
-        fmt::format("wgmma operand: {}: blocks of {} along mn; a block is a multiple of {}, the "
-                    "atom's extent, and divides {}",
+        fmt::format("wgmma operand: {}: blocks of {} along mn; a block is a multiple of {}, the atom's "
+                    "extent, and divides {}",
                     describe(), block, atom_mn(), mn_));
   std::vector<int> advances;
   for (int mn = 0; mn < mn_; mn += block) advances.push_back(linear_offset(mn, 0));

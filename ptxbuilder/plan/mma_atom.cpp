@@ -113,7 +113,7 @@ TiledMma::TiledMma(const MmaAtom& atom, int m, const WgmmaOperand& b, Where wher
   if (atom.b_in_registers())
     throw Error(fmt::format("tiled mma: {} takes B from registers, not by descriptor", atom.row().name));
   if (m < 1 || m % atom.m() != 0)
-    throw Error(fmt::format("tiled mma: m = {} is no multiple of the instruction's {}", m, atom.m()));
+    throw Error(fmt::format("tiled mma: m = {} is not a multiple of the instruction's {}", m, atom.m()));
   check_operand(b, atom.b(), atom.b_major(), atom.n(), atom.k(), "B");
   count_ = {m / atom.m(), b.mn() / atom.n(), b.k() / atom.k()};
 }

@@ -99,13 +99,12 @@ RegisterLayout RegisterLayout::reduced(bool keep_rows) const {
   TileExtent left = keep_rows ? TileExtent{rows(), 1} : TileExtent{1, cols()};
   if (is_splat()) return splat(left);
   if (!detail::additive_rows(*this) || !detail::additive_cols(*this))
-    throw Error(
-        fmt::format("{}: its rows and columns are not apart, so its {} cannot be reduced; "
-                    "layout_cast the tile first{}",
-                    describe(), kept,
-                    rows() % hopper::wgmma_rows == 0 && cols() % 8 == 0
-                        ? fmt::format(", as to wgmma_layout({}, {})", rows(), cols())
-                        : ""));
+    throw Error(fmt::format(
+        "{}: its rows and columns are not apart, so its {} cannot be reduced; layout_cast the tile first{}",
+        describe(), kept,
+        rows() % hopper::wgmma_rows == 0 && cols() % 8 == 0
+            ? fmt::format(", as to wgmma_layout({}, {})", rows(), cols())
+            : ""));
   Layout projection = make_layout({cols(), rows()}, {keep_rows ? 0 : 1, keep_rows ? 1 : 0});
   Layout threads = composition(projection, plan_->layout[0]);
   Layout values = filter(composition(projection, plan_->layout[1]));
@@ -166,7 +165,7 @@ RegisterLayout wgmma_a(DType type, int m, int k, Where where) {
     case DType::u8:
       return wgmma_8bit(k);
     default:
-      throw Error(fmt::format("wgmma_a: {} is none of f16, bf16, tf32, e4m3, e5m2, s8, u8", name(type)));
+      throw Error(fmt::format("wgmma_a: {} is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8", name(type)));
   }
 }
 
@@ -255,8 +254,7 @@ void check_part(const TilePart& part, TileExtent tile, std::string_view operatio
   };
   if (!fits(part.row, part.rows, hopper::wgmma_rows, tile.rows) || !fits(part.col, part.cols, 8, tile.cols))
     throw Error(fmt::format(
-        "{}: {} x {} elements from ({}, {}) of {} x {}; rows are multiples of {} "
-        "within them, columns of 8",
+        "{}: {} x {} elements from ({}, {}) of {} x {}; rows are multiples of {} within them, columns of 8",
         operation, part.rows, part.cols, part.row, part.col, tile.rows, tile.cols, hopper::wgmma_rows));
 }
 

@@ -104,11 +104,9 @@ SparseMatrix compress_2_4(DType type, const void* dense, int64_t rows, int64_t c
         std::memcpy(of.data(), all + at * size_of(type), sizeof of);
         const std::optional<uint32_t> bits = chosen(type, of.data());
         if (!bits)
-          throw Error(
-              where,
-              fmt::format("compress_2_4: row {}, columns {} to {}: more than two of these four elements "
-                          "are not zero: set the least of them to zero first",
-                          row, group * kSparseGroup, group * kSparseGroup + kSparseGroup - 1));
+          throw Error(where, fmt::format("compress_2_4: row {}, columns {} to {}: more than two of these "
+                                         "four elements are not zero: set the least of them to zero first",
+                                         row, group * kSparseGroup, group * kSparseGroup + kSparseGroup - 1));
         for (const Bits stored : {of[*bits & 3], of[*bits >> 2]}) {
           std::memcpy(to, &stored, sizeof stored);
           to += sizeof stored;
@@ -128,10 +126,10 @@ std::vector<std::byte> decompress_2_4(const SparseMatrix& matrix, Where where) {
   if (values.size() != elements / kStored * bytes ||
       metadata.size() != static_cast<size_t>(shape.lines * shape.words))
     throw Error(
-        where, fmt::format("decompress_2_4: {} B of values and {} words of metadata; {} x {} {} have {} "
-                           "and {}",
-                           values.size(), metadata.size(), rows, cols, name(type), elements / kStored * bytes,
-                           shape.lines * shape.words));
+        where,
+        fmt::format("decompress_2_4: {} B of values and {} words of metadata; {} x {} {} have {} and {}",
+                    values.size(), metadata.size(), rows, cols, name(type), elements / kStored * bytes,
+                    shape.lines * shape.words));
   std::vector<std::byte> dense(elements * bytes);
   const Places places(type, rows, cols);
   const std::byte* from = values.data();
@@ -141,8 +139,8 @@ std::vector<std::byte> decompress_2_4(const SparseMatrix& matrix, Where where) {
       const uint32_t bits = metadata[word] >> shift & 15;
       if ((bits & 3) == bits >> 2)
         throw Error(
-            where, fmt::format("decompress_2_4: the metadata of row {}, columns {} to {}, names element "
-                               "{} of these four twice",
+            where, fmt::format("decompress_2_4: the metadata of row {}, columns {} to {}, names element {} "
+                               "of these four twice",
                                row, group * kSparseGroup, group * kSparseGroup + kSparseGroup - 1, bits & 3));
       for (const uint32_t element : {bits & 3, bits >> 2}) {
         const auto at = static_cast<size_t>(row * cols + group * kSparseGroup + element);

@@ -27,8 +27,8 @@ std::vector<TensorMode> tiled(const std::vector<TensorMode>& modes, const TileTr
                               fmt::join(by.tiling, ", ")));
     if (mode.extent > tile && mode.extent % tile != 0 && by.rounding == Rounding::refuse)
       throw Error(fmt::format(
-          "tile transform {{{}}}: dimension {} has {} elements, which is neither below {} nor a "
-          "multiple of it; round it, or take {}",
+          "tile transform {{{}}}: dimension {} has {} elements, which is neither below {} nor a multiple of "
+          "it; round it, or take {}",
           fmt::join(by.tiling, ", "), kept + i, mode.extent, tile, (mode.extent + tile - 1) / tile * tile));
     const int64_t tiles =
         mode.extent <= tile ? 1 : (mode.extent + (by.rounding == Rounding::up ? tile - 1 : 0)) / tile;
@@ -150,13 +150,13 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
       refuse("collapsed dimensions are taken one element at a time, so that the extents are 1");
   const TensorMode inner = lies_.back();
   if (inner.dimension != last || inner.step != 1)
-    refuse(fmt::format(
-        "the innermost dimension after the transforms is no part of the tensor's last; TMA writes "
-        "what is contiguous in global memory contiguously"));
+    refuse(
+        fmt::format("the innermost dimension after the transforms is not a part of the tensor's last; TMA "
+                    "writes what is contiguous in global memory contiguously"));
   const int64_t row_bytes = inner.extent * size_of(type);
   if (row_bytes % hopper::bulk_unit != 0)
     refuse(fmt::format(
-        "the last dimension is {} B, which is no multiple of {} B; {} elements are", row_bytes,
+        "the last dimension is {} B, which is not a multiple of {} B; {} elements are", row_bytes,
         hopper::bulk_unit,
         (row_bytes + hopper::bulk_unit - 1) / hopper::bulk_unit * hopper::bulk_unit / size_of(type)));
   map_ = lies_;
@@ -302,8 +302,7 @@ TensorCopy::MappedTensor TensorCopy::map_tensor(const std::vector<int64_t>& exte
       const int64_t first = mode.parts[0].steps, stride = strides[static_cast<size_t>(part.dimension)];
       if (stride != elements * part.steps)
         refuse(fmt::format(
-            "strides of {} and {} elements along dimensions {} and {}, which were collapsed as "
-            "{} to {}",
+            "strides of {} and {} elements along dimensions {} and {}, which were collapsed as {} to {}",
             elements * first, stride, mode.parts[0].dimension, part.dimension, first, part.steps));
     }
     const int64_t step = elements * size_of(dtype_);

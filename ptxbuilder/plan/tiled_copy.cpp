@@ -84,7 +84,7 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
     refuse("the layouts must be of (thread, value) and of (row, column)");
   threads_ = static_cast<int>(size(thread_value[0]));
   const int64_t values = size(thread_value[1]), held = atom.register_bytes() / size_of(type);
-  if (threads_ % atom.threads() != 0) refuse(fmt::format("{} threads are no whole warps", threads_));
+  if (threads_ % atom.threads() != 0) refuse(fmt::format("{} threads are not whole warps", threads_));
   if (held < 1 || values % held != 0)
     refuse(fmt::format("a thread's {} values are no multiple of the {} of one instruction", values, held));
   if (cosize(thread_value) > size(memory.layout()))
@@ -108,10 +108,10 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
         contiguous = contiguous && bytes.back() == bytes.front() + e * size_of(type);
       }
       if (!contiguous)
-        refuse(fmt::format("the elements of thread {}, access {} lie at bytes {}, not side by side", t, a,
+        refuse(fmt::format("the elements of thread {}, access {} are at bytes {}, not side by side", t, a,
                            list_of(bytes)));
       if (bytes.front() % atom.bytes() != 0)
-        refuse(fmt::format("thread {}, access {} begins at byte {}, which is no multiple of {}", t, a,
+        refuse(fmt::format("thread {}, access {} begins at byte {}, which is not a multiple of {}", t, a,
                            bytes.front(), atom.bytes()));
     }
   // The first of the contiguous elements.

@@ -24,7 +24,7 @@ Accumulator::Accumulator(int m, int n, DType dtype, Where where)
       state_(std::make_shared<detail::AccumulatorState>()) {
   AtLine line(where);
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::s32)
-    throw Error(fmt::format("accumulator: {} is none of f32, f16, s32", name(dtype)));
+    throw Error(fmt::format("accumulator: {} is not one of f32, f16, s32", name(dtype)));
   if (m < hopper::wgmma_rows || m % hopper::wgmma_rows != 0)
     throw Error(fmt::format("accumulator: m = {} must be a multiple of {}", m, hopper::wgmma_rows));
   if (wgmma_columns_ == 0)
@@ -140,8 +140,7 @@ void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TileP
   const RegisterLayout layout = registers.layout();
   if (!x.layout.is_splat() && !(x.layout == layout))
     throw Error(
-        fmt::format("store: a tile of {} to an accumulator of {}; store "
-                    "layout_cast(x, wgmma_layout({}, {}))",
+        fmt::format("store: a tile of {} to an accumulator of {}; store layout_cast(x, wgmma_layout({}, {}))",
                     x.layout.describe(), layout.describe(), layout.rows(), layout.cols()));
   registers.store(tile_layout_cast(x, layout).words);
   to.accumulate();

@@ -7,10 +7,9 @@ namespace {
 
 RegisterTile<f32> every_second_column(const RegisterTile<f32>& x, int first) {
   if (x.rows() != 64 || x.cols() % 16 != 0 || !(x.layout() == wgmma_layout(x.rows(), x.cols())))
-    throw Error(
-        fmt::format("pairs of columns of a tile in {}; they are those of wgmma_layout(64, n), n a "
-                    "multiple of 16",
-                    x.layout().describe()));
+    throw Error(fmt::format(
+        "pairs of columns of a tile in {}; they are those of wgmma_layout(64, n), n a multiple of 16",
+        x.layout().describe()));
   return RegisterTile<f32>::of(wgmma_32bit(x.cols() / 2), [&](int i) { return x.value(2 * i + first); });
 }
 

@@ -59,8 +59,7 @@ Metadata load_metadata(const TileView& view, DType type, int m, int k) {
       tile.cols() != blocks * kSparseBlockWords)
     throw Error(
         fmt::format("mma: the metadata of A is {} rows of a {} in panels of {}, and of {} x {} it is {} of "
-                    "an s32 {}x{} tile, "
-                    "no swizzle, in panels of {}",
+                    "an s32 {}x{} tile, no swizzle, in panels of {}",
                     view.row_count(), tile.describe(), tile.panel_cols(), m, k, lines, lines,
                     blocks * kSparseBlockWords, kSparseBlockWords));
   const Layout thread_value =
@@ -100,8 +99,7 @@ class WgmmaCall {
         options_(options) {
     if (!multiply_together(a_type, b_.dtype()))
       throw Error(
-          fmt::format("mma: A is {} and B a {}; their types must be equal, or e4m3 and e5m2, or s8 "
-                      "and u8",
+          fmt::format("mma: A is {} and B a {}; their types must be equal, or e4m3 and e5m2, or s8 and u8",
                       a_text, b.tile().describe()));
     if (d.dtype() == DType::s32 && (options.negate_a || options.negate_b))
       throw Error("mma: negate_a and negate_b are for floating types, and D is s32");
@@ -187,8 +185,8 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
   const RegisterLayout wanted = wgmma_a(*a.dtype, a.layout.rows(), a.layout.cols());
   if (!(a.layout == wanted))
     throw Error(
-        fmt::format("mma: A is a tile of {}, but {} in registers takes {}; multiply "
-                    "layout_cast(a, wgmma_a(DType::{}, {}, {}))",
+        fmt::format("mma: A is a tile of {}, but {} in registers takes {}; multiply layout_cast(a, "
+                    "wgmma_a(DType::{}, {}, {}))",
                     a.layout.describe(), name(*a.dtype), wanted.describe(), name(*a.dtype), a.layout.rows(),
                     a.layout.cols()));
   WgmmaCall call(
@@ -241,8 +239,8 @@ void mma(Accumulator& d, const SparseTile& a, const TileView& b, const MmaOption
   const int k = 2 * operand.k();
   call.check_shapes(operand.mn(), k);
   if (k % kSparseBlock != 0)
-    throw Error(fmt::format("mma: a sparse A of {} along k, of which it stores half; k is a multiple of {}",
-                            k, kSparseBlock));
+    throw Error(fmt::format(
+        "mma: a sparse A of {} along k; it stores half of them, and k is a multiple of {}", k, kSparseBlock));
   // The tensor cores read the words while they multiply, as they do A in registers, and ptxas gives such a
   // register to another value as soon as the product is issued.
   detail::ProductGroups& products = TileContext::of(Builder::current()).products;

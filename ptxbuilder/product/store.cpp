@@ -58,7 +58,7 @@ class Staging {
         options_(options) {
     if (options.pairs && (options.transposed || tile.cols % 16 != 0))
       throw Error(
-          fmt::format("store: pairs of a tile of {} columns{}; they lie along the output's rows, in a "
+          fmt::format("store: pairs of a tile of {} columns{}; they run along the output's rows, in a "
                       "multiple of 16 columns",
                       tile.cols, options.transposed ? ", transposed" : ""));
     if (options.places && options.places->inner_rows != 0 && options.transposed)
@@ -67,10 +67,9 @@ class Staging {
       throw Error(fmt::format("store: {} buffers of each warpgroup; 1 to 4", options.buffers));
     if (tile_.rows % hopper::wgmma_rows != 0 || tile_.cols % 8 != 0 ||
         (!options.transposed && tile_.cols * size_of(type) % 16 != 0))
-      throw Error(
-          fmt::format("store: a tile of {} x {} {}; its rows are multiples of {}, its columns "
-                      "of 8 and of 16 B",
-                      tile_.rows, tile_.cols, name(type), hopper::wgmma_rows));
+      throw Error(fmt::format(
+          "store: a tile of {} x {} {}; its rows are multiples of {}, its columns of 8 and of 16 B",
+          tile_.rows, tile_.cols, name(type), hopper::wgmma_rows));
     const int cols = options.columns != 0 ? options.columns : tile_.cols;
     if (cols < 8 || cols % 8 != 0 || tile_.cols % cols != 0)
       throw Error(
@@ -86,8 +85,8 @@ class Staging {
     const int bytes = count * passage_.buffer.rows * passage_.buffer.cols * size_of(type);
     if (bytes > options.staging->bytes())
       throw Error(fmt::format(
-          "store: staging in {}, which has {} B; {} buffers of {} x {} {} for each of {} "
-          "warpgroups take {} B",
+          "store: staging in {}, which has {} B; {} buffers of {} x {} {} for each of {} warpgroups take {} "
+          "B",
           options.staging->describe(), options.staging->bytes(), options.buffers, passage_.buffer.rows,
           passage_.buffer.cols, name(type), detail::warpgroups_in_role(), bytes));
     buffers_.emplace(*options.staging, type, passage_.buffer, passage_.swizzle, count);
@@ -260,10 +259,9 @@ class Finish {
     const bool is_float = type == DType::f32 || type == DType::f16 || type == DType::bf16 ||
                           type == DType::e4m3 || type == DType::e5m2;
     if (!is_float && (type != from.dtype() || epilogue))
-      throw Error(
-          fmt::format("store: {} as {}{}; it rounds to f32, f16, bf16, e4m3 and e5m2, and leaves "
-                      "other types as they are",
-                      name(from.dtype()), name(type), epilogue ? " through an epilogue" : ""));
+      throw Error(fmt::format(
+          "store: {} as {}{}; it rounds to f32, f16, bf16, e4m3 and e5m2, and leaves other types as they are",
+          name(from.dtype()), name(type), epilogue ? " through an epilogue" : ""));
   }
 
   TileValues operator()(int panel) const {

@@ -10,7 +10,7 @@ void mma(const MmaAtom& atom, std::span<Var<f32>> d, std::span<const u32> a, std
          Where where) {
   AtLine line(where);
   if (!atom.b_in_registers() || atom.d() != DType::f32)
-    throw Error(fmt::format("mma: {} is no mma.sync into f32", atom.row().name));
+    throw Error(fmt::format("mma: {} is not an mma.sync into f32", atom.row().name));
   auto registers = [&](const Layout& layout, DType type) {
     return static_cast<size_t>(size(layout[1])) * static_cast<size_t>(size_of(type)) / 4;
   };

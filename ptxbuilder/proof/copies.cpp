@@ -79,7 +79,7 @@ class Copy {
       if (!share(groups, sender, receiver))
         return fail({.operation = fmt::format("{} of '{}'", verb_of(copy_), memory_of(copy_)),
                      .reason = fmt::format(
-                         "the CTA of rank {} sends to the one of rank {}, which is not beside it along {}",
+                         "the CTA of rank {} sends to the one of rank {}, which is not next to it along {}",
                          sender, receiver, axes_text(groups)),
                      .where = copy_.where}),
                parts;

@@ -82,9 +82,10 @@ Tried try_instruction(const Reader& reader, Element corner, int stage, int block
           .found = found,
           .wanted_at = image.place_of(wanted),
           .address = at,
-          .reason = found             ? "wgmma reads another element"
-                    : image.holds(at) ? "wgmma reads what no copy has written"
-                                      : fmt::format("wgmma reads beside the stage of {} B", tile.stage_bytes),
+          .reason = found ? "wgmma reads another element"
+                    : image.holds(at)
+                        ? "wgmma reads what no copy has written"
+                        : fmt::format("wgmma reads outside of the stage of {} B", tile.stage_bytes),
           .where = reader.where};
       return tried;
     }

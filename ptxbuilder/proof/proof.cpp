@@ -168,10 +168,10 @@ std::string Counterexample::text() const {
   std::string text = operation;
   if (wanted) {
     text += fmt::format(": element {}", element_text(*wanted));
-    if (wanted_at) text += fmt::format(", which lies at byte {}", *wanted_at);
+    if (wanted_at) text += fmt::format(", which is at byte {}", *wanted_at);
   }
   if (address) text += fmt::format(": {} at byte {}", puts ? "put" : "looked for", *address);
-  if (found) text += fmt::format(", where {} lies", element_text(*found));
+  if (found) text += fmt::format(", where {} is", element_text(*found));
   text += ": " + reason;
   if (where) text += fmt::format(" ({})", to_string(where));
   return text;

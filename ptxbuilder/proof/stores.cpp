@@ -63,7 +63,7 @@ class Buffer {
       for (int i = 0; i < w.values(); ++i) {
         const Element held_here = held(access, thread, i);
         const int64_t at = address_of(w, access, thread, i);
-        if (!holds(at)) return fail(operation, held_here, std::nullopt, at, "beside the buffer");
+        if (!holds(at)) return fail(operation, held_here, std::nullopt, at, "outside of the buffer");
         if (there(at)) return fail(operation, held_here, there(at), at, "two elements at one address");
         lies_[static_cast<size_t>(at / size)] = held_here;
       }
@@ -84,7 +84,7 @@ class Buffer {
                                                : Element{in_buffer.row, store_.first_col + in_buffer.col};
         if (!(told == its))
           return fail(text_of(access, thread), its, told, std::nullopt,
-                      "the epilogue is told of that element");
+                      "the epilogue gets the position of that element");
       }
   }
 

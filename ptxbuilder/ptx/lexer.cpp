@@ -99,7 +99,7 @@ class Lexer {
                                                         : kind == 'f' || kind == 'F' ? 8
                                                                                      : 16;
       if (wanted && digits != wanted)
-        fail(at, fmt::format("0{} has {} hexadecimal digits behind it, not {}", kind, digits, wanted));
+        fail(at, fmt::format("0{} has {} hexadecimal digits after it, not {}", kind, digits, wanted));
     } else if (peek() == '0' && (peek(1) == 'b' || peek(1) == 'B')) {
       advance();
       advance();
@@ -157,8 +157,8 @@ class Lexer {
       advance();
     } else {
       fail(at_, c >= ' ' && c <= '~'
-                    ? fmt::format("'{}' begins no PTX token", c)
-                    : fmt::format("byte 0x{:02x} begins no PTX token", static_cast<uint8_t>(c)));
+                    ? fmt::format("'{}' does not begin a PTX token", c)
+                    : fmt::format("byte 0x{:02x} does not begin a PTX token", static_cast<uint8_t>(c)));
     }
     token.text = source_.substr(start, position_ - start);
     return token;

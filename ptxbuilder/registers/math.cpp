@@ -66,8 +66,8 @@ class Common {
     if (given.extent() == whole_->extent()) {
       if (!given.is_splat())
         throw Error(
-            fmt::format("register tiles of different layouts, {} and {}: cast one of them to the "
-                        "other's, as layout_cast(b, a.layout()) does",
+            fmt::format("register tiles of different layouts, {} and {}: cast one of them to the other's, as "
+                        "layout_cast(b, a.layout()) does",
                         whole_->describe(), given.describe()));
       return;
     }

@@ -318,10 +318,10 @@ void check_apart(const GlobalTile& to, const RegisterLayout& layout) {
   const bool several =
       meet == 0 ? (a == 0 && *rows > 1) || (b == 0 && *cols > 1) : meet / a < *rows && meet / b < *cols;
   if (several)
-    throw Error(fmt::format(
-        "store: {} x {} elements, {} from row to row and {} from column to column, of which several "
-        "lie in one place",
-        *rows, *cols, *down, *across));
+    throw Error(
+        fmt::format("store: {} x {} elements, {} from row to row and {} from column to column, so that "
+                    "several are in one place",
+                    *rows, *cols, *down, *across));
 }
 
 // "@{inside:pred} ld.global.v4.b32 {d:+b32x4}, [{a:gmem}];"

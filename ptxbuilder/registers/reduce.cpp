@@ -37,8 +37,7 @@ class Own {
     for (size_t b = 0; b < kept_.bits.size(); ++b) {
       if (kept_.bits[b] != 0 && dropped.bits[b] != 0)
         throw Error(
-            fmt::format("reduce: threads of {} go along rows and columns at once; layout_cast "
-                        "the tile first",
+            fmt::format("reduce: threads of {} go along rows and columns at once; layout_cast the tile first",
                         x.layout.describe()));
       if (dropped.bits[b] != 0) shared_bits_ |= 1 << b;
     }
@@ -156,8 +155,8 @@ TileValues tile_reduce(Reduction operation, const TileValues& x, bool keep_rows)
 void check_same_parts(const PartialValues& a, const PartialValues& b) {
   if (a.own.layout == b.own.layout && a.shared_bits == b.shared_bits) return;
   throw Error(
-      fmt::format("partial: one of {}, whose parts are in {} threads, and one of {}, whose parts "
-                  "are in {}; both must be of tiles that share rows and columns alike",
+      fmt::format("partial: one of {}, whose parts are in {} threads, and one of {}, whose parts are in {}; "
+                  "both must be of tiles that share rows and columns alike",
                   a.own.layout.describe(), 1 << std::popcount(unsigned(a.shared_bits)),
                   b.own.layout.describe(), 1 << std::popcount(unsigned(b.shared_bits))));
 }
@@ -170,10 +169,11 @@ PartialValues partial_combine(Reduction operation, const PartialValues& a, const
 
 PartialValues partial_scale(Arithmetic operation, const PartialValues& x, const TileOperand& factor) {
   if (factor.layout && !factor.layout->is_splat() && !(*factor.layout == x.own.layout))
-    throw Error(factor.where,
-                fmt::format("partial: one of {} is scaled by a tile of {}, which must be of one "
-                            "value for each of its own",
-                            x.own.layout.describe(), factor.layout->describe()));
+    throw Error(
+        factor.where,
+        fmt::format(
+            "partial: one of {} is scaled by a tile of {}, which must be of one value for each of its own",
+            x.own.layout.describe(), factor.layout->describe()));
   return {tile_arithmetic(operation, x.own.dtype, operand_of(x.own), factor), x.shared_bits};
 }
 

@@ -62,10 +62,10 @@ SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std:
                        hopper::shared_bytes));
   const int stage_bytes = spec.shape().rows() * row_bytes;
   if (stages > 1 && stage_bytes % hopper::tensor_shared_alignment != 0)
-    refuse(fmt::format(
-        "a stage of it has {} B, and stages are multiples of {} B, where each begins: take more rows "
-        "or columns, which lie outside of the tensor where it has fewer",
-        stage_bytes, hopper::tensor_shared_alignment));
+    refuse(
+        fmt::format("a stage of it has {} B, and stages are multiples of {} B, where each begins: take more "
+                    "rows or columns, which are outside of the tensor where it has fewer",
+                    stage_bytes, hopper::tensor_shared_alignment));
   const TileShape shape{spec.shape().rows(), spec.shape().cols(), spec.shape().panel_cols()};
   if (row_bytes % kUnit != 0)
     return SharedTile::for_threads(kernel.builder(), spec.dtype(), shape, stages, name);
@@ -142,7 +142,7 @@ void detail::BlockCopy::by_threads(const GlobalTile& tile, const TileView& view,
   const int rows = spec_.shape().rows(), cols = spec_.shape().cols(), size = size_of(spec_.dtype());
   if (tile.col_stride.known() != 1)
     throw Error(
-        fmt::format("{}: {}: elements of a row of its GlobalTensor do not lie side by side; give the "
+        fmt::format("{}: {}: elements of a row of its GlobalTensor are not side by side; give the "
                     "transposed() one where those of a column do",
                     name_, block_text(spec_)));
   // Uses the widest accesses that divide a row, and all threads or, if they do not fit, only part of them.

@@ -17,8 +17,8 @@ uint32_t bulk_bytes(const TileView& view, DType type, u32 start, int ctas, std::
                             operation, name(type), view.whole().describe()));
   if (tile.swizzle() != Swizzle::none || (tile.panels() > 1 && tile.rows() > 1))
     throw Error(
-        fmt::format("{}: a view of {} x {} of a {}; a bulk copy takes elements one behind the "
-                    "other: whole rows without swizzle",
+        fmt::format("{}: a view of {} x {} of a {}; a bulk copy takes elements one after the other: whole "
+                    "rows without swizzle",
                     operation, view.row_count(), tile.cols(), view.whole().describe()));
   constexpr int kMost = (1 << 20) - 1;  // what a barrier can expect (PTX ISA, mbarrier, tx-count)
   if (view.bytes() % (16 * ctas) != 0 || view.bytes() > kMost)
@@ -26,7 +26,7 @@ uint32_t bulk_bytes(const TileView& view, DType type, u32 start, int ctas, std::
                             view.bytes(), ctas, kMost / 16 * 16));
   if (auto known = Builder::current().constant(start);
       known && known->value * static_cast<uint64_t>(size_of(type)) % 16 != 0)
-    throw Error(fmt::format("{}: begins at element {}, byte {}, which is no multiple of 16 B", operation,
+    throw Error(fmt::format("{}: begins at element {}, byte {}, which is not a multiple of 16 B", operation,
                             known->value, known->value * static_cast<uint64_t>(size_of(type))));
   return static_cast<uint32_t>(view.bytes() / ctas);
 }

@@ -140,7 +140,7 @@ void check_finite(f32 value, Where where) {
 void check_range(f32 value, float least, float greatest, Where where) {
   const AtLine line(where);
   if (!(least <= greatest))
-    throw Error(fmt::format("check_range: from {} to {} is no range", least, greatest));
+    throw Error(fmt::format("check_range: from {} to {} is not a range", least, greatest));
   if (!checking()) return;
   check((value >= least) & (value <= greatest), {"the value {} is outside of {} to {}", where}, value,
         f32(least), f32(greatest));

@@ -199,8 +199,8 @@ struct StepState {
     for (size_t i = 0; i < asked.size(); ++i) {
       if (asked[i].empty())
         throw Error(
-            fmt::format("{}: the body never asks for out({}), so that what leaves for the tensor is "
-                        "what was in shared memory before",
+            fmt::format("{}: the body never asks for out({}), so that what leaves for the tensor is what was "
+                        "in shared memory before",
                         parts.operation, i));
       const auto in_every_step = [&](const Asked& a) {  // or in both sides of a branch
         return !a.condition || std::ranges::any_of(asked[i], [&](const Asked& b) {
@@ -367,7 +367,7 @@ void PipelineStep::release(int number, Where where) {
   AtLine line(where);
   detail::StepState& s = state();
   if (!s.manual_release)
-    throw Error("release: for a pipeline with manual_release; the others hand stages back behind the body");
+    throw Error("release: for a pipeline with manual_release; the others hand stages back after the body");
   const size_t ring = s.ring(number, "release");
   s.check_in_step("release");
   if (!s.stages[ring]) throw Error(fmt::format("release: of input {}, which is not waited for", number));

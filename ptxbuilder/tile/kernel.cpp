@@ -165,8 +165,8 @@ SharedUnion::~SharedUnion() {
 
 void ParameterValues::out_of_order(std::string_view field) const {
   throw Error(
-      fmt::format("params: the field '{}' does not stand where its member does: a struct lists "
-                  "its fields in the order of its members",
+      fmt::format("params: the field '{}' is not where its member is: a struct lists its fields in the order "
+                  "of its members",
                   field));
 }
 
@@ -274,8 +274,8 @@ void Kernel::encode(TensorMap map, TensorMapRecipe recipe, Where where) {
                     recipe.box.size(), recipe.element_strides.size()));
   if (!parameter.tensor_map.box.empty())
     throw Error(
-        fmt::format("encode: the tensor map '{}' already serves copies, from which its encoding "
-                    "follows: declare a second map",
+        fmt::format("encode: the tensor map '{}' already serves copies, from which its encoding follows: "
+                    "declare a second map",
                     parameter.name));
   parameter.dtype = recipe.dtype;
   parameter.tensor_map = std::move(recipe);
@@ -394,7 +394,7 @@ ClusterAxes cluster_axes(std::initializer_list<std::string_view> names, Where wh
   for (std::string_view name : names) {
     const TileContext::Axis& axis = TileContext::of(Builder::current()).axis(name);
     if (axis.of != TileContext::Axis::Of::cluster)
-      throw Error(fmt::format("cluster_axes: \"{}\" is no axis of the cluster", name));
+      throw Error(fmt::format("cluster_axes: \"{}\" is not an axis of the cluster", name));
     axes = axes | static_cast<ClusterAxis>(axis.number);
   }
   return axes;
@@ -514,8 +514,8 @@ void sync_threads(Where where) {
   if (context.role >= 0) {
     const TileContext::Role& role = context.roles[static_cast<size_t>(context.role)];
     throw Error(
-        fmt::format("sync_threads: inside the role of {} ({}), where it would wait for the "
-                    "threads of the other roles too; let the role's meet at a k.named_barrier({})",
+        fmt::format("sync_threads: inside the role of {} ({}), where it would wait for the threads of the "
+                    "other roles too; let the role's meet at a k.named_barrier({})",
                     role_in_words(role), to_string(role.where), 128 * role.count));
   }
   detail::check_all_threads("sync_threads", static_cast<int>(Builder::current().signature().threads));

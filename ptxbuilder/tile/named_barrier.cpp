@@ -54,10 +54,10 @@ void sync_warpgroup(Where where) {
   const uint32_t threads = builder.signature().threads;
   detail::TileContext::of(builder).use_threads("sync_warpgroup");
   if (detail::TileContext::of(builder).role < 0 && threads != kWarpgroup)
-    throw Error(fmt::format(
-        "sync_warpgroup: a CTA of {} threads without roles, which is no warpgroup: sync_threads(), or "
-        "k.warpgroups() for roles",
-        threads));
+    throw Error(
+        fmt::format("sync_warpgroup: a CTA of {} threads without roles, which is not a warpgroup: "
+                    "sync_threads(), or k.warpgroups() for roles",
+                    threads));
   BarrierIds& ids = builder.barrier_ids();
   const int first = detail::first_warpgroup_of_role();
   for (int group = first; group < first + detail::warpgroups_in_role(); ++group)

@@ -61,14 +61,13 @@ constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::
 void check_rows(const LoadView& view) {
   if (view.condition())
     throw Error(
-        "tma_load: a view of a pipeline's stage under a condition: where it does not hold, the bytes "
-        "that the stage expects would never arrive; put acquire() under it too");
+        "tma_load: a view of a pipeline's stage under a condition: where it does not hold, the bytes that "
+        "the stage expects would never arrive; put acquire() under it too");
   const TileView& place = view.place();
   if (!place.first_row() || place.tile().cols() != place.whole().cols())
     throw Error(
         fmt::format("tma_load: {} x {} of a pipeline's {}: the stage expects all of its bytes; load whole "
-                    "rows of it, from "
-                    "rows that the host knows on",
+                    "rows of it, from rows that the host knows on",
                     place.row_count(), place.tile().cols(), place.whole().describe()));
 }
 
@@ -82,19 +81,19 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
         fmt::format("tma_load: {} CTAs share the load into a stage that the threads of each fill", count));
   if (count > 1 && ring.peers == 1)
     throw Error(
-        fmt::format("tma_load: {} CTAs share the load into a stage that the consumers of one "
-                    "alone release; make the pipeline with Producers::cluster",
+        fmt::format("tma_load: {} CTAs share the load into a stage that the consumers of one alone release; "
+                    "make the pipeline with Producers::cluster",
                     count));
   for (size_t i = 0; i < 3; ++i)
     if (const int along = groups.extents[i]; axes.has(i) && !ring.axes.has(i) && along > 1)
       throw Error(
-          fmt::format("tma_load: {} CTAs along {} share the load into a stage that is released "
-                      "along other axes; name that axis to the pipeline",
+          fmt::format("tma_load: {} CTAs along {} share the load into a stage that is released along other "
+                      "axes; name that axis to the pipeline",
                       along, "xyz"[i]));
   if (count > detail::ctas_in_line(axes))
     throw Error(
-        "tma_load: CTAs along several axes share the load into a pipeline's stage, which those along "
-        "one of them each release; share it along one axis");
+        "tma_load: CTAs along several axes share the load into a pipeline's stage, which those along one of "
+        "them each release; share it along one axis");
 }
 
 }  // namespace
@@ -129,7 +128,7 @@ std::shared_ptr<detail::StageFilling> Stage::filling() const { return filling_; 
 size_t detail::Filling::number(const SharedTile& tile, std::string_view operation) const {
   const auto found = std::find(ring->tiles.begin(), ring->tiles.end(), tile);
   if (found == ring->tiles.end())
-    throw Error(fmt::format("{}: the {} is none of the pipeline's", operation, tile.describe()));
+    throw Error(fmt::format("{}: the {} is not one of the pipeline's", operation, tile.describe()));
   if (committed)
     throw Error(fmt::format("{}: into a stage that is committed already, which consumers read", operation));
   return static_cast<size_t>(found - ring->tiles.begin());
@@ -139,8 +138,8 @@ void detail::Filling::load(const LoadView& to) {
   const size_t i = number(to.place().whole(), "tma_load");
   if (to.own_barrier())
     throw Error(
-        "tma_load: a view of a pipeline's stage that completes on a barrier of its own: the bytes that "
-        "the stage expects would never arrive");
+        "tma_load: a view of a pipeline's stage that completes on a barrier of its own: the bytes that the "
+        "stage expects would never arrive");
   if (!ring->by_threads()) check_rows(to);
   check_shared(to, *ring);
   if (ring->by_threads()) {
@@ -166,8 +165,8 @@ void detail::Filling::fill(const SharedTile& tile, std::string_view operation, b
   const size_t i = number(tile, operation);
   if (!ring->by_threads())
     throw Error(
-        fmt::format("{}: into a stage that one thread fills by TMA; make the pipeline with "
-                    "ThreadProducers, and commit() the stage",
+        fmt::format("{}: into a stage that one thread fills by TMA; make the pipeline with ThreadProducers, "
+                    "and commit() the stage",
                     operation));
   filled[i].assign(filled[i].size(), true);
   (by_cp_async ? has_copies : has_stores) = true;
@@ -177,8 +176,7 @@ void detail::Filling::check_filled(std::string_view operation, std::string_view 
   for (size_t i = 0; i < ring->tiles.size(); ++i)
     if (const auto missing = std::find(filled[i].begin(), filled[i].end(), false); missing != filled[i].end())
       throw Error(fmt::format(
-          "{}: the {} (number {} of the pipeline's) is never {} this stage{}, so its consumers would "
-          "{}",
+          "{}: the {} (number {} of the pipeline's) is never {} this stage{}, so its consumers would {}",
           operation, ring->tiles[i].describe(), i, way,
           missing == filled[i].begin() ? "" : fmt::format(" from row {} on", missing - filled[i].begin()),
           ring->by_threads() ? "read what is no longer meant" : "wait for ever"));
@@ -188,11 +186,10 @@ void detail::Filling::check_axes() const {
   for (size_t i = 0; i < 3; ++i)
     if (const int along = detail::multicast_groups(ring->axes).extents[i];
         ring->axes.has(i) && !shared.has(i) && along > 1)
-      throw Error(
-          fmt::format("acquire: {} CTAs along {} release this stage and share none of its loads, "
-                      "so that one might be a phase ahead of another; name to the pipeline the "
-                      "axes along which loads are shared",
-                      along, "xyz"[i]));
+      throw Error(fmt::format(
+          "acquire: {} CTAs along {} release this stage and share none of its loads, so that one might be a "
+          "phase ahead of another; name to the pipeline the axes along which loads are shared",
+          along, "xyz"[i]));
 }
 
 Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
@@ -232,18 +229,16 @@ void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, i
     if (ring->is_filled && !ring->is_waited_for)
       throw Error(
           "pipeline: its stages are filled, and no consumer ever waits for them: a stage that nobody waits "
-          "for is "
-          "read too early, or for nothing");
+          "for is read too early, or for nothing");
     if (ring->is_waited_for && !ring->is_filled)
       throw Error(
           "pipeline: consumers wait for its stages, which no producer ever acquires or lends, so they would "
-          "wait "
-          "for ever");
+          "wait for ever");
     int warpgroups = 0;
     for (int role : ring->consuming) warpgroups += warpgroups_of(role);
     if (ring->consuming.empty() || ring->given_back || warpgroups >= ring->consumers) return;
     throw Error(fmt::format(
-        "pipeline: {} consumers, of which each warp releases every stage, but consumer() is called by {} "
+        "pipeline: {} consumers, whose warps release every stage, but consumer() is called by {} "
         "warpgroup{}: the producer would wait for ever; `consumers` is how many warpgroups call it",
         ring->consumers, warpgroups, warpgroups == 1 ? "" : "s"));
   });
@@ -437,8 +432,8 @@ void Consumer::check(const Stage& stage, std::string_view operation) const {
   if (!stage.released_) throw Error(fmt::format("{}: a consumer's stage comes from wait()", operation));
   if (stage.ring_ == ring_) return;
   throw Error(
-      fmt::format("{}: a stage of another pipeline, with {}, to a consumer of one with {}; its "
-                  "own consumer hands it back",
+      fmt::format("{}: a stage of another pipeline, with {}, to a consumer of one with {}; its own consumer "
+                  "hands it back",
                   operation, describe(*stage.ring_), describe(*ring_)));
 }
 
@@ -507,8 +502,7 @@ Var<Stage>& Var<Stage>::operator=(const Argument& argument) {
   if (stage.ring_ != stage_.ring_ || !stage.released_)
     throw Error(
         argument.where,
-        fmt::format("Var<Stage>: it holds stages of one pipeline's consumer, with {}, "
-                    "and gets one {}",
+        fmt::format("Var<Stage>: it holds stages of one pipeline's consumer, with {}, and gets one {}",
                     describe(*stage_.ring_),
                     stage.released_ ? "of another's, with " + describe(*stage.ring_) : "of a producer's"));
   AtLine line(argument.where);

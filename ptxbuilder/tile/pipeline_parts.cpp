@@ -27,9 +27,8 @@ PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<BlockSpec> i
   };
   if (!in_role() && (open_body & Region::kKernel) == 0)
     throw Error(fmt::format(
-        "{}: inside a branch or a loop; its barriers are made once, so give it the loop's steps "
-        "as an axis of the grid, or as SpecializedOptions::tiles, which DynamicSteps::order() makes "
-        "of a counter's",
+        "{}: inside a branch or a loop; its barriers are made once, so give it the loop's steps as an axis "
+        "of the grid, or as SpecializedOptions::tiles, which DynamicSteps::order() makes of a counter's",
         operation));
   if (stages < 1) throw Error(fmt::format("{}: {} stages; at least one", operation, stages));
   if (in.empty()) throw Error(fmt::format("{}: no inputs; a pipeline has one at least", operation));

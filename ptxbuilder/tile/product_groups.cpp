@@ -89,8 +89,8 @@ void ProductGroups::write(const Accumulator& accumulator) {
   note({.kind = Event::Kind::access, .accumulator = accumulator});
   if (fence_)
     throw Error(
-        fmt::format("accumulator: written behind the first product of the group of {}, so "
-                    "that ptxas would serialise them (C7515); write it ahead",
+        fmt::format("accumulator: written after the first product of the group of {}, so that ptxas would "
+                    "serialise them (C7515); write it before",
                     to_string(groups_.back())));
   accumulator->written = true;
 }
@@ -126,13 +126,14 @@ void ProductGroups::follow(const Event& event, bool next_round) {
       if (const std::optional<int>& group = event.accumulator->group) {
         const char* const is_read = event.accumulator->is_read;
         const int before = committed() - (is_read && next_round ? 1 : 0);  // the group that reads it is open
-        throw Error(event.where, fmt::format("{} while the products of the group of {}{} may "
-                                             "still {} it; call wgmma_wait({}) first",
-                                             is_read ? fmt::format("mma: {} is written", is_read)
-                                                     : "accumulator: read or written",
-                                             to_string(groups_[static_cast<size_t>(*group)]),
-                                             next_round ? ", of the round of the loop before," : "",
-                                             is_read ? "read" : "write", std::max(0, before - 1 - *group)));
+        throw Error(
+            event.where,
+            fmt::format(
+                "{} while the products of the group of {}{} may still {} it; call wgmma_wait({}) first",
+                is_read ? fmt::format("mma: {} is written", is_read) : "accumulator: read or written",
+                to_string(groups_[static_cast<size_t>(*group)]),
+                next_round ? ", of the round of the loop before," : "", is_read ? "read" : "write",
+                std::max(0, before - 1 - *group)));
       }
       break;
   }

@@ -131,10 +131,9 @@ void for_each_tile(u32 rows, u32 cols, Raster raster, Turn turn, const std::func
   AtLine line(where);
   const auto index = Builder::current().constant(turn.index);
   if (turn.of < 1 || (index && index->value >= static_cast<uint64_t>(turn.of)))
-    throw Error(fmt::format(
-        "for_each_tile: turn {} of {}; a turn is from 0 to below their number, of which there is one "
-        "at least",
-        index ? std::to_string(index->value) : "?", turn.of));
+    throw Error(
+        fmt::format("for_each_tile: turn {} of {}; turns are numbered from 0, and there is at least one",
+                    index ? std::to_string(index->value) : "?", turn.of));
   const Blocks blocks = blocks_of(rows, cols);
   for_(turn.of == 1 ? blocks.first : blocks.first + turn.index * blocks.step, blocks.rows * blocks.cols,
        turn.of == 1 ? blocks.step : blocks.step * turn.of, [&](u32 linear) {

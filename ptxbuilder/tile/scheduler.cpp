@@ -74,7 +74,7 @@ void check_of_cta(Kernel& k) {
     throw Error("dynamic_scheduling_loop: inside a role; DynamicSteps is for those");
   if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
     throw Error(fmt::format(
-        "dynamic_scheduling_loop: in a cluster of {} CTAs, each of which would take steps of its own", ctas));
+        "dynamic_scheduling_loop: in a cluster of {} CTAs, and each would take steps of its own", ctas));
 }
 
 u32 round_parity(u32 round, int places) { return round / u32(places) & 1u; }
@@ -174,8 +174,8 @@ struct DynamicSteps::State {
 DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_warpgroups, Where where) {
   AtLine line(where);
   if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
-    throw Error(fmt::format(
-        "dynamic steps: in a cluster of {} CTAs, each of which would take steps of its own", ctas));
+    throw Error(
+        fmt::format("dynamic steps: in a cluster of {} CTAs, and each would take steps of its own", ctas));
   claim_counter(k, counter);
   if (reading_warpgroups < 1)
     throw Error(fmt::format("dynamic steps: {} warpgroups read them; at least one", reading_warpgroups));
@@ -190,7 +190,7 @@ DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_
       reading += roles[static_cast<size_t>(state->roles[i])].count;
     if (reading == reading_warpgroups) return;
     throw Error(fmt::format(
-        "dynamic steps: {} warpgroups hand back each step, but each() is called by {} beside the role that "
+        "dynamic steps: {} warpgroups hand back each step, but each() is called by {} besides the role that "
         "takes the steps, which would {}; `reading_warpgroups` is how many call it",
         reading_warpgroups, reading,
         reading < reading_warpgroups ? "wait for ever" : "announce steps ahead of their reading"));
@@ -222,10 +222,9 @@ void DynamicSteps::each(const std::function<void(u32)>& body, Where where) const
                     step = s.announcements.read(round)[0];
                   });
   }
-  detail::check_one_thread(
-      "dynamic steps", hopper::cta_threads,
-      "call it in elect(), as the role of a pipeline that loads by TMA does; blocks that "
-      "threads copy do not go with it");
+  detail::check_one_thread("dynamic steps", hopper::cta_threads,
+                           "call it in elect(), as the role of a pipeline that loads by TMA does; blocks "
+                           "that threads copy do not go with it");
   const auto next = [&] {
     const u32 step = s.counter.take(s.steps);
     s.announcements.begin(round)[0] = step;

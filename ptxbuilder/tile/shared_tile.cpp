@@ -39,18 +39,17 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
                             shape.rows, shape.cols, kMost));
   int row_bytes = shape.cols * size_of(dtype);
   if (row_bytes % row_unit != 0)
-    throw Error(fmt::format("shared: a row of {} {} is {} B, which is no multiple of 16 B", shape.cols,
+    throw Error(fmt::format("shared: a row of {} {} is {} B, which is not a multiple of 16 B", shape.cols,
                             ptxbuilder::name(dtype), row_bytes));
   int span = span_bytes(swizzle);
   if (span && row_bytes % span != 0)
-    throw Error(fmt::format("shared: a row of {} {} is {} B, which is no multiple of the swizzle's {} B",
+    throw Error(fmt::format("shared: a row of {} {} is {} B, which is not a multiple of the swizzle's {} B",
                             shape.cols, ptxbuilder::name(dtype), row_bytes, span));
   if (int panel = shape.panel_cols; panel != 0) {
     if (span)
-      throw Error(
-          fmt::format("shared: panels of {} columns in a tile with {} B swizzle, whose panels are "
-                      "as wide as the swizzle",
-                      panel, span));
+      throw Error(fmt::format(
+          "shared: panels of {} columns in a tile with {} B swizzle, whose panels are as wide as the swizzle",
+          panel, span));
     if (panel < 1 || shape.cols % panel != 0 || panel * size_of(dtype) % 16 != 0)
       throw Error(
           fmt::format("shared: panels of {} columns in a row of {} {}; they must divide it, and be "
@@ -60,7 +59,7 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
   lay_out();
   if (stages > 1 && static_cast<uint32_t>(stage_bytes()) % alignment() != 0)
     throw Error(
-        fmt::format("shared: a stage of {} B is no multiple of {} B, so the next would not be aligned",
+        fmt::format("shared: a stage of {} B is not a multiple of {} B, so the next would not be aligned",
                     stage_bytes(), alignment()));
 }
 
@@ -208,8 +207,8 @@ ComposedLayout TileView::layout(Where where) const {
   if (whole_->panel_bytes() % pattern != 0 &&
       (!first_col_ || whole_->linear_offset(0, *first_col_) % pattern != 0))
     throw Error(
-        fmt::format("view: columns from {} of a {}: its panels are {} B and begin within the "
-                    "swizzle's pattern of {} B; give the tile a multiple of 8 rows",
+        fmt::format("view: columns from {} of a {}: its panels are {} B and begin within the swizzle's "
+                    "pattern of {} B; give the tile a multiple of 8 rows",
                     first_col_ ? std::to_string(*first_col_) : "anywhere", whole_->describe(),
                     whole_->panel_bytes(), pattern));
   const Layout rows = composition(whole.layout()[0], make_layout(rows_));
@@ -230,12 +229,12 @@ SharedRegion::SharedRegion(const TileView& view, Where where) : SharedRegion(vie
   text_ = fmt::format("{} x {} of a {}", view.row_count(), view.tile().cols(), tile.describe());
   if (!view.stage() || !view.first_row() || !view.first_col())
     throw Error(
-        fmt::format("place: {} that begins where only the device knows; name its stage, first row and "
-                    "first column by numbers of the host",
+        fmt::format("place: {} that begins where only the device knows; name its stage, first row and first "
+                    "column by numbers of the host",
                     text_));
   if (view.tile().panels() > 1 && view.row_count() < tile.rows())
-    throw Error(fmt::format("place: {}, which lies in {} pieces; take all rows, or one panel's columns",
-                            text_, view.tile().panels()));
+    throw Error(fmt::format("place: {}, which is in {} pieces; take all rows, or one panel's columns", text_,
+                            view.tile().panels()));
   offset_ += static_cast<uint32_t>(*view.stage() * tile.stage_bytes() +
                                    tile.linear_offset(*view.first_row(), *view.first_col()));
   bytes_ = view.bytes();

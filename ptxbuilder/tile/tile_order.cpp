@@ -86,10 +86,10 @@ std::function<void(const GridIndex&)> TileOrderCheck::computes() {
 
 void TileOrderCheck::end() const {
   if (computed_ != loaded_.size())
-    throw Error(fmt::format(
-        "tiles: the roles take the same tiles in the same order, but the one that computes is given {} "
-        "by the host, and the one that loads {}",
-        computed_, loaded_.size()));
+    throw Error(
+        fmt::format("tiles: the roles take the same tiles in the same order, but the one that computes is "
+                    "given {} by the host, and the one that loads {}",
+                    computed_, loaded_.size()));
 }
 
 }  // namespace ptxbuilder::detail

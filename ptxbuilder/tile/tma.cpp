@@ -114,8 +114,7 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std:
         fmt::format("{}: one coordinate for a tile of {} rows; give one for the rows too", operation, rows));
   if (of.inner != 0 && rank < 3)
     throw Error(
-        fmt::format("{}: folded rows with {} coordinates; they lie along two dimensions behind the "
-                    "innermost",
+        fmt::format("{}: folded rows with {} coordinates; they run along two dimensions after the innermost",
                     operation, rank));
   if (of.pixels && rank < 3)
     throw Error(
@@ -128,10 +127,10 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std:
     if (extent != into) boxes.digits.push_back({extent / into, dimension, into, into * bytes});
   };
   if (tile.panels() > 1 && tile.panel_bytes() % kSharedAlignment != 0)
-    throw Error(fmt::format(
-        "{}: a {} has panels of {} B, and each begins where TMA wants a multiple of {} B: take more "
-        "rows, a swizzle as wide as a row, or none",
-        operation, tile.describe(), tile.panel_bytes(), kSharedAlignment));
+    throw Error(
+        fmt::format("{}: a {} has panels of {} B, and each begins where TMA wants a multiple of {} B: take "
+                    "more rows, a swizzle as wide as a row, or none",
+                    operation, tile.describe(), tile.panel_bytes(), kSharedAlignment));
   divide(tile.panel_cols(), 0, box.cols, size_of(tile.dtype()));
   boxes.digits.push_back({tile.panels(), 0, tile.panel_cols(), tile.panel_bytes()});
   if (of.inner == 0) {
@@ -154,8 +153,7 @@ void check_multicast(const MulticastGroups& groups, const std::vector<u32>& coor
       if (differs_along(coordinates[i], axis, groups.extents))
         throw Error(fmt::format(
             "{}: multicast along {} of the cluster, where each CTA fetches its part of one block for all, "
-            "and "
-            "coordinate {} differs between them; give all the same block, or load it without multicast",
+            "and coordinate {} differs between them; give all the same block, or load it without multicast",
             operation, "xyz"[axis], i));
 }
 
@@ -209,8 +207,8 @@ CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const Multic
 void check_upright(const TileView& place, std::string_view operation) {
   if (place.is_transposed())
     throw Error(
-        fmt::format("{}: a transposed view of a {}: a copy exchanges no rows and columns; give it "
-                    "the view that is not transposed",
+        fmt::format("{}: a transposed view of a {}: a copy exchanges no rows and columns; give it the view "
+                    "that is not transposed",
                     operation, place.whole().describe()));
 }
 
@@ -218,10 +216,9 @@ void begin_load(const LoadView& to, std::string_view operation) {
   const TileView& place = to.place();
   check_upright(place, operation);
   if (!to.barrier())
-    throw Error(
-        fmt::format("{}: the view has no barrier to complete on: take it from a pipeline's stage, or "
-                    "add .on(barrier)",
-                    operation));
+    throw Error(fmt::format(
+        "{}: the view has no barrier to complete on: take it from a pipeline's stage, or add .on(barrier)",
+        operation));
   if (place.stage_barrier() && !place.filling())
     throw Error(
         fmt::format("{}: into a consumer's stage; loads go into a producer's, from acquire()", operation));
@@ -260,8 +257,8 @@ void check_innermost(u32 coordinate, DType type, std::string_view operation) {
   const auto element = static_cast<int32_t>(known->value);
   if (int64_t bytes = int64_t{element} * size_of(type); bytes % 16 != 0)
     throw Error(
-        fmt::format("{}: the box begins at element {} of the innermost dimension, {} B from its "
-                    "start; TMA takes multiples of 16 B",
+        fmt::format("{}: the box begins at element {} of the innermost dimension, {} B from its start; TMA "
+                    "takes multiples of 16 B",
                     operation, element, bytes));
 }
 
@@ -288,22 +285,21 @@ void bind_one(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill
     const auto [first, is_new] = fills.try_emplace(index, *fill);
     if (!is_new && first->second != *fill)
       throw Error(
-          fmt::format("{}: the tensor map '{}' already serves loads that find {} outside the "
-                      "tensor, not {}: declare a second map",
+          fmt::format("{}: the tensor map '{}' already serves loads that find {} outside the tensor, not {}: "
+                      "declare a second map",
                       operation, parameter.name, name(first->second), name(*fill)));
     parameter.tensor_map.oob_fill = *fill;
   }
   wanted.oob_fill = parameter.tensor_map.oob_fill;
   wanted.l2_promotion = parameter.tensor_map.l2_promotion;
   if (parameter.tensor_map.interleave != Interleave::none)
-    throw Error(
-        fmt::format("{}: the tensor map '{}' is encoded with interleave {}, and tiles have none: "
-                    "declare a second map",
-                    operation, parameter.name, name(parameter.tensor_map.interleave)));
+    throw Error(fmt::format(
+        "{}: the tensor map '{}' is encoded with interleave {}, and tiles have none: declare a second map",
+        operation, parameter.name, name(parameter.tensor_map.interleave)));
   if (!parameter.tensor_map.box.empty() && !(parameter.tensor_map == wanted))
     throw Error(fmt::format(
-        "{}: the tensor map '{}' already serves copies with a box of {} {} elements and {} B "
-        "swizzle; {} needs {} and {}: declare a second map",
+        "{}: the tensor map '{}' already serves copies with a box of {} {} elements and {} B swizzle; {} "
+        "needs {} and {}: declare a second map",
         operation, parameter.name, fmt::join(parameter.tensor_map.box, "x"), name(parameter.tensor_map.dtype),
         name(parameter.tensor_map.swizzle), copy, fmt::join(wanted.box, "x"), name(wanted.swizzle)));
   parameter.dtype = wanted.dtype;
@@ -338,8 +334,8 @@ void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& co
                            to.view.fill(), {inner_rows, !offsets.empty()}, "tma_load");
   if (!offsets.empty() && offsets.size() + 2 != coordinates.size())
     throw Error(
-        fmt::format("tma_load: {} offsets of pixels with {} coordinates; there is one for each "
-                    "dimension between the channels and the images",
+        fmt::format("tma_load: {} offsets of pixels with {} coordinates; there is one for each dimension "
+                    "between the channels and the images",
                     offsets.size(), coordinates.size()));
   check_multicast(record.groups, coordinates, "tma_load");
   std::optional<GroupMember> member;
@@ -368,8 +364,8 @@ void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>
   check_upright(place, "tma_prefetch");
   if (to.view.own_barrier() || to.view.eviction() || to.view.fill() != OobFill::zero)
     throw Error(
-        "tma_prefetch: a view with a barrier, a hint to L2 or something outside, which say how a load "
-        "goes; a prefetch completes on nothing and writes nothing");
+        "tma_prefetch: a view with a barrier, a hint to L2 or something outside, which say how a load goes; "
+        "a prefetch completes on nothing and writes nothing");
   const CopyRecord prefetched = plan(false, from, place, multicast_groups(to.view.multicast_axes()),
                                      coordinates, std::nullopt, {}, "tma_prefetch");
   check_multicast(prefetched.groups, coordinates, "tma_prefetch");

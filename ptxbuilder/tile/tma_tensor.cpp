@@ -25,7 +25,7 @@ void check_slices(const TensorCopy& copy, const std::vector<Slice>& slices, std:
     is_mapped[d] = true;
     for (const TensorMode::Part& part : mode.parts) is_mapped[static_cast<size_t>(part.dimension)] = true;
     if (auto known = start(d); known && known->value % static_cast<uint64_t>(mode.step) != 0)
-      throw Error(fmt::format("{}: dimension {} begins at {}, which is no multiple of its tile, {}",
+      throw Error(fmt::format("{}: dimension {} begins at {}, which is not a multiple of its tile, {}",
                               operation, d, known->value, mode.step));
   }
   for (size_t d = 0; d < slices.size(); ++d)
@@ -66,18 +66,17 @@ void check_view(const TensorCopy& copy, const TileView& view, std::string_view o
                             copy.describe(), view.row_count(), tile.cols(), view.whole().describe(), rows,
                             extents.back(), name(copy.dtype())));
   if (tile.panels() > 1 && view.row_count() != tile.rows())
-    throw Error(
-        fmt::format("{}: {} of {} rows of a {}, whose panels are apart; {} takes what lies "
-                    "together",
-                    operation, view.row_count(), tile.rows(), view.whole().describe(), copy.describe()));
+    throw Error(fmt::format("{}: {} of {} rows of a {}, whose panels are apart; {} takes what is together",
+                            operation, view.row_count(), tile.rows(), view.whole().describe(),
+                            copy.describe()));
   // The swizzle's pattern counts from address 0; a tile of that swizzle begins with it.
   const int pattern = 8 * span_bytes(copy.swizzle());
   if (pattern == 0 || tile.swizzle() == copy.swizzle()) return;
   if (tile.offset() % static_cast<uint32_t>(pattern) != 0 || view.whole().stage_bytes() % pattern != 0 ||
       view.first_row() != 0 || view.first_col() != 0)
     throw Error(
-        fmt::format("{}: a view of a {}, which begins at no multiple of {} B, where the pattern "
-                    "of {} B swizzle does; give the tile that swizzle",
+        fmt::format("{}: a view of a {}, which begins at no multiple of {} B, where the pattern of {} B "
+                    "swizzle does; give the tile that swizzle",
                     operation, view.whole().describe(), pattern, span_bytes(copy.swizzle())));
 }
 

@@ -51,7 +51,7 @@ struct Analysed {
   }
 };
 
-// The hashes of what all instructions with an effect read, sorted: what a kernel does, but for its order.
+// The hashes of what all instructions with an effect read, sorted: what a kernel does, except for its order.
 std::vector<uint64_t> meaning(const std::string& text) {
   Analysed a(text);
   std::vector<uint64_t> hashes;
@@ -376,7 +376,7 @@ TEST_CASE("dominators are those that a search without them cannot get around") {
 }
 
 TEST_CASE("a register holds what the last writer on each way left, or a meet of these") {
-  // The value at a use is found anew by following every way of a random graph back to its writers.
+  // The value at a use is found again by following every way of a random graph back to its writers.
   std::mt19937_64 random(std::random_device{}());
   for (int draw = 0; draw < 200; ++draw) {
     const int blocks = 2 + static_cast<int>(random() % 7);

@@ -28,7 +28,7 @@ struct Counts {
 
 struct Options {
   bool unknown = false;   // what could not be followed is listed
-  bool is_right = false;  // lint has to find nothing
+  bool is_right = false;  // lint must find nothing
 };
 
 Counts analyse(const std::string& path, uint64_t seed, const Options& options) {

@@ -156,7 +156,7 @@ TEST_CASE("other kernels differ in all their regions, from either side") {
   for (size_t i = 1; i < forth.size(); ++i) CHECK(forth[i - 1].weight <= forth[i].weight);
 }
 
-TEST_CASE("what differs often is told once, and much of it is counted, unless all is asked for") {
+TEST_CASE("what differs often is reported once, and much of it is counted, unless all is asked for") {
   const std::string text = golden("gemm_warp_specialized");
   std::string other = text;
   for (size_t at = 0; (at = other.find("], 8;", at)) != std::string::npos; ++at)
@@ -204,7 +204,7 @@ TEST_CASE("other spellings of the same are no difference") {
   }
 }
 
-TEST_CASE("order is told where it matters, as one difference") {
+TEST_CASE("order is reported where it matters, as one difference") {
   const std::string text = golden("gemm_warp_specialized");
   const std::vector<Region> before = regions_of(text);
   // The first line with `what`, moved after the next one with `behind`.
@@ -219,15 +219,15 @@ TEST_CASE("order is told where it matters, as one difference") {
   CHECK(report(diff(before, moved("fence.mbarrier_init", "fence.proxy"))) == "");
   CHECK(report(diff(before, moved("cp.async.bulk.tensor", "cp.async.bulk.tensor"))) == "");
   CHECK(report(diff(before, moved("mbarrier.init", "fence.mbarrier_init")))
-            .find("mbarrier.init, place: at the start in A (line 32), behind fence.mbarrier_init") !=
+            .find("mbarrier.init, place: at the start in A (line 32), after fence.mbarrier_init") !=
         std::string::npos);
   const std::string late = report(diff(before, moved("wgmma.fence", "wgmma.mma_async")));
   CHECK(late.find("mainloop: order: wait for full, fence, products") != std::string::npos);
-  CHECK(late.find("wgmma.fence.sync.aligned, place: behind ") != std::string::npos);
+  CHECK(late.find("wgmma.fence.sync.aligned, place: after ") != std::string::npos);
   CHECK(late.find("nothing in") == std::string::npos);
 }
 
-TEST_CASE("what is stored is a result, and told in words") {
+TEST_CASE("what is stored is a result, and reported in words") {
   const std::string text = golden("saxpy");
   std::string other = text;
   const size_t at = other.find("st.global.b32");
@@ -256,7 +256,7 @@ TEST_CASE("a missing instruction has an effect") {
   }
 }
 
-TEST_CASE("an instruction that nobody knows is told as such") {
+TEST_CASE("an instruction that nobody knows is reported as such") {
   std::string other = golden("saxpy");
   other.replace(other.find("fma.rn.f32"), 10, "frobnicate");
   const std::string told = report(diff(regions_of(golden("saxpy")), regions_of(other)));

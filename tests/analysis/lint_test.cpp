@@ -159,7 +159,7 @@ std::string shown(const std::vector<Finding>& findings) {
 }
 
 // A fault that is planted in kKernel: `to` replaces the place'th occurrence of `from`, and the rule's finding
-// has to contain `says`.
+// must contain `says`.
 struct Plant {
   const char* rule;
   const char* from;
@@ -219,7 +219,7 @@ const Plant kPlants[] = {
     {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "what st.shared.v4.f32 wrote"},
     {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "what st.shared.v4.f32 wrote", 2},
     {"store-barrier", "\tbar.sync 1, 128;\n", "", "without a barrier between them", 2},
-    {"staging-reuse", kWait, "", "no cp.async.bulk.wait_group lies between them"},
+    {"staging-reuse", kWait, "", "no cp.async.bulk.wait_group comes between them"},
     {"staging-reuse", kWait, "\tcp.async.bulk.wait_group.read 1;\n", "may still read"},
     {"staging-reuse", "\tbar.sync 2, 128;\n", "", "no barrier follows"},
     {"bulk-groups", "\tcp.async.bulk.wait_group 0;\n", "", "no cp.async.bulk.wait_group waits"},
@@ -228,7 +228,7 @@ const Plant kPlants[] = {
     {"barrier-published", "\tfence.mbarrier_init.release.cluster;\n", "\tbarrier.cluster.arrive.relaxed;\n",
      "no fence"},
     {"barrier-fence", "\tfence.mbarrier_init.release.cluster;\n", "\tbarrier.cluster.arrive;\n", "no fence"},
-    {"barrier-published", "\tbar.sync 0;\n", "", "no barrier lies between"},
+    {"barrier-published", "\tbar.sync 0;\n", "", "no barrier comes between"},
     {"barrier-initialised", "\tmbarrier.init.shared::cta.b64 [%r3+32776], 1;\n", "",
      "shared memory + 32776 is used and never initialised"},
     {"arrival-count", "[%r3+32784], 4;", "[%r3+32784], 5;",
@@ -272,20 +272,20 @@ const Plant kPlants[] = {
     {"target", ".version 8.0\n", "", "there is no .version"},
     {"target", ".target sm_90a\n", "", "there is no .target"},
     {"target", ".version 8.0", ".version 7.8", "the target sm_90a needs 8.0"},
-    {"target", ".version 8.0", ".version 7.9", "'.version 7.9' is none of PTX"},
-    {"target", ".target sm_90a", ".target sm_91", "'.target sm_91' is none of PTX 9.0"},
+    {"target", ".version 8.0", ".version 7.9", "'.version 7.9' is not a version of PTX"},
+    {"target", ".target sm_90a", ".target sm_91", "'.target sm_91' is not a target of PTX 9.0"},
     {"target", ".target sm_90a", ".target sm_90", "needs sm_90a"},
     {"target", "mov.u32 %r15, %laneid;",
      "mov.u32 %r15, %laneid; ld.global.v8.b32 {%r40,%r41,%r42,%r43,%r44,%r45,%r46,%r47}, [%rd2];",
      "ld.global.v8.b32 needs 8.8"},
     {"declaration", ".address_size 64", ".address_size 16", "'.address_size 16' is neither 32 nor 64"},
     {"declaration", ".minnctapersm 1", ".minnctapersm 0", "'.minnctapersm' has 0"},
-    {"declaration", ".minnctapersm 1", ".minctaspersm 1", "'.minctaspersm' is no directive of PTX"},
+    {"declaration", ".minnctapersm 1", ".minctaspersm 1", "'.minctaspersm' is not a directive of PTX"},
     {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .local .b8 l[4]; .local .b32 l;",
      "the variable 'l' is declared in line"},
     {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<4000000000>;", "more registers than ptxas can take"},
     {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .local .b8 l[2*2];", "has an extent of '2*2'"},
-    {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .nosuch 1;", "'.nosuch' is no directive"},
+    {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .nosuch 1;", "'.nosuch' is not a directive"},
     {"declaration", ".visible", ".global .b32 g[2] = {1, 2, 3};\n.visible",
      "has 3 elements where there are 2"},
     {"declaration", ".visible", ".global .b32 g[2] = {{1}, 2};\n.visible", "lists within 1 lists"},
@@ -306,9 +306,9 @@ const Plant kPlants[] = {
     {"undeclared", "{%f3, %f2, %f1, %f0}", "{%f3, %f2, %f4096, %f0}", "'%f4096' is not declared"},
     {"undeclared", "mov.b32 %r3, smem;", "mov.b32 %r3, smen;", "'smen' is not declared"},
     {"unknown-instruction", "add.s32 %r7, %r7, 1;", "adds.s32 %r7, %r7, 1;",
-     "'adds' is no instruction of PTX 9.0"},
+     "'adds' is not an instruction of PTX 9.0"},
     {"unknown-instruction", "add.s32 %r7, %r7, 1;", "add.sat.u32 %r7, %r7, 1;",
-     "'add.sat.u32' is no instruction of PTX 9.0: add.u32 is nearest: .sat is a word too many"},
+     "'add.sat.u32' is not an instruction of PTX 9.0: add.u32 is nearest: .sat is a word too many"},
     {"variable-alignment", ".align 1024", ".align 1536", "'smem' has .align 1536"},
     {"variable-alignment", ".param .align 64 .b8 out", ".param .align 0 .b8 out", "'out' has .align 0"},
     {"variable-alignment", "\t.reg .pred %p<16>;\n",
@@ -317,10 +317,10 @@ const Plant kPlants[] = {
     {"register-count", "u32 40;", "u32 16;", "setmaxnreg has 16 registers"},
     {"register-count", "u32 232;", "u32 264;", "setmaxnreg has 264 registers"},
     {"generic-address", "st.shared.v4.f32", "st.v4.f32", "of a .shared variable", 2},
-    {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33032;", "is 8 bytes behind one"},
+    {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33032;", "is 8 bytes past one"},
     {"misaligned", "add.s32 %r22, %r3, 33024;", ".shared .align 16 .b8 own[8192]; mov.b32 %r22, own;",
      "aligned to 16"},
-    {"misaligned", "[%r36+8192]", "[%r36+8208]", "is 16 bytes behind one"},
+    {"misaligned", "[%r36+8192]", "[%r36+8208]", "is 16 bytes past one"},
     {"bank-conflict", "shl.b32 %r21, %r20, 4;", "shl.b32 %r21, %r20, 5;", "need 2 wavefronts instead of 1"},
     {"bank-conflict", "shl.b32 %r21, %r20, 4;", "shl.b32 %r21, %r20, 7;", "need 8 wavefronts instead of 1"},
     {"version", ".version 8.0", ".version 8.6", "the version is 8.6"},
@@ -482,7 +482,7 @@ TEST_CASE("a later version may have instructions that are not known") {
   CHECK(test::rules_that_find(replaced(unknown, ".version 8.0", ".version 9.1")).empty());
 }
 
-TEST_CASE("a stage is freed too early in a loop that begins behind its end") {
+TEST_CASE("a stage is freed too early in a loop that begins after its end") {
   const std::string text = golden("gemm_multistage");
   const std::string wait = "\twgmma.wait_group.sync.aligned 0;\n", arrive = "_, [%r371];\n";
   const std::string early = replaced(replaced(text, wait, ""), arrive, arrive + wait);
@@ -548,9 +548,8 @@ TEST_CASE("a barrier for one warpgroup is used by one at a time") {
     return all;
   };
   const std::string two = replaced(kKernel, ".maxntid 256", ".maxntid 384");
-  CHECK(found(two).find(
-            "barrier 2 is for 128 threads, and 256 come to it here, of which nothing lets threads 128 and "
-            "256 take turns") != std::string::npos);
+  CHECK(found(two).find("barrier 2 is for 128 threads, and 256 come to it here, and nothing lets threads 128 "
+                        "and 256 take turns") != std::string::npos);
   const auto with = [&](const std::string& before, const std::string& number, int64_t count) {
     std::string text = replaced(two, "STORE:\n", "STORE:\n" + before);
     for (const char* bar : {"bar.sync 1, 128", "bar.sync 1, 128", "bar.sync 2, 128"})
@@ -588,7 +587,7 @@ TEST_CASE("a rule can be left out") {
         std::string::npos);
 }
 
-TEST_CASE("tensor memory: loads are waited for, and come behind a fence") {
+TEST_CASE("tensor memory: loads are waited for, and come after a fence") {
   const std::string text = golden("blackwell_tile");
   CHECK(findings_of(text).empty());
   const std::string wait = " tcgen05.wait::ld.sync.aligned;", fence = "\ttcgen05.fence::after_thread_sync;\n";
@@ -735,14 +734,14 @@ TEST_CASE("of several shared variables addresses are held against those of the s
   finds("\tbar.sync 2, 128;\n", "", "staging-reuse");
   finds("mov.b32 %r22, staging;", "add.s32 %r22, %r50, 8;", "its variable is aligned to 8");
   finds("mov.b32 %r22, staging;", "mov.b32 %r22, staging; add.s32 %r22, %r22, 64;",
-        "staging + 64 is 64 bytes behind one");
+        "staging + 64 is 64 bytes past one");
   // A write there is not in the variable that is copied.
   CHECK(shown(findings_of(replaced(replaced(text, "[8192];", "[8192];\n.shared .b32 flag;"),
                                    "bar.sync 1, 128;\n",
                                    "bar.sync 1, 128;\nst.shared.b32 [flag], %r1;\n"))) == "");
 }
 
-TEST_CASE("arrays of which the host says how long they are lie at one place") {
+TEST_CASE("arrays whose lengths the host gives are at one place") {
   const std::string text =
       replaced(kKernel, ".extern .shared .align 1024 .b8 smem[];",
                ".extern .shared .align 1024 .b8 smem[];\n.extern .shared .align 1024 .b8 more[];");
@@ -754,7 +753,7 @@ TEST_CASE("arrays of which the host says how long they are lie at one place") {
             .find("staging-reuse") != std::string::npos);
 }
 
-TEST_CASE("a write to .const is found behind a generic address too") {
+TEST_CASE("a write to .const is found after a generic address too") {
   const auto kernel = [](const std::string& space) {
     return ".version 8.0\n.target sm_90\n.address_size 64\n." + space +
            " .align 4 .b32 table[2] = {1, 2};\n.visible .entry k()\n{\n.reg .b64 %a;\nmov.u64 %a, "
@@ -981,7 +980,7 @@ TEST_CASE("barriers that are made anew, and waits on some ways around a loop") {
   CHECK(rules_that_find(kernel(kInit, no_barrier.c_str(), kCopy)).contains("barrier-published"));
 }
 
-TEST_CASE("what a rule passes over is told where it is asked for, and fails no other") {
+TEST_CASE("what a rule passes over is reported where it is asked for, and fails no other") {
   const auto undecided_of = [](const std::string& text) {
     std::vector<Finding> all;
     for (const Finding& f : lint(ptx_text::parse(text), "", {}, Undecided::all))

@@ -106,7 +106,7 @@ TEST_CASE("what is changed is seen") {
             .lists("what frobnicate.sync.aligned does at line"));
 }
 
-TEST_CASE("matrix instructions outside of loops are told") {
+TEST_CASE("matrix instructions outside of loops are reported") {
   const Painted p(golden("wgmma_block"));
   CHECK(p.portrait.products_outside.size() == 16);
   CHECK(text(p).find("outside of loops: 16 matrix instructions") != std::string::npos);

@@ -175,7 +175,7 @@ void check_proved(const std::string& kernel) {
   CHECK_MESSAGE(proof.verdict == Verdict::proved, said);
 }
 
-TEST_CASE("a wait needs an arrival behind it, and the phase before it ahead") {
+TEST_CASE("a wait needs an arrival after it, and the phase before it ahead") {
   // A second warp of consumers that neither reads nor releases may be late.
   std::string late = with(ring(), ".reqntid 64", ".reqntid 96");
   late = with(late, kRelease, "  setp.lt.u32 %p5, %r1, 64;\n  @%p5 " + kRelease.substr(2));
@@ -274,7 +274,7 @@ TEST_CASE("a launch that is none is undecided") {
   }
 }
 
-TEST_CASE("an empty problem that hangs is told as what is assumed") {
+TEST_CASE("an empty problem that hangs is reported as an assumption") {
   // The consumer turns once at least.
   const ScheduleProof proof = proof_of(with(with(ring(), kTest, "CONSUME_NEXT:\n"), "  bra CONSUME_NEXT;",
                                             "  setp.lt.u32 %p3, %r6, %r5;\n  @%p3 bra CONSUME_NEXT;"));

@@ -107,7 +107,7 @@ TEST_CASE("a listing without a table, or with fewer rows, is an error") {
   CHECK_ERROR(parse_life_ranges(kernel, shorter), "there are 11 rows for 12 instructions");
 }
 
-TEST_CASE("a register of A that is written while its wgmma is under way is found, and not behind the wait") {
+TEST_CASE("a register of A that is written while its wgmma is under way is found, and not after the wait") {
   constexpr const char* wgmma = "HGMMA.64x16x16.F32.BF16 R4, R8, gdesc[UR4], R4, gsb0";
   constexpr const char* other = "HGMMA.64x16x16.F32.BF16 R0, gdesc[UR8], R0, gsb0";
   auto found = [](const Listing& listing) {

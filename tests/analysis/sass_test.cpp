@@ -92,7 +92,7 @@ TEST_CASE("the mainloops of a GEMM are its producer's and its consumers'") {
   CHECK(find(all, "SASS loop of HGMMA", "HGMMA.64x256x16.F32.BF16 gsb0"));
 }
 
-TEST_CASE("two loops of a kind have numbers, and an outer loop is none of them") {
+TEST_CASE("two loops of a kind have numbers, and an outer loop is not one of them") {
   const SassKernel k = only(kernel(
       "k", {".L_a:", "S2R R1, SR_TID.X", ".L_b:", "HMMA.16816.F32 R0, R1, R2, R3", "@P0 BRA `(.L_b)",
             ".L_c:", "HMMA.16816.F32 R0, R1, R2, R3", "BRA.U UP0, `(.L_c)", "@P1 BRA `(.L_a)", "EXIT"}));
@@ -155,7 +155,7 @@ TEST_CASE("names of labels do not count, places do") {
   CHECK(diff(with(".L_x_1", ".L_x_1"), with(".L_x_1", ".L_other")).size() == 1);
 }
 
-TEST_CASE("two columns hold the counts, and the loops one beside the other") {
+TEST_CASE("two columns hold the counts, and the loops one next to the other") {
   const std::string text = recorded("gemm_warp_specialized");
   const SassKernel a = only(text);
   const SassKernel b = only(replaced(text, "WARPGROUP.ARRIVE", "BAR.ARV 0x1, 0x80"));
@@ -185,7 +185,7 @@ TEST_CASE("several kernels, device functions that are called, and broken text") 
               "SASS line 2: an instruction does not end with ';'");
   CHECK_ERROR(parse_sass(".section .text.k\n/*0000 EXIT;"), "SASS line 2: an address is not closed");
   CHECK_ERROR(parse_sass(".section .text.k\n/*zz*/ EXIT;"),
-              "SASS line 2: an address is no hexadecimal number");
+              "SASS line 2: an address is not a hexadecimal number");
   CHECK_ERROR(parse_sass(kernel("k", {"BRA `(.L_none)"})), "the label '.L_none' of 'k' is not there");
   CHECK(mainloops(parse_sass(".section .text.k\n")[0]).empty());
 }

@@ -167,7 +167,7 @@ TEST_CASE("a damaged entry is a miss, and the next store mends it") {
   CHECK(cache.load(key_of(2)) == entry_of(2));
 }
 
-TEST_CASE("what stands in an entry's place and is none is a miss, and the next store puts the entry there") {
+TEST_CASE("what is in an entry's place and is not one is a miss, and the next store puts the entry there") {
   Folder folder;
   Cache cache({folder.path()});
   cache.store(key_of(1), entry_of(1));

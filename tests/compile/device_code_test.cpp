@@ -90,7 +90,7 @@ TEST_CASE("what is packed by LZ4 or zstd is what was not packed") {
   CHECK(cubin[0].architecture == 90);
 }
 
-TEST_CASE("programs hold fatbins in a section, one behind the other") {
+TEST_CASE("programs hold fatbins in a section, one after the other") {
   const std::string two = fatbin("none") + std::string(16, '\0') + fatbin("speed") + std::string(8, '\0');
   for (const char* section : {".nv_fatbin", "__nv_relfatbin"})
     CHECK(device_code(elf_with(section, two)).size() == 4);
@@ -134,7 +134,7 @@ TEST_CASE("a broken file is refused with the offset and the rule") {
   put<uint32_t>(file, 16 + 4, 8);
   CHECK(refusal(file).starts_with("offset 0x10: an entry's header of 8 B has less than 64"));
   CHECK(refusal(good + "more") == "offset 0x770: a fatbin's header of 16 B ends beyond the file's 0x774 B");
-  CHECK(refusal(good + std::string(32, 'x')) == "offset 0x770: 0x78787878 is no fatbin's magic number");
+  CHECK(refusal(good + std::string(32, 'x')) == "offset 0x770: 0x78787878 is not a fatbin's magic number");
 
   file = fatbin("speed");
   put<uint64_t>(file, 16 + 56, uint64_t{1} << 40);

@@ -48,7 +48,7 @@ TEST_CASE("PTX that is damaged is made anew") {
   CHECK(cache.statistics().corrupt == 1);
 }
 
-TEST_CASE("a compiler keeps PTX where it assembles nothing, unless it is told to keep nothing") {
+TEST_CASE("a compiler keeps PTX where it assembles nothing, unless it has to keep nothing") {
   const Folder folder;
   const auto files = [&] {
     return std::filesystem::exists(folder.path("kept"))

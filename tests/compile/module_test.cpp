@@ -119,7 +119,7 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
   };
   const std::string begin = "define ptx_kernel void @k(ptr %p) {\n", end = "  ret void\n}\n";
   const std::vector<Mistake> mistakes = {
-      {"text that is no IR",
+      {"text that is not IR",
        begin + "  %x = frobnicate i32 1\n" + end,
        {},
        "m.ll:2:8: expected instruction opcode, in \"  %x = frobnicate i32 1\""},
@@ -168,7 +168,7 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
       {"host code with what only begins as bitcode",
        "@a = internal constant [8 x i8] c\"BC\\C0\\DE....\"\n",
        {},
-       "m.ll: @a is no bitcode: "},
+       "m.ll: @a is not bitcode: "},
       {"a kernel's name with dots",
        "define ptx_kernel void @a.b() {\n" + end,
        {},
@@ -509,7 +509,7 @@ TEST_CASE("modules and kernels compile side by side") {
 
 namespace {
 
-// scaled[i] = a * x[i]; out[i] = x[i] + y[i] for i < n, by way of shared memory; and nothing.
+// scaled[i] = a * x[i]; out[i] = x[i] + y[i] for i < n, through shared memory; and nothing.
 const std::string three_kernels = R"(
 @tile = internal addrspace(3) global [64 x float] undef, align 16
 define ptx_kernel void @scale(ptr %scaled, ptr addrspace(1) %x, float %a) #0 {
@@ -648,8 +648,9 @@ TEST_CASE("sidecars that a module has no longer are removed, and other files are
   CHECK(fs::exists(folder.path("m.add.json")));  // of another module, as far as this one knows
 
   std::ofstream(folder.path("m.json")) << R"({"grid": 1})";
-  CHECK(contains(error_of([&] { compile(of_scale); }), "m.json: is no sidecar, but is where one would be"));
-  CHECK(contains(error_of([&] { compile(saxpy); }), "m.json: is no sidecar"));
+  CHECK(
+      contains(error_of([&] { compile(of_scale); }), "m.json: is not a sidecar, but is where one would be"));
+  CHECK(contains(error_of([&] { compile(saxpy); }), "m.json: is not a sidecar"));
   CHECK(fs::exists(folder.path("m.json")));
 }
 
@@ -720,13 +721,13 @@ TEST_CASE("what the module does not say is not guessed") {
       {"", R"("nvvm.reqntid"="16,8,1,1")", "", "its nvvm.reqntid has 4 extents, and there are 3"},
       {"", R"("nvvm.maxntid"="2048")", "", "its 2048 threads are not in 1 to 1024"},
       {"ptr byval([128 x i8]) align 64 %map", good, "",
-       "parameter 0 'map' is [128 x i8] byval, which may be a tensor map, and LLVM does not tell how its "
-       "tensor lies"},
+       "parameter 0 'map' is [128 x i8] byval, which may be a tensor map, and LLVM does not say how its "
+       "tensor is laid out"},
       {"[128 x i8] %s", good, "", "parameter 0 's' is [128 x i8]; a sidecar has"},
       {"i37 %n", good, "", "parameter 0 'n' is i37; a sidecar has"},
       {"<3 x float> %v", good, "",
-       "parameter 0 'v' is <3 x float>, whose fields do not lie as those of a struct of C"},
-      {"<{ i8, i32 }> %s", good, "", "parameter 0 's' is <{ i8, i32 }>, whose fields do not lie"},
+       "parameter 0 'v' is <3 x float>, whose fields are not where those of a struct of C are"},
+      {"<{ i8, i32 }> %s", good, "", "parameter 0 's' is <{ i8, i32 }>, whose fields are not where"},
       {"i32 %n, <4 x float> %v, i128 %w, { float, i32 } %s, [2 x { ptr, i8 }] %t", good, "", ""},
       {"ptr addrspace(3) %s", good, "", "parameter 0 's' is a pointer to address space 3, and a launch"},
       {"", good, "  store i8 1, ptr addrspace(3) @plain\n", ""},

@@ -1,5 +1,4 @@
-// Finding and running ptxas, with the true one where there is one and with scripts that misbehave in its
-// place.
+// Finds and runs ptxas: the real one if there is one, and scripts that misbehave in its place.
 #include "ptxbuilder/compile/ptxas.h"
 
 #include <doctest/doctest.h>
@@ -35,7 +34,7 @@ const std::string version_124 =
 const std::string version_123 =
     "echo 'Cuda compilation tools, release 12.3, V12.3.107'; echo 'Build cuda_12.3/1'";
 
-// A script that knows its version and, when it is to assemble, does `body`.
+// A script that prints a version and, when it is called to assemble, runs `body`.
 std::string fake(const std::string& body) {
   return "if [ \"$1\" = --version ]; then " + version_130 + "; exit 0; fi\n" + body;
 }
@@ -356,14 +355,14 @@ TEST_CASE("assemble() keeps its results, and does without a cache that cannot be
   CHECK_FALSE(result.from_cache);
   CHECK(contains(result.cache_problem, "creating the directory failed"));
 
-  // A damaged entry is made anew.
+  // A damaged entry is made again.
   for (const auto& entry : fs::directory_iterator(folder.path("cache"))) {
     if (entry.file_size() > 64) fs::resize_file(entry.path(), entry.file_size() - 1);
   }
   CHECK_FALSE(assemble(ptxas, &cache, kernel(more_registers), waived).from_cache);
   CHECK(assemble(ptxas, &cache, kernel(more_registers), waived).from_cache);
 
-  // Another ptxas of another version does not get this one's results.
+  // A ptxas of another version does not get the results of this one.
   const Ptxas other(only(
       folder.script("other", "if [ $1 = --version ]; then echo ', V13.1.80'; else printf '\\177ELF'; fi")));
   CHECK_FALSE(assemble(other, &cache, kernel(more_registers), waived).from_cache);
@@ -568,7 +567,7 @@ TEST_CASE("a text of several megabytes and a log of several megabytes pass throu
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   std::string comments;
-  // Long lines and names: it is by the line and by the error that ptxas takes its time.
+  // Long lines and names: the time that ptxas takes grows with lines and with errors.
   for (int i = 0; i < 3000; ++i) comments += "// " + std::string(1000, 'a') + std::to_string(i) + "\n";
   CHECK(ptxas->assemble(kernel(comments))
             .cubin.starts_with("\x7f"

@@ -50,7 +50,7 @@ std::string kernel(const std::string& declarations, const std::string& body) {
       declarations, body);
 }
 
-// It has the registers of the machine code by what each role is granted, 0 where there are no roles.
+// It has the registers of the machine code by what each role is granted, 0 if there are no roles.
 using Needs = std::map<int, int>;
 
 Needs needs_of(const std::string& ptx, const Ptxas& ptxas, const Nvdisasm& nvdisasm) {

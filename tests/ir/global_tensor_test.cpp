@@ -185,7 +185,7 @@ void check_tile(const RegisterLayout& layout, int rows, int cols, int row, int c
 
 }  // namespace
 
-TEST_CASE("tiles: what lies outside is not touched, and reads as the fill") {
+TEST_CASE("tiles: what is outside is not touched, and reads as the fill") {
   for_types<f32, f16, bf16, e4m3, u8, s32>([]<class T>() {
     const std::vector<RegisterLayout> layouts = {
         wgmma_layout(64, 32), wgmma_8bit(32), strided({64, 32}, 4), wgmma_transposed(64, 32),

@@ -267,7 +267,7 @@ TEST_CASE("a kernel is built inside another's role, and both are right") {
   };
   Kernel k = small();
   alone = ptx_of(k);
-  // But for the lines of C++, which differ.
+  // Except for the lines of C++, which differ.
   auto instructions = [](const std::string& ptx) {
     std::string out;
     std::istringstream lines(ptx);
@@ -322,7 +322,7 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
        "smem: the llvm::Value is gmem"},
       {"a null pointer",
        [](Subject& s) { s.in(s.kernel, [&](Kernel&) { (void)u32(static_cast<llvm::Value*>(nullptr)); }); },
-       "u32: a null pointer is no value"},
+       "u32: a null pointer is not a value"},
       {"a value of another function",
        [](Subject& s) { s.in(s.kernel, [&](Kernel&) { (void)(u32(s.device->getArg(0)) + 1); }); },
        "kernel: a value of another kernel was used"},
@@ -338,14 +338,14 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
          llvm::IRBuilder<> at(&s.device->getEntryBlock());
          k.insert_at(at, [] {});
        },
-       "insert_at: the IRBuilder stands in the function 'device', but the Kernel's is 'kernel'"},
-      {"an IRBuilder behind a terminator",
+       "insert_at: the IRBuilder is in the function 'device', but the Kernel's is 'kernel'"},
+      {"an IRBuilder after a terminator",
        [](Subject& s) {
          Kernel k(*s.kernel);
          s.ir.CreateRetVoid();
          k.insert_at(s.ir, [] {});
        },
-       "insert_at: the IRBuilder stands behind the terminator of its block"},
+       "insert_at: the IRBuilder is after the terminator of its block"},
       {"an IRBuilder before a phi",
        [](Subject& s) {
          Kernel k(*s.kernel);
@@ -355,7 +355,7 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
          at.SetInsertPoint(at.CreatePHI(at.getInt32Ty(), 2));
          k.insert_at(at, [] {});
        },
-       "insert_at: the IRBuilder stands before a phi, which must come first in its block"},
+       "insert_at: the IRBuilder is before a phi, which must come first in its block"},
       {"a function without blocks",
        [](Subject& s) {
          Kernel k(*llvm::Function::Create(s.device->getFunctionType(), llvm::Function::ExternalLinkage,
@@ -441,7 +441,7 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
          Kernel k(*s.kernel);
        },
        "kernel: its CTAs have 16 x 8 x 1 threads, but the library counts them along x alone"},
-      {"dynamic shared memory of the front end's beside ours",
+      {"dynamic shared memory of the front end's next to ours",
        [](Subject& s) {
          use(s, s.dynamic("theirs"));
          s.in(s.kernel, [](Kernel& k) { (void)k.shared<f32>({8, 8})[0].address(); });
@@ -513,7 +513,7 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
   }
 }
 
-TEST_CASE("the front end's shared memory stands beside the library's") {
+TEST_CASE("the front end's shared memory is next to the library's") {
   Subject s;
   llvm::GlobalVariable* theirs = s.shared("theirs", 400);
   s.dynamic("of_nobody");

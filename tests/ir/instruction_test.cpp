@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::test::instruction_test {
 
-TEST_CASE("instructions by mnemonic: operands, results, words behind it, predicates") {
+TEST_CASE("instructions by mnemonic: operands, results, words after it, predicates") {
   Kernel k("all", {.line_info = false});
   auto [out] = k.params<gptr<u32>>("out");
   const gmem address(out);
@@ -127,7 +127,7 @@ TEST_CASE("registers are given and taken on each target that has it") {
   }
 }
 
-TEST_CASE("a null pointer is no value") {
+TEST_CASE("a null pointer is not a value") {
   Kernel k("k");
   const std::array<Argument, 1> nothing = {Value(nullptr)};
   CHECK(contains(

@@ -26,7 +26,7 @@ uint64_t flag(const llvm::Module& module, const char* key) {
   return value ? value->getZExtValue() : 0;
 }
 
-// out[tid] = the greatest of the warp's n * tid, by way of an mbarrier.
+// out[tid] = the greatest of the warp's n * tid, through an mbarrier.
 void greatest(HostModule& host) {
   llvm::IRBuilder<>& ir = host.ir;
   llvm::Value* bar = host.shared("bar", 8);
@@ -257,8 +257,8 @@ TEST_CASE("mistakes at the border name the row, the operand and what to do, and 
        rows::redux_sync_max_u32,
        {other->getArg(0)},
        nullptr,
-       "operand 'a' is a value of the function 'other', but the IRBuilder stands in 'kernel'"},
-      {"a guard that is no i1",
+       "operand 'a' is a value of the function 'other', but the IRBuilder is in 'kernel'"},
+      {"a guard that is not an i1",
        ir,
        rows::mbarrier_arrive,
        {bar},
@@ -276,18 +276,18 @@ TEST_CASE("mistakes at the border name the row, the operand and what to do, and 
        {n},
        yes,
        "cannot be guarded: 'd' would be undefined where the predicate is false"},
-      {"an IRBuilder that stands nowhere",
+      {"an IRBuilder that is nowhere",
        nowhere,
        rows::bar_sync_all,
        {0},
        nullptr,
-       "bar_sync_all: the IRBuilder stands in no function of a module; give it an insertion point"},
-      {"an IRBuilder behind a terminator",
+       "bar_sync_all: the IRBuilder is in no function of a module; give it an insertion point"},
+      {"an IRBuilder after a terminator",
        closed,
        rows::bar_sync_all,
        {0},
        nullptr,
-       "bar_sync_all: the IRBuilder stands behind the terminator of its block"},
+       "bar_sync_all: the IRBuilder is after the terminator of its block"},
       {"a row above the target",
        in_old,
        rows::fence_mbarrier_init,

@@ -392,7 +392,7 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
          HERE Kernel k("k", ON(bad ? "sm_91" : "sm_90"));
          done(k);
        }},
-      {"a name that is no identifier",
+      {"a name that is not an identifier",
        {"the name '2k' must be a C identifier"},
        [](bool bad) {
          HERE Kernel k(bad ? "2k" : "k2");
@@ -459,7 +459,7 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
          done(k);
        }},
       {"fields in another order than the members",
-       {"params: the field 'y' does not stand where its member does"},
+       {"params: the field 'y' is not where its member is"},
        [](bool bad) {
          Kernel k("k");
          if (bad) {
@@ -492,7 +492,7 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
          if (bad) done(k);
          HERE k.threads(32);
        }},
-      {"a kernel beside the one being built",
+      {"a kernel next to the one being built",
        {"first: not the kernel that is being built on this thread, which is second, begun at "
         "misuse_test.cpp:",
         "finish or destroy that one first"},
@@ -539,7 +539,7 @@ TEST_CASE("exceptions out of the author's bodies") {
          done(k);
        }},
       {"out of the other branch",
-       {"k: left unfinished by an exception out of the body of this if_: it is no std::exception"},
+       {"k: left unfinished by an exception out of the body of this if_: it is not a std::exception"},
        [](bool bad) {
          Kernel k("k");
          try {

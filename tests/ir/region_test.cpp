@@ -506,7 +506,7 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
          });
          done(s.k);
        }},
-      {"elect behind a guard on lanes",
+      {"elect after a guard on lanes",
        {"elect: for all lanes of that warp", "only threads 64 to 95, 192 to 223"},
        [=](bool bad) {
          Subject s;

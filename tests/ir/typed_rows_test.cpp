@@ -276,7 +276,7 @@ TEST_CASE("a value of a wrong class is refused: random rows of the manual, opera
 }
 
 // The text is what is compiled, without its spaces: clang-format may break it.
-TEST_CASE("a member's typed call is the one that is told of it, and emits what the table says") {
+TEST_CASE("a member's typed call is the one that is reported, and emits what the table says") {
   Samples samples;
   std::vector<TypedCall> calls;
   const auto check = [&](const isa::Row& row, const auto& typed, std::string text) {

@@ -17,7 +17,7 @@ using namespace isa;
 
 namespace {
 
-// This says what is wrong with a syntax line, as parse() says; "" when nothing is.
+// Returns what is wrong with a syntax line, as parse() says; "" when nothing is.
 std::string reason(std::string_view syntax) {
   try {
     parse(syntax);
@@ -253,7 +253,7 @@ struct Types {
   auto operator<=>(const Types&) const = default;
 };
 
-// PTX ISA, "Matrix Data-types" of wgmma, but for single bits.
+// PTX ISA, "Matrix Data-types" of wgmma, except for single bits.
 const std::set<Types> kTypes = [] {
   using enum DType;
   std::set<Types> all = {{f16, f16, f16}, {f32, f16, f16}, {f32, bf16, bf16}, {f32, tf32, tf32}};

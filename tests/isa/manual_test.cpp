@@ -90,7 +90,7 @@ TEST_CASE("every row of the manual is found by its key, once") {
   const std::string text = error_of([] { isa::instruction("mbarrier.intt.b64"); });
   CHECK(contains(text, fmt::format("manual_test.cpp:{}", __LINE__ - 1)));
   CHECK(contains(text, "'mbarrier.intt.b64' has no row here; mbarrier.in"));
-  CHECK(contains(text, ".intt stands where it has .in"));
+  CHECK(contains(text, ".intt is given where it has .in"));
   CHECK(contains(text, "ptx(\"...\") writes what has no row, and PTXBUILDER_ROW declares one"));
   CHECK(isa::section_of(isa::instruction("tanh.approx.f32")).starts_with("Floating-Point"));
   CHECK(isa::example(isa::instruction("ld.global.v2.f32")) ==
@@ -156,7 +156,7 @@ TEST_CASE("spellings that are in use have rows") {
 }
 
 // ptxas takes most words in any order, and the rows have one. Each pair is from a kernel in public.
-TEST_CASE("a key whose words stand in another order is told the row that has them") {
+TEST_CASE("a key whose words are in another order gets the row that has them") {
   for (const auto& [key, row] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"red.global.v4.f32.add", "red.global.add.v4.f32"},
            {"red.global.add.noftz.v4.bf16x2.L2::cache_hint", "red.global.add.noftz.L2::cache_hint.v4.bf16x2"},
@@ -174,12 +174,11 @@ TEST_CASE("a key whose words stand in another order is told the row that has the
     CHECK_MESSAGE(contains(text, fmt::format("; {} has the same words;", row)), text);
     CHECK(isa::nearest(key).has_same_words);
   }
-  // The types of a conversion are no words that may change places.
+  // The types of a conversion are not words that may change places.
   CHECK_FALSE(isa::nearest("cvt.rn.satfinite.f32.e4m3x2").has_same_words);
 }
 
-TEST_CASE(
-    "the instructions of a text stand behind labels, guards and comments, with their operands counted") {
+TEST_CASE("the instructions of a text come after labels, guards and comments, with their operands counted") {
   const auto in = [](std::string_view text) {
     std::string all;
     for (const auto& [mnemonic, operands] : isa::instructions_in(text))
@@ -274,7 +273,7 @@ void check_all_are_in_the_manual(std::string_view whose, const std::set<std::str
   for (const std::string& mnemonic : used) {
     const bool is_in = is_in_the_manual(mnemonic), is_exception = exceptions.contains(mnemonic);
     found += is_in;
-    if (is_in == is_exception) missing += mnemonic + (is_in ? " is no exception" : "") + "\n";
+    if (is_in == is_exception) missing += mnemonic + (is_in ? " is not an exception" : "") + "\n";
   }
   MESSAGE(whose << ": " << found << " mnemonics found, " << used.size() - found << " missing, "
                 << exceptions.size()
@@ -293,7 +292,7 @@ TEST_CASE("every instruction of cuda::ptx is in the manual") {
   check_all_are_in_the_manual("cuda::ptx", used);
 }
 
-TEST_CASE("every instruction of CUTLASS is in the manual, or stands with its reason") {
+TEST_CASE("every instruction of CUTLASS is in the manual, or is listed with its reason") {
   const std::set<std::string> used = used_by_cutlass();
   REQUIRE(used.size() > 1800);
   std::set<std::string_view> exceptions;

@@ -103,7 +103,7 @@ std::vector<Pair> pairs_of(const std::string& target) {
 
 // ---- MLIR's side ----
 
-// The tools of Debian's package mlir-22-tools; null where they are missing, and the test is then skipped.
+// The tools of Debian's package mlir-22-tools; null if they are missing, and the test is then skipped.
 struct Tools {
   std::string optimize, translate, codegen;
 };

@@ -1,6 +1,6 @@
 // Random instructions with random operands, legal or not: the library decides as it does for its callers
 // (isa/lower.h), and ptxas judges the text of what it lets pass. A draw is legal by construction, from the
-// notation of its row; so three have to agree.
+// notation of its row; so three must agree.
 //
 //   unit_tests random_rows_test --draws=20000    as many; 1,500 by default
 //   unit_tests random_rows_test --seed=42        the draws of that seed; printed with each failure, which

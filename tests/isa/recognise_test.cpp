@@ -193,7 +193,7 @@ TEST_CASE("a near miss is refused, and the nearest row is named with what differ
 TEST_CASE("what differs is said in words") {
   for (const auto& [text, why] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"mbarrier.init.shared::cta.b65 [%r], 1",
-            "mbarrier.init.shared::cta.b64 is nearest: .b65 stands where it has .b64"},
+            "mbarrier.init.shared::cta.b64 is nearest: .b65 is given where it has .b64"},
            {"fence.proxy.async.global.sys", "fence.proxy.async.global is nearest: .sys is a word too many"},
            {"wgmma.fence.aligned", "wgmma.fence.sync.aligned is nearest: .sync is left out"},
            {"fence.gpu.sc", "fence.sc.gpu is nearest: .gpu and .sc are swapped"},

@@ -108,11 +108,11 @@ TEST_CASE("an error says the column and what was expected") {
            {"Sw<3,4,3", "column 9: expected '>', found the end"},
            {"Sw<3>", "column 1: a swizzle has B, M and S"},
            {"smem_ptr[16b](unset)", "column 21: expected 'o' and a layout, found the end"},
-           {"smem_ptr[b](unset) o 8", "column 10: expected the bits of an element, as 16b, found 'b'"},
+           {"smem_ptr[b](unset) o 8", "column 10: expected the bits of an element, such as 16b, found 'b'"},
            {"smem_ptr[0b](unset) o 8", "column 10: an element has 1 to 128 bits"},
            {"smem_ptr[16b](somewhere) o 8", "column 15: expected an address in 0x, or unset, found 's'"},
-           {"8:1 o smem_ptr[16b](unset) o 8:1", "column 7: smem_ptr stands first, or behind a swizzle"},
-           {"Sw<3,4,3>_ 8:1", "column 12: expected a pointer, as smem_ptr[16b](unset), found '8'"},
+           {"8:1 o smem_ptr[16b](unset) o 8:1", "column 7: smem_ptr comes first, or after a swizzle"},
+           {"Sw<3,4,3>_ 8:1", "column 12: expected a pointer, such as smem_ptr[16b](unset), found '8'"},
            {"ArithTuple(1,0) o 8:1@0", "column 1: coordinates that do not begin at 0"},
            {"(8,8):(8,4) o 0", "composition with 0:1: a shape is at least 1, not 0"},
            {"logical_divide(8:1, 0)", "a shape is at least 1, not 0"},
@@ -123,9 +123,9 @@ TEST_CASE("an error says the column and what was expected") {
            {"4:\x01", "column 3: expected an integer, '_', '(', '<' or a name, found the byte 0x01"},
            {"1@64", "column 3: a basis has at most"},
            {"(2,_):(1,2)",
-            "column 1: the tiler <2,_> stands where an integer or a tuple of integers is wanted"},
-           {"composition(_, 4:1)", "the tiler _ stands where a layout or shape is wanted"},
-           {"compatible(4,4)(1)", "the truth value true stands where a layout or shape is wanted"},
+            "column 1: the tiler <2,_> is given where an integer or a tuple of integers is wanted"},
+           {"composition(_, 4:1)", "the tiler _ is given where a layout or shape is wanted"},
+           {"compatible(4,4)(1)", "the truth value true is given where a layout or shape is wanted"},
        }) {
     std::string text = w.text;
     CAPTURE(text);
@@ -133,7 +133,7 @@ TEST_CASE("an error says the column and what was expected") {
   }
 }
 
-TEST_CASE("limits are errors, and what lies within them is not") {
+TEST_CASE("limits are errors, and what is within them is not") {
   CHECK_ERROR(evaluate_layout(repeated("(", 65) + "4" + repeated(")", 65)),
               "column 65: nested more than 64 deep");
   CHECK(eval(repeated("(", 60) + "4" + repeated(")", 60)).size() == 121);
@@ -143,7 +143,7 @@ TEST_CASE("limits are errors, and what lies within them is not") {
   CHECK_ERROR(index_table(evaluate_layout("1048577:0")),
               "a table has at most 1048576 entries; the layout has 1048577");
   CHECK(index_table(evaluate_layout("1048576:0")).size() == 1048576);
-  CHECK_ERROR(index_table(evaluate_layout("(4,8)")), "is no layout");
+  CHECK_ERROR(index_table(evaluate_layout("(4,8)")), "is not a layout");
   CHECK_ERROR(eval("(4,4):(9223372036854775807,1)(3)"), "does not fit");
   CHECK(eval("(4,4):(9223372036854775807,1)(1)") == "9223372036854775807");
   CHECK_ERROR(eval("cosize((4,4):(9223372036854775807,1))"), "does not fit");

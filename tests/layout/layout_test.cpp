@@ -136,7 +136,7 @@ TEST_CASE("the complement fills what a layout leaves out, in order") {
   LayoutMaker make(layout_seed());
   int checked = 0;
   for (int round = 0; round < kRounds; ++round) {
-    Layout layout = make.layout(static_cast<LayoutMaker::Kind>(make.pick(3)));  // injective but for zeros
+    Layout layout = make.layout(static_cast<LayoutMaker::Kind>(make.pick(3)));  // injective except for zeros
     int64_t n = cosize(layout) * (1 + make.pick(3));
     CAPTURE(to_string(layout));
     CAPTURE(n);
@@ -384,7 +384,7 @@ TEST_CASE("errors name the function, its arguments and the condition; the twin i
       {"((4,8):(1,4))(_,_,3)", "does not fit the shape", "((4,8):(1,4))(_,3)"},
       {"idx2crd(3, (2,4), (1,0))", "divides by zero", "idx2crd(3, (2,1), (1,0))"},
       {"Sw<3,4,2>", "|S| is at least B", "Sw<3,4,-3>"},
-      {"right_inverse(Sw<3,4,3> o 1024:1)", "stands where a layout or shape is wanted",
+      {"right_inverse(Sw<3,4,3> o 1024:1)", "is given where a layout or shape is wanted",
        "right_inverse(1024:1)"},
       {"take((2,3,4), 1, 4)", "the modes [1, 4) are not in a layout of rank 3", "take((2,3,4), 1, 3)"},
       {"(4,4):(1@0,1) (5)", "strides without one", "(4,4):(1@0,1@1) (5)"},
@@ -420,7 +420,7 @@ TEST_CASE("drawings hold every offset, and every value of every thread") {
     }
   CHECK_ERROR(thread_value_grid(accumulator, 8, 8), "outside of the tile 8 x 8");
   CHECK_ERROR(thread_value_grid(make_layout({4, 2, 2}), 4, 4), "two modes");
-  CHECK_ERROR(grid_of(evaluate_layout("(1024,1024)")), "no layout");
+  CHECK_ERROR(grid_of(evaluate_layout("(1024,1024)")), "not a layout");
   CHECK_ERROR(grid_of(evaluate_layout("make_layout((1024,1024))")), "a drawing has 1 to 16384 cells");
 }
 

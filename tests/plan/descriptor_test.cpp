@@ -198,7 +198,7 @@ TEST_CASE("rows that are no atoms make no operand") {
   CHECK_ERROR(operand(16, Swizzle::none), "rows of 256 B, where no swizzle has 16 B");
 }
 
-TEST_CASE("a part lies where it lay") {
+TEST_CASE("a part stays where it was") {
   WgmmaOperand whole(DType::bf16, Major::mn, Swizzle::b64, 128, 96);
   const ComposedLayout tile = panel_layout(DType::bf16, 96, 128, Swizzle::b64);  // k rows, in panels of 32
   const Layout rows = composition(tile.layout(), {32, {32, 2}});
@@ -244,7 +244,7 @@ TEST_CASE("a descriptor in words") {
       std::string::npos);
 }
 
-TEST_CASE("operands that wgmma cannot read, each beside one that it can") {
+TEST_CASE("operands that wgmma cannot read, each next to one that it can") {
   auto operand = [](DType type, Major major, Swizzle swizzle, int mn, int k) {
     return [=] { WgmmaOperand(type, major, swizzle, mn, k); };
   };
@@ -255,7 +255,7 @@ TEST_CASE("operands that wgmma cannot read, each beside one that it can") {
   };
   const Case cases[] = {
       {operand(DType::f32, k, Swizzle::b128, 64, 32), operand(DType::tf32, k, Swizzle::b128, 64, 32),
-       "f32 is none of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
+       "f32 is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
       {operand(DType::e4m3, mn, Swizzle::b128, 128, 64), operand(DType::f16, mn, Swizzle::b128, 128, 64),
        "e4m3 cannot be MN-major: wgmma transposes elements of 16 bits alone, and e4m3 has 8"},
       {operand(DType::tf32, mn, Swizzle::b128, 64, 64), operand(DType::tf32, k, Swizzle::b128, 64, 64),
@@ -267,11 +267,11 @@ TEST_CASE("operands that wgmma cannot read, each beside one that it can") {
       {operand(DType::bf16, mn, Swizzle::b64, 24, 64), operand(DType::bf16, mn, Swizzle::none, 24, 64),
        "24 bf16 along mn are 48 B, no multiple of 64 B; no swizzle fits, or take 32 along mn"},
       {operand(DType::f16, k, Swizzle::b32, 12, 64), operand(DType::f16, k, Swizzle::b32, 16, 64),
-       "12 along mn is no multiple of 8; the nearest is 16"},
+       "12 along mn is not a multiple of 8; the nearest is 16"},
       {operand(DType::f16, mn, Swizzle::b128, 64, 24), operand(DType::f16, mn, Swizzle::b128, 64, 32),
-       "24 along k is no multiple of 16, the 32 B of an instruction"},
+       "24 along k is not a multiple of 16, the 32 B of an instruction"},
       {operand(DType::f16, k, Swizzle::none, 64, 8), operand(DType::f16, k, Swizzle::none, 64, 16),
-       "8 along k is no multiple of 16"},
+       "8 along k is not a multiple of 16"},
       {operand(DType::f16, k, Swizzle::b128, 0, 64), operand(DType::f16, k, Swizzle::b128, 8, 64),
        "0x64 with 128 B swizzle: there are no elements"},
       {[] { WgmmaOperand(DType::f16, mn, Swizzle::b128, 192, 64).part(96); },

@@ -136,7 +136,7 @@ TEST_CASE("tiles of a CTA: counts, descriptors and advances") {
   CHECK_ERROR(from_registers.descriptor_a(0, 0), "A is in registers and has no descriptor");
 }
 
-TEST_CASE("plans that do not fit, each beside one that does") {
+TEST_CASE("plans that do not fit, each next to one that does") {
   WgmmaOperand a(f16, Major::k, Swizzle::b128, 128, 64), b(f16, Major::mn, Swizzle::b128, 128, 64);
   MmaAtom atom = MmaAtom::wgmma(f32, f16, f16, 128, Major::k, Major::mn);
   CHECK(error_of([&] { TiledMma(atom, a, b); }) == "");
@@ -147,7 +147,7 @@ TEST_CASE("plans that do not fit, each beside one that does") {
   CHECK_ERROR(TiledMma(MmaAtom::wgmma(f32, f16, f16, 256, Major::k, Major::mn), a, b),
               "B is MN-major f16 128x64 with 128 B swizzle; the instruction takes multiples of 256x16");
   CHECK_ERROR(TiledMma(atom, WgmmaOperand(f16, Major::k, Swizzle::b128, 72, 64), b),
-              "m = 72 is no multiple of");
+              "m = 72 is not a multiple of");
   CHECK_ERROR(TiledMma(atom, WgmmaOperand(f16, Major::k, Swizzle::b128, 64, 128), b), "both need the same k");
   CHECK_ERROR(TiledMma(MmaAtom::wgmma_a_in_registers(f32, f16, f16, 128, Major::mn), a, b),
               "but the instruction takes it from registers");

@@ -132,7 +132,7 @@ TEST_CASE("epilogues of tiles that hang over") {
   });
 }
 
-TEST_CASE("amax counts what lies in the output, all of it, and NaNs") {
+TEST_CASE("amax counts what is in the output, all of it, and NaNs") {
   for (const Place& place : kPlaces)
     for (const bool nan : {false, true}) {
       Matrix x = random_matrix(DType::f32, place.tile, -4, 4);
@@ -191,8 +191,8 @@ TEST_CASE("pairs of columns become one, of a tile that hangs over") {
   });
 }
 
-// Copies of a tile's panels may land in any order: each of two that share columns has to have the right ones
-// by itself.
+// Copies of a tile's panels may land in any order: each of two that share columns must have the right ones by
+// itself.
 TEST_CASE("of a deferred store that repeats columns, each panel holds its own") {
   const TileExtent tile = {64, 88};
   const Matrix x = random_matrix(DType::bf16, tile, -4, 4);

@@ -43,7 +43,7 @@ RegisterTile<T> ones(const RegisterLayout& layout) {
 TEST_CASE("types of products") {
   check_cases({
       {"an accumulator of bf16",
-       {"accumulator: bf16 is none of f32, f16, s32"},
+       {"accumulator: bf16 is not one of f32, f16, s32"},
        [](bool bad) {
          Kernel k("k");
          HERE Accumulator acc(64, 64, bad ? DType::bf16 : DType::f16);
@@ -139,7 +139,7 @@ TEST_CASE("tiles in panels") {
          HERE k.shared<f16>({64, 64, bad ? 24 : 8}, SwizzleNone);
          done(k);
        }},
-      {"panels beside a swizzle",
+      {"panels with a swizzle",
        {"shared: panels of 8 columns in a tile with 128 B swizzle"},
        [](bool bad) {
          Kernel k("k");
@@ -179,7 +179,7 @@ void multiply(int m, const RegisterLayout& layout, Where where) {
 TEST_CASE("A in registers") {
   check_cases({
       {"A of f32",
-       {"wgmma_a: f32 is none of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
+       {"wgmma_a: f32 is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
        [](bool bad) {
          HERE bad ? multiply<f32>(64, wgmma_layout(64, 64), marked)
                   : multiply<f16>(64, wgmma_layout(64, 64), marked);
@@ -229,7 +229,7 @@ TEST_CASE("A in registers") {
          wgmma_wait(0);
          done(k);
        }},
-      {"A that is computed behind the group's first product",
+      {"A that is computed after the group's first product",
        {"mma: A in registers is computed after the first product of the group of misuse_mma_test.cpp:",
         "(C7513)", "compute it before"},
        [](bool bad) {
@@ -313,8 +313,8 @@ TEST_CASE("groups of products, and the accumulators that they write") {
          if (!bad) wgmma_wait(0);
          HERE store(acc, RegisterTile<f32>(0, acc.layout()));
        })},
-      {"writing behind the first product of a group",
-       {"accumulator: written behind the first product of the group of", "(C7515)"},
+      {"writing after the first product of a group",
+       {"accumulator: written after the first product of the group of", "(C7515)"},
        with_tile([](bool bad, TileView t, Accumulator& acc, Accumulator& other, const auto&) {
          const RegisterTile<f32> zeros(0, acc.layout());
          wgmma_group([&] {

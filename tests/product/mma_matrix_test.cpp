@@ -4,8 +4,8 @@
 //
 //   mma_matrix_test [--device=emulator|cuda|auto] [--repeat=N]
 //
-// Kernels with A in registers run N times, 100 on a GPU unless said, and every time has to give the same
-// bits: an instruction that overtakes the wgmma that reads its registers shows now and then.
+// Kernels with A in registers run N times, 100 on a GPU unless said, and every time must give the same bits:
+// an instruction that overtakes the wgmma that reads its registers shows now and then.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

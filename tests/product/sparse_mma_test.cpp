@@ -227,7 +227,7 @@ TEST_CASE("the proof finds metadata of another place") {
 }
 
 TEST_CASE("misuse of sparse products") {
-  // Each is right but for one thing.
+  // Each is right except for one thing.
   struct Wrong {
     DType a = DType::bf16, b = DType::bf16, e = DType::s32;
     Swizzle of_b = Swizzle::b128;
@@ -270,7 +270,7 @@ TEST_CASE("misuse of sparse products") {
       misuse("a B of as many k as are stored", "D 64x64 += A 64x128 B 64x64: the shapes do not fit",
              {.k = 64}),
       misuse("half a word's k",
-             "mma: a sparse A of 96 along k, of which it stores half; k is a multiple of 64",
+             "mma: a sparse A of 96 along k; it stores half of them, and k is a multiple of 64",
              {.of_b = Swizzle::b64, .stored = 48, .k = 96, .lines = 1}),
       misuse("a B whose swizzle spans less than an instruction reads",
              "an instruction with a sparse A reads 64 B along k, more than the swizzle spans",

@@ -1,5 +1,5 @@
-// Products in tensor memory: what blackwell_tile becomes, that ptxas takes it, and what is refused. It has
-// run on no device; emulator_tensor_memory_test runs it on the emulator.
+// Products in tensor memory: the PTX of blackwell_tile, which ptxas accepts, and what is refused. It has run
+// on no device; emulator_tensor_memory_test runs it on the emulator.
 #include "ptxbuilder/product/tensor_memory.h"
 
 #include <doctest/doctest.h>
@@ -21,12 +21,12 @@ Kernel tile(const std::vector<std::pair<std::string, std::string>>& values) {
   return family.build(fields);
 }
 
-// This says where a part does not follow the one before; the first such place is named.
+// Fails if a part does not follow the one before, and names the first such place.
 void check_order(const std::string& text, const std::vector<std::string>& parts) {
   size_t at = 0;
   for (const std::string& part : parts) {
     const size_t found = text.find(part, at);
-    REQUIRE_MESSAGE(found != std::string::npos, part << " is not behind the part before in\n" << text);
+    REQUIRE_MESSAGE(found != std::string::npos, part << " is not after the part before in\n" << text);
     at = found + part.size();
   }
 }
@@ -75,8 +75,8 @@ TEST_CASE("blackwell_tile: the instructions in their order") {
                     "tcgen05.fence::before_thread_sync;",
                     "bar.sync 0;",
                     "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r"});
-  // The instruction descriptor of f16, 128 x 128, and the matrices', 128 B swizzle with 1024 B from 8 rows to
-  // the next.
+  // The descriptors of the instruction, f16 and 128 x 128, and of the matrices, 128 B swizzle with 1024 B
+  // from 8 rows to the next.
   CHECK(contains(ptx, fmt::format(", {}, %p", 0x08200010)));
   CHECK(contains(ptx, fmt::format(", {};", 0x4000'4040'0001'0000)));
   CHECK(count(ptx, mma) == 4);  // 64 of k, 16 each

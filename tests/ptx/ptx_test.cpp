@@ -102,7 +102,7 @@ TEST_CASE("ptx: what was printed parses to the same") {
   CHECK(integer_value(instruction_of("mov.u32 %r1, 7 % (2+2);").operands[1]) == 3);
 }
 
-TEST_CASE("ptx: a byte-order mark ahead of the text is none of it") {
+TEST_CASE("ptx: a byte-order mark ahead of the text is not one of it") {
   const std::string text = body("mov.u32 %r1, 4;");
   CHECK(print(parse("\xef\xbb\xbf" + text)) == print(parse(text)));
   CHECK_THROWS(parse(text + "\xef\xbb\xbf"));
@@ -147,7 +147,7 @@ TEST_CASE("ptx: errors give the line, the column and what was expected") {
   CHECK(error_of(body("add.s32 %r1, %r2")).find("ptx 5:1: expected ','") == 0);
   CHECK(error_of(body("add.s32 %r1 %r2;")) == "ptx 4:13: expected ',' or ';' after the operand, found '%r2'");
   CHECK(error_of(body("add.s32 %r1, ;")) == "ptx 4:14: expected an operand after ','");
-  CHECK(error_of(body("mov \x01, 2;")).find("ptx 4:5: byte 0x01 begins no PTX token") == 0);
+  CHECK(error_of(body("mov \x01, 2;")).find("ptx 4:5: byte 0x01 does not begin a PTX token") == 0);
   CHECK(error_of(body("/* open")).find("ptx 4:1: the comment") == 0);
   CHECK(error_of(body(".pragma \"open;\n")).find("ptx 4:9: the string") == 0);
   CHECK(error_of(".version 8.0\nadd.s32 a, b, c;").find("ptx 2:1: expected a directive") == 0);

@@ -71,7 +71,7 @@ TEST_CASE("each thread's scalar, turn after turn, by clusters of 1 to 8 CTAs") {
 
 // The rows of a matrix, where each CTA of a cluster has some columns, divided by their sums after their
 // greatest is taken off, as of a softmax. One role reduces, the other does not take part.
-TEST_CASE("tiles and rows, two reductions of different size in turn, in a role beside another") {
+TEST_CASE("tiles and rows, two reductions of different size in turn, in a role next to another") {
   constexpr int kRows = 64, kCols = 32;
   for (uint32_t ctas : {2u, 4u})
     for (uint64_t seed : {0u, 1u, 5u, 9u}) {
@@ -139,7 +139,7 @@ TEST_CASE("along an axis of a cluster that has two") {
 
 TEST_CASE("misuse") {
   check_cases({
-      {"two axes, of which none is named",
+      {"two axes, and none is named",
        {"cluster reduction: a cluster of 2 x 2 x 1 CTAs has several axes; name one, as in "
         "ClusterReduction(k, ClusterAxis::x)"},
        [](bool bad) {

@@ -36,7 +36,7 @@ TEST_CASE("layouts") {
          HERE max(x, other);
          done(k);
        }},
-      {"a row of another layout's beside a tile",
+      {"a row of another layout's next to a tile",
        {"register tiles of 64 x 32 and 64 x 1 elements, wgmma_layout(64, 32)",
         "and the rows of strided(64 x 32, 4)", "layout_cast the second to the rows of wgmma_layout(64, 32)"},
        [](bool bad) {
@@ -176,7 +176,7 @@ TEST_CASE("layouts") {
          HERE reduce_rows(Reduction::max, x);
          done(k);
        }},
-      {"a sum over elements of which threads share some",
+      {"a sum over elements that threads share in part",
        {"reduce: more threads hold some elements of windows (128,2):(1,1) than others"},
        [](bool bad) {
          Kernel k("k");
@@ -273,8 +273,8 @@ TEST_CASE("memory and matrix products") {
          HERE load(p, strided(kExtent, 4), pitch);
          done(k);
        }},
-      {"a stride that is no multiple",
-       {"multiples_of: the stride 36 is no multiple of 8"},
+      {"a stride that is not a multiple",
+       {"multiples_of: the stride 36 is not a multiple of 8"},
        [](bool bad) {
          Kernel k("k");
          auto [p] = k.params<gptr<f16>>("p");
@@ -282,8 +282,8 @@ TEST_CASE("memory and matrix products") {
          HERE x.multiples_of(8);
          done(k);
        }},
-      {"an extent that is no multiple",
-       {"multiples_of: the extent 30 is no multiple of 8"},
+      {"an extent that is not a multiple",
+       {"multiples_of: the extent 30 is not a multiple of 8"},
        [](bool bad) {
          Kernel k("k");
          auto [p, n] = k.params<gptr<f16>, u32>("p", "n");
@@ -292,7 +292,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"multiples of no power of two",
-       {"multiples_of: 6 is no power of two"},
+       {"multiples_of: 6 is not a power of two"},
        [](bool bad) {
          Kernel k("k");
          auto [p, n] = k.params<gptr<f16>, u32>("p", "n");
@@ -310,8 +310,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"rows stored to a tensor in which they overlap",
-       {"store: 64 x 32 elements, 16 from row to row and 1 from column to column, of which several lie in "
-        "one "
+       {"store: 64 x 32 elements, 16 from row to row and 1 from column to column, so that several are in one "
         "place"},
        [](bool bad) {
          Kernel k("k");
@@ -322,7 +321,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"columns stored to one place",
-       {"store: 64 x 32 elements, 1 from row to row and 0 from column to column, of which several lie in one "
+       {"store: 64 x 32 elements, 1 from row to row and 0 from column to column, so that several are in one "
         "place"},
        [](bool bad) {
          Kernel k("k");

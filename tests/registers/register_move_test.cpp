@@ -124,7 +124,7 @@ std::vector<uint32_t> words_of(const RegisterLayout& layout, int thread, int byt
   return words;
 }
 
-// This says whether it does so in one of the four warps. Beyond the last element is anything.
+// Returns whether it does so in one of the four warps. Beyond the last element is anything.
 bool puts_in_place(const LaneExchange& exchange, const RegisterLayout& from, const RegisterLayout& to,
                    int warp, int bytes) {
   std::vector<std::vector<uint32_t>> own;
@@ -140,7 +140,7 @@ bool puts_in_place(const LaneExchange& exchange, const RegisterLayout& from, con
   return true;
 }
 
-// This says whether every element that a warp of `to` holds is in the same warp of `from`.
+// Returns whether every element that a warp of `to` holds is in the same warp of `from`.
 bool stays_in_warps(const RegisterLayout& from, const RegisterLayout& to) {
   for (int warp = 0; warp < 4; ++warp) {
     std::set<int> held;

@@ -115,7 +115,7 @@ TEST_CASE("one value a row or a column stands for all of the row or column") {
   });
 }
 
-TEST_CASE("an outer product has the layout of what stands beside it") {
+TEST_CASE("an outer product has the layout of what is next to it") {
   Matrix in = random_matrix(DType::f32, kExtent, -4, 4);
   const HostLines lines(in);
   Kernel k("outer");

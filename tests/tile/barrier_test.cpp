@@ -10,7 +10,7 @@
 namespace ptxbuilder::test::barrier_test {
 namespace {
 
-// On so many schedules of the emulator, or so many times on another device.
+// On this many schedules of the emulator, or this many times on another device.
 void check_right(const Subject& subject, int schedules) {
   std::string report;
   if (device_name == "emulator")

@@ -107,7 +107,7 @@ TEST_CASE(
   CHECK(contains(full.error, "121 messages had no room"));
 }
 
-TEST_CASE("NaN, infinity and values out of their range are told") {
+TEST_CASE("NaN, infinity and values out of their range are reported") {
   const auto make = [](float value) {
     return checked([=] {
       Kernel k("values");
@@ -180,7 +180,7 @@ TEST_CASE("a message has a {} for each value") {
   CHECK_ERROR(print("{:x}", tid_x()), "has a brace at 0 that is not of a {}");
   const u32 t = tid_x();
   CHECK_ERROR(print("{}{}{}{}{}{}{}", t, t, t, t, t, t, t), "7 values; a message has up to 6");
-  CHECK_ERROR(check_range(f32(1), 2, 1), "check_range: from 2 to 1 is no range");
+  CHECK_ERROR(check_range(f32(1), 2, 1), "check_range: from 2 to 1 is not a range");
   CHECK_ERROR(ChecksScope(0), "ChecksScope: room for 0 messages; it is 1 to 1048576");
 }
 

@@ -19,7 +19,7 @@ Kernel steps_of_launch(const char* target) {
 
 }  // namespace
 
-TEST_CASE("cluster launch control: the next CTA is asked for ahead of the body, and read behind it") {
+TEST_CASE("cluster launch control: the next CTA is asked for ahead of the body, and read after it") {
   for (const char* target : {"sm_100", "sm_120"}) {
     Kernel k = steps_of_launch(target);
     const std::string ptx = ptx_of(k);
@@ -32,7 +32,7 @@ TEST_CASE("cluster launch control: the next CTA is asked for ahead of the body, 
           "clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128", "fence.proxy.async",
           "bar.sync 0;"}) {
       const size_t found = ptx.find(part, at);
-      REQUIRE_MESSAGE(found != std::string::npos, part << " is not behind the part before");
+      REQUIRE_MESSAGE(found != std::string::npos, part << " is not after the part before");
       at = found + 1;
     }
     Compiler compiler;

@@ -86,7 +86,7 @@ Kernel plus_one(int rows, int cols, const BlockShape& shape, PipelineOptions o) 
 
 }  // namespace
 
-TEST_CASE("emit_pipeline runs a body over a grid, ahead of which blocks are loaded") {
+TEST_CASE("emit_pipeline runs a body over a grid, and blocks are loaded before it") {
   Running running;
   constexpr int kRows = 32, kCols = 96;
   const Floats x = numbers_from(kRows * kCols, 3);
@@ -454,7 +454,7 @@ TEST_CASE("emulator: a stage that goes back too early is reported, and in time i
 }
 
 // Roles whose orders of tiles differ wait for each other for ever.
-TEST_CASE("emulator: a deadlock in a pipeline is told by the author's line and the stage's barrier") {
+TEST_CASE("emulator: a deadlock in a pipeline is reported by the author's line and the stage's barrier") {
   for (const bool differ : {true, false}) {
     Kernel k("differ");
     auto [X] = k.params<TensorMap>("X");

@@ -90,13 +90,13 @@ TEST_CASE("tiled copies") {
          HERE TiledCopy(CopyAtom::vector(16), DType::bf16, down, bad ? by_columns : swizzled());
        }},
       {"a start that is not aligned",
-       {"begins at byte 8, which is no multiple of 16"},
+       {"begins at byte 8, which is not a multiple of 16"},
        [](bool bad) {
          ComposedLayout shifted{byte_swizzle(Swizzle::none), bad ? 4 : 8, make_layout({16, 64}, {64, 1})};
          HERE TiledCopy(CopyAtom::vector(16), DType::bf16, rows_of_threads(8), shifted);
        }},
       {"half a warp for a matrix",
-       {"16 threads are no whole warps"},
+       {"16 threads are not whole warps"},
        [](bool bad) {
          Layout of16 = make_layout({16, 4}, {1, 16}), of32 = make_layout({{4, 8}, 2}, {{16, 1}, 8});
          ComposedLayout plain = panel_layout(DType::bf16, 8, 8, Swizzle::none);
@@ -348,7 +348,7 @@ TEST_CASE("tensor copies and views") {
          HERE tma_reduce(reduction, copy, A, {ds(0, 64), ds(0, 64)}, view);
          done(k);
        }},
-      {"parts for CTAs that are no whole rows",
+      {"parts for CTAs that are not whole rows",
        {"a copy of 4x64 f16 in 1 box of 4x64 for 8 CTAs: no equal parts, each a multiple of a row of 64 f16"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {4, 64});
@@ -384,7 +384,7 @@ TEST_CASE("slices") {
              bad, marked);
        }},
       {"a start within a tile",
-       {"tma_load: dimension 1 begins at 96, which is no multiple of its tile, 64"},
+       {"tma_load: dimension 1 begins at 96, which is not a multiple of its tile, 64"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {64, 64}, {TileTransform{{64, 64}}});
          HERE load_tensor(
@@ -501,7 +501,7 @@ TEST_CASE("slices") {
          HERE load_bulk({8, 64}, bad ? Swizzle128B : SwizzleNone, completing, marked);
        }},
       {"a bulk copy into panels",
-       {"bulk_load: a view of 8 x 64 of a f16 8x64 tile in panels of 8", "one behind the other"},
+       {"bulk_load: a view of 8 x 64 of a f16 8x64 tile in panels of 8", "one after the other"},
        [](bool bad) {
          HERE load_bulk({8, 64, bad ? 8 : 64}, SwizzleNone, completing, marked);
        }},
@@ -578,7 +578,7 @@ TEST_CASE("slices") {
          HERE k.encode(A, {.dtype = DType::f16, .box = {64, 8}, .element_strides = strides});
        }},
       {"an encoding of another kernel's tensor map",
-       {"k: the tensor map is no parameter of this kernel"},
+       {"k: the tensor map is not a parameter of this kernel"},
        [](bool bad) {
          Kernel other("other");
          auto [B] = other.params<TensorMap>("B");
@@ -641,7 +641,7 @@ TEST_CASE("copies of threads") {
          HERE load(copy, tile[0].address(), tid_x(), 1, bad ? 2 : 1);
          done(k);
        }},
-      {"cp.async of what is no row in global memory",
+      {"cp.async of what is not a row in global memory",
        {"tiled copy by a 16 B vector", "not side by side"},
        [](bool bad) {
          Kernel k("k");

@@ -274,7 +274,7 @@ TEST_CASE("misuse inside of a pipeline's body") {
                   }},
              Where::here());
        }},
-      {"a step that is kept behind its body",
+      {"a step that is kept after its body",
        {"a step of a pipeline whose body has ended"},
        [](bool bad) {
          Kernel k("k");
@@ -309,13 +309,13 @@ TEST_CASE("misuse inside of a pipeline's body") {
                       }},
                  Where::here());
        }},
-      {"tiles of which the host gives the roles others",
+      {"tiles where the host gives the roles others",
        {"tiles: the roles take the same tiles in the same order", "tile 1", "axis 0 (\"tile\") = 3",
         "axis 0 (\"tile\") = 2"},
        [](bool bad) {
          HERE tiles_by_host({1, 2}, {1, bad ? 3u : 2u}, marked);
        }},
-      {"tiles of which the host gives the roles more",
+      {"tiles where the host gives the roles more",
        {"tiles: the roles take the same tiles in the same order", "given 1 by the host", "loads 2"},
        [](bool bad) {
          HERE tiles_by_host({1, 2}, bad ? std::vector{1u} : std::vector{1u, 2u}, marked);
@@ -399,7 +399,7 @@ TEST_CASE("misuse of waits and releases by the body") {
            HERE if (bad) s.release(1);
          });
        }},
-      {"an input behind its release",
+      {"an input after its release",
        {"in: input 1 is handed back already, at misuse_emit_pipeline_test.cpp", "may be loaded over"},
        [&](bool bad) {
          two_inputs(by_hand, [bad](PipelineStep& s) {
@@ -477,7 +477,7 @@ TEST_CASE("misuse of operations for a CTA in a kernel that gets roles") {
          k.warpgroups(bad ? 2 : 1, 0, [](u32) {});
          done(k);
        }},
-      {"a register tile behind the roles",
+      {"a register tile after the roles",
        {"register tile: outside of roles", "128 threads", "one of 256", "move it into a role"},
        [](bool bad) {
          Kernel k("k");

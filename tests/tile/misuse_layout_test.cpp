@@ -107,7 +107,7 @@ TEST_CASE("descriptors") {
 TEST_CASE("operands of wgmma") {
   check_cases({
       {"f64",
-       {"wgmma operand: ", "f64 is none of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
+       {"wgmma operand: ", "f64 is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
        [](bool bad) {
          HERE operand(bad ? DType::f64 : DType::tf32, Major::k, Swizzle::b128, 64, 32, marked);
        }},
@@ -128,13 +128,13 @@ TEST_CASE("operands of wgmma") {
          HERE operand(DType::bf16, Major::mn, bad ? Swizzle::b128 : Swizzle::b64, 32, 64, marked);
        }},
       {"half an instruction",
-       {"8 along k is no multiple of 16, the 32 B of an instruction; the nearest is 16"},
+       {"8 along k is not a multiple of 16, the 32 B of an instruction; the nearest is 16"},
        [](bool bad) { HERE operand(DType::bf16, Major::k, Swizzle::none, 64, bad ? 8 : 16, marked); }},
       {"half an instruction of bytes",
-       {"16 along k is no multiple of 32, the 32 B of an instruction; the nearest is 32"},
+       {"16 along k is not a multiple of 32, the 32 B of an instruction; the nearest is 32"},
        [](bool bad) { HERE operand(DType::e4m3, Major::k, Swizzle::none, 64, bad ? 16 : 32, marked); }},
       {"rows that are no multiple of 8",
-       {"60 along mn is no multiple of 8; the nearest is 64"},
+       {"60 along mn is not a multiple of 8; the nearest is 64"},
        [](bool bad) { HERE operand(DType::s8, Major::k, Swizzle::b128, bad ? 60 : 64, 128, marked); }},
       {"nothing",
        {"there are no elements"},
@@ -172,7 +172,7 @@ TEST_CASE("instructions") {
          HERE MmaAtom::wgmma(DType::f32, DType::e5m2, DType::e4m3, 64, bad ? Major::mn : Major::k, Major::k,
                              marked);
        }},
-      {"tf32 along n beside registers",
+      {"tf32 along n with registers",
        {"wgmma: tf32 cannot be MN-major"},
        [](bool bad) {
          HERE MmaAtom::wgmma_a_in_registers(DType::f32, DType::tf32, DType::tf32, 64,
@@ -203,7 +203,7 @@ TEST_CASE("instructions") {
        {"tiled mma: B is MN-major bf16 128x64 with 128 B swizzle; the instruction takes K-major bf16"},
        [](bool bad) { HERE tiled(a_operand(), a_operand(DType::bf16, bad ? Major::mn : Major::k), marked); }},
       {"96 rows",
-       {"tiled mma: m = 96 is no multiple of the instruction's 64"},
+       {"tiled mma: m = 96 is not a multiple of the instruction's 64"},
        [](bool bad) { HERE tiled(a_operand(DType::bf16, Major::k, bad ? 96 : 192), a_operand(), marked); }},
       {"96 columns",
        {"tiled mma: B is K-major bf16 96x64 with 128 B swizzle; the instruction takes multiples of 64x16"},
@@ -241,21 +241,21 @@ TEST_CASE("instructions") {
 TEST_CASE("tiles and boxes") {
   check_cases({
       {"a row of 96 bytes in 64 B swizzle",
-       {"shared: a row of 96 e4m3 is 96 B, which is no multiple of the swizzle's 64 B"},
+       {"shared: a row of 96 e4m3 is 96 B, which is not a multiple of the swizzle's 64 B"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<e4m3>({64, 96}, bad ? Swizzle64B : Swizzle32B);
          done(k);
        }},
       {"stages between patterns of 64 B swizzle",
-       {"shared: a stage of 256 B is no multiple of 512 B, so the next would not be aligned"},
+       {"shared: a stage of 256 B is not a multiple of 512 B, so the next would not be aligned"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<bf16>({bad ? 4 : 8, 32}, Swizzle64B, 2);
          done(k);
        }},
       {"stages between lines",
-       {"shared: a stage of 48 B is no multiple of 128 B, so the next would not be aligned"},
+       {"shared: a stage of 48 B is not a multiple of 128 B, so the next would not be aligned"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<bf16>({1, 24}, SwizzleNone, bad ? 2 : 1);
@@ -373,7 +373,7 @@ TEST_CASE("products of tiles") {
          HERE multiply(DType::bf16, {64, 32}, {32, 64}, Swizzle::b64, false, !bad, marked);
        }},
       {"a transposed tile of 24 deep",
-       {"mma: A is a bf16 24x64 tile, 128 B swizzle, transposed: 24 along k is no multiple of 16"},
+       {"mma: A is a bf16 24x64 tile, 128 B swizzle, transposed: 24 along k is not a multiple of 16"},
        [](bool bad) {
          int depth = bad ? 24 : 32;
          HERE multiply(DType::bf16, {depth, 64}, {depth, 64}, Swizzle::b128, true, true, marked);
@@ -549,7 +549,7 @@ TEST_CASE("clusters and barriers") {
          HERE k.cluster(bad ? 17 : 16);
          done(k);
        }},
-      {"a cluster behind what depends on it",
+      {"a cluster after what depends on it",
        {"cluster: 4 x 1 x 1 CTAs, after roles or barriers were made for 1; call it before"},
        [](bool bad) {
          Kernel k("k");

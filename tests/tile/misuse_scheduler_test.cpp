@@ -54,7 +54,7 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"CTAs of the grid that share a load",
-       {"\"m\" is no axis of the cluster"},
+       {"\"m\" is not an axis of the cluster"},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            k.grid({{"m", "2"}});

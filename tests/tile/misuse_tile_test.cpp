@@ -85,7 +85,7 @@ void write_zeros(const TileView& to, Where where = Where::here()) {
   store(to, RegisterTile<f16>(f16(f32(0.0f)), strided({to.row_count(), 64}, 8)), where);
 }
 
-// A store through a place that `staging` makes of a tile of so many rows, after as many bytes as are said.
+// A store through a place that `staging` makes of a tile of this many rows, after as many bytes as are said.
 void store_through(TileShape shape, Swizzle swizzle, int before, SharedRegion (*staging)(const SharedTile&),
                    Where where) {
   Kernel k("k");
@@ -198,15 +198,15 @@ TEST_CASE("misuse: what a kernel says of its launch") {
 
 TEST_CASE("tiles and shared memory") {
   check_cases({
-      {"a row that is no multiple of 16 B",
-       {"shared: a row of 12 f16 is 24 B, which is no multiple of 16 B"},
+      {"a row that is not a multiple of 16 B",
+       {"shared: a row of 12 f16 is 24 B, which is not a multiple of 16 B"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<f16>({8, bad ? 12 : 16});
          done(k);
        }},
       {"a row that does not fit the swizzle",
-       {"shared: a row of 48 f16 is 96 B, which is no multiple of the swizzle's 128 B"},
+       {"shared: a row of 48 f16 is 96 B, which is not a multiple of the swizzle's 128 B"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<f16>({64, 48}, bad ? Swizzle128B : Swizzle32B);
@@ -220,7 +220,7 @@ TEST_CASE("tiles and shared memory") {
          done(k);
        }},
       {"a stage that leaves the next unaligned",
-       {"shared: a stage of 512 B is no multiple of 1024 B"},
+       {"shared: a stage of 512 B is not a multiple of 1024 B"},
        [](bool bad) {
          Kernel k("k");
          HERE k.shared<f16>({bad ? 4 : 8, 64}, Swizzle128B, 2);
@@ -355,7 +355,7 @@ TEST_CASE("TMA copies") {
          done(k);
        }},
       {"a tensor map of another kernel",
-       {"second: the tensor map is no parameter of this kernel"},
+       {"second: the tensor map is not a parameter of this kernel"},
        [](bool bad) {
          Kernel first("first");
          auto [A] = first.params<TensorMap>("A");
@@ -412,13 +412,13 @@ TEST_CASE("accumulators and products") {
        [](bool bad) {
          HERE product({.b = {bad ? 64 : 128, 64}}, marked);
        }},
-      {"a depth that is no multiple of 16",
-       {"mma: B is a f16 24x128 tile, 128 B swizzle, transposed: 24 along k is no multiple of 16"},
+      {"a depth that is not a multiple of 16",
+       {"mma: B is a f16 24x128 tile, 128 B swizzle, transposed: 24 along k is not a multiple of 16"},
        [](bool bad) {
          HERE product({.a = {64, 64}, .b = {bad ? 24 : 64, 128}, .b_transposed = true}, marked);
        }},
       {"tiles of f32",
-       {"mma: A is a f32 64x32 tile, 128 B swizzle: f32 is none of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
+       {"mma: A is a f32 64x32 tile, 128 B swizzle: f32 is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = bad ? k.shared<f32>({64, 32}, Swizzle128B) : k.shared<f16>({64, 64}, Swizzle128B);
@@ -623,7 +623,7 @@ TEST_CASE("roles and barriers") {
          done(second);
        }},
       {"16 named barriers",
-       {"named_barrier: all 15 barriers that a CTA has beside that of sync_threads() are held: ",
+       {"named_barrier: all 15 barriers that a CTA has besides that of sync_threads() are held: ",
         "1 an instruction that names it (misuse_tile_test.cpp:", ", 8 named_barrier (misuse_tile_test.cpp:"},
        [](bool bad) {
          Kernel k("k");
@@ -736,8 +736,8 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"more consumers than warpgroups consume",
-       {"pipeline: 2 consumers, of which each warp releases every stage, but consumer() is called by 1 "
-        "warpgroup: the producer would wait for ever; `consumers` is how many warpgroups call it"},
+       {"pipeline: 2 consumers, whose warps release every stage, but consumer() is called by 1 warpgroup: "
+        "the producer would wait for ever; `consumers` is how many warpgroups call it"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -786,7 +786,7 @@ TEST_CASE("pipelines") {
            if (!bad) consumer.release_last(pred(false));
          });
        }},
-      {"a last stage of which none was kept",
+      {"a last stage where none was kept",
        {"release_last: it belongs to release_previous()"},
        [](bool bad) {
          ring(load_both, [&](Consumer& consumer) {
@@ -1006,7 +1006,7 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a tile of no pipeline in a stage that threads fill",
-       {"fills: the f16 128x64 tile, 128 B swizzle is none of the pipeline's"},
+       {"fills: the f16 128x64 tile, 128 B swizzle is not one of the pipeline's"},
        [](bool bad) {
          Kernel k("k");
          SharedTile one = k.shared<f16>({64, 64}, Swizzle128B, 2),
@@ -1237,7 +1237,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a tile that is not the pipeline's",
-       {"tma_load: the f16 8x64 tile, 128 B swizzle is none of the pipeline's"},
+       {"tma_load: the f16 8x64 tile, 128 B swizzle is not one of the pipeline's"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -1380,7 +1380,7 @@ TEST_CASE("names, fields, files and tools") {
            [](bool bad) {
              command::Fields(command::family("gemm_warp_specialized").fields).set(bad ? "q" : "k", 64);
            }},
-          {"a field that is no multiple",
+          {"a field that is not a multiple",
            {"field m = 7: it must be at least ", " and a multiple of 8"},
            [](bool bad) {
              command::Fields(command::family("gemm_warp_specialized").fields).set("m", bad ? 7 : 8);
@@ -1453,7 +1453,7 @@ TEST_CASE("staging that the author gives") {
          done(k);
        }},
       {"staging in several pieces",
-       {"place: 64 x 128 of a bf16 128x128 tile, 128 B swizzle, which lies in 2 pieces"},
+       {"place: 64 x 128 of a bf16 128x128 tile, 128 B swizzle, which is in 2 pieces"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<bf16>({128, 128}, Swizzle128B);

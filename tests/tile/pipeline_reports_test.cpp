@@ -63,7 +63,7 @@ TEST_CASE("an index map that counts elements is noted") {
     CHECK(found.fault == "");
     CHECK(found.notes.empty() == !bad);
     if (bad)
-      CHECK_MESSAGE(contains(found.notes, "begins at (64, 0), and its whole tile lies outside"), found.notes);
+      CHECK_MESSAGE(contains(found.notes, "begins at (64, 0), and its whole tile is outside"), found.notes);
     if (bad) CHECK_MESSAGE(contains(found.notes, "pipeline_reports_test.cpp"), found.notes);
   }
 }
@@ -113,7 +113,7 @@ TEST_CASE("CTAs that stay and share different blocks by multicast are noted") {
   }
 }
 
-TEST_CASE("roles that take tiles in different orders are told by a kernel that checks") {
+TEST_CASE("roles that take tiles in different orders are reported by a kernel that checks") {
   for (const bool bad : {false, true}) {
     const ChecksScope scope;
     Kernel k("k");

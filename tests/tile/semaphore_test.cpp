@@ -158,7 +158,7 @@ TEST_CASE("signals are taken by one that waits") {
   }
 }
 
-TEST_CASE("one fence stands before the signals to many, each of which arrives") {
+TEST_CASE("one fence comes before the signals to many, which each arrive") {
   Running running;
   Compiled compiled = running.compile(to_all());
   CHECK(count(compiled.ptx, "fence.acq_rel.gpu") == 1);

@@ -178,7 +178,7 @@ TEST_CASE("the sidecar says how maps in memory are encoded") {
   CHECK(contains(error_of([&] { command::check(e); }), "a tensor map array of f32 'As'"));
 }
 
-TEST_CASE("arguments that are no maps of a kernel's recipe are refused") {
+TEST_CASE("arguments that are not maps of a kernel's recipe are refused") {
   Running running;
   runtime::LoadedKernel kernel = loaded(running, joined());
   const runtime::Buffer memory(*running.device, 32 * 32 * 4);
@@ -240,7 +240,7 @@ TEST_CASE("maps in memory when the kernel is built") {
          if (!bad) tma_store(As[0], tile[0], 0, 0);
          done(k);
        }},
-      {"one of two maps, of which one serves another box",
+      {"one of two maps, and one serves another box",
        {"tma_store: the tensor map 'B' already serves copies with a box of 32x32 f32 elements"},
        [](bool bad) {
          Kernel k("k");
@@ -260,8 +260,8 @@ TEST_CASE("maps in memory when the kernel is built") {
                         tile[0], 0, 0);
          done(k);
        }},
-      {"a map at an address of which nothing is known",
-       {"k: the tensor map is no parameter of this kernel, nor one of a TensorMapArray"},
+      {"a map at an address that nothing is known of",
+       {"k: the tensor map is not a parameter of this kernel, nor one of a TensorMapArray"},
        [](bool bad) {
          Kernel k("k");
          auto [As, p] = k.params<TensorMapArray, gptr<u32>>("As", "p");

@@ -94,7 +94,7 @@ Kernel product(const Form& form) {  // D[m,n] = sum_k A[m,k] B[n,k]
 
 }  // namespace
 
-TEST_CASE("threads fill the stages of a pipeline, beside TMA and alone") {
+TEST_CASE("threads fill the stages of a pipeline, with TMA and alone") {
   constexpr size_t K = kSteps * BK;
   Running running;
   const std::vector<float> a = numbers(BM * K, 2654435761u), b = numbers(BN * K, 40503);

@@ -244,7 +244,7 @@ TEST_CASE("threads compute the addresses that the layout has, one by one and tog
   }
 }
 
-// Copies by threads whose number is no power of two, of rows that begin within a pattern: what threads and
+// Copies by threads whose number is not a power of two, of rows that begin within a pattern: what threads and
 // accesses add has bits in common.
 TEST_CASE("any number of threads, and a layout that does not begin at 0") {
   Numbers numbers(96);

@@ -1,5 +1,5 @@
 // Tiled copies: laws and whole constants of the plans, and the copies themselves on a device, where every
-// element has to arrive at its place.
+// element must arrive at its place.
 //
 //   tiled_copy_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
@@ -513,7 +513,7 @@ TEST_CASE("slices of a tile in shared memory, from starts that only the device k
 
 // Two alternatives of one place, used one after the other: with a barrier between them as it must be, and
 // without.
-TEST_CASE("a shared place used again: right behind a barrier, a race without one") {
+TEST_CASE("a shared place used again: right after a barrier, a race without one") {
   for (bool barrier : {true, false}) {
     if (!barrier && device_name != "emulator") continue;  // only the emulator sees races
     Running running;

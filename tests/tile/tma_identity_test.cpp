@@ -120,7 +120,7 @@ std::string compare_shared(const Place& p, const Bytes& in, std::span<const uint
     else if (p.fill == OobFill::nan && is_nan(&shared[at], p.type))
       std::memcpy(&box[byte], &shared[at], n);
     else if (p.fill == OobFill::nan && wrong.empty())
-      wrong = fmt::format("byte {} of the box is no NaN", byte);
+      wrong = fmt::format("byte {} of the box is not a NaN", byte);
     std::memcpy(&expected[at], &box[byte], n);
   });
   for (size_t i = 0; i < expected.size() && wrong.empty(); ++i)

@@ -233,7 +233,7 @@ Made watched(const Plant& plant, bool planted) {
   return plant.make(planted);
 }
 
-// It gives what the launch throws, or nothing where it ends well.
+// Returns what the launch throws, or nothing where it ends well.
 std::string launched(const Made& made, const Running& running, Compiled compiled) {
   runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
   runtime::Buffer memory(*running.device, 1024);
@@ -250,7 +250,8 @@ std::string launched(const Made& made, const Running& running, Compiled compiled
 
 }  // namespace
 
-TEST_CASE("a hang that is planted is told with its line, its barrier and the likely cause; its twin ends") {
+TEST_CASE(
+    "a hang that is planted is reported with its line, its barrier and the likely cause; its twin ends") {
   for (const Plant& plant : kPlants) {
     CAPTURE(std::string(plant.name));
     Running running;  // a device that hung is of no more use

@@ -39,7 +39,7 @@ Family family_of(std::string_view name, std::string_view form, std::string_view 
   for (const std::string_view text : split(form, ", ")) {
     const auto [type, field] = split_once(text, " ");
     const auto axis = std::ranges::find(axes(), type, &Axis::name);
-    if (axis == axes().end()) throw Error(fmt::format("{}: {} is no axis", name, type));
+    if (axis == axes().end()) throw Error(fmt::format("{}: {} is not an axis", name, type));
     family.fields.push_back({&*axis, field});
   }
   return family;
@@ -120,14 +120,14 @@ std::vector<Part> parts_of(std::string_view pattern, const std::vector<Field>& f
     pattern = rest;
     const auto [name, said] = split_once(hole, ":");
     const auto field = std::ranges::find(fields, name, &Field::name);
-    if (field == fields.end()) throw Error(fmt::format("'{}' is no field, in {{{}}}", name, hole));
+    if (field == fields.end()) throw Error(fmt::format("'{}' is not a field, in {{{}}}", name, hole));
     Part& part = parts.emplace_back(Part{.field = static_cast<size_t>(field - fields.begin())});
     const auto& words = field->type->words;
     const auto number = [&, &field = *field](std::string_view word) {
       if (words.empty()) return std::stoi(std::string(word));
       for (size_t i = 0; i < words.size(); ++i)
         if (words[i].first == word) return static_cast<int>(i);
-      throw Error(fmt::format("'{}' is no word of {}", word, field.type->name));
+      throw Error(fmt::format("'{}' is not a word of {}", word, field.type->name));
     };
     part.is_all = said.empty() && !words.empty();
     for (size_t i = 0; part.is_all && i < words.size(); ++i)
