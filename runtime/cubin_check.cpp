@@ -39,7 +39,7 @@ std::vector<Elf64_Shdr> read_sections(const std::string& image, const Elf64_Ehdr
 }
 
 std::string section_name(const std::string& image, const Elf64_Shdr& names, uint32_t offset) {
-  if (offset >= names.sh_size) refuse("a section's name lies outside the table of names");
+  if (offset >= names.sh_size) refuse("a section's name is outside the table of names");
   const char* begin = image.data() + names.sh_offset + offset;
   return std::string(begin, strnlen(begin, names.sh_size - offset));
 }

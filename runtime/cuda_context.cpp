@@ -45,8 +45,7 @@ CudaContext::CudaContext(const std::string& target, const std::string& library,
         fmt::format("no GPU runs {} code: {}{}", target, found.empty() ? "the driver lists none" : found,
                     target != "sm_90a" || found.empty()
                         ? ""
-                        : "; kernels for Hopper run on an H100, H200 or GH200, and on the emulator "
-                          "anywhere"),
+                        : "; kernels for Hopper run on an H100, H200 or GH200, and on the emulator anywhere"),
         Error::Kind::device);
 }
 

@@ -52,7 +52,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<MappedMemory> map_memory(size_t bytes) override;
   void reach(Device& peer) override {
     const auto* gpu = dynamic_cast<CudaDevice*>(&peer);
-    if (!gpu) throw Error("reach: the other device is no GPU");
+    if (!gpu) throw Error("reach: the other device is not a GPU");
     context_.reach(gpu->context_);
   }
   std::unique_ptr<OwnedStream> create_stream() override;
@@ -177,9 +177,8 @@ TensorMap CudaDevice::encode_in_scope(const TensorMapView& a) {
   if (status != Status::invalid_value) queue_.expect(status, call);
   if (status != Status::success)
     throw Error(fmt::format(
-        "{} failed: {}; the map keeps the manual's rules: {} at {:#x}, shape [{}], "
-        "strides [{}] B, "
-        "box [{}], element strides [{}], interleave {}, swizzle {}, L2 promotion {}, fill {}{}",
+        "{} failed: {}; the map keeps the manual's rules: {} at {:#x}, shape [{}], strides [{}] B, box [{}], "
+        "element strides [{}], interleave {}, swizzle {}, L2 promotion {}, fill {}{}",
         call, driver().loaded.describe(status), name(recipe.dtype), a.address, fmt::join(a.shape, ", "),
         fmt::join(a.strides, ", "), fmt::join(recipe.box, ", "),
         fmt::join(std::span(element_strides).first(a.shape.size()), ", "), name(recipe.interleave),

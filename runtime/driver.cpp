@@ -13,8 +13,7 @@ const char* advice(Status status) {
       return "the driver is installed but sees no GPU: look at nvidia-smi and CUDA_VISIBLE_DEVICES";
     case Status::not_initialized:
       return "this process is a fork of one that used CUDA, which CUDA does not allow: fork first, or start "
-             "a "
-             "new process";
+             "a new process";
     case Status::deinitialized:
       return "the process is ending, and CUDA has ended before";
     case Status::stub_library:

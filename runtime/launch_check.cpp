@@ -27,8 +27,8 @@ void check_grid(const Launch& launch, const Signature& signature) {
   const Dim3 &grid = launch.grid, &cluster = launch.cluster;
   if (grid.x == 0 && grid.y == 0 && grid.z == 0)
     refuse(signature,
-           "the grid is missing: say how many CTAs there are, as in {{.grid = {{8}}}}, or "
-           "let the kernel state its rule, as in k.grid(\"ceil_div(n, 128)\")");
+           "the grid is missing: say how many CTAs there are, as in {{.grid = {{8}}}}, or let the kernel "
+           "state its rule, as in k.grid(\"ceil_div(n, 128)\")");
   if (count(grid) == 0 || grid.x > hopper::grid_x || grid.y > hopper::grid_yz || grid.z > hopper::grid_yz)
     refuse(signature, "grid {}: x must be 1 to {}, y and z 1 to {}", text(grid), hopper::grid_x,
            hopper::grid_yz);

@@ -454,8 +454,7 @@ std::vector<Profile::Row> Profile::rows() const {
 std::string Profile::summary() const {
   std::string text = fmt::format(
       "profile of {}: {} in {} warps, {} events; an event costs {:.1f} ns, which the times below leave out; "
-      "a clock "
-      "is {:.3f} ns\n",
+      "a clock is {:.3f} ns\n",
       kernel, in_words(time), tracks.size(), recorded, event_cost, clock_period);
   if (lost)
     text +=
@@ -492,8 +491,8 @@ ProfileBuffer::ProfileBuffer(Device& device, const Signature& signature, Dim3 gr
   const uint64_t ctas = uint64_t{grid.x} * grid.y * grid.z, all = records_of(signature, ctas);
   if (all > UINT32_MAX)
     throw Error(fmt::format(
-        "profile: {} CTAs of {} warps with room for {} records each take {:.1f} GB; a buffer "
-        "has {:.1f} GB at most: take fewer records",
+        "profile: {} CTAs of {} warps with room for {} records each take {:.1f} GB; a buffer has {:.1f} GB "
+        "at most: take fewer records",
         ctas, warps_of(signature), signature.profile->records, static_cast<double>(all) * kRecordBytes * 1e-9,
         static_cast<double>(UINT32_MAX) * kRecordBytes * 1e-9));
   buffer_ = Buffer(device, all * kRecordBytes);

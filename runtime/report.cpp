@@ -190,7 +190,7 @@ class Picture {
     if (w.slot.word == 0)
       return fmt::format("mbarrier {}: the device does not show what it lacks", object(w));
     if (!is_initialised(w))
-      return fmt::format("mbarrier {} holds {:#018x}, which is no mbarrier", object(w), w.slot.word);
+      return fmt::format("mbarrier {} holds {:#018x}, which is not an mbarrier", object(w), w.slot.word);
     const MbarrierWord m = decode(w.slot.word);
     std::string text =
         fmt::format("mbarrier {} of {} is in the phase of parity {}: {} of {} arrivals are missing",
@@ -279,19 +279,17 @@ class Picture {
                  : fmt::format("the role {} has left, whose arrivals may be missing at {}", left, object(w));
     if (!is_initialised(w))
       return "the mbarrier is not initialised where it is waited for, or its place was written over: its "
-             "init, "
-             "with a fence.mbarrier_init and a barrier of the threads, comes before all use";
+             "init, with a fence.mbarrier_init and a barrier of the threads, comes before all use";
     const MbarrierWord m = decode(w.slot.word);
     const std::string name = object(w);
     if (m.bytes > 0 && m.pending == 0)
       return fmt::format(
-          "{} is to get {} B more than its copies bring: the bytes of expect_tx are too many, or a "
-          "copy is missing",
+          "{} is to get {} B more than its copies bring: the bytes of expect_tx are too many, or a copy is "
+          "missing",
           name, m.bytes);
     if (m.bytes < 0)
       return fmt::format(
-          "{} has got {} B more than were expected: the bytes of expect_tx are too few, or it is "
-          "missing",
+          "{} has got {} B more than were expected: the bytes of expect_tx are too few, or it is missing",
           name, -m.bytes);
     if (m.bytes > 0) return fmt::format("{} lacks bytes and arrivals: copies are not issued", name);
     if (m.pending < m.expected)
@@ -302,8 +300,8 @@ class Picture {
     if (!left.empty())
       return fmt::format("nobody arrives at {} in this phase: the role {} has left", name, left);
     return fmt::format(
-        "nobody has arrived at {} in this phase: who arrives waits itself, or the parity is that of a "
-        "phase too far ahead",
+        "nobody has arrived at {} in this phase: who arrives waits itself, or the parity is that of a phase "
+        "too far ahead",
         name);
   }
 

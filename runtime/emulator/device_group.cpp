@@ -70,7 +70,7 @@ void DeviceGroup::drain(std::chrono::steady_clock::time_point deadline,
       for (const PerDevice& d : devices_) dropped += d.queue.size();
       const std::string report = demangled(fmt::format(
           "{}\n  {}{}{}", e.what(), schedule_of(options),
-          dropped ? fmt::format("\n  {} launches behind it are dropped", dropped) : "", about_failure()));
+          dropped ? fmt::format("\n  {} launches after it are dropped", dropped) : "", about_failure()));
       forget();
       if (trace_) trace_->write();
       throw EmulatorError(e.fault(), e.ptx_line(), report);

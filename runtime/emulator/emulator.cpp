@@ -233,7 +233,7 @@ class EmulatorDevice : public Emulator {
   }
 
   std::vector<double> time(int, int, const std::function<void()>&) override {
-    throw Error("the emulator has no clock worth reading: times are the GPU's alone");
+    throw Error("the emulator has no clock worth reading: only a GPU gives times");
   }
 
   EmulatorStatistics statistics() const override {

@@ -489,7 +489,7 @@ Status cuEventRecord(cu::Event, cu::Stream) { return settled(); }
 Status cuEventSynchronize(cu::Event) { return settled(); }
 Status cuEventQuery(cu::Event) { return settled(); }
 Status cuEventElapsedTime(float*, cu::Event, cu::Event) {
-  return failed(Status::not_supported, "the emulator has no clock worth reading: times are the GPU's alone");
+  return failed(Status::not_supported, "the emulator has no clock worth reading: only a GPU gives times");
 }
 
 Status cuLibraryLoadData(PtxModule** module, const void* image, JitOption*, void**, unsigned, int*, void**,

@@ -93,7 +93,7 @@ std::vector<Graphs::Part> Graphs::parts_of(cu::Graph graph) const {
     const bool is_kernel = type == cu::GraphNodeType::kernel;
     if (is_kernel) must(driver_.kernel(node, &kernel), "the driver does not tell a node's launch");
     if (type == cu::GraphNodeType::graph)
-      recorder_.note(a_graph, "launches of a graph that stands in another one are not recorded");
+      recorder_.note(a_graph, "launches of a graph that is in another one are not recorded");
     const bool is_wanted = is_kernel && recorder_.wants(function_of(kernel));
     if (parts.empty() || is_wanted || parts.back().is_wanted)
       parts.push_back({.nodes = {}, .is_wanted = is_wanted});

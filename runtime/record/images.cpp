@@ -105,19 +105,19 @@ std::string PtxSources::find(const Image& image, const std::string& kernel) cons
     has_cubin = true;
   }
   if (!has_cubin) throw Error("what the program has loaded holds no code of it");
-  throw Error(fmt::format(
-      "the program has loaded a cubin of it, and no PTX. Compile it with PTX as well (nvcc -gencode "
-      "arch=compute_90a,code=compute_90a), or name the folder where the PTX lies beside the same .cubin by "
-      "--ptx DIR; looked for in {}",
-      folders_.empty() ? "none"
-                       : fmt::format("{}", fmt::join(
-                                               [&] {
-                                                 std::vector<std::string> names;
-                                                 for (const auto& folder : folders_)
-                                                   names.push_back(folder.string());
-                                                 return names;
-                                               }(),
-                                               ", "))));
+  throw Error(
+      fmt::format("the program has loaded a cubin of it, and no PTX. Compile it with PTX as well (nvcc "
+                  "-gencode arch=compute_90a,code=compute_90a), or name the folder where the PTX is next to "
+                  "the same .cubin by --ptx DIR; looked for in {}",
+                  folders_.empty() ? "none"
+                                   : fmt::format("{}", fmt::join(
+                                                           [&] {
+                                                             std::vector<std::string> names;
+                                                             for (const auto& folder : folders_)
+                                                               names.push_back(folder.string());
+                                                             return names;
+                                                           }(),
+                                                           ", "))));
 }
 
 }  // namespace ptxbuilder::runtime::record

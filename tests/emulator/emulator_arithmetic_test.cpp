@@ -474,7 +474,7 @@ TEST_CASE("emulator: istypep holds for no register, as there are no textures, sa
 }
 
 // An H100 takes 0x7ff7 and 0xfff7 alone for what is outside, in a and in b, each half by itself.
-TEST_CASE("emulator: fma.oob is zero where a factor lies outside a tensor") {
+TEST_CASE("emulator: fma.oob is zero where a factor is outside a tensor") {
   const uint64_t halves[] = {0x7ff7, 0xfff7, 0x7ff6, 0x7fff, 0x7ff8, 0xffff, 0x3c00, 0xbf80, 0x7c00};
   std::mt19937 engine(1);
   std::vector<uint64_t> v(96);

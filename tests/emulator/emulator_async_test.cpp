@@ -166,7 +166,7 @@ TEST_CASE("emulator: st.async and red.async are held to alignment, types and pla
   CHECK(fault("{ .reg .b16 %h; cvt.u16.u32 %h, %r0;" + st + ".b16 [%r11], %h, [%r4]; }", &what) ==
         Fault::unsupported);
   CHECK(fault(red + ".min.u64 [%r11], %rd1, [%r4];", &what) == Fault::unsupported);
-  CHECK_MESSAGE(what.find("min.u32 is nearest: .u64 stands where it has .u32") != std::string::npos, what);
+  CHECK_MESSAGE(what.find("min.u32 is nearest: .u64 is given where it has .u32") != std::string::npos, what);
   CHECK(test::error_of([&] {
           fault("st.async.release.gpu.global.b32 [%rd1], %r0;");
         }).find("st.async.release.gpu.global.b32: it needs sm_100") != std::string::npos);
@@ -313,8 +313,8 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
   CHECK(test::error_of([&] {
           fault("fill_mode.shared::cta.b1024.b32 [%r2], 0", "elemtype.shared::cta.b1024.b32 [%r2], 13");
         }).find("it needs sm_100f") != std::string::npos);
-  CHECK(fault("fill_mode", "l2_mode", ".l2_mode stands where it has .") == Fault::unsupported);
-  // Changed where it is, it has to be released as well.
+  CHECK(fault("fill_mode", "l2_mode", ".l2_mode is given where it has .") == Fault::unsupported);
+  // Changed where it is, it must be released as well.
   const std::string again =
       "fence.proxy.tensormap::generic.acquire.gpu [%rd3], 128;\n@%p0 bra W;\n"
       "tensormap.replace.tile.fill_mode.global.b1024.b32 [%rd3], 0;";

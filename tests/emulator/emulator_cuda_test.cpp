@@ -10,7 +10,7 @@
 namespace ptxbuilder::runtime::emulator_cuda_test {
 namespace {
 
-// The PTX of tests/emulator/kernels.cu; empty where there is no nvcc.
+// The PTX of tests/emulator/kernels.cu; empty if there is no nvcc.
 const std::string& kernels() {
   static const std::string text = [] {
     std::string nvcc =

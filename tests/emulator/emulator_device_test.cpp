@@ -78,7 +78,7 @@ TEST_CASE("emulator: a map whose swizzle is not the descriptor's is named") {
   }
 }
 
-TEST_CASE("emulator: the trace is JSON with warps, copies, wgmma and phases; progress is told") {
+TEST_CASE("emulator: the trace is JSON with warps, copies, wgmma and phases; progress is reported") {
   auto path =
       std::filesystem::temp_directory_path() / ("trace_" + std::to_string(std::random_device{}()) + ".json");
   EmulatorOptions options;
@@ -128,7 +128,7 @@ TEST_CASE("emulator: reports name the PTX line, the builder's line, the thread, 
   CHECK(fault_of([&] { bench.run({3, 1, 1}, 0, p); }, &what) == Fault::out_of_bounds);
   for (const char* part :
        {"at PTX line 14: st.global.b32 [%rd0+4096], %r1", "from wait.cpp:42", "kernel k, CTA (0, 0, 0), warp",
-        "lane 0", "0x700001000", "4080 B behind the end of the allocation 0x700000000 of 16 B", "seed 11"})
+        "lane 0", "0x700001000", "4080 B past the end of the allocation 0x700000000 of 16 B", "seed 11"})
     CHECK_MESSAGE(what.find(part) != std::string::npos, what);
 }
 
@@ -242,7 +242,7 @@ TEST_CASE("emulator: notes say what is no fault, once for each instruction") {
       alone[0]);
   const auto same = notes_of("st.shared.b32 [word], 3;");
   REQUIRE(same.size() == 1);
-  CHECK_MESSAGE(same[0].find("this writes to word what stands there already") != std::string::npos, same[0]);
+  CHECK_MESSAGE(same[0].find("this writes to word what is there already") != std::string::npos, same[0]);
   CHECK_MESSAGE(same[0].find("at PTX line 8: st.shared.b32 [word], 3") != std::string::npos, same[0]);
   const auto left = notes_of("@%p0 mbarrier.arrive.shared.b64 _, [bar];");
   REQUIRE(left.size() == 1);
@@ -314,7 +314,7 @@ TEST_CASE("emulator: names of shared objects come from the sidecar") {
   CHECK_MESSAGE(what.find("mbarrier full[0]") != std::string::npos, what);
 }
 
-TEST_CASE("emulator: what is no kernel, no PTX or no memory is refused") {
+TEST_CASE("emulator: what is not a kernel, no PTX or no memory is refused") {
   auto device = open_emulator();
   Signature s = signature_of(lines, 32);
   CHECK_THROWS_WITH_AS(device->load("\x7f"
@@ -341,7 +341,7 @@ Signature named_k() {
   return s;
 }
 
-// The report of running it; "no fault" where there is none.
+// The report of running it; "no fault" if there is none.
 std::string report(const std::string& text) {
   std::string what;
   Bench bench(text, 32);
@@ -350,7 +350,7 @@ std::string report(const std::string& text) {
   return what;
 }
 
-TEST_CASE("emulator: an address in front of a memory space is out of bounds, as one behind it is") {
+TEST_CASE("emulator: an address in front of a memory space is out of bounds, as one after it is") {
   struct Case {
     const char *body, *says;
   };
@@ -386,7 +386,7 @@ TEST_CASE("emulator: an address in front of a memory space is out of bounds, as 
       {"st.shared.u32 [s+12], %r1;", "no fault"},
       {"st.shared.u32 [s+-4], %r1;", "out of bounds"},
       {"mov.u64 %rd1, 0x1000000000000400; st.shared.u32 [%rd1], %r1;",
-       "0x1000000000000400 is no shared address"},
+       "0x1000000000000400 is not a shared address"},
   };
   for (const Case& c : in_shared) {
     const std::string what = report(around(shared + c.body));
@@ -410,16 +410,16 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
              *call = "{ .param .b32 x; .reg .b32 t; mov.b32 t, 1; st.param.b32 [x], t; call f, (x); }";
   const Case cases[] = {
       {"", ".shared .align 4 .b8 s[4];", ""},
-      {"", ".shared .align 0 .b8 s[4];", "ptx 8:22: the alignment 0 of s is no power of two"},
+      {"", ".shared .align 0 .b8 s[4];", "ptx 8:22: the alignment 0 of s is not a power of two"},
       {"", ".shared .align 0x10 .b8 s[4];", ""},
-      {"", ".local .align 12 .b8 s[4];", "ptx 8:22: the alignment 12 of s is no power of two"},
-      {".global .align 0 .b8 g[4];", "", "ptx 4:22: the alignment 0 of g is no power of two"},
+      {"", ".local .align 12 .b8 s[4];", "ptx 8:22: the alignment 12 of s is not a power of two"},
+      {".global .align 0 .b8 g[4];", "", "ptx 4:22: the alignment 0 of g is not a power of two"},
       {"", ".shared .b8 s[232448];", ""},
       {"", ".shared .b8 s[232449];", "ptx 8:13: with the 232449 B of s, static shared memory has 232449 B"},
       {"", ".shared .b8 s[4294967300];", "ptx 8:13: with the 4294967300 B of s"},
       {"", ".shared .b8 s[0x7fffffffffffffff][4];", "ptx 8:13: s has more than"},
-      {"", ".shared .b8 s[-4];", "ptx 8:13: the extent -4 of s is no number"},
-      {"", ".shared .b8 s[other];", "ptx 8:13: the extent other of s is no number"},
+      {"", ".shared .b8 s[-4];", "ptx 8:13: the extent -4 of s is not a number"},
+      {"", ".shared .b8 s[other];", "ptx 8:13: the extent other of s is not a number"},
       {"", ".local .b8 s[524289];",
        "ptx 8:12: with the 524289 B of s, the thread has 524289 B of local memory"},
       {".global .u64 q[1] = {zzz};", "", "ptx 4:22: zzz is not declared"},
@@ -432,19 +432,19 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
       {".global .b8 a[];", "", "ptx 4:13: a has no extent, and is not .extern"},
       {".nosuch 1, 2;", "", "ptx 4:1: there is no directive .nosuch"},
       {"", ".nosuch 1;", "ptx 8:1: there is no directive .nosuch"},
-      {"", ".shared .b8 s[0];", "ptx 8:13: the extent 0 of s is no number"},
-      {"", ".shared .b8 s[(1<<62)*4];", "ptx 8:13: the extent (1<<62)*4 of s is no number"},
+      {"", ".shared .b8 s[0];", "ptx 8:13: the extent 0 of s is not a number"},
+      {"", ".shared .b8 s[(1<<62)*4];", "ptx 8:13: the extent (1<<62)*4 of s is not a number"},
       {"", ".shared .b8 s[4]; .local .b8 s[4];", "ptx 8:30: s is declared twice"},
       {"", "{ .shared .b8 s[4]; { .shared .b8 s[8]; } }", ""},
       {"", ".reg .b32 %s<4294967295>;",
        "ptx 8:11: %s<4294967295>: there cannot be more registers than 16777216"},
       {"", ".reg .b32 %s<16777217>;", "ptx 8:11: %s<16777217>: there cannot be more registers than 16777216"},
       {"", ".reg .b32 %s<16777216>;", ""},
-      {"", "mov.u32 %other, 1;", "ptx 8:9: %other is no register"},
+      {"", "mov.u32 %other, 1;", "ptx 8:9: %other is not a register"},
       {"", "{ .reg .b32 a; mov.u32 a, other; }", "ptx 8:27: other is not declared"},
       {"", "bra nowhere;", "ptx 8:5: there is no label nowhere"},
-      {"", "{ .reg .f32 a; mov.f32 a, 0f123; }", "ptx 8:27: 0f has 3 hexadecimal digits behind it, not 8"},
-      {"", "{ .reg .f64 a; mov.f64 a, 0d1; }", "ptx 8:27: 0d has 1 hexadecimal digits behind it, not 16"},
+      {"", "{ .reg .f32 a; mov.f32 a, 0f123; }", "ptx 8:27: 0f has 3 hexadecimal digits after it, not 8"},
+      {"", "{ .reg .f64 a; mov.f64 a, 0d1; }", "ptx 8:27: 0d has 1 hexadecimal digits after it, not 16"},
       {"", "{ .reg .b64 a; createpolicy.fractional.L2::evict_last.b64 a, 9.5; }",
        "ptx 8:59: createpolicy.fractional.L2::evict_last.b64: the fraction 9.5 is not above 0 and up to 1"},
       {"", "{ .reg .b32 a<8>; ld.global.v8.b32 {a0, a1, a2, a3, a4, a5, a6, a7}, [%rd0]; }",
@@ -490,7 +490,7 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
   CHECK(of_head("8.0", "8.0", ".nosuch 1") == "ptx 4:12: there is no directive .nosuch");
   CHECK(of_head("8.0", "8.0", ".maxntid 32, 1, 1 .minnctapersm 1") == "");
   CHECK(refused(head + ".entry k(.param .align 0 .u64 p) { ret; }") ==
-        "ptx 4:31: the alignment 0 of p is no power of two");
+        "ptx 4:31: the alignment 0 of p is not a power of two");
   CHECK(refused(head + ".entry k(.param .b8 p[32764]) { ret; }") == "");
   CHECK(
       refused(head + ".entry k(.param .b8 p[32765]) { ret; }").find("the kernel has 32765 B of parameters") !=
@@ -633,7 +633,7 @@ TEST_CASE("emulator: a graph runs what was recorded, as often as it is launched"
   add({}, 1);
   CHECK(values.copy_out<uint32_t>() == std::vector<uint32_t>(32, 13));
 
-  // One queue serves all streams, so an event has come when it is asked for.
+  // One queue serves all streams, so an event has come when it is requested.
   auto stream = device->create_stream();
   auto event = device->create_event();
   add(*stream, 2);

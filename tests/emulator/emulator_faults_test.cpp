@@ -1,4 +1,4 @@
-// Faults that the emulator comes upon when kernels run, and that lint has to find before: each in a kernel of
+// Faults that the emulator comes upon when kernels run, and that lint must find before: each in a kernel of
 // tests/emulator/faults, which is right without it.
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@ struct Planted {
   const char* kernel;
   const char* from;
   const char* to;
-  const char* rule;  // of lint; "" where none finds it
+  const char* rule;  // of lint; "" if none finds it
   const char* says;  // the emulator
   int place = 1;
 };

@@ -196,7 +196,7 @@ const std::vector<Row>& rows() {
        "st.release.gpu.global.u32 [%rd1], 0;\nE:",
        {{"st.release.gpu", "st.relaxed.gpu"}, {"atom.acquire", "atom.relaxed"}, {"@%p5 bra W;", ""}},
        3},
-      {"read, told, then overwritten",
+      {"read, announced, then overwritten",
        "@%p1 ld.global.u32 %r6, [%rd3];\nbar.sync 0;\n@%p2 st.release.gpu.global.u32 [%rd1], 1;\n" +
            poll("ld.acquire.gpu.global.u32") + "bar.sync 1;\nst.global.u32 [%rd3], %r0;\nE:",
        {{"bar.sync 0;", ""}, {"bar.sync 1;", ""}, {"@%p5 bra W;", ""}}},
@@ -228,7 +228,7 @@ const std::string meet_cluster = "barrier.cluster.arrive.aligned;\nbarrier.clust
 
 const std::vector<Row>& more_rows() {
   static const std::vector<Row> table = {
-      {"slots are told one after the other by a count",
+      {"slots are announced one after the other by a count",
        "@!%p0 bra E;\nmov.u32 %r7, 0;\nmov.u64 %rd7, %rd0;\n@%p4 bra C;\n"
        "P: st.global.u32 [%rd7], 5;\nred.release.gpu.global.add.u32 [%rd1], 1;\nadd.u32 %r7, %r7, 1;\n"
        "add.u64 %rd7, %rd7, 64;\nsetp.lt.u32 %p5, %r7, 4;\n@%p5 bra P;\nbra E;\n"
@@ -275,7 +275,7 @@ const std::vector<Row>& more_rows() {
        {{"@!%p6 bra V;", "", some}, {meet_cluster, "", some}},
        2,
        2},
-      {"a store to another CTA's shared memory, told by a flag in global memory",
+      {"a store to another CTA's shared memory, announced by a flag in global memory",
        meet_cluster +
            "mapa.shared::cluster.u32 %r7, %r2, 1;\n@%p2 st.shared::cluster.u32 [%r7], %r4;\n"
            "@%p2 st.release.cluster.global.u32 [%rd1], 1;\n@!%p3 bra E;\n"
@@ -466,8 +466,8 @@ TEST_CASE("a dependent launch waits ahead of what it reads, and of what it overw
   CHECK(!dependent("@%p0 griddepcontrol.wait;\nbar.sync 0;\n" + read, true, &what));
   CHECK(dependent(read + wait, true, &what) == Fault::race);
   CHECK_MESSAGE(
-      what.find("of the launch ahead, which may still run, and no griddepcontrol.wait stands ahead of "
-                "this") != std::string::npos,
+      what.find("of the launch ahead, which may still run, and no griddepcontrol.wait comes before this") !=
+          std::string::npos,
       what);
   CHECK(dependent(read, true, &what) == Fault::race);
   CHECK(dependent("st.global.u32 [%rd1], 5;\n", true, &what) == Fault::race);

@@ -128,7 +128,7 @@ const Row in_shared_memory[] = {
       {wait_second, ""},
       {wait_second, await("W", "%r3", "0")},
       {"[%r2+256], [%rd0], 256, [%r3+8]", "[%r2+256], [%rd0], 256, [%r3]", some}}},
-    {"a copy lands beside what is read",
+    {"a copy lands next to what is read",
      two_mbarriers + bulk_load("%r2", "%rd0", 256, "%r3") + wait_first +
          bulk_load("%r2+256", "%rd0", 256, "%r3+8") +
          "and.b32 %r10, %r0, 63;\nshl.b32 %r10, %r10, 2;\nadd.u32 %r10, %r10, %r2;\nld.shared.u32 %r11, "
@@ -272,7 +272,7 @@ const Row in_global_memory[] = {
       {"ne.u32 %p5, %r11, 2", "eq.u32 %p5, %r11, 0"},
       {"setp.ne.u32 %p5, %r11, 0;", "setp.eq.u32 %p5, %r1, 9;"}},
      3},
-    {"a value and its state in one word, each CTA behind the one ahead",
+    {"a value and its state in one word, each CTA after the one ahead",
      "@!%p0 bra E;\nmov.u32 %r12, 0;\nsetp.eq.u32 %p2, %r1, 0;\n@%p2 bra S;\nadd.u64 %rd9, %rd6, %rd5;\n"
      "sub.u64 %rd9, %rd9, %rd0;\nW: ld.relaxed.gpu.global.b64 %rd8, [%rd9+-8];\n"
      "mov.b64 {%r12, %r13}, %rd8;\nsetp.eq.u32 %p5, %r13, 0;\n@%p5 bra W;\nS: add.u64 %rd9, %rd6, %rd5;\n"

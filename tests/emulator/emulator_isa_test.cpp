@@ -13,7 +13,7 @@ namespace emulator = ptxbuilder::runtime::emulator;
 
 namespace {
 
-// Why an instruction of the kernel `row` is not executed; "" where all are.
+// Why an instruction of the kernel `row` is not executed; "" if all are.
 std::string refusal(const std::string& text) {
   emulator::GlobalMemory memory;
   try {

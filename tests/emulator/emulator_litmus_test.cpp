@@ -18,7 +18,7 @@ struct Shape {
   const char* name;
   std::vector<std::vector<const char*>> threads;
   const char* locations;
-  // The values of each in an outcome, a list for each: all outcomes of them are there, but for what is
+  // The values of each in an outcome, a list for each: all outcomes of them are there, except for what is
   // forbidden. Or the outcomes themselves.
   std::vector<const char*> values;
 };
@@ -51,7 +51,7 @@ struct Case {
   const char* load;  // "ld.relaxed.gpu"
   const char* store;
   const char* fence;  // "" for none
-  // One that appears and one that does not; "" where there is none. All others may.
+  // One that appears and one that does not; "" if there is none. All others may.
   const char* weak = "";
   const char* forbidden = "";
   bool together = false;  // the threads are warps of one CTA; else each has a CTA
@@ -107,7 +107,7 @@ class Trial {
         bench_(ptx(c), c.together ? 32 * threads() : 32, options(exploration)),
         memory_(bench_.upload(std::vector<uint32_t>(256))) {}
 
-  // It gives what the loads gave, and after a blank what the locations hold in the end.
+  // Returns what the loads gave, and after a blank what the locations hold in the end.
   std::string outcome(uint64_t seed);
 
  private:

@@ -206,7 +206,7 @@ std::string names(const char* prefix, size_t count) {
   return "{" + text + "}";
 }
 
-// Gives what the threads of a CTA write, so many results each, of the words that kernel k reads.
+// Returns what the threads of a CTA write, this many results each, of the words that kernel k reads.
 template <class Result, class Word>
 std::vector<Result> run_of(Device& device, const std::string& text, uint32_t threads,
                            const std::vector<Word>& words, size_t results) {

@@ -1,8 +1,8 @@
-// Small programs, drawn by a seed, of all instructions that each lane executes alone and whose results the
-// manual gives to the bit: integers, carries, logic, comparisons, floats, halves, conversions, video. Each
-// value of a program is stored, and compared with what the host computes on its own, for the instructions
-// where it does. With
-// --device=cuda a GPU runs them too, and every value has to be that of the emulator:
+// Small programs, drawn by a seed, of all instructions that each lane executes alone and whose results
+// the manual gives to the bit: integers, carries, logic, comparisons, floats, halves, conversions, video.
+// Each value of a program is stored, and compared with what the host computes on its own, for the
+// instructions where it does. With --device=cuda a GPU runs them too, and every value must be that of the
+// emulator:
 //
 //   unit_tests emulator_programs_test --device=cuda --programs=2000
 //   unit_tests emulator_programs_test --seed=42 --programs=1      the program that a failure names
@@ -36,7 +36,7 @@ using Host = std::function<uint64_t(uint64_t, uint64_t, uint64_t)>;
 struct Operation {
   std::string text;   // $0 is the result, $1 to $3 the operands, # a number below 256
   std::string kinds;  // of the result and the operands
-  Host host = {};     // empty where the host does not compute it on its own
+  Host host = {};     // empty if the host does not compute it on its own
 };
 
 uint32_t u32(uint64_t x) { return static_cast<uint32_t>(x); }
@@ -651,7 +651,7 @@ std::string against_host(const Program& p, const std::vector<uint64_t>& values, 
   return {};
 }
 
-// Says whether ptxas goes another way than the PTX ISA, which the emulator follows: ptxas 13.0 saturates
+// Returns whether ptxas goes another way than the PTX ISA, which the emulator follows: ptxas 13.0 saturates
 // video instructions otherwise, takes the greatest of a NaN and itself for a copy, of a constant length of
 // bfi.b32 five bits, and the least s32 for 255 where cvt.sat makes a u8 of it.
 bool is_left_to_ptxas(const Step& s) {

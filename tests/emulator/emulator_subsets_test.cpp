@@ -94,7 +94,7 @@ const std::vector<SubsetProgram>& copies() {
        one("<0>" + write + "<1>" + store("%rd2") + "<2>" + drain(0) + "ld.global.u32 %r10, [%rd2];\n"),
        {fence, fence, fence},
        with<1>},
-      {"two stores, of which both are read behind a wait for one or for all",
+      {"two stores, both read after a wait for one or for all",
        one(write_both + fence + store("%rd2") + store("%rd2+16", "%r2+16") + drain(1) + "<0>" +
            "ld.global.u32 %r10, [%rd2];\nld.global.u32 %r11, [%rd2+16];\n" + drain(0)),
        {drain(0)},
@@ -115,7 +115,7 @@ const std::vector<SubsetProgram>& copies() {
            await(2, 0) + drain(0) + "st.global.u32 [%rd2], 43;\n" + arrive(1)),
        {drain(0)},
        with<0>},
-      {"a store that is waited for and told is read by another warp",
+      {"a store that is waited for and announced is read by another warp",
        two(write + fence + store("%rd2") + drain(0) + "<0>", "<1>ld.global.u32 %r10, [%rd2];\n"),
        {arrive(0), await(1, 0)},
        with_both},
@@ -180,7 +180,7 @@ const std::vector<SubsetProgram>& mbarriers() {
        two(write + "<0>", "<1>" + read),
        {arrive(0), await(1, 0)},
        with_both},
-      {"words that are told one by one",
+      {"words that are announced one by one",
        two("st.shared.u32 [%r2], 1;\n" + arrive(0) + "st.shared.u32 [%r2+4], 1;\n" + arrive(1) +
                "st.shared.u32 [%r2+8], 1;\n" + arrive(2),
            "<0>ld.shared.u32 %r10, [%r2];\n<1>ld.shared.u32 %r10, [%r2+4];\n<2>ld.shared.u32 %r10, "

@@ -422,7 +422,7 @@ const std::vector<SubsetProgram>& one_warpgroup() {
        filled + only(1, product_to() + product_to(0, true) + commit(0)) + await(1, 0) + load() + loaded,
        {},
        always},
-      {"a commit is of the products ahead of it, of which the first is loaded",
+      {"a commit is of the products before it, and the first is loaded",
        filled + only(1, product_to() + commit(0) + product_to(16) + commit(1)) + await(1, 0) + load() +
            loaded + await(2, 1),
        {},
@@ -453,7 +453,7 @@ const std::vector<SubsetProgram>& one_warpgroup() {
            await(2, 1) + await(3, 0),
        {await(1, 0)},
        with<0>},
-      {"two threads make a product each, one behind the other",
+      {"two threads make a product each, one after the other",
        filled + only(1, product_to() + "<0>mbarrier.arrive.shared::cta.b64 _, [%r13+8];\n") +
            only(2,
                 "X: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r13+8], 0;\n@!%p1 bra X;\n<1>" +
@@ -462,7 +462,7 @@ const std::vector<SubsetProgram>& one_warpgroup() {
            await(1, 0) + only(3, commit(2)) + await(2, 2) + load() + loaded,
        {before, after},
        with_both},
-      {"two threads make products behind one, of which neither is behind the other",
+      {"two threads make products after one, and neither is after the other",
        filled + only(1, product_to() + arrive(1) + product_to(0, true) + commit(0)) +
            only(2, await(1, 1) + product_to(0, true) + commit(2), 32) + await(2, 0) + await(3, 2),
        {},
@@ -472,7 +472,7 @@ const std::vector<SubsetProgram>& one_warpgroup() {
            await(2, 0) + "<0>" + load() + loaded + await(3, 2),
        {await(4, 2)},
        with<0>},
-      {"a commit to each of three mbarriers, one of which is waited for",
+      {"a commit to each of three mbarriers, and one is waited for",
        filled + only(1, product_to() + commit(0) + commit(1) + commit(2)) + "<0><1><2>" + load() + loaded +
            await(4, 0) + await(5, 1) + await(6, 2),
        {await(1, 0), await(2, 1), await(3, 2)},

@@ -183,7 +183,7 @@ TEST_CASE("emulator: tensor copies of every rank, inside and outside") {
     }
 }
 
-TEST_CASE("emulator: a copy beside the tensor map's allocation, or of the wrong rank, is reported") {
+TEST_CASE("emulator: a copy outside of the tensor map's allocation, or of the wrong rank, is reported") {
   Case c{2, {64, 40}, {32, 16}, {1, 1}, {0, 0}, {0, 0}, Swizzle::none, OobFill::zero};
   std::string text = kernel(2, 2048, nullptr);
   auto run = [&](const std::string& ptx, bool truncate) {

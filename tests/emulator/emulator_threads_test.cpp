@@ -202,7 +202,7 @@ TEST_CASE("emulator: functions call themselves and each other, by name and by ad
       "st.global.b32 [%rd1], %r6;",
       of([](uint32_t i) { return 2 * (i % 2 ? i * i : 2 * i); }));
   check_calls(
-      "alloca, of which each lane asks for as much as it wants", "",
+      "alloca, where each lane asks for as much as it wants", "",
       "add.u32 %r5, %r1, 1; mul.wide.u32 %rd2, %r5, 4; stacksave.u64 %rd5; alloca.u64 %rd3, %rd2, 16; "
       "mul.wide.u32 %rd4, %r1, 4; add.u64 %rd3, %rd3, %rd4; st.local.u32 [%rd3], %r1; "
       "ld.local.u32 %r6, [%rd3]; stackrestore.u64 %rd5;\nst.global.b32 [%rd1], %r6;",
@@ -332,7 +332,7 @@ TEST_CASE("emulator: setmaxnreg begins with the registers that ptxas gives, and 
 }
 
 // A warp stores a word that another loads, and no barrier orders them.
-TEST_CASE("emulator: a line that is delayed comes behind all that can go on without it") {
+TEST_CASE("emulator: a line that is delayed comes after all that can go on without it") {
   const std::string text = kernel(
       "st.shared.u32 [tile], 0; bar.sync 0; setp.lt.u32 %p1, %r0, 32; @%p1 bra A; bra B;\n"
       "A: st.shared.u32 [tile], 7;\n"

@@ -1,5 +1,5 @@
-// wgmma, mma, ldmatrix and stmatrix against products computed on the host, with operands laid out by the
-// book.
+// wgmma, mma, ldmatrix and stmatrix against products computed on the host, with operands laid out as the PTX
+// ISA says.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -46,9 +46,9 @@ struct Case {
   bool accumulate;
 };
 
-// A Placement says where element (mn, k) of an operand is, by the figures of PTX ISA, "Shared Memory Matrix
-// Layout", and has the descriptor that says so. Atoms are 8 x (span) bytes; their 16-byte units trade places
-// by the index of the row in the atom.
+// A Placement holds the position of element (mn, k) of an operand, as in the figures of PTX ISA, "Shared
+// Memory Matrix Layout", and the matching descriptor. Atoms are 8 x (span) bytes; their 16-byte units change
+// places according to the index of the row in the atom.
 struct Placement {
   uint32_t base;
   Swizzle swizzle;
@@ -333,7 +333,7 @@ TEST_CASE("emulator: wmma loads, multiplies and stores") {
                         Form{"m8n32k16", "u8", "s32", 8, 32, 16, 1, 1, 4, 8}})
     for (bool a_by_column : {false, true})
       for (bool b_by_column : {false, true}) {
-        if (a_by_column && f.m * f.bytes % 16) continue;  // no stride that is possible
+        if (a_by_column && f.m * f.bytes % 16) continue;  // not a possible stride
         CAPTURE(f.shape);
         CAPTURE(f.a_type);
         const bool whole = f.d_type == std::string("s32");

@@ -228,7 +228,8 @@ TEST_CASE("the recorder decodes tensor maps, keeps variables of the module, and 
   CHECK(trial.recorder.summary().find("1 of 1 launches") != std::string::npos);
 }
 
-TEST_CASE("launches that go into a graph are none yet, and kernels that nothing is known of are told") {
+TEST_CASE(
+    "launches that go into a graph are not launches yet, and kernels that nothing is known of are reported") {
   Trial trial(Image::of(text));
   CHECK(!trial.launch({bytes_of(0), bytes_of(0), std::vector<std::byte>(128)},
                       reinterpret_cast<cu::Stream>(8)));
@@ -242,7 +243,8 @@ TEST_CASE("launches that go into a graph are none yet, and kernels that nothing 
 }
 
 TEST_CASE(
-    "PTX is found in fatbins, beside a cubin, and by what a linker was given; else it is said what to do") {
+    "PTX is found in fatbins, next to a cubin, and by what a linker was given; else the error says what to "
+    "do") {
   auto fatbin = [](const std::string& ptx, uint32_t architecture) {
     auto put = [](std::string& to, auto value) {
       to.append(reinterpret_cast<const char*>(&value), sizeof value);

@@ -114,7 +114,7 @@ TEST_CASE("without a driver, the library and the reason are named") {
   CHECK_ERROR(open_device("gpu"), "device 'gpu' is not one of cuda, cuda:0, cuda:1, ..., emulator, auto");
 }
 
-TEST_CASE("a GPU that can run the code is chosen, or the reason why not is told") {
+TEST_CASE("a GPU that can run the code is chosen, or the error says why not") {
   MockDriver& mock = fresh_mock();
   SUBCASE("a Hopper") {
     auto device = open();
@@ -420,7 +420,7 @@ TEST_CASE("sixteen threads launch one kernel on the driver, each with its own ar
   CHECK(mock.mixed_launches == 0);
 }
 
-TEST_CASE("a fork of a process that used the driver is told so") {
+TEST_CASE("a fork of a process that used the driver gets an error that says so") {
   MockDriver& mock = fresh_mock();
   auto device = open();
   mock.alloc = Status::not_initialized;

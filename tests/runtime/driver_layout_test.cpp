@@ -1,4 +1,4 @@
-// Compares the runtime's own declarations of the CUDA driver API with the toolkit's cuda.h, where there is
+// Compares the runtime's own declarations of the CUDA driver API with the toolkit's cuda.h, if there is
 // one.
 #include <cuda.h>
 #include <doctest/doctest.h>
@@ -164,7 +164,7 @@ requires(sizeof...(Ours) == sizeof...(Theirs)) constexpr bool agree<cu::Entry<Ou
 
 }  // namespace
 
-// cuda.h renames calls to their current versions by macros; here they become strings, to be held against our
+// cuda.h renames calls to their current versions by macros; here they become strings, to be compared with our
 // names.
 #define NAME_OF(call) NAME_OF_EXPANDED(call)
 #define NAME_OF_EXPANDED(call) #call

@@ -1,4 +1,4 @@
-// Rules of a launch: what they yield, and what is said of those that are none.
+// Rules of a launch: what they yield, and the errors of texts that are not rules.
 #include "ptxbuilder/launch_rule.h"
 
 #include <doctest/doctest.h>

@@ -21,7 +21,7 @@ std::string output_of(const std::string& command) {
 
 }  // namespace
 
-TEST_CASE("a tool is told of ranges, and without one they do nothing") {
+TEST_CASE("a tool sees ranges, and without one they do nothing") {
   const Folder folder;
   const std::string compile =
       fmt::format("{} -std=c++20 -Wall -Wextra -Werror -isystem /usr/local/cuda/include ", PTXBUILDER_CXX);

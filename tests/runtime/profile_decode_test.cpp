@@ -97,7 +97,7 @@ class Memory {
   }
 
  private:
-  // The low 32 bits begin anew soon after the kernel's start.
+  // The low 32 bits begin again soon after the kernel's start.
   static uint64_t clock(uint32_t sm, uint64_t time) {
     return sm * 1'431'655'000ull + static_cast<uint64_t>(static_cast<double>(time) / kPeriod);
   }

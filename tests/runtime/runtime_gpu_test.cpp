@@ -297,7 +297,7 @@ TEST_CASE("programmatic dependent launches stay in order") {
   CHECK(v.copy_out<uint32_t>()[0] == expected);
 }
 
-TEST_CASE("PTX and cubins that are no good") {
+TEST_CASE("PTX and cubins that are not good") {
   NEED_GPU;
   const Signature bad = signature("bad", 32, {pointer_to("a", DType::u32)});
   CHECK_ERROR(LoadedKernel(device, kBad, bad), "the driver refused the PTX of kernel 'bad'");
@@ -442,7 +442,7 @@ TEST_CASE("child: fork" * doctest::skip()) {
   say("the parent reads " + std::to_string(value.copy_out<uint32_t>()[0]));
 }
 
-TEST_CASE("a fork of a process that uses the GPU is told so, and the process goes on") {
+TEST_CASE("a fork of a process that uses the GPU gets an error that says so, and the process goes on") {
   NEED_GPU;
   (void)device;
   const ChildResult child = run_child("child: fork", 60s);

@@ -597,7 +597,7 @@ TEST_CASE("broken sidecars are refused with the member's name") {
   CHECK_ERROR(signature_from_json("{\n \"threads\": 1e999}", "scale.json"),
               "scale.json: line 2, column 13: no double holds 1e999");
   CHECK_ERROR(signature_from_json("{\"format\": 1, \"kernel\": \"k\", \"format\": 2}", "scale.json"),
-              "scale.json: the member \"format\" stands twice in one object");
+              "scale.json: the member \"format\" appears twice in one object");
   CHECK_ERROR(signature_from_json("[]", "scale.json"), "scale.json: expected an object, found []");
   check_broken("\"format\": 1", "\"format\": 99",
                "sidecar format 99 is not known, this runtime reads formats 1 and 2");

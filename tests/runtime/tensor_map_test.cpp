@@ -87,7 +87,7 @@ TEST_CASE("strides of a tensor without gaps") {
   CHECK(packed_strides(DType::f64, huge) == std::array<uint64_t, 4>{8ull << 32, 1ull << 40, 0, 0});
 }
 
-TEST_CASE("the extent of a tensor ends behind its last element") {
+TEST_CASE("the extent of a tensor ends after its last element") {
   TensorMapArguments a = legal_tensor_map();
   CHECK(extent_bytes(a) == 1024 * 512 * 2);
   a.strides = {4096};

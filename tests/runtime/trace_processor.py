@@ -44,7 +44,7 @@ class TraceProcessor:
         _check(self._ask(kinds.TPM_FINALIZE_TRACE_DATA)[0].finalize_data_result.error)
 
     def query(self, sql: str) -> QueryResultIterator:
-        """Gives the rows of a query, whose columns are their attributes."""
+        """Returns the rows of a query, whose columns are their attributes."""
         result = self._protos.QueryResult()
         for answer in self._ask(self._protos.TraceProcessorRpc.TPM_QUERY_STREAMING, query_args=self._protos.QueryArgs(sql_query=sql)):
             result.MergeFrom(answer.query_result)
@@ -72,7 +72,7 @@ class TraceProcessor:
         self._replies += self._memory.read(self._store, place, place + size)
 
     def _imported(self, entry):
-        """Gives what the program asks of its page: clocks, memory, and its last words. Every file is absent."""
+        """Returns what the program asks of its page: clocks, memory, and its last words. Every file is absent."""
         given = {"emscripten_get_now": lambda: time.monotonic() * 1e3, "emscripten_date_now": lambda: time.time() * 1e3,
                  "clock_time_get": self._clock, "emscripten_resize_heap": self._resize, "emscripten_get_heap_max": lambda: -65536,
                  "environ_sizes_get": self._no_environment, "environ_get": lambda *_: 0, "fd_write": self._write,

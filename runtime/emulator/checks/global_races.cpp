@@ -159,7 +159,7 @@ class GlobalRaces final : public Observer {
           }
           w.find(Fault::race,
                  fmt::format("{} {}, but lane {} of this warp {} it {}, and nothing orders the two: no "
-                             "bar.warp.sync (__syncwarp) or other barrier of both lanes stands between",
+                             "bar.warp.sync (__syncwarp) or other barrier of both lanes comes between",
                              a.what, allocation.name_of(at - allocation.address), other,
                              earlier.writes ? "wrote" : "read",
                              earlier.pc == now.pc ? std::string("by the same instruction")
@@ -194,25 +194,24 @@ class GlobalRaces final : public Observer {
                                              : fmt::format("line {}", clash.earlier.line));
     if (is_prior) earlier += " of the launch ahead, which may still run";
     if (fault == Fault::proxy_fence)
-      return w.find(
-          fault,
-          fmt::format("{} {} through the async proxy, but {}, and no fence.proxy.async of global memory "
-                      "stands between",
-                      a.what, where, earlier),
-          lane);
+      return w.find(fault,
+                    fmt::format("{} {} through the async proxy, but {}, and no fence.proxy.async of global "
+                                "memory comes between",
+                                a.what, where, earlier),
+                    lane);
     // A store of the value that is already there is not a race.
     if (!stored.empty() && clash.earlier_wrote && !is_prior && is_the_same(allocation, a, clash, stored))
       return w.note(
-          fmt::format("{} {} what stands there already, and nothing orders it after the other write: {}",
-                      a.what, where, earlier),
+          fmt::format("{} {} what is there already, and nothing orders it after the other write: {}", a.what,
+                      where, earlier),
           lane);
     w.find(fault,
            fmt::format("{} {}, but {}, and {}", a.what, where, earlier,
-                       is_prior ? "no griddepcontrol.wait stands ahead of this"
+                       is_prior ? "no griddepcontrol.wait comes before this"
                        : by.device == cluster_.grid.device
                            ? "nothing orders this after that"
-                           : "nothing orders this after that: it takes a release and an "
-                             "acquire, or fences, of the scope .sys"),
+                           : "nothing orders this after that: it takes a release and an acquire, or fences, "
+                             "of the scope .sys"),
            lane);
   }
 

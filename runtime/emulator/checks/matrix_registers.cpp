@@ -52,7 +52,7 @@ class MatrixRegisterRules final : public Observer {
   void wgmma(Warp& w, const MatrixRegisters& registers) override {
     const Kernel& kernel = w.grid().kernel;
     if (w.wgmma.fences == 0)
-      w.find(Fault::matrix_fence, "no wgmma.fence stands before the first wgmma.mma_async");
+      w.find(Fault::matrix_fence, "no wgmma.fence comes before the first wgmma.mma_async");
     const std::vector<uint32_t>& touched = touched_[w.cta.rank][w.index];
     auto require_untouched = [&](Register r, const char* role) {
       if (touched[number(r)] == w.wgmma.fences)

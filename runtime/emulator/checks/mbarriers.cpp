@@ -21,7 +21,7 @@ class MbarrierRules final : public Observer {
     if (!seen && !published)
       w.find(Fault::mbarrier_init,
              fmt::format("mbarrier {} is used, but nothing orders this after its init at line {}: no barrier "
-                         "stands between",
+                         "comes between",
                          name_for(w, m), init),
              lane);
     // libcu++'s memcpy_async omits the fence if a CTA copies to itself, and so do Triton's copies of

@@ -68,7 +68,7 @@ class Races final : public Observer {
   std::vector<LaneMarks> marks_;  // of each CTA
 };
 
-// Returns whether the earlier access is over for one who knows `k` because each lane that made it has
+// Returns whether the earlier access is over for a thread that knows `k` because each lane that made it has
 // released it since, itself or through a lane that it had met, though not all lanes of its warp have.
 bool Races::released_since(const Clash& clash, const Cta& cta, const Knowledge& k) {
   if (clash.conflict != Conflict::unordered || k.told[clash.earlier.actor] < clash.earlier.time) return false;
@@ -90,7 +90,7 @@ std::optional<Clash> Races::without_released(Clash first, const Knowledge& known
                                              uint32_t begin, uint32_t end, bool writes) {
   std::optional<Clash> clash = first;
   while (clash && released_since(*clash, cta, known)) {
-    Knowledge of_word = known;  // of the other words of that access this says nothing
+    Knowledge of_word = known;  // this says nothing about the other words of that access
     const uint32_t next = std::min(end, clash->offset + 4);
     std::optional<Clash> more = clash;
     while (more && released_since(*more, cta, known)) {
@@ -119,9 +119,9 @@ void Races::settle(Warp& w, Clash clash, const SharedAccess& a) {
                          std::equal(stored.begin() + (from - a.offset), stored.begin() + (to - a.offset),
                                     a.cta.shared.begin() + from);
     if (is_same)
-      w.note(fmt::format("this writes to {} what stands there already, and nothing orders it after the other "
-                         "write: {}",
-                         a.cta.name(clash.offset), w.cluster().describe(clash.earlier, true)),
+      w.note(fmt::format(
+                 "this writes to {} what is there already, and nothing orders it after the other write: {}",
+                 a.cta.name(clash.offset), w.cluster().describe(clash.earlier, true)),
              lane);
     else
       find(w, clash, a.cta, a.writes ? "this writes" : "this reads", lane);
@@ -138,11 +138,10 @@ void Races::find(const Warp& w, const Clash& clash, const Cta& cta, const char* 
   if (&cta != &w.cta) where += fmt::format(" of CTA {} of the cluster", cta.rank);
   std::string earlier = cluster.describe(clash.earlier, clash.earlier_wrote);
   if (fault == Fault::proxy_fence)
-    return w.find(
-        fault,
-        fmt::format("{} {} through the async proxy, but {}, and no fence.proxy.async stands between", what,
-                    where, earlier),
-        lane);
+    return w.find(fault,
+                  fmt::format("{} {} through the async proxy, but {}, and no fence.proxy.async comes between",
+                              what, where, earlier),
+                  lane);
   if (const ActorName& who = cluster.actors[clash.earlier.actor]; who.kind == ActorName::Kind::mbarrier)
     if (auto m = who.cta->mbarriers.find(who.index); m != who.cta->mbarriers.end())
       earlier += fmt::format(" (it is in phase {} now, {} of {} arrivals and {} B are missing)",
@@ -162,7 +161,7 @@ void Races::check_lanes(const Warp& w, const SharedAccess& a, int lane, bool is_
   auto clash = [&](int other, const char* verb, uint32_t pc_of_other) {
     w.find(Fault::race,
            fmt::format("this {} {}, but lane {} of this warp {} it at {}, and nothing orders the two: no "
-                       "bar.warp.sync (__syncwarp) or other barrier of both lanes stands between",
+                       "bar.warp.sync (__syncwarp) or other barrier of both lanes comes between",
                        a.writes ? "writes" : "reads", a.cta.name(at), other, verb,
                        w.grid().kernel.place(pc_of_other)),
            lane);

@@ -162,7 +162,7 @@ Register Decode::source(const ptx_text::Operand& o, Type type) {
   const auto width = static_cast<uint32_t>(bytes(type));
   if (o.kind == ptx_text::Operand::Kind::name) {
     if (const Decoder::Symbol* symbol = decoder.find(o.text, scope)) {
-      if (symbol->in_frame) refuse(fmt::format("the address of {} is no constant here", o.text));
+      if (symbol->in_frame) refuse(fmt::format("the address of {} is not a constant here", o.text));
       if (symbol->kind == Decoder::Symbol::Kind::address) return decoder.constant(symbol->value, width);
       if (symbol->predicate != (type == Type::pred) || symbol->bytes != width)
         refuse(fmt::format("{} has {} bits, {} are wanted", o.text, symbol->predicate ? 1 : 8 * symbol->bytes,
@@ -172,7 +172,7 @@ Register Decode::source(const ptx_text::Operand& o, Type type) {
     }
     if (o.text == "WARP_SZ") return decoder.constant(32, width);
     if (const SpecialRegister* special = special_register(o.text)) return decoder.special(*special, width);
-    if (o.text.size() == 1 && o.text == "_") refuse("_ is no source");
+    if (o.text.size() == 1 && o.text == "_") refuse("_ is not a source");
     if (const auto function = decoder.function_address(o.text)) return decoder.constant(*function, width);
     ptx_text::fail(o.at, fmt::format("{} is not declared", o.text));
   }
@@ -184,7 +184,7 @@ Register Decode::source(const ptx_text::Operand& o, Type type) {
       return decoder.constant(symbol->value + static_cast<uint64_t>(*offset), width);
   }
   if (auto bits = literal_bits(o, type)) return decoder.constant(*bits, width);
-  refuse(fmt::format("{} is no operand of this width", ptx_text::print(o)));
+  refuse(fmt::format("{} is not an operand of this width", ptx_text::print(o)));
 }
 
 Register Decode::sink(const ptx_text::Operand& o, Type type) {
@@ -196,7 +196,7 @@ Register Decode::destination(const ptx_text::Operand& o, Type type) {
   const Decoder::Symbol* symbol =
       o.kind == ptx_text::Operand::Kind::name ? decoder.find(o.text, scope) : nullptr;
   if (!symbol || symbol->kind != Decoder::Symbol::Kind::reg)
-    ptx_text::fail(o.at, fmt::format("{} is no register", ptx_text::print(o)));
+    ptx_text::fail(o.at, fmt::format("{} is not a register", ptx_text::print(o)));
   if (symbol->predicate != (type == Type::pred) || symbol->bytes != bytes(type))
     refuse(fmt::format("{} has {} bits, {} are wanted", o.text, symbol->predicate ? 1 : 8 * symbol->bytes,
                        type == Type::pred ? 1 : 8 * bytes(type)));
@@ -226,7 +226,7 @@ WideRegister Decode::wide(const ptx_text::Operand& o, Type type, bool writes_it)
 
 int64_t Decode::immediate(size_t i) {
   auto value = ptx_text::integer_value(operand(i));
-  if (!value) refuse(fmt::format("{} is no constant", ptx_text::print(operand(i))));
+  if (!value) refuse(fmt::format("{} is not a constant", ptx_text::print(operand(i))));
   return *value;
 }
 
@@ -243,14 +243,14 @@ AddressOperand Decode::address(const ptx_text::Operand& o, size_t part, Space* o
   if (o.kind == ptx_text::Operand::Kind::address) {
     if (part >= o.parts.size()) refuse("the address has a part too few");
     if (!o.text.empty() && !text.opcode.starts_with("ld."))
-      reject(fmt::format("{} stands behind the addresses of ld alone", o.text));
+      reject(fmt::format("{} comes after the addresses of ld only", o.text));
     inside = &o.parts[part];
   }
   AddressOperand a;
   const ptx_text::Operand* base = inside;
   if (inside->kind == ptx_text::Operand::Kind::binary && (inside->text == "+" || inside->text == "-")) {
     auto offset = ptx_text::integer_value(inside->parts[1]);
-    if (!offset) refuse(fmt::format("{} is no constant offset", ptx_text::print(inside->parts[1])));
+    if (!offset) refuse(fmt::format("{} is not a constant offset", ptx_text::print(inside->parts[1])));
     a.displacement = inside->text == "+" ? *offset : sum(0, -static_cast<uint64_t>(*offset));
     base = &inside->parts[0];
   }
@@ -270,7 +270,7 @@ AddressOperand Decode::address(const ptx_text::Operand& o, size_t part, Space* o
     }
   } else {
     if (symbol->bytes != 4 && symbol->bytes != 8)
-      refuse(fmt::format("{} is no register for an address", base->text));
+      refuse(fmt::format("{} is not a register for an address", base->text));
     a.base = symbol->at;
     needed.push_back(symbol->at);
     a.base_bytes = symbol->bytes;

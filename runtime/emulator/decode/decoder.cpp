@@ -257,7 +257,7 @@ Kernel Decoder::run() {
     } else if (!kernel_.dynamic.empty() && kernel_.shared_bytes > kernel_.shared[kernel_.dynamic[0]].offset) {
       throw Error(
           fmt::format("ptx function {}: static shared memory in a function that is called is not supported "
-                      "beside dynamic",
+                      "together with dynamic",
                       wanted_[i]->name));
     }
     if (i == 0) kernel_local_ = kernel_.local_bytes;
@@ -295,7 +295,7 @@ void Decoder::decode_one(uint32_t pc) {
     if (text.guard) {
       const Symbol* p = find(text.guard->predicate, placed_[pc].scope);
       if (!p || !p->predicate)
-        throw Refused{fmt::format("the guard {} is no predicate register", text.guard->predicate)};
+        throw Refused{fmt::format("the guard {} is not a predicate register", text.guard->predicate)};
       out.guard = p->at;
       out.guard_negated = text.guard->negated;
     }

@@ -46,7 +46,8 @@ uint64_t Decoder::size_of(const ptx_text::Declaration& d, const ptx_text::Declar
     if (extent.empty()) return 0;
     const auto count = number_in(extent);
     if (!count || *count < 1)
-      ptx_text::fail(name.at, fmt::format("the extent {} of {} is no number of elements", extent, name.name));
+      ptx_text::fail(name.at,
+                     fmt::format("the extent {} of {} is not a number of elements", extent, name.name));
     if (size && static_cast<uint64_t>(*count) > most_bytes / size)
       ptx_text::fail(name.at, fmt::format("{} has more than {} B", name.name, most_bytes));
     size *= static_cast<uint64_t>(*count);
@@ -59,7 +60,7 @@ uint32_t Decoder::align_of(const ptx_text::Declaration& d, const ptx_text::Decla
   if (auto said = d.after(".align"); !said.empty() && !d.has(".ptr")) {
     const uint32_t align = to_number(said);
     if (!std::has_single_bit(align))
-      ptx_text::fail(name.at, fmt::format("the alignment {} of {} is no power of two", said, name.name));
+      ptx_text::fail(name.at, fmt::format("the alignment {} of {} is not a power of two", said, name.name));
     return align;
   }
   return std::max<uint32_t>(1, static_cast<uint32_t>(size_of(d, {})));
@@ -130,7 +131,7 @@ uint64_t Decoder::initial_bits(const ptx_text::Operand& o, uint64_t width) {
   if (o.kind == ptx_text::Operand::Kind::binary && (o.text == "+" || o.text == "-")) {
     base = &o.parts[0];
     auto by = ptx_text::integer_value(o.parts[1]);
-    if (!by) ptx_text::fail(o.parts[1].at, fmt::format("{} is no constant", ptx_text::print(o.parts[1])));
+    if (!by) ptx_text::fail(o.parts[1].at, fmt::format("{} is not a constant", ptx_text::print(o.parts[1])));
     offset = o.text == "+" ? *by : -*by;
   }
   if (base->kind == ptx_text::Operand::Kind::call && base->text == "generic" && base->parts.size() == 1)

@@ -181,7 +181,7 @@ void execute_stackrestore(Warp& w, const StackEnd& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const uint64_t end = unsigned_at(w, x.r, x.bytes, lane);
     if (end < w.frame(lane) || end > w.top(lane))
-      w.fail(Fault::operand, fmt::format("{:#x} is no end of the stack that stacksave gave", end), lane);
+      w.fail(Fault::operand, fmt::format("{:#x} is not an end of the stack that stacksave gave", end), lane);
     w.reach(end, lane);
   });
 }

@@ -139,9 +139,9 @@ uint64_t load(const std::byte* r, int lane, int width) {
   return x;
 }
 
-// This is what an H100 makes of NaN where it is neither the one NaN of a float type nor what to_integer()
-// gives: of f64 the upper bits of its payload, or the most negative number; of bf16 and of f32 for tf32 its
-// bits.
+// Returns what an H100 makes of a NaN if it is neither the canonical NaN of a float type nor the result of
+// to_integer(): the upper bits of an f64's payload, or the most negative number; the bits of a bf16, and of
+// an f32 for tf32.
 std::optional<uint64_t> of_nan(uint64_t bits, Type from, Type to) {
   if (from == Type::bf16 && to == Type::f32) return bits << 16;
   if (from == Type::f32 && to == Type::tf32) return (bits | 0x400000) & ~uint64_t{0x1fff};
@@ -381,7 +381,7 @@ struct IsType {
   Register p;
 };
 
-// It holds for nothing here: the emulator has no textures, samplers and surfaces.
+// It is always false here: the emulator has no textures, samplers or surfaces.
 void execute_istypep(Warp& w, const IsType& x, Lanes lanes) { *w.at<uint32_t>(x.p) &= ~lanes; }
 
 void decode_istypep(Decode& d) {

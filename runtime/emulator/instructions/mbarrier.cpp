@@ -23,7 +23,7 @@ Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, SignalledBy by) {
   auto found = owner.mbarriers.find(offset);
   if (found == owner.mbarriers.end()) {
     if (address > 0xffffffff && !in_window(address, shared_window))
-      w.fail(Fault::mbarrier_use, fmt::format("{:#x} is no shared address", address), lane);
+      w.fail(Fault::mbarrier_use, fmt::format("{:#x} is not a shared address", address), lane);
     w.fail(Fault::mbarrier_use,
            fmt::format("there is no mbarrier at {}: none was initialised there, or it was invalidated",
                        owner.name(offset)),
@@ -55,16 +55,14 @@ void try_complete(Warp& w, Mbarrier& m) {
   if (m.tx != 0) return;
   if (m.copies_to_arrive > 0)
     w.fail(Fault::arrival_count,
-           fmt::format(
-               "phase {} of mbarrier {} completes while {} arrivals by cp.async.mbarrier.arrive are still to "
-               "come: it has got more than its {} arrivals, beside those which such an instruction adds and "
-               "makes itself, without .noinc",
-               m.phase, name_for(w, m), m.copies_to_arrive, m.count));
+           fmt::format("phase {} of mbarrier {} completes while {} arrivals by cp.async.mbarrier.arrive are "
+                       "still to come: it has got more than its {} arrivals, besides those that such an "
+                       "instruction adds and makes itself, without .noinc",
+                       m.phase, name_for(w, m), m.copies_to_arrive, m.count));
   if (m.in_flight > 0)
     w.fail(Fault::tx_count,
            fmt::format("phase {} of mbarrier {} completes while {} copies of {} B that signal it are in "
-                       "flight: fewer bytes were expected than "
-                       "were issued (last expect_tx at line {})",
+                       "flight: fewer bytes were expected than were issued (last expect_tx at line {})",
                        m.phase, name_for(w, m), m.in_flight, m.in_flight_bytes, line_of(w, m.last_expect)));
   for (Observer* o : w.cluster().observers.phase_completion) o->phase_completion(w, m);
   ++m.phase;
@@ -282,7 +280,7 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
                            phase, name_for(w, m), m.phase),
                lane);
       if (phase > m.phase)
-        w.fail(Fault::operand, fmt::format("the state is none of mbarrier {}", name_for(w, m)), lane);
+        w.fail(Fault::operand, fmt::format("the state is not one of mbarrier {}", name_for(w, m)), lane);
       done = m.phase != phase;
       parity = phase & 1;
     }

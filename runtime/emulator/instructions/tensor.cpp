@@ -49,8 +49,8 @@ MapContents read_map(Warp& w, const TensorBox& box, Mode mode, int lane) {
     w.fail(Fault::operand, fmt::format("there is no tensor map at {:#x}", address), lane);
   if (!w.cluster().map_changes.empty()) check_changed_map(w, address, m, lane);
   if (const std::string what = unsound(m); !what.empty())
-    w.fail(Fault::operand, fmt::format("the tensor map at {:#x} is none that was encoded: {}", address, what),
-           lane);
+    w.fail(Fault::operand,
+           fmt::format("the tensor map at {:#x} is not one that was encoded: {}", address, what), lane);
   if (const uint32_t row = m.box[0] * m.element_bytes(), span = 16u << static_cast<int>(m.swizzle);
       m.swizzle != Swizzle::none && row < span)
     w.fail(Fault::operand,

@@ -132,13 +132,12 @@ void execute_allocate_columns(Warp& w, const AllocateColumns& x, Lanes lanes) {
   }
   TensorMemory& memory = *w.cta.tensor;
   if (!memory.may_allocate)
-    w.fail(Fault::operand, "the CTA allocates tensor memory behind its tcgen05.relinquish_alloc_permit");
+    w.fail(Fault::operand, "the CTA allocates tensor memory after its tcgen05.relinquish_alloc_permit");
   const auto column = memory.allocate(count, w.here());
   if (!column)
-    w.fail(Fault::deadlock,
-           fmt::format("{} columns of tensor memory are not free together, and the CTA waits for "
-                       "itself to give some back",
-                       count));
+    w.fail(Fault::deadlock, fmt::format("{} columns of tensor memory are not free together, and the CTA "
+                                        "waits for itself to give some back",
+                                        count));
   const int lane = __builtin_ctz(lanes);
   Cta* owner;
   uint32_t offset;
@@ -268,10 +267,9 @@ struct TensorProductShape {
 
 Type product_type(Warp& w, Type kind, uint32_t code, const char* which) {
   const auto refuse = [&]() -> Type {
-    w.fail(Fault::operand,
-           fmt::format("the instruction descriptor says {} for the type of {}, which this kind has "
-                       "not, or the emulator does not execute",
-                       code, which));
+    w.fail(Fault::operand, fmt::format("the instruction descriptor says {} for the type of {}, which this "
+                                       "kind has not, or the emulator does not execute",
+                                       code, which));
   };
   switch (kind) {
     case Type::f16:

@@ -232,7 +232,8 @@ void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
     if (const std::string rule = sparsity.refusal(metadata, false); !rule.empty())
       w.fail(Fault::operand, rule);
     if (b.swizzle == Swizzle::b32 && !x.transpose_b)
-      w.fail(Fault::operand, "the emulator does not know how B lies in 64 B of K under a swizzle of 32 B");
+      w.fail(Fault::operand,
+             "the emulator does not know how B is laid out in 64 B of K under a swizzle of 32 B");
   }
   touch_matrix(w, b, x.transpose_b, 0, x.n, x.b_bytes(), deed, "this wgmma reads B at");
   for (Observer* o : w.cluster().observers.wgmma) o->wgmma(w, x.registers);

@@ -278,12 +278,12 @@ std::string Cluster::describe(const Access& access, bool wrote) const {
           "the wgmma of {} (warpgroup {}{}, group {}) {} it until a wgmma.wait_group covers it", at,
           name.index, of_cta, access.time, verb);
     case ActorName::Kind::tensor:
-      return fmt::format("the product or copy of {} {} it until a tcgen05.commit behind it is waited for", at,
+      return fmt::format("the product or copy of {} {} it until a tcgen05.commit after it is waited for", at,
                          verb);
     case ActorName::Kind::bulk:
       return fmt::format(
-          "the copy of {} (warp {}, lane {}{}, bulk group {}) {} it until a cp.async.bulk.wait_group "
-          "covers it",
+          "the copy of {} (warp {}, lane {}{}, bulk group {}) {} it until a cp.async.bulk.wait_group covers "
+          "it",
           at, name.index / 32, name.index % 32, of_cta, access.time, verb);
     case ActorName::Kind::copy:
       return fmt::format(
@@ -399,8 +399,7 @@ void Cluster::deadlock() {
         throw EmulatorError(
             Fault::register_budget, grid.kernel.lines[f.pc].ptx,
             fmt::format("{}: setmaxnreg.inc to {} (line {}) waits for registers that nobody gives back: warp "
-                        "{} has {} per thread, the CTA's warps "
-                        "hold {}, {} are free\n  kernel {}{}",
+                        "{} has {} per thread, the CTA's warps hold {}, {} are free\n  kernel {}{}",
                         name(Fault::register_budget), f.object, grid.kernel.lines[f.pc].ptx, warp->index,
                         warp->register_share.each, held, warp->cta.register_pool, grid.kernel.name,
                         picture()));
@@ -417,8 +416,7 @@ void Cluster::deadlock() {
       const uint32_t line = m.last_expect == no_pc ? 0 : grid.kernel.lines[m.last_expect].ptx;
       throw EmulatorError(Fault::tx_count, line,
                           fmt::format("{}: phase {} of mbarrier {} never completes: {} B {} than the copies "
-                                      "brought (expect_tx at line {})"
-                                      "\n  kernel {}{}",
+                                      "brought (expect_tx at line {})\n  kernel {}{}",
                                       name(Fault::tx_count), m.phase, owner.name(m.offset), std::abs(m.tx),
                                       m.tx > 0 ? "more were expected" : "less were expected", line,
                                       grid.kernel.name, picture()));

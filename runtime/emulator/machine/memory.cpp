@@ -80,7 +80,7 @@ std::string GlobalMemory::describe(Address address) const {
     if (address - a.address < a.size)
       return fmt::format("{} B before the end of {}", a.address + a.size - address, label(a));
     if (address - a.address - a.size < (1 << 20))
-      return fmt::format("{} B behind the end of {}", address - a.address - a.size, label(a));
+      return fmt::format("{} B past the end of {}", address - a.address - a.size, label(a));
   }
   if (after != live_.end() && after->first - address < (1 << 20))
     return fmt::format("{} B before the start of {}", after->first - address, label(after->second));

@@ -59,7 +59,7 @@ class GlobalMemory {
   // that is written counts as initialised.
   std::byte* host(Address address, size_t bytes, const char* operation, bool writes = false) const;
 
-  // "256 B behind the end of allocation 0x700000100 of 1024 B", for an address that is in none.
+  // "256 B past the end of allocation 0x700000100 of 1024 B", for an address that is in none.
   std::string describe(Address address) const;
 
  private:

@@ -85,11 +85,10 @@ void Share::check_deadline() {
   const std::string picture = resident_.empty() ? "" : resident_.front()->picture();
   throw EmulatorError(
       Fault::time_limit, 0,
-      fmt::format(
-          "{}: kernel {} was {}; {} of {} CTAs were{}{}", name(Fault::time_limit), grid_.kernel.name,
-          is_late ? "not done in time, of which synchronize(), or --time-limit, gives more" : "interrupted",
-          done_.load(), all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()), picture,
-          limits_.describe_polls ? limits_.describe_polls() : describe_polls({&resident_})));
+      fmt::format("{}: kernel {} was {}; {} of {} CTAs were{}{}", name(Fault::time_limit), grid_.kernel.name,
+                  is_late ? "not done in time; synchronize(), or --time-limit, allows more" : "interrupted",
+                  done_.load(), all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()), picture,
+                  limits_.describe_polls ? limits_.describe_polls() : describe_polls({&resident_})));
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -86,10 +86,9 @@ class Together {
   }
 
   [[noreturn]] void deadlock() const {
-    std::string text = fmt::format(
-        "{}: the devices' launches wait for each other, and nothing in flight can "
-        "wake one",
-        name(Fault::deadlock));
+    std::string text =
+        fmt::format("{}: the devices' launches wait for each other, and nothing in flight can wake one",
+                    name(Fault::deadlock));
     for (const Residents* resident : residents())
       for (const auto& cluster : *resident)
         text += fmt::format("\n  kernel {}{}:{}", cluster->grid.kernel.name, cluster->grid.of_device(),

@@ -34,7 +34,7 @@ Cta& Warp::resolve_shared(uint64_t address, uint32_t& offset, int lane) {
   if (rank > cluster().ctas.size())
     fail(Fault::out_of_bounds,
          address > 0xffffffff
-             ? fmt::format("{} is no shared address (is it a generic or global one?)", shown(address))
+             ? fmt::format("{} is not a shared address (is it a generic or global one?)", shown(address))
              : fmt::format("the shared address {:#x} is of CTA {} in a cluster of {}", address, rank - 1,
                            cluster().ctas.size()),
          lane);
@@ -66,15 +66,14 @@ std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, 
       if (space == Space::shared && &owner != &cta)
         fail(Fault::out_of_bounds,
              fmt::format("this accesses .shared::cta, and the address {} is of CTA {} of the cluster: "
-                         ".shared::cluster "
-                         "reaches it",
+                         ".shared::cluster reaches it",
                          shown(address), owner.rank),
              lane);
       const uint32_t begin = grid().kernel.uses_reserved ? 0 : shared_reserved;
       if (offset < begin || offset + uint64_t{bytes} > owner.shared.size())
         fail(Fault::out_of_bounds,
-             fmt::format("{} B at the shared address {} are outside the CTA's {} B of shared memory, "
-                         "which begin at {:#x}",
+             fmt::format("{} B at the shared address {} are outside the CTA's {} B of shared memory, which "
+                         "begin at {:#x}",
                          bytes, shown(address), owner.shared.size() - shared_reserved, shared_reserved),
              lane);
       where = &owner;

@@ -2,7 +2,7 @@
 
   python3 tests/emulator/cuda/cuda_kernels.py [NAME...] [--bin build/release/bin] [--options "-O0 -Xcicc -O0"] [--seeds 10] [--kept]
   python3 tests/emulator/cuda/cuda_kernels.py --emit DIR    writes the right ones as PTX and launch files
-  python3 tests/emulator/cuda/cuda_kernels.py --bless       writes ptx/ anew
+  python3 tests/emulator/cuda/cuda_kernels.py --bless       writes ptx/ again
 
 Each kernel of the .cu files here has Python ahead of it, `//: NAME: threads=..., expect=[...], plants=[...]`: how it is launched, what
 `out` begins with (zeros follow), and by which kind of fault each plant has to be named, alternatives with a | between. nvcc

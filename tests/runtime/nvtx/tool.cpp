@@ -1,4 +1,4 @@
-// A tool that prints ranges, as Nsight Systems would get them; by NVIDIA's own header where there is
+// A tool that prints ranges, as Nsight Systems would get them; by NVIDIA's own header if there is
 // one.
 #include <cstdint>
 #include <cstdio>
