@@ -32,7 +32,7 @@ class Graph:
         with open(f"{folder}/build.ninja") as file:
             rules = file.read().replace("$\n", "")
         for outputs, inputs in re.findall(r"^build ((?:\$.|[^:$\n])+): \S+(.*)$", rules, re.M):
-            # The files after || have to be there before, such as another target's precompiled header.
+            # The files after || must be there before, such as another target's precompiled header.
             needed = self.paths(inputs.split(" || ")[0])
             for output in self.paths(outputs):
                 self.made_of.setdefault(output, set()).update(needed)

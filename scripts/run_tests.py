@@ -20,7 +20,7 @@ BUDGET = 20  # seconds of a test
 
 
 def reason_of_skip(case):
-    """Why a test was skipped, in its own words; None where it was not."""
+    """Why a test was skipped, in its own words; None if it was not."""
     skipped = case.find("skipped")
     if case.get("status") == "disabled":
         return "disabled"
@@ -54,7 +54,7 @@ def seconds_of(cases):
 
 
 def over_budget(seconds):
-    """A line that names the tests which take too long; "" where none does."""
+    """A line that names the tests which take too long; "" if none does."""
     long = sorted(((time, name) for name, time in seconds.items() if time > BUDGET), reverse=True)
     return "" if not long else (f"over the budget of {BUDGET} s of a test (tests/README.md): " +
                                 ", ".join(f"{name} {time:.0f} s" for time, name in long))

@@ -139,7 +139,7 @@ file(READ LICENSE exceptions)
 string(REGEX REPLACE "^.*(---- LLVM Exceptions)" "\\1" exceptions "${exceptions}")
 file(WRITE ${debian}/copyright "Copyright: ${year}, ${CPACK_PACKAGE_CONTACT}\nLicense: Apache-2.0 with LLVM exceptions. \
 On Debian systems Apache-2.0 is in /usr/share/common-licenses/Apache-2.0.\n\n${exceptions}
-What is linked in has licences of its own, in the folder licenses beside this file.\n")
+What is linked in has licences of its own, in the folder licenses next to this file.\n")
 
 # ptxbuilder_debian_package(GROUP SECTION DEPENDS TEXT COMPONENT...): the package that package_GROUP names. Its licences and changes are
 # a component of its own, which is in nothing else.

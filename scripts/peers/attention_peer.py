@@ -24,7 +24,7 @@ def need_gpu():
 
 
 def uploaded(problem, tensors):
-    """Gives PyTorch's tensors of each set."""
+    """Returns PyTorch's tensors of each set."""
     import torch
     dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[problem.type]
     return [tuple(torch.from_numpy(np.array(t).view(np.int16)).cuda().view(dtype) for t in of_set) for of_set in tensors.sets]
@@ -165,7 +165,7 @@ class PallasCalls:
                               f"best of {len(configurations)}")
 
     def time(self, call, count):
-        """Gives the microseconds of one call of several over the sets in turn, queued after two that are not timed."""
+        """Returns the microseconds of one call of several over the sets in turn, queued after two that are not timed."""
         for i in range(2):
             result = call(*self.sets[i % len(self.sets)])
         self.events.record(self.events.start, result)

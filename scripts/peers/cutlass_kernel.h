@@ -34,7 +34,7 @@ class Launch {
  public:
   virtual ~Launch() = default;
   // Queues it. `early`: it may begin before the launch ahead of it has ended, and waits for that itself.
-  // Gives "" or what went wrong.
+  // Returns "" or what went wrong.
   virtual std::string queue(cudaStream_t stream, bool early) = 0;
 };
 

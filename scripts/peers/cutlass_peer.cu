@@ -309,7 +309,7 @@ class Session {
     std::string a, b, d, layout;
     size_t count = 0;
     words >> p.m >> p.n >> p.k >> a >> b >> d >> layout >> p.lda >> p.ldb >> p.ldd >> count;
-    if (!words) throw std::runtime_error("these are no words of a problem");
+    if (!words) throw std::runtime_error("these are not words of a problem");
     if (layout != "TN" || a != b || (a != "bf16" && a != "f16") || d != "bf16")
       throw std::runtime_error("its kernels take bf16 or f16 of layout TN, and give bf16");
     file_ = std::make_unique<File>(p, count);

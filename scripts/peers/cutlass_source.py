@@ -16,11 +16,11 @@ BUILD = "scripts/peers/build_cutlass"
 
 
 class Failure(Exception):
-    """A command that failed, with what it said."""
+    """A command that failed, with its output."""
 
 
 def seconds(*command, **options):
-    """This times a command, from this folder's top."""
+    """Times a command that runs in the top folder."""
     start = time.monotonic()
     ran = subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
     if ran.returncode != 0:
@@ -29,7 +29,7 @@ def seconds(*command, **options):
 
 
 def cpu_seconds(run):
-    """The time that `run()` takes of the processors, which other work on the machine hardly changes; and what it returns."""
+    """Returns the processor time of `run()`, which other work on the machine hardly changes, and its result."""
     def spent():
         times = os.times()
         return times.children_user + times.children_system
@@ -40,7 +40,7 @@ def cpu_seconds(run):
 
 
 def fields(words):
-    """The fields of our gemm for the same kernel."""
+    """Returns the fields of our gemm for the same kernel."""
     a, d, schedule, m, n, k, cluster_m, cluster_n, stages = (words.split() + ["0"])[:9]
     consumers = 2 if schedule.startswith("Pingpong") else 1 if schedule == "WarpSpecialized" else min(2, int(m) // 64)
     values = {"a": a, "d": d, "bm": m, "bn": n, "bk": k, "cluster_m": cluster_m, "cluster_n": cluster_n, "stages": stages,
@@ -48,7 +48,7 @@ def fields(words):
     if schedule.startswith("Pingpong"):
         values["pingpong"] = "yes"
     if schedule == "StreamK":
-        values["split_last"] = "2"  # what is nearest: the last wave alone is divided
+        values["split_last"] = "2"  # the nearest form: only the last wave is divided
     if a in ("e4m3", "e5m2") and not schedule.endswith("Fast"):
         values["promote"] = "yes"
     return values
@@ -64,13 +64,13 @@ def ours(build, words, folder, *more):
 
 
 def nvcc():
-    """nvcc's path, or None."""
+    """Returns nvcc's path, or None."""
     known = os.environ.get("NVCC") or shutil.which("nvcc") or os.environ.get("CUDA_PATH", "/usr/local/cuda") + "/bin/nvcc"
     return known if os.access(known, os.X_OK) else None
 
 
 def missing():
-    """Why CUTLASS's kernels cannot be built here; None where they can."""
+    """Returns why CUTLASS's kernels cannot be built here, or None if they can."""
     if not nvcc():
         return "no nvcc: set NVCC to that of a CUDA 12.3 toolkit or newer"
     ran = subprocess.run([BUILD, "--headers"], cwd=TOP, capture_output=True, text=True)
@@ -81,7 +81,7 @@ def cutlass_ptx(words, fresh=False):
     """CUTLASS's PTX of a kernel, which is kept under build/peers by what it is made of: its path, the seconds of a processor
     that nvcc took, and when that was."""
     headers = subprocess.run([BUILD, "--headers"], cwd=TOP, check=True, capture_output=True, text=True).stdout.strip()
-    made_of = hashlib.sha256(f"2 {words}".encode())  # and the form of what is kept
+    made_of = hashlib.sha256(f"2 {words}".encode())  # and the format of the kept files
     for path in (BUILD, "scripts/peers/cutlass_kernel.cu", "scripts/peers/cutlass_kernel.h", f"{headers}/cutlass/version.h"):
         with open(os.path.join(TOP, path), "rb") as file:
             made_of.update(file.read())

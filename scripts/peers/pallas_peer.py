@@ -82,7 +82,7 @@ def matmul(config):
 
 
 class Executable:
-    """So many products, over the sets in turn, one after the other."""
+    """This many products, over the sets in turn, one after the other."""
 
     def __init__(self, config, sets, count):
         product = matmul(config)
@@ -181,7 +181,7 @@ def main():
     words.add_argument("--tune-seconds", type=float, default=20, help="of each problem, at most (20)")
     args = words.parse_args()
     make = functools.partial(Product, Events(), args.tune_seconds)
-    jax.device_put(np.zeros(1)).block_until_ready()  # fails here where there is no GPU for it
+    jax.device_put(np.zeros(1)).block_until_ready()  # fails here if there is no GPU for it
     if jax.default_backend() != "gpu":
         raise SystemExit("pallas_peer: JAX has no GPU here")
     peer.run(args, f"JAX {jax.__version__}, Pallas' hopper_matmul", make)

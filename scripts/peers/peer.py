@@ -25,7 +25,7 @@ def to_bits(values, dtype):
 
 
 def from_bits(bits, dtype):
-    """Gives their numbers in float64."""
+    """Returns their numbers in float64."""
     if dtype == "f16":
         return np.ascontiguousarray(bits).view(np.float16).astype(np.float64)
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
@@ -37,7 +37,7 @@ def random_bits(shape, dtype, random):
 
 @dataclasses.dataclass
 class Problem:
-    """A product is asked for by these words. Another kind of problem has the same methods and a class such as Matrices."""
+    """A product is requested by these words. Another kind of problem has the same methods and a class such as Matrices."""
 
     VERB = "problem"
     m: int
@@ -116,7 +116,7 @@ class Matrices:
                 matrix[:] = random_bits(matrix.shape, self.problem.a, random)
 
     def samples(self, number):
-        """Gives rows of D, what they should be in float64, and by how much they may differ, where both inputs are k-major."""
+        """Returns rows of D, what they should be in float64, and by how much they may differ, where both inputs are k-major."""
         p = self.problem
         rows = [0, 1, p.m // 2, p.m - 1]
         a, b = self.sets[number]
@@ -126,7 +126,7 @@ class Matrices:
 
 @dataclasses.dataclass
 class Attention:
-    """Attention is asked for by these words."""
+    """Attention is requested by these words."""
 
     VERB = "attention"
 
@@ -166,7 +166,7 @@ class Attention:
         return (sum(self.lengths),) if self.lengths else (self.batches, of_batch)
 
     def shapes(self):
-        """Gives the shapes of Q, K, V and O."""
+        """Returns the shapes of Q, K, V and O."""
         q, k = self.rows(self.queries), self.rows(self.keys)
         return [(*q, self.heads, self.depth), (*k, self.key_heads, self.depth), (*k, self.key_heads, self.value_depth),
                 (*q, self.heads, self.value_depth)]
@@ -213,7 +213,7 @@ class Tensors:
                 tensor[:] = random_bits(tensor.shape, self.problem.type, random)
 
     def samples(self, number):
-        """Gives rows of O, what they should be in float64, and by how much they may differ."""
+        """Returns rows of O, what they should be in float64, and by how much they may differ."""
         p = self.problem
         draw = np.random.default_rng(2)
         begins = p.offsets() if p.lengths else None

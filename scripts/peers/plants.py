@@ -1,4 +1,4 @@
-"""Changes that are planted into CUTLASS's PTX, each with what the first difference has to say.
+"""Changes that are planted into CUTLASS's PTX, each with what the first difference must say.
 
 A plant is: what it is, a regular expression, what takes its place, which of the matches (-1: the last; None: all), and an
 expression for words of the first difference.
@@ -27,7 +27,7 @@ PLANTS = [
     ("parity that flips at other times", r"(selp\.u32\s+%r\d+, )1, 0(, %p\d+;\s*xor\.b32[^;]*;(?:(?!cp\.async).)*?add\.s32)", r"\g<1>0, 1\2", None, "parity"),
     ("arrivals of a phase", r"(mbarrier\.init\.shared::cta\.b64 \[%r\d+\]), (%r\d+)(.*?mbarrier\.init\.shared::cta\.b64 \[%r\d+\]), (%r\d+)",
      r"\1, \2\3, 7", 0, "arrivals that free a stage"),
-    ("no fence behind the barriers' setup", r"fence\.mbarrier_init\.release\.cluster;", "", None, "fence of barriers"),
+    ("no fence after the barriers' setup", r"fence\.mbarrier_init\.release\.cluster;", "", None, "fence of barriers"),
     ("no fence ahead of a store", r"fence\.proxy\.async\.shared::cta;", "", 0, "epilogue: fences"),
     ("no group of a store", r"cp\.async\.bulk\.commit_group;", "", 0, "epilogue: groups of stores"),
     ("wait 2 for 1 store", r"(cp\.async\.bulk\.wait_group\.read) 1", r"\1 2", None, "wait_group.read, groups left: 1"),
@@ -41,7 +41,7 @@ PLANTS = [
 
 
 def planted(text, pattern, change, which):
-    """The changed text; None where nothing in it is so."""
+    """The changed text; None if nothing in it is so."""
     matches = list(re.finditer(pattern, text, re.DOTALL))
     if not matches:
         return None

@@ -5,7 +5,7 @@ import peer
 
 
 def between_events(queue):
-    """Gives the microseconds of what `queue` queues."""
+    """Returns the microseconds of what `queue` queues."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     queue()

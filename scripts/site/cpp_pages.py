@@ -13,7 +13,7 @@ def escape(text):
 
 
 def installed(name):
-    """Gives the name by which a program includes a header."""
+    """Returns the name by which a program includes a header."""
     return name if name.startswith("ptxbuilder/") else "ptxbuilder/" + ("ptxb.h" if name.endswith("ptxb.h") else name)
 
 
@@ -82,7 +82,7 @@ def inline(text, links, page):
 
 
 def shown(d, without_body):
-    """Gives a declaration as it is written, without its body, but with the comment that follows it."""
+    """Returns a declaration as it is written, without its body, but with the comment that follows it."""
     text = textwrap.dedent(d.text).replace("PTXB_API ", "")
     if d.kind != "function" or re.match(r"[A-Z_]+\(", text):
         return text
@@ -91,7 +91,7 @@ def shown(d, without_body):
 
 
 def is_plain(d):
-    """Says whether a type has nothing but values, so that its text is the best description of it."""
+    """Returns whether a type has nothing but values, so that its text is the best description of it."""
     return d.kind == "enum" or all(m.kind in ("value", "type", "enum") or m.is_special or m.name.startswith("operator") or
                                    m.kind == "class" and is_plain(m) for m in d.members)
 

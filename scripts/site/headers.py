@@ -49,7 +49,7 @@ def roots_of(source):
 
 
 def public_headers(source, printed):
-    """Gives every header that the installed ones reach, by its name from the top, with its path."""
+    """Returns every header that the installed ones reach, by its name from the top, with its path."""
     waiting, reached = roots_of(source) + ["kernels/c/ptxb.h"], {}
     while waiting:
         name = waiting.pop(0)
@@ -91,7 +91,7 @@ class Header:
             self.lines = file.read().split("\n")
 
     def comment_above(self, line):
-        """Gives the comment that ends on the line before `line`."""
+        """Returns the comment that ends on the line before `line`."""
         above = []
         at = line - 2
         if at >= 0 and re.match(r"\s*class \w+;$", self.lines[at]):  # declared for what follows
@@ -109,11 +109,11 @@ class Header:
         return comment_text(above) if above else ""
 
     def comment_beside(self, first, last):
-        """Says whether a comment follows code on one of these lines."""
+        """Returns whether a comment follows code on one of these lines."""
         return any(re.search(r"\S.*(//(?! *NOLINT)|/\*)", line) for line in self.lines[first - 1:last])
 
     def introduction(self):
-        """Gives the comment that opens the file."""
+        """Returns the comment that opens the file."""
         end = 0
         if self.lines[0].startswith("/*"):
             while not self.lines[end].rstrip().endswith("*/"):
@@ -125,7 +125,7 @@ class Header:
 
 
 def end_of(lines, first, last):
-    """Gives the line where a body ends that libclang has skipped, and `last` where there is none."""
+    """Returns the line where a body ends that libclang has skipped, and `last` if there is none."""
     indent = re.match(" *", lines[first - 1])[0]
     if not lines[last - 1].rstrip().split("  //")[0].endswith(("{", ":", ",", ")")):
         return last
@@ -224,7 +224,7 @@ class Reader:
         return made
 
     def document(self, header, declarations):
-        """Gives each declaration its comment, in the order of the file; what one macro declares is one."""
+        """Returns each declaration its comment, in the order of the file; what one macro declares is one."""
         declarations = sorted({(d.first, d.last): d for d in reversed(declarations)}.values(), key=lambda d: (d.first, -d.last))
         before = None
         for d in declarations:

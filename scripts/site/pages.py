@@ -28,7 +28,7 @@ DRAWINGS = [
      ["((4,8),2):((16,1),8)", "--tile", "(8,8)"]),
     ("The 32-byte swizzle", "Rows of 16 elements of 16 bits; a colour is an offset.", ["Sw<1,4,3> o (8,16):(16,1)"]),
     ("The 64-byte swizzle", "Rows of 32 elements of 16 bits.", ["Sw<2,4,3> o (8,32):(32,1)"]),
-    ("The 128-byte swizzle", "Rows of 64 elements of 16 bits, eight of which are a pattern.", ["Sw<3,4,3> o (8,64):(64,1)"]),
+    ("The 128-byte swizzle", "Rows of 64 elements of 16 bits, and eight rows are a pattern.", ["Sw<3,4,3> o (8,64):(64,1)"]),
     ("Blocks of a matrix", "zipped_divide puts the elements of a block into the first mode, and the blocks into the second.",
      ["zipped_divide((8,8):(8,1), <4,2>)"]),
 ]

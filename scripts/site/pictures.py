@@ -70,7 +70,7 @@ def speed(rows, c):
 
 
 def kernel_texts(source, ptxb):
-    """Gives the lines of the kernel, of its PTX, and of its run on the emulator."""
+    """Returns the lines of the kernel, of its PTX, and of its run on the emulator."""
     with open(f"{source}/{KERNEL}") as file:
         body = re.search(r"^Kernel saxpy.*?^}$", file.read(), re.M | re.S)[0]
     body = re.sub(r"  k\.describe\(.*?\);\n", "", body, flags=re.S).replace('u32>("x"', 'u32>(\n      "x"')

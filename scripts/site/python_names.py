@@ -28,7 +28,7 @@ def docstrings(source):
 
 
 def public(source):
-    """Gives each public name with its signatures as they are written, and its docstring, which may be empty."""
+    """Returns each public name with its signatures as they are written, and its docstring, which may be empty."""
     stub, documented, signatures = read(f"{source}/{FOLDER}/__init__.pyi"), docstrings(source), {}
     lines = stub.split("\n")
     activations = re.findall(r'"(\w+)"', re.search(r"^Activation = (.*)$", stub, re.M)[1])
