@@ -2,7 +2,7 @@
 
   mlir_test.py PTXB SOURCE
 
-The kernel has to be right, and a copy of it without a fence or a barrier has to be found out.
+The kernel must be right, and a copy of it without a fence or a barrier must be found out.
 """
 
 import os

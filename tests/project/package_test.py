@@ -63,7 +63,7 @@ def check_files(prefix, build_folder, source):
             sys.exit(f"{header} is installed, and is not public")
     outside = set(os.listdir(f"{prefix}/include")) - {"ptxbuilder"}
     if outside or os.listdir(f"{prefix}/bin") != ["ptxb"]:
-        sys.exit(f"include has {outside} beside ptxbuilder, bin has {os.listdir(prefix + '/bin')}")
+        sys.exit(f"include has {outside} next to ptxbuilder, bin has {os.listdir(prefix + '/bin')}")
     for path in files_of(prefix):
         with open(path, "rb") as file:
             content = file.read()
@@ -115,15 +115,15 @@ def part_kernels(work, prefix, source, cxx, build_folder):
     expect(run(scale, "--prove"), "nothing to prove")
     expect(run(scale, "--emit", f"{folder}/emitted", "--assembler", "none"), "scale.ptx")
     emulated = ["--device", "emulator", "--assembler", "none"]
-    if "verified" in expect(run(scale, "--bench", *emulated, code=1), "times are the GPU's alone", "--device cuda"):
+    if "verified" in expect(run(scale, "--bench", *emulated, code=1), "only a GPU gives times", "--device cuda"):
         sys.exit("--bench verifies, and was not asked to")
-    expect(run(scale, "--verify", "--bench", *emulated, code=1), "verified: 1000 of 1000", "times are the GPU's alone")
+    expect(run(scale, "--verify", "--bench", *emulated, code=1), "verified: 1000 of 1000", "only a GPU gives times")
     expect(run(scale, "run", "--n", "777", *emulated), "verified: 777 of 777 elements")
     expect(run(scale, "lint", "threads=64"), "scale: 1 found", "(advice)")
     expect(run(scale, "explain", "threads=64"), "scale")
     expect(run(scale, "annotate", "--assembler", "none"), "scale.cpp")
     expect(run(scale, "tune", "--field", "threads=64,2048", "--n", "777", *emulated, code=1), "1 right, 0 wrong, 1 refused",
-           "times are the GPU's alone")
+           "only a GPU gives times")
     expect(run(scale, "sim", code=2), "there is no command 'sim'; the nearest are")
     expect(run(scale, "--number", "1", code=2), "known here: ", " --threads ")
     if not os.path.exists("/dev/nvidiactl"):
@@ -185,7 +185,7 @@ target_link_options(f PRIVATE -fuse-ld=bfd)""", code=0)
     makes = sorted(set(re.findall(r"^build CMakeFiles/(\w)\.dir/cmake_pch\.hxx\.", rules, re.M)))
     if makes != ["b", "d", "e"]:
         sys.exit(f"headers are precompiled for {makes}, and not for b (with c and f), d and e")
-    # The fast linker that there is, but for f, which names one.
+    # The fast linker that there is, except for f, which names one.
     fast = next((name for name in ("lld", "gold") if shutil.which(f"ld.{name}")), None)
     linkers = re.findall(r"-fuse-ld=(\w+)", rules)
     if sorted(linkers) != ["bfd"] + 5 * [fast] * bool(fast):
@@ -296,7 +296,7 @@ def install(root, *packages, code=0):
 
 
 def check_lint(linting):
-    """This is what Debian's own tool says of the packages, but for what they are on purpose."""
+    """This is what Debian's own tool says of the packages, except for what they are on purpose."""
     if not linting:
         print("left out: lintian, which is not here")
         return

@@ -32,7 +32,7 @@ def needed_by(path):
 
 
 def exports_of(path):
-    """(name, version) of each symbol that is defined; the version is None where it has none."""
+    """(name, version) of each symbol that is defined; the version is None if it has none."""
     lines = [line.split() for line in said_by("objdump", "-T", path).splitlines()]
     return {(words[-1], words[-2] if len(words) > 6 else None) for words in lines
             if len(words) >= 6 and "*UND*" not in words and "*ABS*" not in words}

@@ -1,11 +1,12 @@
-"""Counts comments that begin as fragments, and odd connectives in comments and documents, by folder; names those that are new.
+"""Counts comments that begin as fragments, and odd connectives in comments, documents and strings, by folder; names those that are new.
 
-  words_test.py SOURCE           fails where a folder has more of either than words.txt grants it
+  words_test.py SOURCE           fails where a folder has more of any kind than words.txt grants it
   words_test.py SOURCE --bless   lowers what words.txt grants to what there is; raising it is done by hand
   words_test.py SOURCE --list FOLDER   prints every place of a folder
 
 words.txt has the words that are looked for, for a person to extend, and the budgets.
 """
+import ast
 import collections
 import os
 import re
@@ -15,6 +16,9 @@ import sys
 WORDS = "tests/project/words.txt"
 SLASHES = (".h", ".cpp", ".inl", ".def", ".cu", ".c")
 HASHES = (".py", ".pyi", ".cmake", ".yml", ".toml", "CMakeLists.txt")
+NAMES = {"fragment": "fragments", "connective": "odd connectives in comments and documents", "string": "odd connectives in strings"}
+KINDS = tuple(NAMES)
+LITERALS = re.compile(r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|'(?:[^'\\\n]|\\.)+'|"((?:[^"\\\n]|\\.)*)\"""", re.S)
 Place = collections.namedtuple("Place", "kind file line text")
 
 
@@ -24,15 +28,15 @@ def read(path):
 
 
 def rules():
-    """Gives the lists of words and the budgets of words.txt."""
+    """Returns the lists of words and the budgets of words.txt."""
     lists, budgets, at = {}, {}, None
     for line in read(WORDS).split("\n"):
         if line.startswith("[") and line.endswith("]"):
             at = line[1:-1]
         elif line and not line.startswith("#"):
             if at == "budgets":
-                folder, fragments, connectives = line.split()
-                budgets[folder] = {"fragment": int(fragments), "connective": int(connectives)}
+                folder, *counts = line.split()
+                budgets[folder] = dict(zip(KINDS, map(int, counts)))
             else:
                 lists.setdefault(at, []).extend(word.strip() for word in line.split(","))
     return lists, budgets
@@ -75,8 +79,31 @@ def docstrings(path):
         yield True, [(first + at, line) for at, line in enumerate(found[1].split("\n"))]
 
 
+def strings(path):
+    """Yields the strings with several words, as their first lines and texts; C++ has one where literals follow each other."""
+    text = read(path)
+    if path.endswith((".py", ".pyi")):
+        nodes = list(ast.walk(ast.parse(text)))
+        documents = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        found = [(node.lineno, node.value) for node in nodes
+                 if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents]
+    elif path.endswith(SLASHES):
+        found, end = [], None
+        for literal in LITERALS.finditer(text):
+            if literal[2] is None:
+                continue
+            if end is not None and not text[end:literal.start()].strip():
+                found[-1] = (found[-1][0], found[-1][1] + literal[2])
+            else:
+                found.append((text.count("\n", 0, literal.start()) + 1, literal[2]))
+            end = literal.end()
+    else:
+        found = []
+    yield from (one for one in found if " " in one[1])
+
+
 def is_fragment(text, lists):
-    """Says whether a text begins without subject and verb, as far as its first words tell."""
+    """Returns whether a text begins without subject and verb, as far as its first words tell."""
     sentence = re.split(r"(?<=[.:;])(?:\s|$)", text.strip(), maxsplit=1)[0]
     if any(re.match(rf"{word}\b", sentence) for word in lists["always"]):
         return True
@@ -86,10 +113,10 @@ def is_fragment(text, lists):
 def places(path, lists):
     odd = re.compile(r"\b(" + "|".join(lists["connectives"]) + r")\b", re.I)
 
-    def connectives(lines):
+    def connectives(lines, kind="connective"):
         for number, line in lines:
             for found in odd.finditer(re.sub(r"`[^`]*`", "", line)):
-                yield Place("connective", path, number, f"{found[0]}: {line.strip()}")
+                yield Place(kind, path, number, f"{found[0]}: {line.strip()}")
 
     if path.endswith(".md"):
         text, is_code = [], False
@@ -100,6 +127,7 @@ def places(path, lists):
                 text.append((number, line))
         yield from connectives(text)
         return
+    yield from connectives(strings(path), "string")
     found = list(comments(path)) + (list(docstrings(path)) if path.endswith(".py") else [])
     for is_own, block in found:
         yield from connectives(block)
@@ -139,7 +167,7 @@ def all_places(lists):
 
 
 def changed_lines():
-    """Gives the lines of each file that are newer than words.txt, where git knows."""
+    """Returns the lines of each file that are newer than words.txt, where git knows."""
     commit = subprocess.run(["git", "log", "-1", "--format=%H", "--", WORDS], capture_output=True, text=True).stdout.strip()
     if not commit:
         return None
@@ -157,7 +185,7 @@ def bless(counts, budgets):
     text, lines = read(WORDS).split("[budgets]\n")[0], []
     for folder in sorted(counts):
         granted = budgets.get(folder, counts[folder])
-        lines.append(f"{folder} " + " ".join(str(min(granted[kind], counts[folder][kind])) for kind in ("fragment", "connective")))
+        lines.append(f"{folder} " + " ".join(str(min(granted[kind], counts[folder][kind])) for kind in KINDS))
     with open(WORDS, "w", encoding="utf-8") as file:
         file.write(text + "[budgets]\n" + "\n".join(lines) + "\n")
 
@@ -169,7 +197,7 @@ def main(source, option=None, folder=None):
         sys.exit(77)
     lists, budgets = rules()
     by_folder, blocks, words = all_places(lists)
-    counts = {name: collections.Counter({"fragment": 0, "connective": 0}) for name in by_folder}
+    counts = {name: collections.Counter(dict.fromkeys(KINDS, 0)) for name in by_folder}
     for name, found in by_folder.items():
         counts[name].update(place.kind for place in found)
     if option == "--list":
@@ -181,20 +209,20 @@ def main(source, option=None, folder=None):
         return
     changed, has_failed = changed_lines(), False
     for name, found in sorted(by_folder.items()):
-        granted = budgets.get(name, {"fragment": 0, "connective": 0})
-        for kind in ("fragment", "connective"):
+        granted = budgets.get(name, dict.fromkeys(KINDS, 0))
+        for kind in KINDS:
             if counts[name][kind] <= granted[kind]:
                 continue
             has_failed = True
-            print(f"{name}: {counts[name][kind]} {kind}s, and {WORDS} grants {granted[kind]}; write sentences with a subject and a "
-                  "verb, and plain connectives")
+            print(f"{name}: {counts[name][kind]} {NAMES[kind]}, and {WORDS} grants {granted[kind]}; write sentences with a subject and "
+                  "a verb, and plain connectives")
             those = [place for place in found if place.kind == kind]
             new = [place for place in those if changed and place.line in changed.get(place.file, ())] or those
             for place in new:
                 print(f"  {place.file}:{place.line}: {place.text}")
-    fragments, connectives = (sum(c[kind] for c in counts.values()) for kind in ("fragment", "connective"))
-    print(f"{fragments} of {blocks} comments begin as fragments ({100 * fragments / blocks:.1f} %); "
-          f"{connectives} odd connectives in {words} words ({1000 * connectives / words:.1f} in 1,000)")
+    fragments, connectives, in_strings = (sum(c[kind] for c in counts.values()) for kind in KINDS)
+    print(f"{fragments} of {blocks} comments begin as fragments ({100 * fragments / blocks:.1f} %); {connectives} odd connectives in "
+          f"{words} words of comments and documents ({1000 * connectives / words:.1f} in 1,000), and {in_strings} in strings")
     if any(counts[name][kind] < granted for name in counts for kind, granted in budgets.get(name, {}).items()):
         print(f"{WORDS} grants more than there are; words_test.py SOURCE --bless lowers it")
     sys.exit(has_failed)

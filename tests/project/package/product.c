@@ -1,4 +1,4 @@
-/* D = A B from C, bf16 into f32, on a GPU or, where there is none, on the emulator. */
+/* D = A B from C, bf16 into f32, on a GPU or, if there is none, on the emulator. */
 #include <ptxbuilder/ptxb.h>
 #include <stdio.h>
 #include <stdlib.h>
