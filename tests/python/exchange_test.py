@@ -20,13 +20,14 @@ framework.open(sys.argv[2], (128, 128, 128, 4, 4, 4))  # of a product
 from ptxbuilder import _ext  # noqa: E402
 
 BF16, F16, F32, F64 = (4, 16), (2, 16), (2, 32), (2, 64)
-modes, tracing, grad, autocast, forward_ad = [0], [False], [False], [False], types.SimpleNamespace(_current_level=-1)
+modes, tracing, grad, autocast, asked = [0], [False], [False], [False], []
+forward_ad = types.SimpleNamespace(_current_level=-1)
 profiler = types.SimpleNamespace(_is_profiler_enabled=False)
 
 
 def use_eager(tracing_state):
     _ext.use_eager(framework.Tensor, framework.Tensor, lambda: modes[0], lambda: tracing[0], tracing_state, lambda: grad[0], lambda: autocast[0],
-                   forward_ad, profiler, {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16}, lambda x: None)
+                   lambda: asked.append("deterministic") is None, forward_ad, profiler, {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16}, lambda x: None)
 
 
 use_eager(0)
@@ -99,6 +100,12 @@ kit.check(change(lambda: product(*wide, tf32=True, transpose_b=True))[0]["launch
 profiler._is_profiler_enabled = True
 kit.check(product(a, b, d) is NotImplemented, "a profiler is to see a name")
 profiler._is_profiler_enabled = False
+# Rows are added to what a result that is given holds, unless all is to repeat to the bit.
+index = framework.tensor(4 << 32, 0, 32, 512, 1, 0)
+kit.check(product(a, b, add_to_rows=index) is NotImplemented and not asked, "rows are added to nothing")
+kit.check(product(a, b, d, add_to_rows=index) is NotImplemented and asked, "sums in no order", asked)
+asked.clear()
+kit.check(change(lambda: product(a, b, d))[0]["launches"] == 1 and not asked, "a product repeats to the bit", asked)
 # torch.jit.trace, asked of Python, and by where PyTorch keeps its state.
 state = ctypes.c_void_p(None)
 where = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(state))
