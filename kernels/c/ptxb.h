@@ -183,9 +183,8 @@ typedef enum ptxb_packed_type {
  *
  * Gathered rows: with a_rows, in the device's memory, D [m,n] has in row i the product of row a_rows[i] of A,
  * which may have any number of rows, each [k] with k side by side; a row that A does not have, such as -1,
- * counts as zeros. No copy of the rows is made. Groups of rows may divide them, and row_scales and the like are of
- * D's rows, and so are a_scales_1x128. They do not go with batches or groups of
- * k.
+ * counts as zeros. No copy of the rows is made. Groups of rows may divide them, and row_scales and the like
+ * are of D's rows, and so are a_scales_1x128. They do not go with batches or groups of k.
  *
  * Scattered rows: with d_rows, in the device's memory, row i of the product becomes row d_rows[i] of D, which
  * may have any number of rows, at multiples of 16 bytes and of a multiple of 16 bytes. A row that D does not

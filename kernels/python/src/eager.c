@@ -28,8 +28,8 @@ static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
   unsigned long long tracing_state;
   if (!PyArg_ParseTuple(args, "O!O!OOKOOOOOOOO", &PyType_Type, &eager.tensor, &PyType_Type, &eager.parameter,
                         &eager.mode_count, &eager.is_tracing, &tracing_state, &eager.has_grad,
-                        &eager.has_autocast, &eager.is_deterministic, &eager.forward_ad, &eager.profiler, &eager.activations,
-                        &eager.codes, &written))
+                        &eager.has_autocast, &eager.is_deterministic, &eager.forward_ad, &eager.profiler,
+                        &eager.activations, &eager.codes, &written))
     return NULL;
   *(void**)&eager.tracing_state = (void*)(uintptr_t)tracing_state;
   tell_of_writes(written);

@@ -140,8 +140,7 @@ static bool has_batches_of(const operand* a, const operand* o) {
 }
 static bool fold_all(product* p) {
   ptxb_matmul* m = &p->call.matmul;
-  if (p->a.tensor.ndim == p->b.tensor.ndim || m->group_ends || m->group_counts)
-    return true;
+  if (p->a.tensor.ndim == p->b.tensor.ndim || m->group_ends || m->group_counts) return true;
   if (!has_batches_of(&p->a, &p->d)) return false;
   for (int i = 0; i < OPERANDS; ++i) {
     operand* o = &p->operands[i];
