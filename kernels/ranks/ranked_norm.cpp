@@ -7,14 +7,14 @@
 #include "kernels/call/told_call.h"
 #include "kernels/call/watched.h"
 #include "kernels/ranks/all_reduce_norm.h"
-#include "kernels/ranks/exchange.h"
+#include "kernels/ranks/peer_memory.h"
 #include "kernels/rows/row_check.h"
 #include "runtime/loaded_kernel.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr size_t kPlaces = 2, kAlignment = 256;
+constexpr std::string_view kName = "all_reduce_rms_norm";
 
 // A kernel is made for this key and a tile.
 struct NormKey {
@@ -22,35 +22,6 @@ struct NormKey {
   int ranks;
   friend bool operator==(const NormKey&, const NormKey&) = default;
 };
-
-size_t place_bytes(const runtime::View& memory) {
-  return (memory.bytes - kExchangeBytes) / kPlaces / kAlignment * kAlignment;
-}
-
-void check_memory(const RankedNormArguments& p, size_t bytes) {
-  const auto ranks = static_cast<int>(p.memory.size());
-  if (ranks < 2 || ranks > kMostRanks)
-    throw Error(fmt::format("all_reduce_rms_norm: the exchange memory of {} ranks; there may be 2 to {}",
-                            ranks, kMostRanks));
-  if (p.rank < 0 || p.rank >= ranks)
-    throw Error(fmt::format(
-        "all_reduce_rms_norm: rank {} of {}; the exchange memory of each rank is given, this one's too",
-        p.rank, ranks));
-  const size_t least = RankedNorm::memory_bytes(ranks, bytes);
-  for (int r = 0; r < ranks; ++r) {
-    const runtime::View& memory = p.memory[static_cast<size_t>(r)];
-    if (memory.address == 0 || memory.address % kAlignment != 0 || memory.bytes < least)
-      throw Error(
-          fmt::format("all_reduce_rms_norm: the exchange memory of rank {} has {} B at {:#x}; it takes {} at "
-                      "a multiple of {}",
-                      r, memory.bytes, memory.address, least, kAlignment));
-    if (memory.bytes != p.memory[0].bytes)
-      throw Error(
-          fmt::format("all_reduce_rms_norm: the exchange memory of rank {} has {} B, and that of rank 0 {}; "
-                      "all have as many, by which data find their place",
-                      r, memory.bytes, p.memory[0].bytes));
-  }
-}
 
 RowCall call_of(const RankedNormArguments& p, const RowOperation& operation) {
   RowCall call;
@@ -107,9 +78,10 @@ struct RankedNorm::State {
     const RowCall call = call_of(p, operation);
     const CheckedRows c = check_rows(call, where);
     if (p.multiprocessors < 0)
-      throw Error(fmt::format("all_reduce_rms_norm: multiprocessors {}; 0 or more", p.multiprocessors));
+      throw Error(fmt::format("{}: multiprocessors {}; 0 or more", kName, p.multiprocessors));
     const auto bytes = static_cast<size_t>(c.rows() * c.columns() * size_of(p.x.type));
-    check_memory(p, bytes);
+    check_peers(kName, p.memory, p.rank);
+    check_peer_memory(kName, p.memory, RankedNorm::memory_bytes(static_cast<int>(p.memory.size()), bytes));
     if (c.is_empty) return;
     check_row_addresses(call, where);
     check_alignment(call, c);
@@ -123,7 +95,7 @@ struct RankedNorm::State {
     for (const runtime::View& memory : p.memory) arguments.push_back(runtime::pointer(memory, DType::u32));
     arguments.push_back(runtime::pointer(p.memory[static_cast<size_t>(p.rank)], DType::u32));
     arguments.push_back(runtime::scalar(static_cast<uint32_t>(p.rank)));
-    arguments.push_back(runtime::scalar(uint64_t{place_bytes(p.memory[0])}));
+    arguments.push_back(runtime::scalar(uint64_t{peer_place_bytes(p.memory[0])}));
     const uint32_t grid = ctas(c, p.multiprocessors ? p.multiprocessors : multiprocessors);
     kernel(c.problem, static_cast<int>(p.memory.size()))
         .launch({.grid = {grid}, .stream = p.stream}, arguments, where);
@@ -141,8 +113,7 @@ RankedNorm::RankedNorm(runtime::Device& device, const CallOptions& options)
 RankedNorm::~RankedNorm() = default;
 
 size_t RankedNorm::memory_bytes(int ranks, size_t bytes) {
-  const size_t place = (static_cast<size_t>(ranks) * bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return kExchangeBytes + kPlaces * place;
+  return peer_memory_bytes(static_cast<size_t>(ranks) * bytes);
 }
 
 void RankedNorm::operator()(const RankedNormArguments& p, Where where) {

@@ -7,30 +7,24 @@
 #include "kernels/call/kernel_cache.h"
 #include "kernels/call/told_call.h"
 #include "kernels/call/watched.h"
-#include "kernels/ranks/exchange.h"
+#include "kernels/ranks/peer_memory.h"
 #include "runtime/compile/load.h"
 #include "runtime/loaded_kernel.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr size_t kPlaces = 2, kAlignment = 256;
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr std::string_view kName = "an exchange of tokens";
 
 // A place has room for the words of each CTA of each rank, and then for the rows of each rank. Words are the
 // ends of rows by experts, and most_rows.
 size_t bytes_of_words(int64_t ranks, int64_t experts) {
-  return aligned(PeerExchange::most_ctas() * static_cast<size_t>(ranks * (experts + 1)) * 4);
+  return aligned_for_peers(PeerExchange::most_ctas() * static_cast<size_t>(ranks * (experts + 1)) * 4);
 }
 
 void check_sizes(const RankedTokensArguments& p) {
   const auto ranks = static_cast<int64_t>(p.memory.size());
-  if (ranks < 2 || ranks > kMostRanks)
-    throw Error(fmt::format("the exchange memory of {} ranks; there may be 2 to {}", ranks, kMostRanks));
-  if (p.rank < 0 || p.rank >= ranks)
-    throw Error(fmt::format("rank {} of {}; the exchange memory of each rank is given, this one's too",
-                            p.rank, ranks));
+  check_peers(kName, p.memory, p.rank);
   constexpr int64_t most_words = int64_t{1} << 31, most_experts = 1 << 14;
   if (p.experts < 1 || p.experts * ranks > most_experts)
     throw Error(
@@ -61,20 +55,8 @@ void check_tensors(const RankedTokensArguments& p, TokenForm form) {
   wants("ends", p.ends, ranks * p.experts * 4, 4);
   wants("splits", p.splits, ranks * p.experts * 4, 4);
   if (form == TokenForm::dispatch) wants("grouped_ends", p.grouped_ends, p.experts * 4, 4);
-  const size_t least =
-      RankedTokens::memory_bytes(static_cast<int>(ranks), p.experts, p.most_rows, p.row_bytes);
-  for (size_t r = 0; r < p.memory.size(); ++r) {
-    const runtime::View& memory = p.memory[r];
-    if (memory.address == 0 || memory.address % kAlignment != 0 || memory.bytes < least)
-      throw Error(
-          fmt::format("the exchange memory of rank {} has {} B at {:#x}; it takes {} at a multiple of {}", r,
-                      memory.bytes, memory.address, least, kAlignment));
-    if (memory.bytes != p.memory[0].bytes)
-      throw Error(
-          fmt::format("the exchange memory of rank {} has {} B, and that of rank 0 {}; all have as many, by "
-                      "which data find their place",
-                      r, memory.bytes, p.memory[0].bytes));
-  }
+  check_peer_memory(kName, p.memory,
+                    RankedTokens::memory_bytes(static_cast<int>(ranks), p.experts, p.most_rows, p.row_bytes));
 }
 
 std::vector<runtime::Argument> arguments_of(const RankedTokensArguments& p, TokenForm form) {
@@ -85,7 +67,7 @@ std::vector<runtime::Argument> arguments_of(const RankedTokensArguments& p, Toke
   for (const runtime::View& memory : pointers) arguments.push_back(runtime::pointer(memory, DType::u32));
   for (const int64_t number : {int64_t{p.rank}, p.rows, p.experts, p.row_bytes, p.most_rows})
     arguments.push_back(runtime::scalar(static_cast<uint32_t>(number)));
-  const size_t place_bytes = (p.memory[0].bytes - kExchangeBytes) / kPlaces / kAlignment * kAlignment;
+  const size_t place_bytes = peer_place_bytes(p.memory[0]);
   const size_t rows_at = bytes_of_words(static_cast<int64_t>(p.memory.size()), p.experts);
   for (const size_t bytes : {place_bytes, rows_at}) arguments.push_back(runtime::scalar(uint64_t{bytes}));
   return arguments;
@@ -121,8 +103,8 @@ RankedTokens::RankedTokens(runtime::Device& device, const CallOptions& options)
 RankedTokens::~RankedTokens() = default;
 
 size_t RankedTokens::memory_bytes(int ranks, int64_t experts, int64_t most_rows, int64_t row_bytes) {
-  const size_t rows = aligned(static_cast<size_t>(ranks * most_rows * row_bytes));
-  return kExchangeBytes + kPlaces * (bytes_of_words(ranks, experts) + rows);
+  return peer_memory_bytes(bytes_of_words(ranks, experts) +
+                           static_cast<size_t>(ranks * most_rows * row_bytes));
 }
 
 void RankedTokens::operator()(TokenForm form, const RankedTokensArguments& p, Where where) {
