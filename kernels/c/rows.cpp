@@ -40,15 +40,19 @@ std::string text_of(const kernels::RowOperation& o) {
 
 }  // namespace
 
-kernels::RowOperand read_row_operand(const std::string& name, const ptxb_tensor* tensor, int gpu) {
+kernels::RowOperand read_row_operand(const std::string& name, const ptxb_tensor* tensor, int gpu,
+                                     bool may_have_gaps) {
   const Placed t(name.c_str(), tensor, gpu);
   kernels::RowOperand x{t.type, {}, t.memory()};
   int64_t compact = 1;
+  bool has_gaps = false;
   for (size_t i = t.rank(); i-- > 0; compact *= t.extent(i)) {
     x.extents.insert(x.extents.begin(), t.extent(i));
-    if (t.extent(i) > 1 && x.memory.bytes > 0 && t.stride(i) != compact)
-      throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
+    has_gaps |= t.extent(i) > 1 && x.memory.bytes > 0 && t.stride(i) != compact;
   }
+  if (!has_gaps) return x;
+  if (!may_have_gaps) throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
+  for (size_t i = 0; i < t.rank(); ++i) x.strides.push_back(t.stride(i));
   return x;
 }
 
@@ -69,7 +73,8 @@ kernels::RowCall read_rows(const ptxb_rows& given_rows, int gpu) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     call.tensors.emplace_back();
     if (i < rows.tensor_count && rows.tensors[i])
-      call.tensors.back() = read_row_operand(tensors[i].name, rows.tensors[i], gpu);
+      call.tensors.back() =
+          read_row_operand(tensors[i].name, rows.tensors[i], gpu, !tensors[i].strided.empty());
   }
   if (rows.number_count > 0) {
     const float* numbers = &given(rows.numbers, "the list of numbers");

@@ -36,7 +36,8 @@ RowCall call_of(const RankedNormArguments& p, const RowOperation& operation) {
 void check_alignment(const RowCall& call, const CheckedRows& checked) {
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     if (!call.tensors[i]) continue;
-    const auto& [type, extents, memory] = *call.tensors[i];
+    const DType type = call.tensors[i]->type;
+    const runtime::View memory = call.tensors[i]->memory;
     const int64_t columns = checked.columns(), most = 16 / size_of(type),
                   side_by_side = std::min(most, columns & -columns);
     const auto unit = static_cast<uint64_t>(side_by_side * size_of(type));

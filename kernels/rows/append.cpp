@@ -33,20 +33,22 @@ Kernel append_kernel(const RowProblem& problem) {
               slot = load_count(p, problem, kSlots, token);
     // Tokens without a slot read nothing else and write nothing.
     const pred is_kept = own < rows & slot < p.get<u32>("pages") * page_rows;
-    const u32 page = slot / page_rows,
-              to = (page * heads + own % heads) * page_rows + (slot - page * page_rows);
+    const u32 page = slot / page_rows, row = slot - page * page_rows;
     const auto key = halves.load_head("k", own, is_kept), value = halves.load_head("v", own, is_kept);
     const auto put = [&](Place cache, Place scale, auto x) {
-      const std::string& name = problem.operation->tensors[cache].name;
+      const RowTensor& to = problem.operation->tensors[cache];
+      u64 element(0);
+      for (const auto& [dimension, at] : {std::pair(0, page), {1, own % heads}, {2, row}})
+        element = element + u64(at) * p.get<u64>(to.stride_name(static_cast<size_t>(dimension)));
       if (problem.types[scale]) {
         const gptr<f32> scales = p.get<gptr<f32>>(problem.operation->tensors[scale].name);
         const f32 by = scales[min(own % heads, p.get<u32>("scales") - 1)];
         x = {divide(x.first, by), divide(x.second, by)};
       }
       if (problem.types[cache] == DType::e4m3)
-        halves.template store_head<e4m3>(name, to, is_kept, x);
+        halves.template store_head_at<e4m3>(to.name, element, is_kept, x);
       else
-        halves.store_head(name, to, is_kept, x);
+        halves.template store_head_at<T>(to.name, element, is_kept, x);
     };
     put(kKeyCache, kKeyScale,
         problem.types[kCos] ? halves.turned(key, load_count(p, problem, kPositions, token), false) : key);
@@ -61,16 +63,23 @@ RowOperation append() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
   const std::vector<std::string> head = {"rows", "heads", "halves", "columns"},
-                                 cache = {"pages", "heads", "page_rows", "halves", "columns"},
                                  angles = {"positions", "columns"};
+  const auto cache = [](const char* name, const char* meaning) {
+    return RowTensor{.name = name,
+                     .shape = {"pages", "heads", "page_rows", "halves", "columns"},
+                     .type = of_first_or_e4m3,
+                     .use = updated,
+                     .meaning = meaning,
+                     .strided = {"page", "head", "row"}};
+  };
   return {
       .name = "append",
       .summary = "the keys and values of new tokens go to their slots of a paged cache",
       .tensors =
           {{"k", head, any, read, "the keys of each token, two halves of each head"},
            {"v", head, of_first, read, "the values of each token"},
-           {"k_cache", cache, of_first_or_e4m3, updated, "keys; rows without a new token stay as they were"},
-           {"v_cache", cache, of_first_or_e4m3, updated, "values, as k_cache"},
+           cache("k_cache", "keys; rows without a new token stay as they were"),
+           cache("v_cache", "values, as k_cache"),
            {.name = "slots",
             .shape = {"rows"},
             .type = integer,

@@ -29,8 +29,13 @@ class Halves {
   }
   template <class To = T>
   void store_head(const std::string& tensor, u32 head, pred is_there, const Pair& x) const {
-    store(row<To>(tensor, head * 2, is_there), narrowed<To>(x.first));
-    store(row<To>(tensor, head * 2 + 1, is_there), narrowed<To>(x.second));
+    store_head_at<To>(tensor, u64(head * 2) * u64(p_.get<u32>("columns")), is_there, x);
+  }
+  // Stores both halves from an element of the tensor on.
+  template <class To>
+  void store_head_at(const std::string& tensor, u64 element, pred is_there, const Pair& x) const {
+    store(row_at<To>(tensor, element, is_there), narrowed<To>(x.first));
+    store(row_at<To>(tensor, element + u64(p_.get<u32>("columns")), is_there), narrowed<To>(x.second));
   }
   // Rotates both halves by the angles of a position, or makes them NaN if the position does not exist; `back`
   // rotates in the other direction.
@@ -43,15 +48,15 @@ class Halves {
 
  private:
   template <class Element>
-  TensorTile<Element> row(const std::string& tensor, u32 number, pred is_there) const {
-    const u32 columns = p_.get<u32>("columns");
-    TensorTile<Element> tile{{p_.get<gptr<Element>>(tensor) + u64(number) * u64(columns), 0}};
-    tile.cols = select(is_there, s32(columns), s32(0));
+  TensorTile<Element> row_at(const std::string& tensor, u64 element, pred is_there) const {
+    TensorTile<Element> tile{{p_.get<gptr<Element>>(tensor) + element, 0}};
+    tile.cols = select(is_there, s32(p_.get<u32>("columns")), s32(0));
     tile.vector = tile_.vector;
     return tile;
   }
   RegisterTile<f32> load_row(const std::string& tensor, u32 number, pred is_there, float otherwise) const {
-    return widened(load<T>(row<T>(tensor, number, is_there), layout_, T(otherwise)));
+    return widened(load<T>(row_at<T>(tensor, u64(number) * u64(p_.get<u32>("columns")), is_there), layout_,
+                           T(otherwise)));
   }
 
   const Parameters& p_;

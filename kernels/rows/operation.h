@@ -46,10 +46,14 @@ struct RowTensor {
   // An index counts the rows of a tensor with these extents, in row-major order.
   std::vector<std::string> counts = {};
   std::string goes_with = {};  // another tensor: this one is given if and only if that one is
+  // The outermost dimensions, each as the word for one element of it, may have gaps: the kernel gets each
+  // stride, in elements, as a u64 of the name stride_name(). The other dimensions have no gaps.
+  std::vector<std::string> strided = {};
 
   bool is_written() const { return use == Use::written || use == Use::written_if_given || is_updated(); }
   bool is_updated() const { return use == Use::updated; }
   bool is_optional() const { return use == Use::read_if_given || use == Use::written_if_given; }
+  std::string stride_name(size_t dimension) const { return name + "_" + strided[dimension] + "_stride"; }
   bool has_columns() const { return std::find(shape.begin(), shape.end(), "columns") != shape.end(); }
 };
 

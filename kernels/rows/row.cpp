@@ -83,6 +83,10 @@ Parameters declare_parameters(Kernel& k, const RowProblem& problem, Where where,
             o.tensors[i].is_summed ? DType::f32 : *problem.types[i], o.tensors[i].meaning);
   for (const std::string& size : o.sizes())
     p.add(size, Parameter::Kind::scalar, DType::u32, "an extent of tensors");
+  for (const RowTensor& t : o.tensors)
+    for (size_t d = 0; d < t.strided.size(); ++d)
+      p.add(t.stride_name(d), Parameter::Kind::scalar, DType::u64,
+            "elements from one " + t.strided[d] + " to the next");
   for (const RowNumber& n : o.numbers) p.add(n.name, Parameter::Kind::scalar, DType::f32, n.meaning);
   if (more) more(p);
   p.declare(k, where);

@@ -130,12 +130,28 @@ class RowCheck {
     for (const int64_t extent : x.extents) count *= extent;
     return count;
   }
-  static Operand row_of(const RowTensor& t, const RowOperand& x) {
-    return one_row(t.name.c_str(), x.type, x.memory, elements_of(x));
+  // Returns the tensor as one row, or if it has gaps, as rows of its dimensions without any.
+  static Operand place_of(const RowTensor& t, const RowOperand& x) {
+    if (x.strides.empty()) return one_row(t.name.c_str(), x.type, x.memory, elements_of(x));
+    const size_t outer = t.strided.size();
+    Operand place = {t.name.c_str(), x.type, x.memory, 1, outer, {}};
+    for (size_t d = outer; d < x.extents.size(); ++d) place.columns *= x.extents[d];
+    for (size_t d = 0; d < outer; ++d)
+      place.outer[outer - 1 - d] = {t.strided[d].c_str(), x.extents[d], x.strides[d]};
+    return place;
   }
 
   void check_place(const RowTensor& t, const RowOperand& x) const {
-    check_row(operation_.name.c_str(), row_of(t, x), where_);
+    const Operand place = place_of(t, x);
+    if (x.strides.empty()) return check_row(operation_.name.c_str(), place, where_);
+    if (x.strides.size() != x.extents.size())
+      fail(fmt::format("{} has {} dimensions, and {} strides", t.name, x.extents.size(), x.strides.size()));
+    int64_t compact = 1;
+    for (size_t d = x.extents.size(); d-- > t.strided.size(); compact *= x.extents[d])
+      if (x.extents[d] > 1 && x.strides[d] != compact)
+        fail(fmt::format("{} has gaps between its {}: make them adjacent", t.name, t.shape[d]));
+    check_memory(operation_.name.c_str(), place, where_);
+    check_no_self_overlap(operation_.name.c_str(), place, where_);
   }
 
   // Refuses a result that overlaps another tensor, unless that tensor has its rows in the same places and is
@@ -151,8 +167,8 @@ class RowCheck {
                                  call_.tensors[k]->type == call_.tensors[i]->type &&
                                  call_.tensors[k]->memory.address == call_.tensors[i]->memory.address;
         if (!is_in_place)
-          kernels::check_apart(operation_.name.c_str(), row_of(t, *call_.tensors[i]),
-                               row_of(other, *call_.tensors[k]), !other.is_written(), where_);
+          kernels::check_apart(operation_.name.c_str(), place_of(t, *call_.tensors[i]),
+                               place_of(other, *call_.tensors[k]), !other.is_written(), where_);
       }
     }
   }
@@ -173,6 +189,7 @@ class RowCheck {
     const auto fits = [&] {
       bool all = true;
       of_columns([&](const RowOperand& x, int bytes) {
+        for (const int64_t stride : x.strides) all = all && (stride == 1 || stride % vector == 0);
         all = all && x.extents.back() % vector == 0 &&
               x.memory.address % static_cast<uint64_t>(std::min(kAccessBytes, vector * bytes)) == 0;
       });

@@ -43,8 +43,9 @@ using Sources = std::array<uint64_t, kFirstNumber + kKeptNumbers>;
 bool has_form(const RowCall& call) {
   if (!call.operation || call.tensors.size() > kKeptTensors || call.numbers.size() > kKeptNumbers)
     return false;
-  return std::all_of(call.tensors.begin(), call.tensors.end(),
-                     [](const auto& x) { return !x || x->extents.size() <= kKeptRank; });
+  return std::all_of(call.tensors.begin(), call.tensors.end(), [](const auto& x) {
+    return !x || (x->extents.size() <= kKeptRank && x->strides.empty());
+  });
 }
 
 auto words_of(const RowCall& call) {
@@ -164,7 +165,9 @@ struct Rows::State {
   void launch(const RowCall& call, const CheckedRows& c, std::span<const uint64_t> sources,
               PreparedCall* keeps, Where where) {
     const RowOperation& o = *call.operation;
-    SourcedArguments arguments(sources, o.tensors.size() + c.sizes.size() + o.numbers.size());
+    size_t strides = 0;
+    for (const RowTensor& t : o.tensors) strides += t.strided.size();
+    SourcedArguments arguments(sources, o.tensors.size() + c.sizes.size() + strides + o.numbers.size());
     runtime::Address next = call.workspace.address;
     const size_t part = bytes_of_part(c, parts(c));
     for (size_t i = 0; i < o.tensors.size(); ++i) {
@@ -178,6 +181,10 @@ struct Rows::State {
     for (const std::string& word : o.sizes())
       arguments.add(SourcedArguments::kNone,
                     [&] { return runtime::scalar(static_cast<uint32_t>(c.sizes.at(word))); });
+    for (size_t i = 0; i < o.tensors.size(); ++i)
+      for (size_t d = 0; d < o.tensors[i].strided.size(); ++d)
+        arguments.add(SourcedArguments::kNone,
+                      [&] { return runtime::scalar(static_cast<uint64_t>(call.tensors[i]->stride(d))); });
     for (size_t i = 0; i < o.numbers.size(); ++i)
       arguments.add(kFirstNumber + i, [&] {
         return runtime::scalar(call.numbers.empty() ? o.numbers[i].unsaid : call.numbers[i]);

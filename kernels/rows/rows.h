@@ -18,11 +18,20 @@
 
 namespace ptxbuilder::kernels {
 
-// A tensor without gaps, whose outermost extent comes first.
+// A tensor, whose outermost extent comes first. Only tensors that the operation's table calls strided may
+// have gaps.
 struct RowOperand {
   DType type = DType::bf16;
   std::vector<int64_t> extents;
   runtime::View memory;
+  std::vector<int64_t> strides = {};  // in elements; empty: there are no gaps
+
+  int64_t stride(size_t dimension) const {
+    if (!strides.empty()) return strides[dimension];
+    int64_t compact = 1;
+    for (size_t d = dimension + 1; d < extents.size(); ++d) compact *= extents[d];
+    return compact;
+  }
 };
 
 // A call of an operation has a tensor for each in the operation's table, in that order, and a value for each

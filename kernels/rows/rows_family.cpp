@@ -109,6 +109,12 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
   }
   for (const std::string& word : o.sizes())
     arguments.push_back(runtime::scalar(static_cast<uint32_t>(call.sizes[word])));
+  for (const RowTensor& t : o.tensors)
+    for (size_t d = 0; d < t.strided.size(); ++d) {
+      uint64_t stride = 1;
+      for (size_t k = d + 1; k < t.shape.size(); ++k) stride *= static_cast<uint64_t>(call.sizes[t.shape[k]]);
+      arguments.push_back(runtime::scalar(stride));
+    }
   for (const RowNumber& n : o.numbers) arguments.push_back(runtime::scalar(n.unsaid));
   run.launch(arguments);
   // Several threads request elements.

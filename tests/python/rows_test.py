@@ -127,6 +127,13 @@ def of_append():
             words = ("append", np.dtype(dtype).name, layout, given)
             check_cache(k_cache, turned(k, cos[positions], sin[positions]) if given else k, slots, layout, dtype, *words)
             check_cache(v_cache, v, slots, layout, np.float32, *words)
+            # The caches lie next to each other: by page, by row, and by head.
+            for axis in (1, 2, 3):
+                both = np.full((*k_cache.shape[:axis], 2, *k_cache.shape[axis:]), np.nan, dtype)
+                of_k, of_v = np.moveaxis(both, axis, 0)
+                pb.append(k, v, of_k, of_v, slots, cache_layout=layout, device="emulator")
+                check_cache(of_k, k, slots, layout, dtype, axis, *words)
+                check_cache(of_v, v, slots, layout, dtype, axis, *words)
     right = k, v, k_cache, v_cache, slots, cos, sin, positions = tokens(np.float32, "NHD", np.int32)
 
     def refused(words, device="emulator", **others):
@@ -136,12 +143,14 @@ def of_append():
 
     refused("append: k_cache is [page, row, heads, columns], of k's 16 columns, and is (6, 5, 48)", k_cache=k_cache.reshape(6, 5, 48))
     refused("append: v_cache is [page, heads, row, columns], of k's 16 columns", v_cache=v_cache[..., :8], cache_layout="HND")
-    refused("append: k_cache has gaps, and it is written in place", k_cache=k_cache[:, ::2], v_cache=v_cache[:, ::2])
+    refused("append: k_cache has gaps between its columns: make them adjacent", k_cache=np.zeros((6, 5, 3, 32), np.float32)[..., ::2])
+    repeated = np.lib.stride_tricks.as_strided(k_cache, k_cache.shape, (0, *k_cache.strides[1:]))
+    refused("append: k_cache of f32: a page stride of 0 elements for rows of 16", k_cache=repeated)
     refused("append: v is a list, which is no tensor", v=v.tolist())
     refused("append: k_cache is a NoneType, which is no tensor", k_cache=None)
     refused("append: k is [tokens, heads, columns], the last an even number, and is (20, 3, 15)", k=k[..., :15])
     refused("append: v has the shape [rows, heads, halves, columns], and is [19, 3, 2, 8]: 20 rows are given before it", v=v[:19])
-    refused("append: k_cache has the shape [pages, heads, page_rows, halves, columns], and is [30, 2, 1, 2, 8]: 3 heads",
+    refused("append: k_cache has the shape [pages, heads, page_rows, halves, columns], and is [6, 2, 5, 2, 8]: 3 heads",
             k_cache=np.zeros((6, 5, 2, 16), np.float32))
     refused("append: sin is not given, and cos is: they go together", sin=None)
     refused("append: position is given, and cos is not", cos=None, sin=None)
@@ -241,8 +250,12 @@ def append_of_torch():
         pb.append(k.requires_grad_(), v, k_cache, v_cache, slots, device="emulator")
     with torch.no_grad():
         pb.append(k, v, k_cache, v_cache, slots, device="emulator")
-    with kit.refused("append: k_cache has gaps, and it is written in place"):
-        pb.append(k.detach(), v, k_cache[:, ::2], v_cache[:, ::2], slots, device="emulator")
+        both = torch.full((k_cache.shape[0], 2, *k_cache.shape[1:]), torch.nan)
+        for call in (pb.append, torch.compile(pb.append, fullgraph=True, backend="aot_eager")):
+            call(k.detach(), v, both[:, 0], both[:, 1], slots, device="emulator")
+            check_cache(both[:, 0], k.detach().numpy(), slots.numpy(), "NHD", np.float32, "append with gaps")
+            check_cache(both[:, 1], v.numpy(), slots.numpy(), "NHD", np.float32, "append with gaps")
+            both.fill_(torch.nan)
     with kit.refused("append is not known to torch.func"):
         torch.func.vmap(lambda k: pb.append(k, v, k_cache, v_cache, slots, device="emulator"))(k.detach()[None])
 

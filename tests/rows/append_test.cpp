@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "error_kit.h"
 #include "kernels/rows/operations.h"
 #include "kernels/rows/rows.h"
 #include "library_kit.h"
@@ -85,6 +86,53 @@ void check(Call& c, const std::vector<int64_t>& slots) {
 }
 
 }  // namespace
+
+// Keys and values are neighbours in one tensor [page, row, 2, head, column].
+TEST_CASE("caches with gaps between pages, heads and rows") {
+  Call c, compact;
+  const std::vector<int32_t> slots = {7, 0, -1, 11, 4};
+  const runtime::View both = c.put(Floats(2 * kCache, NAN));
+  constexpr int64_t kHeadsOfRow = kHeads * int64_t{kHead};
+  for (const size_t i : {2, 3}) {
+    kernels::RowOperand& x = *c.call.tensors[i];
+    const size_t skipped = i == 2 ? 0 : static_cast<size_t>(kHeadsOfRow) * sizeof(float);
+    x.memory = {both.address + skipped, both.bytes - skipped};
+    x.strides = {kPageRows * 2 * kHeadsOfRow, int64_t{kHead}, 2 * kHeadsOfRow, kColumns, 1};
+  }
+  c.call.tensors[4] = c.index(slots), compact.call.tensors[4] = compact.index(slots);
+  c.run();
+  compact.run();
+  Floats got(2 * kCache);
+  c.device->copy_out(got.data(), both.address, got.size() * sizeof(float));
+  size_t wrong = 0;
+  for (const size_t i : {2, 3}) {
+    const Floats expected = compact.cache(i);
+    for (int64_t e = 0; e < static_cast<int64_t>(kCache); ++e) {
+      const int64_t of_head = e % kHead, row = e / kHead % kPageRows, head = e / kHead / kPageRows % kHeads,
+                    page = e / kHead / kPageRows / kHeads;
+      const float x = got[static_cast<size_t>(((page * kPageRows + row) * 2 + static_cast<int64_t>(i) - 2) *
+                                                  kHeadsOfRow +
+                                              head * int64_t{kHead} + of_head)],
+                  right = expected[static_cast<size_t>(e)];
+      wrong += !(x == right || (std::isnan(x) && std::isnan(right)));
+    }
+  }
+  CHECK(wrong == 0);
+
+  kernels::RowOperand& keys = *c.call.tensors[2];
+  const auto refused = [&](std::vector<int64_t> strides, const char* words) {
+    const std::vector<int64_t> right = keys.strides;
+    keys.strides = std::move(strides);
+    CHECK_ERROR(c.rows(c.call), words);
+    keys.strides = right;
+  };
+  refused({96, 8, 48, 8, 2}, "append: k_cache has gaps between its columns");
+  refused({96, 8, 48}, "append: k_cache has 5 dimensions, and 3 strides");
+  refused({192, 0, 48, 4, 1}, "append: k_cache of f32: a head stride of 0 elements for rows of 8");
+  refused({24, 8, 48, 4, 1}, "let 4 rows of 8 in 3 heads in 3 pages overlap, which are written");
+  c.call.tensors[0]->strides = {48, 8, 4, 1};
+  CHECK_ERROR(c.rows(c.call), "append: k has gaps");
+}
 
 TEST_CASE("tokens go to their slots, by indices of both types") {
   Call narrow, wide;

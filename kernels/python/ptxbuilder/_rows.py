@@ -68,8 +68,8 @@ def _plan(operation, wanted, extents, *described):
 
 def run(kit, operation, given, numbers, wanted, device, stream=None, extents=()):
     """Runs one operation on tensors of any strides: `given` has one for each name of operation.read, or None for what is left out.
-    Returns the wanted results, as a tuple. Tensors that it updates have no gaps."""
-    given = [None if x is None else kit.compact(x) for x in given]
+    Returns the wanted results, as a tuple."""
+    given = [x if x is None or name in operation.updated else kit.compact(x) for name, x in zip(operation.read, given)]
     found, is_alike, places, bits = _plan(operation, wanted, extents, *[None if x is None else (x.shape, x.dtype) for x in given])
     first = given[0]
     is_made = is_alike and kit.IS_ALLOCATED  # by the extension, in less of the host's time
@@ -161,12 +161,10 @@ def _pages(name, cache, k, cache_layout):
     words = "page, row, heads, columns" if cache_layout == "NHD" else "page, heads, row, columns"
     if len(shape) != 4 or shape[-1] != k.shape[-1]:
         raise ValueError(f"append: {name} is [{words}], of k's {k.shape[-1]} columns, and is {shape}")
-    has_gaps = (not cache.is_contiguous() if hasattr(cache, "is_contiguous")  # PyTorch's
-                else hasattr(cache, "flags") and not cache.flags.c_contiguous)  # JAX's arrays have no strides
-    if has_gaps:
-        raise ValueError(f"append: {name} has gaps, and it is written in place: give one that is contiguous")
-    if cache_layout == "NHD":  # each row is a page of one row
-        cache = cache.reshape(shape[0] * shape[1], shape[2], 1, shape[3])
+    if cache_layout == "NHD":
+        has_strides = hasattr(cache, "strides") or hasattr(cache, "stride")
+        # JAX's arrays have none, and each row is then a page of one row.
+        cache = cache.swapaxes(1, 2) if has_strides else cache.reshape(shape[0] * shape[1], shape[2], 1, shape[3])
     return _halves(cache)
 
 
@@ -177,7 +175,8 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
     k and v are [tokens, heads, columns], or with more dimensions in front, of f16, bf16 or float32; the caches, of the same type or of
     float8_e4m3fn, are [page, row, heads, columns], or with cache_layout="HND" [page, heads, row, columns]. `slot_mapping`, int32 or int64
     [tokens] on the device, has page number x rows of a page + row for each token; one that names no row, such as -1, leaves its token out,
-    and no two tokens share a slot. All other rows of the caches stay as they are.
+    and no two tokens share a slot. All other rows of the caches stay as they are. Caches may have gaps between their pages, rows and heads,
+    such as those that share a tensor [page, 2, row, heads, columns].
 
     With `cos` and `sin`, [positions, columns / 2] of the same type, keys are rotated like by rotary(), with the row that `positions`, int32
     or int64 [tokens], names; a row that does not exist makes NaN. Columns are an even number, up to 2048.
