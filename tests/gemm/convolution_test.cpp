@@ -149,7 +149,7 @@ TEST_CASE("lines of windows of few channels are modes of m, where y can have the
   hanging.extents = {30, 31}, hanging.out = DType::f32, hanging.gaps = {0, 0, 8}, hanging.seed = 2;
   check(hanging, "with lines of A");
   ConvolutionCase spread = c;
-  spread.along[0] = {.step = 1, .before = 4, .behind = 4, .spread = 2}, spread.taps[0] = 5, spread.seed = 3;
+  spread.along[0] = {.step = 2, .before = 4, .behind = 4, .spread = 2}, spread.taps[0] = 5, spread.seed = 3;
   check(spread, "with lines of A");
   ConvolutionCase short_lines = c;  // tiles would extend far beyond them
   short_lines.extents = {20, 17};

@@ -220,6 +220,7 @@ TEST_CASE("tensor maps are held to their rules, and to the memory of their buffe
        "parameters[0].swizzle: 64 is not one of \"none\", \"32\", \"64\""},
       {R"("box": [64])", "l.json: parameters[0].box: expected 2 items, found 1"},
       {R"("box": [8, 8], "strides": [136])", "parameters[0].strides[0]: the stride of dimension 1, 136 B"},
+      {R"("box": [8, 8], "strides": [112])", "parameters[0].strides[0]: the stride of dimension 1, 112 B"},
       {R"("box": [8, 8], "offset": 8)", "parameters[0].offset: the address 0x8 is not a multiple of 16 B"},
       {R"("box": [8, 8], "offset": 128)", "parameters[0]: the tensor takes 2048 B from byte 128 on"},
       {R"("box": [8, 8], "shape": [64, 17])", "parameters[0]: the tensor takes 2176 B from byte 0 on"},
@@ -228,6 +229,9 @@ TEST_CASE("tensor maps are held to their rules, and to the memory of their buffe
     CAPTURE(c.map);
     CHECK_ERROR(launch_from_json(with_map(c.map), "l.json"), c.text);
   }
+  const LaunchFile of_windows =
+      launch_from_json(with_map(R"("box": [8, 8], "strides": [112], "overlaps": true)"), "l.json");
+  CHECK(of_windows.launches.at(0).parameters.at(0).map.overlaps);
 }
 
 TEST_CASE("files are read and written next to the launch file") {
