@@ -7,6 +7,8 @@ namespace {
 
 // A lane counts so many blocks of queries of its sequence alone.
 constexpr int kBlocksOfLane = 4;
+// A block of queries with fewer keys than this part of a piece is not divided, if its sequence has others.
+constexpr int kLeastOfPiece = 4;
 
 u32 lanes_that(pred holds) { return instruction<"vote.sync.ballot.b32">(holds, kAllLanes); }
 u32 count_bits(u32 bits) { return instruction<"popc.b32">(bits); }
@@ -74,35 +76,51 @@ AttentionDivision::Found AttentionDivision::find(u32 place, u32 items, u32 count
   return {first.value() + lane, shfl_sync_idx(to_here - count, lane), shfl_sync_idx(count, lane)};
 }
 
+AttentionDivision::Place AttentionDivision::place_at(u32 at, u32 of_first) const {
+  const u32 of_head = at / heads_;
+  const Found sequence =
+      find(of_head, sizes_.batches, of_first, [&](u32 first) { return count_of_lane(first); });
+  // Without any query, no sequence is found.
+  const u32 batch = min(sequence.item, sizes_.batches - 1);
+  Var<u32> row(0), before(sequence.before), count(sequence.count);
+  if_(rows_of(batch) > u32(tile_.bm()), [&] {
+    const AttentionWork w = work(batch, 0, 0);
+    const auto blocks_from = [&](u32 first) {
+      AttentionWork of_lane = w;
+      of_lane.row = (first + laneid()) * tile_.bm();
+      return select(of_lane.exists(), KeyBlocks(tile_, of_lane).count(), u32(0));
+    };
+    const Found block =
+        find(of_head - sequence.before, ceil_div(w.queries, tile_.bm()), blocks_from(0), blocks_from);
+    row = block.item * tile_.bm();
+    before = sequence.before + block.before;
+    count = block.count;
+  });
+  const u32 first_of_row = before.value() * heads_, head = (at - first_of_row) / max(u32(count), 1);
+  return {batch, row, head, first_of_row + head * count.value(), count};
+}
+
+pred AttentionDivision::is_whole(u32 batch, u32 count, u32 piece) const {
+  if (!sizes_.query_offsets) return pred(false);
+  return (rows_of(batch) > u32(tile_.bm())) & (count * kLeastOfPiece <= piece);
+}
+
+u32 AttentionDivision::boundary(u32 at, u32 line, u32 piece, u32 of_first) const {
+  if (!sizes_.query_offsets) return min(at, line);
+  const Place place = place_at(min(at, max(line, 1) - 1), of_first);
+  return select(at >= line, line, select(is_whole(place.batch, place.count, piece), place.start, at));
+}
+
 void AttentionDivision::announce(const WorkQueue& queue) const {
-  const auto count_from = [&](u32 first) { return count_of_lane(first); };
   const u32 of_first = count_of_lane(0);
   Var<u32> own_sum(of_first);
   for_(kWarp, sizes_.batches, kWarp, [&](u32 first) { own_sum = own_sum.value() + count_of_lane(first); });
   const u32 line = sum_of_warp(own_sum) * heads_, piece = ceil_div(line, *sizes_.parts),
-            number = ctaid_x() / *sizes_.teams, begin = min(number * piece, line);
-  Var<u32> end(min(begin + piece, line));
+            number = ctaid_x() / *sizes_.teams, begin = boundary(number * piece, line, piece, of_first);
+  Var<u32> end(boundary(number * piece + piece, line, piece, of_first));
 
-  const u32 last = max(u32(end), 1) - 1;
-  const Found sequence = find(last / heads_, sizes_.batches, of_first, count_from);
-  // Without any query, no sequence is found.
-  Var<u32> batch(min(sequence.item, sizes_.batches - 1)), row(0), before(sequence.before),
-      of_row(sequence.count);
-  if_(rows_of(batch) > u32(tile_.bm()), [&] {
-    const AttentionWork w = work(batch, 0, 0);
-    const auto blocks_from = [&](u32 first) {
-      AttentionWork at = w;
-      at.row = (first + laneid()) * tile_.bm();
-      return select(at.exists(), KeyBlocks(tile_, at).count(), u32(0));
-    };
-    const Found block =
-        find(last / heads_ - sequence.before, ceil_div(w.queries, tile_.bm()), blocks_from(0), blocks_from);
-    row = block.item * tile_.bm();
-    before = sequence.before + block.before;
-    of_row = block.count;
-  });
-  const u32 first_of_row = before.value() * heads_, last_head = (last - first_of_row) / max(u32(of_row), 1);
-  Var<u32> head(last_head), start(first_of_row + last_head * of_row);
+  const Place last = place_at(max(u32(end), 1) - 1, of_first);
+  Var<u32> batch(last.batch), row(last.row), head(last.head), start(last.start);
 
   const auto step_back = [&] {
     const auto to_sequence_before = [&] {
@@ -123,8 +141,10 @@ void AttentionDivision::announce(const WorkQueue& queue) const {
                      AttentionWork w = work(batch, row, head);
                      const KeyBlocks all(tile_, w);
                      const u32 from = max(begin, start.value()), first_part = start / piece;
+                     const pred whole = is_whole(batch, all.count(), piece);
                      w.part = {all.first + (from - start.value()), all.first + (end.value() - start.value()),
-                               number - first_part, (start + all.count() - 1) / piece - first_part + 1};
+                               select(whole, u32(0), number - first_part),
+                               select(whole, u32(1), (start + all.count() - 1) / piece - first_part + 1)};
                      end = from;
                      if_(from > begin, step_back);
                      return w;

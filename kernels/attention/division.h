@@ -14,6 +14,10 @@ namespace ptxbuilder::kernels {
 // If a piece ends within a head's keys, the head is divided into parts. A CTA goes through its piece from the
 // last block to the first, so that it finishes with the last part of a head's keys: it adds the parts of the
 // CTAs before it, which have stored them long ago or finish at the same time.
+//
+// The blocks of queries of a prompt read the same keys. CTAs that begin with whole blocks of queries read
+// them at about the same time, and so once from memory: where such a block is short next to a piece, the
+// piece ends before it rather than within it.
 class AttentionDivision {
  public:
   AttentionDivision(const AttentionTile& tile, const AttentionSizes& sizes);
@@ -38,6 +42,18 @@ class AttentionDivision {
   // Finds the item with the block at `place`; count_from() returns for each lane the blocks of its item, with
   // items counted from its argument, and `counts` is what it returns for 0.
   Found find(u32 place, u32 items, u32 counts, const std::function<u32(u32)>& count_from) const;
+
+  // The head of a block of queries whose keys have a place in the line, where they start, and how many blocks
+  // of keys there are.
+  struct Place {
+    u32 batch, row, head, start, count;
+  };
+  // `of_first` is count_of_lane(0).
+  Place place_at(u32 at, u32 of_first) const;
+  // Returns whether no piece ends within a block of queries of this sequence with so many blocks of keys.
+  pred is_whole(u32 batch, u32 count, u32 piece) const;
+  // Returns where a piece ends or begins that should do so at `at`.
+  u32 boundary(u32 at, u32 line, u32 piece, u32 of_first) const;
 
   const AttentionTile& tile_;
   const AttentionSizes& sizes_;
