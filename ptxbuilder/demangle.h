@@ -1,4 +1,4 @@
-// Names of C++ in texts for people.
+// C++ names in texts that people read.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// The text with each mangled name of C++ in it, `_Z...`, as its author wrote it; one that is long then is
-// shortened in the middle. All else stays as it is.
+// Returns the text with each mangled C++ name, `_Z...`, as its author wrote it; a long name is shortened in
+// the middle. The rest of the text does not change.
 std::string demangled(std::string_view text);
 
 }  // namespace ptxbuilder

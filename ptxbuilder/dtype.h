@@ -21,16 +21,17 @@ constexpr std::string_view name(DType type) {
   return names[static_cast<size_t>(type)];
 }
 
-// The bytes by DType. They are outside of size_of(), where each call would lay it on the stack.
+// The sizes in bytes, indexed by DType. The array is outside of size_of(), where each call would put it on
+// the stack.
 inline constexpr std::array kElementBytes = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 1, 1, 4, 8};
 
 // Bytes of one element: 1, 2, 4 or 8. tf32 is stored as 4.
 constexpr int size_of(DType type) { return kElementBytes[static_cast<size_t>(type)]; }
 
-// The type of a PTX spelling, or nothing where no type is spelled so.
+// Returns the type of a PTX spelling, or nothing if no type has this spelling.
 std::optional<DType> dtype_from_name(std::string_view text);
 
-// Every type is one of floats or one of integers.
+// Every type is either a floating-point type or an integer type.
 constexpr bool is_float(DType type) { return type >= DType::f16; }
 constexpr bool is_integer(DType type) { return !is_float(type); }
 constexpr bool is_signed(DType type) {  // of the integers
@@ -40,27 +41,27 @@ constexpr bool is_fp8(DType type) { return type == DType::e4m3 || type == DType:
 constexpr bool is_int8(DType type) { return type == DType::s8 || type == DType::u8; }
 constexpr bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }  // of 16 bits
 
-// The bits of the number of `type` nearest to `value`, ties to even. What exceeds the type is infinite in
-// f16, bf16, tf32 and f32, and the greatest number in e4m3, e5m2 and the integers, as PTX's cvt.rn,
-// cvt.rn.satfinite and cvt.rni.sat give it; a NaN becomes PTX's canonical one, and 0 in an integer. tf32 has
-// its low 13 bits zero.
+// Returns the bits of the number of `type` nearest to `value`, ties to even. A value that exceeds the type is
+// infinite in f16, bf16, tf32 and f32, and the greatest number in e4m3, e5m2 and the integers, like with
+// PTX's cvt.rn, cvt.rn.satfinite and cvt.rni.sat; a NaN becomes PTX's canonical NaN, or 0 in an integer. The
+// low 13 bits of a tf32 are zero.
 uint64_t encode(DType type, double value);
 
-// The value of such bits, exact but for 64-bit integers beyond 2^53; the low 13 bits of a tf32 are ignored,
-// as the tensor core does.
+// Returns the value of such bits, exact except for 64-bit integers beyond 2^53. The low 13 bits of a tf32 are
+// ignored, as in the tensor core.
 double decode(DType type, uint64_t bits);
 
-// Writes `value` in the size_of(type) bytes at `to`: floats are rounded as encode() does; integers take the
+// Writes `value` to the size_of(type) bytes at `to`: floats are rounded as encode() does; integers take the
 // low bits of the whole number.
 void write_element(std::byte* to, DType type, double value);
-// The value of the element at `from`, as decode() gives it.
+// Returns the value of the element at `from`, like decode().
 double read_element(const std::byte* from, DType type);
 
-// The greatest number that is not infinite.
+// Returns the greatest number that is not infinite.
 double greatest(DType type);
 
-// Half the distance between neighbours, relative to a value: the error of one rounding to nearest; 0 of
-// integers.
+// Returns half the distance between neighbours, relative to a value: the error of one rounding to nearest; 0
+// for integers.
 double unit_roundoff(DType type);
 
 }  // namespace ptxbuilder

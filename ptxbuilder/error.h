@@ -15,14 +15,14 @@ namespace ptxbuilder {
 
 // A line of the kernel author's C++. Every public call takes one as its last, defaulted argument, so that
 // errors, `.loc` lines and ptxas messages can name the line that made an instruction. The public call opens
-// the line, by a CallersLine or an AtLine (ir/builder.h), and as long as it is open, here() and Error name it
-// wherever they stand: what the library calls in turn does not take a line. (The compiler builtins serve g++
-// 12 and clang alike, and work as default arguments of constructors.)
+// the line with a CallersLine or an AtLine (ir/builder.h). As long as the line is open, here() and Error name
+// it wherever they are: functions that the library calls in turn do not take a line. (The compiler builtins
+// work in both g++ 12 and clang, and as default arguments of constructors.)
 struct Where {
   const char* file = "";
   unsigned line = 0;
 
-  // This gives the line of the caller, or of the public call that is open.
+  // Returns the line of the caller, or of the public call that is open.
   static Where here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE());
   explicit operator bool() const { return line != 0; }
 };
@@ -38,8 +38,8 @@ inline Where Where::here(const char* file, unsigned line) {
   return callers::open_line ? callers::open_line : Where{file, line};
 }
 
-// Opens the line of a public call for as long as it lives. Where one is open already, it is the library that
-// makes the call, for one of the author's, and the author's line stays.
+// Opens the line of a public call while this object lives. If a line is open already, the library makes the
+// call on behalf of one of the author's, and the author's line stays open.
 class CallersLine {
  public:
   explicit CallersLine(Where where) : opens_(where && !callers::open_line) {
@@ -57,7 +57,7 @@ class CallersLine {
   bool opens_;
 };
 
-// Closes the line for as long as a callback of the author's runs: the calls in it have lines of their own.
+// Closes the line while a callback of the author's runs: the calls in it have lines of their own.
 class AuthorsCode {
  public:
   AuthorsCode() : library_(std::exchange(callers::open_line, {})) {}
@@ -73,17 +73,18 @@ class AuthorsCode {
 std::string to_string(Where where);
 
 // Thrown by everything in this project. what() is one paragraph: the operation, the rule it breaks, the
-// values, and the caller's line where one is known: "tma_load: box inner extent 192 B exceeds swizzle 128 B
+// values, and the caller's line if it is known: "tma_load: box inner extent 192 B exceeds swizzle 128 B
 // (gemm.cpp:41)".
 class Error : public std::runtime_error {
  public:
-  // This is who can do something about it; the C interface has a status for each, and Python an exception.
+  // The kind says who can do something about the error; the C interface has a status for each kind, and
+  // Python an exception.
   enum class Kind : uint8_t {
-    refused,        // what was given breaks a rule: the caller
-    unavailable,    // it breaks none, but cannot be done here and now, as tuning without a GPU
+    refused,        // an argument breaks a rule: the caller
+    unavailable,    // it breaks no rule, but cannot be done here and now, such as tuning without a GPU
     out_of_memory,  // of the device
     device,         // the driver or the GPU failed, or a kernel on it
-    compile,        // LLVM, ptxas or the driver's compiler took no such kernel
+    compile,        // LLVM, ptxas or the driver's compiler rejected the kernel
   };
 
   explicit Error(const std::string& message, Kind kind = Kind::refused)
@@ -99,7 +100,7 @@ class Error : public std::runtime_error {
   Kind kind_;
 };
 
-// Runs what compiles a kernel, whose errors are of the kind `compile`.
+// Runs code that compiles a kernel: its errors are of the kind `compile`.
 template <class Compile>
 auto compiling(Compile&& compile) {
   try {

@@ -1,4 +1,4 @@
-// A file's text.
+// Reads a file's text.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// All bytes of a file, or of a pipe. Throws Error that begins with the path where it cannot be read, or does
-// not end within `most` bytes, as a device never does.
+// Returns all bytes of a file or a pipe. Throws Error that begins with the path if it cannot be read, or if
+// it does not end within `most` bytes, such as a device.
 std::string file_text(const std::string& path, uint64_t most = uint64_t{1} << 30);
 
 }  // namespace ptxbuilder

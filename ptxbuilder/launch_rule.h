@@ -40,8 +40,8 @@ class RuleValues {
 // sign; a comparison is 1 or 0.
 class LaunchRule {
  public:
-  // `what` is what errors call it, as "grid.x". Throws Error that names the rule and the column, and for an
-  // unknown name those that there are.
+  // Errors call the rule `what`, such as "grid.x". Throws Error that names the rule and the column and, for
+  // an unknown name, lists the known names.
   LaunchRule(std::string what, std::string text, std::span<const Parameter> parameters);
 
   const std::string& text() const { return text_; }
@@ -50,11 +50,12 @@ class LaunchRule {
   // Throws Error that names the rule, what went wrong and the values: a division by 0, an overflow, ceil_div
   // of numbers below 0.
   int64_t value(const RuleValues& values) const;
-  // The text is for an error: "grid.x = 'ceil_div(count, 0)': a division by 0, with count = 7".
+  // Returns the text of an error: "grid.x = 'ceil_div(count, 0)': a division by 0, with count = 7".
   std::string with_values(const std::string& problem, const RuleValues& values) const;
 
-  // As an expression in C over the functions of c_functions(), of type int64_t. `value` names a variable for
-  // each of names(); `wrong` is a variable of const char*, NULL before, that gets what went wrong.
+  // Returns the rule as a C expression of type int64_t over the functions of c_functions(). `value` names a
+  // variable for each of names(); `wrong` is a variable of type const char*, NULL at first, that receives
+  // what went wrong.
   std::string as_c(const std::function<std::string(size_t name)>& value, const std::string& wrong) const;
   static std::string c_functions();
 
@@ -95,12 +96,13 @@ class LaunchRule {
 // The three rules of Signature::grid.
 class GridRule {
  public:
-  // Throws Error as LaunchRule does. The signature has a grid.
+  // The signature must have a grid. Throws Error like LaunchRule.
   explicit GridRule(const Signature& signature);
 
   const std::array<LaunchRule, 3>& rules() const { return rules_; }
 
-  // CTAs along x, y and z. Throws Error as LaunchRule does, and where there would be less than 1, or 2^32.
+  // Returns the CTAs along x, y and z. Throws Error like LaunchRule, and if there would be less than 1, or
+  // 2^32 or more.
   std::array<uint32_t, 3> value(const RuleValues& values) const;
 
  private:

@@ -32,7 +32,7 @@ struct ProfileFormat {
   // A site is a place in the code that writes a record: the events of the record, in order.
   using Site = std::vector<Event>;
 
-  uint32_t records = 0;  // units that each warp has room for; lanes that go apart have a quarter more
+  uint32_t records = 0;  // units that each warp has room for; lanes that diverge have a quarter more
   std::vector<std::string> names;  // of roles, regions and marks
   std::vector<Role> roles;
   std::vector<Site> sites;
@@ -41,11 +41,11 @@ struct ProfileFormat {
 };
 
 // The buffer consists of units of 16 bytes: kCalibrationRecords with three times each, and then for each CTA,
-// x fastest, and each of its warps a header, its records, and those of lanes that went apart.
+// x fastest, and each of its warps a header, its records, and those of lanes that diverged.
 namespace profile_format {
 
-// A record holds the clocks and values of the events of one site. This is its first unit, which has so many
-// words after the number of the site; the units after it consist of words.
+// A record holds the clocks and values of the events of one site. Its first unit has this many words after
+// the number of the site; the units after it consist only of words.
 constexpr uint32_t kWords = 3, kWordsOfUnit = 4;
 struct Record {
   uint32_t site;           // from 1 on; 0 in the calibration
@@ -59,7 +59,7 @@ constexpr uint32_t units_of(uint32_t words) {
 constexpr uint32_t kRecordBytes = sizeof(Record), kHeaderRecords = 3;
 // The records that measure the cost of recording.
 constexpr uint32_t kCalibrationRecords = 32;
-// The room of records of lanes that went apart.
+// The room for records of lanes that diverged.
 constexpr uint32_t apart_records(uint32_t records) { return records / 4; }
 // The last record begins within the room, and may have units beyond it.
 constexpr uint32_t place_of_apart(uint32_t records) { return records + kMostUnits - 1; }
@@ -67,8 +67,8 @@ constexpr uint32_t warp_records(uint32_t records) {
   return kHeaderRecords + place_of_apart(records) + apart_records(records);
 }
 constexpr uint32_t kLeastRecords = 32, kMostRecords = 1 << 20;
-// Regions whose names end so are waits of the profiled kernel alone, right after the issue of what they are
-// for.
+// Regions whose names end with this are waits that only the profiled kernel has, right after the issue of
+// what they wait for.
 constexpr const char* kCompletion = " completion";
 constexpr const char* kParameter = "profile";  // the kernel's last: the buffer's address
 
@@ -76,10 +76,10 @@ constexpr const char* kParameter = "profile";  // the kernel's last: the buffer'
 struct Header {
   uint32_t started, sm;  // 1 when the warp began, and the multiprocessor that it runs on
   uint32_t records;      // units recorded and lost, by the warp's leader, when it ended
-  uint32_t apart;        // the same by lanes that went apart
+  uint32_t apart;        // the same by lanes that diverged
   // The multiprocessor's clock and the time that all of them share, at both ends.
   uint64_t first_clock, first_nanoseconds;
-  uint64_t last_clock, last_nanoseconds;  // 0 of a warp that did not come to its end
+  uint64_t last_clock, last_nanoseconds;  // 0 if the warp did not reach its end
 };
 static_assert(sizeof(Header) == kHeaderRecords * kRecordBytes);
 

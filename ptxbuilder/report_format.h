@@ -49,8 +49,8 @@ struct ReportHeader {
 };
 static_assert(sizeof(ReportHeader) == kHeaderBytes);
 
-// A warp runs from its first instruction on; `at_barrier` is written ahead of a barrier that has no limit of
-// time, and `waits` when a wait is over its limit.
+// A warp runs from its first instruction on; `at_barrier` is written before a barrier that has no time limit,
+// and `waits` when a wait is over its limit.
 enum class WarpState : uint32_t { none, runs, at_barrier, waits, ended };
 
 // A slot says where its warp is, and what it waits for.
@@ -90,13 +90,13 @@ constexpr TileElementWord tile_element(uint64_t word) {
           static_cast<uint32_t>(word)};
 }
 
-// This is what an mbarrier's word in shared memory says on Hopper. The counts are kept as what they lack to
-// 2^20, as ptxas' code for mbarrier.init and mbarrier.pending_count has it.
+// The fields of an mbarrier's word in shared memory on Hopper. A count is stored as its difference from 2^20,
+// as the code of ptxas for mbarrier.init and mbarrier.pending_count shows.
 //    63      62 ... 43        42 ... 21    20 ... 1          0
 //    parity  2^20 - pending   bytes        2^20 - expected   0
 struct MbarrierWord {
   uint32_t parity, pending, expected;
-  int32_t bytes;  // that are expected and have not come
+  int32_t bytes;  // that are expected and have not arrived
 };
 
 constexpr MbarrierWord decode(uint64_t word) {

@@ -1,7 +1,7 @@
-// Sidecars next to an image: which kernels of a module have one, and under what name it is there.
+// Sidecars next to an image: which kernels of a module have one, and what its name is.
 //
-// A sidecar is next to NAME.cubin or NAME.ptx as NAME.json where the module has one kernel, and else as
-// NAME.KERNEL.json, one for each kernel.
+// Next to NAME.cubin or NAME.ptx, the sidecar is NAME.json if the module has one kernel; otherwise each
+// kernel has its own, NAME.KERNEL.json.
 #pragma once
 
 #include <optional>
@@ -12,28 +12,28 @@
 
 namespace ptxbuilder {
 
-// A kernel of a module that may be somebody else's.
+// A kernel of a module, which may come from another front end.
 struct ModuleKernel {
   std::string name = {};
   std::optional<Signature> signature = {};
-  std::string why_unknown = {};  // where there is no signature: "parameter 1 ... is a vector"
+  std::string why_unknown = {};  // if there is no signature: "parameter 1 ... is a vector"
 };
 
 // Below, `name` is the image's without .cubin or .ptx.
 
-// "out/m.json" of "out/m"; with a kernel, "out/m.KERNEL.json", where a name of more than 150 bytes is cut,
-// and distinguished by a number.
+// Returns "out/m.json" for "out/m" or, with a kernel, "out/m.KERNEL.json", in which a name of more than 150
+// bytes is cut and distinguished by a number.
 std::string sidecar_path(const std::string& name, const std::string& kernel = "");
 
-// This says whether a file is a sidecar and nothing else, such as a launch file of `ptxb sim`.
+// Returns whether a file is a sidecar, and not something else such as a launch file of `ptxb sim`.
 bool is_sidecar(const std::string& path);
 
-// The sidecar of `kernel` next to an image, or nothing where it has none. Throws Error for a sidecar that is
-// broken.
+// Returns the sidecar of `kernel` next to an image, or nothing if it has none. Throws Error for a broken
+// sidecar.
 std::optional<Signature> find_sidecar(const std::string& name, const std::string& kernel);
 
-// The same, where it has to be there; without `kernel`, of the module's only one. Throws Error that says
-// which sidecars there are.
+// Does the same, but the sidecar must exist; without `kernel`, it is that of the module's only kernel. Throws
+// Error that lists the sidecars that exist.
 Signature read_sidecar(const std::string& name, const std::string& kernel = "");
 
 }  // namespace ptxbuilder

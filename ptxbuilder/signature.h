@@ -21,8 +21,8 @@ enum class Interleave : uint8_t { none, b16, b32 };
 enum class Swizzle : uint8_t { none, b32, b64, b128 };
 enum class L2Promotion : uint8_t { none, b64, b128, b256 };
 enum class OobFill : uint8_t { zero, nan };
-// The types whose NaN TMA can fill in (CUDA driver API, CUtensorMapFloatOOBfill): floats, but for those of 8
-// bits, which travel as bytes.
+// The types whose NaN TMA can fill in (CUDA driver API, CUtensorMapFloatOOBfill): floats, except those of 8
+// bits, which are copied as bytes.
 constexpr bool tma_fills_nan(DType type) { return is_float(type) && !is_fp8(type); }
 
 std::string_view name(Interleave);   // "none", "16", "32"
@@ -36,8 +36,8 @@ constexpr int span_bytes(Swizzle swizzle) {
   return swizzle == Swizzle::none ? 0 : 16 << static_cast<int>(swizzle);
 }
 
-// A recipe says how a tensor parameter is encoded: all of cuTensorMapEncodeTiled but the tensor's address,
-// shape and strides.
+// A recipe says how a tensor parameter is encoded: all arguments of cuTensorMapEncodeTiled except the
+// tensor's address, shape and strides.
 struct TensorMapRecipe {
   DType dtype = DType::f32;
   std::vector<uint32_t> box;              // elements, innermost first; its size is the rank, 1 to 5
@@ -46,8 +46,8 @@ struct TensorMapRecipe {
   Swizzle swizzle = Swizzle::none;
   L2Promotion l2_promotion = L2Promotion::b256;  // 1 to 2 % where memory bounds, no loss elsewhere
   OobFill oob_fill = OobFill::zero;
-  // A copy takes so many pixels in the mode im2col, each of box[0] channels, and the box is 1 along the other
-  // dimensions (cuTensorMapEncodeIm2col); 0 for boxes.
+  // In the mode im2col a copy takes this many pixels, each of box[0] channels, and the box is 1 along the
+  // other dimensions (cuTensorMapEncodeIm2col); 0 if copies take boxes.
   uint32_t pixels = 0;
 
   int rank() const { return static_cast<int>(box.size()); }
@@ -62,10 +62,10 @@ struct Parameter {
   std::string name = {};
   Kind kind = Kind::scalar;
   DType dtype = DType::u32;         // of the scalar, of the elements pointed to, or of the tensors
-  TensorMapRecipe tensor_map = {};  // where has_recipe()
+  TensorMapRecipe tensor_map = {};  // if has_recipe()
   std::vector<Parameter> fields =
       {};                    // kind structure only, laid out as C does: scalars and pointers, in order
-  std::string meaning = {};  // one line for who launches the kernel; may be empty
+  std::string meaning = {};  // one line for those who launch the kernel; may be empty
 
   bool has_recipe() const { return kind == Kind::tensor_map || kind == Kind::tensor_map_array; }
   bool is_address() const { return kind == Kind::pointer || kind == Kind::tensor_map_array; }
@@ -92,7 +92,7 @@ struct Signature {
   std::string target = "sm_90a";          // ptxas -arch
   int ptx_version = 80;                   // ten times .version
   uint32_t threads = 128;                 // per CTA
-  uint32_t threads_y = 1, threads_z = 1;  // of these along y and z; along x are the rest
+  uint32_t threads_y = 1, threads_z = 1;  // of these, along y and z; the rest are along x
   std::array<uint32_t, 3> cluster = {1, 1, 1};
   uint32_t static_shared_bytes = 0;
   uint32_t dynamic_shared_bytes = 0;  // to be passed at launch
@@ -100,20 +100,20 @@ struct Signature {
   std::vector<SharedObject> shared =
       {};  // by offset; some may share a place; may be empty, as for PTX that was written by hand
 
-  // These let others launch it, and are all optional. The CTAs along x, y and z as rules over the arguments
-  // (launch_rule.h); else whoever launches says them.
+  // These let others launch the kernel, and are all optional. The CTAs along x, y and z as rules over the
+  // arguments (launch_rule.h); without them each launch states its grid.
   std::optional<std::array<std::string, 3>> grid = {};
   // The values that the kernel was generated with, by name: {"bm", "128"}.
   std::vector<std::pair<std::string, std::string>> configuration = {};
-  // It waits by griddepcontrol.wait before it first reads or writes memory, so that it may be launched before
-  // the launch ahead of it has finished.
+  // It executes griddepcontrol.wait before it first reads or writes memory, so that it may be launched before
+  // the previous launch has finished.
   bool overlaps = false;
-  // Its CTAs wait for each other, so that all of them have to run at once: it is launched cooperatively.
+  // Its CTAs wait for each other, so all of them must run at once: it is launched cooperatively.
   bool cooperative = false;
   // It records a profile, to the buffer that its last parameter points to (runtime/profile.h).
   std::optional<ProfileFormat> profile = {};
   // It reports waits that do not end, and what it checks and prints, to memory of the host: its last
-  // parameter, which runtime::LoadedKernel passes, and not whoever launches.
+  // parameter, which runtime::LoadedKernel passes, not the caller.
   std::optional<ReportFormat> report = {};
 
   // These are from ptxas; absent when the kernel was not assembled.
@@ -125,11 +125,10 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
-// The text of NAME.json, indented, one parameter a line group. Round trip: from_json(to_json(s)) == s.
+// Returns the text of NAME.json, indented: from_json(to_json(s)) == s.
 std::string to_json(const Signature& signature);
 
-// Throws Error that names the member, what was found and what is expected, when the text is not such a
-// sidecar.
+// Throws Error that names the member, what was found and what is expected, if the text is not such a sidecar.
 Signature signature_from_json(const std::string& text, const std::string& file_name);
 
 }  // namespace ptxbuilder

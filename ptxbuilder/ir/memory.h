@@ -128,7 +128,7 @@ void store(Pointer<T, Address> to, const std::array<T, count>& values, Where whe
   detail::store(to.handle(), std::vector<Value>(values.begin(), values.end()));
 }
 
-// CUDA's device printf: `format` is written like in C, with %u %d %llu %lld %f %c %p matching the values, at
+// CUDA's device printf: `format` is written as in C, with %u %d %llu %lld %f %c %p matching the values, at
 // most 32 of them. The driver shows the text when the host synchronizes. Uses a little stack, and waives that
 // advisory. Do not use it in kernels with wgmma: an extern call serializes wgmmas (ptxas advisory C7510).
 void print(std::string_view format, std::initializer_list<Value> values = {}, Where where = Where::here());

@@ -61,10 +61,9 @@ inline constexpr Row found_row = found<key>.row();
 
 template <Key key>
 constexpr const Row& instruction() {
-  static_assert(
-      !detail::found<key>.syntax.view().empty(),
-      "no row here has this mnemonic, with this word behind it: `ptxb isa --find TEXT` lists those that have "
-      "TEXT in them; ptx() writes what has no row, and PTXBUILDER_ROW declares one");
+  static_assert(!detail::found<key>.syntax.view().empty(),
+                "no row here has this mnemonic, with this word after it: `ptxb isa --find TEXT` lists those "
+                "that have TEXT in them; ptx() writes what has no row, and PTXBUILDER_ROW declares one");
   return detail::found_row<key>;
 }
 

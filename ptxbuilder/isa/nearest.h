@@ -9,7 +9,7 @@ namespace ptxbuilder::isa {
 struct Nearest {
   std::string mnemonic;  // empty if no mnemonic begins with the same word
   std::string
-      differs;  // ".parity is left out", ".gpu and .acquire are swapped", ".f16 stands where it has .f32"
+      differs;  // ".parity is left out", ".gpu and .acquire are swapped", ".f16 is given where it has .f32"
   // This is true if only the order of words differs, and not the order of types: a conversion's types say
   // which type is converted to which. ptxas takes most words in any order.
   bool has_same_words = false;

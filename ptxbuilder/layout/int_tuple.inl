@@ -19,7 +19,7 @@ BasicTuple<I>::BasicTuple(std::vector<BasicTuple> elements)
 template <class I>
 const I& BasicTuple<I>::value() const {
   if (is_tuple())
-    throw Error(fmt::format("the tuple {} stands where an integer is wanted", to_string(*this)));
+    throw Error(fmt::format("the tuple {} is given where an integer is wanted", to_string(*this)));
   return value_;
 }
 
@@ -105,8 +105,8 @@ BasicTuple<I> add_coordinates(const BasicTuple<I>& a, const BasicTuple<I>& b) {
   if (!b.is_tuple() && is(b.value(), 0)) return a;
   if (!a.is_tuple() || !b.is_tuple())
     throw Error(
-        fmt::format("the coordinate {} and the integer {} cannot be added: strides with a basis and "
-                    "strides without one are in one layout",
+        fmt::format("the coordinate {} and the integer {} cannot be added: strides with a basis and strides "
+                    "without one are in one layout",
                     to_string(a.is_tuple() ? a : b), to_string(a.is_tuple() ? b : a)));
   std::vector<BasicTuple<I>> result;
   for (size_t i = 0; i < std::max(a.elements().size(), b.elements().size()); ++i)

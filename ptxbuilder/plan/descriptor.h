@@ -98,7 +98,7 @@ class WgmmaOperand {
   // The first `mn` rows or columns, in the same place, such as the part that one instruction reads.
   WgmmaOperand part(int mn, Where where = Where::here()) const;
   // Returns the operand as B of a product with a sparse A, whose instructions are 64 bytes deep. Throws Error
-  // when k is no multiple of that, or when an instruction would leave the span of a swizzle of 32 bytes.
+  // when k is not a multiple of that, or when an instruction would leave the span of a swizzle of 32 bytes.
   WgmmaOperand for_sparse(Where where = Where::here()) const;
 
   // The place of element (mn, k), and its place without swizzle. A descriptor's start is an offset without

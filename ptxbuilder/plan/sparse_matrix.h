@@ -46,8 +46,8 @@ struct SparseMatrix {
 
 // Stores the elements of a dense matrix that are not zero, with zeros where a group of four has fewer than
 // two; -0 counts as zero. `stride` is in elements from row to row; 0 means no gap. Throws Error that names
-// the row and the column of a group with more than two, the type, or a number of columns that is no multiple
-// of 4.
+// the row and the column of a group with more than two, the type, or a number of columns that is not a
+// multiple of 4.
 SparseMatrix compress_2_4(DType type, const void* dense, int64_t rows, int64_t cols, int64_t stride = 0,
                           Where where = Where::here());
 

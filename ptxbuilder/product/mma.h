@@ -35,7 +35,7 @@ struct SparseTile {
   // m rows of k / 2 elements that are stored along k: f16, bf16, e4m3, e5m2, s8 or u8.
   TileView values;
   // A tile of s32 without swizzle, in panels of 128 columns, with a row for each 64 of k and a panel for each
-  // 64 of m: what compress_2_4() lays in a block, in the order of its lines.
+  // 64 of m: the contents of a block of compress_2_4(), in the order of its lines.
   TileView metadata;
 };
 
