@@ -182,7 +182,7 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
                          int multiprocessors) {
   const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const Blocks of_rows = blocks_of(o, s, t);
-  // Of packed sequences, one is taken to be as long as the longest, and the others to have one query.
+  // One of the packed sequences is taken to be as long as the longest, and the others to have one query.
   AttentionSize of_one_query = s;
   if (o.packed) of_one_query.queries = o.heads_in_rows;
   const auto longest = std::max<int64_t>(static_cast<int64_t>(of_rows.most), 1),
@@ -226,7 +226,7 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
     return t;
   }
   if (o.e4m3_products) return std::nullopt;
-  // In a mixed batch most sequences have few queries.
+  // Most sequences of a mixed batch have few queries.
   const bool is_few = (o.packed ? o.lengths : s.queries <= (o.lengths ? kFewOverCaches : kFew)) && !o.dropout;
   if (!o.lengths && !is_few && !o.e4m3) return std::nullopt;
   AttentionTile t = {

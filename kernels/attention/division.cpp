@@ -80,7 +80,7 @@ AttentionDivision::Place AttentionDivision::place_at(u32 at, u32 of_first) const
   const u32 of_head = at / heads_;
   const Found sequence =
       find(of_head, sizes_.batches, of_first, [&](u32 first) { return count_of_lane(first); });
-  // Without any query, no sequence is found.
+  // No sequence is found if there is no query.
   const u32 batch = min(sequence.item, sizes_.batches - 1);
   Var<u32> row(0), before(sequence.before), count(sequence.count);
   if_(rows_of(batch) > u32(tile_.bm()), [&] {

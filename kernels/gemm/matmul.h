@@ -71,7 +71,7 @@ struct DeviceMatrix {
 //
 // Added rows: with add_to_rows instead of d_rows, row i of the product is rounded to D's type and added to
 // row add_to_rows[i] of D, in memory, and the sum is rounded too. A row may be named any number of times.
-// What D holds is where the sums begin: zeros, or another expert's output. The order in which the rows of one
+// The sums begin with what D holds: zeros, or another expert's output. The order in which the rows of one
 // index are added is unspecified, so that results may differ in their last bits from run to run, most in
 // bf16. D is f32, f16 or bf16. Not with amax either.
 //
@@ -84,7 +84,7 @@ struct DeviceMatrix {
 // multiple of 16, or with group_ends as many for each group, one after the other. A is bf16 or f16, into
 // whose type weights are converted exactly. The sum of a group of k is multiplied by its scale, and added to
 // sums of f32. b.type and b_k_major do not matter. Without such scales, those of columns are column_scales.
-// Not with batches, groups of k, a_rows, a gate or modes, and not with k = 0 or alpha = 0.
+// They do not go with batches, groups of k, a_rows, a gate or modes, nor with k = 0 or alpha = 0.
 //
 // Sparse matrices: with a_metadata, A has m rows of the k / 2 values that compress_2_4() stores, and with
 // b_metadata B has n rows of them, k-major; k is a multiple of 4. Metadata is what compress_2_4() makes, an

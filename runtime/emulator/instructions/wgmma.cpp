@@ -64,7 +64,7 @@ decltype(auto) with_reader(ElementType element, F f) {
   }
 }
 
-// Of each eight columns, the even ones come first.
+// The even columns of each eight come first.
 void sort_columns(std::vector<float>& b) {
   for (size_t at = 0; at + 8 <= b.size(); at += 8) {
     float sorted[8];
