@@ -170,7 +170,7 @@ void run(const command::Fields& f, command::Run& run) {
         group, in_rows));
   if (o.packed && in_rows > 1 && in_rows != heads)
     throw Error(fmt::format(
-        "attention: packed queries of {} heads, of which {} are in rows; here a launch has all heads in rows",
+        "attention: packed queries of {} heads, {} of them in rows; here a launch has all heads in rows",
         heads, in_rows));
   if (tile(f).whole_blocks && size("keys") % size("bn") != 0)
     throw Error("attention: " + std::to_string(size("keys")) + " keys are not whole blocks of bn = " +

@@ -53,6 +53,7 @@ struct RowTensor {
   bool is_written() const { return use == Use::written || use == Use::written_if_given || is_updated(); }
   bool is_updated() const { return use == Use::updated; }
   bool is_optional() const { return use == Use::read_if_given || use == Use::written_if_given; }
+  // Returns the name of the parameter with the stride of a dimension of `strided`.
   std::string stride_name(size_t dimension) const { return name + "_" + strided[dimension] + "_stride"; }
   bool has_columns() const { return std::find(shape.begin(), shape.end(), "columns") != shape.end(); }
 };

@@ -26,6 +26,7 @@ struct RowOperand {
   runtime::View memory;
   std::vector<int64_t> strides = {};  // in elements; empty: there are no gaps
 
+  // Returns the elements from one index of a dimension to the next.
   int64_t stride(size_t dimension) const {
     if (!strides.empty()) return strides[dimension];
     int64_t compact = 1;

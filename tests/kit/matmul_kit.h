@@ -464,7 +464,7 @@ class MatmulTrial {
       });
     }
     for (size_t j = 0; j < columns; ++j) {
-      if (!(magnitude[j] < greatest(case_.d))) continue;  // Sums may overflow in some order.
+      if (!(magnitude[j] < ptxbuilder::greatest(case_.d))) continue;  // Sums may overflow in some order.
       const double lost = 1.01 * added * unit_roundoff(case_.d) * magnitude[j];
       const double value = out().value_in(got, 0, row, static_cast<int64_t>(j));
       if ((low[j] - lost <= value && value <= high[j] + lost) || seen.wrong++ > 0) continue;

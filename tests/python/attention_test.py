@@ -101,7 +101,7 @@ for words, text in ((dict(q=q[0]), "Q and V: of shapes (16, 4, 64) and (2, 24, 2
                     (dict(softcap=-1.0), "softcap"), (dict(query_offsets=offsets), "packed sequences take all of"),
                     (dict(layout="bhsd", **packed), "packed sequences lie as"), (dict(device=None), "Q: its memory is on the CPU"),
                     (dict(window=((1, 0), 0)), "window: ((1, 0), 0); it is two integers"), (dict(window=(True, 0)), "window: (True, 0)"),
-                    (dict(k=None), "K: <class 'NoneType'> beside"), (dict(v=v.tolist()), "V: <class 'list'> beside tensors of numpy's"),
+                    (dict(k=None), "K: <class 'NoneType'> among"), (dict(v=v.tolist()), "V: <class 'list'> among tensors of numpy's"),
                     (dict(out=q), "O overlaps"), (dict(out=np.broadcast_to(q[:1], q.shape)), "O: it is read-only"),
                     (dict(q=q.astype(np.float32)), "f32"), (dict(sinks=np.zeros(3, np.float32)), "sinks: [3] of f32; it is of float32, [4]"),
                     (dict(sinks=[0, 0, 0, 0]), "sinks: <class 'list'> among"), (dict(dropout="x"), "dropout: 'x' is a str"),

@@ -270,7 +270,7 @@ for way in (pb.matmul, jax.jit(pb.matmul)):
 
     exact = wide(begin) + reference.scattered(reference.GATHERED, plain * np.asarray(weights)[:, None], reference.ROWS_OF_A)
     check(added(x, y, begin, weights), exact, 2**-6, "added rows")
-    check(added(x, y, begin, weights), exact, 2**-6, "added rows, of which C has stayed as it was")
+    check(added(x, y, begin, weights), exact, 2**-6, "added rows, whose C has stayed as it was")
     d, back = jax.vjp(added, x, y, begin, weights)
     check(d, exact, 2**-6, "added rows that JAX adds")
     of_d = grad[:reference.ROWS_OF_A]

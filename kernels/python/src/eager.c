@@ -18,7 +18,7 @@ static struct {
 PyDoc_STRVAR(use_words,
              "use_eager(tensor, parameter, mode_count, is_tracing, tracing_state, has_grad, has_autocast, "
              "is_deterministic, forward_ad, profiler, activations, codes, written)\n\n"
-             "What eager_product() and eager_convolution() go by; and what PyTorch is told of each tensor "
+             "What eager_product() and eager_convolution() go by; and what PyTorch hears of each tensor "
              "that was written. "
              "tracing_state is the address of a function of C's that gives where a pointer is, which is NULL "
              "unless calls are traced; or 0.");

@@ -23,13 +23,13 @@ jax.tree_util.register_pytree_node(PackedWeights, lambda b: ((b.data, b.scale_b)
                                    lambda known, arrays: PackedWeights(*arrays, *known))
 
 _BARE = Options(1.0, 0.0, None, "float32", False, True, False, False, False, None)  # of rows by weights that lie as [n, k]
-_BESIDE = ("scale_b", "bias", "c", "offs")
-_Words = namedtuple("_Words", "shape form alpha beta activation out_dtype beside")  # `beside` says which of _BESIDE are given
+_OTHERS = ("scale_b", "bias", "c", "offs")
+_Words = namedtuple("_Words", "shape form alpha beta activation out_dtype others")  # `others` says which of _OTHERS are given
 
 
-def _call(a, data, *beside, words):
+def _call(a, data, *others, words):
     folded = (math.prod(a.shape[:-1]), words.shape[-1])
-    given = dict(zip(words.beside, beside))
+    given = dict(zip(words.others, others))
     if "c" in given:
         given["c"] = given["c"].reshape(folded)
     operands = Operands(**given)
@@ -61,9 +61,9 @@ def _batched(words):
     product = custom_vmap(functools.partial(_call, words=words))
 
     @product.def_vmap
-    def _(size, is_mapped, a, data, *beside):
-        mapped = dict(zip(("a", "data", *words.beside), is_mapped))
-        given = dict(zip(words.beside, beside))
+    def _(size, is_mapped, a, data, *others):
+        mapped = dict(zip(("a", "data", *words.others), is_mapped))
+        given = dict(zip(words.others, others))
         if mapped["data"] or mapped.get("scale_b"):
             raise ValueError("packed weights under jax.vmap, each with its own: take their products one by one")
         if "offs" in given:
@@ -79,8 +79,8 @@ def _batched(words):
             bias = given.pop("bias")
             bias = jnp.broadcast_to(bias.reshape(size, *(1,) * (a.ndim - 2), -1), (*a.shape[:-1], words.shape[-1]))
             given["c"], beta = (beta * given["c"] + bias).astype(bias.dtype) if "c" in given else bias, 1.0
-        names = tuple(name for name in _BESIDE if name in given)
-        return _batched(words._replace(beside=names, beta=beta))(a, data, *(given[name] for name in names)), True
+        names = tuple(name for name in _OTHERS if name in given)
+        return _batched(words._replace(others=names, beta=beta))(a, data, *(given[name] for name in names)), True
 
     return product
 
@@ -95,7 +95,7 @@ def _function(words, type_of_a):
         return _batched(words)(*arrays)
 
     def keep(*primals):
-        for name, x in zip(words.beside, primals[2:]):
+        for name, x in zip(words.others, primals[2:]):
             if name == "scale_b" and x.perturbed:
                 raise ValueError(NO_GRADIENT.format("scale_b of packed weights"))
         if words.out_dtype in GREATEST:
@@ -105,7 +105,7 @@ def _function(words, type_of_a):
         d = z = _batched(words._replace(activation=None) if is_smooth else words)(*arrays)
         if is_smooth:
             d = SMOOTH[words.activation](z)
-        given = dict(zip(words.beside, arrays[2:]))
+        given = dict(zip(words.others, arrays[2:]))
         return d, (arrays[1], given.get("scale_b"), given.get("offs"), z if words.activation else None)
 
     def backward(kept, grad):
@@ -136,16 +136,16 @@ def _function(words, type_of_a):
         wide = dz.astype(jnp.float32)
         d_bias = (wide.sum(tuple(range(dz.ndim - 1))) if offs is None else
                   jnp.zeros((*experts, n), jnp.float32).at[numbers].add(wide, mode="drop"))
-        of_beside = {"scale_b": None, "bias": d_bias.astype(dz.dtype), "c": (words.beta * dz).astype(dz.dtype), "offs": None}
-        return da, None, *(of_beside[name] for name in words.beside)
+        of_others = {"scale_b": None, "bias": d_bias.astype(dz.dtype), "c": (words.beta * dz).astype(dz.dtype), "offs": None}
+        return da, None, *(of_others[name] for name in words.others)
 
     function.defvjp(keep, backward, symbolic_zeros=True)
     return function
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _jitted(a, beside, words):
-    return _function(words, name_of(a.dtype))(*alike(a, *beside))
+def _jitted(a, others, words):
+    return _function(words, name_of(a.dtype))(*alike(a, *others))
 
 
 def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs):
@@ -156,7 +156,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
     shape, name = _packed.result_of(a, b, out_dtype)
     if c is not None and c.shape != shape:
         raise ValueError(f"C: its shape is {c.shape}, and that of the product is {shape}")
-    given = {word: x for word, x in zip(_BESIDE, (b.scale_b, bias, c, offs)) if x is not None}
+    given = {word: x for word, x in zip(_OTHERS, (b.scale_b, bias, c, offs)) if x is not None}
     words = _Words(tuple(b.shape), b.form, float(alpha), float(beta), activation, name, tuple(given))
     return _jitted(a, (b.data, *given.values()), words)
 

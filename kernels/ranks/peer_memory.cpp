@@ -1,0 +1,46 @@
+#include "kernels/ranks/peer_memory.h"
+
+#include <fmt/format.h>
+
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr size_t kPlaces = 2, kAlignment = 256;
+
+}  // namespace
+
+size_t aligned_for_peers(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+size_t peer_memory_bytes(size_t place) { return kExchangeBytes + kPlaces * aligned_for_peers(place); }
+
+size_t peer_place_bytes(const runtime::View& memory) {
+  return (memory.bytes - kExchangeBytes) / kPlaces / kAlignment * kAlignment;
+}
+
+void check_peers(std::string_view call, const std::vector<runtime::View>& memory, int rank) {
+  const auto ranks = static_cast<int>(memory.size());
+  if (ranks < 2 || ranks > kMostRanks)
+    throw Error(
+        fmt::format("{}: the exchange memory of {} ranks; there may be 2 to {}", call, ranks, kMostRanks));
+  if (rank < 0 || rank >= ranks)
+    throw Error(fmt::format("{}: rank {} of {}; the exchange memory of each rank is given, this one's too",
+                            call, rank, ranks));
+}
+
+void check_peer_memory(std::string_view call, const std::vector<runtime::View>& all, size_t least) {
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].address == 0 || all[r].address % kAlignment != 0 || all[r].bytes < least)
+      throw Error(
+          fmt::format("{}: the exchange memory of rank {} has {} B at {:#x}; it takes {} at a multiple of {}",
+                      call, r, all[r].bytes, all[r].address, least, kAlignment));
+    if (all[r].bytes != all[0].bytes)
+      throw Error(
+          fmt::format("{}: the exchange memory of rank {} has {} B, and that of rank 0 {}; all have "
+                      "as many, from which the places of data follow",
+                      call, r, all[r].bytes, all[0].bytes));
+  }
+}
+
+}  // namespace ptxbuilder::kernels
