@@ -1044,8 +1044,7 @@ static void check_mistakes(int is_emulator) {
   b.strides[0] = -48;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "B: dimension 0 has 64 elements and stride -48");
   b.strides[0] = 48, d.strides[0] = 1, d.strides[1] = 32;
-  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
-          "D: its columns are 32 elements apart, and have to be 1");
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "D: its columns are 32 elements apart, and must be 1");
   d.strides[0] = 48, d.strides[1] = 1;
   a.tensor.dtype.lanes = 2;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
@@ -1256,7 +1255,8 @@ static void check_attention_of_e4m3(void) {
  * number, so that O is the mean of the numbers that a query sees. */
 static void check_mixed_batch(void) {
   enum { kTokens = 3, kKeys = 8 };
-  Matrix q, k, v, o, offsets, lengths;
+  Matrix q, k, v, o, offsets, lengths, workspace;
+  size_t bytes = 0;
   int64_t of_q[3] = {kTokens, kHeads, kColumns}, of_k[4] = {2, kKeys, kHeads, kColumns}, three = 3, two = 2;
   const int32_t begins[3] = {0, 2, 3}, keys[2] = {4, 5};
   const float expected[kTokens] = {1, 1.5f, 2};
@@ -1285,7 +1285,9 @@ static void check_mixed_batch(void) {
   ptxb_attention p = PTXB_ATTENTION_INIT;
   p.q = &q.tensor, p.k = &k.tensor, p.v = &v.tensor, p.o = &o.tensor;
   p.query_offsets = &offsets.tensor, p.queries = 2, p.key_lengths = &lengths.tensor, p.causal = 1;
-  OK(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_attention_workspace(device, &p, &bytes));
+  make(&workspace, int32, 1, (int64_t)bytes / 4 + 1, 1, 1, 0);
+  OK(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM));
   OK(ptxb_copy_out(device, o.host, o.tensor.data, o.bytes));
   int wrong = 0;
   for (int64_t row = 0; row < kTokens; ++row)
@@ -1297,6 +1299,7 @@ static void check_mixed_batch(void) {
           "key_offsets, which say where packed keys are, and key_lengths");
   p.key_offsets = NULL, lengths.tensor.shape = &three;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "key_lengths: [3] of s32");
+  discard(&workspace);
   for (int i = 0; i < 4; ++i) discard(all[i]);
   discard(&offsets), discard(&lengths);
 }
@@ -1598,12 +1601,12 @@ static void check_rows(unsigned seed) {
   tensors[2] = NULL;
   REFUSED(ptxb_rows_workspace(device, &p, &bytes), "rms_norm_gradient: scale is not given");
   p.tensor_count = 4;
-  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "4 tensors are given, and it has 6");
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "4 tensors are given, and it takes 6");
   p.tensor_count = 7;
-  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "7 tensors are given, and it has 6");
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "7 tensors are given, and it takes 6");
   p.operation = "norm";
   REFUSED(ptxb_rows_workspace(device, &p, &bytes),
-          "no operation on rows is named 'norm'; there are rms_norm,");
+          "no operation on rows is named 'norm'; the operations are rms_norm,");
   p.operation = NULL;
   REFUSED(ptxb_rows_workspace(device, &p, &bytes), "the operation's name is NULL");
   p.size = 8;

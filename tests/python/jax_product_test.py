@@ -281,7 +281,7 @@ for way in (pb.matmul, jax.jit(pb.matmul)):
         check(got, exact, 2**-6, "gradients of added rows")
 check(pb.matmul(x, y[0], c=begin, add_to_rows=rows),
       wide(begin) + reference.scattered(reference.GATHERED, wide(x) @ wide(y[0]), reference.ROWS_OF_A), 2**-6, "added rows of one matrix")
-with kit.refused("bias beside offs: a product whose gradient is asked for has none"):
+with kit.refused("bias with offs: a product whose gradient is asked for has none"):
     jax.vjp(lambda x: pb.matmul(x, y[0], c=begin, add_to_rows=rows, scale_a=weights, bias=jnp.ones(56, jnp.bfloat16)), x)
 with kit.refused("add_to_rows: without out and C"):
     pb.matmul(x, y[0], add_to_rows=rows)

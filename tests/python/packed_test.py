@@ -64,7 +64,7 @@ for text, call in {
         "D: float16 (2, 71)": lambda: pb.packed_mm(a, packed, out=np.zeros((2, 71), np.float16), device="emulator"),
         "C: its shape is (72,)": lambda: pb.packed_mm(a, packed, c=np.zeros(72, np.float16), device="emulator"),
         "alpha = 0": lambda: pb.packed_mm(a, packed, alpha=0.0, device="emulator"),
-        "activation 'tan' is none": lambda: pb.packed_mm(a, packed, activation="tan", device="emulator"),
+        "activation 'tan' is not one of": lambda: pb.packed_mm(a, packed, activation="tan", device="emulator"),
         "B: 1 batches of 2 x": lambda: pb.packed_mm(a, packed._replace(data=packed.data[:, :-1].copy()), device="emulator"),
         "alpha: a ndarray, whose gradient would be lost": lambda: pb.packed_mm(a, packed, alpha=np.ones(()), device="emulator"),
         "packed: an object of <class 'numpy.ndarray'>": lambda: pb.unpack_weights(w),

@@ -670,7 +670,7 @@ for way in (added, by_compiler(added)):
 words = dict(c=begin, add_to_rows=rows, scale_a=weights, bias=drawn(56), activation="silu", device="emulator")
 plain = pb.matmul(whole, y[0], **words)
 check(pb.matmul(whole.clone().requires_grad_(), y[0], **words), plain.double(), 2**-6, "added rows with a bias and an activation")
-with kit.refused("bias beside offs: a product whose gradient is asked for has none"):
+with kit.refused("bias with offs: a product whose gradient is asked for has none"):
     pb.matmul(whole.clone().requires_grad_(), y, offs=ends, **{**words, "bias": drawn(5, 56)})
 torch.use_deterministic_algorithms(True)
 with kit.refused("add_to_rows: sums in no certain order, while torch.use_deterministic_algorithms() is on"):

@@ -337,7 +337,7 @@ TEST_CASE("misuse inside of a pipeline's body") {
          done(k);
        }},
       {"a column-major matrix whose blocks threads copy",
-       {"in 0", "do not lie side by side", "transposed()"},
+       {"in 0", "are not side by side", "transposed()"},
        [](bool bad) {
          Kernel k("k");
          auto [x] = k.params<gptr<f32>>("x");

@@ -157,7 +157,7 @@ def _check_cached(q, caches, seq_lens, block_table, max_seq_len, window, out):
     if max_seq_len is not None and block_table is None:
         raise ValueError(f"max_seq_len is of pages, and there is no block_table: the {next(iter(caches))} says how many keys there may be")
     if max_seq_len is not None and (not is_whole(max_seq_len) or max_seq_len < 1):
-        raise ValueError(f"max_seq_len: {max_seq_len!r} is no number from 1 on")
+        raise ValueError(f"max_seq_len: {max_seq_len!r} is not a number from 1 on")
     if window is not None and (not is_whole(window) or window < -1):
         raise ValueError(f"window: {window!r}; it is a number of keys before a query's own, or -1 for all")
 
