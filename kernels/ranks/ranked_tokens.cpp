@@ -17,9 +17,9 @@ namespace {
 constexpr std::string_view kName = "an exchange of tokens";
 
 // A place has room for the words of each CTA of each rank, and then for the rows of each rank. Words are the
-// ends of rows by experts, and most_rows.
+// ends of rows by experts, most_rows and row_bytes.
 size_t bytes_of_words(int64_t ranks, int64_t experts) {
-  return aligned_for_peers(PeerExchange::most_ctas() * static_cast<size_t>(ranks * (experts + 1)) * 4);
+  return aligned_for_peers(PeerExchange::most_ctas() * static_cast<size_t>(ranks * (experts + 2)) * 4);
 }
 
 void check_sizes(const RankedTokensArguments& p) {

@@ -51,14 +51,19 @@ class TokenExchange {
       for_(tid_x(), experts_, u32(kThreads), [&](u32 expert) {
         store_word(words_place(to, rank_), expert, end_of(to * experts_ + expert + 1) - begin);
       });
-      if_(tid_x() == 0, [&] { store_word(words_place(to, rank_), experts_, most_rows_); });
+      if_(tid_x() == 0, [&] {
+        store_word(words_place(to, rank_), experts_, most_rows_);
+        store_word(words_place(to, rank_), experts_ + 1, row_bytes_);
+      });
       each_row(end_of((to + 1) * experts_) - begin, [&](u32 row) {
         copy_by_lanes(row_of(sorted_, begin + row), row_of(rows_place(to, rank_), row), row_bytes_);
       });
     });
     // Each thread that waits for a rank compares what that rank has given.
-    meet_peers(
-        [&](u32 from) { if_(word_at(words_place(rank_, from), experts_) != most_rows_, [] { trap(); }); });
+    meet_peers([&](u32 from) {
+      const auto differs = [&](u32 word, u32 own) { return word_at(words_place(rank_, from), word) != own; };
+      if_(differs(experts_, most_rows_) | differs(experts_ + 1, row_bytes_), [] { trap(); });
+    });
     const auto sent = [&](u32 from, u32 expert) { return sent_of(words_place(rank_, from), expert); };
     each_rank([&](u32 from) {
       each_row(sent(from, experts_), [&](u32 row) {
@@ -154,7 +159,7 @@ class TokenExchange {
            (u64(exchange_.place()) * place_bytes_ + uint64_t{kExchangeBytes});
   }
   gmem words_place(u32 of_rank, u32 from) const {
-    return place(of_rank) + u64((ctaid_x() * ranks_ + from) * (experts_ + 1)) * uint64_t{4};
+    return place(of_rank) + u64((ctaid_x() * ranks_ + from) * (experts_ + 2)) * uint64_t{4};
   }
   gmem rows_place(u32 of_rank, u32 from) const {
     return place(of_rank) + (rows_at_ + u64(from) * u64(most_rows_) * u64(row_bytes_));

@@ -21,7 +21,7 @@ enum class TokenForm { dispatch, combine };
 //   rank, rows (of `sorted`), experts (of a rank), row_bytes, most_rows (of `sorted` on any rank)
 //   place_bytes  the distance between the two places for data, which begin after kExchangeBytes of words
 //   rows_at      where rows begin in a place, after the words that each CTA of each rank sends
-// A dispatch traps if ranks have different most_rows.
+// A dispatch traps if ranks have different most_rows or row_bytes.
 Kernel token_exchange(TokenForm form, int ranks, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels
