@@ -62,6 +62,15 @@ CacheCase sized(int64_t queries, int64_t keys, int64_t heads, int64_t key_heads,
   return c;
 }
 
+// The sequences' lengths are those of the case, and then in reverse.
+void check_reversed(CacheCase c) {
+  CacheTrial trial(device(), c);
+  check_trial(trial, attention(), c.data);
+  std::ranges::reverse(c.lengths);
+  trial.lay(c.lengths);
+  check_trial(trial, attention(), c.data + 1);
+}
+
 }  // namespace
 
 TEST_CASE("lengths from nothing on, in one piece and in pages") {
@@ -97,11 +106,7 @@ TEST_CASE("lengths of a long tail, which CTAs share evenly") {
       c.lengths.push_back(std::lround(std::pow(any(random), b % 7 == 0 ? 1 : 6) * 400));
     c.data = static_cast<uint64_t>(batches);
     CAPTURE(text(c));
-    CacheTrial trial(device(), c);
-    check_trial(trial, attention(), c.data);
-    std::ranges::reverse(c.lengths);
-    trial.lay(c.lengths);
-    check_trial(trial, attention(), c.data + 1);
+    check_reversed(c);
   }
 }
 
@@ -195,11 +200,7 @@ TEST_CASE("mixed batches of many sequences, and of long ones") {
     c.lengths[3] = 310, c.p.left = left;
     c.data = static_cast<uint64_t>(heads);
     CAPTURE(text(c));
-    CacheTrial trial(device(), c);
-    check_trial(trial, attention(), c.data);
-    std::ranges::reverse(c.lengths);
-    trial.lay(c.lengths);
-    check_trial(trial, attention(), c.data + 1);
+    check_reversed(c);
   }
 }
 

@@ -8,13 +8,22 @@
 #include <functional>
 #include <regex>
 #include <string>
+#include <vector>
 
 #include "folder_kit.h"
+#include "options.h"
 #include "ptxbuilder/compile/compile.h"
 #include "runtime/compile/load.h"
 #include "runtime/emulator/emulator.h"
 
 namespace ptxbuilder::test {
+
+// --ranks=N: cases and mutants have so many ranks, and twenty schedules.
+inline const int& asked_ranks = option("ranks", 0);
+
+inline std::vector<int> ranks_or(std::vector<int> usual) {
+  return asked_ranks > 0 ? std::vector{asked_ranks} : usual;
+}
 
 inline LoadOptions uncached() {
   LoadOptions options;

@@ -6,7 +6,6 @@
 #include "kernels/ranks/all_gather.h"
 #include "kernels/ranks/choice.h"
 #include "kernels/ranks/reduce_scatter.h"
-#include "options.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "tests/ranks/mutant_kit.h"
 #include "tests/ranks/ranks_kit.h"
@@ -46,13 +45,6 @@ void call_twice(const RankedCase& c, const std::optional<kernels::RankedTile>& t
 }
 
 constexpr std::array kForms = {RankedForm::all_gather, RankedForm::reduce_scatter, RankedForm::all_reduce};
-
-// --ranks=N: cases and mutants have so many ranks, and twenty schedules.
-const int& asked_ranks = option("ranks", 0);
-
-std::vector<int> ranks_or(std::vector<int> usual) {
-  return asked_ranks > 0 ? std::vector{asked_ranks} : usual;
-}
 
 struct Mutant : PtxMutant {
   RankedForm form;

@@ -144,8 +144,8 @@ void compute_real(Warp& w, const Wgmma& x, const PendingWgmma& p) {
     return multiply_into_registers(a, b.data(), places, n, k, p.accumulate);
   }
   // Two sums share a register.
-  std::vector<float> sums(static_cast<size_t>(32 * count));
-  for (int r = 0; r < count; ++r) places[r] = sums.data() + 32 * r;
+  float sums[128 * 32];
+  for (int r = 0; r < count; ++r) places[r] = sums + 32 * r;
   const auto code = [&](int r, int lane) -> uint16_t& {
     return w.at<uint16_t>(registers[r / 2])[2 * lane + r % 2];
   };
