@@ -85,20 +85,26 @@ class Clocks {
   std::map<uint32_t, Anchor> anchors_;
 };
 
-// An event holds the low bits of its clock. Events of a warp's leader are in order; diverged lanes may record
-// slightly earlier times than the event before them.
+// A record holds the low bits of its clocks, in order. A warp's leader writes its records in the order of
+// their last clocks; diverged lanes may record slightly earlier times than the record before them.
 class Unwrapped {
  public:
   explicit Unwrapped(uint64_t first) : clock_(first) {}
-  uint64_t next(uint32_t low) {
+  // Moves on to a record whose last clock has these low bits.
+  void advance(uint32_t low) {
+    before_ = clock_;
     const uint32_t ahead = low - static_cast<uint32_t>(clock_), back = uint32_t{0} - ahead;
-    return clock_ = back < kDisorder ? clock_ - back : clock_ + ahead;
+    clock_ = back < kDisorder ? clock_ - back : clock_ + ahead;
   }
+  // Returns the time of a clock of this record, which is 2^32 clocks older than the last one at most.
+  uint64_t time(uint32_t low) const { return clock_ - (static_cast<uint32_t>(clock_) - low); }
   uint64_t now() const { return clock_; }
+  // Returns the last time of the record before this one.
+  uint64_t before() const { return before_; }
 
  private:
   static constexpr uint32_t kDisorder = 1 << 20;
-  uint64_t clock_;
+  uint64_t clock_, before_ = 0;
 };
 
 // The clocks that recording takes: to read a clock, and to write a record of one unit.
@@ -340,12 +346,17 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
                       sizeof value);
           return value;
         };
+        const auto last = std::find_if(site.rbegin(), site.rend(), [](const ProfileFormat::Event& e) {
+          return e.clock != ProfileFormat::kBefore;
+        });
+        if (last != site.rend()) clock.advance(word(last->clock));
+        uint64_t time = last != site.rend() ? clock.before() : clock.now();
         for (size_t e = 0; e < site.size(); ++e) {
           const bool reads =
               site[e].clock != ProfileFormat::kBefore && (e == 0 || site[e].clock != site[e - 1].clock);
-          events.push_back({site[e], reads ? clock.next(word(site[e].clock)) : clock.now(),
-                            ProfileFormat::has_value(site[e].kind) ? word(site[e].value) : 0, reads,
-                            e + 1 == site.size() ? units : 0});
+          if (reads) time = clock.time(word(site[e].clock));
+          events.push_back({site[e], time, ProfileFormat::has_value(site[e].kind) ? word(site[e].value) : 0,
+                            reads, e + 1 == site.size() ? units : 0});
         }
         i += units;
       }

@@ -278,8 +278,8 @@ class AttentionConsumer {
 
   // Waits for the next keys, and for this warpgroup's turn to multiply.
   Stage next_keys() {
-    const Stage key = region("wait for keys", [&] { return keys_.wait(); });
-    if (turn_) region("turn", [&] { turn_->wait(); });
+    const Stage key = wait_region("wait for keys", [&] { return keys_.wait(); });
+    if (turn_) wait_region("turn", [&] { turn_->wait(); });
     return key;
   }
   void multiply_keys(const Stage& key) {
@@ -319,7 +319,7 @@ class AttentionConsumer {
   // Adds the products of a block's weights and its values to the sums.
   void multiply_values(const RegisterTile<W>& weights, pred first) {
     if (!t_.lazy) multiply_sums(shrink_.value());
-    const Stage value = region("wait for values", [&] { return values_.wait(); });
+    const Stage value = wait_region("wait for values", [&] { return values_.wait(); });
     values_.release_previous(value, first);
     if (promoted_) *keys_in_sums_ += t_.bn;
     const TileView V = roles_.V[value.index()];
@@ -330,8 +330,8 @@ class AttentionConsumer {
   // runs on under the softmax of these scores, until the next step.
   void step(const AttentionWork& w, u32 j, pred first, pred last, bool hides,
             const std::optional<Dropout>& dropout, RegionChain& chain) {
-    chain.region("sums", [] { wgmma_wait(0); });
-    const Stage key = region("products", [&] {
+    const Stage key = chain.region("products", [&] {
+      wgmma_wait(0);  // for the sums
       if (t_.lazy) shrink_sums();
       promote_sums();
       const RegisterTile<W> weights = rounded_weights();

@@ -91,29 +91,25 @@ void Mainloop::add_scaled(const RegisterTile<f32>& scales) {
 }
 
 void Mainloop::step(u32 row, const std::function<void()>& meanwhile) {
-  auto s = region("wait", [&] { return ring_.wait(); });
-  region("wgmma", [&] {
-    multiply(s, row);
-    meanwhile();
-    wgmma_wait(0);
-  });
+  auto s = wait_region("wait", [&] { return ring_.wait(); });
+  multiply(s, row);
+  meanwhile();
+  wgmma_wait(0);
   ring_.release(s);
   if (promotes_ && !weights_) add(*total_, acc_);
 }
 
-void Mainloop::late_step(u32 row, u32 kt, u32 first, RegionChain& chain) {
-  auto s = chain.region("wait", [&] { return ring_.wait(); });
-  chain.region("wgmma", [&] {  // the previous products end
-    multiply(s, row);
-    ring_.peek();
-    wgmma_wait(1);
-  });
+void Mainloop::late_step(u32 row, u32 kt, u32 first) {
+  auto s = wait_region("wait", [&] { return ring_.wait(); });
+  multiply(s, row);
+  ring_.peek();
+  wgmma_wait(1);  // the previous products end
   ring_.release_previous(s, kt == first);
 }
 
 // While the sums of one warpgroup are multiplied by their factors, the products of the others run.
 void Mainloop::scaled_step(const Work& work, u32 row, u32 kt) {
-  auto s = region("wait", [&] { return ring_.wait(); });
+  auto s = wait_region("wait", [&] { return ring_.wait(); });
   std::optional<BlockScales::Factors> factors;
   for (int col = 0; col < total_->n(); col += acc_.n()) {
     acc_.zero();
@@ -132,6 +128,12 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
   if (turn_) region("turn", [&] { turn_->wait(); });
   acc_.zero();
   if (promotes_) store(*total_, zeros_);
+  region("mainloop", [&] { multiply_all(work, row, under); });
+  if (turn_) ring_.skip(depth_ * (tile_.consumers - 1));
+  return promotes_ ? *total_ : acc_;
+}
+
+void Mainloop::multiply_all(const Work& work, u32 row, DeferredStore* under) {
   // The previous tile is stored during the first steps, or as many as there are. None of these is late: after
   // the store's branches, ptxas would no longer recognize the stage as uniform.
   const int shadows = under ? under->steps() : 0;
@@ -147,13 +149,11 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
     });
     rest = rest + turns;
   }
-  std::optional<RegionChain> chain;
-  if (late_) chain.emplace();
   for_(rest, work.last, [&](u32 kt) {
     if (scales_)
       scaled_step(work, row, kt);
     else if (late_)
-      late_step(row, kt, rest, *chain);
+      late_step(row, kt, rest);
     else
       step(row, [] {});
   });
@@ -163,8 +163,6 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
     ring_.release_last(rest >= work.last);
   }
   if (may_be_empty_ && !scales_) if_(work.first >= work.last, [&] { store(acc_, zeros_); });
-  if (turn_) ring_.skip(depth_ * (tile_.consumers - 1));
-  return promotes_ ? *total_ : acc_;
 }
 
 }  // namespace ptxbuilder::kernels

@@ -8,7 +8,7 @@
 #include "kernels/gemm/staged_operand.h"
 #include "ptxbuilder/product/accumulator.h"
 #include "ptxbuilder/product/store.h"
-#include "ptxbuilder/tile/region_chain.h"
+#include "ptxbuilder/tile/profile.h"
 
 namespace ptxbuilder::kernels {
 
@@ -29,11 +29,12 @@ class Mainloop {
   Accumulator& run(const Work& work, u32 row, DeferredStore* under);
 
  private:
+  void multiply_all(const Work& work, u32 row, DeferredStore* under);
   void multiply(const Stage& stage, u32 row);
   void multiply_packed(const Stage& stage, u32 row);
   void add_scaled(const RegisterTile<f32>& scales);
   void step(u32 row, const std::function<void()>& meanwhile);
-  void late_step(u32 row, u32 kt, u32 first, RegionChain& chain);
+  void late_step(u32 row, u32 kt, u32 first);
   void scaled_step(const Work& work, u32 row, u32 kt);
 
   const GemmTile& tile_;

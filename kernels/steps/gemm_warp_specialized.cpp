@@ -36,14 +36,13 @@ Kernel gemm_warp_specialized(const GemmConfig& c) {
     name_role("consumer");
     auto ring = pipe.consumer();
     Accumulator acc(64, c.bn);
-    RegionChain chain;  // the wait of a step begins where the products of the step before it end
-    for_(0, ceil_div(K, c.bk), [&](u32) {
-      auto s = chain.region("wait", [&] { return ring.wait(); });
-      chain.region("wgmma", [&] {
+    region("mainloop", [&] {
+      for_(0, ceil_div(K, c.bk), [&](u32) {
+        auto s = wait_region("wait", [&] { return ring.wait(); });
         wgmma_group([&] { mma(acc, sA[s].rows(wg * 64, 64), c.b_operand(sB[s])); });  // fence ... commit
         wgmma_wait(0);
+        ring.release(s);
       });
-      ring.release(s);
     });
     region("store", [&] { store(c.output, D, acc, m + wg * 64, n); });  // to shared memory, fence, TMA store
   });

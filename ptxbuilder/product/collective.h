@@ -7,7 +7,6 @@
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/profile.h"
-#include "ptxbuilder/tile/region_chain.h"
 
 namespace ptxbuilder {
 
@@ -56,21 +55,19 @@ inline void mainloop(Accumulator& sums, Consumer& ring, u32 steps,
                      const std::function<std::pair<TileView, TileView>(const Stage&)>& operands,
                      Where where = Where::here()) {
   AtLine line(where);
-  RegionChain chain;
-  for_(0, steps, [&](u32) {
-    const Stage stage = chain.region("wait", [&] { return ring.wait(); });
-    chain.region("wgmma", [&] {
-      wgmma_group([&] {
-        const auto [a, b] = [&] {
-          AuthorsCode authors;
-          return operands(stage);
-        }();
-        mma(sums, a, b);
-      });
-      wgmma_wait(0);
+  const auto step = [&](u32) {
+    const Stage stage = wait_region("wait", [&] { return ring.wait(); });
+    wgmma_group([&] {
+      const auto [a, b] = [&] {
+        AuthorsCode authors;
+        return operands(stage);
+      }();
+      mma(sums, a, b);
     });
+    wgmma_wait(0);
     ring.release(stage);
-  });
+  };
+  region("mainloop", [&] { for_(0, steps, step); });
 }
 
 }  // namespace ptxbuilder

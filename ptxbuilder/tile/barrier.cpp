@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/tile/multicast.h"
 #include "ptxbuilder/tile/watchdog.h"
 
@@ -74,13 +75,21 @@ smem Barriers::operator[](u32 index) const {
 
 void barrier_wait(smem barrier, u32 parity, Where where) {
   AtLine line(where);
-  detail::wait_while({.barrier = barrier, .expected = parity},
+  detail::wait_while({.barrier = barrier,
+                      .expected = parity,
+                      .has_to_wait = [&] { return !mbarrier_test_wait_parity(barrier, parity); }},
                      [&] { return !mbarrier_try_wait_parity(barrier, parity); });
 }
 
 void barrier_wait_cluster(smem barrier, u32 parity, Where where) {
   AtLine line(where);
-  detail::wait_while({.barrier = barrier, .expected = parity},
+  detail::wait_while({.barrier = barrier,
+                      .expected = parity,
+                      .has_to_wait =
+                          [&] {
+                            return !instruction<"mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64">(
+                                barrier, parity);
+                          }},
                      [&] { return !mbarrier_try_wait_parity_acquire_cluster(barrier, parity); });
 }
 

@@ -425,6 +425,7 @@ struct TileContext : Builder::Attachment {
   // These name what each thread does at the end of its role or, without roles, at the end of the kernel.
   std::map<std::string, std::function<void()>> at_role_end;
   void end_role();
+  uint32_t waits = 0;        // for mbarriers and counters, which have been emitted
   int unions = 0;            // shared_union calls in progress
   bool meet_at_end = false;  // CTAs of a cluster that access each other's shared memory
   struct Scratch {

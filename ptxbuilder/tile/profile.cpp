@@ -55,12 +55,15 @@ namespace detail {
 
 class Profiling {
  public:
-  explicit Profiling(uint32_t records) { format_.records = records; }
+  Profiling(uint32_t records, ProfileScope::Detail detail) : detail_(detail) { format_.records = records; }
 
   void record(Kind kind, uint32_t name, u32 value = 0);
   void record_next(uint32_t name);
   void record_time();
   void record(Builder::When when, const isa::Row& row);
+  void record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop);
+  void record_waits(uint32_t name, const std::function<void()>& body);
+  bool records_instructions() const { return detail_ == ProfileScope::Detail::instructions; }
   uint32_t number_of(std::string_view name);
   void begin_role(std::string name, int first_warpgroup, int warpgroups);
   void end_role();
@@ -86,11 +89,13 @@ class Profiling {
   void start();
   void calibrate();
 
+  ProfileScope::Detail detail_;
   ProfileFormat format_;
   std::map<std::string, uint32_t, std::less<>> names_;  // the numbers of those of regions and marks
   std::map<ProfileFormat::Site, uint32_t> sites_;       // their numbers
   uint32_t role_ = 0;                                   // the number of the role that is being emitted
   bool completes_ = false;                              // a wait of its own is being emitted
+  std::optional<uint32_t> wait_;                        // the name of the wait_region that is being emitted
   // Variables of a thread, which start() sets: the address of its warp's header, and the index of the next
   // unit, which is never below kIdle in lanes that do not record.
   llvm::Value *header_ = nullptr, *next_ = nullptr;
@@ -102,7 +107,8 @@ class Profiling {
     std::vector<llvm::Value*> words;
     uint32_t body = 0;
     std::vector<Builder::Place> stores;  // of the units that are full
-    Builder::Place last;                 // after its last clock
+    Builder::Place last;                 // after its last event and the stores
+    bool is_event = true;                // whether `last` is right after the last event
 
     bool is_full() const {
       const auto units = static_cast<uint32_t>(stores.size() + 1);
@@ -185,6 +191,32 @@ void Profiling::record_time() {
   if (lanes_that_come() != Lanes::some) note(Kind::end, number_of(""), 0);
 }
 
+// A wait has a record of its own, which is complete; so the record of the body around it goes on after it,
+// unless units of that record are to be stored earlier, whose places the wait's record would take.
+void Profiling::record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop) {
+  if (!wait_) return loop();
+  if (!noted_.stores.empty()) write_noted();
+  const uint32_t site = number_of({{Kind::begin, *wait_, 0}, {Kind::end, *wait_, 1}});
+  if_(has_to_wait(), [&] {
+    const u32 begin = instruction<"mov.u32 %clock">();
+    loop();
+    const u32 end = instruction<"mov.u32 %clock">();
+    const std::array<llvm::Value*, 2> clocks = {begin.handle(), end.handle()};
+    write(site, clocks, {}, [](const std::function<void()>& emission) { emission(); });
+  });
+}
+
+// Diverged lanes have one record for each time, and an instruction's own region needs the outer one's begin.
+void Profiling::record_waits(uint32_t name, const std::function<void()>& body) {
+  const bool whole = lanes_that_come() == Lanes::some || detail_ == ProfileScope::Detail::instructions;
+  if (whole) record(Kind::begin, name);
+  const std::optional<uint32_t> outer =
+      std::exchange(wait_, whole ? std::nullopt : std::optional<uint32_t>(name));
+  body();
+  wait_ = outer;
+  if (whole) record(Kind::end, name);
+}
+
 // An instruction that waits or sends is a region; the products of a group are one region, from their fence to
 // their end, since nothing may come between them.
 void Profiling::record(Builder::When when, const isa::Row& row) {
@@ -250,8 +282,8 @@ void store_unit(gmem record, uint32_t unit, uint32_t site, std::span<llvm::Value
 void Profiling::note(Kind kind, uint32_t name, u32 value, Time time) {
   Builder& builder = Builder::current();
   const bool is_here = !noted_.site.empty() && noted_.body == body_now();
-  const bool shares =
-      is_here && builder.is_at(noted_.last) && noted_.site.back().clock != ProfileFormat::kBefore;
+  const bool shares = is_here && noted_.is_event && builder.is_at(noted_.last) &&
+                      noted_.site.back().clock != ProfileFormat::kBefore;
   const bool reads = !shares && time == Time::now;
   const size_t more = (reads ? 1 : 0) + (ProfileFormat::has_value(kind) ? 1 : 0);
   const bool fits = is_here && noted_.words.size() + more <= kMostWords;
@@ -275,11 +307,16 @@ void Profiling::note(Kind kind, uint32_t name, u32 value, Time time) {
     noted_.words.push_back(value.handle());
   }
   noted_.last = builder.remember_place();
+  noted_.is_event = true;
 }
 
 void Profiling::write_full() {
-  if (noted_.is_full() && noted_.body == body_now())
-    noted_.stores.push_back(Builder::current().remember_place());
+  if (!noted_.is_full() || noted_.body != body_now()) return;
+  Builder& builder = Builder::current();
+  noted_.stores.push_back(builder.remember_place());
+  builder.emit_at(noted_.last, [] {});
+  noted_.last = builder.remember_place();
+  noted_.is_event = false;
 }
 
 void Profiling::write_noted() {
@@ -392,12 +429,13 @@ void Profiling::calibrate() {
 std::shared_ptr<Profiling> begin_profiling(Builder& builder) {
   if (asked.records == 0) return nullptr;
   add_own_pointer(builder, kParameter, "where the kernel records its profile");
-  auto profiling = std::make_shared<Profiling>(asked.records);
-  builder.on_instruction([p = profiling.get(), all = asked.detail == ProfileScope::Detail::instructions](
-                             Builder::When when, const isa::Row& row, std::span<const Argument>) {
-    if (all) p->record(when, row);
-    if (when == Builder::When::behind && row.mnemonic().starts_with("wgmma.commit_group")) p->write_full();
-  });
+  auto profiling = std::make_shared<Profiling>(asked.records, asked.detail);
+  builder.on_instruction(
+      [p = profiling.get()](Builder::When when, const isa::Row& row, std::span<const Argument>) {
+        if (p->records_instructions()) p->record(when, row);
+        if (when == Builder::When::behind && row.mnemonic().starts_with("wgmma.commit_group"))
+          p->write_full();
+      });
   return profiling;
 }
 
@@ -431,6 +469,30 @@ void in_region(std::string_view name, const std::function<void()>& body, Where w
 
 void in_region(std::string_view name, const std::function<void()>& body, Where where) {
   in_region(name, body, where, false);
+}
+
+void in_wait_region(std::string_view name, const std::function<void()>& body, Where where) {
+  const CallersLine line(where);
+  check_name("wait_region", name);
+  Builder& builder = Builder::current();
+  builder.check_current();
+  TileContext& context = TileContext::of(builder);
+  const uint32_t waits = context.waits;
+  const auto run = [&] { builder.run_body("wait_region", line, body); };
+  if (Profiling* const profiling = context.profiling.get())
+    profiling->record_waits(profiling->number_of(name), run);
+  else
+    run();
+  if (context.waits == waits)
+    throw Error(where, fmt::format("wait_region: '{}' has no wait for an mbarrier or a counter; region() "
+                                   "shows how long other code takes",
+                                   name));
+}
+
+void record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop) {
+  TileContext& context = TileContext::of(Builder::current());
+  ++context.waits;
+  context.profiling ? context.profiling->record_wait(has_to_wait, loop) : loop();
 }
 
 void in_next_region(std::string_view name, const std::function<void()>& body, Where where) {

@@ -47,9 +47,30 @@ class ProfileScope {
 namespace detail {
 
 void in_region(std::string_view name, const std::function<void()>& body, Where where);
+void in_wait_region(std::string_view name, const std::function<void()>& body, Where where);
+
+// Runs `body`, which `within` receives, and returns what it returns.
+template <std::invocable<> Body>
+auto result_within(const std::function<void(const std::function<void()>&)>& within, Body&& body)
+    -> std::invoke_result_t<Body> {
+  using Result = std::invoke_result_t<Body>;
+  if constexpr (std::is_void_v<Result>) {
+    within(std::forward<Body>(body));
+  } else if constexpr (std::is_reference_v<Result>) {
+    std::remove_reference_t<Result>* result = nullptr;
+    within([&] { result = std::addressof(body()); });
+    return static_cast<Result>(*result);
+  } else {
+    std::optional<Result> result;
+    within([&] { result.emplace(body()); });
+    return *std::move(result);
+  }
+}
 
 // A kernel that is being built keeps the state of its profile here.
 class Profiling;
+// Emits a wait, `loop`, which a wait_region records where `has_to_wait` yields true.
+void record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop);
 // Begins a profile if a scope is open; returns null otherwise.
 std::shared_ptr<Profiling> begin_profiling(Builder& builder);
 void begin_profiled_role(Profiling& profiling, std::string name, int first_warpgroup, int warpgroups);
@@ -62,20 +83,21 @@ void end_profiling(Profiling& profiling);
 // records when the body begins and ends; regions may contain others. Throws Error when the name is empty.
 template <std::invocable<> Body>
 auto region(std::string_view name, Body&& body, Where where = Where::here()) -> std::invoke_result_t<Body> {
-  using Result = std::invoke_result_t<Body>;
-  if constexpr (std::is_void_v<Result>) {
-    detail::in_region(name, std::forward<Body>(body), where);
-  } else if constexpr (std::is_reference_v<Result>) {
-    std::remove_reference_t<Result>* result = nullptr;
-    detail::in_region(
-        name, [&] { result = std::addressof(body()); }, where);
-    return static_cast<Result>(*result);
-  } else {
-    std::optional<Result> result;
-    detail::in_region(
-        name, [&] { result.emplace(body()); }, where);
-    return *std::move(result);
-  }
+  return detail::result_within([&](const std::function<void()>& run) { detail::in_region(name, run, where); },
+                               std::forward<Body>(body));
+}
+
+// Runs `body`, which waits for mbarriers or counters in global memory, and returns what it returns. If the
+// kernel is profiled, each of these waits is a region unless what it waits for is there already. Such a wait
+// is not recorded and takes no time for it, so a loop that seldom waits is not slowed down. With
+// Detail::instructions this is region(). Throws Error when the name is empty, and when nothing in the body
+// waits in this way.
+template <std::invocable<> Body>
+auto wait_region(std::string_view name, Body&& body, Where where = Where::here())
+    -> std::invoke_result_t<Body> {
+  return detail::result_within(
+      [&](const std::function<void()>& run) { detail::in_wait_region(name, run, where); },
+      std::forward<Body>(body));
 }
 
 // Records the value of the warp's first lane here, with the time. Throws Error as region() does.

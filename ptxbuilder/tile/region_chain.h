@@ -22,14 +22,9 @@ class RegionChain {
   // Runs `body`, and returns what it returns. Throws Error when the name is empty.
   template <std::invocable<> Body>
   auto region(std::string_view name, Body&& body, Where where = Where::here()) -> std::invoke_result_t<Body> {
-    if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
-      detail::in_next_region(name, std::forward<Body>(body), where);
-    } else {
-      std::optional<std::invoke_result_t<Body>> result;
-      detail::in_next_region(
-          name, [&] { result.emplace(body()); }, where);
-      return *std::move(result);
-    }
+    return detail::result_within(
+        [&](const std::function<void()>& run) { detail::in_next_region(name, run, where); },
+        std::forward<Body>(body));
   }
 };
 

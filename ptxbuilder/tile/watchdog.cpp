@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ptxbuilder/ir/instruction.h"
+#include "ptxbuilder/tile/profile.h"
 #include "ptxbuilder/tile/report.h"
 
 namespace ptxbuilder {
@@ -51,28 +52,15 @@ std::string barrier_in_words(std::span<const Argument> arguments) {
                 : fmt::format("the barrier of its warpgroup, of {}", of);
 }
 
-}  // namespace
-
-WatchdogScope::WatchdogScope(uint32_t milliseconds, Where where) : outer_(scope_milliseconds) {
-  const CallersLine line(where);
-  if (milliseconds < 1 || milliseconds > kMostMilliseconds)
-    throw Error(
-        fmt::format("WatchdogScope: a limit of {} ms; it is 1 to {}", milliseconds, kMostMilliseconds));
-  scope_milliseconds = milliseconds;
-}
-WatchdogScope::~WatchdogScope() { scope_milliseconds = outer_; }
-uint32_t WatchdogScope::milliseconds() { return scope_milliseconds; }
-
-namespace detail {
-
-// A wait whose first try succeeds does not read the clock.
-void wait_while(const Awaited& awaited, const std::function<pred()>& goes_on,
-                const std::function<void()>& body) {
-  const Reporting* const report = reporting();
+// Emits while_(goes_on, body) with the watchdog's time limit. A wait whose first try succeeds does not read
+// the clock.
+void watched_while(const detail::Awaited& awaited, const std::function<pred()>& goes_on,
+                   const std::function<void()>& body) {
+  const detail::Reporting* const report = detail::reporting();
   if (!report || !report->watches()) return while_(goes_on, body);
   const uint64_t limit = uint64_t{report->format().watchdog_milliseconds} * 1'000'000;
-  const uint32_t site =
-      reporting()->site(awaited.barrier ? SiteKind::mbarrier : SiteKind::counter, std::string(awaited.what));
+  const uint32_t site = detail::reporting()->site(awaited.barrier ? SiteKind::mbarrier : SiteKind::counter,
+                                                  std::string(awaited.what));
   Var<u64> began(u64(0));
   Var<pred> is_late(pred(false));
   while_(goes_on, [&] {
@@ -87,6 +75,26 @@ void wait_while(const Awaited& awaited, const std::function<pred()>& goes_on,
     });
   });
   if_(is_late.value(), [&] { report->write_state(WarpState::runs, 0); });
+}
+
+}  // namespace
+
+WatchdogScope::WatchdogScope(uint32_t milliseconds, Where where) : outer_(scope_milliseconds) {
+  const CallersLine line(where);
+  if (milliseconds < 1 || milliseconds > kMostMilliseconds)
+    throw Error(
+        fmt::format("WatchdogScope: a limit of {} ms; it is 1 to {}", milliseconds, kMostMilliseconds));
+  scope_milliseconds = milliseconds;
+}
+WatchdogScope::~WatchdogScope() { scope_milliseconds = outer_; }
+uint32_t WatchdogScope::milliseconds() { return scope_milliseconds; }
+
+namespace detail {
+
+void wait_while(const Awaited& awaited, const std::function<pred()>& goes_on,
+                const std::function<void()>& body) {
+  record_wait(awaited.has_to_wait ? awaited.has_to_wait : goes_on,
+              [&] { watched_while(awaited, goes_on, body); });
 }
 
 void watch_barriers(Builder& builder) {

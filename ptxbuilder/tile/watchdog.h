@@ -43,6 +43,8 @@ struct Awaited {
   bool is_wide = false;  // the counter has 64 bits
   u32 expected = 1;      // the parity, or the value
   std::string_view what = {};
+  // Whether a wait that is profiled has to wait; null if goes_on() itself does not block, as try_wait does.
+  std::function<pred()> has_to_wait = nullptr;
 };
 
 // Emits while_(goes_on, body), which waits for other threads.

@@ -30,14 +30,11 @@ TEST_CASE("a profile has the regions of each role, as often as they are entered"
   const struct {
     const char* words;
     std::vector<std::string> producer, consumer;
-    int stages;  // that a consumer's warp goes through, over all CTAs
+    int tiles;  // that a consumer's warp multiplies, over all CTAs
   } cases[] = {
-      {"gemm_warp_specialized --m 264 --n 256 --k 256", {"wait", "load"}, {"wait", "wgmma", "store"}, 3 * 4},
-      {"gemm_pingpong --m 264 --n 128 --k 200 --ctas 1",
-       {"wait", "load"},
-       {"turn", "wait", "wgmma", "store"},
-       6},
-      {"gemm --m 264 --n 256 --k 256", {"wait", "load"}, {"wait", "wgmma", "epilogue"}, 0},
+      {"gemm_warp_specialized --m 264 --n 256 --k 256", {"wait", "load"}, {"mainloop", "store"}, 3},
+      {"gemm_pingpong --m 264 --n 128 --k 200 --ctas 1", {"wait", "load"}, {"turn", "mainloop", "store"}, 0},
+      {"gemm --m 264 --n 256 --k 256", {"wait", "load"}, {"mainloop", "epilogue"}, 0},
       {"attention --queries 128 --keys 512 --heads 1",
        {"wait", "load"},
        {"wait for queries", "products", "scores", "softmax", "sums", "store"},
@@ -62,7 +59,7 @@ TEST_CASE("a profile has the regions of each role, as often as they are entered"
           const auto region = row["region"].get<std::string>();
           if (region.find('/') == std::string::npos) share += row["share"].get<double>();
           std::erase(regions, region);
-          if (row["region"] == "wgmma" && c.stages) CHECK(row["count"] == 8 * c.stages);
+          if (row["region"] == "mainloop" && c.tiles) CHECK(row["count"] == 8 * c.tiles);
           CHECK(row["p50_ns"] <= row["p95_ns"]);
         }
       CHECK_MESSAGE(regions.empty(), regions[0]);
@@ -129,7 +126,7 @@ TEST_CASE("a profile in a file that ends in .svg is a picture of each role and a
   CHECK(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
   CHECK(svg.ends_with("</svg>\n"));
   for (const char* part :
-       {">producer</text>", ">consumer</text>", ">turn</text>", "<title>wgmma: ", "CTA 0 over "})
+       {">producer</text>", ">consumer</text>", ">turn</text>", "<title>mainloop: ", "CTA 0 over "})
     CHECK_MESSAGE(svg.find(part) != std::string::npos, part);
 }
 

@@ -35,7 +35,8 @@ enum Site : uint32_t {
   both_end,
   span_begins,
   span_ends,
-  three_times
+  three_times,
+  wait
 };
 
 Signature signature() {
@@ -55,7 +56,8 @@ Signature signature() {
        {{Kind::span_begin, kValue, 0, 1}},
        {{Kind::span_end, kValue, 0, 1}},
        // The second region begins at the time when the first ends.
-       {{Kind::begin, kInner, 0}, {Kind::end, kInner, 1}, {Kind::begin, kInner, 1}, {Kind::end, kInner, 2}}}};
+       {{Kind::begin, kInner, 0}, {Kind::end, kInner, 1}, {Kind::begin, kInner, 1}, {Kind::end, kInner, 2}},
+       {{Kind::begin, kWait, 0}, {Kind::end, kWait, 1}}}};
   return s;
 }
 
@@ -257,6 +259,30 @@ TEST_CASE(
   CHECK(trace.find("CTA 1, value 2") == std::string::npos);
 }
 
+TEST_CASE("a wait has its own record, which may be written before that of the region around it") {
+  Memory m(4);
+  for (size_t i = 0; i < 4; ++i) m.warp(i, i < 2 ? 3 : 90, 0, 5'000'000);
+  m.record(0, role_begins, 3, {401'000});
+  m.record(0, wait, 3, {500'000, 500'300});
+  m.record(0, wait, 3, {3'500'000, 3'500'100});
+  m.record(0, inner, 3, {402'000, 3'600'000});  // more than a millisecond before the records in front of it
+  m.record(0, inner, 3, {3'700'000, 3'700'100});
+  const Profile p = runtime::decode_profile(signature(), m.bytes());
+  const auto& regions = p.tracks.at(0).regions;
+  REQUIRE(regions.size() == 5);
+  CHECK(p.names[regions[1].name] == "inner");
+  CHECK(regions[1].depth == 1);
+  CHECK(about(regions[1].end - regions[1].begin, 3'198'000, 500));
+  for (const size_t i : {2, 3}) {
+    CHECK(p.names[regions[i].name] == "wait");
+    CHECK(regions[i].depth == 2);
+    CHECK(regions[i].ended);
+    CHECK(about(regions[i].end - regions[i].begin, i == 2 ? 300 : 100, 1));
+  }
+  CHECK(regions[4].depth == 1);
+  CHECK(about(regions[4].begin - regions[1].end, 100'000, 100));
+}
+
 TEST_CASE("regions right after one another share a time, and a record that is lost is counted") {
   Memory m(1);
   m.warp(0, 3, 0, 900'000);
@@ -295,9 +321,9 @@ TEST_CASE("memory that is no profile is refused, and a warp that did not end is 
   CHECK(p.summary().find("1 warps did not come to their end") != std::string::npos);
   const auto refused = [&] { return error_of([&] { runtime::decode_profile(signature(), m.bytes()); }); };
   const auto record = m.get<Record>(kCalibrationRecords + kHeaderRecords);
-  for (const uint32_t site : {0, 10}) {
+  for (const uint32_t site : {0, 11}) {
     m.put(kCalibrationRecords + kHeaderRecords, Record{site, {}});
-    CHECK(refused().find(fmt::format("record 0 of warp 0 is of site {}, and there are 9", site)) !=
+    CHECK(refused().find(fmt::format("record 0 of warp 0 is of site {}, and there are 10", site)) !=
           std::string::npos);
   }
   m.put(kCalibrationRecords + kHeaderRecords, record);

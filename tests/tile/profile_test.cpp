@@ -65,6 +65,15 @@ runtime::Profile run(Running& running, Kernel k, std::vector<uint32_t>& out) {
   return profile.read();
 }
 
+// Returns a kernel's PTX without the lines of its source.
+std::string code_of(Kernel& k) {
+  std::string kept;
+  std::istringstream lines(ptx_of(k));
+  for (std::string line; std::getline(lines, line);)
+    if (!contains(line, ".loc") && !contains(line, ".file")) kept += line + "\n";
+  return kept;
+}
+
 // Counts how often each name of regions is in the tracks of a role, by depth.
 std::map<std::string, size_t> regions_of(const runtime::Profile& profile, const std::string& role) {
   std::map<std::string, size_t> found;
@@ -79,16 +88,8 @@ std::map<std::string, size_t> regions_of(const runtime::Profile& profile, const 
 
 TEST_CASE("a kernel that is not profiled has nothing of its regions") {
   Kernel with = worker(true);
-  const std::string ptx = ptx_of(with);
   Kernel without = worker(false);
-  const auto code = [](const std::string& text) {  // without the lines, which differ
-    std::string kept;
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);)
-      if (!contains(line, ".loc") && !contains(line, ".file")) kept += line + "\n";
-    return kept;
-  };
-  CHECK(code(ptx) == code(ptx_of(without)));
+  CHECK(code_of(with) == code_of(without));
   CHECK_FALSE(with.signature().profile);
   CHECK(with.signature().parameters.size() == 1);
   Kernel on = profiled([] { return worker(true); });
@@ -294,6 +295,73 @@ TEST_CASE("regions of a chain take one clock each, and begin where the one befor
       if (i > 0) CHECK(region.begin == track.regions[i - 1].end);
     }
   }
+}
+
+TEST_CASE("a wait is a region of a wait_region if it waits, and the regions around it are whole") {
+  Running running;
+  std::vector<uint32_t> out(kCtas);
+  const auto make = [] {
+    Kernel k("waits");
+    auto [to] = k.params<gptr<u32>>("out");
+    const gptr<u32> out = to;
+    const Barriers barriers(k, {32, 32}, {"early", "late"});
+    sync_threads();
+    if_(tid_x() >= 96, [&] { mbarrier_arrive(barriers[0]); });
+    sync_threads();
+    if_(tid_x() >= 96, [&] {
+      for_(0, u32(2000), [&](u32 i) { if_(tid_x() == 96, [&] { out[ctaid_x()] = i; }); });
+      mbarrier_arrive(barriers[1]);
+    });
+    region("both", [&] {
+      wait_region("early", [&] { barrier_wait(barriers[0], 0); });
+      const u32 parity = wait_region("late", [&] {
+        barrier_wait(barriers[1], 0);
+        return u32(0);
+      });
+      mark("parity", parity);
+    });
+    return k;
+  };
+  const runtime::Profile profile = run(running, profiled(make), out);
+  CHECK(profile.lost == 0);
+  REQUIRE(profile.tracks.size() == kCtas * 4);
+  for (const auto& track : profile.tracks) {
+    CAPTURE(track.warp);
+    const bool waited = track.warp < 3;
+    REQUIRE(track.regions.size() == (waited ? 2 : 1));
+    CHECK(profile.names[track.regions[0].name] == "both");
+    CHECK(track.regions[0].ended);
+    REQUIRE(track.marks.size() == 1);
+    CHECK(track.marks[0].time <= track.regions[0].end);
+    if (!waited) continue;
+    const auto& wait = track.regions[1];
+    CHECK(profile.names[wait.name] == "late");
+    CHECK(wait.depth == 1);
+    CHECK(wait.begin >= track.regions[0].begin);
+    CHECK(wait.end >= wait.begin);
+    CHECK(wait.end <= track.marks[0].time);
+  }
+}
+
+TEST_CASE("a wait_region without a wait is refused, profiled or not, and costs nothing where it is not") {
+  const auto with = [](bool named) {
+    Kernel k("waits");
+    const Barriers barriers(k, {1}, {"full"});
+    sync_threads();
+    const auto wait = [&] { barrier_wait(barriers[0], 0); };
+    named ? wait_region("full", wait) : wait();
+    return k;
+  };
+  Kernel named = with(true), plain = with(false);
+  CHECK(code_of(named) == code_of(plain));
+  const auto nothing = [] {
+    Kernel k("nothing");
+    wait_region("sync", [] { sync_threads(); });
+  };
+  const std::string rule = "wait_region: 'sync' has no wait for an mbarrier or a counter; region() shows";
+  CHECK(contains(error_of(nothing), rule));
+  const ProfileScope scope;
+  CHECK(contains(error_of(nothing), rule));
 }
 
 TEST_CASE("a record of several units that begins in a full buffer's last place is whole") {
