@@ -276,9 +276,10 @@ class AttentionConsumer {
     store(scores_, kept ? kept->keep(weights) : weights);
   }
 
-  // Waits for the next keys, and for this warpgroup's turn to multiply.
+  // Waits for the next keys, and for this warpgroup's turn to multiply. Keys and values have mostly arrived, so
+  // these waits are parts of the region around them: two branches a step would cost more than the clocks do.
   Stage next_keys() {
-    const Stage key = wait_region("wait for keys", [&] { return keys_.wait(); });
+    const Stage key = keys_.wait();
     if (turn_) wait_region("turn", [&] { turn_->wait(); });
     return key;
   }
@@ -319,7 +320,7 @@ class AttentionConsumer {
   // Adds the products of a block's weights and its values to the sums.
   void multiply_values(const RegisterTile<W>& weights, pred first) {
     if (!t_.lazy) multiply_sums(shrink_.value());
-    const Stage value = wait_region("wait for values", [&] { return values_.wait(); });
+    const Stage value = values_.wait();
     values_.release_previous(value, first);
     if (promoted_) *keys_in_sums_ += t_.bn;
     const TileView V = roles_.V[value.index()];
