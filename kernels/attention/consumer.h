@@ -276,8 +276,9 @@ class AttentionConsumer {
     store(scores_, kept ? kept->keep(weights) : weights);
   }
 
-  // Waits for the next keys, and for this warpgroup's turn to multiply. Keys and values have mostly arrived, so
-  // these waits are parts of the region around them: two branches a step would cost more than the clocks do.
+  // Waits for the next keys, and for this warpgroup's turn to multiply. Keys and values have mostly arrived,
+  // so these waits are parts of the region around them: two branches a step would cost more than the clocks
+  // do.
   Stage next_keys() {
     const Stage key = keys_.wait();
     if (turn_) wait_region("turn", [&] { turn_->wait(); });

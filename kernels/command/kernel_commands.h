@@ -20,6 +20,7 @@ struct Program {
 void add_emit(std::vector<Command>& commands, const Arguments& top);
 void add_run(std::vector<Command>& commands, const Arguments& top);
 void add_bench(std::vector<Command>& commands, const Arguments& top);
+void add_profile(std::vector<Command>& commands, const Arguments& top);
 void add_annotate(std::vector<Command>& commands, const Arguments& top);
 void add_report(std::vector<Command>& commands, const Arguments& top);
 void add_tune(std::vector<Command>& commands, const Arguments& top, const Program& program);

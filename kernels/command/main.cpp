@@ -23,6 +23,7 @@ int commands_main(const Program& program, std::vector<std::string> words) {
     add_emit(commands, top);
     add_run(commands, top);
     add_bench(commands, top);
+    add_profile(commands, top);
     add_annotate(commands, top);
     add_report(commands, top);
     add_tune(commands, top, program);
@@ -60,11 +61,12 @@ int kernel_main(int argc, char** argv) {
   const Family& family = families().front();
   if (!words.empty() && !words[0].starts_with("-"))
     return commands_main({executable, family.summary, false}, words);
-  return run_line(family,
-                  fmt::format("Commands, each with --help, come first: {} run, bench, emit, report, prove, "
-                              "annotate, explain, lint, tune, export, list.",
-                              executable),
-                  {compare_edited, prove_family}, words);
+  return run_line(
+      family,
+      fmt::format("Commands, each with --help, come first: {} run, bench, profile, emit, report, prove, "
+                  "annotate, explain, lint, tune, export, list.",
+                  executable),
+      {compare_edited, prove_family}, words);
 }
 
 int ptxb_main(int argc, char** argv) {

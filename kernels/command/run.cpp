@@ -1,4 +1,4 @@
-// `run` builds a kernel, runs and verifies it.
+// `run` builds a kernel, runs and verifies it; `bench` times it, and `profile` shows where its time goes.
 #include <memory>
 
 #include "kernels/command/kernel_commands.h"
@@ -8,23 +8,60 @@
 #include "kernels/inspect/register_warning.h"
 
 namespace ptxbuilder::command {
+namespace {
 
-void add_run(std::vector<Command>& commands, const Arguments& top) {
-  auto words = std::make_shared<RunWords>();
+// Adds a command that executes a kernel as `words` says; `add_own` adds options of its own.
+void add_execution(
+    std::vector<Command>& commands, const Arguments& top, const std::string& name, const std::string& help,
+    const std::shared_ptr<RunWords>& words, const std::function<void(const Arguments&)>& add_own,
+    const std::function<void(const Family&)>& choose = [](const Family&) {}) {
   words->options.compare = compare_edited;
-  words->verify = true;
   add_kernel_command(
-      commands, top, "run", "run a kernel and verify it against float64",
-      [words](const Arguments& app, const Family&) {
+      commands, top, name, help,
+      [words, add_own](const Arguments& app, const Family&) {
         add_emit_option(app, *words);
         add_keep_option(app, *words);
         add_run_options(app, *words);
+        add_own(app);
         add_compile_options(app, *words);
       },
-      [words](const ChosenKernel& chosen) {
+      [words, choose](const ChosenKernel& chosen) {
+        choose(chosen.family);
         settle(*words);
         words->options.compiler.generated = warn_of_registers;
         return static_cast<int>(execute(chosen.family, chosen.fields, words->options));
+      });
+}
+
+}  // namespace
+
+void add_run(std::vector<Command>& commands, const Arguments& top) {
+  auto words = std::make_shared<RunWords>();
+  words->verify = true;
+  add_execution(commands, top, "run", "run a kernel and verify it against float64", words,
+                [](const Arguments&) {});
+}
+
+void add_bench(std::vector<Command>& commands, const Arguments& top) {
+  auto words = std::make_shared<RunWords>();
+  words->bench = true;
+  add_execution(commands, top, "bench", "time a kernel", words,
+                [words](const Arguments& app) { app.flag("--verify", words->verify, "verify as well"); });
+}
+
+void add_profile(std::vector<Command>& commands, const Arguments& top) {
+  auto words = std::make_shared<RunWords>();
+  words->verify = true;
+  add_execution(
+      commands, top, "profile",
+      "show where a kernel's time goes, and write a trace for ui.perfetto.dev to KERNEL.pftrace, or as "
+      "--profile says",
+      words,
+      [words](const Arguments& app) {
+        app.flag("--bench", words->bench, "profile the last of many launches, in place of the first");
+      },
+      [words](const Family& family) {
+        if (words->options.profile.empty()) words->options.profile = family.name + ".pftrace";
       });
 }
 

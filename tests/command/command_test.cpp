@@ -304,8 +304,9 @@ TEST_CASE("an executable of one kernel says what it takes") {
   CHECK(contains(list, "--threads            threads of a CTA (default 32)"));
   CHECK(contains(run("gemm_warp_specialized --list"), "(default bf16, one of bf16 f16)"));
   CHECK(run("saxpy list").output == list.output);
-  CHECK(contains(run("saxpy --help"),
-                 "saxpy run, bench, emit, report, prove, annotate, explain, lint, tune, export, list"));
+  CHECK(contains(
+      run("saxpy --help"),
+      "saxpy run, bench, profile, emit, report, prove, annotate, explain, lint, tune, export, list"));
   const Ran other = run("saxpy sim saxpy.ptx");
   CHECK(other.code == 2);
   CHECK(contains(other, "there is no command 'sim'; the nearest are "));

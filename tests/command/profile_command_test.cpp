@@ -84,6 +84,18 @@ TEST_CASE("a kernel without regions has its warps' time, and a full buffer says 
   CHECK(contains(full, "--profile-records N gives a warp more room"));
 }
 
+TEST_CASE("ptxb profile writes a trace of the kernel's name, or to the file that is given") {
+  const Folder folder;
+  const std::string words = "ptxb profile saxpy --m 10 --n 10 --device emulator --assembler none --no-cache";
+  const Ran named = run(words, "cd " + folder.path.string() + " &&");
+  CHECK(named.code == 0);
+  CHECK(contains(named, "wrote saxpy.pftrace, for ui.perfetto.dev"));
+  CHECK(file_text(folder.str("saxpy.pftrace")).size() > 100);
+  const Ran given = run(words + " --profile " + folder.str("other.svg"));
+  CHECK(given.code == 0);
+  CHECK(file_text(folder.str("other.svg")).starts_with("<svg "));
+}
+
 TEST_CASE("where the first run has more events than room, a second has room for all") {
   const Folder folder;
   const Ran ran =
