@@ -354,10 +354,6 @@ bool Operation::is_known() const {
          std::ranges::find(kOutsideManual, words[0]) != kOutsideManual.end();
 }
 
-bool Operation::has_word(std::string_view word) const {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 std::vector<std::string_view> Operation::canonical_words() const {
   const bool is_bar = is("bar") || (is("barrier") && !has("cluster") && has("aligned"));
   const bool is_wait = has("try_wait", "test_wait");

@@ -51,7 +51,7 @@ struct Operation {
   bool falls_through = true;
 
   // Returns whether the mnemonic's first word is one of these.
-  bool is(std::convertible_to<std::string_view> auto... first) const { return ((words[0] == first) || ...); }
+  bool is(const auto&... first) const { return (equals(words[0], first) || ...); }
   // A wgmma with too few operands counts as an ordinary instruction.
   // Returns true for fence.proxy.async of all state spaces and of a single one.
   bool is_async_fence() const { return is("fence") && has("proxy") && has("async"); }
@@ -64,7 +64,7 @@ struct Operation {
   bool is_known() const;
   static constexpr int known_version = 90;
   // Returns whether one of these words is a part of the mnemonic.
-  bool has(std::convertible_to<std::string_view> auto... any) const { return (has_word(any) || ...); }
+  bool has(const auto&... any) const { return (has_word(any) || ...); }
   bool is_barrier() const { return is("bar", "barrier"); }  // of a warp, a CTA or a cluster
   bool is_mbarrier_wait() const { return is("mbarrier") && has("try_wait", "test_wait"); }
   bool in_shared() const { return has("shared", "shared::cta"); }  // of this CTA
@@ -74,7 +74,17 @@ struct Operation {
   std::string canonical() const;  // joined with dots
 
  private:
-  bool has_word(std::string_view word) const;
+  // The length of a literal is known, and rules out most words without a call.
+  template <size_t n>
+  static bool equals(std::string_view word, const char (&text)[n]) {
+    return word.size() == n - 1 && std::char_traits<char>::compare(word.data(), text, n - 1) == 0;
+  }
+  static bool equals(std::string_view word, std::string_view text) { return word == text; }
+  bool has_word(const auto& text) const {
+    for (const std::string_view word : words)
+      if (equals(word, text)) return true;
+    return false;
+  }
 };
 
 struct RegisterName {

@@ -11,10 +11,9 @@ namespace {
 
 constexpr uint64_t kGeneric = uint64_t{1} << 40;  // the start of shared memory among generic addresses
 
-struct Type {
-  uint8_t bits = 0;
-  bool is_signed = false, is_integer = false;
-};
+using Name = IntegerWords::Name;
+using Type = IntegerWords::Type;
+using Part = IntegerWords::Part;
 
 Type type_of(std::string_view word) {
   if (word == "pred") return {1, false, true};
@@ -25,7 +24,34 @@ Type type_of(std::string_view word) {
   return {static_cast<uint8_t>(bits), word[0] == 's', true};
 }
 
+Name name_of(std::string_view word) {
+  using enum Name;
+  static constexpr std::pair<std::string_view, Name> kNames[] = {
+      {"mov", mov},   {"cvta", cvta}, {"not", bit_not}, {"neg", neg},     {"popc", popc}, {"clz", clz},
+      {"brev", brev}, {"cvt", cvt},   {"add", add},     {"sub", sub},     {"mul", mul},   {"shl", shl},
+      {"shr", shr},   {"div", div},   {"rem", rem},     {"and", bit_and}, {"or", bit_or}, {"xor", bit_xor},
+      {"min", min},   {"max", max},   {"setp", setp},   {"mapa", mapa},   {"mad", mad},   {"selp", selp},
+      {"bfe", bfe},   {"lop3", lop3}, {"bfi", bfi},     {"shf", shf}};
+  for (const auto& [text, name] : kNames)
+    if (word == text) return name;
+  return other;
+}
+
 }  // namespace
+
+IntegerWords::IntegerWords(const Operation& o)
+    : name(name_of(o.words[0])),
+      type(type_of(o.words.back())),
+      to(o.words.size() >= 3 ? type_of(o.words[o.words.size() - 2]) : Type{}),
+      part(o.has("wide") ? Part::wide
+           : o.has("lo") ? Part::lo
+           : o.has("hi") ? Part::hi
+                         : Part::none),
+      is_known(type.is_integer && !o.has("cc", "sat")) {}
+
+ProtocolValues::ProtocolValues(const ProtocolCode& code, Terms& terms) : code_(code), terms_(terms) {
+  for (const Operation& o : code.code.operations) words_.emplace_back(o);
+}
 
 Scalar ProtocolValues::fresh(const Group& group, int operation) {
   const Operation& o = code_.code.operations[at(operation)];
@@ -80,10 +106,8 @@ Scalar ProtocolValues::special(const Group& group, std::string_view name, int la
 LaneValues ProtocolValues::operand(const Group& group, const Value& v) {
   using enum Value::Kind;
   switch (v.kind) {
-    case reg: {
-      LaneValues value = in_register(group, v.number);
-      return value;
-    }
+    case reg:
+      return in_register(group, v.number);
     case integer:
       return Scalar{.value = static_cast<uint64_t>(v.value)};
     case special: {
@@ -155,10 +179,11 @@ void ProtocolValues::set(Group& group, const Value& to, const LaneValues& value,
 }
 
 // Computes an instruction's integer result; returns nothing for an instruction that is not known here.
-std::optional<Scalar> ProtocolValues::of_integers(const Operation& o, const std::vector<Scalar>& x) {
-  const std::string_view name = o.words[0];
-  const Type type = type_of(o.words.back());
-  if (!type.is_integer) return std::nullopt;
+std::optional<Scalar> ProtocolValues::of_integers(int operation, const std::vector<Scalar>& x) {
+  const Operation& o = code_.code.operations[at(operation)];
+  const IntegerWords& words = words_[at(operation)];
+  if (!words.is_known) return std::nullopt;
+  const Type type = words.type;
   const auto make = [&](TermKind kind, const std::vector<Scalar>& in) {
     return terms_.made({.kind = kind, .bits = type.bits, .is_signed = type.is_signed}, in);
   };
@@ -168,83 +193,120 @@ std::optional<Scalar> ProtocolValues::of_integers(const Operation& o, const std:
   };
   const auto wide = static_cast<uint8_t>(type.bits * 2);
   const auto product = [&](const Scalar& a, const Scalar& b) -> std::optional<Scalar> {
-    if (o.has("wide"))
-      return terms_.made({.kind = TermKind::mul, .bits = wide}, {widened(a, wide), widened(b, wide)});
-    if (o.has("lo")) return make(TermKind::mul, {a, b});
-    if (o.has("hi")) return make(TermKind::mul_hi, {a, b});
-    return std::nullopt;
+    switch (words.part) {
+      case Part::wide:
+        return terms_.made({.kind = TermKind::mul, .bits = wide}, {widened(a, wide), widened(b, wide)});
+      case Part::lo:
+        return make(TermKind::mul, {a, b});
+      case Part::hi:
+        return make(TermKind::mul_hi, {a, b});
+      default:
+        return std::nullopt;
+    }
   };
-  if (o.has("cc", "sat")) return std::nullopt;
-  if (x.size() == 1) {
-    if (name == "mov" || name == "cvta") return x[0];
-    if (name == "not") return make(TermKind::bit_not, x);
-    if (name == "neg") return terms_.minus({}, x[0], type.bits);
-    if (name == "popc") return make(TermKind::popc, x);
-    if (name == "clz") return make(TermKind::clz, x);
-    if (name == "brev") return make(TermKind::brev, x);
-    if (name == "cvt" && o.words.size() >= 3) {
-      const Type to = type_of(o.words[o.words.size() - 2]);
-      if (!to.is_integer) return std::nullopt;
-      return terms_.made({.kind = TermKind::convert,
-                          .bits = to.bits,
-                          .is_signed = type.is_signed,
-                          .aside = std::min(type.bits, to.bits)},
-                         x);
+  using enum Name;
+  if (x.size() == 1) switch (words.name) {
+      case mov:
+      case cvta:
+        return x[0];
+      case bit_not:
+        return make(TermKind::bit_not, x);
+      case neg:
+        return terms_.minus({}, x[0], type.bits);
+      case popc:
+        return make(TermKind::popc, x);
+      case clz:
+        return make(TermKind::clz, x);
+      case brev:
+        return make(TermKind::brev, x);
+      case cvt:
+        if (!words.to.is_integer) return std::nullopt;
+        return terms_.made({.kind = TermKind::convert,
+                            .bits = words.to.bits,
+                            .is_signed = type.is_signed,
+                            .aside = std::min(type.bits, words.to.bits)},
+                           x);
+      default:
+        return std::nullopt;
     }
-    return std::nullopt;
-  }
-  if (x.size() == 2) {
-    if (name == "add") return terms_.plus(x[0], x[1], type.bits);
-    if (name == "sub") return terms_.minus(x[0], x[1], type.bits);
-    if (name == "mul") return product(x[0], x[1]);
-    if (name == "shl") return make(TermKind::shl, x);
-    if (name == "shr") return make(TermKind::shr, x);
-    if (name == "div") return make(TermKind::div, x);
-    if (name == "rem") return make(TermKind::rem, x);
-    if (name == "and") return make(TermKind::bit_and, x);
-    if (name == "or") return make(TermKind::bit_or, x);
-    if (name == "xor") return make(TermKind::bit_xor, x);
-    if (name == "min") return make(TermKind::select, {make(TermKind::less, x), x[0], x[1]});
-    if (name == "max") return make(TermKind::select, {make(TermKind::less, x), x[1], x[0]});
-    if (name == "setp" && o.words.size() == 3)
-      return terms_.compared(o.words[1], type.bits, type.is_signed, x[0], x[1]);
-    if (name == "mapa") return make(TermKind::in_cta, x);
-    return std::nullopt;
-  }
-  if (name == "mad")
-    if (const auto p = product(x[0], x[1])) return terms_.plus(*p, x[2], o.has("wide") ? wide : type.bits);
-  if (name == "selp") return make(TermKind::select, {x[2], x[0], x[1]});
-  if (name == "bfe") return make(TermKind::extract, x);
-  if (name == "setp" && o.words.size() == 4) {
-    const auto p = terms_.compared(o.words[1], type.bits, type.is_signed, x[0], x[1]);
-    const TermKind with = o.words[2] == "and"  ? TermKind::bit_and
-                          : o.words[2] == "or" ? TermKind::bit_or
-                                               : TermKind::bit_xor;
-    if (p) return terms_.made({.kind = with, .bits = 1}, {*p, x[2]});
-  }
-  if (name == "lop3" && x.size() == 4 && x[3].is_known()) {
-    if (!x[0].is_known() || !x[1].is_known() || !x[2].is_known()) return std::nullopt;
-    uint64_t result = 0;
-    for (int bit = 0; bit < 32; ++bit) {
-      const uint64_t row =
-          (x[0].value >> bit & 1) << 2 | (x[1].value >> bit & 1) << 1 | (x[2].value >> bit & 1);
-      result |= (x[3].value >> row & 1) << bit;
+  if (x.size() == 2) switch (words.name) {
+      case add:
+        return terms_.plus(x[0], x[1], type.bits);
+      case sub:
+        return terms_.minus(x[0], x[1], type.bits);
+      case mul:
+        return product(x[0], x[1]);
+      case shl:
+        return make(TermKind::shl, x);
+      case shr:
+        return make(TermKind::shr, x);
+      case div:
+        return make(TermKind::div, x);
+      case rem:
+        return make(TermKind::rem, x);
+      case bit_and:
+        return make(TermKind::bit_and, x);
+      case bit_or:
+        return make(TermKind::bit_or, x);
+      case bit_xor:
+        return make(TermKind::bit_xor, x);
+      case min:
+        return make(TermKind::select, {make(TermKind::less, x), x[0], x[1]});
+      case max:
+        return make(TermKind::select, {make(TermKind::less, x), x[1], x[0]});
+      case setp:
+        if (o.words.size() != 3) return std::nullopt;
+        return terms_.compared(o.words[1], type.bits, type.is_signed, x[0], x[1]);
+      case mapa:
+        return make(TermKind::in_cta, x);
+      default:
+        return std::nullopt;
     }
-    return Scalar{.value = result};
+  const auto are_known = [&] {
+    return std::all_of(x.begin(), x.end(), [](const Scalar& s) { return s.is_known(); });
+  };
+  switch (words.name) {
+    case mad:
+      if (const auto p = product(x[0], x[1]))
+        return terms_.plus(*p, x[2], words.part == Part::wide ? wide : type.bits);
+      return std::nullopt;
+    case selp:
+      return make(TermKind::select, {x[2], x[0], x[1]});
+    case bfe:
+      return make(TermKind::extract, x);
+    case setp: {
+      if (o.words.size() != 4) return std::nullopt;
+      const auto p = terms_.compared(o.words[1], type.bits, type.is_signed, x[0], x[1]);
+      const TermKind with = o.words[2] == "and"  ? TermKind::bit_and
+                            : o.words[2] == "or" ? TermKind::bit_or
+                                                 : TermKind::bit_xor;
+      if (!p) return std::nullopt;
+      return terms_.made({.kind = with, .bits = 1}, {*p, x[2]});
+    }
+    case lop3: {
+      if (x.size() != 4 || !are_known()) return std::nullopt;
+      uint64_t result = 0;
+      for (int bit = 0; bit < 32; ++bit) {
+        const uint64_t row =
+            (x[0].value >> bit & 1) << 2 | (x[1].value >> bit & 1) << 1 | (x[2].value >> bit & 1);
+        result |= (x[3].value >> row & 1) << bit;
+      }
+      return Scalar{.value = result};
+    }
+    case bfi: {
+      if (x.size() != 4 || !are_known() || x[3].value >= 64 || x[2].value >= 64) return std::nullopt;
+      const uint64_t field = ((uint64_t{1} << x[3].value) - 1) << x[2].value;
+      return Scalar{.value = (x[1].value & ~field) | (x[0].value << x[2].value & field)};
+    }
+    case shf: {
+      if (x.size() != 3 || !are_known()) return std::nullopt;
+      const uint64_t both = (x[1].value & 0xffffffff) << 32 | (x[0].value & 0xffffffff);
+      const uint64_t by = o.has("wrap") ? x[2].value & 31 : std::min<uint64_t>(x[2].value & 0xffffffff, 32);
+      return Scalar{.value = o.has("l") ? (both << by >> 32) & 0xffffffff : (both >> by) & 0xffffffff};
+    }
+    default:
+      return std::nullopt;
   }
-  if (name == "bfi" && x.size() == 4 &&
-      std::all_of(x.begin(), x.end(), [](const Scalar& s) { return s.is_known(); }) && x[3].value < 64 &&
-      x[2].value < 64) {
-    const uint64_t field = ((uint64_t{1} << x[3].value) - 1) << x[2].value;
-    return Scalar{.value = (x[1].value & ~field) | (x[0].value << x[2].value & field)};
-  }
-  if (name == "shf" && x.size() == 3 &&
-      std::all_of(x.begin(), x.end(), [](const Scalar& s) { return s.is_known(); })) {
-    const uint64_t both = (x[1].value & 0xffffffff) << 32 | (x[0].value & 0xffffffff);
-    const uint64_t by = o.has("wrap") ? x[2].value & 31 : std::min<uint64_t>(x[2].value & 0xffffffff, 32);
-    return Scalar{.value = o.has("l") ? (both << by >> 32) & 0xffffffff : (both >> by) & 0xffffffff};
-  }
-  return std::nullopt;
 }
 
 LaneValues ProtocolValues::computed(Group& group, int operation) {
@@ -282,7 +344,7 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
                      (o.has("global") && !o.has("volatile") && !o.has("acquire") && !o.has("relaxed")))) {
     // Loads from one address return one value.
     const bool is_param = o.has("param");
-    const uint8_t bits = std::max<uint8_t>(type_of(o.words.back()).bits, 1);
+    const uint8_t bits = std::max<uint8_t>(words_[at(operation)].type.bits, 1);
     return for_lanes(group, inputs, [&](const auto& x) {
       return is_param ? terms_.made({.kind = TermKind::parameter, .bits = bits}, x)
                       : terms_.made({.kind = TermKind::other, .bits = bits, .name = o.text->opcode}, x);
@@ -292,7 +354,7 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
     return o.is("vote") && inputs[0].is_one() && o.has("any", "all") ? inputs[0]
                                                                      : LaneValues(fresh(group, operation));
   if (o.is("mov") && inputs.size() == 2) {
-    const Type type = type_of(o.words.back());
+    const Type type = words_[at(operation)].type;
     const auto half = static_cast<uint8_t>(type.bits / 2);
     return for_lanes(group, inputs, [&](const auto& x) {
       const auto widened = [&](const Scalar& s) {
@@ -305,8 +367,8 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
     });
   }
   return for_lanes(group, inputs, [&](const std::vector<Scalar>& x) {
-    if (const auto known = of_integers(o, x)) return *known;
-    const Type type = type_of(o.words.back());
+    if (const auto known = of_integers(operation, x)) return *known;
+    const Type type = words_[at(operation)].type;
     const uint8_t bits = o.is("setp", "isspacep") ? 1 : std::max<uint8_t>(type.bits, 1);
     return terms_.made({.kind = TermKind::other, .bits = bits, .name = o.text->opcode}, x);
   });

@@ -40,9 +40,56 @@ struct Group {
   std::vector<LaneValues> registers = {};  // those that matter
 };
 
+// An instruction's words as computing needs them. A run executes an instruction often, and finds them once.
+struct IntegerWords {
+  enum class Name : uint8_t {
+    other,
+    mov,
+    cvta,
+    bit_not,
+    neg,
+    popc,
+    clz,
+    brev,
+    cvt,
+    add,
+    sub,
+    mul,
+    shl,
+    shr,
+    div,
+    rem,
+    bit_and,
+    bit_or,
+    bit_xor,
+    min,
+    max,
+    setp,
+    mapa,
+    mad,
+    selp,
+    bfe,
+    lop3,
+    bfi,
+    shf
+  };
+  struct Type {
+    uint8_t bits = 0;
+    bool is_signed = false, is_integer = false;
+  };
+  enum class Part : uint8_t { none, wide, lo, hi };
+
+  explicit IntegerWords(const Operation& o);
+
+  Name name;
+  Type type, to;  // of the last word, and of the one before it, which a cvt converts to
+  Part part;      // of a product
+  bool is_known;  // without a carry and saturation, and of integers
+};
+
 class ProtocolValues {
  public:
-  ProtocolValues(const ProtocolCode& code, Terms& terms) : code_(code), terms_(terms) {}
+  ProtocolValues(const ProtocolCode& code, Terms& terms);
 
   // An operand as lanes read it; for an address, its first part plus the offset.
   LaneValues operand(const Group& group, const Value& v);
@@ -59,11 +106,12 @@ class ProtocolValues {
   Scalar special(const Group& group, std::string_view name, int lane);
   LaneValues computed(Group& group, int operation);
   LaneValues for_lanes(const Group& group, const std::vector<LaneValues>& inputs, const auto& function);
-  std::optional<Scalar> of_integers(const Operation& o, const std::vector<Scalar>& x);
+  std::optional<Scalar> of_integers(int operation, const std::vector<Scalar>& x);
   Scalar fresh(const Group& group, int operation);
 
   const ProtocolCode& code_;
   Terms& terms_;
+  std::vector<IntegerWords> words_;  // by instruction
   int fresh_ = 0;
 };
 

@@ -43,7 +43,8 @@ struct Awaited {
   bool is_wide = false;  // the counter has 64 bits
   u32 expected = 1;      // the parity, or the value
   std::string_view what = {};
-  // Whether a wait that is profiled has to wait; null if goes_on() itself does not block, as try_wait does.
+  // This tests, without blocking, whether the wait has to wait. A profile needs it if goes_on() blocks, as
+  // try_wait does.
   std::function<pred()> has_to_wait = nullptr;
 };
 

@@ -65,7 +65,7 @@ def comments(path):
         if block:
             yield True, block
             block = []
-        if beside := re.search(rf"[^\s\"'].*?\s{mark}\s(.*)$", line):
+        if mark in line and (beside := re.search(rf"[^\s\"'].*?\s{mark}\s(.*)$", line)):
             yield False, [(number, beside[1])]
     if block:
         yield True, block
