@@ -4,11 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <functional>
+#include <numeric>
 
 #include "kernels/call/operand.h"
+#include "kernels/call/quick_division.h"
 #include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/parameters.h"
@@ -17,17 +16,16 @@ namespace ptxbuilder::kernels {
 namespace {
 
 using Mode = PermutedCopy::Mode;
+using Modes = std::vector<Mode>;
+using Words = std::vector<u32>;  // of elements next to each other
 
-constexpr int kEdge = 64;  // of a block
-constexpr int kPermutingCtas = 8;
-
-// Returns the name of a mode's parameter, such as "extent_row".
-std::string mode_name(const char* which, const char* what) { return fmt::format("{}_{}", what, which); }
-constexpr std::array kAxisModes = {"row", "next_row", "column", "next_column"};
-std::string outer_name(const char* what, size_t i) { return fmt::format("{}{}", what, i); }
+constexpr int kCopyThreads = RegisterLayout::kThreads;
+constexpr int kEdge = 64;       // of a block that is transposed in shared memory
+constexpr int kSquareRows = 8;  // of a block of squares: threads that write next to each other
+constexpr int kWideAtOnce = 8, kNarrowAtOnce = 16;  // pieces of a thread that transposes nothing
 
 // Two modes become one if one continues where the other ends, on both sides.
-void fold(std::vector<Mode>& modes) {
+void fold(Modes& modes) {
   std::erase_if(modes, [](const Mode& mode) { return mode.extent == 1; });
   std::ranges::sort(modes, {}, &Mode::to);
   for (size_t i = 0; i + 1 < modes.size();) {
@@ -42,53 +40,56 @@ void fold(std::vector<Mode>& modes) {
   }
 }
 
-// An axis of a block: two modes, with their first elements in this block.
-struct BlockAxis {
-  u32 inner_extent, outer_extent, first_inner, first_outer;
-  u64 from_inner, from_outer, to_inner, to_outer;
-  int box;
+bool is_square(const PermutedCopyForm& form) { return form.transposes && form.vector > 1; }
 
-  u32 inner(u32 i) const { return box == kEdge ? i : i & (box - 1); }
-  u32 outer(u32 i) const { return box == kEdge ? u32(0) : i >> std::countr_zero(static_cast<unsigned>(box)); }
-  pred inside(u32 i) const {
-    const pred is = first_inner + inner(i) < inner_extent;
-    return box == kEdge ? is : is & (first_outer + outer(i) < outer_extent);
-  }
-  u64 from(u32 i) const { return u64(inner(i)) * from_inner + u64(outer(i)) * from_outer; }
-  u64 to(u32 i) const { return u64(inner(i)) * to_inner + u64(outer(i)) * to_outer; }
-  // These are the same of a number that is known when the kernel is built.
-  u64 from(int i) const { return along(i, from_inner, from_outer); }
-  u64 to(int i) const { return along(i, to_inner, to_outer); }
+// ---- The kernel ----
 
- private:
-  u64 along(int i, u64 of_inner, u64 of_outer) const {
-    return of_inner * static_cast<uint64_t>(i % box) + of_outer * static_cast<uint64_t>(i / box);
-  }
+std::string mode_name(const char* axis, size_t i, const char* what = "") {
+  return fmt::format("{}{}{}", axis, i, what);
+}
+constexpr const char *kRow = "row", *kColumn = "column";
+
+// The first bytes of a piece on both sides, or the parts of them that belong to an axis.
+struct Place {
+  u64 from = 0, to = 0;
 };
+Place operator+(const Place& x, const Place& y) { return {x.from + y.from, x.to + y.to}; }
 
-// Calls `access` with the first column of each of this thread's vectors, in the order of strided(), and with
-// its row as a sum: `row` is less than each power of two that divides `more`, so that the sum's modes along
-// an axis are the sums of theirs, and only `row` takes a multiplication.
-void each_vector(int vector, const std::function<void(u32 row, int more, u32 column)>& access) {
-  const int across = kEdge / vector, threads = RegisterLayout::kThreads;
-  const u32 column = tid_x() % across * vector, row = tid_x() / across;
-  for (int i = 0; i < kEdge * across / threads; ++i) access(row, i * (threads / across), column);
+Place place_of(const Parameters& p, const char* axis, size_t modes, u32 number) {
+  Place place;
+  for (size_t i = 0; i < modes; ++i) {
+    u32 digit = number;
+    if (i + 1 < modes) {
+      const QuickDivision by(p, mode_name(axis, i));
+      const u32 next = by(number);
+      digit = number - next * by.divisor;
+      number = next;
+    }
+    place.from = place.from + u64(digit) * p.get<u64>(mode_name(axis, i, "_from"));
+    place.to = place.to + u64(digit) * p.get<u64>(mode_name(axis, i, "_to"));
+  }
+  return place;
 }
 
-// Returns the registers of a vector's elements; `bytes` is the size of an element, and narrow elements are in
-// the low bits of one register.
-std::vector<u32> read_vector(gmem from, int bytes, int vector) {
-  if (vector > 1) {
+// A piece has 1 to 16 bytes; narrow elements are in the low bits of one register.
+Words read_piece(gmem from, int bytes) {
+  if (bytes == 16) {
     const auto [a, b, c, d] = instruction<"ld.global.v4.u32">(from);
     return {a, b, c, d};
+  }
+  if (bytes == 8) {
+    const auto [a, b] = instruction<"ld.global.v2.u32">(from);
+    return {a, b};
   }
   if (bytes == 1) return {u32(instruction<"ld.global.u8">(from))};
   if (bytes == 2) return {u32(instruction<"ld.global.u16">(from))};
   return {instruction<"ld.global.u32">(from)};
 }
-void write_vector(gmem to, int bytes, const std::vector<u32>& words, pred is) {
-  if (words.size() == 4)
+void write_piece(gmem to, int bytes, const Words& words, pred is) {
+  if (bytes == 16)
     instruction<"st.global.v4.u32">.when(is)(to, {words[0], words[1], words[2], words[3]});
+  else if (bytes == 8)
+    instruction<"st.global.v2.u32">.when(is)(to, {words[0], words[1]});
   else if (bytes == 1)
     instruction<"st.global.u8">.when(is)(to, u16(words[0]));
   else if (bytes == 2)
@@ -97,10 +98,33 @@ void write_vector(gmem to, int bytes, const std::vector<u32>& words, pred is) {
     instruction<"st.global.u32">.when(is)(to, words[0]);
 }
 
+// Returns the columns of a square. The selectors name bytes of two words (PTX ISA, prmt).
+std::vector<Words> transposed(const std::vector<Words>& rows, int bytes) {
+  const auto permuted = [](u32 low, u32 high, size_t selector) {
+    return u32(instruction<"prmt.b32">(low, high, u32(static_cast<uint32_t>(selector))));
+  };
+  const size_t per_word = sizeof(uint32_t) / static_cast<size_t>(bytes);
+  std::vector<Words> columns(rows.size());
+  for (size_t j = 0; j < rows.size(); ++j) {
+    const size_t in = j / per_word, at = j % per_word;
+    for (size_t i = 0; i < rows.size(); i += per_word) {
+      // Returns the words of two rows, or of two pairs of rows, as one.
+      const auto pair = [&](size_t row) {
+        return permuted(rows[row][in], rows[row + 1][in],
+                        bytes == 2 ? at == 0 ? 0x5410 : 0x7632 : (4 + at) << 4 | at);
+      };
+      columns[j].push_back(bytes == 4   ? rows[i][in]
+                           : bytes == 2 ? pair(i)
+                                        : permuted(pair(i), pair(i + 2), 0x5410));
+    }
+  }
+  return columns;
+}
+
 // Single elements are each read into a register, but a tile in registers has its elements packed.
-std::vector<u32> packed(const std::vector<u32>& elements, int bytes) {
+Words packed(const Words& elements, int bytes) {
   const size_t per = sizeof(uint32_t) / static_cast<size_t>(bytes);
-  std::vector<u32> words;
+  Words words;
   for (size_t i = 0; i < elements.size(); i += per) {
     u32 word = elements[i];
     for (size_t j = 1; j < per; ++j) word = word | elements[i + j] << static_cast<int>(8 * bytes * j);
@@ -108,242 +132,254 @@ std::vector<u32> packed(const std::vector<u32>& elements, int bytes) {
   }
   return words;
 }
+Words unpacked(const Words& words, int bytes) {
+  Words elements;
+  for (const u32& word : words)
+    for (int i = 0; i < 4 / bytes; ++i) elements.push_back(word >> 8 * bytes * i);
+  return elements;
+}
 
-template <class T>
-void copy_blocks(Kernel& k, const Parameters& p, const PermutedCopyForm& form) {
-  const int bytes = form.element_bytes, vector = form.vector;
-  const auto number = [&](const std::string& name) { return p.get<u32>(name); };
-  const auto stride = [&](const std::string& name) { return p.get<u64>(name); };
-  const SharedTile tile = k.shared<T>({kEdge, kEdge}, widest_swizzle(kEdge * size_of(T::dtype)), 1, "tile");
-  const RegisterLayout by_rows = strided({kEdge, kEdge}, vector);
-  // Returns the number of blocks along a mode if a block has `box` of its elements.
-  const auto blocks = [&](const char* mode, int box) {
-    const u32 extent = number(mode_name(mode, "extent"));
-    return box == 1 ? extent : ceil_div(extent, box);
-  };
-  struct Digit {
-    const char* mode;
-    int box;
-    bool is_one = false;  // a mode that does not exist
-  };
-  const std::array<Digit, 4> digits = {
-      {{"column", form.columns.box},
-       {"next_column", kEdge / form.columns.box, form.columns.outer.extent == 1},
-       {"row", form.rows.box},
-       {"next_row", kEdge / form.rows.box, form.rows.outer.extent == 1}}};
-  u32 all(1u);
-  for (const Digit& digit : digits)
-    if (!digit.is_one) all = all * blocks(digit.mode, digit.box);
-  for (size_t i = 0; i < form.outer.size(); ++i) all = all * number(outer_name("extent", i));
-  for_(ctaid_x(), all, nctaid_x(), [&](u32 block) {
-    u32 rest = block;
-    auto left = std::ranges::count(digits, false, &Digit::is_one) + std::ssize(form.outer);
-    const auto taken = [&](u32 count) {
-      if (--left == 0) return rest;
-      const u32 next = rest / count, digit = rest - next * count;
-      rest = next;
-      return digit;
-    };
-    std::vector<u32> first;
-    for (const Digit& digit : digits)
-      first.push_back(digit.is_one ? u32(0)
-                                   : taken(blocks(digit.mode, digit.box)) * static_cast<uint32_t>(digit.box));
-    u64 from = 0, to = 0;
-    for (size_t i = 0; i < form.outer.size(); ++i) {
-      const u64 digit(taken(number(outer_name("extent", i))));
-      from = from + digit * stride(outer_name("from", i)), to = to + digit * stride(outer_name("to", i));
+// The code of one block.
+struct BlockCopy {
+  const Parameters& p;
+  const PermutedCopyForm& form;
+  gmem source, target;
+  u32 first_row, first_column;
+
+  int bytes() const { return form.element_bytes * form.vector; }
+  Place row(u32 i) const { return place_of(p, kRow, form.rows.size(), i); }
+  Place column(u32 i) const { return place_of(p, kColumn, form.columns.size(), i); }
+  pred inside(u32 row, u32 column) const {
+    return (row < p.get<u32>("rows")) & (column < p.get<u32>("columns"));
+  }
+  // Pieces that do not exist are read from the first piece, and not written.
+  Words read(const Place& at, pred is, u64 within = 0) const {
+    return read_piece(source + (select(is, at.from, u64(0)) + within), bytes());
+  }
+  void write(const Place& at, pred is, const Words& words, u64 within = 0) const {
+    write_piece(target + (at.to + within), bytes(), words, is);
+  }
+
+  void in_order() const {
+    const Place of_row = row(first_row);
+    std::vector<std::pair<Place, pred>> at;
+    std::vector<Words> read_words;
+    for (int64_t i = 0; i < form.block_columns / kCopyThreads; ++i) {
+      const u32 number = first_column + tid_x() + static_cast<uint32_t>(i * kCopyThreads);
+      at.emplace_back(of_row + column(number), inside(first_row, number));
+      read_words.push_back(read(at.back().first, at.back().second));
     }
-    const auto axis = [&](const char* inner, const char* outer, size_t at, int box) {
-      const auto of = [&](const char* mode, const char* what) { return stride(mode_name(mode, what)); };
-      const BlockAxis axis{number(mode_name(inner, "extent")),
-                           number(mode_name(outer, "extent")),
-                           first[at],
-                           first[at + 1],
-                           of(inner, "from"),
-                           of(outer, "from"),
-                           of(inner, "to"),
-                           of(outer, "to"),
-                           box};
-      from = from + u64(first[at]) * axis.from_inner + u64(first[at + 1]) * axis.from_outer;
-      to = to + u64(first[at]) * axis.to_inner + u64(first[at + 1]) * axis.to_outer;
-      return axis;
-    };
-    const BlockAxis columns = axis("column", "next_column", 0, form.columns.box),
-                    rows = axis("row", "next_row", 2, form.rows.box);
-    const gmem source(p.get<gptr<T>>("from")), target(p.get<gptr<T>>("to"));
-    // Elements that do not exist are read from the block's first element, and not written.
-    std::vector<u32> read;
-    each_vector(vector, [&](u32 row, int more, u32 column) {
-      const u64 at = select(rows.inside(row + more) & columns.inside(column),
-                            rows.from(row) + columns.from(column) + rows.from(more), u64(0));
-      for (const u32& word : read_vector(source + (from + at) * bytes, bytes, vector)) read.push_back(word);
-    });
-    const auto write = [&](const std::vector<u32>& words, const BlockAxis& down, const BlockAxis& across) {
-      size_t next = 0;
-      each_vector(vector, [&](u32 row, int more, u32 column) {
-        const pred is = down.inside(row + more) & across.inside(column);
-        const size_t count = vector > 1 ? 4 : 1;
-        const std::vector<u32> its(words.begin() + static_cast<ptrdiff_t>(next),
-                                   words.begin() + static_cast<ptrdiff_t>(next + count));
-        next += count;
-        write_vector(target + (to + (down.to(row) + across.to(column)) + down.to(more)) * bytes, bytes, its,
-                     is);
-      });
-    };
-    if (!form.transposes) return write(read, rows, columns);
-    const bool narrow = vector == 1 && bytes < 4;
-    sync_threads();  // all threads have finished the previous block
-    store(tile[0], RegisterTile<T>::of_registers(by_rows, narrow ? packed(read, bytes) : read));
+    for (size_t i = 0; i < at.size(); ++i) write(at[i].first, at[i].second, read_words[i]);
+  }
+
+  void squares() const {
+    const QuickDivision by(p, "block_rows");
+    const u32 far = by(tid_x()), my_row = first_row + (tid_x() - far * by.divisor),
+              my_column = first_column + far;
+    // Threads that are left, because the rows do not divide their number, would copy squares of the next
+    // block.
+    const pred is = inside(my_row, my_column) & (far < p.get<u32>("block_columns"));
+    const Place at = row(my_row) + column(my_column);
+    const auto each = static_cast<uint64_t>(form.vector);
+    std::vector<Words> words;
+    for (uint64_t i = 0; i < each; ++i) words.push_back(read(at, is, p.get<u64>("row_stride") * i));
+    words = transposed(words, form.element_bytes);
+    for (uint64_t i = 0; i < each; ++i) write(at, is, words[i], p.get<u64>("column_stride") * i);
+  }
+
+  // Consecutive threads read consecutive columns, and write consecutive rows.
+  template <class T>
+  void through_shared(const SharedTile& tile) const {
+    const RegisterLayout by_rows = strided({kEdge, kEdge}, 1);
+    const u32 near = tid_x() % kEdge, far = tid_x() / kEdge;
+    const auto step = [](int i) { return static_cast<uint32_t>(i * kCopyThreads / kEdge); };
+    const int count = kEdge * kEdge / kCopyThreads;
+    Words elements;
+    const Place of_column = column(first_column + near);
+    for (int i = 0; i < count; ++i) {
+      const u32 its = first_row + far + step(i);
+      elements.push_back(read(row(its) + of_column, inside(its, first_column + near))[0]);
+    }
+    const bool is_narrow = bytes() < 4;
+    store(tile[0], RegisterTile<T>::of_registers(by_rows, is_narrow ? packed(elements, bytes()) : elements));
     sync_threads();
-    const std::vector<u32> words = layout_cast(load<T>(tile[0].transposed()), by_rows).registers();
-    if (!narrow) return write(words, columns, rows);
-    std::vector<u32> elements;
-    for (const u32& word : words)
-      for (int i = 0; i < 4 / bytes; ++i) elements.push_back(word >> 8 * bytes * i);
-    write(elements, columns, rows);
-  });
-}
-
-// Returns the share of a block that elements of two modes fill, times the share of an access that is useful.
-double worth(const Mode& inner, const Mode& outer, int box, int element_bytes) {
-  const auto filled = [](int64_t extent, int64_t box) {
-    return static_cast<double>(extent) / static_cast<double>(round_up(extent, box));
-  };
-  const double run =
-      std::min<double>(static_cast<double>(std::min<int64_t>(box, inner.extent)) * element_bytes, 128);
-  return filled(inner.extent, box) * filled(outer.extent, kEdge / box) * run / (run + 16);
-}
-
-// The best box of an axis with this outer mode, and what it is worth.
-struct BoxedMode {
-  Mode outer;
-  int box = kEdge;
-  double worth = 0;
+    elements = layout_cast(load<T>(tile[0].transposed()), by_rows).registers();
+    if (is_narrow) elements = unpacked(elements, bytes());
+    const Place of_row = row(first_row + near);
+    for (int i = 0; i < count; ++i) {
+      const u32 its = first_column + far + step(i);
+      write(of_row + column(its), inside(first_row + near, its), {elements[static_cast<size_t>(i)]});
+    }
+  }
 };
 
-// Returns the choices of an axis: each of the modes, which are in the order of preference, and none.
-std::vector<BoxedMode> boxed_modes(const Mode& inner, std::vector<Mode> modes, int least, int element_bytes) {
-  modes.push_back({1, 0, 0});
-  std::vector<BoxedMode> all;
-  for (const Mode& outer : modes) {
-    BoxedMode& best = all.emplace_back(BoxedMode{outer});
-    for (int box = kEdge; box >= least; box /= 2)
-      if (const double is = worth(inner, outer, box, element_bytes); is > 1.05 * best.worth)
-        best.box = box, best.worth = is;
-  }
-  return all;
+template <class T>
+void copy_block(Kernel& k, const Parameters& p, const PermutedCopyForm& form) {
+  const QuickDivision by(p, "column_blocks");
+  const u32 row = by(ctaid_x()), column = ctaid_x() - row * by.divisor;
+  const auto first = [&](u32 block, const char* name, int64_t pieces) {
+    return block * (is_square(form) ? p.get<u32>(name) : u32(static_cast<uint32_t>(pieces)));
+  };
+  const BlockCopy copy{p,
+                       form,
+                       gmem(p.get<gptr<T>>("from")),
+                       gmem(p.get<gptr<T>>("to")),
+                       first(row, "block_rows", form.block_rows),
+                       first(column, "block_columns", form.block_columns)};
+  if (!form.transposes)
+    copy.in_order();
+  else if (is_square(form))
+    copy.squares();
+  else
+    copy.through_shared<T>(k.shared<T>({kEdge, kEdge}, widest_swizzle(kEdge * size_of(T::dtype)), 1, "tile"));
 }
 
-// Chooses the outer modes by which blocks are filled best, and leaves the others in form.outer.
-void choose_blocks(PermutedCopyForm& form, std::vector<Mode> modes) {
-  const auto choices = [&](const Mode& inner, bool is_accessed, auto by) {
-    std::ranges::sort(modes, {}, by);
-    return boxed_modes(inner, modes, is_accessed ? form.vector : 1, is_accessed ? form.element_bytes : 128);
+// ---- The form ----
+
+int64_t count_of(const Modes& modes) {
+  return std::accumulate(modes.begin(), modes.end(), int64_t{1}, [](int64_t all, const Mode& mode) {
+    return std::min(all * mode.extent, int64_t{1} << 31);
+  });
+}
+int64_t blocks_of(const Modes& modes, int64_t block) { return (count_of(modes) + block - 1) / block; }
+
+// Returns the share of an access that is useful, by the bytes of a block that are contiguous on one side.
+double useful(const Modes& modes, int64_t Mode::*side, int64_t block, int64_t piece_bytes) {
+  int64_t run = modes[0].extent;
+  for (size_t i = 1; i < modes.size() && modes[i].*side == modes[i - 1].*side * modes[i - 1].extent; ++i)
+    run *= modes[i].extent;
+  const auto bytes = static_cast<double>(std::min<int64_t>(std::min(run, block) * piece_bytes, 128));
+  return bytes / (bytes + 16);
+}
+
+// Gives each of the other modes to rows or to columns, and squares to threads: in which way are blocks filled
+// best, and runs longest?
+void divide(PermutedCopyForm& form, const Modes& others) {
+  const Modes row = form.rows, column = form.columns;
+  const int piece = form.element_bytes * form.vector;
+  // Returns the threads of a block with something to do, for each piece that the block could have.
+  const auto filled = [&](const Modes& rows, const Modes& columns, int64_t high, int64_t wide) {
+    const auto all = static_cast<double>(blocks_of(rows, high) * blocks_of(columns, wide));
+    return static_cast<double>(count_of(rows)) * static_cast<double>(count_of(columns)) / all;
   };
-  const std::vector<BoxedMode> columns = choices(form.columns.inner, true, &Mode::from);
-  const std::vector<BoxedMode> rows = choices(form.rows.inner, form.transposes, [&](const Mode& mode) {
-    return form.transposes ? mode.to : -mode.extent;
-  });
   double best = 0;
-  for (const BoxedMode& column : columns)
-    for (const BoxedMode& row : rows) {
-      const bool is_same = column.outer.extent > 1 && column.outer.to == row.outer.to;
-      if (is_same || column.worth * row.worth <= 1.05 * best) continue;
-      best = column.worth * row.worth;
-      form.columns.outer = column.outer, form.columns.box = column.box;
-      form.rows.outer = row.outer, form.rows.box = row.box;
+  for (size_t mask = 0; mask < size_t{1} << others.size(); ++mask) {
+    Modes rows = row, columns = column;
+    for (size_t i = 0; i < others.size(); ++i) (mask >> i & 1 ? rows : columns).push_back(others[i]);
+    std::sort(rows.begin() + 1, rows.end(), [](const Mode& x, const Mode& y) { return x.to < y.to; });
+    std::sort(columns.begin() + 1, columns.end(),
+              [](const Mode& x, const Mode& y) { return x.from < y.from; });
+    if (std::max(count_of(rows), count_of(columns)) == int64_t{1} << 31) continue;
+    const auto consider = [&](int64_t high, int64_t wide) {
+      const double worth = filled(rows, columns, high, wide) * useful(rows, &Mode::to, high, piece) *
+                           useful(columns, &Mode::from, wide, piece);
+      if (worth <= 1.02 * best) return;
+      best = worth, form.rows = rows, form.columns = columns;
+      form.block_rows = high, form.block_columns = wide;
+    };
+    if (!is_square(form)) {
+      consider(kEdge, kEdge);
+      continue;
     }
-  std::erase_if(modes, [&](const Mode& mode) {
-    return mode.to == form.columns.outer.to || mode.to == form.rows.outer.to;
-  });
-  form.outer = modes;
+    consider(kSquareRows, kCopyThreads / kSquareRows);
+    for (int64_t high = kSquareRows / 2; high <= 2 * kSquareRows; ++high) consider(high, kCopyThreads / high);
+  }
 }
 
 }  // namespace
 
 PermutedCopyForm form_of(const PermutedCopy& copy) {
-  std::vector<Mode> modes = copy.modes;
+  Modes modes = copy.modes;
   fold(modes);
   if (modes.size() > PermutedCopyForm::kMost)
     throw Error(fmt::format("copy of a tensor of {} modes that do not fold; it has {} at most", modes.size(),
                             PermutedCopyForm::kMost));
-  PermutedCopyForm form;
-  form.element_bytes = copy.element_bytes;
-  const auto take = [&](auto by) {
-    if (modes.empty()) return Mode{1, 0, 0};
-    const auto at = std::ranges::min_element(modes, {}, by);
-    const Mode taken = *at;
+  if (modes.empty()) modes.push_back({1, 0, 0});
+  PermutedCopyForm form{copy.from, copy.to, copy.element_bytes};
+  const auto least = [&](int64_t Mode::*side) { return std::ranges::min_element(modes, {}, side); };
+  form.transposes = least(&Mode::from) != least(&Mode::to);
+  // All strides except the one along an access are multiples of the vector, on both sides.
+  const int vector = std::min(8, static_cast<int>(kTma) / copy.element_bytes);
+  const auto is_wide = [&](int64_t Mode::*side) {
+    const auto along = least(side);
+    return (*along).*side == 1 && along->extent % vector == 0 &&
+           std::ranges::all_of(
+               modes, [&](const Mode& mode) { return &mode == &*along || mode.*side % vector == 0; });
+  };
+  const auto is_aligned = [&](const runtime::View& memory) {
+    return memory.address % static_cast<uint64_t>(vector * copy.element_bytes) == 0;
+  };
+  if (is_aligned(copy.from) && is_aligned(copy.to) && is_wide(&Mode::from) && is_wide(&Mode::to))
+    form.vector = vector;
+  const auto take = [&](int64_t Mode::*side) {
+    const auto at = least(side);
+    Mode taken = *at;
     modes.erase(at);
+    taken.extent /= form.vector, taken.from *= form.vector, taken.to *= form.vector;
     return taken;
   };
-  form.columns.inner = take(&Mode::from);
-  form.transposes =
-      std::ranges::any_of(modes, [&](const Mode& mode) { return mode.to < form.columns.inner.to; });
-  form.rows.inner = take([&](const Mode& mode) { return form.transposes ? mode.to : -mode.extent; });
-  const int vector = static_cast<int>(kTma) / copy.element_bytes;
-  // All strides except the one along an access are multiples of the vector, on the side that matters.
-  const auto is_wide = [&](int64_t Mode::*side, const Mode& along) {
-    const auto is_multiple = [&](int64_t value) { return value % vector == 0; };
-    bool is = along.*side == 1 && is_multiple(along.extent);
-    for (const Mode* mode : {&form.columns.inner, &form.rows.inner})
-      is &= mode == &along || is_multiple(mode->*side);
-    return is && std::ranges::all_of(modes, [&](const Mode& mode) { return is_multiple(mode.*side); });
-  };
-  if (copy.from.address % kTma == 0 && copy.to.address % kTma == 0 &&
-      is_wide(&Mode::from, form.columns.inner) &&
-      is_wide(&Mode::to, form.transposes ? form.rows.inner : form.columns.inner))
-    form.vector = vector;
-  choose_blocks(form, modes);
+  form.columns = {take(&Mode::from)};
+  form.column_stride = form.columns[0].to / form.vector;
+  if (!form.transposes) {
+    form.block_columns = kCopyThreads * (form.vector > 1 ? kWideAtOnce : kNarrowAtOnce);
+    for (const Mode& mode : modes)
+      (count_of(form.columns) * mode.extent < int64_t{1} << 31 && form.rows.empty() ? form.columns
+                                                                                    : form.rows)
+          .push_back(mode);
+    return form;
+  }
+  form.rows = {take(&Mode::to)};
+  form.row_stride = form.rows[0].from / form.vector;
+  divide(form, modes);
   return form;
 }
 
 PermutedCopyKind kind_of(const PermutedCopyForm& form) {
-  return {form.element_bytes,
-          form.vector,
-          form.transposes,
-          form.rows.box,
-          form.columns.box,
-          form.rows.outer.extent > 1,
-          form.columns.outer.extent > 1,
-          static_cast<int>(form.outer.size())};
+  return {form.element_bytes, form.vector, form.transposes, static_cast<int>(form.rows.size()),
+          static_cast<int>(form.columns.size())};
 }
 
 Kernel permuted_copy(const PermutedCopyForm& form) {
-  const int element_bytes = form.element_bytes;
+  const int bytes = form.element_bytes;
   Kernel k(fmt::format("permuted_copy_{}", fmt::join(kind_of(form), "_")));
-  const DType type = element_bytes == 1 ? DType::u8 : element_bytes == 2 ? DType::bf16 : DType::u32;
+  const DType type = bytes == 1 ? DType::u8 : bytes == 2 ? DType::bf16 : DType::u32;
   Parameters p;
+  const auto stride = [&](const std::string& name, const char* meaning) {
+    p.add(name, Parameter::Kind::scalar, DType::u64, meaning);
+  };
   p.add("from", Parameter::Kind::pointer, type, "the tensor");
   p.add("to", Parameter::Kind::pointer, type, "its copy");
-  const auto mode = [&](const std::string& extent, const std::string& from, const std::string& to,
-                        const char* of) {
-    p.add(extent, Parameter::Kind::scalar, DType::u32, of);
-    p.add(from, Parameter::Kind::scalar, DType::u64, "elements from one to the next");
-    p.add(to, Parameter::Kind::scalar, DType::u64, "the same of the copy");
-  };
-  for (const char* of : kAxisModes)
-    mode(mode_name(of, "extent"), mode_name(of, "from"), mode_name(of, "to"),
-         "the extent of a mode of blocks");
-  for (size_t i = 0; i < form.outer.size(); ++i)
-    mode(outer_name("extent", i), outer_name("from", i), outer_name("to", i), "the extent of another mode");
+  p.add("rows", Parameter::Kind::scalar, DType::u32, "pieces along the rows");
+  p.add("columns", Parameter::Kind::scalar, DType::u32, "pieces along the columns");
+  QuickDivision::declare(p, "column_blocks", "blocks along the columns");
+  for (const auto& [axis, modes] : {std::pair{kRow, &form.rows}, {kColumn, &form.columns}})
+    for (size_t i = 0; i < modes->size(); ++i) {
+      if (i + 1 < modes->size()) QuickDivision::declare(p, mode_name(axis, i), "pieces along a mode");
+      stride(mode_name(axis, i, "_from"), "bytes from one to the next");
+      stride(mode_name(axis, i, "_to"), "bytes from one to the next in the copy");
+    }
+  if (is_square(form)) {
+    QuickDivision::declare(p, "block_rows", "pieces of a block along the rows");
+    p.add("block_columns", Parameter::Kind::scalar, DType::u32, "pieces of a block along the columns");
+    stride("row_stride", "bytes from a row to the next");
+    stride("column_stride", "bytes from a column to the next in the copy");
+  }
   p.declare(k, Where::here());
-  k.threads(RegisterLayout::kThreads);
+  k.threads(kCopyThreads);
   k.overlaps();
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
-  if (element_bytes == 1)
-    copy_blocks<u8>(k, p, form);
-  else if (element_bytes == 2)
-    copy_blocks<bf16>(k, p, form);
+  if (bytes == 1)
+    copy_block<u8>(k, p, form);
+  else if (bytes == 2)
+    copy_block<bf16>(k, p, form);
   else
-    copy_blocks<u32>(k, p, form);
+    copy_block<u32>(k, p, form);
   return k;
 }
 
 PermutedCopier::PermutedCopier(runtime::Device& device, const LoadOptions& options)
-    : device_(device),
-      compiler_(compiler_for(device, options)),
-      multiprocessors_(device.properties().multiprocessors) {}
+    : device_(device), compiler_(compiler_for(device, options)) {}
 
 runtime::LoadedKernel& PermutedCopier::kernel(const PermutedCopyForm& form) {
   const std::lock_guard lock(mutex_);
@@ -353,31 +389,38 @@ runtime::LoadedKernel& PermutedCopier::kernel(const PermutedCopyForm& form) {
   return *kernel;
 }
 
-void PermutedCopier::operator()(const PermutedCopy& copy, runtime::Stream stream) {
-  const PermutedCopyForm form = form_of(copy);
+void PermutedCopier::operator()(const PermutedCopyForm& form, runtime::Stream stream) {
   const DType type = form.element_bytes == 1 ? DType::u8 : form.element_bytes == 2 ? DType::bf16 : DType::u32;
-  std::vector<runtime::Argument> arguments = {runtime::pointer(copy.from, type),
-                                              runtime::pointer(copy.to, type)};
-  int64_t count = 1;
-  const auto add = [&](const Mode& mode, int box) {
-    count *= (mode.extent + box - 1) / box;
-    arguments.push_back(runtime::scalar(static_cast<uint32_t>(mode.extent)));
-    for (const int64_t stride : {mode.from, mode.to})
-      arguments.push_back(runtime::scalar(static_cast<uint64_t>(stride)));
-  };
-  for (const PermutedCopyForm::Axis* axis : {&form.rows, &form.columns}) {
-    add(axis->inner, axis->box);
-    add(axis->outer, kEdge / axis->box);
-  }
-  for (const Mode& mode : form.outer) add(mode, 1);
+  const int64_t across = blocks_of(form.columns, form.block_columns),
+                count = blocks_of(form.rows, form.block_rows) * across;
   if (count >= int64_t{1} << 31)
-    throw Error(fmt::format("copy of a tensor in {} blocks of {} x {}; less than 2^31 are taken at once",
-                            count, kEdge, kEdge));
-  const int64_t resident = int64_t{kPermutingCtas} * multiprocessors_;
-  kernel(form).launch({.grid = {static_cast<uint32_t>(std::min(count, resident))},
-                       .programmatic_dependent_launch = true,
-                       .stream = stream},
-                      arguments);
+    throw Error(fmt::format("copy of a tensor in {} blocks; less than 2^31 are taken at once", count));
+  std::vector<runtime::Argument> arguments = {runtime::pointer(form.from, type),
+                                              runtime::pointer(form.to, type)};
+  const auto number = [&](int64_t value) {
+    arguments.push_back(runtime::scalar(static_cast<uint32_t>(value)));
+  };
+  const auto divisor = [&](int64_t value) {
+    const Reciprocal by(value);
+    number(value), number(by.factor), number(by.shift);
+  };
+  const auto stride = [&](int64_t elements) {
+    arguments.push_back(runtime::scalar(static_cast<uint64_t>(elements * form.element_bytes)));
+  };
+  number(count_of(form.rows)), number(count_of(form.columns));
+  divisor(across);
+  for (const Modes* modes : {&form.rows, &form.columns})
+    for (size_t i = 0; i < modes->size(); ++i) {
+      if (i + 1 < modes->size()) divisor((*modes)[i].extent);
+      stride((*modes)[i].from), stride((*modes)[i].to);
+    }
+  if (is_square(form)) {
+    divisor(form.block_rows), number(form.block_columns);
+    stride(form.row_stride), stride(form.column_stride);
+  }
+  kernel(form).launch(
+      {.grid = {static_cast<uint32_t>(count)}, .programmatic_dependent_launch = true, .stream = stream},
+      arguments);
 }
 
 }  // namespace ptxbuilder::kernels

@@ -23,32 +23,33 @@ struct PermutedCopy {
   runtime::View from = {}, to = {};
 };
 
-// A copy is divided into blocks of 64 x 64 elements, and either axis extends along two modes: a block has
-// `box` elements of the inner mode, and 64 / box of the outer one. It is read along columns, and written
-// along rows if the kernel `transposes`; accesses have `vector` elements.
+// A thread copies pieces of `vector` elements that are contiguous on both sides or, if the copy `transposes`,
+// squares of `vector` rows and columns, which it transposes in its registers: columns are contiguous in the
+// source, and rows in the destination. Pieces are numbered along the modes of rows and along those of
+// columns, the first of which varies fastest. Single elements are transposed in shared memory.
 struct PermutedCopyForm {
   static constexpr size_t kMost = 9;  // modes
 
-  struct Axis {
-    PermutedCopy::Mode inner = {1, 0, 0}, outer = {1, 0, 0};
-    int box = 64;
-  };
+  runtime::View from = {}, to = {};
   int element_bytes = 2, vector = 1;
   bool transposes = false;
-  Axis rows, columns;
-  std::vector<PermutedCopy::Mode> outer = {};
+  std::vector<PermutedCopy::Mode> rows = {}, columns = {};  // extents in pieces, strides from piece to piece
+  int64_t row_stride = 0,
+          column_stride = 0;  // within a square: of a row in the source, of a column in the copy
+  int64_t block_rows = 1, block_columns = 1;  // pieces of a block, which one CTA copies
 };
 // Throws Error for a copy of more than 9 modes that do not fold.
 PermutedCopyForm form_of(const PermutedCopy& copy);
 
-// A kernel depends on this alone: the bytes, the vectors, the direction, the boxes, and which modes there
-// are.
-using PermutedCopyKind = std::array<int, 8>;
+// A kernel depends on this alone: the bytes, the vectors, the direction, and the numbers of modes.
+using PermutedCopyKind = std::array<int, 5>;
 PermutedCopyKind kind_of(const PermutedCopyForm& form);
 
-// Returns the kernel for all forms of a kind. Parameters: from, to (pointers); for the inner and the outer
-// mode of rows and of columns, and for each outer mode, u32 extent, u64 from, to. Strides are in elements.
-// Any grid (g, 1, 1) may be used.
+// Returns the kernel for all forms of a kind. Parameters: from, to (pointers); u32 rows, columns: pieces; the
+// QuickDivision of column_blocks; for each mode of rows and of columns its QuickDivision, except for the last
+// mode's, and u64 from, to; and if squares are transposed the QuickDivision of block_rows, u32 block_columns,
+// and u64 row_stride, column_stride. Strides are in bytes. The grid has a CTA for each block, those along the
+// columns next to each other.
 Kernel permuted_copy(const PermutedCopyForm& form);
 
 // Loads a kernel when it is first needed, and keeps it. Any thread may call it at any time.
@@ -57,16 +58,15 @@ class PermutedCopier {
   PermutedCopier(runtime::Device& device, const LoadOptions& options);
 
   // Queues one copy. Memory between the elements of `to` is not touched.
-  void operator()(const PermutedCopy& copy, runtime::Stream stream);
+  void operator()(const PermutedCopyForm& copy, runtime::Stream stream);
   // Loads the kernel, because a capture could not wait for loading.
-  void prepare(const PermutedCopy& copy) { kernel(form_of(copy)); }
+  void prepare(const PermutedCopyForm& copy) { kernel(copy); }
 
  private:
   runtime::LoadedKernel& kernel(const PermutedCopyForm& form);
 
   runtime::Device& device_;
   Compiler compiler_;
-  int multiprocessors_;
   std::mutex mutex_;
   std::map<PermutedCopyKind, std::unique_ptr<runtime::LoadedKernel>> kernels_;
 };

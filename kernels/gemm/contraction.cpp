@@ -89,9 +89,9 @@ class Contraction::State {
       check_workspace("contraction", p.workspace, bytes, others, where);
     }
     const Addresses addresses = addresses_of(p);
-    for (const PermutedCopy& copy : known->first) copier_(addresses.moved(copy), p.stream);
+    for (const PermutedCopyForm& copy : known->first) copier_(addresses.moved(copy), p.stream);
     matmul_(product, where);
-    for (const PermutedCopy& copy : known->behind) copier_(addresses.moved(copy), p.stream);
+    for (const PermutedCopyForm& copy : known->behind) copier_(addresses.moved(copy), p.stream);
   }
   size_t workspace_bytes(const ContractionArguments& p, Where where) {
     const std::shared_ptr<const Known> known = found(p, where);
@@ -122,7 +122,7 @@ class Contraction::State {
   struct Known {
     ContractionForm form;
     MatmulArguments product;
-    std::vector<PermutedCopy> first, behind;  // before the product, and after it
+    std::vector<PermutedCopyForm> first, behind;  // before the product, and after it
     size_t copied_bytes = 0;
 
     MatmulArguments product_of(const ContractionArguments& p) const {
@@ -142,7 +142,7 @@ class Contraction::State {
     return known_.get(has_words(p), words_of(p), [&] {
       Known made = make(p, where);
       for (const auto* copies : {&made.first, &made.behind})
-        for (const PermutedCopy& copy : *copies) copier_.prepare(copy);
+        for (const PermutedCopyForm& copy : *copies) copier_.prepare(copy);
       return made;
     });
   }
@@ -163,12 +163,13 @@ class Contraction::State {
                    bytes = static_cast<size_t>(copy.elements) * size_of(given[i]->type);
       const runtime::View near = {form_address(kWorkspace, kTma) + known.copied_bytes, bytes};
       const bool is_read = copy.operand != ContractionOperand::d;
-      PermutedCopy& one = (is_read ? known.first : known.behind).emplace_back();
+      PermutedCopy one;
       one.element_bytes = size_of(given[i]->type);
       one.from = is_read ? memory[i] : near, one.to = is_read ? near : memory[i];
       for (const ContractionCopy::Mode& mode : copy.modes)
         one.modes.push_back(is_read ? PermutedCopy::Mode{mode.extent, mode.given, mode.near}
                                     : PermutedCopy::Mode{mode.extent, mode.near, mode.given});
+      (is_read ? known.first : known.behind).push_back(kernels::form_of(one));
       memory[i] = near;
       known.copied_bytes += static_cast<size_t>(round_up(static_cast<int64_t>(bytes), kPartAlignment));
     }

@@ -77,14 +77,14 @@ class Convolution::State {
     for (const ConvolutionProduct& one : form->products) {
       for (const PackedPixels& copy : one.ahead) packer_(addresses.moved(copy), p.stream);
       matmul_(product_of(one, p, p.workspace), where);
-      for (const PermutedCopy& copy : one.behind) copier_(addresses.moved(copy), p.stream);
+      for (const PermutedCopyForm& copy : one.behind) copier_(addresses.moved(copy), p.stream);
     }
   }
   size_t workspace_bytes(const ConvolutionArguments& p, Where where) {
     const Form form = form_of(p, where);
     for (const ConvolutionProduct& one : form->products) {
       for (const PackedPixels& copy : one.ahead) packer_.prepare(copy);
-      for (const PermutedCopy& copy : one.behind) copier_.prepare(copy);
+      for (const PermutedCopyForm& copy : one.behind) copier_.prepare(copy);
     }
     return bytes_of(*form, p, where);
   }

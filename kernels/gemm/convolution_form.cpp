@@ -425,7 +425,7 @@ class ConvolutionFormer {
     add(h.windows.count, p_.along_h.step * x_.strides[kLine]);
     add(x_.extents[kImage], x_.strides[kImage]);
     copy.to = x_.from(group_ * channels() + line * x_.strides[kLine] + pixel * x_.strides[kPixel]);
-    one.behind = {copy};
+    one.behind = {kernels::form_of(copy)};
   }
 
   void packed_gradient_of_w(ConvolutionProduct& one, const Packing& of) {
@@ -442,14 +442,14 @@ class ConvolutionFormer {
     take(one, modes);
     const auto copy_lines = [&](int64_t first, int64_t count, int64_t together) {
       if (count == 0 || together == 0) return;
-      one.behind.push_back({size_of(w_.type),
-                            {{channels(), 1, 1},
-                             {w_.extents[kPixel], of.pixel(), w_.strides[kPixel]},
-                             {together, of.packed, w_.strides[kLine]},
-                             {count, of.filter_line(), of.together * w_.strides[kLine]},
-                             {filters(), of.filter(), w_.strides[kImage]}},
-                            view_from(q.d.memory, first * of.filter_line(), w_.type),
-                            w_.from(first * of.together * w_.strides[kLine])});
+      one.behind.push_back(kernels::form_of({size_of(w_.type),
+                                             {{channels(), 1, 1},
+                                              {w_.extents[kPixel], of.pixel(), w_.strides[kPixel]},
+                                              {together, of.packed, w_.strides[kLine]},
+                                              {count, of.filter_line(), of.together * w_.strides[kLine]},
+                                              {filters(), of.filter(), w_.strides[kImage]}},
+                                             view_from(q.d.memory, first * of.filter_line(), w_.type),
+                                             w_.from(first * of.together * w_.strides[kLine])}));
     };
     // The last lines of a filter may be fewer than are together.
     const int64_t whole = w_.extents[kLine] / of.together;

@@ -19,7 +19,7 @@ struct ConvolutionProduct {
   MatmulArguments product;            // without workspace, stream and modes
   std::optional<ProductModes> modes;  // empty for a product of matrices
   std::vector<PackedPixels> ahead = {};
-  std::vector<PermutedCopy> behind = {};
+  std::vector<PermutedCopyForm> behind = {};
   size_t scratch = 0;
 };
 

@@ -8,7 +8,7 @@
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/product_form.h"
-#include "kernels/gemm/quick_division.h"
+#include "kernels/call/quick_division.h"
 #include "kernels/gemm/ragged_rows.h"
 #include "kernels/gemm/scheduler.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/gemm/parameters.h"
-#include "kernels/gemm/quick_division.h"
+#include "kernels/call/quick_division.h"
 
 namespace ptxbuilder::kernels {
 

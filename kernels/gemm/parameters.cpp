@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/gemm/quick_division.h"
+#include "kernels/call/quick_division.h"
 #include "kernels/gemm/scheduler.h"
 
 namespace ptxbuilder::kernels {

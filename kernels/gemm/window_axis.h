@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/gemm/parameters.h"
-#include "kernels/gemm/quick_division.h"
+#include "kernels/call/quick_division.h"
 #include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder::kernels {

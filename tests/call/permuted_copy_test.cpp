@@ -80,7 +80,7 @@ TEST_CASE("drawn copies are those of plain loops, and touch nothing else") {
   const auto device = runtime::open_device(device_name);
   kernels::PermutedCopier copier(*device, {});
   std::mt19937_64 random(20);
-  int wide = 0, transposed = 0, boxed = 0;
+  int wide = 0, transposed = 0, squares = 0;
   for (size_t i = 0; i < count; ++i) {
     Drawn d = drawn(random);
     const size_t offset = random() % 3 ? 0 : static_cast<size_t>(d.copy.element_bytes);
@@ -98,45 +98,60 @@ TEST_CASE("drawn copies are those of plain loops, and touch nothing else") {
       std::memcpy(&expected[offset + written], &from[offset + read],
                   static_cast<size_t>(d.copy.element_bytes));
     });
-    copier(d.copy, {});
+    const kernels::PermutedCopyForm form = form_of(d.copy);
+    copier(form, {});
     device->synchronize();
     std::string words = fmt::format("{} B, offset {}:", d.copy.element_bytes, offset);
     for (const PermutedCopy::Mode& mode : d.copy.modes)
       words += fmt::format(" {} ({}, {})", mode.extent, mode.from, mode.to);
     INFO(words);
     CHECK(target.copy_out<uint8_t>() == expected);
-    const kernels::PermutedCopyForm form = form_of(d.copy);
     wide += form.vector > 1, transposed += form.transposes;
-    boxed += form.rows.box < 64 || form.columns.box < 64;
+    squares += form.vector > 1 && form.transposes;
   }
-  MESSAGE(fmt::format("{} copies: {} by 16 bytes, {} transposed, {} in blocks of two modes", count, wide,
-                      transposed, boxed));
-  CHECK(std::min({wide, transposed, boxed}) > 0);
+  MESSAGE(fmt::format("{} copies: {} of vectors, {} transposed, {} both", count, wide, transposed, squares));
+  CHECK(squares > 0);
+  CHECK(wide > squares);
+  CHECK(transposed > squares);
 }
 
 TEST_CASE("short modes fill blocks together") {
   // Both sides have an inner mode of 8 elements, and 64 of two modes are next to each other.
-  PermutedCopy copy{2, {{8, 1, 512}, {8, 8, 64}, {64, 64, 1}}, {0, 1 << 20}, {1 << 20, 1 << 20}};
+  const PermutedCopy copy{2, {{8, 1, 512}, {8, 8, 64}, {64, 64, 1}}, {0, 1 << 20}, {1 << 20, 1 << 20}};
   const kernels::PermutedCopyForm form = form_of(copy);
   CHECK(form.transposes);
   CHECK(form.vector == 8);
-  CHECK(form.columns.box == 8);
-  CHECK(form.columns.inner.extent * form.columns.outer.extent == 64);
-  CHECK(form.rows.box == 64);
+  CHECK(form.rows.size() == 1);
+  CHECK(form.columns.size() == 2);
 }
 
-TEST_CASE("the mode that fills up a short one goes with it, though it comes late on the other side") {
-  // 216 and 48 fold into one, and 16 elements fill a fourth of a block's rows without the 40.
-  const PermutedCopy copy{2,
-                          {{216, 1, 16}, {48, 216, 3456}, {16, 10368, 1}, {40, 165888, 165888}},
-                          {0, 1 << 30},
-                          {1 << 30, 1 << 30}};
+TEST_CASE("modes that are contiguous on one side together are on that side's axis") {
+  // In the copy 40 continues 24.
+  const PermutedCopy copy{
+      2, {{24, 192640, 1}, {40, 4816, 24}, {4816, 1, 960}}, {0, 1 << 30}, {1 << 30, 1 << 30}};
   const kernels::PermutedCopyForm form = form_of(copy);
-  CHECK(form.rows.box == 16);
-  CHECK(form.rows.outer.extent == 40);
-  CHECK(form.columns.inner.extent == 216 * 48);
-  CHECK(form.columns.outer.extent == 1);
-  CHECK(form.outer.empty());
+  REQUIRE(form.rows.size() == 2);
+  CHECK(form.rows[0].extent == 3);
+  CHECK(form.rows[1].extent == 40);
+  CHECK(form.columns.size() == 1);
+}
+
+TEST_CASE("a block has as many rows of squares as leave few threads without one") {
+  // There are 10 pieces along the rows, and all else is contiguous in the source or far apart on both sides.
+  const PermutedCopy copy{
+      2, {{80, 16, 1}, {16, 1, 80}, {2048, 1280, 1280}}, {0, 1 << 30}, {1 << 30, 1 << 30}};
+  const kernels::PermutedCopyForm form = form_of(copy);
+  CHECK(form.block_rows == 10);
+  CHECK(form.block_columns == 12);
+}
+
+TEST_CASE("pieces along an axis are below 2^31") {
+  const PermutedCopy copy{
+      2, {{1 << 20, 1, 1}, {1 << 20, 1 << 21, 1 << 21}}, {0, int64_t{1} << 42}, {1, int64_t{1} << 42}};
+  const kernels::PermutedCopyForm form = form_of(copy);
+  CHECK(form.vector == 1);
+  CHECK(form.columns.size() == 1);
+  CHECK(form.rows.size() == 1);
 }
 
 TEST_CASE("ten modes that do not fold are refused") {

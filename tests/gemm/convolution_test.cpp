@@ -5,7 +5,7 @@
 
 #include "convolution_kit.h"
 #include "error_kit.h"
-#include "kernels/gemm/quick_division.h"
+#include "kernels/call/quick_division.h"
 #include "options.h"
 #include "runtime/emulator/emulator.h"
 #include "runtime/open_device.h"

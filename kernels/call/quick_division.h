@@ -1,4 +1,4 @@
-// Divisions by numbers that the host knows, in loops of the producer.
+// Divisions by numbers that the host knows: a multiplication and a shift take the device less time.
 #pragma once
 
 #include <cstdint>
