@@ -106,6 +106,24 @@ w = drawn(6, 4, dtype=jnp.float32)
 check(jax.jit(jax.hessian(lambda w: (pb.matmul(w, w.T, tf32=True) ** 2).sum()))(w),
       jax.hessian(lambda w: (jnp.matmul(w, w.T, precision="highest") ** 2).sum())(w), 2**-7, "hessian")
 
+# Convolutions and their gradients.
+for of_x, of_w, words in (((4, 64, 28, 28), (96, 64, 3, 3), {"padding": 1}), ((2, 64, 29, 27), (64, 32, 3, 3), {"stride": 2, "groups": 2}),
+                          ((2, 3, 32, 32), (64, 3, 7, 7), {"stride": 2, "padding": 3})):
+    x, w, bias = drawn(*of_x), drawn(*of_w), drawn(of_w[0])
+    z, back = jax.vjp(lambda *given: pb.conv2d(*given, **words), x, w, bias)
+
+    def exactly(x, w, bias):
+        stride, padding = words.get("stride", 1), words.get("padding", 0)
+        return jax.lax.conv_general_dilated(x, w, (stride, stride), [(padding, padding)] * 2, precision="highest",
+                                            feature_group_count=words.get("groups", 1)) + bias[:, None, None]
+
+    expected, exactly_back = jax.vjp(exactly, *(one.astype(jnp.float32) for one in (x, w, bias)))
+    check(z, expected, 2**-8, "conv2d", words)
+    check(jax.jit(lambda *given: pb.conv2d(*given, activation="relu", **words))(x, w, bias), jax.nn.relu(expected), 2**-8, "conv2d, jitted", words)
+    grad = drawn(*z.shape)
+    for name, got, right in zip(("x", "w", "bias"), back(grad), exactly_back(grad.astype(jnp.float32))):
+        check(got, right, 2**-6, "conv2d's gradient of", name, words)
+
 # Attention.
 for heads, key_heads, queries, keys, causal in ((4, 4, 300, 300, False), (8, 2, 257, 600, True)):
     q, k, v = drawn(2, queries, heads, 128), drawn(2, keys, key_heads, 128), drawn(2, keys, key_heads, 128)

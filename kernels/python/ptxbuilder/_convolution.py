@@ -1,8 +1,8 @@
-"""Convolutions of images, for PyTorch's and numpy's tensors."""
+"""Convolutions of images, for the framework of their tensors."""
 import math
 
 from . import _ext, _product
-from ._common import activation_of, check_flags, device_of, door_of, name_of, output_of, warn_of_work
+from ._common import activation_of, check_flags, device_of, door_of, name_of, output_of, untouched, warn_of_work
 
 RESULTS = {"y": 0, "x": 1, "w": 2}  # ptxb_convolution_result
 
@@ -13,7 +13,8 @@ def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activa
     pixels], and the result [images, filters, lines, pixels], plus a bias for each filter.
 
     Tensors have channels last in memory (torch.channels_last; with numpy, views of arrays whose channels are last): the hardware then loads
-    the pixels under windows in place. Other tensors are copied once, and the result has channels last.
+    the pixels under windows in place. Other tensors are copied once, and the result has channels last. JAX's arrays have no other order in
+    memory than that of their dimensions: under jax.jit the copies vanish next to a transposition from or to channels last.
 
     `stride`, `padding` and `dilation` are a number, or one along lines and one along pixels; padding may be "same" or "valid". Strides are
     1 to 8. `activation` is that of matmul(), and so are types, `out_dtype`, `precise`, `tf32` and `device`. The result is differentiable in
@@ -27,7 +28,7 @@ def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activa
     activation_of(activation)
     door = door_of(x)
     if not hasattr(door, "conv2d"):
-        raise ValueError(f"x: {type(x)}; conv2d() takes tensors of PyTorch and numpy")
+        raise ValueError(f"x: {type(x)}; conv2d() takes tensors of PyTorch, JAX and numpy")
     for name, tensor in (("x", x), ("w", w)):
         if len(tensor.shape) != 4:
             raise ValueError(f"{name}: its shape is {tuple(tensor.shape)}, and it has 4 dimensions, the second for channels")
@@ -62,7 +63,6 @@ class Words:
                                  f"that reach over {spread[d] * (w[2 + d] - 1) + 1}")
             lines_and_pixels.append(room // step[d] + 1)
         return (x[0], w[0], *lines_and_pixels)
-
 
     def check_gradient(self, x, w):
         """Refuses windows whose gradient of x the library would refuse. It is made of windows of the result, for each position between
@@ -147,6 +147,13 @@ def run_gradient(kit, result, x, w, grad, shape, name, words, stream=None):
     x, w = (_last(kit, made) if which == result else _lying(kit, given) for which, given in (("x", x), ("w", w)))
     _call(kit, x, w, kit.compact(_last(kit, grad)), None, result, words, stream)
     return made
+
+
+def workspace_of(device, x, w, y, bias, result, words):
+    """The bytes that a convolution of compact tensors with channels last, each (shape, type's name), takes; it is compiled."""
+    x, w, y, bias = untouched(x, w, y, bias)
+    return _ext.convolution_workspace(device, x, w, y, bias, RESULTS[result], activation_of(words.activation),
+                                      (*words.windows, words.groups), words.flags())
 
 
 def _call(kit, x, w, y, bias, result, words, stream):

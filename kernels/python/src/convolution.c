@@ -49,6 +49,20 @@ static PyObject* ext_convolution(PyObject* self, PyObject* const* args, Py_ssize
   Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(
+    workspace_words,
+    "convolution_workspace(device, x, w, y, bias, result, activation, windows, flags)\n\n"
+    "Checks a convolution, compiles its kernels, and gives the bytes of its workspace. Memory is not "
+    "touched.");
+static PyObject* ext_convolution_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  if (count != 9) return fail("convolution_workspace() takes another number of arguments");
+  convolution c;
+  return read_convolution(&c, args + 1) ? workspace_bytes(args[0], &c.call) : NULL;
+}
+
 PyMethodDef convolution_methods[] = {
     {"convolution", (PyCFunction)(void (*)(void))ext_convolution, METH_FASTCALL, convolution_words},
+    {"convolution_workspace", (PyCFunction)(void (*)(void))ext_convolution_workspace, METH_FASTCALL,
+     workspace_words},
     {NULL, NULL, 0, NULL}};

@@ -28,6 +28,8 @@ static PyObject* ext_handlers(PyObject* self, PyObject* none) {
              {"ptxbuilder_attention", "CUDA", xla_attention_cuda},
              {"ptxbuilder_attention_gradient", "cpu", xla_attention_gradient_cpu},
              {"ptxbuilder_attention_gradient", "CUDA", xla_attention_gradient_cuda},
+             {"ptxbuilder_convolution", "cpu", xla_convolution_cpu},
+             {"ptxbuilder_convolution", "CUDA", xla_convolution_cuda},
              {"ptxbuilder_rows", "cpu", xla_rows_cpu},
              {"ptxbuilder_rows", "CUDA", xla_rows_cuda},
              {"ptxbuilder_kernel", "cpu", xla_kernel_cpu},

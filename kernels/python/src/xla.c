@@ -217,6 +217,54 @@ void* xla_attention_cuda(void* call) { return ffi_on_cuda(call, attention, true)
 void* xla_attention_gradient_cpu(void* call) { return ffi_on_cpu(call, attention_gradient); }
 void* xla_attention_gradient_cuda(void* call) { return ffi_on_cuda(call, attention_gradient, true); }
 
+/* ---- Convolution ---- */
+
+static const char* convolution(const ffi_call* call, const ffi_target* to) {
+  enum {
+    RESULT,
+    ACTIVATION,
+    FLAGS,
+    STEP,
+    BEFORE = STEP + 2,
+    BEHIND = BEFORE + 2,
+    SPREAD = BEHIND + 2,
+    GROUPS = SPREAD + 2,
+    INTEGERS
+  };
+  const float* scale;
+  const int64_t* numbers;
+  const char* error = read_numbers(call, 0, INTEGERS, &scale, &numbers);
+  const bool has_bias = call->arguments.count > 2;
+  if (!error) error = check_counts(call, has_bias ? 3 : 2, 1);
+  if (error) return error;
+  if (numbers[RESULT] < PTXB_CONVOLUTION_Y || numbers[RESULT] > PTXB_CONVOLUTION_W)
+    return host_words("the result is %d; it is 0 to 2", (int)numbers[RESULT]);
+  const ptxb_convolution init = PTXB_CONVOLUTION_INIT;
+  operation o = {.kind = CONVOLUTION, .convolution = init};
+  ptxb_convolution* p = &o.convolution;
+  p->result = (int32_t)numbers[RESULT], p->activation = (int32_t)numbers[ACTIVATION];
+  p->tf32 = !!(numbers[FLAGS] & TF32), p->precise = !!(numbers[FLAGS] & PRECISE);
+  for (int d = 0; d < 2; ++d)
+    p->step[d] = numbers[STEP + d], p->before[d] = numbers[BEFORE + d], p->behind[d] = numbers[BEHIND + d],
+    p->spread[d] = numbers[SPREAD + d];
+  p->groups = numbers[GROUPS];
+  ptxb_tensor all[4];
+  const ptxb_tensor** const places[] = {&p->y, &p->x, &p->w}; /* as they are numbered */
+  static const int in_order[] = {PTXB_CONVOLUTION_X, PTXB_CONVOLUTION_W, PTXB_CONVOLUTION_Y};
+  int64_t argument = 0;
+  for (int i = 0; i < 3; ++i) {
+    all[i] = ffi_tensor_of(in_order[i] == p->result ? call->results.all[0] : call->arguments.all[argument++]);
+    *places[in_order[i]] = &all[i];
+  }
+  if (has_bias) all[3] = ffi_tensor_of(call->arguments.all[2]), p->bias = &all[3];
+  return run(call, to, &o, 1);
+}
+
+void* xla_convolution_cpu(void* call) { return ffi_on_cpu(call, convolution); }
+void* xla_convolution_cuda(void* call) { return ffi_on_cuda(call, convolution, true); }
+
+/* ---- Rows ---- */
+
 static const char* rows(const ffi_call* call, const ffi_target* to) {
   const ffi_text* name;
   const float* reals;

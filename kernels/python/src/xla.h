@@ -13,6 +13,11 @@
  * "attention_gradient": arguments Q, K, V, O, lse, dO and, as the flags say, what "attention" takes after V,
  * and the gradient of lse; results dQ, dK, dV and, with sinks, dsinks; attributes as of "attention".
  *
+ * "convolution": arguments are those of x, w and y that are not the result, with channels last, and a bias
+ * where there is one; attributes `scale`, which is empty, and `numbers` = int64 [ptxb_convolution_result,
+ * activation, flags, steps, zeros before, zeros after and spreads, each along lines and along pixels,
+ * groups].
+ *
  * "rows": arguments and results are the tensors of ptxb_rows_table() that are read and written, in its order.
  * Attributes `operation`, its name, `scale`, float32, its numbers, and `numbers` = int64
  * [tensors, those that are given, those that are written, those that are updated], the last three a bit for
@@ -40,7 +45,7 @@ enum xla_argument {
 
 typedef void* xla_handler(void* call_frame);
 xla_handler xla_matmul_cpu, xla_matmul_cuda, xla_attention_cpu, xla_attention_cuda,
-    xla_attention_gradient_cpu, xla_attention_gradient_cuda, xla_rows_cpu, xla_rows_cuda, xla_kernel_cpu,
-    xla_kernel_cuda, xla_kernel_waits_cuda;
+    xla_attention_gradient_cpu, xla_attention_gradient_cuda, xla_convolution_cpu, xla_convolution_cuda,
+    xla_rows_cpu, xla_rows_cuda, xla_kernel_cpu, xla_kernel_cuda, xla_kernel_waits_cuda;
 
 #endif

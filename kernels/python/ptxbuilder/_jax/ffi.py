@@ -67,11 +67,11 @@ def struct_like(x, shape, dtype):
     return jax.ShapeDtypeStruct(shape, jnp.dtype(dtype), **words)
 
 
-def ffi_call(target, results, workspace, operands, scale, numbers, aliases=None):
+def ffi_call(target, results, workspace, operands, scale, numbers, aliases=None, vmap_method=None):
     """Results are (shape, type's name) each; the call's, without the workspace. `aliases` says which operands are written as which
     results."""
     structs = [struct_like(operands[0], shape, name) for shape, name in results]
     if workspace:
         structs.append(struct_like(operands[0], (workspace,), "uint8"))
-    call = jax.ffi.ffi_call(target, structs, input_output_aliases=aliases)
+    call = jax.ffi.ffi_call(target, structs, input_output_aliases=aliases, vmap_method=vmap_method)
     return call(*operands, scale=numpy.array(scale, numpy.float32), numbers=numpy.array(numbers, numpy.int64))[:len(results)]
