@@ -25,8 +25,8 @@ struct PermutedCopy {
 
 // A thread copies pieces of `vector` elements that are contiguous on both sides or, if the copy `transposes`,
 // squares of `vector` rows and columns, which it transposes in its registers: columns are contiguous in the
-// source, and rows in the destination. Pieces are numbered along the modes of rows and along those of
-// columns, the first of which varies fastest. Single elements are transposed in shared memory.
+// source, and rows in the destination. Pieces are numbered along the modes of an axis, and the first mode
+// varies fastest. Single elements are transposed in shared memory.
 struct PermutedCopyForm {
   static constexpr size_t kMost = 9;  // modes
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/call/quick_division.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/product_form.h"
-#include "kernels/call/quick_division.h"
 #include "kernels/gemm/ragged_rows.h"
 #include "kernels/gemm/scheduler.h"
 

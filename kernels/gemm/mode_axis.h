@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/gemm/parameters.h"
 #include "kernels/call/quick_division.h"
+#include "kernels/gemm/parameters.h"
 
 namespace ptxbuilder::kernels {
 

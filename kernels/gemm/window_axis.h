@@ -4,8 +4,8 @@
 #include <array>
 #include <vector>
 
-#include "kernels/gemm/parameters.h"
 #include "kernels/call/quick_division.h"
+#include "kernels/gemm/parameters.h"
 #include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder::kernels {

@@ -126,7 +126,7 @@ TEST_CASE("short modes fill blocks together") {
 }
 
 TEST_CASE("modes that are contiguous on one side together are on that side's axis") {
-  // In the copy 40 continues 24.
+  // The copy has the mode of 40 right after that of 24.
   const PermutedCopy copy{
       2, {{24, 192640, 1}, {40, 4816, 24}, {4816, 1, 960}}, {0, 1 << 30}, {1 << 30, 1 << 30}};
   const kernels::PermutedCopyForm form = form_of(copy);
