@@ -149,11 +149,75 @@ for what, call in (("channels first in memory", lambda: convolution(x=framework.
     seen, _, given = change(call)
     kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)
 
+# Calls of ranks find the exchange memory that was kept for their group, GPU, stream and use, and give back to Python what has none, what is
+# on another stream than the last calls, and what the library refuses. NotImplemented becomes an exception where Python has made all ready.
+ABOVE, BELOW, READY = range(3)
+group, kept_bytes, ends = object(), 16 << 20, framework.tensor(6 << 32, 0, 32, 4, 1, 0)
+framework.open(sys.argv[2], (8, 8, 8, 8, 4, 4, 4, 8, 8, 8, 4, 8))
+
+
+def keep(use, bytes=kept_bytes, stream=5):
+    _ext.keep_exchange(group, 0, stream, use, (8 << 32, 9 << 32), bytes, 1)
+
+
+def norm(x=tensor(1, 8, 64), residual=tensor(2, 8, 64), epsilon=1e-6, group=group, way=ABOVE):
+    return _ext.ranked_norm(x, residual, None, epsilon, 0, group, way)
+
+
+def gathered(a=tensor(1, 64, 128), b=tensor(2, 128, 64), out_dtype=None, scatters=0, group=group, way=ABOVE):
+    return _ext.ranked(a, b, None, None, out_dtype, scatters, 0, group, way)
+
+
+framework.set_stream(5)
+kit.check(norm() is NotImplemented, "no exchange memory")
+with kit.refused("no exchange memory is kept for this call"):
+    norm(way=READY)
+keep(0, stream=4), keep(1)
+kit.check(norm() is NotImplemented, "a stream that does not follow the last calls")
+kit.check(change(lambda: norm(way=READY))[0]["launches"] == 1, "Python has made the stream follow, or it is captured")
+_ext.follow_stream(0, 5)
+for way in (ABOVE, BELOW, READY):
+    seen, launched_on, given = change(lambda: norm(way=way))
+    kit.check(seen == {"launches": 1, "allocated": 2, "streams_asked": 1} and launched_on == 5 and len(given) == 2, way, seen, given)
+    given = None
+at = framework.parameters()
+kit.check(at[:2] == [1 << 32, 2 << 32] and at[7:9] == [8 << 32, 9 << 32] and at[9] == 9 << 32 and at[10] == 1, "addresses and the rank", at)
+kit.check(gathered() is NotImplemented, "memory of another use, or of another stream")
+keep(0), keep(2)
+framework.open(sys.argv[2], (128, 8, 128, 128, 128, 8, 8, 4, 4, 4, 4))
+seen, _, given = change(gathered)
+kit.check(seen["launches"] == seen["allocated"] == 1 and framework.dims(given)[0][:2] == (128, 64), seen)
+given = None
+keep(1, 1000)  # It replaces what was kept.
+grad[0] = True
+kit.check(change(gathered)[0]["launches"] == 1, "gradients are on, but nothing asks for one")
+grad[0] = False
+for what, call in (("too little memory", norm), ("another group", lambda: gathered(group=object())),
+                   ("no group", lambda: gathered(group=None)),
+                   ("other sizes", lambda: gathered(b=tensor(2, 64, 64))),
+                   ("a type that is none", lambda: gathered(tensor(1, 64, 128, F64))),
+                   ("a type of a result that is none", lambda: gathered(out_dtype="f8")), ("a tuple", lambda: gathered((1, 2))),
+                   ("rows that no two ranks have", lambda: gathered(tensor(1, 63, 128), scatters=1)),
+                   ("an epsilon in words", lambda: norm(epsilon="1")), ("another GPU", lambda: gathered(tensor(1, 64, 128, device=1))),
+                   ("ends of no type", lambda: _ext.ranked_dispatch(a, tensor(3, 4, 1), 512, 0, group, ABOVE)),
+                   ("as many rows as never", lambda: _ext.ranked_dispatch(a, ends, -1, 0, group, ABOVE)),
+                   ("a mode", lambda: (modes.__setitem__(0, 1), gathered(), modes.__setitem__(0, 0))[1])):
+    seen, _, given = change(call)
+    kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)
+for words, call in (("exchange memory of rank 0 has 1000 B", norm),
+                    ("B: 64 x 64; it has to be 64 x 128", lambda way: gathered(b=tensor(2, 64, 64), way=way)),
+                    ("A: 63 rows, which 2 ranks do not divide", lambda way: gathered(tensor(1, 63, 128), scatters=1, way=way)),
+                    ("an end for each expert", lambda way: _ext.ranked_dispatch(a, ends, 512, 0, group, way))):
+    with kit.refused(words):
+        call(way=READY)
+keep(1)
+framework.open(sys.argv[2], ())  # The mock looks at no parameters of the kernels that take turns below.
+
 # A call without a launch, which has no rows; the bound is loose, as others work here at the same time.
 none, none_out = tensor(1, 0), tensor(3, 0)
 kit.check(change(lambda: product(none, b, none_out))[0]["launches"] == 0)
 for name, call in (("a product on the mock", lambda: product(a, b, d)), ("one without rows", lambda: product(none, b, none_out)),
-                   ("a convolution", convolution)):
+                   ("a convolution", convolution), ("a norm of ranks", norm), ("a product of ranks", gathered)):
     times = []
     for _ in range(50):
         begin = time.perf_counter()

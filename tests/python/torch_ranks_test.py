@@ -440,13 +440,17 @@ def check_without_gpus():
         refusal(lambda: pb.matmul_reduce_scatter(a[:99], b), "A has 99 rows, which 2 ranks do not divide evenly")
         name = dist.group.WORLD.group_name
         kit.check(ranks.gather_operation(a, b, None, None, False, 0, 4, name)[0].shape == (400, 48), "a shape of the ranks that are said")
-        refusal(lambda: ranks.multiply(a, b, None, None, 0, 4, name, ranks.GATHERS), "ranks: 4, for which the call was compiled")
+        refusal(lambda: ranks.resolved(name, 4), "ranks: 4, for which the call was compiled")
         y, total = pb.all_reduce_rms_norm(a, a, b[:, 0])
         kit.check(y.shape == total.shape == (100, 64) and total.dtype == torch.bfloat16, "the shapes of a norm")
         ends = torch.empty(6, device="cuda", dtype=torch.int32)
         rows, offs, splits = pb.all_to_all_dispatch(a, ends, most_rows=128)
         kit.check(rows.shape == (256, 64) and offs.shape == (3,) and splits.shape == (2, 3), "the shapes of a dispatch")
         kit.check(pb.all_to_all_combine(rows, ends, splits, 100).shape == (100, 64), "the shape of a combine")
+        whole = torch.compile(lambda a, b, ends: (pb.all_gather_matmul(pb.all_reduce_rms_norm(a)[0], b), pb.matmul_reduce_scatter(a, b),
+                                                  pb.matmul_all_reduce(a, b), *pb.all_to_all_dispatch(a, ends, most_rows=128)),
+                              backend="eager", fullgraph=True)(a, b, ends)
+        kit.check([tuple(x.shape) for x in whole] == [(200, 48), (50, 48), (100, 48), (256, 64), (3,), (2, 3)], "all in one graph", whole)
         refusal(lambda: pb.all_to_all_dispatch(a, ends, most_rows=99), "most_rows is 99, and x has 100 rows")
         refusal(lambda: pb.all_to_all_dispatch(a, ends[:5], most_rows=128), "ends is (5,): it has one end for each expert of all 2 ranks")
         refusal(lambda: pb.all_to_all_dispatch(a, ends.long(), most_rows=128), "ends is of torch.int64: it has int32")

@@ -1,5 +1,7 @@
 /* ptxbuilder._ext: products and convolutions in PyTorch's eager mode, if nothing is unusual. NotImplemented
  * leads all other calls to ptxbuilder/_torch/product.py and convolution.py. */
+#include "kernels/python/src/eager.h"
+
 #include <string.h>
 
 #include "kernels/python/src/methods.h"
@@ -92,6 +94,16 @@ static bool want_grad(PyObject* const* all, int count) {
   return false;
 }
 
+bool are_plain(PyObject* const* all, int count) {
+  for (int i = 0; i < count; ++i)
+    if (all[i] != Py_None && !is_plain(all[i])) return false;
+  return eager.tensor;
+}
+
+bool is_noticed(PyObject* const* all, int count) {
+  return is_observed() || (is_true(eager.has_grad) && want_grad(all, count));
+}
+
 /* The bits of arguments that are Python's True or False; -1 where one is something else, such as numpy's. */
 static long flags_of(PyObject* const* args, const int* bits, int count) {
   long flags = 0;
@@ -132,8 +144,7 @@ static bool output_of(ptxb_dtype of, ptxb_dtype* to) {
   return false;
 }
 
-/* The type of a result: the one that the caller asks for, or the one that follows from the operands'. */
-static bool result_type(PyObject* asked, ptxb_dtype of, ptxb_dtype* to) {
+bool result_type(PyObject* asked, ptxb_dtype of, ptxb_dtype* to) {
   if (asked == Py_None) return output_of(of, to);
   const long code = number_of(eager.codes, asked);
   to->code = (uint8_t)(code >> 8), to->bits = (uint8_t)code, to->lanes = 1;
@@ -168,15 +179,12 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     ALL = FIRST_OPERAND + OPERANDS - 1
   };
   if (count != ALL) return fail("eager_product() takes 14 arguments and all operands but alpha's");
-  if (!eager.tensor || args[DEVICE] != Py_None) return not_taken();
+  if (args[DEVICE] != Py_None) return not_taken();
   const bool is_number = PyFloat_CheckExact(args[ALPHA]) || PyLong_Check(args[ALPHA]);
   PyObject* operands[OPERANDS];
   for (int i = 0, from = FIRST_OPERAND; i < OPERANDS; ++i)
     operands[i] = i != OPERAND_alpha_in_memory ? args[from++] : is_number ? Py_None : args[ALPHA];
-  for (int i = A; i <= OUT; ++i)
-    if (args[i] != Py_None && !is_plain(args[i])) return not_taken();
-  for (int i = 0; i < OPERANDS; ++i)
-    if (operands[i] != Py_None && !is_plain(operands[i])) return not_taken();
+  if (!are_plain(args, OUT + 1) || !are_plain(operands, OPERANDS)) return not_taken();
   if (args[IS_BELOW] != Py_True) {
     if (is_observed()) return not_taken();
     if (is_true(eager.has_grad) && (want_grad(args, OUT + 1) || want_grad(operands, OPERANDS)))
@@ -255,10 +263,7 @@ static PyObject* ext_eager_convolution(PyObject* self, PyObject* const* args, Py
     ALL
   };
   if (count != ALL) return fail("eager_convolution() takes 12 arguments");
-  if (!eager.tensor || args[DEVICE] != Py_None) return not_taken();
-  for (int i = 0; i < TENSORS; ++i)
-    if (!is_plain(args[i]) && (i != BIAS || args[i] != Py_None)) return not_taken();
-  if (is_observed() || (is_true(eager.has_grad) && want_grad(args, TENSORS))) return not_taken();
+  if (args[DEVICE] != Py_None || !are_plain(args, TENSORS) || is_noticed(args, TENSORS)) return not_taken();
   operation call;
   const ptxb_convolution init = PTXB_CONVOLUTION_INIT;
   ptxb_convolution* p = &call.convolution;

@@ -13,6 +13,10 @@ from .rows import _run as run_rows
 from .tensors import check_operands, dtype_of, has_transforms, is_compiling, is_plain, is_watched, requires_grad
 
 WORDS_BYTES = 256 * 1024  # at the beginning of exchange memory, which the first call finds zeros in
+# A call is first given to the extension, which queues it if nothing is unusual and its exchange memory is known: it takes calls from ABOVE
+# PyTorch's dispatcher, which may have to see them, and from BELOW it. All others it gives back, to be made READY.
+ABOVE, BELOW, READY = range(3)
+PRODUCTS, NORMS, TOKENS = range(3)  # what exchange memory is for; calls of norms, and those of tokens, take places in turn
 
 
 class Exchange:
@@ -36,24 +40,35 @@ class Exchange:
         self.kept.append((memory, handle))  # what a graph has recorded goes on to use it
 
 
-# Exchange memory is found by group, stream, and what it is for: calls of norms, and those of tokens, take places in turn. The last stream
-# is found by device.
-exchanges, last_streams = {}, {}
+exchanges, last_streams = {}, {}  # The last stream is found by device.
 
 
-def exchange_of(group_name, device, use):
-    """Returns the memory of a call that is queued now. A launch may take all of a GPU and waits for those of other ranks, so that calls of two
-    streams run in the order in which the host makes them: otherwise ranks might begin with different calls."""
+def prepare_exchange(group, device, use, bytes):
+    """Tells the extension the memory of a call that is queued now. A launch may take all of a GPU and waits for those of other ranks, so
+    that calls of two streams run in the order in which the host makes them: otherwise ranks might begin with different calls."""
     stream = torch.cuda.current_stream(device)
     last = last_streams.setdefault(device.index, stream)
     if last != stream and not torch.cuda.is_current_stream_capturing():
         stream.wait_stream(last)
         last_streams[device.index] = stream
-    return exchanges.setdefault((group_name, stream.cuda_stream, use), Exchange())
+    _ext.follow_stream(device.index, last_streams[device.index].cuda_stream)
+    exchange = exchanges.setdefault((group, device.index, stream.cuda_stream, use), Exchange())
+    exchange.reserve(bytes, group, device)
+    _ext.keep_exchange(group, device.index, stream.cuda_stream, use, exchange.address_of, exchange.bytes, group.rank())
 
 
-def resolved(group_name):
-    return dist.distributed_c10d._resolve_process_group(group_name)
+def resolved(group_name, ranks=None):
+    group = dist.distributed_c10d._resolve_process_group(group_name)
+    if ranks not in (None, group.size()):
+        raise ValueError(f"ranks: {ranks}, for which the call was compiled, and the group '{group_name}' has {group.size()}")
+    return group
+
+
+def quickly(call, *arguments, group):
+    """Returns what the extension's `call` gives, perhaps NotImplemented. Without a group it is of the world, as for group_of()."""
+    if is_compiling():
+        return NotImplemented
+    return call(*arguments, dist.group.WORLD if group is None else group, ABOVE)
 
 
 def group_of(group):
@@ -112,20 +127,19 @@ def aligned(x):
     return x.clone() if x.data_ptr() % 16 else x
 
 
-def multiply(a, b, scale, out_dtype, multiprocessors, ranks, group_name, form, gathered=None):
-    group = resolved(group_name)
-    if group.size() != ranks:
-        raise ValueError(f"ranks: {ranks}, for which the call was compiled, and the group '{group_name}' has {group.size()}")
+def multiply(a, b, scale, out_dtype, multiprocessors, group, form, gathered=None):
+    d = _ext.ranked(a, b, gathered, scale, out_dtype, form, multiprocessors, group, BELOW)
+    if d is not NotImplemented:
+        return d
+    ranks = group.size()
     shape, dtype = result_of(a, b.shape[1], ranks, form, out_dtype)
     turned = b.t()
     if a.dtype.itemsize == 1 or not b.is_contiguous():  # Either order of 16-bit types is taken.
         turned = turned.contiguous()
-    a, turned, d = aligned(a.contiguous()), aligned(turned), a.new_empty(shape, dtype=dtype)
-    exchange = exchange_of(group_name, a.device, "product")
+    a, turned = aligned(a.contiguous()), aligned(turned)
     bytes = product_memory(tuple(a.shape), tuple(turned.shape), shape, a.dtype, dtype, ranks, form, a.device.index)
-    exchange.reserve(bytes, group, a.device)
-    _ext.ranked((a, turned, d, gathered, scale), exchange.address_of, exchange.bytes, group.rank(), form, multiprocessors, None, None)
-    return d
+    prepare_exchange(group, a.device, PRODUCTS, bytes)
+    return _ext.ranked(a, turned.t(), gathered, scale, dtype, form, multiprocessors, group, READY)
 
 
 @torch.library.custom_op("ptxbuilder::all_gather_matmul", mutates_args=(), device_types="cuda")
@@ -133,19 +147,19 @@ def gather_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | Non
                      multiprocessors: int, ranks: int, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns all ranks' A too, if it `keeps` that."""
     gathered = a.new_empty((a.shape[0] * ranks if keeps else 0, a.shape[1]))
-    return multiply(a, b, scale, out_dtype, multiprocessors, ranks, group_name, GATHERS, gathered if keeps else None), gathered
+    return multiply(a, b, scale, out_dtype, multiprocessors, resolved(group_name, ranks), GATHERS, gathered if keeps else None), gathered
 
 
 @torch.library.custom_op("ptxbuilder::matmul_reduce_scatter", mutates_args=(), device_types="cuda")
 def scatter_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None,
                       multiprocessors: int, ranks: int, group_name: str) -> torch.Tensor:
-    return multiply(a, b, scale, out_dtype, multiprocessors, ranks, group_name, SCATTERS)
+    return multiply(a, b, scale, out_dtype, multiprocessors, resolved(group_name, ranks), SCATTERS)
 
 
 @torch.library.custom_op("ptxbuilder::matmul_all_reduce", mutates_args=(), device_types="cuda")
 def product_reduce_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None,
                              multiprocessors: int, ranks: int, group_name: str) -> torch.Tensor:
-    return multiply(a, b, scale, out_dtype, multiprocessors, ranks, group_name, REDUCES)
+    return multiply(a, b, scale, out_dtype, multiprocessors, resolved(group_name, ranks), REDUCES)
 
 
 @gather_operation.register_fake
@@ -225,10 +239,13 @@ def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiproc
     It takes the whole GPU, and waits for other ranks: kernels that run at once on another stream and also wait for peers, such as NCCL's,
     need some multiprocessors, which a smaller `multiprocessors`, the same on all ranks, leaves to them.
     """
+    d = quickly(_ext.ranked, a, b, None, scale, out_dtype, GATHERS, multiprocessors, group=group)
+    if d is not NotImplemented:
+        return d
     group = group_of(group)
     check(a, b, scale)
     if is_direct(a, b, scale):
-        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.size(), group.group_name, GATHERS)
+        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group, GATHERS)
     return gather_operation(a, b, scale, dtype_of(out_dtype), requires_grad(b), multiprocessors, group.size(), group.group_name)[0]
 
 
@@ -238,10 +255,13 @@ def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multi
     Sums from other ranks are rounded to the result's type, and added in a fixed order. Each rank's products are multiplied by its `scale`.
     Everything else is as for all_gather_matmul(), which is its gradient.
     """
+    d = quickly(_ext.ranked, a, b, None, scale, out_dtype, SCATTERS, multiprocessors, group=group)
+    if d is not NotImplemented:
+        return d
     group = group_of(group)
     check(a, b, scale)
     if is_direct(a, b, scale):
-        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.size(), group.group_name, SCATTERS)
+        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group, SCATTERS)
     return scatter_operation(a, b, scale, dtype_of(out_dtype), multiprocessors, group.size(), group.group_name)
 
 
@@ -252,10 +272,13 @@ def matmul_all_reduce(a, b, group=None, *, scale=None, out_dtype=None, multiproc
     multiplied. It is differentiable in A and B, for a loss that all ranks compute alike: nothing is exchanged. Everything else is as for
     all_gather_matmul().
     """
+    d = quickly(_ext.ranked, a, b, None, scale, out_dtype, REDUCES, multiprocessors, group=group)
+    if d is not NotImplemented:
+        return d
     group = group_of(group)
     check(a, b, scale)
     if is_direct(a, b, scale):
-        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.size(), group.group_name, REDUCES)
+        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group, REDUCES)
     return product_reduce_operation(a, b, scale, dtype_of(out_dtype), multiprocessors, group.size(), group.group_name)
 
 
@@ -267,21 +290,19 @@ def norm_memory(shape, dtype, ranks, device):
     return _ext.ranked_norm_memory(tuple(untouched(x, None, None, x, x)), ranks, device)
 
 
-def reduce(x, residual, weight, epsilon, multiprocessors, group_name):
-    group = resolved(group_name)
+def reduce(x, residual, weight, epsilon, multiprocessors, group):
+    given = _ext.ranked_norm(x, residual, weight, epsilon, multiprocessors, group, BELOW)
+    if given is not NotImplemented:
+        return given
     x, residual, weight = (None if tensor is None else aligned(tensor.contiguous()) for tensor in (x, residual, weight))
-    y, new_residual = torch.empty_like(x), torch.empty_like(x)
-    exchange = exchange_of(group_name, x.device, "norm")
-    exchange.reserve(norm_memory(x.shape, x.dtype, group.size(), x.device.index), group, x.device)
-    _ext.ranked_norm((x, residual, weight, y, new_residual), exchange.address_of, exchange.bytes, group.rank(), epsilon, multiprocessors,
-                     None, None)
-    return y, new_residual
+    prepare_exchange(group, x.device, NORMS, norm_memory(x.shape, x.dtype, group.size(), x.device.index))
+    return _ext.ranked_norm(x, residual, weight, epsilon, multiprocessors, group, READY)
 
 
 @torch.library.custom_op("ptxbuilder::all_reduce_rms_norm", mutates_args=(), device_types="cuda")
 def reduce_operation(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None, epsilon: float,
                      multiprocessors: int, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    return reduce(x, residual, weight, epsilon, multiprocessors, group_name)
+    return reduce(x, residual, weight, epsilon, multiprocessors, resolved(group_name))
 
 
 @reduce_operation.register_fake
@@ -317,6 +338,9 @@ def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=No
     those of all_gather_matmul(). It is differentiable in x, residual and weight, once, for a loss that all ranks compute alike: x gets the
     gradient of new_residual, and nothing is exchanged.
     """
+    results = quickly(_ext.ranked_norm, x, residual, weight, epsilon, multiprocessors, group=group)
+    if results is not NotImplemented:
+        return results
     group = group_of(group)
     check_number("epsilon", epsilon)
     check_operands({"x": x}, residual=residual, weight=weight)
@@ -324,8 +348,9 @@ def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=No
     if not x.is_cuda or any(tensor.device != x.device for tensor in given):
         raise ValueError(f"x, residual and weight are on {', '.join(str(tensor.device) for tensor in given)}: an all-reduce of ranks takes "
                          "tensors on this rank's GPU")
-    operation = reduce if is_direct(x, residual, weight) else reduce_operation
-    return operation(x, residual, weight, float(epsilon), multiprocessors, group.group_name)
+    if is_direct(x, residual, weight):
+        return reduce(x, residual, weight, float(epsilon), multiprocessors, group)
+    return reduce_operation(x, residual, weight, float(epsilon), multiprocessors, group.group_name)
 
 
 # ---- Tokens for experts ----
@@ -337,15 +362,26 @@ def tokens_memory(rows, columns, most_rows, dtype, experts, ranks, device):
     return _ext.ranked_tokens_memory(tuple(tensors), ranks, device)
 
 
-def exchange_tokens(x, ends, grouped, splits, grouped_ends, multiprocessors, ranks, group_name):
-    """It dispatches x to `grouped`, or combines `grouped` to x if there are no `grouped_ends` to write."""
-    group = resolved(group_name)
-    if group.size() != ranks:
-        raise ValueError(f"ranks: {ranks}, for which the call was compiled, and the group '{group_name}' has {group.size()}")
-    exchange = exchange_of(group_name, x.device, "tokens")
-    exchange.reserve(tokens_memory(*x.shape, grouped.shape[0] // ranks, x.dtype, splits.shape[1], ranks, x.device.index), group, x.device)
-    _ext.ranked_tokens((x, ends, grouped, splits, grouped_ends), exchange.address_of, exchange.bytes, group.rank(),
-                       int(grouped_ends is None), multiprocessors, None, None)
+def dispatch(x, ends, most_rows, multiprocessors, group):
+    results = _ext.ranked_dispatch(x, ends, most_rows, multiprocessors, group, BELOW)
+    if results is not NotImplemented:
+        return results
+    ranks = group.size()
+    prepare_exchange(group, x.device, TOKENS,
+                     tokens_memory(*x.shape, most_rows, x.dtype, ends.shape[0] // ranks, ranks, x.device.index))
+    return _ext.ranked_dispatch(aligned(x.contiguous()), ends.contiguous(), most_rows, multiprocessors, group, READY)
+
+
+def combine(rows, ends, splits, count, multiprocessors, group):
+    x = rows.new_zeros((count, rows.shape[1]))  # Rows after the last end have no gradient.
+    done = _ext.ranked_combine(rows, ends, splits, x, multiprocessors, group, BELOW)
+    if done is not NotImplemented:
+        return x
+    ranks = group.size()
+    prepare_exchange(group, x.device, TOKENS,
+                     tokens_memory(*x.shape, rows.shape[0] // ranks, x.dtype, splits.shape[1], ranks, x.device.index))
+    rows, ends, splits = aligned(rows.contiguous()), ends.contiguous(), splits.contiguous()
+    return _ext.ranked_combine(rows, ends, splits, x, multiprocessors, group, READY)
 
 
 def results_of_dispatch(x, ends, most_rows, ranks):
@@ -356,17 +392,13 @@ def results_of_dispatch(x, ends, most_rows, ranks):
 @torch.library.custom_op("ptxbuilder::all_to_all_dispatch", mutates_args=(), device_types="cuda")
 def dispatch_operation(x: torch.Tensor, ends: torch.Tensor, most_rows: int, multiprocessors: int, ranks: int,
                        group_name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    rows, offs, splits = results_of_dispatch(x, ends, most_rows, ranks)
-    exchange_tokens(aligned(x.contiguous()), ends.contiguous(), rows, splits, offs, multiprocessors, ranks, group_name)
-    return rows, offs, splits
+    return dispatch(x, ends, most_rows, multiprocessors, resolved(group_name, ranks))
 
 
 @torch.library.custom_op("ptxbuilder::all_to_all_combine", mutates_args=(), device_types="cuda")
 def combine_operation(rows: torch.Tensor, ends: torch.Tensor, splits: torch.Tensor, count: int, multiprocessors: int, ranks: int,
                       group_name: str) -> torch.Tensor:
-    x = rows.new_zeros((count, rows.shape[1]))  # Rows after the last end have no gradient.
-    exchange_tokens(x, ends.contiguous(), aligned(rows.contiguous()), splits.contiguous(), None, multiprocessors, ranks, group_name)
-    return x
+    return combine(rows, ends, splits, count, multiprocessors, resolved(group_name, ranks))
 
 
 @dispatch_operation.register_fake
@@ -426,10 +458,15 @@ def all_to_all_dispatch(x, ends, group=None, *, most_rows, multiprocessors=0):
     trap; what is after the last of `offs` may be anything. No number comes to the host. `splits` is what all_to_all_combine() takes.
     Rows are multiples of 16 bytes. Calls, groups and memory are as those of all_gather_matmul(). Differentiable in x.
     """
+    results = quickly(_ext.ranked_dispatch, x, ends, most_rows, multiprocessors, group=group)
+    if results is not NotImplemented:
+        return results
     group = group_of(group)
     check_tokens("x", x, group.size(), ends=ends)
     if most_rows < x.shape[0]:
         raise ValueError(f"most_rows is {most_rows}, and x has {x.shape[0]} rows: no rank has more than most_rows")
+    if is_direct(x, ends):
+        return dispatch(x, ends, most_rows, multiprocessors, group)
     return dispatch_operation(x, ends, most_rows, multiprocessors, group.size(), group.group_name)
 
 
@@ -446,4 +483,6 @@ def all_to_all_combine(rows, ends, splits, count, group=None, *, multiprocessors
     if tuple(splits.shape) != (ranks, ends.shape[0] // ranks) or rows.shape[0] % ranks or not 0 <= count <= rows.shape[0] // ranks:
         raise ValueError(f"rows is {tuple(rows.shape)}, splits {tuple(splits.shape)} and count {count}: a combine takes what a dispatch of "
                          f"{ranks} ranks and {ends.shape[0]} experts gave")
+    if is_direct(rows, ends, splits):
+        return combine(rows, ends, splits, count, multiprocessors, group)
     return combine_operation(rows, ends, splits, count, multiprocessors, ranks, group.group_name)
