@@ -2,8 +2,9 @@
 
   ranks.py [--ranks 2] [--quick]
 
-They are products of layers of models and ten that were drawn, bf16; all-reduces with a residual and a norm, by themselves and in graphs of
-twenty; and a step of the block of examples/tensor_parallel_torch.py. Times are medians of nine rounds of twenty calls, of the slowest rank.
+They are products of layers of models and ten that were drawn, bf16; all-reduces with a residual and a norm, and tokens that go to the ranks
+of their experts and back, by themselves and in graphs of twenty; and a step of the block of examples/tensor_parallel_torch.py. Times are
+medians of nine rounds of twenty calls, of the slowest rank. What is measured at the time is said on stderr.
 """
 import argparse
 import math
@@ -11,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 import torch
 import torch.distributed as dist
@@ -21,7 +23,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--ranks", type=int, default=2)
 parser.add_argument("--quick", action="store_true", help="without the drawn products")
 given = parser.parse_args()
-RANKS = given.ranks
+RANKS, BEGIN = given.ranks, time.monotonic()
 SHAPES = [(4096, 8192, 8192), (8192, 8192, 8192), (16384, 4096, 4096), (2048, 14336, 4096)]
 # Their rows, columns and depth are divided by up to eight ranks.
 DRAWN = [(5632, 4608, 2688), (4096, 5696, 1408), (13952, 2240, 6016), (8576, 6016, 6016), (15872, 4224, 6656), (1984, 3136, 6272),
@@ -80,6 +82,11 @@ def times_of_products(pb, m, n, k):
     return gather, scatter, reduce
 
 
+def say(rank, words):
+    if rank == 0:
+        print(f"[{time.monotonic() - BEGIN:4.0f} s] {words}", file=sys.stderr, flush=True)
+
+
 def show(rank, name, alone, nccl, ours):
     if rank == 0:
         print(f"| {name} | {format(alone, '.1f') if alone else ''} | {nccl:.1f} | {ours:.1f} | {nccl / ours:.2f} |", flush=True)
@@ -89,7 +96,9 @@ def show(rank, name, alone, nccl, ours):
 def show_products(pb, rank):
     forms = "all-gather", "reduce-scatter", "all-reduce"
     gains = [], [], []
-    for shape in SHAPES + ([] if given.quick else DRAWN):
+    shapes = SHAPES + ([] if given.quick else DRAWN)
+    for i, shape in enumerate(shapes):
+        say(rank, f"products, {i + 1} of {len(shapes)}")
         for name, found, gain in zip(forms, times_of_products(pb, *shape), gains):
             gain.append(show(rank, f"{name} {' x '.join(map(str, shape))}", *found))
     lines = []
@@ -103,6 +112,7 @@ def show_products(pb, rank):
 def show_norms(pb, rank, columns=4096):
     weight = torch.ones(columns, device="cuda", dtype=torch.bfloat16)
     for rows in (1, 8, 32, 128):
+        say(rank, f"norm of {rows} rows")
         x, residual = drawn(rows, columns), drawn(rows, columns)
 
         def by_nccl():
@@ -119,6 +129,51 @@ def show_norms(pb, rank, columns=4096):
         show(rank, name + ", in a graph", None, time_in_graph(by_nccl), time_in_graph(ours))
 
 
+def show_tokens(pb, rank, columns=4096, experts=32):
+    """NCCL brings rows from rank to rank, of which each sends as many to each other as the host has learnt. Rows that have come are in the
+    order of ranks, and are put into that of experts by a sort of their experts; both orders are made again in each call."""
+    for count in (64, 1024, 8192, 32768):
+        say(rank, f"tokens, {count} rows")
+        x = drawn(count, columns)
+        chosen = torch.randint(0, RANKS * experts, (count,), device="cuda").sort().values
+        counts = torch.bincount(chosen, minlength=RANKS * experts)
+        ends = counts.cumsum(0).int()
+
+        def by_nccl(sent=None, came=None):
+            of_experts = torch.empty_like(counts)
+            dist.all_to_all_single(of_experts, counts)
+            if sent is None:
+                sent, came = torch.stack([each.view(RANKS, experts).sum(1) for each in (counts, of_experts)]).tolist()
+            rows = x.new_empty(sum(came), columns)
+            dist.all_to_all_single(rows, x, came, sent)
+            expert_of = torch.arange(experts, device="cuda").repeat(RANKS).repeat_interleave(of_experts, output_size=sum(came))
+            order = expert_of.argsort(stable=True)
+            grouped = rows[order]  # Experts multiply these.
+            rows.index_copy_(0, order, grouped)
+            back = torch.empty_like(x)
+            dist.all_to_all_single(back, rows, sent, came)
+            return back
+
+        def ours():
+            rows, _, splits = pb.all_to_all_dispatch(x, ends, most_rows=count)
+            return pb.all_to_all_combine(rows, ends, splits, count)
+
+        for call in (by_nccl, ours):
+            if not torch.equal(call(), x):
+                sys.exit(f"ranks.py: rows did not come back, of {call.__name__}()")
+        known = [each.view(RANKS, experts).sum(1).tolist() for each in (counts, came_of(counts))]
+        name = f"tokens: {count} rows of {columns * 2 // 1024} KB, {experts} experts a rank"
+        show(rank, name, None, time_of(by_nccl), time_of(ours))
+        show(rank, name + ", in a graph, with NCCL's numbers known", None, time_in_graph(lambda: by_nccl(*known)), time_in_graph(ours))
+
+
+def came_of(counts):
+    """Returns how many rows come to each of this rank's experts from each rank."""
+    came = torch.empty_like(counts)
+    dist.all_to_all_single(came, counts)
+    return came
+
+
 def run(rank, place):
     import ptxbuilder as pb
 
@@ -130,6 +185,7 @@ def run(rank, place):
         print(f"| {RANKS} ranks | product alone, us | with NCCL | ours | gain |\n|---|---|---|---|---|", flush=True)
     lines = show_products(pb, rank)
     show_norms(pb, rank)
+    show_tokens(pb, rank)
     if rank == 0:
         print("", *lines, sep="\n", flush=True)
     torch.cuda.synchronize()
