@@ -180,6 +180,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     if (o.sinks) pointer(from_sinks, a.sinks.memory, DType::f32);
     if (o.dropout) pointer(from_dropout_seed, a.dropout_seed.memory, DType::u32);
     if (o.lengths) pointer(from_key_lengths, p.key_lengths, DType::u32);
+    if (o.tree) pointer(from_tree_mask, p.tree_mask, DType::u32);
     if (o.page > 0) {
       pointer(from_block_table, p.block_table, DType::u32);
       number(p.table_stride.value_or(p.pages_of_batch()));

@@ -58,6 +58,10 @@ struct DeviceHeads {
 // Mixed batches: with `query_offsets` and `key_lengths`, but no `key_offsets`, each sequence has its own
 // number of queries, packed as above, and the keys of its batch of K and V, or those in its pages.
 //
+// Trees of tokens, for speculation: `tree_mask` is a u32 for each query of caches with lengths. The last keys
+// of a sequence are those of its queries, at most 32: bit j of a query's mask says whether it sees the key of
+// query j. All of its queries see the keys before. Masks hold besides: a tree needs no causal one.
+//
 // K and V of e4m3: with `cache_type`, they are of that type, and queries attend to K times k_scale and V
 // times v_scale. Both scales are f32 on the device, either one number or one for each head of K, or both are
 // left out. A k_scale is at least 0: one below 0 makes all rows of its heads NaN. Packed sequences cannot
@@ -100,6 +104,7 @@ struct AttentionArguments {
   runtime::View sinks = {};                   // f32 [head]; no memory: there are none
   runtime::View dropout_seed = {};            // u32 [4]; ignored if dropout is 0
   runtime::View key_lengths = {};             // u32 [batch]; no memory: each batch has `keys`
+  runtime::View tree_mask = {};               // u32 [batch, queries], or packed [row of Q]; or none
   runtime::View block_table = {};             // u32 [batch, ceil(keys / page)], batches `table_stride` apart
   runtime::View k_scale = {}, v_scale = {};   // f32 [scales], with K and V of e4m3; or neither
   runtime::View q_scale = {};                 // f32 [scales], with Q of e4m3 and the two others

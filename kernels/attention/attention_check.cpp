@@ -35,6 +35,8 @@ void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches
     a.dropout_seed = one_row("dropout_seed", DType::u32, p.dropout_seed, kSeedWords);
   if (p.key_lengths.address != 0)
     a.key_lengths = one_row("key_lengths", DType::u32, p.key_lengths, p.batches);
+  if (p.tree_mask.address != 0)
+    a.tree_mask = one_row("tree_mask", DType::u32, p.tree_mask, batches * query_rows);
   if (p.block_table.address != 0)
     a.block_table = {"block_table",
                      DType::u32,
@@ -79,6 +81,16 @@ void check_pages(const AttentionArguments& p, Where where) {
     refuse(
         where,
         "key_offsets, which say where packed keys are, and key_lengths, which are of caches: leave one out");
+}
+
+// Checks that the keys of a tree of queries are known on the device, and that a mask has enough bits.
+void check_tree(const AttentionArguments& p, Where where) {
+  if (p.tree_mask.address == 0) return;
+  if (p.key_lengths.address == 0)
+    refuse(where, "tree_mask, and no key_lengths, before whose ends the keys of the tree are");
+  if (p.queries > AttentionOperation::kMostOfTree)
+    refuse(where, fmt::format("tree_mask, and {} queries of a sequence; {} at most, which are bits of a mask",
+                              p.queries, AttentionOperation::kMostOfTree));
 }
 
 // Refuses unsupported types of Q, K and V, and unsupported scales.
@@ -251,6 +263,7 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   if (p.dropout > 0 && p.dropout_seed.address == 0)
     refuse(where, fmt::format("dropout = {}, and no dropout_seed, which says what is dropped", p.dropout));
   check_pages(p, where);
+  check_tree(p, where);
   check_types(p, key_heads, where);
   const bool packed = p.packed();
   const int64_t query_rows = packed ? p.query_rows : p.queries,
@@ -296,6 +309,7 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   a.operation.packed = packed;
   a.operation.sinks = p.sinks.address != 0;
   a.operation.lengths = p.key_lengths.address != 0;
+  a.operation.tree = p.tree_mask.address != 0;
   a.operation.page = static_cast<int>(p.page);
   heads_as_rows &= p.dropout == 0;  // dropout distinguishes heads
   const Limits l = limits(p, where);

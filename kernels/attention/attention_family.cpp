@@ -33,6 +33,7 @@ AttentionOperation operation(const command::Fields& f) {
   o.e4m3 = f["e4m3"] != 0 || o.e4m3_products;
   o.promotes = f["promote"] != 0;
   o.lengths = f["lengths"] != 0;
+  o.tree = f["tree"] != 0;
   o.page = static_cast<int>(f["page"]);
   o.heads_in_rows = f.small("heads_in_rows");
   return o;
@@ -242,6 +243,13 @@ void run(const command::Fields& f, command::Run& run) {
     for (command::Tensor* t : {&k, &v}) poison_beyond(pages, all, *t);
     arguments.push_back(lengths.pointer());
   }
+  command::Tensor tree = run.output(DType::u32, {o.packed ? rows : rows * batches});
+  if (o.tree) {
+    for (const AttentionSequence& s : all)
+      for (size_t i = 0; i < s.queries; ++i) tree.set(s.batch * rows + s.first_query + i, tree_mask_of(s, i));
+    tree.to_device();
+    arguments.push_back(tree.pointer());
+  }
   if (o.page > 0) arguments.insert(arguments.end(), {table.pointer(), number(pages.of_batch())});
   if (o.gathers()) {
     arguments.push_back(number(pages.count()));
@@ -350,6 +358,8 @@ const command::Registration registration({
          {"packed", 0, "whether sequences of many lengths follow each other; with lengths, only in Q and O",
           1, 1, kYesNo},
          {"lengths", 0, "whether each batch has its own number of keys, each fewer than the one before", 1, 1,
+          kYesNo},
+         {"tree", 0, "with lengths, whether queries are a tree of tokens, and have masks of its keys", 1, 1,
           kYesNo},
          {"page", 0, "rows of a page of K and V; 0 for none", 1, 0},
          {"type", 0, "type of Q, K, V and O, unless some are e4m3", 1, 1, kTypes},

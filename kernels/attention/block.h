@@ -20,8 +20,15 @@ inline RegisterTile<f32> hide_keys(const RegisterTile<f32>& scores, const Attent
       RegisterTile<s32>::of(scores.layout(), [&](int i) { return s32(scores.layout().col(0, i)); });
   const RegisterTile<s32> last =
       w.visible ? min(row + (*w.visible - first), end) : RegisterTile<s32>(end, row.layout());
-  const RegisterTile<f32> seen = select(beyond < last, scores, -INFINITY);
-  return w.window_start ? select(beyond < row + (*w.window_start - first), -INFINITY, seen) : seen;
+  RegisterTile<f32> seen = select(beyond < last, scores, -INFINITY);
+  if (w.window_start) seen = select(beyond < row + (*w.window_start - first), -INFINITY, seen);
+  if (!w.tree) return seen;
+  // Keys before the tree have bits below 0, which are above 31 without a sign.
+  const s32 most = s32(max(w.own_queries(), 1)) - 1;
+  const RegisterTile<u32> hidden = RegisterTile<u32>::of(
+      row.layout(), [&](int i) { return ~u32(w.tree->masks[u32(min(row.value(i), most))]); });
+  const RegisterTile<u32> bit = astype<u32>(beyond + (first - w.tree->first_key));
+  return select((select(bit < 32u, hidden >> bit, 0u) & 1u) == 0u, seen, -INFINITY);
 }
 
 // Multiplies the sums by the factors of their rows, if one of them is not 1 in this warp. This branches, so

@@ -34,6 +34,9 @@ struct AttentionOperation {
   bool sinks = false;  // each head has a logit that takes part in its softmax, and has no value
   // Each batch holds its number of keys on the device. Masks then count from each batch's keys - queries.
   bool lengths = false;
+  // The queries of a sequence are a tree of tokens, the last keys are theirs, and each query has a mask of
+  // the bits of those that it sees; it needs lengths.
+  bool tree = false;
   // Keys and values are in pages of this many rows, which a table finds for each batch; 0: in one piece. If
   // the rows are not a multiple of 8, at which TMA copies can begin in a tile, threads copy them.
   int page = 0;
@@ -62,6 +65,9 @@ struct AttentionOperation {
   // Returns whether only the device knows how many keys a sequence has; masks then count from that number.
   bool has_own_lengths() const { return packed || lengths; }
   bool packs_keys() const { return packed && !lengths; }
+  // Returns whether the last keys of a sequence are hidden from some of its queries.
+  bool hides_last_keys() const { return causal || tree; }
+  static constexpr int kMostOfTree = 32;  // queries of a sequence, which are bits of a mask
 
   // Returns whether the kernel has any step of attention.def.
   bool has_step() const {

@@ -100,7 +100,7 @@ class AttentionConsumer {
            [&](u32 i) { step(w, blocks.at(i), i == 1, i == blocks.count() - 1, hides, dropout, chain); });
     };
     const auto [from, to] = blocks.unmasked();
-    if (o_.causal) steps(1, from, true);
+    if (o_.hides_last_keys()) steps(1, from, true);
     steps(from, to, false);
     if (o_.window || blocks.ascending) steps(to, blocks.count(), true);
 

@@ -23,7 +23,7 @@ AttentionKey key_of(const PlacedAttention& attention) {
   };
   uint64_t flags = uint64_t{o.type == DType::bf16};
   for (const bool flag :
-       {o.causal, o.window, o.packed, o.lse, o.sinks, o.lengths, o.e4m3, o.e4m3_products, o.promotes})
+       {o.causal, o.window, o.packed, o.lse, o.sinks, o.lengths, o.tree, o.e4m3, o.e4m3_products, o.promotes})
     flags = flags << 1 | uint64_t{flag};
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) flags = flags << 1 | uint64_t{o.name};
 #include "kernels/attention/attention.def"
@@ -51,6 +51,7 @@ std::string call_text(const PlacedAttention& attention) {
   add(o.lse, "lse");
   add(o.sinks, "sinks");
   add(o.lengths, "lengths");
+  add(o.tree, "tree");
   add(o.e4m3, o.e4m3_products ? "e4m3_products" : "e4m3");
   add(o.promotes, "promotes");
   add(o.page > 0, fmt::format("page{}", o.page).c_str());

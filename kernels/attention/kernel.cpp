@@ -73,6 +73,9 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   if (o.dropout)
     p.add("dropout_seed", pointer, DType::u32, "64 bits of a seed, and 64 of an offset, the lowest first");
   if (o.lengths) p.add("key_lengths", pointer, DType::u32, "keys that each batch has");
+  if (o.tree)
+    p.add("tree_mask", pointer, DType::u32,
+          "for each query of each batch, a bit for each of the last keys, as many as it has queries");
   if (o.page > 0) {
     p.add("block_table", pointer, DType::u32,
           "the pages of each batch's keys, in rows as long as the batch with the most keys needs");

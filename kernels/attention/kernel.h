@@ -49,7 +49,8 @@ struct AttentionScore {
 // in a batch), batches, and group (heads of Q that share one of K and V); f32 scale, above 0; then, if the
 // operation has them, s32 visible, u32 heads_in_wave (see heads_in_wave()), s32 window_start, an f32 for each
 // step of attention.def, f32 *sinks, one for each head, u32 *dropout_seed, four numbers (dropout.h), u32
-// *key_lengths, one for each batch, and u32 *block_table, ceil(keys / page) pages for each batch, u32
+// *key_lengths, one for each batch, u32 *tree_mask, one for each query of each batch (QueryTree), and u32
+// *block_table, ceil(keys / page) pages for each batch, u32
 // table_stride apart; K and V then have `page` rows each; if the page is not a multiple of 8, K and V are
 // pointers, followed by u32 pages and, for K and for V, columns and the strides of rows, heads and pages in
 // units of 16 bytes; u32 promote, if sums are promoted; with Q of e4m3 f32 *q_scale; with K and V of e4m3 f32

@@ -56,7 +56,7 @@ AttentionWork WorkQueue::read(const AttentionSizes& sizes, u32 round) const {
   if (sizes.query_offsets)
     w.queries = from[3], w.keys = from[4], w.first_query = from[5], w.first_key = from[6];
   if (sizes.teams) w.keys = from[4], w.part = {from[7], from[8], from[9], from[10]};
-  if (sizes.query_offsets || sizes.key_lengths) w.count_from_difference();
+  if (sizes.query_offsets || sizes.key_lengths) w.count_from_difference(sizes);
   return w;
 }
 

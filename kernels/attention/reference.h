@@ -40,6 +40,12 @@ class AttentionPages {
   size_t page_, each_, count_;
 };
 
+// Returns the mask of a query in a tree: any bits will do.
+inline uint32_t tree_mask_of(const AttentionSequence& s, size_t query) {
+  const auto number = static_cast<uint32_t>(s.batch + s.first_query + query + 1);
+  return number * 0x9e3779b9U ^ number * 0x85ebca6bU >> 13;
+}
+
 // Each head of K and V has a scale.
 struct AttentionTensors {
   const command::Tensor &q, &k, &v, &k_scale, &v_scale, &q_scale;
@@ -75,6 +81,10 @@ class AttentionReference {
     const int64_t end = f_["causal"] ? std::clamp<int64_t>(last + 1, 0, keys) : keys;
     const int64_t first = f_["window"] ? std::clamp<int64_t>(last + 1 - f_["window"], 0, end) : 0;
     return {first, end};
+  }
+  bool is_hidden(const AttentionSequence& s, size_t query, int64_t key) const {
+    const int64_t bit = key - static_cast<int64_t>(s.keys) + static_cast<int64_t>(s.queries);
+    return f_["tree"] != 0 && bit >= 0 && (tree_mask_of(s, query) >> bit & 1) == 0;
   }
 
   // Weights are rounded to the type of Q, and O to its own; the rest is the error of scores and exp2 in f32.
@@ -161,6 +171,7 @@ class AttentionReference {
       score *= scale_;
       double error = (q_.dtype() == DType::e4m3 ? 0x1p-12 : 0x1p-20) * scale_ * magnitude;
       if (cap > 0) score = cap * std::tanh(score / cap), error += 0x1p-10 * std::abs(score);
+      if (is_hidden(*s, query - s->first_query, first + j)) score = -INFINITY;
       out.weights.push_back(score);
       out.score_error = std::max(out.score_error, error);
       most = std::max(most, score);
@@ -170,7 +181,7 @@ class AttentionReference {
     const double sink = sinks_ ? (*sinks_)[own_head] : -INFINITY;
     most = std::max(most, sink);
     double sum = std::isinf(sink) ? 0 : std::exp(sink - most);
-    for (double& w : out.weights) sum += w = std::exp(w - most);
+    for (double& w : out.weights) sum += w = std::isinf(w) ? 0 : std::exp(w - most);
     const auto sequence = static_cast<size_t>(s - sequences_.data());
     for (size_t j = 0; j < out.weights.size(); ++j)
       out.weights[j] *=

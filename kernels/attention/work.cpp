@@ -13,6 +13,7 @@ AttentionSizes::AttentionSizes(const AttentionOperation& o, const AttentionTile&
   if (takes_longest_first(o)) heads_in_wave = p.get<u32>("heads_in_wave");
   if (o.window) window_start = p.get<s32>("window_start");
   if (o.lengths) key_lengths = p.get<gptr<u32>>("key_lengths");
+  if (o.tree) tree_mask = p.get<gptr<u32>>("tree_mask");
   if (t.split) teams = p.get<u32>("teams"), parts = p.get<u32>("parts");
   if (!o.packed) return;
   query_offsets = p.get<gptr<u32>>("query_offsets");
@@ -30,7 +31,9 @@ KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionWork& work)
   end = max(ceil_div(work.visible ? limit(last_row, *work.visible) : work.keys, t.bn), 1);
   if (work.window_start) first = min(limit(work.row, *work.window_start) / t.bn, end - 1);
   if (work.part) first = work.part->first, end = work.part->end;
-  end_unmasked = min((work.visible ? limit(work.row, *work.visible) : work.keys) / t.bn, end - 1);
+  u32 seen_by_all = work.visible ? limit(work.row, *work.visible) : work.keys;
+  if (work.tree) seen_by_all = min(seen_by_all, u32(max(work.tree->first_key, 0)));
+  end_unmasked = min(seen_by_all / t.bn, end - 1);
   if (!work.window_start && !work.part) return;
   end_unmasked = max(end_unmasked, first);
   first_unmasked = work.window_start
@@ -64,7 +67,7 @@ AttentionWork work_of_batch(const AttentionSizes& sizes, u32 row, u32 head, u32 
       row, head, batch, sizes.queries, sizes.keys, sizes.visible, sizes.window_start, sizes.heads_in_rows};
   if (sizes.key_lengths) {
     w.keys = keys_of_batch(sizes, batch);
-    w.count_from_difference();
+    w.count_from_difference(sizes);
   }
   return w;
 }
@@ -81,14 +84,17 @@ AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u
     range(*sizes.key_offsets, w.first_key, w.keys);
   else
     w.keys = keys_of_batch(sizes, sequence);
-  w.count_from_difference();
+  w.count_from_difference(sizes);
   return w;
 }
 
-void AttentionWork::count_from_difference() {
-  const s32 longer = s32(keys) - s32(queries / heads_in_rows);
+void AttentionWork::count_from_difference(const AttentionSizes& sizes) {
+  const s32 longer = s32(keys) - s32(own_queries());
   if (visible) visible = *visible + longer;
   if (window_start) window_start = *window_start + longer;
+  if (!sizes.tree_mask) return;
+  const u32 first = sizes.query_offsets ? first_query : batch * own_queries();
+  tree = {*sizes.tree_mask + first, longer};
 }
 
 }  // namespace ptxbuilder::kernels

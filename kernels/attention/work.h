@@ -18,7 +18,7 @@ struct AttentionSizes {
   std::optional<u32> heads_in_wave;
   // These apply to packed sequences and to batches with lengths, in addition to keys - queries.
   std::optional<s32> visible, window_start;
-  std::optional<gptr<u32>> key_lengths;
+  std::optional<gptr<u32>> key_lengths, tree_mask;
   std::optional<u32> teams, parts;  // teams of CTAs that divide keys, and CTAs in a team (division.h)
   std::optional<gptr<u32>> query_offsets, key_offsets;
   std::optional<gptr<u32>> order;  // see AttentionOrder
@@ -28,6 +28,13 @@ struct AttentionSizes {
 struct KeyPart {
   u32 first, end, number;
   u32 count;  // the number of parts
+};
+
+// The tokens of a sequence's queries are a tree: bit j of a query's mask says whether it sees the key
+// first_key + j. All see the keys before, and first_key is below 0 if there are more queries than keys.
+struct QueryTree {
+  gptr<u32> masks;  // of each query of the sequence
+  s32 first_key;
 };
 
 // A block of queries of a head. For packed sequences, the first queries and keys are rows of Q and K.
@@ -40,11 +47,13 @@ struct AttentionWork {
   // Returns whether blocks of keys are taken from the first to the last, not the reverse.
   std::optional<pred> ascending = {};
   std::optional<KeyPart> part = {};  // its part of the keys, if CTAs divide them
+  std::optional<QueryTree> tree = {};
 
   // Returns whether there is any work; see AttentionSchedule::work().
   pred exists() const { return row < queries; }
-  // Both bounds count from keys - queries of a sequence, or of a batch with its own length.
-  void count_from_difference();
+  u32 own_queries() const { return queries / heads_in_rows; }  // each counts once
+  // Both bounds, and a tree, count from keys - queries of a sequence, or of a batch with its own length.
+  void count_from_difference(const AttentionSizes& sizes);
   // Returns the head's row of logarithms, counted over all batches.
   u32 head_of_all(const AttentionSizes& sizes) const { return batch * sizes.heads + head; }
 };

@@ -125,6 +125,19 @@ runtime::View logarithms(const char* name, const ptxb_tensor* tensor, bool packe
   return t.memory();
 }
 
+// It has a mask for each row of Q.
+runtime::View tree_mask(const ptxb_tensor* tensor, bool packed, const Heads& q, int gpu) {
+  const Placed t("tree_mask", tensor, gpu);
+  const size_t rank = packed ? 1 : 2;
+  const bool fits = (t.type == DType::s32 || t.type == DType::u32) && t.rank() == rank &&
+                    t.extent(rank - 1) == q.rows && (packed || t.extent(0) == q.batches);
+  if (!fits || (q.rows > 1 && t.stride(rank - 1) != 1) || (!packed && q.batches > 1 && t.stride(0) != q.rows))
+    throw Error(fmt::format("tree_mask: [{}] of {}; it is of int32 or uint32, [{}{}], without gaps",
+                            fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), name(t.type),
+                            packed ? "" : fmt::format("{}, ", q.batches), q.rows));
+  return t.memory();
+}
+
 }  // namespace
 
 kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu) {
@@ -185,6 +198,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   if (a.q_scale) p.q_scale = scales("q_scale", a.q_scale, k, count, gpu);
   if (count > 0) p.scales = count;
   if (a.key_lengths) p.key_lengths = numbers("key_lengths", a.key_lengths, p.batches, gpu);
+  if (a.tree_mask) p.tree_mask = tree_mask(a.tree_mask, packed, q, gpu);
   if (a.block_table) {
     const Placed table("block_table", a.block_table, gpu);
     const int64_t most = columns_of(table, p.batches) * k.rows;

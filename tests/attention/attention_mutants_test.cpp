@@ -138,6 +138,23 @@ Subject divided_mixed_batch() {
            {"parts", 3}}};
 }
 
+// Trees of five tokens, whose keys are in two blocks of each sequence.
+Subject trees() {
+  return {"attention",
+          {{"queries", 5},
+           {"keys", 66},
+           {"depth", 16},
+           {"heads", 4},
+           {"group", 4},
+           {"heads_in_rows", 4},
+           {"batches", 2},
+           {"consumers", 1},
+           {"bn", 32},
+           {"lengths", 1},
+           {"tree", 1},
+           {"parts", 2}}};
+}
+
 // Two sequences of seven blocks and four, whose keys are their own values; two CTAs share them.
 Subject latent() {
   return {"attention",
@@ -444,6 +461,15 @@ TEST_CASE("mutants of packed queries whose keys CTAs divide") {
                6,
                drop,
                {proxy_fence}}});
+}
+
+TEST_CASE("mutants of trees of tokens") {
+  check_each(
+      trees(),
+      {{"the masks of the first sequence for all", "mul.lo.s32", 2, set_operand(2, 0), {}},
+       {"the mask of the first query for all", "min.s32", 0, set_operand(2, 0), {}},
+       {"a block with keys of the tree counts as one that all see", "max.s32", 0, set_operand(2, 100), {}},
+       {"keys whose bits are set are hidden", "not.b32", 0, copy_first, {}}});
 }
 
 TEST_CASE("mutants of keys that are their own values") {

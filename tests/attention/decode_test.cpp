@@ -204,6 +204,25 @@ TEST_CASE("mixed batches of many sequences, and of long ones") {
   }
 }
 
+// Masks say which of the last keys a query sees: in blocks of heads in rows, with one query a row, in pages,
+// with fewer keys than queries, where some queries see nothing, and in packed queries of sequences.
+TEST_CASE("trees of tokens") {
+  uint64_t at = 0;
+  for (const auto& [queries, heads, key_heads, page] :
+       {std::array<int64_t, 4>{1, 4, 2, 0}, {5, 4, 2, 16}, {16, 8, 1, 5}, {32, 3, 3, 0}, {32, 16, 1, 8}})
+    for (const bool is_packed : {false, true}) {
+      CacheCase c = sized(queries, 130, heads, key_heads, page, {130, 0, 1, 33, 60, 16});
+      c.has_tree = true;
+      c.p.causal = at % 3 == 0;
+      c.p.left = at % 4 == 1 ? 40 : -1;
+      c.has_sinks = at % 4 == 2;
+      if (is_packed) c.query_counts = {queries, 1, 0, (queries + 1) / 2, queries, 3 % (queries + 1)};
+      c.data = ++at;
+      CAPTURE(text(c));
+      check_reversed(c);
+    }
+}
+
 // The offsets may say that no sequence has a query, though there are rows of queries.
 TEST_CASE("a mixed batch without queries") {
   CacheTrial trial(device(), [] {
@@ -259,6 +278,7 @@ TEST_CASE("random calls over caches") {
       c.query_counts.push_back(c.p.queries);
       for (int64_t b = 1; b < batches; ++b) c.query_counts.push_back(any(0, c.p.queries));
     }
+    c.has_tree = c.p.queries <= 32 && any(0, 2) == 0;
     c.data = seed * 77 + i;
     CAPTURE(i);
     CAPTURE(text(c));
@@ -279,6 +299,11 @@ TEST_CASE("what of caches is refused") {
   refused([](auto& p) { p.block_table = {}; }, "pages of 16 rows, and no block_table");
   refused([](auto& p) { p.key_lengths = {}; }, "a block_table, and no key_lengths");
   refused([](auto& p) { p.block_table.bytes = 8; }, "block_table of 8 B");
+  refused([](auto& p) { p.tree_mask = p.key_lengths, p.queries = 33; },
+          "tree_mask, and 33 queries of a sequence; 32");
+  refused([](auto& p) { p.tree_mask = p.key_lengths, p.page = 0, p.block_table = p.key_lengths = {}; },
+          "tree_mask, and no key_lengths");
+  refused([](auto& p) { p.tree_mask = p.key_lengths, p.tree_mask.bytes = 4; }, "tree_mask of 4 B");
   refused([](auto& p) { p.table_stride = int64_t{1} << 31; }, "table_stride = 2147483648; 0 to");
   refused([](auto& p) { p.key_lengths.bytes = 4; }, "key_lengths of 4 B");
   refused([](auto& p) { p.causal = false, p.top_left = true; }, "lengths of keys and top_left");

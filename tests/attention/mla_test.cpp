@@ -92,6 +92,14 @@ TEST_CASE("many sequences of few and of many keys") {
   check_case(c);
 }
 
+TEST_CASE("trees of tokens") {
+  for (const int64_t queries : {2, 16}) {
+    CacheCase c = sized(queries, 200, 16, 64, {200, 0, 5, 70});
+    c.has_tree = true, c.p.causal = queries == 2, c.data = static_cast<uint64_t>(queries);
+    check_case(c);
+  }
+}
+
 // Each CTA has one block of the sequence, and those of a group of parts are added by one of them.
 TEST_CASE("more parts than one CTA adds") {
   kernels::AttentionOptions options;
@@ -140,6 +148,7 @@ TEST_CASE("random calls of latent keys") {
     c.p.causal = any(0, 2) != 0;
     c.p.left = any(0, 2) == 0 ? any(0, 150) : -1;
     c.p.scale = any(0, 1) == 0 ? 0.2F : 0;
+    c.has_tree = any(0, 2) == 0;
     c.data = seed * 77 + i;
     CAPTURE(i);
     check_case(c);

@@ -1255,11 +1255,14 @@ static void check_attention_of_e4m3(void) {
  * number, so that O is the mean of the numbers that a query sees. */
 static void check_mixed_batch(void) {
   enum { kTokens = 3, kKeys = 8 };
-  Matrix q, k, v, o, offsets, lengths, workspace;
+  Matrix q, k, v, o, offsets, lengths, masks, workspace;
   size_t bytes = 0;
   int64_t of_q[3] = {kTokens, kHeads, kColumns}, of_k[4] = {2, kKeys, kHeads, kColumns}, three = 3, two = 2;
   const int32_t begins[3] = {0, 2, 3}, keys[2] = {4, 5};
   const float expected[kTokens] = {1, 1.5f, 2};
+  /* Masks replace that: the first query sees none of its tree, the second both, and the third none. */
+  const int32_t bits[kTokens] = {0, 3, 0};
+  const float expected_of_tree[kTokens] = {0.5f, 1.5f, 1.5f};
   Matrix* all[] = {&q, &k, &v, &o};
   for (int i = 0; i < 4; ++i) {
     const int is_cache = i == 1 || i == 2;
@@ -1279,29 +1282,38 @@ static void check_mixed_batch(void) {
   make(&lengths, int32, 1, 2, 2, 1, 0);
   OK(ptxb_copy_in(device, offsets.tensor.data, begins, sizeof begins));
   OK(ptxb_copy_in(device, lengths.tensor.data, keys, sizeof keys));
-  offsets.tensor.ndim = lengths.tensor.ndim = 1;
-  offsets.tensor.shape = &three, lengths.tensor.shape = &two;
-  offsets.tensor.strides = lengths.tensor.strides = NULL;
+  make(&masks, int32, 1, kTokens, kTokens, 1, 0);
+  OK(ptxb_copy_in(device, masks.tensor.data, bits, sizeof bits));
+  offsets.tensor.ndim = lengths.tensor.ndim = masks.tensor.ndim = 1;
+  offsets.tensor.shape = masks.tensor.shape = &three, lengths.tensor.shape = &two;
+  offsets.tensor.strides = lengths.tensor.strides = masks.tensor.strides = NULL;
   ptxb_attention p = PTXB_ATTENTION_INIT;
   p.q = &q.tensor, p.k = &k.tensor, p.v = &v.tensor, p.o = &o.tensor;
   p.query_offsets = &offsets.tensor, p.queries = 2, p.key_lengths = &lengths.tensor, p.causal = 1;
-  OK(ptxb_attention_workspace(device, &p, &bytes));
-  make(&workspace, int32, 1, (int64_t)bytes / 4 + 1, 1, 1, 0);
-  OK(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM));
-  OK(ptxb_copy_out(device, o.host, o.tensor.data, o.bytes));
-  int wrong = 0;
-  for (int64_t row = 0; row < kTokens; ++row)
-    for (int64_t column = 0; column < kHeads * kColumns; ++column)
-      wrong += !is_near(f32_of(((uint16_t*)o.host)[row * kHeads * kColumns + column]), expected[row]);
-  CHECK(wrong == 0);
+  for (int has_tree = 0; has_tree < 2; ++has_tree) {
+    p.causal = !has_tree, p.tree_mask = has_tree ? &masks.tensor : NULL;
+    OK(ptxb_attention_workspace(device, &p, &bytes));
+    make(&workspace, int32, 1, (int64_t)bytes / 4 + 1, 1, 1, 0);
+    OK(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM));
+    OK(ptxb_copy_out(device, o.host, o.tensor.data, o.bytes));
+    int wrong = 0;
+    for (int64_t row = 0; row < kTokens; ++row)
+      for (int64_t column = 0; column < kHeads * kColumns; ++column)
+        wrong += !is_near(f32_of(((uint16_t*)o.host)[row * kHeads * kColumns + column]),
+                          (has_tree ? expected_of_tree : expected)[row]);
+    CHECK(wrong == 0);
+    discard(&workspace);
+  }
+  masks.tensor.shape = &two;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "tree_mask: [2] of s32; it is of");
+  p.tree_mask = NULL;
   p.key_offsets = &offsets.tensor;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
           "key_offsets, which say where packed keys are, and key_lengths");
   p.key_offsets = NULL, lengths.tensor.shape = &three;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "key_lengths: [3] of s32");
-  discard(&workspace);
   for (int i = 0; i < 4; ++i) discard(all[i]);
-  discard(&offsets), discard(&lengths);
+  discard(&offsets), discard(&lengths), discard(&masks);
 }
 
 static void check_attention(int packed, int is_emulator) {

@@ -25,16 +25,17 @@ struct CacheCase {
   bool has_lengths = true;                        // without them, all are p.keys
   std::vector<int64_t> query_counts = {};         // of packed queries, p.queries at most; or none
   std::vector<float> k_scale = {}, v_scale = {};  // of K and V of e4m3; or none
+  bool has_tree = false;                          // whether the queries are a tree of tokens
 };
 
 inline std::string text(const CacheCase& c) {
   const kernels::AttentionArguments& p = c.p;
   return fmt::format(
       "{} and {} heads {} on {} queries {} keys {} depth {} {} page {} causal {} left {} softcap {} sinks {} "
-      "scales {} lengths {} packed {}",
+      "scales {} lengths {} packed {} tree {}",
       name(p.type), name(p.key_type()), p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth,
       p.page, p.causal, p.left, p.softcap, c.has_sinks, fmt::join(c.k_scale, ","), fmt::join(c.lengths, ","),
-      fmt::join(c.query_counts, ","));
+      fmt::join(c.query_counts, ","), c.has_tree);
 }
 
 // A case in memory.
@@ -84,6 +85,11 @@ class CacheTrial {
       p.v_scale = v_scale_memory_ = runtime::Buffer::of(device_, c_.v_scale);
       p.scales = static_cast<int64_t>(c_.k_scale.size());
     }
+    // A tree's bits are any, also of keys that are not there and, sometimes, none at all.
+    for (int64_t i = 0; i < query_rows_; ++i)
+      tree_.push_back(random_() % 8 == 0 ? 0 : static_cast<uint32_t>(random_()));
+    tree_memory_ = runtime::Buffer::of(device_, tree_);
+    if (c_.has_tree) p.tree_mask = tree_memory_;
     lengths_memory_ = runtime::Buffer(device_, c_.lengths.size() * 4);
     if (c_.has_lengths) p.key_lengths = lengths_memory_;
     table_.resize(static_cast<size_t>(table_stride_ * batches_), 0xffffffff);
@@ -201,6 +207,12 @@ class CacheTrial {
     return static_cast<size_t>((piece * rows_ + key % rows_) * c_.p.k.row_stride);
   }
 
+  // Returns whether a query's mask hides one of the last keys, which are those of the queries.
+  bool is_hidden(int64_t batch, int64_t query, int64_t key) const {
+    const int64_t bit = key - c_.lengths[static_cast<size_t>(batch)] + queries_of(batch);
+    return c_.has_tree && bit >= 0 && (tree_[static_cast<size_t>(query_row(batch, query))] >> bit & 1) == 0;
+  }
+
   static double scale_of(const std::vector<float>& scales, int64_t head) {
     if (scales.empty()) return 1;
     return static_cast<double>(scales.size() == 1 ? scales[0] : scales[static_cast<size_t>(head)]);
@@ -220,7 +232,7 @@ class CacheTrial {
     std::vector<std::pair<int64_t, double>> scores;
     if (scale_of(c_.k_scale, shared) < 0) scores.emplace_back(0, NAN);  // such a scale makes all rows NaN
     for (int64_t j = 0; j < keys; ++j) {
-      if ((p.causal && j > own) || (p.left >= 0 && j < own - p.left)) continue;
+      if ((p.causal && j > own) || (p.left >= 0 && j < own - p.left) || is_hidden(b, i, j)) continue;
       double score = 0, magnitude = 0;
       for (int64_t l = 0; l < p.depth; ++l) {
         const double term =
@@ -266,9 +278,9 @@ class CacheTrial {
   SinksAndDropout more_;
   std::mt19937_64 random_;
   std::vector<uint16_t> q_, cache_;
-  std::vector<uint32_t> table_;
+  std::vector<uint32_t> table_, tree_;
   runtime::Buffer q_memory_, cache_memory_, o_memory_, lse_memory_, lengths_memory_, table_memory_,
-      k_scale_memory_, v_scale_memory_, offsets_memory_;
+      k_scale_memory_, v_scale_memory_, offsets_memory_, tree_memory_;
 };
 
 // Runs a trial twice, with different orders of the emulator's threads.

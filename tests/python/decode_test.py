@@ -86,6 +86,33 @@ for words, text in ((dict(q=q), "q: 4 dimensions; with query_offsets it is"), (d
 with kit.refused("packed queries over caches take query_offsets, max_queries and key_lengths, and no key_offsets"):
     pb.attention(packed, k, v, query_offsets=offsets, key_offsets=offsets, max_queries=100, key_lengths=c.lengths, device="emulator")
 
+# Trees of tokens: each query sees the tokens that lead to it, here those of numbers halved.
+ancestors = np.zeros(9, np.int32)
+for i in range(9):
+    ancestors[i] = 1 << i | (ancestors[(i - 1) // 2] if i else 0)
+masks = np.stack([ancestors, ancestors[::-1], random.integers(0, 1 << 9, 9)]).astype(np.int32)
+for page, layout, words in ((0, "NHD", {}), (16, "HND", {"window": 20}), (5, "NHD", {"softcap": 4.0})):
+    c = reference.Caches(random, 9, page)  # of 100, 7 and 33 keys
+    q, k, v = (x.astype(BF16) for x in (c.q, c.k, c.v))
+    exact = dict(words, window=(words["window"], -1)) if "window" in words else words
+    expected, expected_lse = reference.decoded(*(x.astype(np.float64) for x in (q, k, v)), c.lengths, c.table, masks, **exact)
+    caches = (k, v) if layout == "NHD" else (np.ascontiguousarray(x.swapaxes(1, 2)) for x in (k, v))
+    o, lse = pb.decode(q, *caches, c.lengths, c.table, tree_mask=masks, return_lse=True, cache_layout=layout, device="emulator", **words)
+    check(o, expected, 2**-6, "tree", page)
+    check(np.where(np.isinf(lse), 0, lse), np.where(np.isinf(expected_lse), 0, expected_lse), 1e-4, "lse of a tree", page)
+    kit.check(np.array_equal(np.isinf(lse), np.isinf(expected_lse)), "queries that see nothing", page)
+    packed = q.reshape(-1, *q.shape[2:])
+    found = pb.decode(packed, k, v, c.lengths, c.table, query_offsets=np.array([0, 9, 18, 27], np.int32), max_queries=9,
+                      tree_mask=masks.reshape(-1).view(np.uint32), device="emulator", **words)
+    check(found, expected.reshape(found.shape), 2**-6, "tree of packed queries", page)
+for words, text in ((dict(tree_mask=masks[:2]), "tree_mask: [2,9] of s32; it is of int32 or uint32, [3, 9], without gaps"),
+                    (dict(tree_mask=np.repeat(masks, 2, 1)[:, ::2]), "tree_mask: [3,9] of s32; it is of"),
+                    (dict(tree_mask=masks.astype(np.int64)), "tree_mask: [3,9] of s64; it is of"),
+                    (dict(q=np.zeros((3, 33, 4, 64), BF16), tree_mask=np.zeros((3, 33), np.int32)),
+                     "tree_mask, and 33 queries of a sequence; 32 at most")):
+    with kit.refused(text):
+        pb.decode(**{"q": q, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "device": "emulator", **words})
+
 # A scale of 0 makes scores or values 0.
 for page, k_scale, v_scale in ((16, 0.0, 1.0), (0, 0.0, 0.5), (5, 1.0, 0.0)):
     c = reference.Caches(random, 2, page)
@@ -139,7 +166,8 @@ for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c
 kit.check(pb.decode(q[:0], k, v, c.lengths[:0], c.table[:0], device="emulator").shape == (0, *q.shape[1:]), "no sequences")
 
 # The rows of a cache are keys, and their first columns are the values.
-for page, queries, words in ((0, 1, {}), (16, 2, {}), (64, 3, {"window": 20})):
+masks = masks[:, :3].copy()
+for page, queries, words in ((0, 1, {}), (16, 2, {}), (64, 3, {"window": 20}), (16, 3, {"tree_mask": masks})):
     c = reference.Caches(random, queries, page, columns=320, heads=6, key_heads=1)
     q, kv = c.q.astype(BF16), c.k.astype(BF16)
     exact = dict(words, window=(words["window"], 0)) if "window" in words else words

@@ -48,6 +48,10 @@ mixed = jax.jit(lambda q, offsets: pb.decode(q, *cached[1:], query_offsets=offse
 found = mixed(cached[0][jnp.array([0, 2])], jnp.array([0, 1, 1, 2], jnp.int32))  # one query, none and one
 expected_of_mixed = reference.decoded(wide(cached[0])[:, None], *map(wide, cached[1:3]), caches.lengths, caches.table)[0]
 check(found, expected_of_mixed[np.array([0, 2]), 0], 2**-7, "a mixed batch")
+of_tree = jax.jit(lambda q, masks: pb.decode(q[:, None], *cached[1:], tree_mask=masks))  # the second sees no key of its own
+masks = np.array([[1], [0], [1]], np.int32)
+expected_of_tree = reference.decoded(wide(cached[0])[:, None], *map(wide, cached[1:3]), caches.lengths, caches.table, masks)[0]
+check(of_tree(cached[0], jnp.asarray(masks)), expected_of_tree, 2**-7, "a tree of tokens")
 eights = [x.astype(jnp.float8_e4m3fn) for x in cached[1:3]]
 for scored in (lambda q, scale: pb.decode(q, *cached[1:]),
                lambda q, scale: pb.decode(cached[0], *eights, *cached[3:], k_scale=scale, v_scale=scale)):

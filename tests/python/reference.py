@@ -8,7 +8,7 @@ from ptxbuilder import dropout_mask
 from ptxbuilder._product import ROWS
 
 
-def _weights(q, k, causal=False, scale=None, window=None, softcap=0.0, top_left=False, sinks=None):
+def _weights(q, k, causal=False, scale=None, window=None, softcap=0.0, top_left=False, sinks=None, tree_mask=None):
     """The weights of each key for each query, 0 for those that it does not see, lse, and the sinks' weights. Heads come before rows, and
     Q and K have equally many."""
     scores = q @ np.swapaxes(k, -1, -2) * (scale or 1 / q.shape[-1]**0.5)
@@ -22,6 +22,9 @@ def _weights(q, k, causal=False, scale=None, window=None, softcap=0.0, top_left=
     is_seen = np.ones((queries, keys), bool)
     is_seen &= True if left < 0 else key >= middle - left
     is_seen &= True if right < 0 else key <= middle + right
+    if tree_mask is not None:
+        bit = key - (keys - queries)
+        is_seen &= (bit < 0) | (np.asarray(tree_mask).astype(np.int64)[:, None] >> np.maximum(bit, 0) & 1 > 0)
     scores = np.where(is_seen, scores, -np.inf)
     sinks = np.full((1, 1), -np.inf) if sinks is None else sinks[:, None, None]
     top = np.maximum(np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), sinks), np.finfo(float).min)
@@ -61,12 +64,14 @@ def attention(q, k, v, layout="bshd", **words):
     return next(_turned(layout, weights * _factors(q, k, **of_dropout) @ v)), lse
 
 
-def decoded(q, k, v, lengths, table=None, **words):
-    """Returns O and lse of ptxbuilder.decode, for queries [batch, queries, heads, columns] and caches [piece, row, heads, columns]."""
+def decoded(q, k, v, lengths, table=None, tree_mask=None, **words):
+    """Returns O and lse of ptxbuilder.decode, for queries [batch, queries, heads, columns] and caches [piece, row, heads, columns]. With a
+    `tree_mask`, [batch, queries], queries do not see the keys up to their own but those of their bits."""
     found = []
     for b, count in enumerate(lengths):
         keys, values = (x[b] if table is None else np.concatenate(x[table[b]]) for x in (k, v))
-        found.append(attention(q[b:b + 1], keys[None, :count], values[None, :count], causal=True, **words))
+        found.append(attention(q[b:b + 1], keys[None, :count], values[None, :count], causal=tree_mask is None,
+                               tree_mask=None if tree_mask is None else tree_mask[b], **words))
     return tuple(np.concatenate(x) for x in zip(*found))
 
 

@@ -20,6 +20,7 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0)
 import ptxbuilder as pb  # noqa: E402
 import reference  # noqa: E402
 from packed_kit import plain  # noqa: E402
+from ptxbuilder._attention import NO_EXTRAS  # noqa: E402
 
 torch.manual_seed(7)
 torch._dynamo.config.recompile_limit = 64  # one function below is compiled for many cases
@@ -183,7 +184,7 @@ for i, length in enumerate(lengths):
     rows = slice(sum(lengths[:i]), sum(lengths[:i + 1]))
     check(o[rows], next(exact_attention(q[rows][None], k[rows][None], v[rows][None], causal=True))[0], 2**-7, "packed", i)
 q, k, v = (drawn(2, 100, 4, 64) for _ in range(3))
-operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, *[None] * 9, 0.0, 0.0, 0.0, -1, 0, 0, 0, 0, 0, True, None))
+operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, *NO_EXTRAS, 0.0, 0.0, 0.0, -1, 0, 0, 0, 0, 0, True, None))
 check_attention_gradients(pb.attention, "cuda", [(4, 4, 64, 64, 300, 300, {}), (8, 2, 128, 128, 257, 600, {"causal": True}),
                                                  (4, 2, 96, 80, 500, 333, {"causal": True, "top_left": True}), *reference.DIFFERENTIABLE])
 with kit.refused("O overlaps"):

@@ -15,6 +15,7 @@ import ptxbuilder as pb
 import reference
 import struct_kernel
 import torch
+from ptxbuilder._attention import NO_EXTRAS
 from ptxbuilder._common import ACTIVATIONS
 from ptxbuilder._torch import tensors
 from ptxbuilder._torch.product import _FUNCTIONS
@@ -223,7 +224,7 @@ out = torch.full((3, 40, 2, 70), 7.0, dtype=BF16)
 kit.check(attend(q, k, v, out=out[..., :64]).data_ptr() == out.data_ptr() and torch.equal(out[..., :64], expected)
           and (out[..., 64:] == 7).all())
 for return_lse in (False, True):
-    operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, *[None] * 9, 0.0, 0.0, 0.0, -1, -1, 0, 0, 0, 0, return_lse, None))
+    operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, *NO_EXTRAS, 0.0, 0.0, 0.0, -1, -1, 0, 0, 0, 0, return_lse, None))
 caches = reference.Caches(np.random.default_rng(5), 2, 16)
 cached = [torch.from_numpy(x).to(BF16) for x in (caches.q, caches.k, caches.v)] + [torch.from_numpy(x) for x in (caches.lengths, caches.table)]
 exact, exact_lse = reference.decoded(*(x.double().numpy() for x in cached[:3]), caches.lengths, caches.table)
@@ -255,7 +256,7 @@ for way in (attend, by_compiler(attend)):
         kit.check(o.dtype == BF16, "O of e4m3")
         check(o, torch.from_numpy(exact[0]), 2**-5, "attention of e4m3")
         check(lse, torch.from_numpy(exact[1]), 1e-3, "lse of e4m3")
-operators.opcheck(torch.ops.ptxbuilder.attention.default, (*narrow, *[None] * 9, 0.0, 0.0, 0.0, 0, 0, -1, -1, 0, 0, True, None),
+operators.opcheck(torch.ops.ptxbuilder.attention.default, (*narrow, *NO_EXTRAS, 0.0, 0.0, 0.0, 0, 0, -1, -1, 0, 0, True, None),
                   test_utils="test_faketensor")
 with kit.refused("attention of e4m3 has no gradient, and is given a tensor that requires one"):
     attend(*narrow, sinks=torch.zeros(q.shape[2], requires_grad=True))
@@ -268,6 +269,13 @@ for way in (pb.decode, by_compiler(pb.decode)):
             way(*given, device="emulator", **words)
         with torch.no_grad():
             way(*given, device="emulator", **words)
+# A tree of a root and its child, and one of two roots.
+masks = torch.tensor([[1, 3], [1, 2], [0, 1]], dtype=torch.int32)
+of_tree, lse_of_tree = reference.decoded(*(x.double().numpy() for x in cached[:3]), caches.lengths, caches.table, tree_mask=masks.numpy())
+for way in (pb.decode, by_compiler(pb.decode)):
+    o, lse = way(*cached, tree_mask=masks, return_lse=True, device="emulator")
+    check(o, torch.from_numpy(of_tree), 2**-6, "a tree of tokens")
+    check(lse, torch.from_numpy(lse_of_tree), 1e-4, "lse of a tree of tokens")
 with kit.refused("seq_lens: <class 'list'> among"):
     pb.decode(*cached[:3], [1, 2, 3], cached[4], device="emulator")
 with kit.refused("k_scale: -0.3"):
@@ -280,13 +288,14 @@ for way in (pb.mla_decode, by_compiler(pb.mla_decode)):
     o, lse = way(*latent, scale=0.1, return_lse=True, device="emulator")
     check(o, torch.from_numpy(exact), 2**-6, "mla_decode")
     check(lse, torch.from_numpy(exact_lse), 1e-4, "lse of mla_decode")
-operators.opcheck(torch.ops.ptxbuilder.attention.default, (*latent[:2], *[None] * 5, *latent[2:], None, None, None, 0.1, 0.0, 0.0, 0, 0, -1, -1,
-                                                           0, pb._ext.CAUSAL, True, None), test_utils=("test_schema", "test_faketensor"))
+of_latent = NO_EXTRAS._replace(key_lengths=latent[2], block_table=latent[3])
+operators.opcheck(torch.ops.ptxbuilder.attention.default, (*latent[:2], None, *of_latent, 0.1, 0.0, 0.0, 0, 0, -1, -1, 0,
+                                                           pb._ext.CAUSAL, True, None), test_utils=("test_schema", "test_faketensor"))
 with kit.refused("mla_decode has no gradient, and is given a tensor that requires one"):
     pb.mla_decode(latent[0].clone().requires_grad_(), *latent[1:], scale=0.1, device="emulator")
 check_attention_gradients(attend, "cpu")
 operators.opcheck(torch.ops.ptxbuilder.attention_gradient.default,
-                  (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, *[None] * 10, 0.0, 0.0, 0.0, 0, 0, -1, 0, 0, 0, None))
+                  (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, *NO_EXTRAS, None, 0.0, 0.0, 0.0, 0, 0, -1, 0, 0, 0, None))
 trained = q.clone().requires_grad_()
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     kit.check(torch.equal(way(trained, k, v).detach(), expected))

@@ -7,8 +7,8 @@ from ._common import as_they_lie, check_flags, check_number, check_offsets, devi
 
 
 # The tensors other than Q, K, V, O and lse, which may be None, in the order in which the extension takes them.
-Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed key_lengths block_table k_scale v_scale q_scale",
-                    defaults=(None,) * 9)
+Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed key_lengths block_table k_scale v_scale q_scale tree_mask",
+                    defaults=(None,) * 10)
 NO_EXTRAS = Extras()
 _UNSAID = tuple(_ext.ATTENTION_NUMBERS.values())
 _DROPOUT = list(_ext.ATTENTION_NUMBERS).index("dropout")
@@ -71,7 +71,8 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
 
 
 def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=None, max_queries=None, scale=None, window=None, softcap=0.0,
-           sinks=None, k_scale=None, v_scale=None, cache_layout="NHD", max_seq_len=None, return_lse=False, out=None, device=None):
+           sinks=None, k_scale=None, v_scale=None, tree_mask=None, cache_layout="NHD", max_seq_len=None, return_lse=False, out=None,
+           device=None):
     """O of a few new queries of each sequence, which see its keys up to their own; with `return_lse`, (O, lse).
 
     q is [batch, heads, columns], or [batch, queries, heads, columns], of the last tokens of each sequence, whose keys and values are in the
@@ -90,6 +91,10 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
     queries of each sequence begin at its number, as many as it has in this call: all of a prompt, a part of one, the last one, or none.
     `max_queries` is the most that a sequence has, and lse [heads, tokens]. One launch takes them all, and CTAs divide the keys of all.
 
+    Trees of tokens, for speculation: with `tree_mask`, int32 or uint32 [batch, queries] on the device, packed [tokens], queries do not see
+    the keys up to their own. The last keys of a sequence are those of its queries, at most 32, and bit j of a query's mask says whether it
+    sees the key of query j: those of itself, and of the tokens that lead to it. All queries see the keys before.
+
     `window`: a query sees this many keys before its own; scale, softcap and sinks are those of attention(). lse is float32 [batch, heads],
     or [batch, heads, queries]. There is no gradient.
     """
@@ -102,15 +107,16 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
         k_cache, v_cache, block_table, max_seq_len = k_cache[:0], v_cache[:0], None, None
     if cache_layout == "HND":
         k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
-    numbers = numbers_of(True, scale, None if window is None else (window, 0), softcap, query_offsets=query_offsets,
-                         max_queries=max_queries, max_keys=max_seq_len, has_lengths=True, has_pages=block_table is not None)
+    is_causal = tree_mask is None
+    numbers = numbers_of(is_causal, scale, _window_of(window, is_causal), softcap, query_offsets=query_offsets, max_queries=max_queries,
+                         max_keys=max_seq_len, has_lengths=True, has_pages=block_table is not None)
     extras = Extras(query_offsets=query_offsets, sinks=sinks, key_lengths=seq_lens, block_table=block_table, k_scale=k_scale,
-                    v_scale=v_scale)
+                    v_scale=v_scale, tree_mask=tree_mask)
     return _over_caches(q, k_cache, v_cache, extras, numbers, return_lse, out, device)
 
 
-def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, window=None, max_seq_len=None, return_lse=False, out=None,
-               device=None):
+def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, window=None, tree_mask=None, max_seq_len=None,
+               return_lse=False, out=None, device=None):
     """Multi-head latent attention with absorbed weights, over a cache whose rows are keys and values: returns O or, with `return_lse`, (O,
     lse).
 
@@ -123,7 +129,7 @@ def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, w
     `seq_lens`, int32 [batch] on the device, and `max_seq_len` are those of decode(): rows after a sequence's last key may hold anything, a
     sequence of 0 keys gives zeros, and a captured CUDA graph stays valid when lengths and tables change. `scale` must be given, since it
     depends on the columns before the weights were absorbed: for DeepSeek it is 1 / sqrt(192), times the factor of its rotary embedding.
-    Without `causal`, each query sees all keys of its sequence. `window` is that of decode(). There is no gradient.
+    Without `causal`, each query sees all keys of its sequence. `window` and `tree_mask` are those of decode(). There is no gradient.
     """
     _check_cached(q, {"kv_cache": kv_cache}, seq_lens, block_table, max_seq_len, window, out)
     if kv_cache.ndim == 3:
@@ -137,10 +143,14 @@ def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, w
         raise ValueError("scale: None; it follows from the columns before the weights were absorbed, such as 1 / sqrt(192)")
     if block_table is not None and q.shape[0] == 0:  # No sequence has pages.
         kv_cache, block_table, max_seq_len = kv_cache[:0], None, None
-    numbers = numbers_of(causal, scale, None if window is None else (window, 0 if causal else -1), max_keys=max_seq_len,
-                         has_pages=block_table is not None)
-    extras = Extras(key_lengths=seq_lens, block_table=block_table)
+    causal = causal and tree_mask is None
+    numbers = numbers_of(causal, scale, _window_of(window, causal), max_keys=max_seq_len, has_pages=block_table is not None)
+    extras = Extras(key_lengths=seq_lens, block_table=block_table, tree_mask=tree_mask)
     return _over_caches(q, kv_cache, None, extras, numbers, return_lse, out, device)
+
+
+def _window_of(window, causal):
+    return None if window is None else (window, 0 if causal else -1)
 
 
 def _check_cached(q, caches, seq_lens, block_table, max_seq_len, window, out):

@@ -84,7 +84,7 @@ static bool check_all_staged(const attention* t) {
 
 PyDoc_STRVAR(attention_words,
              "attention(q, k, v, out, lse, query_offsets, key_offsets, sinks, dropout_seed, key_lengths, "
-             "block_table, k_scale, v_scale, q_scale, *numbers, flags, device, stream)\n\n"
+             "block_table, k_scale, v_scale, q_scale, tree_mask, *numbers, flags, device, stream)\n\n"
              "Queues one attention, and gives `out`, or where that is None, a new tensor. The numbers are "
              "those of ATTENTION_NUMBERS.");
 static PyObject* ext_attention(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -116,7 +116,7 @@ static PyObject* ext_attention(PyObject* self, PyObject* const* args, Py_ssize_t
 PyDoc_STRVAR(
     workspace_words,
     "attention_workspace(device, q, k, v, out, lse, query_offsets, key_offsets, sinks, dropout_seed, "
-    "key_lengths, block_table, k_scale, v_scale, q_scale, *numbers, flags)\n\n"
+    "key_lengths, block_table, k_scale, v_scale, q_scale, tree_mask, *numbers, flags)\n\n"
     "Checks an attention, compiles its kernel, and gives the bytes of its workspace. Memory is not touched.");
 static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
@@ -169,8 +169,8 @@ static bool lay_gradients(attention_gradient* t, bool is_heads_first) {
 
 PyDoc_STRVAR(gradient_doc,
              "attention_gradient(q, k, v, o, lse, query_offsets, key_offsets, sinks, dropout_seed, "
-             "key_lengths, block_table, k_scale, v_scale, q_scale, *numbers, flags, grad, dq, dk, dv, "
-             "lse_grad, dsinks, device, stream)\n\n"
+             "key_lengths, block_table, k_scale, v_scale, q_scale, tree_mask, *numbers, flags, grad, dq, "
+             "dk, dv, lse_grad, dsinks, device, stream)\n\n"
              "Queues the gradients of one attention, which are written into `dq`, `dk`, `dv` and `dsinks`.");
 static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
@@ -195,8 +195,8 @@ static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, P
 
 PyDoc_STRVAR(gradient_workspace_doc,
              "attention_gradient_workspace(device, q, k, v, o, lse, query_offsets, key_offsets, sinks, "
-             "dropout_seed, key_lengths, block_table, k_scale, v_scale, q_scale, *numbers, flags, grad, dq, "
-             "dk, dv, lse_grad, dsinks)\n\n"
+             "dropout_seed, key_lengths, block_table, k_scale, v_scale, q_scale, tree_mask, *numbers, flags, "
+             "grad, dq, dk, dv, lse_grad, dsinks)\n\n"
              "Checks it, compiles its kernels, and gives the bytes of its workspace. Memory is not touched.");
 static PyObject* ext_attention_gradient_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;

@@ -91,7 +91,8 @@ enum {
   HAS_BLOCK_TABLE = 512,
   HAS_K_SCALE = 1024,
   HAS_V_SCALE = 2048,
-  HAS_Q_SCALE = 4096
+  HAS_Q_SCALE = 4096,
+  HAS_TREE_MASK = 8192
 };
 
 /* The tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */

@@ -142,9 +142,10 @@ static int64_t read_further(ptxb_attention* p, int64_t flags, const ptxb_tensor*
   if (flags & HAS_K_SCALE) p->k_scale = &in[at++];
   if (flags & HAS_V_SCALE) p->v_scale = &in[at++];
   if (flags & HAS_Q_SCALE) p->q_scale = &in[at++];
+  if (flags & HAS_TREE_MASK) p->tree_mask = &in[at++];
   return at;
 }
-enum { MOST_FURTHER = 9 };
+enum { MOST_FURTHER = 10 };
 
 static const char* attention(const ffi_call* call, const ffi_target* to) {
   operation o = {.kind = ATTENTION};

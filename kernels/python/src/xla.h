@@ -6,9 +6,9 @@
  * and `numbers` = int64 [activation, flags].
  *
  * "attention": arguments Q, K, V and, as the flags say, query_offsets and key_offsets, sinks,
- * dropout_seed, key_lengths, block_table, k_scale, v_scale and q_scale; result O and, as they say, lse.
- * Attributes `scale`, float32, are the numbers of attention.def, and `numbers`, int64, its sizes and the
- * flags.
+ * dropout_seed, key_lengths, block_table, k_scale, v_scale, q_scale and tree_mask; result O and, as they
+ * say, lse. Attributes `scale`, float32, are the numbers of attention.def, and `numbers`, int64, its sizes
+ * and the flags.
  *
  * "attention_gradient": arguments Q, K, V, O, lse, dO and, as the flags say, what "attention" takes after V,
  * and the gradient of lse; results dQ, dK, dV and, with sinks, dsinks; attributes as of "attention".
