@@ -87,9 +87,10 @@ runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tens
   kernels::GemmOperation operation;
   operation.d = q.d.type;
   const DType type = operation.type_of(row);
-  const std::string of = row.type == kernels::OperandType::f32 ? "float32"
-                         : row.type == kernels::OperandType::s32
-                             ? "int32"
+  const std::string of = row.type == kernels::OperandType::f32   ? "float32"
+                         : row.type == kernels::OperandType::s32 ? "int32"
+                         : row.type == kernels::OperandType::s64
+                             ? "int64"
                              : fmt::format("{} where D is {},", name(type), name(q.d.type));
   const bool grouped_rows = (q.group_ends.address != 0 || q.group_counts.address != 0) && !q.groups_of_k;
   const int64_t batches = row.is_by_batch(grouped_rows) ? q.batches : 1;
@@ -121,8 +122,11 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   kernels::MatmulArguments q;
   q.use = use_of(p);
   const bool gates = q.use == kernels::ActivationUse::gate;
-  const bool has_groups = p.group_ends || p.group_counts, grouped_rows = has_groups && b.rank() == 3;
+  const bool has_groups = p.group_ends || p.group_counts,
+             grouped_rows = has_groups && (b.rank() == 3 || p.b_addresses);
   q.groups_of_k = has_groups && !grouped_rows;
+  if (p.b_addresses && b.rank() != 2)
+    throw Error(fmt::format("b_addresses: B has {} dimensions; it is one of the matrices, [k,n]", b.rank()));
   if (has_groups && (a.rank() != 2 || d.rank() != (grouped_rows ? 2 : 3)))
     throw Error(
         fmt::format("{}: A, B and D have {}, {} and {} dimensions; with rows in groups they have 2, 3 "
@@ -133,6 +137,10 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   if (scatters) q.rows_of_d = d.rows;
   q.n = gates ? b.columns : d.columns, q.k = p.a_metadata ? 2 * a.columns : a.columns;
   q.batches = grouped_rows ? b.batches : d.batches;
+  if (grouped_rows && p.b_addresses) {
+    const ptxb_tensor& sizes = *(p.group_ends ? p.group_ends : p.group_counts);
+    q.batches = sizes.ndim > 0 ? sizes.shape[0] : 1;
+  }
   if (gates && d.columns != q.n / 2)
     throw Error(fmt::format("D: {} columns, but a gate of B's {} has {}", d.columns, q.n, q.n / 2));
   auto expect = [&](const Matrix& x, int64_t rows, int64_t columns, const char* names, bool by_group) {
@@ -154,8 +162,8 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
       throw Error(fmt::format("B: {} with strides of {} and {}; packed weights are uint8 without gaps",
                               name(b.type), b.row_stride, b.column_stride));
   } else {
-    p.b_metadata ? expect(b, q.k / 2, q.n, "[k/2,n]", grouped_rows)
-                 : expect(b, q.k, q.n, "[k,n]", grouped_rows);
+    const bool of_groups = grouped_rows && !p.b_addresses;
+    p.b_metadata ? expect(b, q.k / 2, q.n, "[k/2,n]", of_groups) : expect(b, q.k, q.n, "[k,n]", of_groups);
   }
   // A matrix of a single row or column has both orders, and groups of k take one of them.
   q.a_k_major = q.groups_of_k ? !a.along_rows() : a.along_columns();

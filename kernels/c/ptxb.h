@@ -181,6 +181,12 @@ typedef enum ptxb_packed_type {
  * them are multiplied; numbers below 0 and beyond m/groups count as the nearest. Other rows of D stay as they
  * are; D's rows are at multiples of 16 bytes, and have a multiple of 16 bytes.
  *
+ * Matrices anywhere: with b_addresses, in the device's memory, the matrix of group g of rows begins at
+ * address b_addresses[g], and B is [k,n], any matrix of the device's memory with the shape, strides and type
+ * that all of them have. Addresses are multiples of 16 bytes, and so are the strides of rows; that of a group
+ * without rows is not used. They do not go with packed weights, and whether D overlaps the matrices is not
+ * checked.
+ *
  * Gathered rows: with a_rows, in the device's memory, D [m,n] has in row i the product of row a_rows[i] of A,
  * which may have any number of rows, each [k] with k side by side; a row that A does not have, such as -1,
  * counts as zeros. No copy of the rows is made. Groups of rows may divide them, and row_scales and the like
@@ -239,12 +245,13 @@ typedef struct ptxb_matmul {
   const ptxb_tensor *a_metadata, *b_metadata; /* int32 [k/64,128 m/64] and [k/64,128 n/64], or NULL */
   const ptxb_tensor* add_to_rows;             /* int32 [m], or NULL */
   const ptxb_tensor* group_counts;            /* int32 [groups], or NULL */
+  const ptxb_tensor* b_addresses;             /* int64 [groups], or NULL */
 } ptxb_matmul;
 
 #define PTXB_MATMUL_INIT                                                                                    \
   {                                                                                                         \
     sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL         \
+        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL   \
   }
 
 /* The bytes of workspace that the product takes; 0 for most. The first call for a product compiles its kernel

@@ -31,6 +31,15 @@ std::string refusal_of_scales(const GemmOperation& o) {
   return "";
 }
 
+std::string refusal_of_addresses(const GemmOperation& o) {
+  if (!o.b_addresses) return "";
+  if (!o.grouped_rows())
+    return "gemm: b_addresses without groups of rows, each of which has one: give group_ends or group_counts";
+  if (o.packed.is_packed())
+    return "gemm: b_addresses with packed weights, whose groups follow each other in memory: give them so";
+  return "";
+}
+
 std::string refusal_of_gather(const GemmOperation& o) {
   if (!o.gathers()) return "";
   if (!o.a_k_major)
@@ -209,6 +218,7 @@ std::string refusal_of(const GemmOperation& o) {
   if (o.has_groups() && o.d_by_threads)
     return "gemm: groups with a D that threads store; TMA alone ends a store with its group: give D's rows "
            "multiples of 16 B";
+  if (std::string refusal = refusal_of_addresses(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_gather(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_scatter(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_scales(o); !refusal.empty()) return refusal;

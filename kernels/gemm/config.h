@@ -42,13 +42,14 @@ enum class WindowsOf : uint8_t { none, a, b };
 // D[m,n] = activation(x[m,n]), rounded once, to nearest even, of x[m,n] = alpha rows[m] columns[n]
 // sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]. With groups of rows, x[m,n] = sum_k A[m,k] B[g,n,k],
 // where g is the group that row m belongs to; with group_counts, rows of no group are not stored. With groups
-// of k, x[g,m,n] is the sum over group g's part of k. With a_rows, A[m,k] is A[a_rows[m],k], or 0 if A has no
-// such row; with d_rows, D[m,n] is D[d_rows[m],n], which is not stored if D has no such row; with
-// add_to_rows, D[m,n] rounded is added to D[add_to_rows[m],n], and the sum is rounded again. With block
-// scales, A[m,k] is multiplied by the factor of row m, and B[n,k] by the factor of row n or of its 128 rows,
-// for the 128 values of k that contain k. With packed weights, B[n,k] is a weight less its zero, times its
-// scale. With metadata, A[m,k] or B[n,k] is one of the values that are stored, or 0. D and C are row-major. A
-// is stored as m rows of k (k-major) or k rows of m; B as n rows of k or k rows of n.
+// of k, x[g,m,n] is the sum over group g's part of k. With b_addresses, B[g] begins at b_addresses[g]. With
+// a_rows, A[m,k] is A[a_rows[m],k], or 0 if A has no such row; with d_rows, D[m,n] is D[d_rows[m],n], which
+// is not stored if D has no such row; with add_to_rows, D[m,n] rounded is added to D[add_to_rows[m],n], and
+// the sum is rounded again. With block scales, A[m,k] is multiplied by the factor of row m, and B[n,k] by the
+// factor of row n or of its 128 rows, for the 128 values of k that contain k. With packed weights, B[n,k] is
+// a weight less its zero, times its scale. With metadata, A[m,k] or B[n,k] is one of the values that are
+// stored, or 0. D and C are row-major. A is stored as m rows of k (k-major) or k rows of m; B as n rows of k
+// or k rows of n.
 struct GemmOperation {
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;  // other layouts are only for 16-bit types
@@ -118,7 +119,17 @@ struct GemmOperation {
   }
   // Returns the element type that an operand has in this operation.
   DType type_of(const ProductOperandRow& row) const {
-    return row.type == OperandType::f32 ? DType::f32 : row.type == OperandType::s32 ? DType::s32 : addend();
+    switch (row.type) {
+      case OperandType::f32:
+        return DType::f32;
+      case OperandType::s32:
+        return DType::s32;
+      case OperandType::s64:
+        return DType::s64;
+      case OperandType::addend:
+        break;
+    }
+    return addend();
   }
   bool gates() const { return activation != Activation::none && use == ActivationUse::gate; }
   bool has_slope() const { return activation != Activation::none && use == ActivationUse::slope; }

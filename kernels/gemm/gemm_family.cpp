@@ -7,6 +7,7 @@
 
 #include "kernels/family/command_line.h"
 #include "kernels/family/family.h"
+#include "kernels/gemm/addressed_matrices.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/model.h"
@@ -184,13 +185,14 @@ struct Operands {
         shape = {scales_apart(lines.length), static_cast<uint64_t>(lines.lines)};
         if (o.batched || (o.grouped_rows() && row.is_by_batch(true))) shape.push_back(batches);
       }
-      tensors[row.operand] = row.operand == ProductOperand::group_counts ? counts(run)
-                             : row.role == OperandRole::groups           ? ends(run)
-                             : row.role == OperandRole::gather           ? rows_of_matrix(run)
-                             : row.role == OperandRole::scatter          ? rows_of_d(run)
-                             : row.is_written() || row.role == OperandRole::sparsity
-                                 ? run.output(type, shape)
-                                 : run.normal(type, shape);
+      tensors[row.operand] =
+          row.operand == ProductOperand::group_counts ? counts(run)
+          : row.role == OperandRole::groups           ? ends(run)
+          : row.role == OperandRole::gather           ? rows_of_matrix(run)
+          : row.role == OperandRole::scatter          ? rows_of_d(run)
+          : row.is_written() || row.role == OperandRole::sparsity || row.role == OperandRole::placement
+              ? run.output(type, shape)
+              : run.normal(type, shape);
     }
   }
 
@@ -270,6 +272,20 @@ struct Operands {
   size_t end_of(size_t group) const {
     return static_cast<size_t>((*tensors[ProductOperand::group_ends])[group]);
   }
+  // With addresses, the last group has the first matrix of B.
+  size_t matrix_of(size_t group) const { return o.b_addresses ? batches - 1 - group : group; }
+  // Sets the addresses of B's matrices, and returns B as a tensor that begins at the first group's.
+  runtime::Argument addressed(const command::Tensor& b) {
+    const runtime::View all = b.tensor().memory;
+    const size_t bytes = all.bytes / batches;
+    command::Tensor& addresses = *tensors[ProductOperand::b_addresses];
+    for (size_t g = 0; g < batches; ++g)
+      addresses.set(g, static_cast<double>(all.address + matrix_of(g) * bytes));
+    addresses.to_device();
+    const auto columns = static_cast<int64_t>(b.shape()[0]);
+    return addressed_matrices({all.address + matrix_of(0) * bytes, bytes}, b.dtype(), columns,
+                              static_cast<int64_t>(b.shape()[1]), columns);
+  }
   size_t begin_of(size_t group) const { return group == 0 ? 0 : end_of(group - 1); }
 
   void add_to(std::vector<runtime::Argument>& arguments) const {
@@ -337,12 +353,13 @@ struct Operands {
     std::vector<uint64_t> shape = whole.shape();
     shape[0] = k / 2;
     command::Tensor values = run.output(whole.dtype(), shape);
-    size_t value = 0, word = 0;
+    size_t value = 0;
     for (size_t row = 0; row < rows; row += of_batch) {
       const SparseMatrix part = compress_2_4(whole.dtype(), &bytes[row * k * size],
                                              static_cast<int64_t>(of_batch), static_cast<int64_t>(k));
       for (size_t i = 0; i < part.values.size(); i += size)
         values.set(value++, read_element(&part.values[i], whole.dtype()));
+      size_t word = matrix_of(row / of_batch) * part.metadata.size();  // the number of the group, too
       for (const uint32_t one : part.metadata) tensors[metadata]->set(word++, static_cast<int32_t>(one));
     }
     values.to_device();
@@ -408,14 +425,15 @@ void run(const command::Fields& f, command::Run& run) {
     return ragged_rows(x.tensor().memory, x.dtype(), row, row);
   };
   auto u32_of = [](size_t v) { return runtime::scalar(static_cast<uint32_t>(v)); };
+  const command::Tensor& stored_b = o.b_metadata ? *stored : b;
   std::vector<runtime::Argument> arguments = {of_k           ? ragged(a)
                                               : o.gathers()  ? a.pointer()
                                               : o.a_metadata ? stored->tensor()
                                                              : a.tensor(),
-                                              of_k           ? ragged(b)
-                                              : o.b_metadata ? stored->tensor()
-                                              : packed       ? packed->pointer()
-                                                             : b.tensor(),
+                                              of_k            ? ragged(b)
+                                              : packed        ? packed->pointer()
+                                              : o.b_addresses ? operands.addressed(stored_b)
+                                                              : stored_b.tensor(),
                                               o.scatters() ? d.pointer()
                                               : of_rows    ? ragged(d)
                                                            : d.tensor(),
@@ -424,6 +442,7 @@ void run(const command::Fields& f, command::Run& run) {
                                               u32_of(k)};
   if (o.gathers()) arguments.insert(arguments.end(), {u32_of(k), u32_of(m)});
   if (o.scatters()) arguments.insert(arguments.end(), {u32_of(columns), u32_of(m)});
+  if (o.b_addresses) arguments.push_back(runtime::scalar(uint64_t{arguments[1].memory.address}));
   operands.add_to(arguments);
   if (o.batched || o.has_groups()) arguments.push_back(u32_of(batches));
   const GemmTile chosen = checked(o, tile(f));
@@ -448,7 +467,7 @@ void run(const command::Fields& f, command::Run& run) {
     if (!row) return Dot{0, 0};
     DotProduct p = first;
     if (!o.has_groups()) p.a_start = batch * m * k;
-    if (!of_k) p.b_start = batch * n * k;
+    if (!of_k) p.b_start = operands.matrix_of(batch) * n * k;
     if (of_k) {
       const size_t begin = operands.begin_of(batch);
       p.k = operands.end_of(batch) - begin;

@@ -1,5 +1,6 @@
 #include "kernels/gemm/kernel.h"
 
+#include "kernels/gemm/addressed_matrices.h"
 #include "kernels/gemm/block_scales.h"
 #include "kernels/gemm/epilogue.h"
 #include "kernels/gemm/gathered_operand.h"
@@ -22,14 +23,26 @@ struct LoadPlaces {
   u32 x, y;
   std::vector<u32> at_x, at_y;  // the coordinates of these along each mode
   std::optional<u32> first_k;
-  std::vector<u32> of_a = {}, of_b = {};  // coordinates after those of an element of a matrix
+  // Coordinates after those of an element of a matrix; what belongs to the elements of B has `beside_b`.
+  std::vector<u32> of_a = {}, of_b = {}, beside_b = {};
 };
+
+// Returns the coordinates of a group's matrix that is anywhere; of no group's, which TMA reads as zeros.
+std::vector<u32> addressed_matrix(const GemmParameters& p, u32 group, u32 groups) {
+  Var<u32> step(0), leap(kMatrixLeaps);
+  if_(group < groups, [&] {
+    const u64 address = bit_cast<u64>(s64(p.get<gptr<s64>>("b_addresses")[group]));
+    const std::array<u32, 2> at = matrix_at(address, p.get<u64>("b_start"));
+    step = at[0], leap = at[1];
+  });
+  return {step, leap};
+}
 
 // Rows that belong to no group have no product: they are loaded from after A, where TMA reads zeros. A box of
 // k in groups ends with its group: see row_up_to().
 LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& work, u32 m,
                        const std::optional<u32>& batches, const ModeAxes& axes, const StagedOperand& x,
-                       const StagedOperand& y) {
+                       const StagedOperand& y, const GemmParameters& p) {
   LoadPlaces places = {work.x, work.y, {}, {}, std::nullopt};
   if (o.grouped_k()) {
     places.first_k = row_up_to(work.group->begin, work.group->end);
@@ -42,6 +55,8 @@ LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& wo
     u32& row = t.swapped ? places.y : places.x;
     row = select(*work.batch < *batches, row, m);
   }
+  places.beside_b = places.of_b;
+  if (o.b_addresses) places.of_b = addressed_matrix(p, *work.batch, *batches);
   places.at_x = x.at_extent(t.swapped ? axes.n : axes.m, places.x);
   places.at_y = y.at_extent(t.swapped ? axes.m : axes.n, places.y);
   return places;
@@ -149,7 +164,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
       if (groups) griddepcontrol_wait();
       scheduler.each_work({0, 1}, [&](const Work& work) {
         if (!groups) griddepcontrol_wait();
-        const LoadPlaces from = load_places(o, t, work, M, batches, axes, X, Y);
+        const LoadPlaces from = load_places(o, t, work, M, batches, axes, X, Y, p);
         if (rows) rows->begin(t.swapped ? from.y : from.x, work.group ? work.group->end : M);
         for_(work.first, work.last, [&](u32 kt) {
           auto s = region("wait", [&] { return ring.acquire(); });
@@ -161,8 +176,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
               if (weights) weights->load(s, kt, from.x, work);
               if (X.map) X.load(s, ClusterAxis::y, X.at_k(axes.k, depth), from.at_x, of_x);
               if (Y.map) Y.load(s, ClusterAxis::x, Y.at_k(axes.k, depth), from.at_y, of_y);
-              if (metadata) metadata->load(s, depth, from.x, of_x);
-              if (scales) scales->load(s, kt, work, batches, from.of_a, from.of_b);
+              if (metadata) metadata->load(s, depth, from.x, t.swapped ? from.beside_b : from.of_a);
+              if (scales) scales->load(s, kt, work, batches, from.of_a, from.beside_b);
             });
             if (!rows) return;
             rows->load(s, depth);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "kernels/call/quick_division.h"
+#include "kernels/gemm/addressed_matrices.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/product_form.h"
@@ -29,16 +30,16 @@ struct MatmulTraits {
   static GemmTile parse(const std::string& tile) { return parse_tile(tile); }
 };
 
-// The kernel takes a matrix as rows, as one for each batch or group, as rows whose boxes end with their
-// group, or as a tensor with all of its modes.
-enum class Grouped : uint8_t { no, by_batch, by_rows, by_modes };
+// The kernel takes a matrix as rows, as one for each batch or group, as one of several that are anywhere, as
+// rows whose boxes end with their group, or as a tensor with all of its modes.
+enum class Grouped : uint8_t { no, by_batch, by_address, by_rows, by_modes };
 struct MatrixKinds {
   Grouped a, b, d;
 };
 MatrixKinds kinds_of(const GemmOperation& o) {
   using enum Grouped;
   if (o.has_modes()) return {by_modes, by_modes, by_modes};
-  if (o.grouped_rows()) return {no, by_batch, by_rows};
+  if (o.grouped_rows()) return {no, o.b_addresses ? by_address : by_batch, by_rows};
   if (o.grouped_k()) return {by_rows, by_rows, by_batch};
   return o.batched ? MatrixKinds{by_batch, by_batch, by_batch} : MatrixKinds{no, no, no};
 }
@@ -49,6 +50,8 @@ int64_t aligned_stride(const Operand& x) {
 }
 runtime::Argument matrix_tensor(const Operand& x, Grouped kind) {
   if (kind == Grouped::by_modes) return tensor(x);
+  if (kind == Grouped::by_address)
+    return addressed_matrices(x.memory, x.type, x.columns, x.outer[kMatrixRows].extent, aligned_stride(x));
   if (kind != Grouped::by_rows) return tensor(x, kind == Grouped::no ? 1 : 2);
   return ragged_rows(x.memory, x.type, x.columns, aligned_stride(x));
 }
@@ -242,6 +245,8 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       number(rows.stride);
       number(rows.extent);
     }
+    if (operation.b_addresses)
+      arguments.add(source_of(o.b, from_b, p), [&] { return runtime::scalar(uint64_t{o.b.memory.address}); });
     if (operation.d_by_threads) {
       pointer(source_of_d, o.d.memory, o.d.type);
       number(o.d.outer[kMatrixRows].stride);

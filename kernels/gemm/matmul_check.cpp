@@ -175,7 +175,8 @@ namespace {
 
 // Returns whether an operand has no effect if the sum is 0.
 constexpr bool is_of_sum(OperandRole role) {
-  return role == OperandRole::gather || comes_by_tma(role) || role == OperandRole::factor;
+  return role == OperandRole::placement || role == OperandRole::gather || comes_by_tma(role) ||
+         role == OperandRole::factor;
 }
 
 }  // namespace
@@ -413,7 +414,8 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
                 fmt::format("matmul: m = {} with group_counts of {} groups; each has as many rows of memory: "
                             "give m a multiple",
                             p.m, p.batches));
-  const int64_t of_a = operation.has_groups() ? 1 : p.batches, of_b = operation.grouped_k() ? 1 : p.batches,
+  const int64_t of_a = operation.has_groups() ? 1 : p.batches,
+                of_b = operation.grouped_k() || operation.b_addresses ? 1 : p.batches,
                 of_d = operation.grouped_rows() ? 1 : p.batches;
   const int64_t rows_of_a = p.a_rows.address != 0 ? p.rows_of_a : p.m;
   const bool sparse_a = p.a_metadata.address != 0, sparse_b = p.b_metadata.address != 0;
@@ -432,6 +434,11 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   o.d = matrix_operand("D", p.d, operation.scatters() ? p.rows_of_d : p.m, operation.d_columns(p.n), of_d);
   if (o.is_empty) return o;
   check_indexed_rows(o, p, where);
+  // A copy of one matrix would not bring the others with it.
+  if (operation.b_addresses && !operation.packed.is_packed() && !o.b.aligned_for_tma())
+    throw Error(where, fmt::format("matmul: B of {} at {:#x} with a stride of {}, with b_addresses: the "
+                                   "matrices and their rows begin at multiples of {} B",
+                                   name(o.b.type), o.b.memory.address, o.b.outer[kMatrixRows].stride, kTma));
   if (o.has_product) {
     check_memory(kName, o.a, where);
     check_memory(kName, o.b, where);

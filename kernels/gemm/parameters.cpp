@@ -71,6 +71,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
     add("ldd", scalar, DType::u32, "elements from a row of D to the next");
     add("rows_of_d", scalar, DType::u32, "rows of D");
   }
+  if (o.b_addresses) add("b_start", scalar, DType::u64, "the address where the tensor map of B begins");
   if (o.d_by_threads) {
     add("d_memory", pointer, o.d, "D once more, with its batches M strides apart: where threads store it");
     add("ldd", scalar, DType::u32, "elements from a row of D to the next");

@@ -8,20 +8,20 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr uint64_t kElement = 4;  // bytes: the largest element's
-
 bool same_place(const DeviceMatrix& x, const DeviceMatrix& y) {
   return x.memory.address == y.memory.address && x.stride == y.stride && x.batch_stride == y.batch_stride;
 }
 
 bool is_aligned(const MatmulArguments& p) {
   uint64_t matrices = p.a.memory.address | p.b.memory.address | p.d.memory.address | p.workspace.address,
-           vectors = 0;
+           words = 0, long_words = 0;
 #define PTXBUILDER_MATRIX(name, ...) matrices |= p.name.memory.address;
 #define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
-  (comes_by_tma(OperandRole::role) ? matrices : vectors) |= p.name.address;
+  (comes_by_tma(OperandRole::role)         ? matrices         \
+   : OperandType::type == OperandType::s64 ? long_words       \
+                                           : words) |= p.name.address;
 #include "kernels/gemm/product.def"
-  return matrices % kTma == 0 && vectors % kElement == 0;
+  return matrices % kTma == 0 && words % 4 == 0 && long_words % 8 == 0;
 }
 
 // Returns whether no byte belongs both to the memory and to an operand besides A, B and D, other than an

@@ -17,7 +17,7 @@
 namespace ptxbuilder::kernels {
 
 // `addend` is GemmOperation::addend(): D's type, or bf16 if D has 8 bits.
-enum class OperandType : uint8_t { f32, addend, s32 };
+enum class OperandType : uint8_t { f32, addend, s32, s64 };
 
 // `rows` and `columns` have an element for each row or column of each batch; `columns_of_all` are shared by
 // all batches, `elements` are whole matrices, and `groups` have a number for each group. If rows are grouped,
@@ -40,14 +40,15 @@ enum class OperandShape : uint8_t {
 };
 inline constexpr int kScaleBlock = 128;
 
-// Roles are applied in this order. Groups determine the range of the sum, a gather the rows of A that it
-// takes, a scatter the rows of D that receive it, and sparsity the values that are not zero; block factors
-// multiply the sum of every 128 values of k before it is added up; factors multiply the sum; beta times the
-// residual and then the addends are added; the activation is applied, or its slope at the inputs; the
-// greatest magnitude is written; and the result is multiplied once more before it is rounded. Gradients reach
-// all but the first five and the last two.
+// Roles are applied in this order. Groups determine the range of the sum, a placement the matrix of B that it
+// takes, a gather the rows of A, a scatter the rows of D that receive it, and sparsity the values that are
+// not zero; block factors multiply the sum of every 128 values of k before it is added up; factors multiply
+// the sum; beta times the residual and then the addends are added; the activation is applied, or its slope at
+// the inputs; the greatest magnitude is written; and the result is multiplied once more before it is rounded.
+// Gradients reach all but the first six and the last two.
 enum class OperandRole : uint8_t {
   groups,
+  placement,
   gather,
   scatter,
   sparsity,

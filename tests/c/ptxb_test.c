@@ -645,6 +645,37 @@ static void check_groups(unsigned seed) {
   OK(ptxb_copy_in(device, memory, ends, sizeof ends));
   groups = GROUPS, p.group_ends = &of_ends, p.group_counts = NULL, shape[0] = GROUPS;
 
+  /* The same groups take B's matrices in another order. */
+  char* const start = b.tensor.data;
+  const int64_t first = (int64_t)(uintptr_t)start, one = b.bytes / GROUPS;
+  const int64_t starts[GROUPS] = {first, first + 2 * one, first};
+  void* places;
+  OK(ptxb_allocate(device, sizeof starts, &places));
+  OK(ptxb_copy_in(device, places, starts, sizeof starts));
+  const ptxb_dtype s64 = {PTXB_INT, 64, 1};
+  ptxb_tensor of_starts = {.data = places, .ndim = 1, .dtype = s64, .shape = &groups};
+  ptxb_tensor one_of_b = b.tensor;
+  int64_t shape_of_one[2] = {K, N};
+  one_of_b.data = start + one, one_of_b.shape = shape_of_one, one_of_b.strides = NULL;
+  p.b = &one_of_b, p.b_addresses = &of_starts;
+  OK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, d.host, d.tensor.data, d.bytes));
+  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < N; ++j) {
+      float sum = 0;
+      for (int64_t k = 0; k < K && i < ends[2]; ++k)
+        sum += value(&a, i, k) * value(&b, (i < ends[1] ? 2 : 0) * K + k, j);
+      wrong += value(&d, i, j) != sum;
+    }
+  CHECK(wrong == 0);
+  REFUSED((p.b = &of_b, ptxb_matmul_run(device, &p, NULL, 0, NULL)), "b_addresses: B has 3 dimensions");
+  of_starts.dtype = s32;
+  REFUSED((p.b = &one_of_b, ptxb_matmul_run(device, &p, NULL, 0, NULL)),
+          "b_addresses: [3] of s32; it is int64");
+  OK(ptxb_free(device, places));
+  p.b = &of_b, p.b_addresses = NULL;
+
   p.a = &of_a, p.b = &e.tensor, p.d = &of_d;
   OK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
   OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));

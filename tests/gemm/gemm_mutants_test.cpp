@@ -258,6 +258,22 @@ TEST_CASE("emulator: gemm of groups whose rows are counted and its mutants") {
                         {"counts have no upper bound", "min.s32", 1, becomes("max.s32"), {}}});
 }
 
+TEST_CASE("emulator: gemm of groups whose matrices have addresses and its mutants") {
+  const Subject subject("gemm", {{"m", 200},
+                                 {"n", 72},
+                                 {"k", 72},
+                                 {"batches", 5},
+                                 {"group_ends", 1},
+                                 {"b_addresses", 1},
+                                 {"bm", 64},
+                                 {"bn", 64},
+                                 {"consumers", 1},
+                                 {"sms", 3}});
+  check_wrong(subject, {{"a matrix is that of the next group", "ld.global.b64", 0, add_to(1, 8), {}},
+                        {"steps have 8 bytes", "shr.u64", 0, set_operand(2, 3), {}},
+                        {"no matrix is before the first", "shr.u64", 1, set_operand(2, 40), {}}});
+}
+
 // Added rows, several of them to one.
 TEST_CASE("emulator: gemm of added rows and its mutants") {
   const Subject subject("gemm", {{"m", 200},

@@ -123,6 +123,13 @@ TEST_CASE("gemm is proved in all that it takes") {
         {{"packed", 1}, {"swapped", 1}, {"bn", 64}, {"group_ends", 1}, {"batches", 3}, {"stages", 2}},
         {{"group_counts", 1}, {"batches", 4}, {"bn", 128}, {"stages", 2}},
         {{"group_counts", 1}, {"batches", 4}, {"bn", 64}, {"swapped", 1}, {"cluster_m", 2}, {"stages", 2}},
+        {{"group_ends", 1},
+         {"batches", 4},
+         {"b_addresses", 1},
+         {"b_major", 1},
+         {"cluster_m", 2},
+         {"stages", 2}},
+        {{"group_ends", 1}, {"batches", 4}, {"b_addresses", 1}, {"bn", 64}, {"swapped", 1}, {"stages", 2}},
         {{"packed", 1}, {"swapped", 1}, {"bn", 64}, {"group_ends", 1}, {"split_last", 4}, {"stages", 2}},
         {{"add_to_rows", 1}, {"bn", 40}, {"swapped", 1}, {"d", 2}, {"stages", 2}},
         {{"pingpong", 1}, {"bn", 168}, {"cluster_m", 2}},  // stored twice, shared by 84 rows

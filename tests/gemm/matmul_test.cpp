@@ -770,6 +770,59 @@ TEST_CASE("groups of equal room have as many rows as a number in memory says") {
   CHECK_ERROR(matmul()(q), "gemm: group_counts with k in groups");
 }
 
+TEST_CASE("each group has the matrix of B that an address in memory names") {
+  for (const auto& [m, groups] : {std::pair{150, 5}, {24, 7}, {300, 1}, {9, 9}}) {
+    MatmulCase c = sized(m, 72, 136, groups);
+    c.group_ends = c.b_addresses = true;
+    for (const bool k_major : {true, false}) {
+      c.b_k_major = k_major;
+      check_case(c);
+    }
+    c.b_lie = {8, 16, 24}, c.bias = c.column_scales = true, c.activation = Activation::silu;
+    check_case(c);
+    c.a_rows = true, c.rows_of_a = 40;
+    check_case(c);
+    c.group_ends = false, c.group_counts = m % groups == 0, c.group_ends = !c.group_counts;
+    c.size.n = 96, c.add_to_rows = true;
+    check_case(c);
+  }
+  MatmulCase c = sized(150, 200, 400, 4);  // scales of blocks and metadata stay in one tensor
+  c.group_ends = c.b_addresses = true, c.a = c.b = DType::e4m3;
+  c.a_scales_1x128 = c.b_scales_128x128 = true;
+  check_case(c);
+  c = sized(70, 72, 64, 3), c.group_ends = c.b_addresses = c.b_metadata = true;
+  check_case(c);
+  c.size.k = 0, c.b_metadata = false;
+  check_case(c);
+
+  c = sized(40, 72, 64, 4), c.group_ends = c.b_addresses = true;
+  MatmulTrial trial(device(), c);
+  const MatmulArguments p = trial.arguments();
+  MatmulArguments q = p;
+  q.b_addresses.bytes -= 8;
+  CHECK_ERROR(matmul()(q), "matmul: b_addresses of");
+  q = p, q.b_addresses.address += 4;
+  CHECK_ERROR(matmul()(q), "matmul: b_addresses of");
+  q = p, q.group_ends = {}, q.batches = 1;
+  CHECK_ERROR(matmul()(q), "gemm: b_addresses without groups of rows");
+  q = p, q.b.memory.address += 2;
+  CHECK_ERROR(matmul()(q), "the matrices and their rows begin at multiples of 16 B");
+  q = p, q.k = 60, q.a.stride = q.b.stride = 60;
+  CHECK_ERROR(matmul()(q), "the matrices and their rows begin at multiples of 16 B");
+  q = p, q.b_addresses.address = p.d.memory.address;
+  CHECK_ERROR(matmul()(q), "D overlaps b_addresses");
+}
+
+// A launch that was prepared finds other matrices where its addresses change, and from another start.
+TEST_CASE("a known product reads the addresses of matrices anew") {
+  MatmulCase c = sized(70, 64, 64, 3);
+  c.group_ends = c.b_addresses = true;
+  for (uint64_t seed = 1; seed < 6; ++seed) {
+    c.seed = seed;
+    check_case(c);
+  }
+}
+
 TEST_CASE("rows are added to those of D that an index names, to one any number of them") {
   MatmulCase c = sized(150, 72, 136);
   c.add_to_rows = true, c.row_scales = true;

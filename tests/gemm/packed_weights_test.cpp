@@ -232,6 +232,11 @@ TEST_CASE("what does not go together with packed weights is refused, and what do
       "packed weights with batches or groups of k");
   refused([](MatmulArguments& p) { p.batches = 300, p.group_ends = {64, 1200}; }, "B");
   refused([](MatmulArguments& p) { p.a_rows = {64, 64}, p.rows_of_a = 8; }, "packed weights with a_rows");
+  refused(
+      [](MatmulArguments& p) {
+        p.group_ends = {64, 4}, p.b_addresses = {64, 8};
+      },
+      "b_addresses with packed weights");
   refused([](MatmulArguments& p) { p.packed.group = 16; }, "groups of 16 of k");
   refused([](MatmulArguments& p) { p.packed.type = static_cast<WeightType>(9); }, "type 9 is not one of");
   refused([](MatmulArguments& p) { p.a.type = DType::e4m3; }, "packed weights with A of e4m3");

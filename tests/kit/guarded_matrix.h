@@ -70,9 +70,10 @@ class GuardedMatrix {
     size_t i = 0;
     each([&](size_t at) { set(at, static_cast<double>(values[i++])); });
   }
-  void fill_bits(const std::vector<uint32_t>& words) {
+  template <class Word>
+  void fill_bits(const std::vector<Word>& words) {
     size_t i = 0;
-    each([&](size_t at) { std::memcpy(&bytes_[at], &words[i++], sizeof(uint32_t)); });
+    each([&](size_t at) { std::memcpy(&bytes_[at], &words[i++], sizeof(Word)); });
   }
   void poison() {  // a NaN in every floating type
     each([&](size_t at) { std::memset(&bytes_[at], 0xff, static_cast<size_t>(size_of(type_))); });

@@ -73,7 +73,7 @@ inline bool has_groups(const MatmulCase& c) { return c.group_ends || c.group_cou
 inline void draw_packed_form(Draw& draw, MatmulCase& c) {
   using kernels::WeightType;
   if (size_of(c.a) != 2 || (c.size.batches > 1 && !has_groups(c)) || c.groups_of_k || c.a_rows ||
-      c.use == kernels::ActivationUse::gate || !draw.chance(4))
+      c.b_addresses || c.use == kernels::ActivationUse::gate || !draw.chance(4))
     return;
   c.packed = {draw.of({WeightType::int4, WeightType::uint4, WeightType::int8, WeightType::e4m3}),
               draw.of<uint8_t>({0, 32, 64, 128}), draw.of({DType::f32, DType::f16, DType::bf16})};
@@ -105,6 +105,7 @@ inline MatmulCase draw_product(Draw& draw) {
     c.size.batches = draw.between(1, 9);
     if (!c.groups_of_k && draw.chance(3)) c.group_ends = false, c.group_counts = true;
   }
+  if (has_groups(c) && !c.groups_of_k && draw.chance(3)) c.b_addresses = true;
   if (c.a_k_major && !c.groups_of_k && (has_groups(c) || c.size.batches == 1) && draw.chance(4)) {
     c.a_rows = true;
     c.rows_of_a = draw.spread(1, 300);
@@ -216,6 +217,13 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
   } while (volume(c) > scale.volume);
   c.product.a_lie = draw_lie(draw, c.product.a);
   c.product.b_lie = draw_lie(draw, c.product.b);
+  if (c.product.b_addresses) {  // of matrices and rows at multiples of 16 bytes
+    const int64_t step = 16 / size_of(c.product.b) * (c.product.b_metadata ? 2 : 1);
+    int64_t& along = c.product.b_k_major ? c.product.size.k : c.product.size.n;
+    along = (along + 2 * step - 1) / (2 * step) * 2 * step;
+    for (int64_t* gap : {&c.product.b_lie.offset, &c.product.b_lie.gap, &c.product.b_lie.batch_gap})
+      *gap = *gap / step * step;
+  }
   c.product.c_lie = draw_lie(draw, c.operation.addend());
   c.product.d_lie = draw_lie(draw, c.product.d);
   c.product.inputs_lie = draw_lie(draw, c.operation.addend());

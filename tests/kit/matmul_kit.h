@@ -99,6 +99,8 @@ class MatmulTrial {
         fill_counts(x, random);
       else if (row.role == kernels::OperandRole::groups && operation_.has(row.operand))
         fill_ends(x, random);
+      else if (row.role == kernels::OperandRole::placement && operation_.has(row.operand))
+        fill_addresses(x, random);
       else if (row.role == kernels::OperandRole::gather && operation_.has(row.operand))
         fill_rows(x, case_.rows_of_a, random);
       else if (row.operand == kernels::ProductOperand::add_to_rows && operation_.has(row.operand))
@@ -106,7 +108,7 @@ class MatmulTrial {
       else if (row.role == kernels::OperandRole::scatter && operation_.has(row.operand))
         fill_places(x, random);
       else if (row.role == kernels::OperandRole::sparsity && operation_.has(row.operand))
-        x.fill_row(words);
+        x.fill_row(of_groups(words));
       else if (operation_.has(row.operand))
         x.fill_normal(random);
       else
@@ -119,6 +121,7 @@ class MatmulTrial {
     kernels::MatmulArguments p = arguments_without_memory(case_);
     p.a = a_.on_device(), p.b = (packed_ ? *packed_ : b_).on_device(), p.d = out().on_device();
     if (stored_) (case_.a_metadata ? p.a : p.b) = stored_->on_device();
+    if (case_.b_addresses) p.b = matrix_of_b(case_.size.batches / 2);
 #define PTXBUILDER_VECTOR(name, ...) \
   if (case_.name) p.name = of(kernels::ProductOperand::name).on_device().memory;
 #define PTXBUILDER_MATRIX(name, ...) p.name = of(kernels::ProductOperand::name).on_device();
@@ -263,6 +266,32 @@ class MatmulTrial {
           std::uniform_int_distribution<int64_t>(-2, case_.size.m / case_.size.batches + 2)(random));
     x.fill_row(counts);
   }
+  // Each group takes any matrix of B; several may take the same one, and nobody some.
+  void fill_addresses(GuardedMatrix& x, std::mt19937_64& random) {
+    std::vector<uint64_t> addresses;
+    for (int64_t g = 0; g < case_.size.batches; ++g) {
+      matrices_.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(case_.size.batches)));
+      addresses.push_back(matrix_of_b(matrices_.back()).memory.address);
+    }
+    x.fill_bits(addresses);
+  }
+  // Returns the metadata of each group's matrix, from that of all matrices.
+  std::vector<int64_t> of_groups(const std::vector<int64_t>& words) const {
+    if (matrices_.empty()) return words;
+    const auto each = static_cast<ptrdiff_t>(words.size() / matrices_.size());
+    std::vector<int64_t> all;
+    for (const int64_t matrix : matrices_)
+      all.insert(all.end(), words.begin() + matrix * each, words.begin() + (matrix + 1) * each);
+    return all;
+  }
+  // Returns one matrix of B, from which the others' addresses count.
+  kernels::DeviceMatrix matrix_of_b(int64_t number) const {
+    kernels::DeviceMatrix one = (stored_ ? *stored_ : b_).on_device();
+    const int64_t bytes = number * one.batch_stride * size_of(one.type);
+    one.memory.address += static_cast<uint64_t>(bytes), one.memory.bytes -= static_cast<size_t>(bytes);
+    one.batch_stride = 0;
+    return one;
+  }
   // Says whether a row of the product is computed.
   bool has_row(int64_t i) const {
     if (!operation_.group_counts) return true;
@@ -375,7 +404,10 @@ class MatmulTrial {
     if (operation_.grouped_rows() && batch == case_.size.batches) return dots;
     const int64_t row = row_of_a(i);
     if (row < 0) return dots;
-    const int64_t of_a = operation_.has_groups() ? 0 : batch, of_b = of_k ? 0 : batch;
+    const int64_t of_a = operation_.has_groups() ? 0 : batch,
+                  of_b = of_k                ? 0
+                         : matrices_.empty() ? batch
+                                             : matrices_[static_cast<size_t>(batch)];
     const int64_t depth = case_.alpha == 0 ? 0 : of_k ? end_of(batch) : case_.size.k;
     for (int64_t k = of_k ? end_of(batch - 1) : 0; k < depth; ++k) {
       const double a = a_.value(of_a, case_.a_k_major ? row : k, case_.a_k_major ? k : row);
@@ -501,6 +533,7 @@ class MatmulTrial {
   GuardedMatrix a_, b_, d_;
   std::optional<GuardedMatrix> packed_;
   std::optional<GuardedMatrix> stored_;  // of a sparse A or B, the half that is stored
+  std::vector<int64_t> matrices_;        // with b_addresses, of B, by group
   std::vector<GuardedMatrix> operands_;  // by ProductOperand
   runtime::Buffer workspace_;
 };

@@ -254,6 +254,14 @@ check(d[places], reference.grouped(taken, wide(y), reference.ENDS), 2**-7, "scat
 of_rows, of_y = reference.grouped_gradients(taken, wide(y), reference.ENDS, wide(grad)[reference.PLACES])
 for got, exact in zip(back(grad), (reference.scattered(reference.GATHERED, of_rows, len(few)), of_y)):
     check(got, exact, 2**-7, "gradients of scattered rows")
+matrices, order = [y[i] for i in range(5)], [3, 1, 4, 4, 0]
+with jax.enable_x64():
+    addresses = jnp.asarray([matrices[i].unsafe_buffer_pointer() for i in order])
+    for way in (pb.grouped_mm, jax.jit(pb.grouped_mm)):
+        d, back = jax.vjp(lambda x: way(x, matrices[1], ends, b_addresses=addresses), x)
+        check(d, reference.grouped(wide(x), wide(y)[order], reference.ENDS), 2**-7, "addresses")
+        of_x, _ = reference.grouped_gradients(wide(x), wide(y)[order], reference.ENDS, wide(grad))
+        check(*back(grad), of_x, 2**-7, "gradients with addresses")
 counts = jnp.asarray([3, 0, 40, 7, 26], jnp.int32)
 counted = np.arange(reference.ALL) % 26 < np.asarray(counts).repeat(26)
 for way in (pb.matmul, jax.jit(pb.matmul)):

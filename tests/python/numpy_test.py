@@ -538,6 +538,32 @@ for words, text in ((dict(counts=counts[1:].copy()), "B: 5 matrices, but counts 
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": of_groups, "device": "emulator", **words})
 
+# Each group takes the matrix at an address of the host's, which is copied; a group without rows may have none.
+order = [3, 1, 4, 4, 0]
+exact = reference.grouped(wide(a), wide(of_groups[order]), ends)
+addresses = np.array([0 if before == end else of_groups[i].ctypes.data for i, before, end in zip(order, [0, *ends], ends)], np.int64)
+kit.check(0 in addresses, "a group without rows", addresses)
+check_groups(pb.grouped_mm(a, of_groups[1], ends, b_addresses=addresses, device="emulator"), exact, "addresses")
+turned = np.ascontiguousarray(of_groups.swapaxes(1, 2))
+addresses = np.array([turned[i].ctypes.data for i in order], np.int64)
+got = pb.matmul(a[:, ::-1], turned[2], transpose_b=True, offs=ends, b_addresses=addresses, bias=bias, scale_b=columns, device="emulator")
+exact = columns[group] * reference.grouped(wide(a[:, ::-1]), wide(of_groups[order]), ends) + wide(bias)[group]
+check_groups(got[:ends[-1]], exact[:ends[-1]], "addresses, of transposes, with all")
+exact = np.concatenate([wide(a[g * room:][:room]) @ wide(of_groups[i]) for g, i in enumerate(order)])
+got = pb.matmul(a, turned[0].T, counts=counts, b_addresses=addresses, device="emulator")
+check_groups(got[counted], exact[counted], "addresses, of counted rows")
+for words, text in ((dict(b_addresses=addresses.astype(np.int32)), "b_addresses: (5,) of int32; it is (5,) of int64"),
+                    (dict(b_addresses=addresses[1:]), "b_addresses: (4,) of int64; it is (5,) of int64"),
+                    (dict(b=of_groups), "b_addresses: B has 3 dimensions; it is one of the matrices, [k, n]"),
+                    (dict(offs=None), "b_addresses without groups of rows"),
+                    (dict(b=of_groups[0][:, 1:]), "the matrices and their rows begin at multiples of 16 B"),
+                    (dict(b=of_groups[0][:, ::-1]), "B: ")):
+    with kit.refused(text):
+        pb.matmul(**{"a": a, "b": of_groups[0], "offs": ends, "b_addresses": addresses, "device": "emulator", **words})
+with kit.refused("b_addresses: of groups of columns"):
+    pb.grouped_mm(of_groups.swapaxes(1, 2), a.T, ends, b_addresses=addresses, device="emulator")
+exact = reference.grouped(wide(a), wide(of_groups), ends)
+
 # Added rows: to those of C, whose copy D is, and to those of one that is given.
 begin, named, scale = drawn(reference.ROWS_OF_A, 56), reference.GATHERED, scale / reference.ALL
 sums = wide(begin) + reference.scattered(named, scale[:, None] * exact, reference.ROWS_OF_A)

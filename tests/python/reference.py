@@ -136,7 +136,8 @@ def shapes(case, batch=2):
 # ---- Products with all that may go with them ----
 
 # The operands of a product besides A and B that have a gradient.
-EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "gather", "scatter", "sparsity", "block_factor", "greatest", "result_factor"))
+EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "placement", "gather", "scatter", "sparsity", "block_factor", "greatest",
+                                                             "result_factor"))
 # Shapes of A and B, their type, D's, the other tensors, and words. Of "one_a" and "one_b" scales have one element.
 PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scale_b scale_result amax bias", {}),
             ((40, 96), (96, 24), "float8_e5m2", "bfloat16", "one_a scale_b bias", {"activation": "gelu"}),

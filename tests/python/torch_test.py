@@ -643,6 +643,32 @@ for way in (scattered, by_compiler(scattered)):
         check(got, torch.from_numpy(exact), 2**-6, "gradients of scattered rows")
 
 
+# Each group takes the matrix at an address.
+order = [3, 1, 4, 4, 0]
+addresses = torch.tensor([y[i].data_ptr() for i in order])
+
+
+def addressed(x, one, ends, addresses):
+    return pb.grouped_mm(x, one, ends, b_addresses=addresses, device="emulator")
+
+
+wide_x, of_order = drawn(reference.ALL, 72), wide(y[order])
+for way in (addressed, by_compiler(addressed)):
+    exact = torch.from_numpy(reference.grouped(wide(wide_x), of_order, reference.ENDS))
+    check(way(wide_x, y[1], ends, addresses), exact, 2**-7, "addresses")
+    given = wide_x.clone().requires_grad_()
+    d = way(given, y[1], ends, addresses)
+    check(d, exact, 2**-7, "addresses, with a gradient")
+    grad = torch.randn_like(d)
+    of_x, _ = reference.grouped_gradients(wide(wide_x), of_order, reference.ENDS, wide(grad))
+    check(torch.autograd.grad(d, given, grad)[0], torch.from_numpy(of_x), 2**-7, "gradients with addresses")
+check(pb.matmul(wide_x, y[1], offs=ends, b_addresses=addresses, activation="relu", device="emulator"), exact.relu(), 2**-7, "addresses and more")
+with kit.refused("B of b_addresses"):
+    addressed(wide_x, y[1].clone().requires_grad_(), ends, addresses)
+with kit.refused("under torch.autocast"), torch.autocast("cpu", torch.bfloat16):
+    addressed(wide_x.float(), y[1].float(), ends, addresses)
+
+
 # Groups of equal room, whose first rows count.
 counts = torch.tensor([3, 0, 40, 7, 26], dtype=torch.int32)
 counted = torch.arange(reference.ALL) % 26 < counts.repeat_interleave(26)

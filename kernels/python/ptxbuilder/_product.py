@@ -9,8 +9,8 @@ from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, chec
 from ._sparse import SparseMatrix, shares
 
 # An operand other than A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend"
-# (D's, or bf16 where that has 8 bits) or "s32", its shape "one", "rows", "columns", "columns_of_all", "elements", "groups", "rows_by_k",
-# "columns_by_k", "blocks", "row_blocks" or "column_blocks", and its role "groups", "gather", "scatter", "sparsity", "block_factor",
+# (D's, or bf16 where that has 8 bits), "s32" or "s64", its shape "one", "rows", "columns", "columns_of_all", "elements", "groups", "rows_by_k",
+# "columns_by_k", "blocks", "row_blocks" or "column_blocks", and its role "groups", "placement", "gather", "scatter", "sparsity", "block_factor",
 # "factor", "residual", "addend", "inputs", "greatest" or "result_factor".
 Row = namedtuple("Row", "word, label, type, shape, role")
 ROWS = tuple(Row(*row) for row in _ext.OPERANDS)
@@ -31,7 +31,7 @@ def is_traced():
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
            slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None,
-           a_rows=None, d_rows=None, a_metadata=None, b_metadata=None, add_to_rows=None, counts=None):
+           a_rows=None, d_rows=None, a_metadata=None, b_metadata=None, add_to_rows=None, counts=None, b_addresses=None):
     """D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
     A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both are f16, bf16, f32 (which the tensor cores truncate
@@ -59,6 +59,11 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     With `counts`, int32 [groups] in the device's memory, in place of `offs`, each group has m/groups rows of A and D, as of experts with a
     capacity each, and the first counts[g] of them are multiplied. The others cost nothing: those of a D that is made may be anything, and
     those of `out` stay as they are. D's rows are multiples of 16 bytes. There is no gradient.
+
+    With `b_addresses`, int64 [groups] in the device's memory, the matrix of group g of rows begins at that address, as PyTorch's data_ptr()
+    gives it, and B [k, n] is any one that has the shape, type and strides of all of them, in the same device's memory. Addresses and rows
+    are multiples of 16 bytes. The host does not read them, so that those of a captured graph may change; the caller keeps the matrices
+    alive. A has a gradient; they have none, and in JAX, where int64 needs jax_enable_x64, zeros.
 
     With `a_rows`, int32 [m] in the device's memory, row i of the product is that of row a_rows[i] of A, [any, k] with k side by side: of a
     token that an expert takes, say, which is not copied. A row may come any number of times, and one that A does not have, as -1, is
@@ -93,8 +98,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     """
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
-                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, counts, a_rows, d_rows, add_to_rows,
-                          scale_a_1x128, scale_b_128x128, scale_b_1x128, a_metadata, b_metadata)
+                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, counts, b_addresses, a_rows, d_rows,
+                          add_to_rows, scale_a_1x128, scale_b_128x128, scale_b_1x128, a_metadata, b_metadata)
         if d is not NotImplemented:
             return d
     if isinstance(a, SparseMatrix) or isinstance(b, SparseMatrix):
@@ -105,7 +110,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
         b, b_metadata = b if isinstance(b, SparseMatrix) else (b, b_metadata)
         return matmul(a, b, bias, c, alpha, beta, activation, out, out_dtype, transpose_a, transpose_b, precise, tf32, device, scale_a,
                       scale_b, scale_result, amax, slope_of, gate, row_bias, offs, scale_a_1x128, scale_b_128x128, scale_b_1x128, a_rows,
-                      d_rows, a_metadata, b_metadata, add_to_rows, counts)
+                      d_rows, a_metadata, b_metadata, add_to_rows, counts, b_addresses)
     if beta is None:
         beta = 1.0 if c is not None else 0.0
     check_number("alpha", alpha)
@@ -119,7 +124,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
                         amax=amax, row_bias=row_bias, offs=offs, a_rows=a_rows, d_rows=d_rows, scale_a_1x128=scale_a_1x128,
                         scale_b_128x128=scale_b_128x128, scale_b_1x128=scale_b_1x128, a_metadata=a_metadata, b_metadata=b_metadata,
-                        add_to_rows=add_to_rows, counts=counts)
+                        add_to_rows=add_to_rows, counts=counts, b_addresses=b_addresses)
     options = Options(number, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device)
     return door_of(a).matmul(a, b, out, operands, options)
 
@@ -210,7 +215,8 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
 # ---- Groups ----
 
 
-def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=None, d_rows=None, d_weights=None, device=None):
+def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=None, d_rows=None, d_weights=None, b_addresses=None,
+               device=None):
     """torch._grouped_mm, argument by argument, for any framework: one product for each group of rows, of columns or of k.
 
     [m, k] and [groups, k, n] with the ends of groups of rows in `offs`, int32 in the device's memory, give [m, n]; [groups, m, k] and [k,
@@ -219,17 +225,18 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
     differentiable in both operands if there is no bias; ptxbuilder.matmul() takes more after the sum.
 
     With `a_rows`, int32 [m], rows of groups are gathered: row i uses row a_rows[i] of mat_a; with `d_rows`, int32 [m], it becomes row
-    d_rows[i] of the result, times its `d_weights`, float32 [m], which are the scale_a of matmul(); see there.
+    d_rows[i] of the result, times its `d_weights`, float32 [m], which are the scale_a of matmul(). With `b_addresses`, int64 [groups], the
+    matrix of each group begins at an address, and mat_b [k, n] is one of them. See there.
     """
     if offs is not None and mat_a.ndim == 3 and mat_b.ndim == 2:
         if bias is not None:
             raise ValueError("bias: of groups of columns; it is of groups of rows alone")
-        for word, x in (("a_rows", a_rows), ("d_rows", d_rows), ("d_weights", d_weights)):
+        for word, x in (("a_rows", a_rows), ("d_rows", d_rows), ("d_weights", d_weights), ("b_addresses", b_addresses)):
             if x is not None:
                 raise ValueError(f"{word}: of groups of columns; they are of groups of rows alone")
         return grouped_mm(mat_b.swapaxes(0, 1), mat_a.swapaxes(1, 2), offs, None, out_dtype, device=device).swapaxes(0, 1)
     return matmul(mat_a, mat_b, bias=bias, offs=offs, out_dtype=out_dtype, device=device, a_rows=a_rows, d_rows=d_rows,
-                  scale_a=d_weights)
+                  scale_a=d_weights, b_addresses=b_addresses)
 
 
 def sizes_of(operands):
@@ -247,6 +254,13 @@ def groups_k(a, b, operands, of_b=1):
         raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions; with rows in groups they have 2 and 3, with k in groups 2")
     if a.shape[-1] != b.shape[-2] * of_b:
         raise ValueError(f"B: {b.shape[-2] * of_b} rows, but A has {a.shape[-1]} columns")
+    if operands.b_addresses is not None:
+        addresses = operands.b_addresses
+        if name_of(addresses.dtype) != "int64" or tuple(addresses.shape) != tuple(offs.shape):
+            raise ValueError(f"b_addresses: {tuple(addresses.shape)} of {name_of(addresses.dtype)}; it is {tuple(offs.shape)} of int64")
+        if b.ndim != 2:
+            raise ValueError(f"b_addresses: B has {b.ndim} dimensions; it is one of the matrices, [k, n]")
+        return False
     if b.ndim == 3 and b.shape[0] != offs.shape[0]:
         raise ValueError(f"B: {b.shape[0]} matrices, but {word} has the {'ends' if word == 'offs' else 'rows'} of {offs.shape[0]} groups")
     if b.ndim == 2 and operands.offs is None:
@@ -267,7 +281,7 @@ def rows_of(a, a_rows):
 
 def grouped_shape(a, b, operands, of_b=1):
     if not groups_k(a, b, operands, of_b):
-        return rows_of(a, operands.a_rows), b.shape[2]
+        return rows_of(a, operands.a_rows), b.shape[-1]
     if operands.a_rows is not None:
         raise ValueError("a_rows: with k in groups; they are rows of the product")
     return operands.offs.shape[0], a.shape[0], b.shape[1]
@@ -281,9 +295,14 @@ def gathered_shape(a, b, a_rows, of_b=1):
     return rows, b.shape[1]
 
 
-def gradients_of_groups(product, turned, a, b, grad, needs):
-    """The gradients of A and B, where they are needed, by product(a, b, like) of the same groups."""
-    if b.ndim == 2:
+def groups_of(operands, b):
+    """Returns how many groups of rows B has, as the first of a shape; nothing of groups of k."""
+    return tuple(operands.b_addresses.shape) if operands.b_addresses is not None else tuple(b.shape[:-2])
+
+
+def gradients_of_groups(product, turned, a, b, grad, needs, of_k):
+    """The gradients of A and B, where they are needed, by product(a, b, like) of the same groups, which divide k or rows."""
+    if of_k:
         return (turned(product(b, turned(grad), a)) if needs[0] else None, product(turned(a), grad, b) if needs[1] else None)
     return product(grad, turned(b), a) if needs[0] else None, product(turned(a), grad, b) if needs[1] else None
 
@@ -292,7 +311,7 @@ def only_offs(operands, options):
     """Refuses what has no gradient with groups."""
     if operands.counts is not None:
         raise ValueError(NO_GRADIENT.format("counts"))
-    others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role not in ("groups", "gather", "scatter")]
+    others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role not in ("groups", "placement", "gather", "scatter")]
     others += [word for word in ("alpha", "activation") if getattr(options, word) not in (None, 1.0)]
     for word in others:
         raise ValueError(NO_GRADIENT.format(f"{word} with offs"))
@@ -329,7 +348,8 @@ def in_lines(operands, rows, columns):
     and those of columns the shape `columns`, of B. A factor of one element has the shape "one", whatever it is of."""
     all_in_lines = []
     for row, x in zip(ROWS, operands):
-        if x is None or row.shape in ("elements", "groups") or row.role in ("gather", "scatter", "sparsity", "block_factor"):
+        if x is None or row.shape in ("elements", "groups") or row.role in (
+                "gather", "scatter", "sparsity", "block_factor"):
             continue
         if row.type == "f32":
             _check_float32(row.label, x)
@@ -382,7 +402,7 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
             else:
                 x = x.reshape(lines)
         by_word[row.word] = kit.compact(x)
-    for row, x in with_role(operands, "groups", "gather", "scatter"):
+    for row, x in with_role(operands, "groups", "placement", "gather", "scatter"):
         by_word[row.word] = kit.compact(x)
     for row, x in with_role(operands, "sparsity"):
         words = x.shape[-2:]
@@ -423,7 +443,7 @@ def run(kit, a, b, out, operands, options, stream=None):
         a, b, folded, shape = fold(kit.broadcast_shapes, kit.broadcast_to, a, b, (of_a, of_b))
     else:
         folded = shape = grouped_shape(a, b, operands, of_b)
-        lines = (shape[:-1], (*(shape[:-2] if of_k else b.shape[:1]), shape[-1]))
+        lines = (shape[:-1], (*(shape[:-2] if of_k else groups_of(operands, b)), shape[-1]))
     operands = laid(kit, operands, *lines, folded, shape, of_a * a.shape[-1])
     device = device_of(options.device)
     if device == _ext.EMULATOR:
@@ -458,8 +478,12 @@ def run(kit, a, b, out, operands, options, stream=None):
             given[i] = None if x is None else kit.tensor(x)
         _ext.product(kit.tensor(as_it_lies(a, True)), kit.tensor(as_it_lies(b, False)), result, *values, *given)
 
-    # A copy of B is contiguous along k, as some types have to.
-    as_they_lie(call, kit.compact, as_it_lies(a, True), as_it_lies(b, False), *(operands[i] for i in matrices))
+    # A copy of B is contiguous along k, as some types have to; of one matrix of several it would not be theirs.
+    a, b, elements = as_it_lies(a, True), as_it_lies(b, False), [operands[i] for i in matrices]
+    if operands.b_addresses is not None:
+        as_they_lie(lambda a, *elements: call(a, b, *elements), kit.compact, a, *elements)
+    else:
+        as_they_lie(call, kit.compact, a, b, *elements)
     return out.reshape(shape) if is_made and folded != shape else out
 
 

@@ -41,7 +41,7 @@ def _matmul(device, shape, name, *, b_dtype=None, out_dtype=None, transpose_a=Fa
     a = (*batch, k_of_a, m) if transpose_a else (*batch, m, k_of_a)
     b = (*batch, n, k_of_b) if transpose_b else (*batch, k_of_b, n)
     whole = (*batch, m, n)
-    types = {"f32": "float32", "s32": "int32", "addend": "bfloat16" if out_name.startswith("float8") else out_name}
+    types = {"f32": "float32", "s32": "int32", "s64": "int64", "addend": "bfloat16" if out_name.startswith("float8") else out_name}
     shapes = {"one": (1,), "rows": (*batch, m), "columns": (*batch, n), "columns_of_all": (n,), "elements": whole,
               "row_blocks": (*batch, *metadata_shape(m, k)), "column_blocks": (*batch, *metadata_shape(n, k))}
     given = [(shapes[row.shape], types[row.type]) if there else None for row, there in zip(_product.ROWS, has)]

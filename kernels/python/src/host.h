@@ -59,6 +59,7 @@ enum {
 };
 enum {
   ROLE_groups,
+  ROLE_placement,
   ROLE_gather,
   ROLE_scatter,
   ROLE_sparsity,

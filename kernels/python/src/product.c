@@ -99,7 +99,8 @@ static bool check_all_staged(const product* p, PyObject* const* operands) {
 
 /* It says whether groups divide k. */
 static bool groups_k(const product* p) {
-  return p->call.matmul.group_ends && p->a.tensor.ndim == 2 && p->b.tensor.ndim == 2;
+  return p->call.matmul.group_ends && !p->call.matmul.b_addresses && p->a.tensor.ndim == 2 &&
+         p->b.tensor.ndim == 2;
 }
 static bool has_groups(PyObject* const* operands) {
   return operands[OPERAND_group_ends] != Py_None || operands[OPERAND_group_counts] != Py_None;

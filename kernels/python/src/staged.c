@@ -1,5 +1,6 @@
 /* Work on memory of the host: tensors are copied to a device, and what is written back. */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -43,17 +44,27 @@ typedef struct staged {
   ptxb_device* device;
   int64_t count, pieces;
   bool is_placed;
-  struct {
+  struct staged_piece {
     const char *from, *to; /* on the host */
     char* address;         /* on the device */
     void* allocated;
-  } piece[MOST_OPERANDS];
-  struct {
+  } * piece;
+  struct staged_tensor {
     const ptxb_tensor* here;
     ptxb_tensor there;
     bool is_written;
-  } tensor[MOST_OPERANDS];
+  } * tensor;
+  ptxb_tensor* matrices; /* those that b_addresses names; their copies are the last tensors */
+  int64_t first_matrix;
 } staged;
+
+/* Makes room for the operands of any operation, and for so many matrices. */
+static const char* make_room(staged* s, int64_t matrices) {
+  const size_t all = MOST_OPERANDS + (size_t)matrices;
+  s->piece = calloc(all, sizeof *s->piece), s->tensor = calloc(all, sizeof *s->tensor);
+  s->matrices = calloc((size_t)matrices + 1, sizeof *s->matrices);
+  return s->piece && s->tensor && s->matrices ? NULL : "no memory for copies of the operands";
+}
 
 /* Says where the tensor's first byte and the one after its last are. A tensor that is laid out as no product
  * takes it is refused by the library before it is read. */
@@ -138,10 +149,43 @@ static void let_go(staged* s) {
     if (!s->piece[k].allocated) break;
     (void)ptxb_free(s->device, s->piece[k].allocated); /* nothing is left to be said where it fails */
   }
+  free(s->piece), free(s->tensor), free(s->matrices);
 }
 
 static const char* wait_for(ptxb_device* device, int number) {
   return said(ptxb_wait(device, PTXB_OWN_STREAM, number == EMULATOR ? LONGEST_EMULATION : LONGEST_WAIT));
+}
+
+/* Returns how many addresses of matrices a product has; none if they are such as the library refuses. */
+static int64_t addresses_of(const operation* o) {
+  const ptxb_tensor* t = o->kind == MATMUL ? o->matmul.b_addresses : NULL;
+  const bool are =
+      t && t->ndim == 1 && t->dtype.code == PTXB_INT && t->dtype.bits == 64 && t->dtype.lanes == 1;
+  return are ? t->shape[0] : 0;
+}
+static char* address_in(const ptxb_tensor* t, int64_t i) {
+  return (char*)t->data + t->byte_offset + 8 * i * (t->strides ? t->strides[0] : 1);
+}
+
+/* Stages matrices at addresses of the host. A group without rows may have none. */
+static void stage_matrices(staged* s, const ptxb_matmul* p, int64_t count) {
+  s->first_matrix = s->count;
+  for (int64_t i = 0; i < count; ++i) {
+    ptxb_tensor* one = &s->matrices[i];
+    *one = *p->b, one->byte_offset = 0;
+    memcpy(&one->data, address_in(p->b_addresses, i), sizeof one->data);
+    if (one->data) (void)stage(s, one, false);
+  }
+}
+
+/* Gives the product the addresses of the copies. */
+static const char* tell_addresses(const staged* s, const ptxb_matmul* there) {
+  for (int64_t i = s->first_matrix; i < s->count; ++i) {
+    char* to = address_in(there->b_addresses, s->tensor[i].here - s->matrices);
+    const int status = ptxb_copy_in(s->device, to, &s->tensor[i].there.data, sizeof(void*));
+    if (status) return said(status);
+  }
+  return NULL;
 }
 
 static void stage_matmul(staged* s, ptxb_matmul* p) {
@@ -185,8 +229,13 @@ static void stage_rows(staged* s, operation* o) {
 const char* host_run_staged(int device, const operation* o) {
   staged s = {0};
   const char* error = host_device(device, &s.device);
+  const int64_t matrices = addresses_of(o);
+  if (!error) error = make_room(&s, matrices);
   if (!error) error = enter(device);
-  if (error) return error;
+  if (error) {
+    let_go(&s);
+    return error;
+  }
   operation there = *o;
   if (o->kind == MATMUL)
     stage_matmul(&s, &there.matmul);
@@ -199,9 +248,11 @@ const char* host_run_staged(int device, const operation* o) {
   else
     stage_attention(&s, &there.attention, o->kind == ATTENTION);
   if (o->kind == ATTENTION_GRADIENT) stage_gradient(&s, &there.gradient);
+  if (matrices > 0) stage_matrices(&s, &o->matmul, matrices);
   void* workspace = NULL;
   size_t bytes = 0;
   error = place(&s);
+  if (!error && matrices > 0) error = tell_addresses(&s, &there.matmul);
   if (!error) error = host_workspace(device, &there, &bytes);
   if (!error && bytes > 0) error = said(ptxb_allocate(s.device, bytes, &workspace));
   if (!error) error = host_run(device, &there, workspace, bytes, PTXB_OWN_STREAM);
@@ -226,8 +277,12 @@ const char* host_launch_staged(host_program* program, int device, const uint32_t
                                ptxb_argument* arguments, size_t count, const bool* written) {
   staged s = {0};
   const char* error = host_device(device, &s.device);
+  if (!error) error = make_room(&s, 0);
   if (!error) error = enter(device);
-  if (error) return error;
+  if (error) {
+    let_go(&s);
+    return error;
+  }
   stage_all(&s, arguments, count, written);
   error = place(&s);
   if (!error) error = host_launch(program, device, grid, arguments, count, PTXB_OWN_STREAM);

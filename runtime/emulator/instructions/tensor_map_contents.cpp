@@ -14,8 +14,11 @@ uint32_t MapContents::box_bytes() const {
 }
 
 bool MapContents::slides() const {
-  for (int d = 2; d < rank; ++d)
-    if (strides[d - 1] == strides[d - 2] && shape[d] > 1 && shape[d - 1] > 1) return true;
+  constexpr uint64_t kAllMemory = uint64_t{1} << 57;  // the addresses of a GPU
+  for (int d = 1; d < rank; ++d) {
+    if (shape[d] > 1 && strides[d - 1] > kAllMemory / (shape[d] - 1)) return true;
+    if (d > 1 && strides[d - 1] == strides[d - 2] && shape[d] > 1 && shape[d - 1] > 1) return true;
+  }
   return false;
 }
 

@@ -29,9 +29,9 @@ struct MapContents {
   uint32_t extent(int d) const { return (box[d] + element_strides[d] - 1u) / element_strides[d]; }
   uint32_t box_bytes() const;
   Type type() const;  // of the elements, for reducing copies
-  // Returns whether two dimensions have one stride, so that many coordinates reach the same rows, and others
-  // are beyond the memory that a kernel means: rows that end at a coordinate, as in Triton's ragged tensors.
-  // Then each copied row is compared with the memory, instead of the whole map.
+  // Returns whether coordinates reach beyond the memory that a kernel means: two dimensions have one stride,
+  // as rows that end at a coordinate in Triton's ragged tensors, or one leads past all memory, to tensors
+  // that are anywhere. Then each copied row is compared with the memory, instead of the whole map.
   bool slides() const;
 };
 

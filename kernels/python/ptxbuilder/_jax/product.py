@@ -35,7 +35,8 @@ def call(a, b, operands, options):
     name = options.out_dtype
     flags = _product.flags_of(options) | _ext.TRANSPOSE_A * options.transpose_a | _ext.TRANSPOSE_B * options.transpose_b
 
-    if operands.offs is not None and b.ndim == 2:  # groups of k, which lie as rows of m and of n
+    of_k = operands.offs is not None and b.ndim == 2 and operands.b_addresses is None
+    if of_k:  # groups of k, which lie as rows of m and of n
         a = a if flags & _ext.TRANSPOSE_A else turned(a)
         b = turned(b) if flags & _ext.TRANSPOSE_B else b
         flags = flags & ~_TRANSPOSES | _ext.TRANSPOSE_A
@@ -45,7 +46,7 @@ def call(a, b, operands, options):
     def as_it_lies(a, b, flags):
         rows, columns = a.shape[-1 if flags & _ext.TRANSPOSE_A else -2], b.shape[-2 if flags & _ext.TRANSPOSE_B else -1]
         rows = rows if operands.a_rows is None else operands.a_rows.shape[0]
-        groups = operands.offs.shape if operands.offs is not None and b.ndim == 2 else ()
+        groups = operands.offs.shape if of_k else ()
         shape = (*groups, *a.shape[:-2], rows, columns // 2 if options.gate else columns)
         if adds:
             shape = operands.c.shape
@@ -56,6 +57,8 @@ def call(a, b, operands, options):
     try:
         shape, flags, a, b, workspace = as_it_lies(a, b, flags)
     except ValueError:  # some types are multiplied along k alone
+        if operands.b_addresses is not None:  # a copy of B would be of one matrix alone
+            raise
         a = turned(a) if flags & _ext.TRANSPOSE_A else a
         b = b if flags & _ext.TRANSPOSE_B else turned(b)
         shape, flags, a, b, workspace = as_it_lies(a, b, flags & ~_TRANSPOSES | _ext.TRANSPOSE_B)
@@ -327,7 +330,7 @@ def _in_groups(t, options):
     of_b = turned(t["b"]) if options.transpose_b else t["b"]
     operands = Operands(**{word: x for word, x in t.items() if word not in ("a", "b")})
     shape = _product.grouped_shape(of_a, of_b, operands, shares(operands)[1])  # which says what is wrong
-    columns = (*(shape[:-2] if of_b.ndim == 2 else of_b.shape[:1]), shape[-1])
+    columns = (*(shape[:-2] or _product.groups_of(operands, of_b)), shape[-1])
     c = operands.c
     if operands.add_to_rows is not None:  # where C has the rows of D
         operands = operands._replace(c=None)
@@ -356,11 +359,17 @@ def _gradients_of_groups(options, t, grads):
     grad = grads[0] if d_rows is None else _gathered(grads[0], d_rows)
     rows = a if a_rows is None else _gathered(a, a_rows)
     factor, unit = factor_of(grad, a.dtype)
-    da, db = _product.gradients_of_groups(product, turned, rows, b, factor, (True, True))
+    if "b_addresses" in t:  # as they lie, for a transpose would be a copy of one of them
+        some = {word: t[word] for word in ("b", "offs", "b_addresses")}
+        of_b = plain._replace(transpose_b=not options.transpose_b)
+        da = in_unit(lambda dtype: _in_groups({"a": factor, **some}, of_b._replace(out_dtype=name_of(dtype)))[0], unit, a.dtype)
+        db = jnp.zeros_like(b)
+    else:
+        da, db = _product.gradients_of_groups(product, turned, rows, b, factor, (True, True), b.ndim == 2)
     if a_rows is not None:
         da, = jax.linear_transpose(lambda x: _gathered(x, a_rows), jax.ShapeDtypeStruct(a.shape, jnp.float32))(da.astype(jnp.float32))
         da = da.astype(a.dtype)
-    zeros = {word: np.zeros(x.shape, jax.dtypes.float0) for word, x in t.items() if word in ("offs", "a_rows", "d_rows")}
+    zeros = {word: np.zeros(x.shape, jax.dtypes.float0) for word, x in t.items() if word in ("offs", "a_rows", "d_rows", "b_addresses")}
     return ({"a": turned(da) if options.transpose_a else da, "b": turned(db) if options.transpose_b else db, **zeros},)
 
 

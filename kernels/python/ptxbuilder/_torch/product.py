@@ -60,7 +60,7 @@ def matmul(a, b, out, operands, options):
         if wants and operands.counts is not None:
             _product.only_offs(operands, options)
         if wants and operands.offs is not None and operands.d_rows is not None and operands.scale_a is not None:
-            words = {word: getattr(operands, word) for word in ("offs", "a_rows", "d_rows")}
+            words = {word: getattr(operands, word) for word in ("offs", "a_rows", "d_rows", "b_addresses")}
             d = _product.matmul(a, b, out_dtype=options.out_dtype, transpose_a=options.transpose_a, transpose_b=options.transpose_b,
                                 device=options.device, **words)
             return d * operands.scale_a.new_zeros(d.shape[0]).scatter(0, operands.d_rows.long(), operands.scale_a)[:, None].to(d.dtype)
@@ -68,7 +68,7 @@ def matmul(a, b, out, operands, options):
             _product.only_offs(operands, options)
             return torch.ops.ptxbuilder.grouped_mm(turned(a, options.transpose_a), turned(b, options.transpose_b), operands.offs,
                                                    dtype_of(options.out_dtype), place_of(options.device, a, "A"), operands.a_rows,
-                                                   operands.d_rows)
+                                                   operands.d_rows, operands.b_addresses)
         if wants and (operands.a_rows is not None or operands.d_rows is not None):  # a group of all rows
             _product.only_offs(operands, options)
             a, b = turned(a, options.transpose_a), turned(b, options.transpose_b)
@@ -96,6 +96,8 @@ def _as_autocast(a, b, operands, options):
     dtype = autocast_of(a)
     if dtype is None:
         return a, b, operands
+    if operands.b_addresses is not None and b.dtype != dtype:
+        raise ValueError(f"b_addresses: B of {b.dtype} under torch.autocast to {dtype}, which converts one matrix alone: convert them all")
     if options.out_dtype is None:
         operands = Operands(*(narrowed(x, dtype) if row.type == "addend" else x for row, x in zip(ROWS, operands)))
     return narrowed(a, dtype), narrowed(b, dtype), operands
@@ -360,7 +362,7 @@ def _(a, b, *values, out_shape=None, **words):
 # ---- Groups ----
 
 library.define("grouped_mm(Tensor a, Tensor b, Tensor offs, ScalarType? out_dtype=None, str? device=None, Tensor? a_rows=None, "
-               "Tensor? d_rows=None) -> Tensor")
+               "Tensor? d_rows=None, Tensor? b_addresses=None) -> Tensor")
 
 
 _OFFS, _A_ROWS, _D_ROWS = (Operands._fields.index(word) for word in ("offs", "a_rows", "d_rows"))
@@ -369,14 +371,14 @@ _PLACE = _OFFS - (_OFFS > ALPHA)
 _AHEAD, _BEHIND = _OTHERS[:_PLACE], _OTHERS[_PLACE + 1:]
 
 
-def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None):
+def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None, b_addresses=None):
     device = there(device, a)
-    if a_rows is None and d_rows is None:
+    if a_rows is None and d_rows is None and b_addresses is None:
         d = _ext.eager_product(a, b, None, 1.0, 0.0, None, out_dtype, False, False, False, False, False, device, True, *_AHEAD, offs, *_BEHIND)
         if d is not NotImplemented:
             return d
     options = Options(1.0, 0.0, None, out_dtype, False, False, False, False, False, device)
-    return _run(a, b, None, Operands(offs=offs, a_rows=a_rows, d_rows=d_rows), options)
+    return _run(a, b, None, Operands(offs=offs, a_rows=a_rows, d_rows=d_rows, b_addresses=b_addresses), options)
 
 
 def _rows_there(a, rows):
@@ -419,26 +421,30 @@ def _summed_by_row(a, rows, of_rows):
 
 
 def _keep_groups(ctx, inputs, output):
-    a, b, offs, _, device, a_rows, d_rows = inputs
+    a, b, offs, _, device, a_rows, d_rows, b_addresses = inputs
     if a.dtype.itemsize == 1 or output.dtype.itemsize == 1:
         raise ValueError(NO_GRADIENT.format(f"A of {a.dtype} and D of {output.dtype}, in groups,"))
+    if b_addresses is not None and ctx.needs_input_grad[1]:
+        raise ValueError(NO_GRADIENT.format("B of b_addresses"))
     ctx.device = device
-    ctx.save_for_backward(a, b, offs, a_rows, d_rows)
+    ctx.save_for_backward(a, b, offs, a_rows, d_rows, b_addresses)
 
 
 def _gradients_of_groups(ctx, grad):
-    a, b, offs, a_rows, d_rows = ctx.saved_tensors
+    a, b, offs, a_rows, d_rows, b_addresses = ctx.saved_tensors
 
     def product(x, y, like):
-        return in_unit(lambda dtype: torch.ops.ptxbuilder.grouped_mm(x, y, offs, dtype, ctx.device), unit, like.dtype)
+        return in_unit(lambda dtype: torch.ops.ptxbuilder.grouped_mm(x, y, offs, dtype, ctx.device, b_addresses=b_addresses), unit,
+                       like.dtype)
 
     needs = ctx.needs_input_grad
     factor, unit = factor_of(grad if d_rows is None else _gathered(grad, d_rows), a.dtype)
     rows = a if a_rows is None or not needs[1] else _gathered(a, a_rows)
-    da, db = _product.gradients_of_groups(product, lambda x: x.transpose(-1, -2), rows, b, factor, needs)
+    da, db = _product.gradients_of_groups(product, lambda x: x.transpose(-1, -2), rows, b, factor, needs,
+                                          b.ndim == 2 and b_addresses is None)
     if a_rows is not None and da is not None:
         da = _summed_by_row(a, a_rows, da)
-    return da, db, None, None, None, None, None
+    return da, db, None, None, None, None, None, None
 
 
 class _Groups(torch.autograd.Function):
@@ -451,13 +457,13 @@ class _Groups(torch.autograd.Function):
     backward = staticmethod(_gradients_of_groups)
 
 
-def _grouped_differentiated(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None):
+def _grouped_differentiated(a, b, offs, out_dtype=None, device=None, *others):
     if requires_grad(a, b):
-        return applied(_Groups, a, b, offs, out_dtype, device, a_rows, d_rows)
-    if a.is_cuda and is_plain(a) and is_plain(b) and is_plain(a_rows) and is_plain(d_rows) and not is_watched():
-        return _grouped(a, b, offs, out_dtype, device, a_rows, d_rows)  # at once, without PyTorch's dispatcher once more
+        return applied(_Groups, a, b, offs, out_dtype, device, *others, *(None,) * (3 - len(others)))
+    if a.is_cuda and all(map(is_plain, (a, b, *others))) and not is_watched():
+        return _grouped(a, b, offs, out_dtype, device, *others)  # at once, without PyTorch's dispatcher once more
     with torch._C._AutoDispatchBelowAutograd():
-        return torch.ops.ptxbuilder.grouped_mm.default(a, b, offs, out_dtype, device, a_rows, d_rows)
+        return torch.ops.ptxbuilder.grouped_mm.default(a, b, offs, out_dtype, device, *others)
 
 
 for _place in PLACES:
@@ -466,15 +472,15 @@ library.impl("grouped_mm", _grouped_differentiated, "Autograd")
 
 
 @operators.register_fake("ptxbuilder::grouped_mm", lib=library)
-def _(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None):
-    check_meta(a, b, offs, a_rows, d_rows)
-    return a.new_empty(_product.grouped_shape(a, b, Operands(offs=offs, a_rows=a_rows)), dtype=out_dtype or OUTPUTS[a.dtype])
+def _(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None, b_addresses=None):
+    check_meta(a, b, offs, a_rows, d_rows, b_addresses)
+    return a.new_empty(_product.grouped_shape(a, b, Operands(offs=offs, a_rows=a_rows, b_addresses=b_addresses)), dtype=out_dtype or OUTPUTS[a.dtype])
 
 
 @register_flop_formula([torch.ops.ptxbuilder.grouped_mm])
 def _(a, b, offs, *values, out_shape=None, **words):
     """Counts all rows, or all of k, as if the groups had them all."""
-    return 2 * math.prod(out_shape) * a[-1] if len(b) == 3 else 2 * a[-2] * a[-1] * b[-1]
+    return 2 * math.prod(out_shape) * a[-1] if len(out_shape) == 2 else 2 * a[-2] * a[-1] * b[-1]
 
 
 class _Operation(torch.autograd.Function):
