@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kZeros = 512;  // bytes: a row of a tensor that has no rows
 
-// The kernels that run before and after the plan's kernel.
+// These kernels run before and after the plan's kernel.
 struct AttentionGradientMore {
   runtime::LoadedKernel *sums, *queries, *sinks;  // `sinks` is set if it is needed
 };
@@ -29,7 +29,7 @@ struct AttentionGradientTraits {
   static AttentionGradientTile parse(const std::string& tile) { throw Error("no tile is kept: " + tile); }
 };
 
-// The part of the workspace that the kernels share.
+// This is the part of the workspace that the kernels share.
 struct Shared {
   Shared(const AttentionGradientTile& tile, const AttentionGradientOperation& o, const AttentionSize& s,
          int64_t query_rows)
@@ -44,9 +44,9 @@ struct Shared {
   size_t numbers, turns, bytes;  // offsets after dQ's sums, and the total
 };
 
-// Spreads the work over CTAs so that multiprocessors finish at about the same time. The unit is a CTA's time
-// for a block of keys that all queries see, for all heads of a group. Factors are measured: an H100 leaves
-// multiprocessors idle with clusters of 4.
+// Distributes the work over CTAs so that multiprocessors finish at about the same time. The unit is a CTA's
+// time for a block of keys that all queries see, for all heads of a group. Factors are measured: an H100
+// leaves multiprocessors idle with clusters of 4.
 void spread(AttentionGradientTile& t, const AttentionGradientOperation& o, const AttentionSize& s,
             int multiprocessors) {
   constexpr double kOfCausal = 0.53;      // of the work remains if the longest CTAs come first
@@ -116,7 +116,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   }
   Kernel make(const AttentionGradientOperation& operation, const AttentionGradientTile& tile) override {
     Kernel made = attention_gradient(operation, tile, score_);
-    // Such a form may need more registers than there are: a slower result is better than an error.
+    // Such a form may need more registers than exist: a slower result is better than an error.
     if (operation.has_step() || operation.packed || score_.function)
       for (const char* advisory : {"spills", "stack"}) made.waive(advisory);
     return made;

@@ -35,22 +35,22 @@ namespace ptxbuilder::kernels {
 // Aliasing: dQ, dK, dV and dsinks must overlap nothing. Placement follows the rules of Attention.
 struct AttentionGradientArguments : AttentionArguments {
   DeviceHeads grad = {}, dq = {}, dk = {}, dv = {};  // placed like O, Q, K and V
-  runtime::View lse_grad = {};                       // f32, shaped like lse; no memory: there is none
-  runtime::View dsinks = {};                         // f32, shaped like sinks; no memory: not wanted
+  runtime::View lse_grad = {};  // f32, shaped like lse; without memory, lse has no gradient
+  runtime::View dsinks = {};    // f32, shaped like sinks; without memory, it is not computed
   bool deterministic = false;
 };
 
-// The options of an AttentionGradient, which hold for all of its calls.
+// The options of an AttentionGradient, which apply to all of its calls.
 struct AttentionGradientOptions : CallOptions {
   AttentionScore score = {};  // for all calls, as in AttentionOptions, with its gradient
 };
 
-// Keeps kernels like Attention; a call uses three, or four with the gradient of sinks. For each row of
-// queries of each head, its workspace holds a sum for each column and two numbers, all f32. Any thread may
-// call it at any time, and several threads may do so at once.
+// Keeps kernels like Attention; a call uses three, or four with the gradient of sinks. The workspace of a
+// call holds, for each row of queries of each head, a sum for each column and two numbers, all f32. Any
+// thread may call it at any time, and several threads may do so at once.
 class AttentionGradient {
  public:
-  // Throws Error if it names a ptxas that does not exist. Nothing is tuned.
+  // Throws Error if the options name a ptxas that does not exist. Nothing is tuned.
   explicit AttentionGradient(runtime::Device& device, AttentionGradientOptions options = {});
   ~AttentionGradient();
   AttentionGradient(AttentionGradient&&) noexcept;

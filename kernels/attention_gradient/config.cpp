@@ -31,23 +31,23 @@ void check(const AttentionGradientOperation& o, const AttentionGradientTile& t, 
   const AttentionGradientOperation known = gradient_operation(o.type, o.depth, o.value_depth);
   if (o.depth != known.depth || o.value_depth != known.value_depth)
     refuse(fmt::format(
-        "depth = {}, and {} of V; 64, 128, 192 or 256, and V has as many, or 128 where Q has more", o.depth,
-        o.value_depth));
+        "depth = {}, and {} of V; it is 64, 128, 192 or 256, and V has as many, or 128 if Q has more",
+        o.depth, o.value_depth));
   const AttentionGradientTile its = gradient_tile(o);
   const bool is_known = t.bm == its.bm || (o.depth == 128 && (t.bm == 64 || t.bm == 80));
   if (!is_known || t.shares_keys != its.shares_keys)
-    refuse(fmt::format("a tile of {} queries and {} keys of depth {}; {} and {}", t.bm, t.bn(), o.depth,
-                       its.bm, its.bn()));
+    refuse(fmt::format("a tile of {} queries and {} keys of depth {}; it must have {} and {}", t.bm, t.bn(),
+                       o.depth, its.bm, its.bn()));
   for (const int stages : {t.stages, t.gradient_stages})
     if (stages < 1) refuse(fmt::format("stages = {}; at least 1", stages));
   if (t.ctas != 1 && t.ctas != 2 && t.ctas != 4) refuse(fmt::format("ctas = {}; 1, 2 or 4", t.ctas));
   if (t.ctas > 1 && (t.shares_keys || o.packed || o.depth != o.value_depth))
     refuse(
-        fmt::format("ctas = {}, of {} columns{}; CTAs divide groups of heads of 64 or 128 columns, not of "
-                    "packed sequences",
+        fmt::format("ctas = {}, with {} columns{}; CTAs divide only groups of heads of 64 or 128 columns, "
+                    "and not of packed sequences",
                     t.ctas, o.depth, o.packed ? ", packed" : ""));
   if (t.heads_first && o.packed)
-    refuse("heads_first, of packed sequences: their blocks are not those of all");
+    refuse("heads_first with packed sequences, which differ in their numbers of blocks");
   if (const int bytes = tile_bytes(o, t), most = hopper::shared_bytes - 1024; bytes > most)
     refuse(fmt::format("the tiles take {} bytes of shared memory, which has {}: take fewer stages than {}",
                        bytes, most, t.stages));

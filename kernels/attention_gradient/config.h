@@ -8,8 +8,8 @@
 
 namespace ptxbuilder::kernels {
 
-// dQ, dK and dV of O = softmax(scale Q K^T) V for each head, given dO. If a query sees no key, its row of dQ
-// is 0.
+// The operation: dQ, dK and dV of O = softmax(scale Q K^T) V for each head, given dO. If a query sees no key,
+// its row of dQ is 0.
 struct AttentionGradientOperation {
   DType type = DType::bf16;  // of all tensors; or f16
   // Columns of Q and K, and of V and O: both 64, 128, 192 or 256; with 192 or 256, V may have 128.
@@ -34,7 +34,7 @@ struct AttentionGradientOperation {
   }
 };
 
-// The tile describes how a CTA shares the work. Blocks of queries are taken one after the other, and each
+// The tile describes how a CTA shares the work. Blocks of queries are processed one after the other, and each
 // consumer, which is a warpgroup, holds the sums of dK and dV of 64 keys or, if these would not fit into
 // registers, of half of the columns of 64 shared keys. Each consumer computes half of what a CTA adds to dQ.
 struct AttentionGradientTile {
@@ -51,7 +51,7 @@ struct AttentionGradientTile {
   bool overlaps = true;  // may be launched before the previous launch has ended (see Kernel::overlaps)
 
   int bn() const { return shares_keys ? kConsumerKeys : kConsumers * kConsumerKeys; }
-  // Returns the rows of queries that a CTA of the other kernels takes: a part of a block, or all of it.
+  // Returns how many rows of queries a CTA of the other kernels processes: a part of a block, or all of it.
   int cta_rows() const { return bm % kPart == 0 ? kPart : bm; }
   bool operator==(const AttentionGradientTile&) const = default;
 };
@@ -64,7 +64,7 @@ inline AttentionGradientOperation gradient_operation(DType type, int64_t columns
   o.value_depth = o.depth > 128 && value_columns <= 128 ? 128 : o.depth;
   return o;
 }
-// Returns the tile of the operation; `has_score` says whether scores are the author's. Blocks of 80 queries
+// Returns the tile of the operation; `has_score` is true if scores are the author's. Blocks of 80 queries
 // read shared memory less often for each product, but leave no registers for a mask or for changing scores.
 inline AttentionGradientTile gradient_tile(const AttentionGradientOperation& o, bool has_score = false) {
   AttentionGradientTile t;
@@ -81,8 +81,8 @@ inline bool adds_from_registers(const AttentionGradientOperation& o, const Atten
   return t.shares_keys && !o.deterministic;
 }
 
-// "64x128_2": queries, keys and stages, followed by _g1 (stages of dO), _c2 (CTAs that divide a group) or _h
-// (heads come first).
+// Returns text such as "64x128_2": queries, keys and stages, followed by _g1 (stages of dO), _c2 (CTAs that
+// divide a group) or _h (heads come first).
 std::string text(const AttentionGradientTile& tile);
 
 // Returns the bytes of the tiles of a CTA.

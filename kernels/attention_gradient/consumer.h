@@ -140,8 +140,8 @@ class GradientConsumer {
     const RegisterTile<s32> key = astype<s32>(row_index(layout) + first_key());
     RegisterTile<pred> sees = key < s32(w_.keys);
     if (w_.visible || w_.window_start) {
-      // The limits include what a thread adds to its rows and columns: the rest is constants, which need no
-      // registers.
+      // The limits include what a thread adds to its rows and columns: the other terms are constants, which
+      // need no registers.
       const RegisterTile<s32> ahead =
           RegisterTile<s32>::of(layout, [&](int i) { return s32(layout.row(0, i) - layout.col(0, i)); });
       const s32 from = s32(first_query(part, block)) + astype<s32>(col_index(layout)).value(0) - key.value(0);
@@ -172,11 +172,11 @@ class GradientConsumer {
     each_part([&](const TilePart& part) { all.push_back(of_queries(part, of)); });
     return [all](const TilePart& part) { return all[static_cast<size_t>(part.col / part.cols)]; };
   }
-  // P^T and dS^T, in the types and layouts in which they are multiplied.
+  // P^T and dS^T have the types and layouts in which they are multiplied.
   struct Factors {
     RegisterTile<T> p, ds;
   };
-  // Computes the factors in the places of S^T and dP^T.
+  // Computes the factors in the registers of S^T and dP^T.
   Factors factors(u32 block, const Stage& q, bool hides) {
     const auto power = numbers(powers(q));
     wgmma_wait(1);
@@ -195,7 +195,7 @@ class GradientConsumer {
   // dropped. It proceeds part by part once both products are complete, since derivatives need the original
   // scores, and registers have no room for all of them.
   Factors bent_factors(u32 of_group, u32 block, const Stage& q, bool hides) {
-    std::optional<KeptWeights> kept;  // found under the products
+    std::optional<KeptWeights> kept;  // computed during the products
     if (dropout_) {
       const TilePart all = {0, 0, kKeys, queries_of_own_};
       kept = dropout_->kept(scores_.layout(), first_query(all, block), first_key(), true);
@@ -236,8 +236,9 @@ class GradientConsumer {
       multiply(block_of_all, q, g, factor);
   }
 
-  // Multiplies P and dS with all columns, and for dQ both consumers' dS of the previous block, which were
-  // stored long ago: so neither waits for the other, and one multiplies while the other computes weights.
+  // Multiplies P and dS with all columns and, for dQ, both consumers' dS of the previous block. These were
+  // stored long ago, so neither consumer waits for the other, and one multiplies while the other computes
+  // weights.
   void multiply(u32 block, const Stage& q, const Stage& g, const Factors& factor) {
     // Slopes that are not yet narrowed would stay in registers during the product, which lacks registers.
     const bool gives_first = bends_ || t_.bm == 80;
@@ -354,7 +355,7 @@ class GradientConsumer {
           std::array<f32, 4>{x.value(i), x.value(i + 1), x.value(i + 2), x.value(i + 3)});
   }
 
-  // dK and dV are stored through the places of K and V, which are free once all consumers have arrived.
+  // dK and dV are stored through the shared memory of K and V, which is free once all consumers have arrived.
   void finish() {
     if (r_.divided) return add_up();
     r_.exchanged.sync();
@@ -370,8 +371,8 @@ class GradientConsumer {
     }
     store_results(key, first_column(dK_), value, first_column(dV_));
   }
-  // Each CTA that divides a group holds one part of the sums; the parts are exchanged through the places of K
-  // and V, and of Q and dO.
+  // Each CTA that divides a group holds one part of the sums; the parts are exchanged through the shared
+  // memory of K and V, and of Q and dO.
   void add_up() {
     const DividedGroup& divided = *r_.divided;
     const RegisterTile<f32> dK = divided.dK.add(dK_, r_.K[0].address()),

@@ -29,8 +29,8 @@ inline AttentionGradientTile gradient_tile(const command::Fields& f) {
   return t;
 }
 
-// The element of dQ, with a head among those of all batches, to which number `i` of the sums belongs, if a
-// head has `rows` rows.
+// Returns the element of dQ to which number `i` of the sums belongs, if a head has `rows` rows; heads of all
+// batches are counted.
 struct GradientSumPlace {
   size_t head, row, column;
 };

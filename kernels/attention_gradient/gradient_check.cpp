@@ -16,7 +16,7 @@ constexpr char kName[] = "attention_gradient";
 // Refuses arguments that Attention accepts but its gradient does not.
 void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& a, Where where) {
   if (p.lse.address == 0 && a.q.memory.bytes > 0)
-    refuse(where, "lse is not given; it is what attention() writes besides O");
+    refuse(where, "lse is not given; attention() writes it in addition to O");
   if (a.operation.e4m3_products)
     refuse(where, "Q, K and V of e4m3: their attention has no gradient; give all in f16 or bf16");
   if (a.operation.e4m3)
@@ -45,8 +45,9 @@ MovedOperands PlacedAttentionGradient::moved() {
 PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where) {
   const PlacedAttention a = checked(p, false, where);
   if (p.depth > AttentionOperation::kMostColumns)
-    refuse(where, fmt::format("K of {} columns, whose first are the values: such attention has no gradient",
-                              p.depth));
+    refuse(where,
+           fmt::format("K of {} columns, the first of which are the values: such attention has no gradient",
+                       p.depth));
   PlacedAttentionGradient g;
   g.q = a.q, g.k = a.k, g.v = a.v, g.o = a.o, g.lse = a.lse, g.size = a.size;
   g.query_offsets = a.query_offsets, g.key_offsets = a.key_offsets;
@@ -66,7 +67,7 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
   g.sinks = a.sinks, g.dropout_seed = a.dropout_seed;
   if (p.dsinks.address != 0) {
     if (p.sinks.address == 0)
-      refuse(where, "the gradient of sinks (dsinks) is asked for, and sinks are not given");
+      refuse(where, "the gradient of sinks (dsinks) is requested, and sinks are not given");
     g.dsinks = one_row("dsinks", DType::f32, p.dsinks, p.heads);
     check_row(kName, g.dsinks, where);
   }

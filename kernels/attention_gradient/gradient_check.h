@@ -29,13 +29,13 @@ struct PlacedAttentionGradient {
 // Throws Error that names the operand, the rule and the value.
 PlacedAttentionGradient checked(const AttentionGradientArguments& arguments, Where where);
 
-// The words of an operation and a size with which a plan is found.
+// Returns the words of an operation and a size, by which a plan is found.
 using AttentionGradientKey = std::array<uint64_t, 8>;
 AttentionGradientKey key_of(const PlacedAttentionGradient& gradient);
 std::string call_text(const PlacedAttentionGradient& gradient);
 constexpr size_t kAttentionGradientTextWords = std::tuple_size_v<AttentionGradientKey>;
 
-// These values differ between calls of one form, and follow those of attention.
+// These values differ between calls of one form; in the list of values they follow those of attention.
 enum AttentionGradientSource : size_t {
   from_grad = kAttentionSources,
   from_lse_grad,

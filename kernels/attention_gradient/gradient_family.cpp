@@ -112,7 +112,7 @@ const command::Registration registration({
                {"group", 1, "heads of Q that share one of K and V"},
                {"batches", 1, "batches of all tensors"},
                {"depth", 128, "columns of Q and K: 64, 128, 192 or 256", 64},
-               {"value_depth", 0, "columns of V and dO: 128 where Q has more; 0 for as many", 128, 0},
+               {"value_depth", 0, "columns of V and dO: 128 if Q has more; 0 for as many as Q", 128, 0},
                {"causal", 0, "whether a query sees only the keys up to its own; the last query sees all", 1,
                 1, kYesNo},
                {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},

@@ -59,8 +59,8 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
   if (score.function && !score.gradient)
     throw Error(
         where,
-        "attention_gradient: a score of the author's without a gradient; give AttentionScore::gradient, as "
-        "AttentionScore::gradient_passes where the function adds to scores or hides keys");
+        "attention_gradient: a score of the author's without a gradient; give AttentionScore::gradient, such "
+        "as AttentionScore::gradient_passes if the function adds to scores or hides keys");
   Kernel k("attention_gradient");
   k.waive("wgmma-a-registers");  // its machine code is free of this defect: scripts/sentinel
   const Parameters p = declare(k, o, score, where);

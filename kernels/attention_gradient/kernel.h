@@ -1,12 +1,12 @@
 // Attention's backward pass is three kernels, launched one after the other, or four if heads have sinks.
 //
-//   attention_gradient_sums     of each row of queries sum(dO * O), its lse in powers of two, and zeros
-//   attention_gradient          dK and dV of a block of keys, and what it adds to dQ's sums
-//   attention_gradient_queries  dQ of its sums
+//   attention_gradient_sums for each row of queries sum(dO * O), its lse in powers of two, and zeros
+//   attention_gradient dK and dV of a block of keys, and what it adds to dQ's sums attention_gradient_queries
+//   dQ from its sums
 //
-// S^T = K Q^T and dP^T = V dO^T are multiplied transposed, so that registers hold P^T and dS^T in the form in
-// which dV += P^T dO and dK += dS^T Q take them as A; dS goes through shared memory only for dQ (Shah and
-// others, FlashAttention-3).
+// S^T = K Q^T and dP^T = V dO^T are multiplied transposed, so that registers hold P^T and dS^T in the form
+// that dV += P^T dO and dK += dS^T Q need for A; dS goes through shared memory only for dQ (Shah and others,
+// FlashAttention-3).
 #pragma once
 
 #include "kernels/attention/kernel.h"

@@ -14,7 +14,7 @@ inline void add_sequences(Parameters& p) {
   p.add("query_offsets", pointer, DType::u32, "where each sequence begins in Q, and where the last ends");
 }
 
-// The rows of queries that a kernel goes over.
+// The rows of queries that a kernel processes.
 inline void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
   using enum Parameter::Kind;
   p.add("queries", scalar, DType::u32,
@@ -26,8 +26,9 @@ inline void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
     p.add("batches", scalar, DType::u32, "batches of each tensor");
 }
 
-// The queries of a sequence. In what the kernels share, a sequence has whole blocks of queries: earlier ones
-// have at most one block each more than their rows fill, so that a sequence begins after all of them.
+// The queries of a sequence. In the arrays that the kernels share, a sequence has whole blocks of queries:
+// each earlier sequence has at most one block more than its rows fill, so that a sequence begins after all
+// earlier ones.
 struct PackedQueries {
   PackedQueries(const AttentionGradientTile& t, const Parameters& p, u32 sequence)
       : row(p.get<gptr<u32>>("query_offsets")[sequence]),

@@ -41,7 +41,7 @@ class AttentionGradientReference {
 
   command::Expected key(size_t i) const { return of_key(i, q_, true); }
   command::Expected value(size_t i) const { return of_key(i, grad_, false); }
-  // `head` counts the heads of all batches.
+  // `head` is counted among the heads of all batches.
   command::Expected query_sum(size_t head, size_t row, size_t column) const {
     if (row >= queries_) return {0, 0};
     const std::vector<Pair>& pairs = kept(head * queries_ + row, true);
@@ -54,8 +54,8 @@ class AttentionGradientReference {
   }
 
  private:
-  // The weight of a key for a query, the slope of its score, and their error bounds: both are rounded to the
-  // type of V, and scores, products and exp2 lose some bits in f32.
+  // The weight of a key for a query, the slope of its score, and their error bounds: weight and slope are
+  // rounded to the type of V, and scores, products and exp2 lose some bits in f32.
   struct Pair {
     double weight = 0, slope = 0, weight_error = 0, slope_error = 0;
   };

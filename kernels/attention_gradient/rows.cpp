@@ -1,4 +1,4 @@
-// These kernels run before and after the gradient of attention, row by row of queries.
+// These kernels run before and after the gradient of attention, and process queries row by row.
 #include <fmt/format.h>
 
 #include "kernels/attention/roles.h"
@@ -91,7 +91,7 @@ void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Atten
   else
     store(to_store, astype<bf16>(x));
   const u32 parts = sums.are_columns ? 2 : 1;
-  if (sequence) {  // row by row, since a box would reach into the next one
+  if (sequence) {  // row by row, since a box would reach into the next sequence
     sync_threads();
     const PackedHeads to = {ctaid_y(), sequence->row + ctaid_x() / parts * sums.rows,
                             sequence->row + sequence->queries};

@@ -141,7 +141,7 @@ const command::Registration sums({
 });
 const command::Registration sinks({
     .name = "attention_gradient_sinks",
-    .summary = "the gradient of sinks, from the numbers that attention_gradient_sums has left",
+    .summary = "the gradient of sinks, from the numbers that attention_gradient_sums has written",
     .fields = fields(),
     .build =
         [](const command::Fields& f) {

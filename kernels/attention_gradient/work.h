@@ -7,7 +7,7 @@
 namespace ptxbuilder::kernels {
 
 // A block of keys, and the blocks of queries that see some of its keys: the first of these blocks do not see
-// all of them, nor do the last if there is a window.
+// all keys, nor do the last if there is a window.
 struct GradientWork {
   GradientWork(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Parameters& p)
       : key_blocks(t.heads_first ? nctaid_z() : nctaid_x() / t.ctas),
@@ -64,7 +64,7 @@ struct GradientWork {
 
   // Returns whether the sequence has keys here.
   pred exists() const { return first_key < keys; }
-  // Returns the head of queries `of_group`; the CTA takes `group` of the heads that share the keys.
+  // Returns the head of queries `of_group`; the CTA processes `group` of the heads that share the keys.
   u32 head_of_queries(u32 of_group) const { return first_head + of_group; }
   // Returns where a head's blocks of queries begin in the arrays that the kernels share.
   u32 first_block(const AttentionGradientTile& t, u32 of_group) const {
@@ -77,7 +77,7 @@ struct GradientWork {
   u32 row_of_query(u32 query) const { return sequence ? sequence->row + query : query; }
   u32 row_of_key(u32 key) const { return sequence ? key_row + key : key; }
 
-  // Returns the block of queries that is taken i-th. CTAs that add to the same sums of dQ at once are
+  // Returns the block of queries that is processed i-th. CTAs that add to the same sums of dQ at once are
   // serialized, so each begins with another block, unless a mask already makes it do so.
   u32 nth_block(const AttentionGradientTile& t, u32 i) const {
     if (!staggered) return i;

@@ -27,14 +27,14 @@ Options parse_attention_options(const std::vector<std::string>& words) {
   Options options;
   AttentionWords chosen;
   const command::CommandLine line(
-      "Measures this project's attention next to that of other processes, interleaved and paired",
+      "Measures this project's attention and that of other processes in interleaved, paired rounds",
       "attention_bench");
   const command::Arguments& app = line.arguments();
-  app.option(
-         "--set", chosen.set,
-         "grid; extra: shared keys, other widths, packed sequences that --seed draws; or e4m3, next to bf16")
+  app.option("--set", chosen.set,
+             "grid; extra: shared keys, other widths, packed sequences that --seed draws; or e4m3, compared "
+             "with bf16")
       .shown_as("NAME");
-  app.option("--shapes", chosen.groups, "groups of the set, with commas between; all unless given")
+  app.option("--shapes", chosen.groups, "groups of the set, separated by commas; all unless given")
       .by_comma()
       .shown_as("GROUP,...");
   app.option("--shape", chosen.shapes,
@@ -43,15 +43,15 @@ Options parse_attention_options(const std::vector<std::string>& words) {
       .shown_as("bN_sN_hN_dN");
   add_method_options(app, chosen, options);
   app.option("--contenders", options.contenders,
-             "those that run, with commas between; else all. What other options ask for always runs")
+             "those that run, separated by commas; else all. Contenders of other options always run")
       .by_comma()
       .shown_as("NAME,...");
   app.option("--tiles", options.ours.tiles,
-             "tiles of ours to compare, with commas between: 128x176_2_turns,128x128_3_persistent")
+             "tiles of ours to compare, separated by commas: 128x176_2_turns,128x128_3_persistent")
       .by_comma()
       .shown_as("TILE,...");
   app.option("--tune", options.ours.candidates,
-             "measure the N tiles with the best predictions for each shape, besides the chosen one")
+             "measure the N tiles with the best predictions for each shape, in addition to the chosen one")
       .from(1, 100)
       .shown_as("N");
   add_peer_options(app, chosen, options);

@@ -32,7 +32,7 @@ std::string escaped(const std::string& text) {
   return safe;
 }
 
-// The least of 1, 2, 5 times a power of ten that divides `most` into at most six steps.
+// Returns the least of 1, 2, 5 times a power of ten that divides `most` into at most six steps.
 double tick_step(double most) {
   const double power = std::pow(10, std::floor(std::log10(most / 6)));
   for (double factor : {1.0, 2.0, 5.0})
@@ -40,7 +40,7 @@ double tick_step(double most) {
   return 10 * power;
 }
 
-// One chart's frame: places of values and labels.
+// The frame of one chart maps values and labels to positions.
 class Plot {
  public:
   Plot(const Chart& chart, double width) : chart_(chart), width_(width - kLeft - kLegend) {
@@ -187,7 +187,7 @@ Chart chart_of(const RunResult& run, const Group& group, const std::string& titl
   return chart;
 }
 
-// Lines may have charts of their own; the rest shares one.
+// Lines may have charts of their own; the others share one.
 std::vector<Group> groups_of(const RunResult& run) {
   std::vector<Group> groups;
   for (const ShapeResult& r : run.results) {
@@ -266,7 +266,7 @@ std::vector<Chart> charts(const RunResult& run) {
           run, group, "Schedules: ",
           {"gemm_multistage", "gemm_warp_specialized", "gemm_pingpong", "ptxbuilder", run.reference}));
     }
-    // A comparison whose one side was not run says nothing.
+    // A comparison needs both of its sides.
     std::erase_if(compared, [&](const Chart& c) {
       return c.series.size() < 2 || std::all_of(c.series.begin(), c.series.end(),
                                                 [&](const Series& s) { return s.name == run.reference; });

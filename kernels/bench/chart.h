@@ -26,11 +26,12 @@ struct Chart {
 // differ in length.
 std::string svg(const std::vector<Chart>& charts);
 
-// The results as a table in Markdown: a line for each series, a column for each label, ratios in brackets.
+// Returns the results as a table in Markdown: a line for each series, a column for each label, ratios in
+// brackets.
 std::string table(const Chart& chart);
 
-// TFLOP/s of a run: bars by shape; lines over K if shapes differ only in K, and then one chart for
-// gemm_multistage with one stage against many, and one for gemm_multistage, gemm_warp_specialized,
+// Returns charts of a run's TFLOP/s: bars by shape; lines over K if shapes differ only in K, and then one
+// chart for gemm_multistage with one stage against many, and one for gemm_multistage, gemm_warp_specialized,
 // gemm_pingpong, ptxbuilder and the reference, if contenders of those names were run. There is one set of
 // charts for each regime, cold and warm.
 std::vector<Chart> charts(const RunResult& run);

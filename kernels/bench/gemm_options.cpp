@@ -16,47 +16,49 @@ struct GemmWords : CommonWords {
 };
 
 void add_shape_options(const command::Arguments& app, GemmWords& words) {
-  app.option(
-         "--set", words.set,
-         "bf16, fp8, or seed (f16 to f32, 7296 x 256 x K); drawn: shapes that --seed draws; deep: the same "
-         "with few tiles and a long k; fit and fit-deep: others, which the choice of tiles may be fitted to")
+  app.option("--set", words.set,
+             "bf16, fp8, or seed (f16 to f32, 7296 x 256 x K); drawn: shapes that --seed draws; deep: the "
+             "same with few tiles and a long k; fit and fit-deep: other shapes, to which the choice of tiles "
+             "may be fitted")
       .shown_as("NAME");
   app.option("--count", words.count, "shapes of a set that a seed draws (40)").from(1, 10000).shown_as("N");
-  app.option("--shapes", words.groups, "groups of the set, with commas between; all unless given")
+  app.option("--shapes", words.groups, "groups of the set, separated by commas; all unless given")
       .by_comma()
       .shown_as("GROUP,...");
   app.option("--shape", words.shapes, "a shape instead of the set's; may be repeated")
       .shown_as("MxNxK[:WEIGHT[:warm]]");
-  app.option("--dtype", words.dtype, "type of A and B: bf16 f16 tf32 e4m3 e5m2 s8; the set's unless given")
+  app.option("--dtype", words.dtype,
+             "type of A and B: bf16 f16 tf32 e4m3 e5m2 s8; that of the set unless given")
       .shown_as("TYPE");
   app.option("--d-type", words.d_type,
              "type of D: f32 f16 bf16, or s32 for s8; else A's if it has 16 bits, and bf16 for 8 bits")
       .shown_as("TYPE");
   app.option("--layout", words.layout, "TN NN NT TT, as cuBLAS is called for row-major data")
       .shown_as("LETTERS");
-  app.flag("--slow-accumulation", words.slow_accumulation, "promote sums of fp8 products to f32 on the way");
+  app.flag("--slow-accumulation", words.slow_accumulation, "promote sums of fp8 products to f32 along k");
 }
 
 void add_contender_options(const command::Arguments& app, GemmWords& words, GemmOptions& options) {
   app.option("--contenders", options.contenders,
-             "those that run, with commas between, or all, as with --set seed; else all but the kernels that "
-             "lead to ours. What other options ask for always runs")
+             "those that run, separated by commas, or all, as with --set seed; else all except "
+             "kernels/steps. Contenders of other options always run")
       .by_comma()
       .shown_as("NAME,...");
   app.option("--tiles", options.ours.tiles,
-             "tiles of ours to compare, with commas between: 128x256_4_2x1,64x128_pp")
+             "tiles of ours to compare, separated by commas: 128x256_4_2x1,64x128_pp")
       .by_comma()
       .shown_as("TILE,...");
   app.option("--tune", options.ours.candidates,
-             "measure the model's first N tiles for each shape, besides the chosen one")
+             "measure the model's first N tiles for each shape, in addition to the chosen one")
       .from(1, 100)
       .shown_as("N");
   app.option("--diverse", options.ours.diverse,
-             "and N more, drawn among those that the model predicts to be up to half slower than its first")
+             "and N more, drawn among the tiles that the model predicts to take up to 1.5 times the time of "
+             "its first")
       .from(1, 100)
       .shown_as("N");
   app.flag("--at-run-time", options.ours.tuned,
-           "and Matmul as it tunes itself, by measuring a shape when it first comes");
+           "measure also a Matmul that tunes itself: it measures a shape at its first call");
   app.option("--tuned", options.tuned, "put the fastest into this table, as rows of kernels/gemm/tuned.def")
       .shown_as("FILE");
   app.flag("--no-cublaslt", words.no_cublaslt, "without the reference: only times and checks");
@@ -87,7 +89,7 @@ void check_output_type(const GemmProblem& p) {
   const bool integer = p.a == DType::s8;
   if (integer == (p.d == DType::s32)) return;
   throw UsageError(
-      fmt::format("--d-type {} with --dtype {}: products of s8 are s32, those of other types are not",
+      fmt::format("--d-type {} with --dtype {}: products of s8 are s32, and products of other types are not",
                   name(p.d), name(p.a)));
 }
 
@@ -96,7 +98,7 @@ GemmProblem chosen_types(const GemmWords& words, const ShapeSet& set) {
   if (!words.dtype.empty()) {
     p.a = p.b = type_among(words.dtype, "--dtype",
                            {DType::bf16, DType::f16, DType::tf32, DType::e4m3, DType::e5m2, DType::s8});
-    // D follows A, unless this is the set's own.
+    // The type of D follows that of A, unless A has the set's own type.
     if (p.a != set.types.a)
       p.d = p.a == DType::s8 ? DType::s32 : p.a == DType::tf32 ? DType::f32 : is_fp8(p.a) ? DType::bf16 : p.a;
     // cuBLASLt multiplies e5m2 only with e4m3.
@@ -128,7 +130,7 @@ GemmOptions parse_gemm_options(const std::vector<std::string>& words) {
   GemmOptions options;
   GemmWords chosen;
   const command::CommandLine line(
-      "Measures this project's matrix products next to cuBLASLt, interleaved and paired", "gemm_bench");
+      "Measures this project's matrix products and cuBLASLt in interleaved, paired rounds", "gemm_bench");
   add_shape_options(line.arguments(), chosen);
   add_method_options(line.arguments(), chosen, options);
   add_contender_options(line.arguments(), chosen, options);

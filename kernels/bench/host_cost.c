@@ -1,12 +1,12 @@
-/* Measures what a known matrix product takes of the host's time from C, against a bare
+/* Measures how much of the host's time a call of a known matrix product takes in C, compared with a bare
  * cuLaunchKernelEx of the same kernel.
  *
  *   host_cost [M N K]...      256 x 128 x 256 and 2048 x 2048 x 512 unless given
  *
- * The bare launch is what a capture of the product says that it launches. Bursts of calls of both kinds
- * follow each other, each after the device has ended, so that no call waits for room in the stream's queue.
- * It prints the least time of a call of each kind, their difference, and the median of the differences of
- * bursts that lie side by side, in microseconds. Exit code 77 where there is no GPU. */
+ * The bare launch is taken from a capture of the product. Bursts of calls of both kinds alternate; each
+ * begins when the device is idle, so that no call waits for room in the stream's queue. The program prints,
+ * in microseconds, the least time of a call of each kind, their difference, and the median of the differences
+ * between adjacent bursts. The exit code is 77 if there is no GPU. */
 #define _POSIX_C_SOURCE 200809L
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 
 enum { CALLS = 20, BURSTS = 2000 };
 
-/* ---- CUDA's driver, as far as it is asked here (CUDA driver API: stream, graph and execution control) ----
+/* ---- CUDA's driver, as far as it is used here (CUDA driver API: stream, graph and execution control) ----
  */
 
 typedef struct {
@@ -122,7 +122,7 @@ static void fill(ptxb_device* device, matrix* m, int64_t rows, int64_t columns) 
   m->tensor = t;
 }
 
-/* The launch that a capture of the product holds. */
+/* The launch in a capture of the product. */
 static launch_config captured(ptxb_device* device, const ptxb_matmul* p, void* stream,
                               attribute attributes[2], kernel_node* node) {
   void *graph, *nodes[2];
@@ -146,7 +146,7 @@ static launch_config captured(ptxb_device* device, const ptxb_matmul* p, void* s
     attributes[config.attribute_count].id = CLUSTER_DIMENSION;
     attributes[config.attribute_count++].value = cluster;
   }
-  /* A node alone has no edge that would say it; matmul() launches so. */
+  /* A graph of one node has no edge that would carry this attribute, with which matmul() launches. */
   attributes[config.attribute_count].id = PROGRAMMATIC_STREAM_SERIALIZATION;
   attributes[config.attribute_count++].value.is_allowed = 1;
   return config;
@@ -171,7 +171,7 @@ static void measure(ptxb_device* device, void* stream, int64_t m, int64_t n, int
   size_t bytes;
   ours(ptxb_matmul_workspace(device, &p, &bytes));
   if (bytes) {
-    fprintf(stderr, "host_cost: the product takes a workspace; give one that takes none\n");
+    fprintf(stderr, "host_cost: the product needs a workspace; give one that does not\n");
     exit(1);
   }
   attribute attributes[2];

@@ -59,14 +59,14 @@ MethodOptions chosen_method(const CommonWords& words) {
 }  // namespace
 
 void add_method_options(const command::Arguments& app, CommonWords& words, Options& options) {
-  app.option("--regimes", words.regimes, "sustained, cool, or both with a comma between")
+  app.option("--regimes", words.regimes, "sustained, cool, or both separated by a comma")
       .by_comma()
       .shown_as("NAME,...");
   app.flag("--quick", words.quick, "8 rounds of 5 ms, 0.3 s of warm-up: a first look");
   app.option("--rounds", words.rounds, "rounds, in which all contenders run once (30)")
       .from(1, 10000)
       .shown_as("N");
-  app.option("--burst-ms", words.burst, "the least time that launches follow each other in a round (20)")
+  app.option("--burst-ms", words.burst, "the least duration of a burst of launches in a round (20)")
       .from(0.1, 10000.0)
       .shown_as("MS");
   app.option("--launches", words.least_launches, "the least number of launches in a burst (20)")
@@ -75,17 +75,17 @@ void add_method_options(const command::Arguments& app, CommonWords& words, Optio
   app.option("--warm-up", words.warm_up, "seconds of warm-up of each shape in the regime sustained (3)")
       .from(0.0, 600.0)
       .shown_as("S");
-  app.option("--rest-ms", words.rest, "the rest before each burst of the regime cool (300)")
+  app.option("--rest-ms", words.rest, "the pause before each burst of the regime cool (300)")
       .from(0.0, 10000.0)
       .shown_as("MS");
   app.flag("--brief-check", words.brief_check, "check only 24 elements of each result against float64");
   app.option("--energy", words.energy,
-             "then run each contender for so many seconds, and measure the joules of one product with NVML's "
-             "counter")
+             "then run each contender for this many seconds, and measure the joules of one product with "
+             "NVML's counter")
       .from(0.5, 600.0)
       .shown_as("S");
   app.option("--time-limit", options.time_limit_seconds,
-             "seconds for the whole run; what is done by then is reported")
+             "seconds for the whole run; the shapes measured by then are reported")
       .from(1.0, 1e6)
       .shown_as("S");
   app.option("--seed", words.seed, "seed of data, order and drawn shapes; random unless given").shown_as("N");
@@ -94,8 +94,8 @@ void add_method_options(const command::Arguments& app, CommonWords& words, Optio
 
 void add_peer_options(const command::Arguments& app, CommonWords& words, Options& options) {
   app.option("--peer", words.peers,
-             "a contender in a process of its own, which answers as kernels/bench/peers/peer_process.h says; "
-             "may be repeated")
+             "a contender in a process of its own, which follows the protocol of "
+             "kernels/bench/peers/peer_process.h; may be repeated")
       .shown_as("NAME=COMMAND");
   app.option("--peer-limit", options.peer_limit_seconds, "seconds that a peer may take for an answer (300)")
       .from(0.1, 1e5)
@@ -105,7 +105,7 @@ void add_peer_options(const command::Arguments& app, CommonWords& words, Options
 void add_compiler_options(const command::Arguments& app, CommonWords& words, Options& options) {
   app.option("--ptxas", options.ours.ptxas, "the ptxas to use; else the one in PATH, CUDA_PATH or /usr/local")
       .shown_as("FILE");
-  app.flag("--driver-assembles", words.driver, "let the driver compile PTX, even if there is a ptxas");
+  app.flag("--driver-assembles", words.driver, "let the driver compile PTX, even if ptxas is available");
   app.flag("--no-cache", words.no_cache, "compile again, and keep nothing");
 }
 
@@ -123,8 +123,8 @@ void check_device(const CommonWords& words) {
   if (words.device == "cuda" || words.device == "auto") return;
   if (words.device == "emulator")
     throw Error(
-        "--device emulator: a benchmark needs a Hopper GPU, since the speed of an emulator says nothing of "
-        "one; `ptxb run` verifies kernels on the emulator");
+        "--device emulator: a benchmark needs a Hopper GPU, since the speed of an emulator says nothing "
+        "about a GPU; `ptxb run` verifies kernels on the emulator");
   throw UsageError(fmt::format("--device '{}' is not cuda", words.device));
 }
 

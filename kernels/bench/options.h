@@ -50,7 +50,7 @@ void add_chart_option(const command::Arguments& app, Options& options);
 // Throws Error for the emulator, and UsageError if it is not a device.
 void check_device(const CommonWords& words);
 
-// Sets everything but the cases, which may depend on the seed. Throws UsageError.
+// Sets everything except the cases, which may depend on the seed. Throws UsageError.
 void settle(const CommonWords& words, Options& options);
 
 // Calls `read`, and turns its Error into a UsageError.

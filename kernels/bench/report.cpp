@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Words within one cell of a table and one line: what others wrote may hold anything.
+// Returns text that fits in one cell of a table and on one line: text of other programs may contain anything.
 std::string cell(std::string text) {
   std::string clean;
   for (char c : text) {
@@ -137,7 +137,7 @@ Json to_json(const Score& s) {
 
 }  // namespace
 
-// Joules of a product where they were measured, and the reference's by them.
+// These are the joules of a product, if they were measured, and the reference's joules divided by them.
 std::string energy_table(const RunResult& run) {
   std::string lines;
   for (const ShapeResult& r : run.results) {

@@ -68,7 +68,8 @@ std::unique_ptr<Nvml> open_nvml(const Gpu& gpu) {
 
 std::vector<std::string> method_text(const Options& o, const Benchmark& benchmark, const Gpu& gpu) {
   const char* peers =
-      o.peers.empty() ? "" : " Peers of other processes time themselves, likewise, on the same matrices.";
+      o.peers.empty() ? ""
+                      : " Peers in other processes time themselves in the same way, on the same matrices.";
   return {
       fmt::format("{} of seed {}; the same matrices for all contenders, in rotating sets of three times the "
                   "{:.0f} MB of L2 at least.",
@@ -77,13 +78,13 @@ std::vector<std::string> method_text(const Options& o, const Benchmark& benchmar
                   "ms and {} launches, replayed as CUDA graphs between two events.",
                   o.method.rounds, o.method.burst_milliseconds, o.method.least_launches) +
           peers,
-      fmt::format("sustained: after {:g} s of warm-up, without a pause. cool: {:g} ms of rest and an "
+      fmt::format("sustained: after {:g} s of warm-up, without a pause. cool: a pause of {:g} ms and an "
                   "overwritten L2 before each burst.",
                   o.method.warm_up_seconds, o.method.rest_milliseconds),
       (benchmark.against_peers ? "The reference is the fastest peer of each shape. " : std::string()) +
-          "ratio: the reference's time divided by the contender's, median over the rounds; above 1 it is "
-          "faster. The interval is of 2000 bootstrap resamples. win: it is above 1.01; tie: within 2 %; "
-          "open: above 1.02, but not for sure.",
+          "ratio: the reference's time divided by the contender's, median over the rounds; above 1 the "
+          "contender is faster. The interval is that of 2000 bootstrap resamples. win: it is above 1.01; "
+          "tie: within 2 %; open: above 1.02, but not for sure.",
       fmt::format("Every result is checked, {}; wrong ones are not timed.", benchmark.checks)};
 }
 
@@ -106,7 +107,7 @@ RunResult describe(const Options& options, const Benchmark& benchmark, const Gpu
   return run;
 }
 
-// Measures shape after shape, as far as the time goes, and writes what there is after each.
+// Measures shape after shape until the time is over, and writes the results so far after each.
 bool measure(const Options& options, const Benchmark& benchmark, Method& method, const Contenders& contenders,
              RunResult& run) {
   const auto start = Clock::now();
@@ -172,7 +173,8 @@ Outcome run(const Options& options, const Benchmark& benchmark) {
   const bool right = measure(options, benchmark, method, contenders, result);
   fmt::print("\n{}", markdown(result));
   if (const std::string why = absence_of_reference(result); !why.empty())
-    throw Error(fmt::format("{} takes part in no shape, so that nothing scores: {}", result.reference, why));
+    throw Error(
+        fmt::format("{} was measured on no shape, so that nothing scores: {}", result.reference, why));
   return right ? Outcome::good : Outcome::wrong_result;
 }
 

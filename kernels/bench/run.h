@@ -9,11 +9,11 @@ namespace ptxbuilder::bench {
 // The parts of a run that depend on the operation.
 struct Benchmark {
   std::string title;   // of the report
-  std::string inputs;  // the kind of inputs, as the report states it
-  std::string checks;  // against what results are checked, as the report states it
+  std::string inputs;  // the kind of inputs, in the words of the report
+  std::string checks;  // what results are checked against, in the words of the report
   std::function<Contenders(const Gpu&)> ours;
-  // Creates the contender with which the others are compared, and adds to the report's environment; it may be
-  // empty.
+  // Creates the contender with which the others are compared, and adds to the report's environment; this
+  // function may be empty.
   std::function<std::unique_ptr<Contender>(const Gpu&, std::map<std::string, std::string>& environment)>
       reference = nullptr;
   // Each shape's reference is its fastest peer, and all rows are compared with those of our first contender.

@@ -77,7 +77,7 @@ class CallEngine {
     if (const char* reason = why_untunable())
       throw Error(where, named(std::string("tuning with ") + reason), Error::Kind::unavailable);
     if (device_.is_capturing(p.stream))
-      throw Error(where, named("tuning in a capture, where nothing runs: tune before it"),
+      throw Error(where, named("tuning in a capture, during which nothing runs: tune before the capture"),
                   Error::Kind::unavailable);
     tune_if_possible(p, SIZE_MAX, where);
   }
@@ -125,7 +125,7 @@ class CallEngine {
   Compiler compiler_;
 
  private:
-  // The operation and its sizes, in the words used in a file of tiles.
+  // Returns the operation and its sizes, in the words used in a file of tiles.
   std::string described(const Arguments& p, Where where) {
     const Placed placed = place(p, where);
     return placed.is_empty ? named("a call with nothing to do") : named(call_text(placed));
@@ -165,7 +165,7 @@ class CallEngine {
     if (launches.keeps()) prepared_.add(words_of(p), launches.take(), number);
   }
 
-  // A call as requested: everything that is known before anything is queued.
+  // A requested call: everything that is known before anything is queued.
   struct Request {
     Placed placed;
     Plan plan = {};

@@ -1,5 +1,5 @@
-// Forms of calls that become products and copies: each is found once for calls that differ only in addresses
-// and in what their words leave out, and every call puts its own addresses in.
+// Forms of calls that become products and copies: each form is found once for all calls that differ only in
+// addresses and in values that their words omit, and every call inserts its own addresses.
 #pragma once
 
 #include <array>
@@ -9,14 +9,14 @@
 
 namespace ptxbuilder::kernels {
 
-// An address of a form says which memory of the call it is in: those in memory i begin at this, which is
-// beyond the size of any memory, and is as aligned as the call's own address.
+// An address of a form encodes which memory of the call it is in: addresses in memory i begin at this value,
+// which is beyond the size of any memory and has the alignment of the call's own address.
 constexpr int kOwnerBits = 44;
 constexpr runtime::Address form_address(size_t memory, runtime::Address own) {
   return own == 0 ? 0 : (static_cast<uint64_t>(memory) + 1) << kOwnerBits | own % kTma;
 }
 
-// The addresses of one call, by memory.
+// The addresses of one call, indexed by memory.
 template <size_t count>
 struct CallAddresses {
   std::array<runtime::Address, count> own;

@@ -37,7 +37,8 @@ Wide width_below(const Operand& x, int64_t stride) {
   return width * x.element_bytes();
 }
 
-// `y` begins after `x`. Returns whether they do not touch, in steps of the strides from `least_bytes` on.
+// Returns whether `x` and `y`, which begins after `x`, do not touch, in steps of the strides from
+// `least_bytes` on.
 bool apart_in_steps(const Operand& x, const Operand& y, int64_t least_bytes) {
   int64_t period = 0;  // bytes
   for (const Operand* o : {&x, &y})
@@ -126,7 +127,7 @@ void check_memory(const char* operation, const Operand& x, Where where) {
                                        d.stride)
                          : fmt::format(", {} {} with a stride of {}", d.extent, plural(d.word), d.stride);
   refuse(operation, x,
-         fmt::format("{}, take {} B, and its memory has {} B", lies, static_cast<uint64_t>(extent_bytes(x)),
+         fmt::format("{}, take {} B, and the memory has {} B", lies, static_cast<uint64_t>(extent_bytes(x)),
                      x.memory.bytes),
          where);
 }
@@ -160,7 +161,7 @@ void check_no_self_overlap(const char* operation, const Operand& x, Where where)
           lies += lies.empty() ? fmt::format("{} {} of {}", one.extent, plural(one.word), x.columns)
                                : fmt::format(" in {} {}", one.extent, plural(one.word));
       refuse(operation, x,
-             fmt::format("{} elements let {} overlap, which are written", strides_text(x), lies), where);
+             fmt::format("{} elements makes {} overlap, which are written", strides_text(x), lies), where);
     }
     width += Wide{d.stride} * (d.extent - 1);
   }
@@ -179,10 +180,11 @@ void check_workspace(const char* operation, runtime::View given, size_t bytes,
                      std::span<const Operand* const> others, Where where) {
   if (bytes == 0) return;
   if (given.address == 0 || given.bytes < bytes || given.address % kTma != 0)
-    throw Error(where, fmt::format("{0}: this call takes a workspace of {1} B at a multiple of {2}, as "
-                                   "workspace_bytes() says (ptxb_{0}_workspace() in C), and is given {3} B "
-                                   "at {4:#x}",
-                                   operation, bytes, kTma, given.bytes, given.address));
+    throw Error(
+        where,
+        fmt::format("{0}: this call needs a workspace of {1} B at a multiple of {2}, as workspace_bytes() "
+                    "returns (ptxb_{0}_workspace() in C), and is given {3} B at {4:#x}",
+                    operation, bytes, kTma, given.bytes, given.address));
   const Operand taken = one_row("workspace", DType::u8, {given.address, bytes}, static_cast<int64_t>(bytes));
   for (const Operand* other : others)
     if (other->memory.address != 0 && may_share(taken, *other))

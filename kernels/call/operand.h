@@ -63,16 +63,16 @@ bool same_place(const Operand& x, const Operand& y);
 // Fails if a stride is shorter than a row or has 2^40 bytes, if the address is not a multiple of an element,
 // or if the operand exceeds its memory. An empty operand may have any address.
 void check_memory(const char* operation, const Operand& x, Where where);
-// This does the same for one_row(), with a shorter message.
+// Does the same for one_row(), with a shorter message.
 void check_row(const char* operation, const Operand& x, Where where);
-// Fails if an operand with elements is at address 0, which workspace_bytes() accepts, and a launch does not.
+// Fails if an operand with elements is at address 0, which workspace_bytes() accepts but a launch does not.
 void check_address(const char* operation, const Operand& x, Where where);
 // Fails if rows of an operand that is written overlap each other.
 void check_no_self_overlap(const char* operation, const Operand& x, Where where);
 // Fails if the first, which is written, may share memory with the second, which is read, or written too.
 void check_apart(const char* operation, const Operand& written, const Operand& other, bool is_read,
                  Where where);
-// Fails if a call takes `bytes` of workspace, and `given` is smaller, is not at a multiple of 16, or may
+// Fails if a call needs `bytes` of workspace, and `given` is smaller, is not at a multiple of 16, or may
 // share memory with one of `others`.
 void check_workspace(const char* operation, runtime::View given, size_t bytes,
                      std::span<const Operand* const> others, Where where);

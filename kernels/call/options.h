@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "ptxbuilder/error.h"  // ahead of others: it says that C++20 is needed
+#include "ptxbuilder/error.h"  // first, since it reports that C++20 is needed
 #include "runtime/compile/load.h"
 
 namespace ptxbuilder::kernels {
@@ -16,7 +16,7 @@ struct CallOptions {
   // A call is measured the first time it is made, like with tune(), unless it is made in a capture, or the
   // device is not a GPU.
   bool tune = false;
-  // tune() keeps its results in this file, and looks there first. By default it is a file in
+  // tune() keeps its results in this file, and looks there first. The default is a file in
   // ~/.cache/ptxbuilder/OPERATION for each GPU, version and choice of tiles; "" means no file. If it cannot
   // be read or written, log() reports this once, and it is not an error.
   std::optional<std::string> tuned_file = std::nullopt;

@@ -32,11 +32,11 @@ Kernel packed_pixels(int channels, int packed, int together) {
   p.add("to", Parameter::Kind::pointer, DType::u16, "where they are copied to");
   for (const auto& [name, meaning] : {std::pair{"width", "pixels of a line"},
                                       {"lines", "lines of an image"},
-                                      {"before", "pixels of zeros ahead of a line of the copy"},
+                                      {"before", "pixels of zeros before a line of the copy"},
                                       {"packed_width", "pixels of a line of the copy"},
-                                      {"above", "lines of zeros ahead of an image of the copy"},
+                                      {"above", "lines of zeros before an image of the copy"},
                                       {"packed_lines", "lines of an image of the copy"},
-                                      {"pixels", "pixels of the copy in all"}})
+                                      {"pixels", "total number of pixels of the copy"}})
     p.add(name, Parameter::Kind::scalar, DType::u32, meaning);
   for (const char* name : {"pixel", "line", "image"})
     p.add(name, Parameter::Kind::scalar, DType::u64, "elements from one to the next");
@@ -50,7 +50,7 @@ Kernel packed_pixels(int channels, int packed, int together) {
   const gmem to(p.get<gptr<u16>>("to"));
   for_(ctaid_x() * kPackingThreads + tid_x(), p.get<u32>("pixels"), nctaid_x() * kPackingThreads, [&](u32 i) {
     const u32 place = i / each, row = place / width, image = row / rows;
-    // Both are beyond all others if they precede the image.
+    // Pixels and lines that precede the image become numbers beyond all others.
     const u32 column = place - row * width - p.get<u32>("before"),
               line = (row - image * rows) * each + (i - place * each) - p.get<u32>("above");
     const pred inside = (column < p.get<u32>("width")) & (line < p.get<u32>("lines"));
@@ -85,7 +85,7 @@ runtime::LoadedKernel& PixelPacker::kernel(const PackedPixels& copy) {
 
 void PixelPacker::operator()(const PackedPixels& copy, runtime::Stream stream) {
   if (copy.pixels() >= int64_t{1} << 31)
-    throw Error(fmt::format("copy of {} pixels; less than 2^31 are taken at once", copy.pixels()));
+    throw Error(fmt::format("copy of {} pixels; at most 2^31 - 1 are copied at once", copy.pixels()));
   const auto number = [](int64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
   const auto stride = [](int64_t value) { return runtime::scalar(static_cast<uint64_t>(value)); };
   const int64_t blocks = (copy.pixels() + kPackingThreads - 1) / kPackingThreads;

@@ -12,7 +12,7 @@
 namespace ptxbuilder::kernels {
 
 // Pixels of 16-bit elements become pixels of `packed` elements, 4 or 8; the elements after their channels are
-// zeros. An image of the copy begins `above` lines and `before` pixels ahead of the image, and has
+// zeros. An image of the copy begins `above` lines and `before` pixels before the image, and has
 // `packed_lines` lines of `packed_width` pixels; those outside of the image are zeros. `together` lines make
 // one, in which each pixel is followed by those below it. Lines and images follow each other without gaps.
 struct PackedPixels {

@@ -1,5 +1,5 @@
-// Copies of tensors whose modes change their order, with a separate kernel: for operands that a product takes
-// in no other way.
+// Copies of tensors whose modes change their order, with a separate kernel, for operands that a product
+// cannot read in any other way.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@
 namespace ptxbuilder::kernels {
 
 // Element (i, j, ..) is i from[0] + j from[1] + .. elements after the source address, and likewise after the
-// destination, where no two share a place. Elements have 1, 2 or 4 bytes, to which addresses are aligned.
+// destination, where no two elements share a place. Elements have 1, 2 or 4 bytes, to which addresses are
+// aligned.
 struct PermutedCopy {
   struct Mode {
     int64_t extent, from, to;

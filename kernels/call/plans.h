@@ -1,4 +1,4 @@
-// Plans hold what was found for each kind of call, with which the next call of that kind is launched.
+// Plans hold the results found for each kind of call; the next call of that kind is launched with them.
 #pragma once
 
 #include <array>

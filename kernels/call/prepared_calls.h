@@ -17,7 +17,7 @@
 
 namespace ptxbuilder::kernels {
 
-// The value of an argument: the value of one of the call's sources, plus a number.
+// The value of an argument is the value of one of the call's sources, plus a number.
 struct ArgumentSource {
   size_t source;
   uint64_t more;
@@ -75,7 +75,7 @@ class PreparedCall {
   std::vector<Step> steps_;
 };
 
-// Returns whether no byte belongs to both.
+// Returns whether the two share no byte.
 inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
   return y.address - x.address >= x.bytes && x.address - y.address >= y.bytes;
 }
@@ -87,9 +87,9 @@ bool is_sound_workspace(const runtime::View& workspace, size_t bytes,
 
 uint64_t next_number_of_calls();  // unique among all objects, past ones included
 
-// The results found for calls, by their form: `words` numbers that describe all of a call but its sources and
-// its stream. A `words_of` function is called with a function that takes the index of each word, from 0 on,
-// and the word. Any thread may call all functions at any time.
+// The results found for calls, by their form: `words` numbers that describe everything about a call except
+// its sources and its stream. A `words_of` function is called with a function that takes the index of each
+// word, from 0 on, and the word. Any thread may call all functions at any time.
 template <size_t words, class Value>
 class ByForm {
  public:
@@ -145,7 +145,8 @@ class ByForm {
   template <class WordsOf>
   static Form form_of(const WordsOf& words_of) {
     Form form = {};
-    words_of([&](size_t at, uint64_t word) { form.at(at) = word; });  // `words` has to count them all
+    words_of(
+        [&](size_t at, uint64_t word) { form.at(at) = word; });  // `words` must be the number of all words
     return form;
   }
 

@@ -33,8 +33,9 @@ struct QuickDivision {
       p.add(its, Parameter::Kind::scalar, DType::u32, says);
     };
     add(name, meaning);
-    add("reciprocal_" + name, "a number times this, shifted right, is divided by " + name);
-    add("shift_" + name, "by so many bits");
+    add("reciprocal_" + name,
+        "factor whose product with a number, shifted right, is the number divided by " + name);
+    add("shift_" + name, "number of bits of that shift");
   }
 
   QuickDivision(const Parameters& p, const std::string& name)

@@ -66,7 +66,7 @@ void TileFile::read() {
   std::error_code none;
   if (path_.empty() || !std::filesystem::exists(path_, none)) return;
   if (!std::filesystem::is_regular_file(path_, none)) {  // opening a pipe would wait for its writer
-    warn("it is not a regular file: what is measured is kept for this process alone");
+    warn("it is not a regular file: measured tiles are kept only in this process");
     path_.clear();
     return;
   }
@@ -78,14 +78,14 @@ void TileFile::read() {
     if (is_line(line))
       tiles_[line.substr(0, line.rfind(' '))] = line.substr(line.rfind(' ') + 1);
     else
-      warn(fmt::format("line {} is not understood and passed over: '{}'; remove the file, or that line",
+      warn(fmt::format("line {} is not understood and is skipped: '{}'; remove the file, or that line",
                        number, printable(line.substr(0, 100))));
   }
   if (file.bad() || !file.eof()) warn("it cannot be read: calls are measured anew");
 }
 
 void TileFile::pass_over(const std::string& call, const std::string& why) {
-  warn(fmt::format("the tile {} does not suit {} and is passed over ({})", tiles_[call], call, why));
+  warn(fmt::format("the tile {} does not suit {} and is skipped ({})", tiles_[call], call, why));
   tiles_.erase(call);
 }
 
@@ -103,7 +103,7 @@ void TileFile::keep(const std::string& call, const std::string& tile) {
   const bool written =
       file >= 0 && ::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   if (!written)
-    warn(fmt::format("it cannot be written ({}): what was measured is kept for this process alone",
+    warn(fmt::format("it cannot be written ({}): measured tiles are kept only in this process",
                      std::strerror(errno)));
   if (file >= 0) ::close(file);
 }

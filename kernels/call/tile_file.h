@@ -1,4 +1,4 @@
-// A file of the user's with the tile that was the fastest for each call, as measured on this machine.
+// A file in the user's cache with the fastest tile for each call, as measured on this machine.
 #pragma once
 
 #include <functional>

@@ -15,7 +15,7 @@ namespace ptxbuilder::kernels {
 template <class Described, class Body>
 void told_call(Described described, Body body) {
   constexpr const char* kHowToWatch =
-      ". To learn where kernels wait that do not end, set PTXBUILDER_WATCHDOG=1000, the milliseconds that a "
+      ". To learn where kernels that do not end wait, set PTXBUILDER_WATCHDOG=1000, the milliseconds that a "
       "wait may take, before they are made";
   std::optional<runtime::NvtxRange> range;
   if (runtime::NvtxRange::is_on()) range.emplace(described().c_str());

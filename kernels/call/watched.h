@@ -1,4 +1,4 @@
-// A watchdog for the kernels of operations, for callers that cannot open a scope themselves, as from PyTorch.
+// A watchdog for the kernels of operations, for callers that cannot open a scope themselves, such as PyTorch.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// A hash of words: sizes and strides, among which similar ones are common.
+// A hash of words that are sizes and strides, which are often similar.
 #pragma once
 
 #include <array>

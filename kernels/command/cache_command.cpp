@@ -1,4 +1,4 @@
-// `ptxb cache`: the cubins that are kept.
+// `ptxb cache` shows the cubins that are kept.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -16,12 +16,13 @@ struct Options {
   bool clear = false, verify = false, json = false;
 };
 
-// A folder that is not there yet is an empty cache.
+// A folder that does not exist yet is an empty cache.
 void check_folder(const std::string& path) {
   std::error_code none;
   if (std::filesystem::exists(path, none) && !std::filesystem::is_directory(path, none))
-    throw Error(
-        fmt::format("{}: is not a folder, and so no cache of PTX and cubins: name one by --cache-dir", path));
+    throw Error(fmt::format(
+        "{}: is not a folder, so it cannot be a cache of PTX and cubins: name a folder with --cache-dir",
+        path));
 }
 
 int run(const Options& o) {
@@ -50,7 +51,7 @@ Command add(const Arguments& ptxb) {
   const Arguments app = ptxb.command("cache", "where PTX and cubins are kept, and how many");
   auto o = std::make_shared<Options>();
   app.flag("--clear", o->clear, "remove them all");
-  app.flag("--verify", o->verify, "check each, and remove what is damaged");
+  app.flag("--verify", o->verify, "check each, and remove damaged ones");
   app.option("--cache-dir", o->cache.directory, "another folder").shown_as("DIR");
   app.flag("--json", o->json, "as JSON");
   return {app, [o] { return run(*o); }};

@@ -1,4 +1,4 @@
-// `ptxb compile`: a module of LLVM's IR, whoever wrote it, to PTX, a cubin and sidecars.
+// `ptxb compile` compiles a module of LLVM IR from any source to PTX, a cubin and sidecars.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -68,17 +68,18 @@ standard error, or "no_sidecar" in the JSON, says why.
 
 Command add(const Arguments& ptxb) {
   const Arguments app =
-      ptxb.command("compile", "compile a module of LLVM's IR, whoever wrote it, to PTX, cubin and sidecars");
+      ptxb.command("compile", "compile a module of LLVM IR from any source to PTX, cubin and sidecars");
   auto o = std::make_shared<Options>();
-  app.option("file", o->file, "LLVM's IR as text or bitcode; - for standard input")
+  app.option("file", o->file, "LLVM IR as text or bitcode; - for standard input")
       .required()
       .shown_as("FILE.ll|FILE.bc|-");
   app.option("-o,--output", o->folder, "the folder for NAME.ptx, NAME.cubin and sidecars").shown_as("DIR");
   app.option("--target", o->module.target,
-             "the target; unless given, that of the module's functions, else sm_90a or what its rows need")
+             "the target; unless given, that of the module's functions, else sm_90a or the target that its "
+             "instructions need")
       .shown_as("SM");
   app.option("--ptx-version", o->module.ptx_version,
-             "ten times the .version; unless given, the least that target and inline asm need")
+             "ten times the .version; unless given, the least version that target and inline asm need")
       .from(63, 999)
       .shown_as("N");
   app.option("--libdevice", o->module.libdevice,

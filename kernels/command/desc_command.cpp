@@ -1,4 +1,4 @@
-// `ptxb desc`: wgmma's descriptors of matrices in shared memory, made and explained.
+// `ptxb desc` makes and explains wgmma's descriptors of matrices in shared memory.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -126,7 +126,7 @@ Command add(const Arguments& ptxb) {
   return {app, [words, bits, tile, major] {
             if (bits.given()) return decode(*words, major.given());
             if (tile.given()) return make(*words);
-            throw UsageError("desc: give a descriptor to explain, or --tile and what is in it");
+            throw UsageError("desc: give a descriptor to explain, or --tile and its type and layout");
           }};
 }
 

@@ -1,4 +1,4 @@
-// `ptxb diff`: how two kernels, or the kernels of two folders, differ in what they do.
+// `ptxb diff` shows how two kernels, or the kernels of two folders, differ in what they do.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct Options {
 struct Source {
   explicit Source(const std::string& where) : from(where), code(code_source(where)) {}
 
-  // The kernel comes from one of these: PTX before cubins, or for SASS the other way.
+  // The kernel comes from one of these: PTX is preferred to cubins, and for SASS cubins are preferred.
   const DeviceCode& choose(const std::string& kernel, bool sass) const {
     const bool has_cubin = std::any_of(code.all.begin(), code.all.end(), is_cubin);
     try {
@@ -67,7 +67,7 @@ Comparison compare_codes(const Source& a, const std::string& kernel_a, const Sou
 }
 
 void write_page(const std::string& path, const std::string& page) {
-  if (page.empty()) throw Error("--html shows PTX, and this is machine code");
+  if (page.empty()) throw Error("--html shows PTX, and this file is machine code");
   std::ofstream file(path);
   if (!(file << page << std::flush)) throw Error(fmt::format("{}: it cannot be written", path));
 }
@@ -89,7 +89,7 @@ int diff_kernels(const Options& o) {
 
 // --- Folders ---
 
-// The names of a folder's files that may hold device code.
+// Returns the names of a folder's files that may contain device code.
 std::set<std::string> code_files(const std::string& folder) {
   std::set<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -102,7 +102,7 @@ std::set<std::string> code_files(const std::string& folder) {
   return names;
 }
 
-// This says what there is to say of a file, or of one kernel of it.
+// This is the result for a file, or for one of its kernels.
 struct Entry {
   std::string file, kernel = {};
   char only_in = 0;  // 'A' or 'B'
@@ -138,7 +138,7 @@ class Folders {
   }
 
  private:
-  // Calls f(name, 0) for what both have, and f(name, 'A' or 'B') for what one has.
+  // Calls f(name, 0) for each name that both have, and f(name, 'A' or 'B') for each name that only one has.
   template <class F>
   static void each(const std::set<std::string>& a, const std::set<std::string>& b, F f) {
     std::set<std::string> all = a;
@@ -156,7 +156,7 @@ class Folders {
     const Source a((fs::path(o_.a) / file).string()), b((fs::path(o_.b) / file).string());
     const std::set<std::string> in_a = a.kernels(), in_b = b.kernels();
     if (in_a.empty() && in_b.empty() && a.code.all.empty() && b.code.all.empty())
-      return;  // programs without any
+      return;  // programs without kernels
     if (o_.kernel_a.empty() && in_a.size() <= 1 && in_b.size() <= 1) return kernel_pair({.file = file}, a, b);
     each(in_a, in_b, [&](const std::string& kernel, char only_in) {
       if (!o_.kernel_a.empty() && kernel != o_.kernel_a) return;
@@ -227,9 +227,9 @@ class Folders {
   std::vector<Entry> entries_;
 };
 
-// 0: nothing of meaning differs, 1: something does, 2: an error.
+// Returns 0 if nothing of meaning differs, 1 if something does, and 2 for an error.
 int diff(const Options& o) {
-  if (o.a == "-" && o.b == "-") throw Error("standard input, -, can be one of the two and not both");
+  if (o.a == "-" && o.b == "-") throw Error("standard input, -, can be only one of the two");
   const bool folder_a = fs::is_directory(o.a), folder_b = fs::is_directory(o.b);
   if (folder_a && folder_b) {
     if (o.telling.page) throw Error("--html shows two kernels, and these are folders");
@@ -237,12 +237,13 @@ int diff(const Options& o) {
     return Folders(o).diff();
   }
   if (folder_a || folder_b)
-    throw Error(fmt::format("{} is a folder and {} is none: give two folders, or two files",
+    throw Error(fmt::format("{} is a folder and {} is not: give two folders, or two files",
                             folder_a ? o.a : o.b, folder_a ? o.b : o.a));
   return diff_kernels(o);
 }
 
-// 1 means differences here, so that what else fails, output that cannot be written too, ends with 2.
+// Here 1 means that there are differences; therefore every failure, including output that cannot be written,
+// ends with 2.
 int run(const Options& o) try {
   const int code = diff(o);
   flush_output();
@@ -258,19 +259,21 @@ Command add(const Arguments& ptxb) {
   app.option("a", o->a, std::string(ptx_source_help) + "; or a folder of such files").required();
   app.option("b", o->b, "the same").required();
   app.option("--kernel", o->kernel_a, "the kernel of files that have several").shown_as("NAME");
-  app.option("--kernel-b", o->kernel_b, "the kernel of B, if it has another name").shown_as("NAME");
+  app.option("--kernel-b", o->kernel_b, "the kernel of B, if its name differs").shown_as("NAME");
   app.flag("--all", o->telling.all,
-           "print each difference, even where many of a kind or of a region would be counted");
+           "print each difference, even if there are many of one kind or in one region, which are otherwise "
+           "counted");
   app.flag("--counts", o->telling.counts, "print how often each mnemonic occurs in each region as well");
-  app.flag("--sass", o->sass, "machine code: PTX is assembled by ptxas; cubins are always compared so");
+  app.flag("--sass", o->sass,
+           "compare machine code: PTX is assembled by ptxas; cubins are always compared in this way");
   app.option("--nvdisasm", o->nvdisasm,
              "the disassembler; else the one in PATH, CUDA_PATH, /usr/local or Python's packages")
       .shown_as("FILE");
   app.option("--html", o->page, "write a page that shows both").shown_as("FILE");
   app.flag("--json", o->json, "as JSON");
   app.footer(
-      "Of a file that holds a kernel for several architectures, the highest is taken. Two folders are "
-      "compared by file, and by kernel where a file has several.\n"
+      "If a file has a kernel for several architectures, the highest is used. Two folders are compared by "
+      "file, and by kernel if a file has several.\n"
       "Exit code 0: no difference of meaning was found; 1: there is one; 2: an error.");
   return {app, [o] {
             o->telling.page = !o->page.empty();

@@ -1,4 +1,4 @@
-// `explain`: what a kernel's PTX does, on a page.
+// `explain` shows on one page what a kernel's PTX does.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -105,7 +105,7 @@ Command explain_command(const Arguments& top, const PtxReader& reader) {
   app.option("from", o->words, reader.help);
   app.option("--kernel", o->kernel, "the kernel of a file that has several").shown_as("NAME");
   app.option("--html", o->page, "write a page that shows it").shown_as("FILE");
-  app.flag("--json", o->json, "as JSON, including what the kernel does not have");
+  app.flag("--json", o->json, "as JSON, including properties that the kernel does not have");
   app.footer("Exit code 0, or 2 for an error.");
   return {app, [o, reader] {
             return run_on_ptx("explain what? Name a PTX file or a kernel", o->words, o->kernel, reader,

@@ -1,4 +1,4 @@
-// `ptxb explain-choice`: why a matrix product gets its tile.
+// `ptxb explain-choice` shows why a matrix product gets its tile.
 #include <fmt/format.h>
 
 #include <random>
@@ -44,7 +44,8 @@ int run(const Words& w) {
   const GemmProblem problem = w.product.problem();
   std::optional<kernels::GemmTile> tuned;
   if (!w.tuned_file.empty()) {
-    file_text(w.tuned_file);  // throws where it cannot be read: a product would take no file for an empty one
+    file_text(
+        w.tuned_file);  // throws if it cannot be read: a product would treat a missing file as an empty one
     tuned = kernels::tile_in(w.tuned_file, operation_of(problem), {problem.m, problem.n, problem.k, 1});
   }
   ChoiceReport report =
@@ -60,12 +61,13 @@ command::Command add(const command::Arguments& ptxb) {
   auto words = std::make_shared<Words>();
   Words& w = *words;
   add_product(app, w.product);
-  app.option("--top", w.top, "how many of the model's first tiles").from(1, 100).with_default();
-  app.option("--multiprocessors", w.multiprocessors, "SMs that the model counts on; the GPU's with --measure")
+  app.option("--top", w.top, "how many of the model's first tiles are shown").from(1, 100).with_default();
+  app.option("--multiprocessors", w.multiprocessors,
+             "SMs that the model assumes; with --measure, those of the GPU")
       .from(1, 1024)
       .with_default();
   app.option("--tuned-file", w.tuned_file,
-             "a file that MatmulOptions::tune kept in ~/.cache/ptxbuilder/matmul, by which the product's "
+             "a file that MatmulOptions::tune wrote to ~/.cache/ptxbuilder/matmul, from which the product's "
              "tile is chosen");
   app.flag("--measure", w.measure, "on a GPU, print the measured times too");
   app.flag("--json", w.json, "as JSON");

@@ -1,4 +1,4 @@
-// `export` writes kernels as C, to be shipped in a program that has neither LLVM nor this library.
+// `export` writes kernels as C, for a program that is shipped without LLVM and without this library.
 #include "kernels/export/export.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ExportOptions {
-  std::set<std::string> given;  // the fields that were, be it with their default
+  std::set<std::string> given;  // the fields that were given, even with their default values
   std::string folder, name, shapes;
   std::vector<std::string> configurations, waived;
   CompilerOptions compiler;
@@ -40,13 +40,13 @@ std::vector<std::string> parts_of(const std::string& text, std::string_view sepa
   return parts;
 }
 
-// "bm=64,bn=128 if extent(A, 1) <= 64": fields, and the condition.
+// Parses fields and a condition, such as "bm=64,bn=128 if extent(A, 1) <= 64".
 struct Configuration {
   Fields fields;
   std::string condition;
 };
 Configuration configuration(const Fields& base, const std::string& text) {
-  const std::string between = " if ", words = " " + text;  // there may be no fields
+  const std::string between = " if ", words = " " + text;  // there may be none
   const size_t at = words.find(between);
   Configuration c{base, at == std::string::npos ? "" : words.substr(at + between.size())};
   if (at != std::string::npos && c.condition.empty())
@@ -60,7 +60,7 @@ Configuration configuration(const Fields& base, const std::string& text) {
   return c;
 }
 
-// "4096x4096x8192", one number for each axis.
+// Parses one number for each axis, such as "4096x4096x8192".
 std::vector<uint64_t> size_of_shape(const std::string& text, size_t axes) {
   std::vector<uint64_t> size;
   for (const std::string& word : parts_of(text, "x")) {
@@ -71,8 +71,8 @@ std::vector<uint64_t> size_of_shape(const std::string& text, size_t axes) {
     size.push_back(extent);
   }
   if (size.size() != axes)
-    throw UsageError(
-        fmt::format("--shapes: '{}' has {} numbers, and a shape here has {}", text, size.size(), axes));
+    throw UsageError(fmt::format("--shapes: '{}' has {} numbers, and a shape of this kernel has {}", text,
+                                 size.size(), axes));
   return size;
 }
 
@@ -97,7 +97,7 @@ std::string complaint_of_shapes(const std::string& words, const std::string& for
   return "";
 }
 
-// "MxNxK", for a message.
+// Returns text such as "MxNxK", for a message.
 std::string form_of_shapes(const Choice& choice) {
   std::string form;
   for (const auto& [field, rule] : choice.axes) {
@@ -107,7 +107,7 @@ std::string form_of_shapes(const Choice& choice) {
   return form;
 }
 
-// Shapes stand between commas or on lines; # begins a comment in a file.
+// Shapes are separated by commas or line ends; # begins a comment in a file.
 std::vector<std::string> shapes_of(const std::string& words) {
   if (!is_file(words)) return parts_of(words, ", ");
   std::vector<std::string> all;
@@ -124,7 +124,7 @@ class Exporter {
     export_.summary = family.summary;
   }
 
-  // They say what launches at the shapes have to mind. Call it after made().
+  // Returns notes about launches at the shapes. Call it after made().
   const std::vector<std::string>& cautions() const { return cautions_; }
 
   Export made() {
@@ -159,7 +159,7 @@ class Exporter {
     return {std::move(c.signature), std::move(c.cubin), options_.with_ptx ? std::move(c.ptx) : ""};
   }
 
-  // A kernel for each configuration that the family chooses for a shape.
+  // Makes a kernel for each configuration that the family chooses for a shape.
   void by_shapes() {
     const Choice& choice = family_.choice;
     for (const auto& [field, rule] : choice.axes) export_.axes.push_back(rule);
@@ -173,7 +173,8 @@ class Exporter {
       check_kept(chosen, shape);
       const std::string caution = choice.caution ? choice.caution(chosen) : "";
       if (!caution.empty()) cautions_.push_back(fmt::format("{}: {}", shape, caution));
-      for (const auto& [field, rule] : choice.axes) chosen.set(field, fields_[field]);  // what is left counts
+      for (const auto& [field, rule] : choice.axes)
+        chosen.set(field, fields_[field]);  // the remaining word counts
       const auto place = std::find(known.begin(), known.end(), chosen.text()) - known.begin();
       if (place == std::ssize(known)) {
         known.push_back(chosen.text());
@@ -185,13 +186,14 @@ class Exporter {
       throw UsageError(fmt::format("--shapes: '{}' names no shape", options_.shapes));
   }
 
-  // Nothing that was asked for is lost to what is chosen for a shape.
+  // The choice for a shape must not override a field that was given.
   void check_kept(const Fields& chosen, const std::string& shape) const {
     for (size_t i = 0; i < family_.fields.size(); ++i) {
       const Field &given = fields_.all()[i], &taken = chosen.all()[i];
       if (options_.given.contains(given.name) && given.value != taken.value)
         throw UsageError(
-            fmt::format("--{} {}: --shapes chooses it, and for {} takes {}: leave one of them out",
+            fmt::format("--{} {}: --shapes chooses this field, and for {} its value is {}: leave one of the "
+                        "two options out",
                         given.name, given.text(), shape, taken.text()));
     }
   }
@@ -251,7 +253,7 @@ Examples:
 )";
 
 void add_options(const Arguments& kernel, const Family& family, ExportOptions& o) {
-  kernel.option("-o,--output", o.folder, "the folder for NAME.h and NAME.c").shown_as("DIR").required();
+  kernel.option("-o,--output", o.folder, "the folder of NAME.h and NAME.c").shown_as("DIR").required();
   kernel.option("--name", o.name, "the name of the files and functions; the kernel's unless given")
       .shown_as("NAME");
   const Option configurations =
@@ -259,18 +261,17 @@ void add_options(const Arguments& kernel, const Family& family, ExportOptions& o
   if (const Choice& choice = family.choice; choice.choose) {
     const std::string form = form_of_shapes(choice);
     kernel
-        .option(
-            "--shapes", o.shapes,
-            fmt::format("sizes as {}, or a file of them: each gets the configuration that suits it, and a "
-                        "launch takes that of the nearest",
-                        form))
+        .option("--shapes", o.shapes,
+                fmt::format("sizes such as {}, or a file of them: each gets the configuration that suits it, "
+                            "and a launch uses that of the nearest",
+                            form))
         .check([form](const std::string& words) { return complaint_of_shapes(words, form); })
         .shown_as("LIST|FILE")
         .excludes(configurations);
   }
   const Option ptx =
-      kernel.flag("--ptx", o.ptx, "hold PTX text instead of a cubin, which the driver compiles");
-  kernel.flag("--with-ptx", o.with_ptx, "hold PTX text next to the cubin, which the emulator runs")
+      kernel.flag("--ptx", o.ptx, "embed PTX text, which the driver compiles, instead of a cubin");
+  kernel.flag("--with-ptx", o.with_ptx, "embed PTX text, which the emulator runs, in addition to the cubin")
       .excludes(ptx);
   add_waive(kernel, o.waived);
   kernel

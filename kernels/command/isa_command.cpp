@@ -1,4 +1,4 @@
-// `ptxb isa`: the instructions.
+// `ptxb isa` lists and describes the instructions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Options {
   bool asks_the_manual() const { return !family.empty() || !target.empty() || !text.empty(); }
 };
 
-// Other things than instructions that are looked for, and what there is in their place.
+// These names are not instructions, but users search for them; each has its replacement here.
 struct Otherwise {
   std::string_view name, call;
 };
@@ -50,7 +50,7 @@ bool tell_otherwise(std::string_view text, bool as_json) {
 
 // Returns whether the emulator supports the instruction.
 bool is_emulated(const isa::Row& row) {
-  if (isa::example(row).empty())  // it has names, for which there is no kernel of its own
+  if (isa::example(row).empty())  // it has names, which no kernel of its own tests
     return std::ranges::any_of(runtime::emulator::decode_table(),
                                [&](const auto& entry) { return row.mnemonic().starts_with(entry.first); });
   try {
@@ -58,7 +58,7 @@ bool is_emulated(const isa::Row& row) {
         ptx_text::parse(standalone_module(row, row.targets.least(), row.ptx_version));
     runtime::emulator::GlobalMemory memory;
     return runtime::emulator::Decoder(module, "row", memory).run().refused.empty();
-  } catch (const Error&) {  // of a form that it cannot read
+  } catch (const Error&) {  // in a form that it cannot read
     return false;
   }
 }
@@ -89,7 +89,7 @@ Json as_json(const isa::Row& row, std::string_view section) {
           {"example", isa::example(row)}};
 }
 
-// The numbers that may take the place of a register, where that is less than what the register holds.
+// Returns the numbers that may replace a register, if their range is smaller than the register's.
 std::string numbers_text(const isa::Operand& o) {
   if (o.cls == isa::Class::imm) return " " + isa::bounds_text(o);
   const int bits = isa::detail::integer_bits(o.cls);
@@ -98,7 +98,7 @@ std::string numbers_text(const isa::Operand& o) {
   return is_narrow ? fmt::format(", or a number {}", isa::bounds_text(o)) : "";
 }
 
-// The other keys with the same mnemonic.
+// Returns the other keys with the same mnemonic.
 std::string siblings_text(const isa::Row& row) {
   std::string text;
   for (const isa::MadeRow& other : isa::rows_of(row.mnemonic()))
@@ -107,8 +107,8 @@ std::string siblings_text(const isa::Row& row) {
   return text;
 }
 
-// Says whether a row or the title of its section has each word of a text, as "redux.f32" and "prefetch
-// tensor" are asked for. PTX writes sparse products by sp.
+// Returns whether a row or the title of its section has each word of a text, such as "redux.f32" or "prefetch
+// tensor". PTX writes sparse products with sp.
 bool has_words(std::string_view name, std::string_view section, std::string_view text) {
   std::string all =
       fmt::format("{} {}{}", name, section, name.find(".sp") != std::string_view::npos ? " sparse" : "");
@@ -126,7 +126,7 @@ bool has_words(std::string_view name, std::string_view section, std::string_view
   return true;
 }
 
-// One instruction in full.
+// Prints one instruction in full.
 std::string page(const isa::Row& row) {
   std::string text = fmt::format("{}\n\n  {}\n\n", row.name, row.syntax);
   text += fmt::format("section   {}\n", isa::section_of(row));
@@ -135,8 +135,8 @@ std::string page(const isa::Row& row) {
     text += fmt::format("          PTX {} on {}\n", isa::version_text(row.early.ptx_version),
                         row.early.targets.text());
   text += fmt::format("effect    {}\n", row.effect == isa::Effect::pure
-                                            ? "pure: its results depend on its operands alone"
-                                            : "memory: it keeps its place");
+                                            ? "pure: its results depend only on its operands"
+                                            : "memory: it is not reordered");
   text += fmt::format("emulator  {}\n", is_emulated(row) ? "executes it" : "does not know it");
   for (const isa::Operand& o : row.operands) {
     const char* access = !o.writes() ? "read" : o.reads() ? "read and written" : "written";
@@ -226,8 +226,9 @@ int run(const Options& options) {
     }
     if (found == 0 && elsewhere > 0)
       throw Error(
-          fmt::format("isa: no row of {} is such; of other targets {} are", options.target, elsewhere));
-    if (found == 0) throw Error("isa: no row is such; `ptxb isa --json --sm sm_90a` lists all of a target");
+          fmt::format("isa: no row of {} matches; {} rows of other targets do", options.target, elsewhere));
+    if (found == 0)
+      throw Error("isa: no row matches; `ptxb isa --json --sm sm_90a` lists all rows of a target");
   } else {
     for (const isa::Row& row : isa::rows()) tell(row, options.json ? isa::section_of(row) : "");
   }
@@ -237,15 +238,14 @@ int run(const Options& options) {
 
 Command add(const Arguments& ptxb) {
   const Arguments app = ptxb.command(
-      "isa",
-      "the instructions: those with short names, or of all in PTX's manual the ones that are asked for");
+      "isa", "list the instructions with short names or, of all in PTX's manual, those that are selected");
   auto o = std::make_shared<Options>();
   app.option("key", o->key,
-             "all about one instruction: a short name, a mnemonic, such as tanh.approx.f32, or PTX text, "
-             "such as 'bra.uni L;'");
+             "describe one instruction: a short name, a mnemonic such as tanh.approx.f32, or PTX text such "
+             "as 'bra.uni L;'");
   app.option("--find", o->text,
-             "those with TEXT in the mnemonic or the short name; where none has, those with each word of it "
-             "there or in the title of their section")
+             "those with TEXT in the mnemonic or the short name; if there are none, those with each word of "
+             "TEXT there or in the title of their section")
       .shown_as("TEXT");
   app.option("--family", o->family, "those that begin with these words, such as mbarrier or cp.async.bulk")
       .shown_as("WORD");

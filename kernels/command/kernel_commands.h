@@ -16,7 +16,7 @@ struct Program {
   bool is_ptxb;
 };
 
-// Each adds one command.
+// Each function adds one command.
 void add_emit(std::vector<Command>& commands, const Arguments& top);
 void add_run(std::vector<Command>& commands, const Arguments& top);
 void add_bench(std::vector<Command>& commands, const Arguments& top);

@@ -1,4 +1,4 @@
-// `ptxb layout`: what a layout expression yields, as text, JSON or a drawing.
+// `ptxb layout` shows the value of a layout expression as text, JSON or a drawing.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -77,7 +77,7 @@ void write(const std::string& file, const std::string& text) {
   if (!out) throw Error(fmt::format("cannot write {}", file));
 }
 
-// Offsets, or with --tile the threads and values that hold it.
+// Prints offsets or, with --tile, the threads and values that hold each element.
 LayoutGrid drawing(const Options& o, const LayoutValue& value) {
   if (o.tile.empty()) return of_all_entries(value, grid_of);
   LayoutValue tile = evaluate_layout(o.tile);
@@ -105,10 +105,10 @@ int run(const Options& o) {
 
 std::string function_list() {
   std::string text =
-      "An expression is a layout (4,(2,4)):(1,(16,4)), a shape (4,8), which stands for its compact layout "
-      "where one is wanted, a\ncoordinate, a tiler <4:1,_,8>, Sw<3,4,3> o L, A o B, or L(1,2) and L(_,2), "
-      "which evaluate and slice. Functions, where L M A B\nare layouts, S D a shape and strides, T a layout "
-      "or tiler:\n";
+      "An expression is a layout (4,(2,4)):(1,(16,4)), a shape (4,8), which means its compact layout if a "
+      "layout is needed, a\ncoordinate, a tiler <4:1,_,8>, Sw<3,4,3> o L, A o B, or L(1,2) and L(_,2), which "
+      "evaluate and slice. In these functions L M A B\nare layouts, S D are a shape and strides, and T is a "
+      "layout or tiler:\n";
   for (const LayoutFunction& f : layout_functions())
     text += fmt::format("  {:34} {}\n", f.signature, f.summary);
   return text;

@@ -1,4 +1,4 @@
-// `lint`: what is wrong with a kernel's PTX, as far as can be seen without running it.
+// `lint` finds what is wrong with a kernel's PTX, as far as this is visible without running it.
 #include "ptxbuilder/analysis/lint.h"
 
 #include <fmt/format.h>
@@ -97,7 +97,7 @@ std::string_view name_of(ScheduleProof::Verdict verdict) {
   return names[static_cast<size_t>(verdict)];
 }
 
-// The worst of all kernels decides.
+// The worst result of all kernels decides.
 int prove_kernels(const ptx_text::Module& module, const std::vector<std::string>& kernels, bool json) {
   Json all = Json::array();
   bool refuted = false, undecided = false;
@@ -129,7 +129,7 @@ void add_maps(const std::vector<LaunchParameter>& parameters, int number, Tensor
   }
 }
 
-// The values of the launch file, or of a sidecar next to the PTX.
+// Returns the values of the launch file, or of a sidecar next to the PTX.
 TensorMaps maps_of(const LintOptions& o, const std::string& kernel) {
   TensorMaps maps;
   if (!o.launch.empty()) {
@@ -190,15 +190,15 @@ Command lint_command(const Arguments& top, const PtxReader& reader) {
   app.option("--launch", o->launch,
              "the launch whose tensor maps are compared with the descriptors; else a sidecar's")
       .shown_as("FILE.json");
-  app.flag("--undecided", o->undecided, "report what the rules passed over as well, and why");
+  app.flag("--undecided", o->undecided, "also report what the rules skipped, and why");
   app.flag("--json", o->json, "as JSON");
   app.flag("--sarif", o->sarif, "as SARIF 2.1.0, which editors and code hosts show next to the lines");
   app.flag("--prove", o->prove, "prove for all schedules that the protocol of mbarriers and copies holds");
   app.footer(
-      "Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error; 3: nothing was, but "
-      "it is not decided: a rule gave up, since the kernel is too large for it, or with --undecided passed "
-      "over something that it does not know. With --prove 0: all kernels are proved; 1: one is refuted; 3: "
-      "one is undecided, or waits for no mbarrier.");
+      "Exit code 0: nothing was found, or only advice; 1: something was found; 2: an error; 3: nothing was "
+      "found, but it is not decided: a rule gave up because the kernel is too large for it, or with "
+      "--undecided skipped something that it does not know. With --prove 0: all kernels are proved; 1: one "
+      "is refuted; 3: one is undecided, or does not wait for an mbarrier.");
   return {app, [o, reader] {
             if (o->rules) return with_errors_as_2(list_rules);
             return run_on_ptx("lint what? Name a PTX file or a kernel, or say --rules", o->words, "", reader,

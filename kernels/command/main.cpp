@@ -29,7 +29,7 @@ int commands_main(const Program& program, std::vector<std::string> words) {
     add_tune(commands, top, program);
     add_prove(commands, top);
     commands.push_back(list_command(top));
-    if (!program.is_ptxb) {  // else they are registered, and take more
+    if (!program.is_ptxb) {  // otherwise they are registered with more options
       commands.push_back(explain_command(top, own_ptx));
       commands.push_back(lint_command(top, own_ptx));
     }

@@ -1,4 +1,4 @@
-// `ptxb new`: a folder with a kernel of one's own, which builds, runs and verifies itself at once.
+// `ptxb new` makes a folder with a kernel of one's own, which can be built, run and verified at once.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,32 +25,32 @@ struct Options {
 struct File {
   std::string_view name, text;
 };
-// examples/new, whose kernel.cpp becomes NAME.cpp.
+// The files of examples/new; kernel.cpp becomes NAME.cpp.
 constexpr File kFiles[] = {
 #include "new_files.inc"
 };
 
-// CMake's own targets (policy CMP0037), and what CTest and CPack add.
+// These are CMake's own targets (policy CMP0037), and those that CTest and CPack add.
 constexpr std::string_view kTargetsOfCMake[] = {
     "all",     "clean",          "edit_cache", "help",          "install", "list_install_components",
     "package", "package_source", "preinstall", "rebuild_cache", "test",    "ALL_BUILD",
     "INSTALL", "PACKAGE",        "RUN_TESTS",  "ZERO_CHECK"};
 
-// The name of a kernel in PTX, of a target of CMake, and of a folder and a file.
+// The name becomes that of a kernel in PTX, of a target of CMake, of a folder and of a file.
 void check_name(const std::string& name) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto is_part = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
   if (name.empty() || !is_letter(name[0]) || !std::all_of(name.begin(), name.end(), is_part))
     throw UsageError(
-        fmt::format("'{}' is not a name of a kernel: it has letters, digits and _, and begins with no digit; "
-                    "the folder of that name is made in the working folder",
+        fmt::format("'{}' is not a name of a kernel: a name has letters, digits and _, and does not begin "
+                    "with a digit; the folder of that name is made in the working folder",
                     name));
   if (std::find(std::begin(kTargetsOfCMake), std::end(kTargetsOfCMake), name) != std::end(kTargetsOfCMake))
-    throw UsageError(
-        fmt::format("'{}' is a target of CMake's own, and cannot be a kernel's: take another name", name));
+    throw UsageError(fmt::format(
+        "'{}' is a target of CMake's own and cannot be the name of a kernel: choose another name", name));
 }
 
-// A word for the shell.
+// Returns a word that is quoted for the shell.
 std::string quoted(const std::string& word) {
   const auto is_plain = [](unsigned char c) {
     return std::isalnum(c) || c >= 0x80 || std::strchr("/._-+=:@,", c);
@@ -61,10 +61,10 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// This is how CMake finds the library that this program belongs to: by an option, and what comes before it.
+// This is how CMake finds the library that this program belongs to: an option, and a command before it.
 struct Package {
-  std::string option;   // " -DCMAKE_PREFIX_PATH=..."; "" where CMake looks there by itself
-  std::string install;  // a command; "" where the library is installed
+  std::string option;   // " -DCMAKE_PREFIX_PATH=..."; "" if CMake looks there by itself
+  std::string install;  // a command; "" if the library is installed
 };
 
 Package package() {
@@ -81,7 +81,7 @@ Package package() {
           "cmake --install BUILD --prefix $HOME/.local  # BUILD: the folder that ptxbuilder was built in"};
 }
 
-// The text with NAME and so on in the place of @NAME@.
+// Returns the text with @NAME@ and the like replaced.
 std::string filled(std::string_view text, const std::string& name, const std::string& prefix_option) {
   std::string filled(text);
   const std::string version = fmt::format("{}.{}", PTXBUILDER_VERSION_MAJOR, PTXBUILDER_VERSION_MINOR);
@@ -103,7 +103,7 @@ int run(const Options& o) {
   check_name(o.name);
   std::error_code failure;
   if (fs::exists(fs::symlink_status(o.name, failure)))
-    throw Error(fmt::format("{}: is here already, and nothing is overwritten: take another name", o.name));
+    throw Error(fmt::format("{}: already exists, and nothing is overwritten: choose another name", o.name));
   if (!fs::create_directory(o.name, failure))
     throw Error(fmt::format("{}: the folder cannot be made: {}", o.name, failure.message()));
 
@@ -120,13 +120,13 @@ int run(const Options& o) {
   if (o.json)
     fmt::print("{}\n", Json{{"files", files}, {"commands", commands}}.dump());
   else
-    fmt::print("wrote {}; it builds and verifies itself by\n\n    {}\n", fmt::join(files, ", "),
+    fmt::print("wrote {}; to build and verify it, run\n\n    {}\n", fmt::join(files, ", "),
                fmt::join(commands, "\n    "));
   return 0;
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("new", "make a folder with a kernel of your own, to begin with");
+  const Arguments app = ptxb.command("new", "make a folder with a kernel of your own to start from");
   auto o = std::make_shared<Options>();
   app.option("name", o->name, "the name of the kernel, and of the folder that is made here").required();
   app.flag("--json", o->json, "as JSON: the files, and the commands that build them");

@@ -51,16 +51,16 @@ void print(const KernelRecord& record, const Fields& fields, const Proof& proof)
   if (!proof)
     fmt::print("counterexample: {}\n", proof.counterexample->text());
   else if (proof.links.empty())
-    fmt::print("nothing to prove: no copy whose source and reader are known\n");
+    fmt::print("nothing to prove: there is no copy whose source and reader are known\n");
   else
-    fmt::print("proved: {} elements are where they are looked for\n", proof.elements());
+    fmt::print("proved: {} elements are where they are read\n", proof.elements());
 }
 
 }  // namespace
 
 int prove_family(const Family& family, const Fields& fields, bool json) {
   Kernel kernel = family.build(fields);
-  kernel.builder().finish();  // what it checks at the end is to hold as well
+  kernel.builder().finish();  // its checks at the end must hold as well
   const KernelRecord& record = kernel.record();
   const Proof proof = prove(record);
   if (json)

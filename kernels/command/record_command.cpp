@@ -20,7 +20,7 @@ struct Options {
   uint64_t most = 10, megabytes = 256;
 };
 
-// The library is next to this program if that is installed, or in the build folder.
+// The library is next to this program if the program is installed, and otherwise in the build folder.
 fs::path library() {
   constexpr const char* name = "libptxb_record.so";
   std::error_code none;
@@ -33,7 +33,7 @@ fs::path library() {
                           (prefix / "runtime/record").string()));
 }
 
-// Triton and torch's compiler keep here what they have compiled, or will.
+// Triton and torch's compiler keep their compiled kernels here.
 std::vector<std::string> caches() {
   std::vector<std::string> all;
   auto of = [](const char* variable) {
@@ -87,7 +87,7 @@ Command add(const Arguments& ptxb) {
       .with_default()
       .from(1, 1000000)
       .shown_as("N");
-  app.option("--mb", o->megabytes, "the most of one allocation that is kept, from where a pointer points")
+  app.option("--mb", o->megabytes, "how much of one allocation is kept at most, from where a pointer points")
       .with_default()
       .from(1, 16384)
       .shown_as("MB");
@@ -100,7 +100,7 @@ Command add(const Arguments& ptxb) {
       "pointers and\n"
       "tensor maps reach, before and after: ptxb sim DIR/0-k/kernel.ptx --launch DIR/0-k/launch.json runs "
       "it, and\n"
-      "compares. Where the program has loaded a cubin alone, the recording says for each kernel what to do.");
+      "compares. If the program has loaded only a cubin, the recording says for each kernel what to do.");
   return {app, [o] { return run(*o); }};
 }
 

@@ -1,4 +1,4 @@
-// `report` says what the compiler made of a kernel, and what bounds it.
+// `report` prints what the compiler made of a kernel, and what bounds its speed.
 #include "kernels/inspect/report.h"
 
 #include <fmt/format.h>
@@ -22,10 +22,10 @@ void add_report(std::vector<Command>& commands, const Arguments& top) {
   auto words = std::make_shared<ReportWords>();
   add_kernel_command(
       commands, top, "report",
-      "registers, shared memory, occupancy, the work of loops, and what bounds a kernel",
+      "show registers, shared memory, occupancy, the work of loops, and what bounds a kernel's speed",
       [words](const Arguments& app, const Family&) {
         const Option measured = app.option("--measured", words->report.measured,
-                                           "the time of this kernel: what `bench --json` printed")
+                                           "the time of this kernel: the output of `bench --json`")
                                     .shown_as("FILE.json");
         app.flag("--bench", words->report.bench, "time it on a GPU").excludes(measured);
         app.option("--device", words->options.device, "for --bench: cuda, or auto").shown_as("NAME");

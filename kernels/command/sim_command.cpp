@@ -31,7 +31,7 @@ struct Options {
     if (!simulate.explore)
       return fmt::format("{} schedules from seed {}", s.schedules, simulate.emulator.seed);
     return s.explored_all ? fmt::format("explored all {} schedules, {}", s.schedules, buffers)
-                          : fmt::format("explored {} schedules, of more, {}", s.schedules, buffers);
+                          : fmt::format("explored {} schedules, not all, {}", s.schedules, buffers);
   }
 };
 
@@ -88,7 +88,7 @@ std::string ptx_of(const std::string& path) {
   if (text.starts_with("\x7f"
                        "ELF"))
     throw Error(
-        fmt::format("{}: is a cubin, which GPUs alone run: give the PTX that it was assembled from", path));
+        fmt::format("{}: is a cubin, which only GPUs run: give the PTX that it was assembled from", path));
   return text;
 }
 
@@ -127,7 +127,8 @@ int run(const Options& asked) {
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("sim", "run any PTX file on the emulator, as a JSON file says");
+  const Arguments app =
+      ptxb.command("sim", "run any PTX file on the emulator, with a launch that a JSON file describes");
   auto o = std::make_shared<Options>();
   app.option("file", o->ptx, "the PTX file, or a kernel's folder in Triton's cache")
       .required()
@@ -140,17 +141,18 @@ Command add(const Arguments& ptxb) {
           .from(1, 100000)
           .shown_as("N");
   const Option explore =
-      app.option("--explore", o->simulate.explore,
-                 "explore up to N schedules instead of those of seeds: all, if there are at most N / 2")
+      app.option(
+             "--explore", o->simulate.explore,
+             "explore up to N schedules instead of those of seeds: all of them, if there are at most N / 2")
           .from(1, 10'000'000)
           .shown_as("N");
   const Option schedule =
       app.option("--schedule", o->simulate.schedule, "run the schedule that --explore gave this name")
-          .check([](const std::string& name) { return name.empty() ? "a schedule has a name" : ""; })
+          .check([](const std::string& name) { return name.empty() ? "a schedule was named" : ""; })
           .shown_as("NAME");
   const Option delay =
       app.option("--delay", o->simulate.emulator.delayed,
-                 "lines of the PTX that come as late as a schedule lets them, as lint --prove names them")
+                 "lines of the PTX that are executed as late as possible, as lint --prove names them")
           .by_comma()
           .shown_as("LINE,...");
   app.option("--race-check", o->simulate.emulator.race_check, "on or off").shown_as("ON|OFF");

@@ -1,4 +1,4 @@
-// `ptxb tma`: whether a tensor map is legal, and where its box is in shared memory.
+// `ptxb tma` shows whether a tensor map is legal, and where its box is in shared memory.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,8 +16,8 @@ namespace ptxbuilder::command::tma_command {
 using Json = nlohmann::ordered_json;
 using runtime::TensorMapArguments;
 
-// This says what is wrong with a word that should be a number of type T; "" for nothing. CLI11 takes what it
-// cannot represent for another number.
+// Returns what is wrong with a word that should be a number of type T, or "". CLI11 reads a number that it
+// cannot represent as another one.
 template <class T>
 std::string whole(const std::string& word) {
   T value = 0;
@@ -91,7 +91,7 @@ Command add(const Arguments& ptxb) {
       .required()
       .shown_as("TYPE");
   list("--shape", o->words.shape, "elements of the tensor, innermost dimension first").required();
-  list("--strides", o->words.strides, "bytes, of dimensions 1 and up; without gaps unless given");
+  list("--strides", o->words.strides, "bytes of dimensions 1 and up; without gaps unless given");
   list("--box", o->words.box, "elements of the box, innermost first").required();
   list("--element-strides", o->words.element_strides, "1 to 8; 1 unless given");
   app.option("--swizzle", o->words.swizzle, "none, 32, 64 or 128").shown_as("BYTES");

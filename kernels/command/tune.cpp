@@ -1,4 +1,4 @@
-// `tune` times a kernel over values of its fields.
+// `tune` times a kernel for several values of its fields.
 #include <fmt/format.h>
 
 #include <memory>
@@ -16,7 +16,7 @@ void add_tune(std::vector<Command>& commands, const Arguments& top, const Progra
   };
   auto words = std::make_shared<Words>();
   add_kernel_command(
-      commands, top, "tune", "time a kernel over values of its fields, on a GPU",
+      commands, top, "tune", "time a kernel for several values of its fields, on a GPU",
       [words](const Arguments& app, const Family&) {
         app.option("--field", words->tune.fields,
                    "a field and the values to try, such as bm=64,128; repeated for another field: all "

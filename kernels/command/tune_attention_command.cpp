@@ -1,4 +1,4 @@
-// `ptxb tune attention`: measures the tiles that attention may have for one size or several.
+// `ptxb tune attention` measures the tiles that attention may have for one size or several.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -34,9 +34,9 @@ std::vector<AttentionProblem> problems_of(const Words& w) {
                              batches =
                                  w.batches.empty() ? std::vector<int64_t>(w.queries.size(), 1) : w.batches;
   if (keys.size() != w.queries.size() || batches.size() != w.queries.size())
-    throw Error(
-        fmt::format("{} lengths of queries, {} of keys and {} numbers of batches: give as many of each",
-                    w.queries.size(), keys.size(), batches.size()));
+    throw Error(fmt::format(
+        "{} lengths of queries, {} of keys and {} numbers of batches: give the same number of each",
+        w.queries.size(), keys.size(), batches.size()));
   std::vector<AttentionProblem> all;
   for (size_t i = 0; i < keys.size(); ++i) {
     p.queries = w.queries[i], p.keys = keys[i], p.batches = batches[i];
@@ -92,7 +92,7 @@ command::Command add(const command::Arguments& tune) {
   auto words = std::make_shared<Words>();
   Words& w = *words;
   AttentionProblem& p = w.problem;
-  app.option("--queries", w.queries, "rows of a head of Q; several with commas between")
+  app.option("--queries", w.queries, "rows of a head of Q; several are separated by commas")
       .required()
       .by_comma();
   app.option("--keys", w.keys, "rows of a head of K and V; as --queries unless given").by_comma();

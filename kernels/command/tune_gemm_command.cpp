@@ -1,4 +1,5 @@
-// `ptxb tune gemm`: measures the tiles that the model likes best for one product, and keeps the fastest.
+// `ptxb tune gemm` measures the tiles that the model predicts to be the best for one product, and keeps the
+// fastest.
 #include <fmt/format.h>
 
 #include "kernels/family/commands.h"
@@ -27,7 +28,8 @@ int run(const Words& w) {
   choose(operation_of(problem), size, hopper::multiprocessors);
   if (w.device == "emulator")
     throw Error(
-        "--device emulator: tuning needs a Hopper GPU, since the speed of an emulator says nothing of one");
+        "--device emulator: tuning needs a Hopper GPU, since the speed of an emulator says nothing about a "
+        "GPU");
   const Gpu gpu;
   const int multiprocessors = gpu.device().properties().multiprocessors;
   Method method(gpu, nullptr, w.tune.method_options());
@@ -49,19 +51,19 @@ int run(const Words& w) {
 
 command::Command add(const command::Arguments& tune) {
   const command::Arguments app =
-      tune.command("gemm", "measure the tiles that the model likes best for one matrix product");
+      tune.command("gemm", "measure the tiles that the model predicts to be the best for one matrix product");
   auto words = std::make_shared<Words>();
   Words& w = *words;
   const command::Option slow = add_product(app, w.product);
-  app.option("--top", w.top, "how many of the model's first tiles").from(1, 100).with_default();
+  app.option("--top", w.top, "how many of the model's first tiles are measured").from(1, 100).with_default();
   add_tune_options(app, w.tune);
   app.option("--device", w.device, "the emulator has no speed worth knowing")
       .among({"cuda", "auto", "emulator"})
       .with_default();
   app.flag("--json", w.json, "as JSON, with every term of the prediction");
   const command::Option write = app.option(
-      "--write", w.write, "put the fastest into this table, such as kernels/gemm/tuned.def, at its place");
-  slow.excludes(write);  // the table is of fast accumulation
+      "--write", w.write, "put the fastest into its place in this table, such as kernels/gemm/tuned.def");
+  slow.excludes(write);  // the table is for fast accumulation
   return {app, [words] { return run(*words); }};
 }
 

@@ -1,4 +1,4 @@
-// `ptxb tune model`: fits the model of a product's time to measured times of tiles.
+// `ptxb tune model` fits the model of a product's time to measured times of tiles.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -34,7 +34,7 @@ int run(const Words& w) {
   for (const std::string& file : w.times)
     for (TimedProduct& p : parse_tile_times(file_text(file)))
       if (p.tiles.size() > 1) products.push_back(std::move(p));
-  if (products.empty()) throw Error("no product has the times of two tiles");
+  if (products.empty()) throw Error("no product has times of two tiles");
   const kernels::ModelConstants now;
   nlohmann::ordered_json json;
   auto tell = [&](const char* name, const char* key, const Fit& fit) {
@@ -62,9 +62,9 @@ command::Command add(const command::Arguments& tune) {
                                               "that gemm_bench --set fit --times measured");
   auto words = std::make_shared<Words>();
   app.option("TIMES", words->times, "files of times, such as kernels/gemm/fit_times.txt").required();
-  app.option(
-         "--parts", words->parts,
-         "parts of the products: each is also judged by constants that were fitted to the others; 1 for none")
+  app.option("--parts", words->parts,
+             "parts of the products: each is also judged with constants that were fitted to the others; 1 "
+             "for no such judgement")
       .from(1, 100)
       .with_default();
   app.option("--write", words->write, "put the constants into this file, such as kernels/gemm/model.def");

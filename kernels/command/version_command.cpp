@@ -1,4 +1,4 @@
-// `ptxb version`: of all that takes part, and the known defects of the ptxas in use.
+// `ptxb version` prints the versions of all components, and the known defects of the ptxas in use.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -52,7 +52,7 @@ int run(const Options& o) {
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("version", "the versions of LLVM, ptxas, the driver and the GPU");
+  const Arguments app = ptxb.command("version", "print the versions of LLVM, ptxas, the driver and the GPU");
   auto o = std::make_shared<Options>();
   app.option("--device", o->device, "cuda, emulator, or auto").shown_as("NAME");
   app.option("--ptxas", o->ptxas, "the ptxas to use").shown_as("FILE");

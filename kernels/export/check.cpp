@@ -14,7 +14,8 @@ namespace {
 
 using Kind = Parameter::Kind;
 
-// This says whether the two are the same to a caller who launches; boxes and swizzles are a kernel's own.
+// Returns whether the two are the same for a caller who launches; boxes and swizzles may differ between
+// kernels.
 bool same_to_caller(const Parameter& a, const Parameter& b) {
   return a.name == b.name && a.kind == b.kind && a.dtype == b.dtype &&
          a.tensor_map.rank() == b.tensor_map.rank() &&
@@ -42,8 +43,8 @@ void check_parameters(const Export& e) {
   for (const Parameter& p : first)
     if (p.kind == Kind::tensor_map_array)
       throw UsageError(
-          fmt::format("export: {}; what is exported encodes no maps in device memory: launch the kernel by "
-                      "the runtime, whose LoadedKernel::tensor_maps() does",
+          fmt::format("export: {}; exported code encodes no maps in device memory: launch the kernel with "
+                      "the runtime, whose LoadedKernel::tensor_maps() encodes them",
                       in_words(p)));
   for (size_t k = 1; k < e.kernels.size(); ++k) {
     const std::vector<Parameter>& other = e.kernels[k].signature.parameters;
@@ -53,8 +54,8 @@ void check_parameters(const Export& e) {
         return i < all.size() ? in_words(all[i]) : std::string("nothing");
       };
       throw UsageError(
-          fmt::format("export: the configurations 1 and {} have different parameters, and one launch serves "
-                      "all: number {} is {} and {}",
+          fmt::format("export: the configurations 1 and {} have different parameters, and one launch "
+                      "function serves all: number {} is {} and {}",
                       k + 1, i + 1, found(first), found(other)));
     }
   }
@@ -65,8 +66,8 @@ void check_condition(const Export& e, size_t k) {
   const bool is_last = k + 1 == e.kernels.size();
   if (is_last && !condition.empty())
     throw UsageError(
-        fmt::format("export: the last configuration has the condition '{}', but has to serve what no other "
-                    "does: add one without a condition",
+        fmt::format("export: the last configuration has the condition '{}', but it must serve all remaining "
+                    "launches: add one without a condition",
                     condition));
   if (!is_last && condition.empty())
     throw UsageError(
@@ -80,19 +81,19 @@ void check_condition(const Export& e, size_t k) {
 void check(const Export& e) {
   if (e.kernels.empty()) throw Error("export: there is no kernel");
   if (e.name.empty() || identifier(e.name) != e.name)
-    throw UsageError(fmt::format("export: the name '{}' is not one of a function in C", e.name));
+    throw UsageError(fmt::format("export: '{}' is not a name for a function in C", e.name));
   for (size_t k = 0; k < e.kernels.size(); ++k) {
     const auto& [signature, image, ptx, condition] = e.kernels[k];
     runtime::check(signature);
     if (!runtime::runs_on(signature.target, 90))
-      throw Error(fmt::format("export: kernel '{}' is compiled for {}, and what is exported runs on sm_90a",
+      throw Error(fmt::format("export: kernel '{}' is compiled for {}, and exported code runs on sm_90a",
                               signature.kernel, signature.target));
     if (image.empty()) throw Error(fmt::format("export: kernel '{}' has no image", signature.kernel));
     for (const Parameter& p : signature.parameters)
       if (p.tensor_map.pixels != 0)
         throw Error(
-            fmt::format("export: kernel '{}' takes '{}' as pixels (im2col), whose corners exported C does "
-                        "not have: launch it by the runtime",
+            fmt::format("export: kernel '{}' reads '{}' as pixels (im2col), whose corners exported C does "
+                        "not support: launch it with the runtime",
                         signature.kernel, p.name));
     if (e.shapes.empty()) check_condition(e, k);
   }

@@ -97,14 +97,14 @@ class Writer {
     }
   }
 
-  // Keeps what the rules name, each once.
+  // Keeps each name in the rules once.
   void note(const LaunchRule& rule) {
     for (const RuleName& name : rule.names())
       if (std::none_of(values_.begin(), values_.end(),
                        [&](const RuleName& v) { return v.text == name.text; }))
         values_.push_back(name);
   }
-  // The rule over the variables of launch_on().
+  // Returns the rule in terms of the variables of launch_on().
   std::string expression(const LaunchRule& rule) const {
     auto variable = [&](size_t i) {
       const auto at = std::find_if(values_.begin(), values_.end(),
@@ -121,7 +121,7 @@ class Writer {
 
   std::string about() const {
     std::string text = fmt::format(
-        "/* {}: {}\n *\n * Written by ptxb export, for GPUs of compute capability 9.0 alone. It opens the "
+        "/* {}: {}\n *\n * Written by ptxb export, only for GPUs of compute capability 9.0. It opens the "
         "driver, libcuda.so.1, by\n * itself: link with -ldl where libc has no dlopen.\n",
         e_.name, in_comment(e_.summary));
     for (const ExportedKernel& k : e_.kernels) {
@@ -143,17 +143,16 @@ class Writer {
             " *   launched cooperatively, since its CTAs wait for each other: a grid that does not fit at "
             "once fails\n";
       text += s.grid ? fmt::format(" *   grid: {}\n", fmt::join(*s.grid, " x "))
-                     : " *   it has no rule of its grid: every launch says one\n";
+                     : " *   it has no rule for its grid: every launch gives one\n";
     }
     if (e_.shapes.empty()) return text + " */\n";
-    text += fmt::format(" *\n * Of these, a launch takes the one of the nearest {}:\n",
-                        fmt::join(e_.axes, " x "));
+    text += fmt::format(" *\n * A launch uses the kernel of the nearest {}:\n", fmt::join(e_.axes, " x "));
     for (const ExportedShape& s : e_.shapes)
       text += fmt::format(" *   {}: {}{}{}\n", fmt::join(s.size, " x "), label(e_.kernels[s.kernel]),
                           s.caution.empty() ? "" : "; ", s.caution);
     return text + " */\n";
   }
-  // The kernel's name, with its number where another has the same.
+  // Returns the kernel's name, with its number if another has the same name.
   std::string label(const ExportedKernel& kernel) const {
     const std::string& name = kernel.signature.kernel;
     const auto same = std::count_if(e_.kernels.begin(), e_.kernels.end(), [&](const ExportedKernel& other) {
@@ -169,7 +168,7 @@ class Writer {
            " * and with the numbers, as said here:\n";
   }
 
-  // The type of a parameter that needs one of its own.
+  // Returns the type of a parameter that needs one of its own.
   std::string type_of(size_t i) const {
     const Parameter& p = parameters_[i];
     if (p.kind == Kind::structure) {
@@ -183,7 +182,8 @@ class Writer {
     return tensor_type(p, fmt::format("{}_{}_tensor", e_.name, names_[i]), alignment_of(i));
   }
 
-  // The bytes that the address and the strides of a tensor are multiples of, for all kernels.
+  // Returns the number of bytes of which the address and the strides of a tensor are multiples, for all
+  // kernels.
   int alignment_of(size_t i) const {
     const bool wide = std::any_of(e_.kernels.begin(), e_.kernels.end(), [&](const ExportedKernel& k) {
       return k.signature.parameters[i].tensor_map.interleave == Interleave::b32;
@@ -191,7 +191,7 @@ class Writer {
     return wide ? 2 * hopper::bulk_unit : hopper::bulk_unit;
   }
 
-  // cuTensorMapEncodeTiled's rules, as far as they are the caller's.
+  // The caller must follow these rules of cuTensorMapEncodeTiled.
   static std::string tensor_type(const Parameter& p, const std::string& type, int alignment) {
     const int rank = p.tensor_map.rank(), bytes = size_of(p.dtype);
     std::string text =
@@ -306,7 +306,7 @@ class Writer {
                        static_cast<int>(r.l2_promotion), static_cast<int>(r.oob_fill));
   }
 
-  // launch_on(), which launches in the current context.
+  // Writes launch_on(), which launches in the current context.
   std::string launch() const {
     std::string text = "\nstruct arguments {\n";
     for (size_t i = 0; i < parameters_.size(); ++i) text += fmt::format("  {};\n", parameter(i));
@@ -323,7 +323,7 @@ class Writer {
            "  return status;\n}\n";
   }
 
-  // The error with what the rules name: "count = 7, M = 3".
+  // Writes the error with the values that the rules name: "count = 7, M = 3".
   std::string rule_refused() const {
     std::vector<std::string> format, list;
     for (size_t i = 0; i < values_.size(); ++i) {
@@ -337,8 +337,7 @@ class Writer {
         c_string(fmt::format("{}", fmt::join(format, ", "))), fmt::join(list, ", "));
   }
 
-  // This says where each parameter's value is; scalars are copied, since the driver takes pointers that are
-  // not const.
+  // Writes where each parameter's value is; scalars are copied, since the driver's pointers are not const.
   std::string copies() const {
     std::string text;
     std::vector<std::string> list;
@@ -392,7 +391,7 @@ class Writer {
     return text;
   }
 
-  // The text sets `kernel`.
+  // Writes the text that sets `kernel`.
   std::string choice() const {
     if (!e_.shapes.empty()) {
       std::vector<std::string> list;
@@ -409,7 +408,7 @@ class Writer {
     return text;
   }
 
-  // The text sets `grid`.
+  // Writes the text that sets `grid`.
   std::string grid() const {
     std::string text =
         "  if (a->grid) {\n    for (i = 0; i < 3; ++i) grid[i] = a->grid[i];\n  } else {\n"
@@ -418,7 +417,7 @@ class Writer {
       text += fmt::format("      {}:\n", k + 1 < grids_.size() ? fmt::format("case {}", k) : "default");
       text += grids_[k] ? by_rule(*grids_[k])
                         : fmt::format(
-                              "        return fail(REFUSED, \"kernel '%s' has no rule of its grid: give "
+                              "        return fail(REFUSED, \"kernel '%s' has no rule for its grid: give "
                               "one\", kernels[{}].name);\n",
                               k);
     }
@@ -445,7 +444,7 @@ class Writer {
     size_t map = 0;
     for (size_t i = 0; i < parameters_.size(); ++i) {
       if (parameters_[i].kind != Kind::tensor_map) continue;
-      // The driver wants an address of strides even where it reads none.
+      // The driver requires an address of strides even if it reads no strides.
       text += fmt::format(
           "  if (!status)\n"
           "    status = encode(d, &recipes[kernel][{0}], a->{1}->data, a->{1}->shape, a->{1}->{2}, "

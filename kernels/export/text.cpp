@@ -1,4 +1,4 @@
-// The text in C that every exported kernel has, whatever it computes.
+// The C text that every exported kernel has, whatever it computes.
 #include "kernels/export/export.h"
 
 namespace ptxbuilder::command {
@@ -48,7 +48,7 @@ static const char* const call_names[] = {
 
 static __thread char error_text[1024];
 
-/* Says why, after the exported name, and returns `status`. */
+/* Prints the reason after the exported name, and returns `status`. */
 __attribute__((format(printf, 2, 3))) static int fail(int status, const char* format, ...) {
   va_list values;
   const int begin = snprintf(error_text, sizeof error_text, "%s: ", EXPORTED);
@@ -66,7 +66,7 @@ static int driver_failed(const struct driver* d, int status, const char* call, c
               status == NOT_INITIALIZED ? ": a process that was forked from one that uses CUDA cannot use it" : "");
 }
 
-/* Several threads may look the calls up at once; all use what the first has published. */
+/* Several threads may look the calls up at once; all use the result that the first has published. */
 static int find_driver(const struct driver** found) {
   static struct driver* published = NULL;
   struct driver *made, *before = NULL;
@@ -102,7 +102,7 @@ static int find_driver(const struct driver** found) {
   return 0;
 }
 
-/* The primary context of device 0, which is retained once and for ever. */
+/* The primary context of device 0, which is retained once and never released. */
 static int primary_context(const struct driver* d, void** context) {
   static void* published = NULL;
   void* before = NULL;
@@ -116,7 +116,7 @@ static int primary_context(const struct driver* d, void** context) {
   return 0;
 }
 
-/* Makes a context current where none is: the stream's, or device 0's for the default streams, NULL, 1 and 2. */
+/* Makes a context current if none is: the stream's, or device 0's for the default streams, NULL, 1 and 2. */
 static int enter(const struct driver* d, void* stream, int* entered, int* device) {
   void *now = NULL, *context = NULL;
   int status = d->get_current(&now);
@@ -160,7 +160,7 @@ static int check_device(const struct driver* d, const struct kernel* k, int devi
   return 0;
 }
 
-/* Loads the kernel where it is not, and makes it ready on a device. */
+/* Loads the kernel if it is not loaded, and prepares it on a device. */
 static int load(const struct driver* d, const struct kernel* k, void** published, uint64_t* ready, int device,
                 void** found) {
   void *library = NULL, *before = NULL;
@@ -183,9 +183,7 @@ static int load(const struct driver* d, const struct kernel* k, void** published
   return 0;
 }
 
-/* The kernel on a device. Several threads may load it at once, and all use what the first has published; what the
- * others have loaded stays, since unloading is not allowed while a graph is captured. Loading is, in a thread that is
- * relaxed meanwhile. */
+/* The kernel on a device. Several threads may load it at once, and all use the one that the first has published; the other copies stay loaded, since unloading is not allowed while a graph is captured. Loading is allowed in a thread whose capture mode is relaxed meanwhile. */
 static int prepare(const struct driver* d, const struct kernel* k, void** published, uint64_t* ready, int device,
                    void** found) {
   int status, mode = RELAXED_CAPTURE;
@@ -213,7 +211,7 @@ struct map {
   unsigned char bytes[128];
 } __attribute__((aligned(64)));
 
-/* The driver answers every breach of its rules with one and the same code. */
+/* The driver returns the same code for every violation of its rules. */
 static int check_tensor(const struct recipe* r, const void* data, const uint64_t* shape, const uint64_t* strides) {
   const uint64_t unit = r->interleave == 2 ? 32 : 16, row = shape[0] * r->element_bytes;
   unsigned i;
@@ -247,7 +245,7 @@ static int encode(const struct driver* d, const struct recipe* r, void* data, co
 }
 )";
 
-// log2_of() squares the mantissa for each bit after the point.
+// log2_of() squares the mantissa for each fractional bit.
 const char* const exported_nearest = R"(
 /* log2 of a number from 1 on, times 65536. */
 static int64_t log2_of(uint64_t x) {

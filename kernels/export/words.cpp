@@ -10,7 +10,7 @@ using Kind = Parameter::Kind;
 
 namespace {
 
-// Words that C and C++ keep for themselves, and those in scope where the parameters are.
+// These are the reserved words of C and C++, and the names in scope where the parameters are.
 bool is_reserved(const std::string& word) {
   static const std::set<std::string> words = {
       "alignas",   "alignof", "and",     "asm",       "auto",      "bool",    "break",    "case",

@@ -14,13 +14,13 @@ namespace ptxbuilder::command {
 
 void add_waive(const Arguments& app, std::vector<std::string>& waived) {
   app.option("--waive", waived,
-             "an advisory of ptxas to let through, such as C7510, spills or stack, or a defect that it may "
-             "have; may be repeated")
+             "accept an advisory of ptxas, such as C7510, spills or stack, or a defect that it may have; may "
+             "be repeated")
       .check([](const std::string& word) -> std::string {
         const std::vector<std::string> names = waiver_names();
         // check() accepts codes that are not known here yet if ptxas prints them.
         if (word.starts_with("C75") || std::find(names.begin(), names.end(), word) != names.end()) return "";
-        return fmt::format("'{}' is nothing that can be waived; there are {}", word, fmt::join(names, ", "));
+        return fmt::format("'{}' cannot be waived; {} can", word, fmt::join(names, ", "));
       })
       .shown_as("CODE");
 }
@@ -29,8 +29,8 @@ void tell_cache_problem(const Assembled& assembled) {
   static std::atomic<bool> is_told = false;
   if (assembled.cache_problem.empty() || is_told.exchange(true)) return;
   fmt::print(stderr,
-             "warning: cubins are not kept, and are assembled anew each time: {}; name another folder by "
-             "--cache-dir, or say --no-cache\n",
+             "warning: cubins are not kept, and are assembled anew each time: {}; name another folder with "
+             "--cache-dir, or pass --no-cache\n",
              assembled.cache_problem);
 }
 

@@ -1,4 +1,4 @@
-// Functions that the commands that assemble have in common.
+// Functions that all commands that assemble share.
 #pragma once
 
 #include "kernels/family/command_line.h"
@@ -9,8 +9,8 @@ namespace ptxbuilder::command {
 // Adds --waive, which accepts the names that check() of notes.h accepts.
 void add_waive(const Arguments& app, std::vector<std::string>& waived);
 
-// Prints to standard error, once in a program, why the assembled code could not be cached. It is not an
-// error, since everything else works, but slower each time.
+// Prints to standard error, once in a program, why the assembled code could not be cached. This is not an
+// error, since everything else works, although each run is slower.
 void tell_cache_problem(const Assembled& assembled);
 
 // Warns on standard error about defects of ptxas that may affect the assembled code, each once in a program.

@@ -20,7 +20,7 @@
 namespace ptxbuilder::command {
 namespace {
 
-// Insertions, deletions and replacements of one character that make `b` of `a`.
+// Returns the number of insertions, deletions and replacements of one character that turn `a` into `b`.
 size_t edits(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -39,8 +39,8 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// Returns the word in the place of a command or a kernel that is not one, with the names nearest to it; empty
-// if something else is wrong, such as an option, after which a word is its value.
+// Returns the word in the place of a command or a kernel if it is neither, with the names nearest to it;
+// empty if something else is wrong, such as an option, whose value the word may be.
 std::string unknown_name(const CLI::App& app, const CLI::App& used) {
   std::vector<std::string> names = command_names(used);
   const std::vector<std::string> left = app.remaining(true);
@@ -54,7 +54,7 @@ std::string unknown_name(const CLI::App& app, const CLI::App& used) {
                      fmt::join(names, ", "));
 }
 
-// The one line that says what is wrong, and one that names what is legal.
+// Returns a line that says what is wrong, and a line that names what is legal.
 std::string usage(const CLI::App& app, const char* wrong) {
   const CLI::App* used = &app;
   while (!used->get_subcommands().empty()) used = used->get_subcommands().front();
@@ -65,7 +65,7 @@ std::string usage(const CLI::App& app, const char* wrong) {
   return fmt::format("{}\nknown here: {}", unknown.empty() ? wrong : unknown, fmt::join(legal, " "));
 }
 
-// The numbers of an option.
+// Returns the numbers of an option.
 template <class T>
 struct Number {
   using Type = T;
@@ -75,8 +75,9 @@ struct Number<std::optional<T>> : Number<T> {};
 template <class T>
 struct Number<std::vector<T>> : Number<T> {};
 
-// This says what is wrong with a word for an integer; "" for nothing, and if it is not a number at all, since
-// CLI11 says so. It takes -1 for the greatest number that has no sign, and what is too large for the nearest.
+// Returns what is wrong with a word for an integer, or "". It also returns "" if the word is not a number,
+// which CLI11 reports. CLI11 itself would read -1 as the greatest unsigned number, and a number that is too
+// large as the nearest one.
 template <class T>
 std::string complaint_of_integer(const std::string& word) {
   using Limits = std::numeric_limits<T>;
@@ -96,7 +97,7 @@ std::string complaint_of_integer(const std::string& word) {
 
 constexpr const char* kInteger = "integer";  // the name of its check
 
-// CLI11 reads 0x10 and 010 too, where the one is likely a slip and the other likely meant as 10.
+// CLI11 also reads 0x10, which is likely a slip, and 010, which is likely meant as 10.
 std::string complaint_of_digits(const std::string& word) {
   const std::string_view digits = std::string_view(word).substr(word.starts_with('-') ? 1 : 0);
   const bool is_decimal = !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
@@ -233,7 +234,7 @@ void CommandLine::helps_with_all() const { app_->set_help_all_flag("--help-all",
 
 void CommandLine::parse(const std::vector<std::string>& words) const {
   try {
-    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // which it takes from the back
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // which CLI11 takes from the back
   } catch (const CLI::CallForHelp&) {
     throw HelpAsked{app_->help()};
   } catch (const CLI::CallForVersion& e) {

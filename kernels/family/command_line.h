@@ -59,9 +59,10 @@ class Arguments {
   template <class T>
   Option option(const std::string& names, T& to, const std::string& help) const;
   Option flag(const std::string& names, bool& to, const std::string& help) const;
-  // Adds a flag with a number, which is `given` unless the word has another: --watchdog and --watchdog=50.
+  // Adds a flag with a number, which is `given` unless the word has another number, as in --watchdog and
+  // --watchdog=50.
   Option number_flag(const std::string& name, uint32_t& to, uint32_t given, const std::string& help) const;
-  // Adds an option that takes one of several words; each word means a number.
+  // Adds an option whose value is one of several words; each word means a number.
   Option choice(const std::string& names, int64_t& to, const std::map<std::string, int64_t>& words,
                 const std::string& help) const;
 
@@ -81,15 +82,14 @@ class Arguments {
   CLI::App* app_;
 };
 
-// Writes what is left of standard output. Throws Error if that, or anything printed before, could not be
-// written, since nothing else would report it: at exit a program writes the rest too, but does not report a
-// full disk.
+// Flushes standard output. Throws Error if this output, or anything printed before, could not be written,
+// since nothing else would report it: a program also flushes at exit, but does not report a full disk.
 void flush_output();
 
 // Returns the error's text without the line of C++ at its end.
 std::string without_place(const std::exception& e);
 
-// The message says what is wrong with the words, and what is legal there.
+// An error whose message says what is wrong with the words, and what is legal there.
 class UsageError : public Error {
  public:
   using Error::Error;

@@ -1,4 +1,4 @@
-// The commands of `ptxb` that are more than a verb and a kernel: one file each, which registers itself.
+// The commands of `ptxb` that are more than a verb and a kernel: each has a file, which registers it.
 #pragma once
 
 #include <functional>
@@ -14,10 +14,10 @@ namespace ptxbuilder::command {
 struct Command {
   Arguments arguments;
   std::function<int()> run;
-  bool takes_kernel = false;  // its first word names a kernel; errors name a line of its author
+  bool takes_kernel = false;  // its first word names a kernel; errors name a line of the kernel's code
 };
 
-// `const CommandRegistration registration(add);` in the command's file. `add` adds one subcommand with its
+// A command's file has `const CommandRegistration registration(add);`. `add` adds one subcommand with its
 // options to the `ptxb` that it is given, or to the command `of`, such as "tune". The variables that options
 // set belong to `run`, in a shared_ptr.
 struct CommandRegistration {

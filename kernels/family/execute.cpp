@@ -42,10 +42,10 @@ std::string assembler_in_words(const Compiler& tools, const Compiled& compiled, 
   if (options.assembler == Assembler::driver || (options.assembler == Assembler::automatic && for_gpu))
     return "the driver, when it loads";
   return tools.why_no_ptxas().empty() ? "none"
-                                      : fmt::format("none, no cubin is made: {}", tools.why_no_ptxas());
+                                      : fmt::format("none, so there is no cubin: {}", tools.why_no_ptxas());
 }
 
-// The PTX of options.ptx_file in the kernel's place.
+// Returns the kernel with the PTX of options.ptx_file.
 Built edited(const Built& original, const Compiler& tools, const ExecuteOptions& options, bool for_gpu) {
   Built built;
   built.waivers = original.waivers;
@@ -56,7 +56,7 @@ Built edited(const Built& original, const Compiler& tools, const ExecuteOptions&
   return built;
 }
 
-// `before` is what was done ahead of the assembler, in words.
+// `before` describes what was done before the assembler.
 void print(const Built& b, const std::string& before) {
   const Signature& s = b.compiled.signature;
   fmt::print("  {}", before);
@@ -133,19 +133,19 @@ Json to_json(const runtime::Profile& p, const std::string& file) {
           {"rows", rows}};
 }
 
-// The first run of a profile has room for so many of a warp, unless it is said.
+// The first run of a profile has room for this many records of a warp, unless a number is given.
 constexpr uint32_t kFirstProfileRecords = 512;
 
 // Called before anything runs, so that a file that cannot be written costs no time.
 void check_profile(const ExecuteOptions& options, bool runs) {
   if (options.profile.empty()) return;
-  if (!runs) throw Error("a profile is of a run: give --verify or --bench with --profile");
+  if (!runs) throw Error("a profile needs a run: give --verify or --bench with --profile");
   if (!std::ofstream(options.profile, std::ios::binary | std::ios::app))
     throw Error(fmt::format("{}: cannot be written", options.profile));
 }
 
-// Writes and prints the profile of the last launch. Where records of it are lost and the room was not said,
-// it gives the room for another run instead.
+// Writes and prints the profile of the last launch. If records were lost and no room was given, it returns
+// the room for another run instead.
 uint32_t tell_profile(const Run& run, const ExecuteOptions& options, Json& json) {
   if (options.profile.empty()) return 0;
   const runtime::Profile profile = run.profile();
@@ -170,7 +170,7 @@ uint32_t tell_profile(const Run& run, const ExecuteOptions& options, Json& json)
 
 std::string sass_of(const Built& built, const ExecuteOptions& options) {
   if (built.compiled.cubin.empty())
-    throw Error(fmt::format("SASS is a cubin's, and there is none: assembler {}", built.assembler));
+    throw Error(fmt::format("SASS needs a cubin, and there is none: assembler {}", built.assembler));
   return Nvdisasm(PtxasSearch::from_environment(options.nvdisasm)).disassemble(built.compiled.cubin);
 }
 
@@ -192,7 +192,7 @@ std::string write_sass(const Built& built, const ExecuteOptions& options) {
   return path;
 }
 
-// Prints where the stages of a kernel are kept.
+// Prints where the files of a kernel's stages are.
 void tell_kept(const KeptStages& kept, const ExecuteOptions& options, Json& json) {
   for (const std::string& file : kept.files) json["kept"].push_back(file);
   for (const std::string& missing : kept.missing) json["not_kept"].push_back(missing);
@@ -208,7 +208,7 @@ struct Ran {
   uint32_t wanted_records = 0;  // of a profile that lacked room
 };
 
-// Loads and runs what was built, prints, and adds to `json`.
+// Loads and runs the built kernel, prints, and adds to `json`.
 Ran run_built(Built& built, runtime::Device& device, const Family& family, const Fields& fields,
               const ExecuteOptions& options, Json& json) {
   const Compiled& compiled = built.compiled;
@@ -258,7 +258,7 @@ Outcome outcome_of(const Ran& ran) {
   return ran.verdict && ran.verdict->wrong ? Outcome::wrong_result : Outcome::good;
 }
 
-// The file's PTX against the kernel: what differs, and what that leads to.
+// Compares the file's PTX with the kernel: what differs, and which results follow.
 Outcome run_edited(Built built, const Built& original, const Ran& of_original, runtime::Device* device,
                    const Family& family, const Fields& fields, const ExecuteOptions& options, Json& json) {
   const std::string& kernel = original.compiled.signature.kernel;
@@ -268,7 +268,7 @@ Outcome run_edited(Built built, const Built& original, const Ran& of_original, r
   json.update(Json::parse(difference.json));
   json["compile"] = to_json(built);
   if (!options.json) {
-    fmt::print("in its place {} (B; the kernel is A)\n{}", options.ptx_file, difference.text);
+    fmt::print("instead of it, {} (B; the kernel is A)\n{}", options.ptx_file, difference.text);
     print(built, "edited PTX");
   }
   if (!device) return Outcome::good;
@@ -298,7 +298,7 @@ CompilerOptions compiler_options(const ExecuteOptions& options) {
   return compiler;
 }
 
-// The emulator's own options, with how far a long launch is where a person waits for it.
+// Returns the emulator's own options, with a report of a long launch's progress if a person waits for it.
 runtime::EmulatorOptions emulator_options(const ExecuteOptions& options) {
   runtime::EmulatorOptions emulator = options.emulator;
   emulator.seed = options.run.seed;
@@ -353,8 +353,8 @@ runtime::LoadedKernel load(Built& built, runtime::Device& device) {
 void run_family(const Family& family, const Fields& fields, Run& run, bool verify) {
   if (!family.run)
     throw Error(
-        fmt::format("the kernel '{}' has no run(), by which it would be launched and checked: give its "
-                    "Registration one, or write it with --emit DIR",
+        fmt::format("the kernel '{}' has no run(), which would launch and check it: give its Registration "
+                    "one, or write the kernel's files with --emit DIR",
                     family.name));
   family.run(fields, run);
   if (verify && !run.verdict())
@@ -363,8 +363,8 @@ void run_family(const Family& family, const Fields& fields, Run& run, bool verif
 
 void refuse_times() {
   throw Error(
-      "only a GPU gives times, and this device is the emulator: take a GPU (--device cuda says what is "
-      "missing), or leave the benchmark out");
+      "times need a GPU, and this device is the emulator: use a GPU (--device cuda says what is missing), or "
+      "leave the benchmark out");
 }
 
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options) {
@@ -374,7 +374,7 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
   }
   const bool runs = options.run.verify || options.run.bench;
   check_profile(options, runs);
-  std::vector<std::string> notes;  // of the emulator, which may explain a wrong result
+  std::vector<std::string> notes;  // notes of the emulator, which may explain a wrong result
   std::unique_ptr<runtime::Device> device;
   runtime::EmulatorOptions emulator = emulator_options(options);
   if (!emulator.note) emulator.note = [&notes](const std::string& note) { notes.push_back(note); };
@@ -402,7 +402,7 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
     }
   }
   tell_kept(built.compiled.kept, options, json);
-  // Before anything runs, so that an unfit file costs no time.
+  // This happens before anything runs, so that an unsuitable file costs no time.
   std::optional<Built> other;
   if (!options.ptx_file.empty()) {
     other = edited(built, tools, options, for_gpu);

@@ -28,17 +28,18 @@ struct ExecuteOptions {
   RunOptions run;
   std::string emit;     // the folder for the files; "" for none
   std::string profile;  // the file for what the kernel records about itself; "" if it records nothing
-  std::optional<uint32_t> profile_records = {};  // for which a warp has room; none: a first run finds it
-  bool profile_all = false;                      // regions of instructions too
+  std::optional<uint32_t> profile_records =
+      {};                          // for which a warp has room; empty: a first run determines it
+  bool profile_all = false;        // regions of instructions too
   uint32_t watchdog = 0;           // milliseconds that a wait of the kernel may take; 0 for any time
   std::optional<uint64_t> jitter;  // the seed of its delays
   bool checks = false;             // the kernel checks and prints
-  std::string ptx_file;            // PTX that also runs, in the kernel's place; "" for none
+  std::string ptx_file;            // PTX that also runs, instead of the kernel; "" for none
   // Returns how that PTX differs from the kernel; required if `ptx_file` is given. It is null in a program
-  // that does nothing but run kernels.
+  // that only runs kernels.
   EditedDifference (*compare)(const std::string& kernel, const std::string& ptx, const std::string& edited,
                               const std::string& edited_file) = nullptr;
-  std::vector<std::string> waived;  // what ptxas may say of the kernel and of that: see AssembleOptions
+  std::vector<std::string> waived;  // what ptxas may report about both: see AssembleOptions
   bool sass = false;                // print SASS, or with `emit` write NAME.sass
   std::string nvdisasm;             // the disassembler; "" to look for it
   bool json = false;
@@ -55,12 +56,13 @@ struct Built {
 CompilerOptions compiler_options(const ExecuteOptions& options);
 runtime::EmulatorOptions emulator_options(const ExecuteOptions& options);
 
-// Throws Error from the family's build(), the kernel's checks and ptxas.
+// Builds the kernel. Throws Error from the family's build(), the kernel's checks and ptxas.
 Built build(const Family& family, const Fields& fields, const Compiler& tools, const ExecuteOptions& options,
             bool for_gpu);
-// The same on a device. If the driver compiles its PTX, its messages are checked like those of ptxas.
+// Does the same on a device. If the driver compiles the PTX, its messages are checked like those of ptxas.
 runtime::LoadedKernel load(Built& built, runtime::Device& device);
-// Calls the family's run(). Throws Error if it has none, or does not verify what it was to verify.
+// Calls the family's run(). Throws Error if the family has none, or if it does not verify although this was
+// requested.
 void run_family(const Family& family, const Fields& fields, Run& run, bool verify);
 // Throws Error that says what to do if times are requested from a device without a clock.
 [[noreturn]] void refuse_times();

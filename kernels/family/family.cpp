@@ -60,7 +60,7 @@ void Fields::set(const std::string& name, const std::string& text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    throw UsageError(fmt::format("field {} = {}: it is a number", name, text));
+    throw UsageError(fmt::format("field {} = {}: it must be a number", name, text));
   set(name, value);
 }
 
@@ -92,7 +92,7 @@ std::string Fields::text() const {
 }
 
 Kernel build(const Family& family, const Fields& fields) {
-  const Fields asked(fields.all());  // nobody has asked for any yet
+  const Fields asked(fields.all());  // no name has been looked up yet
   Kernel kernel = family.build(asked);
   for (const Field& f : asked.used()) kernel.configure(f.name, f.text());
   return kernel;

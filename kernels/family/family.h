@@ -28,8 +28,8 @@ class Fields {
  public:
   explicit Fields(std::vector<Field> fields) : fields_(std::move(fields)) {}
 
-  // Throws UsageError (command_line.h) that lists the names if the field does not exist, or says which rule
-  // of the field the value breaks.
+  // Throws UsageError (command_line.h) that lists the names if the field does not exist, or names the rule of
+  // the field that the value violates.
   void set(const std::string& name, int64_t value);
   void set(const std::string& name, const std::string& text);  // a number or one of its words
   int64_t operator[](const std::string& name) const;
@@ -51,7 +51,7 @@ class Fields {
 
 class Run;
 
-// The way to configure the kernel for a size of the problem, in families that can choose.
+// Configures the kernel for a size of the problem, in families that can choose.
 struct Choice {
   // The fields of the size, each with the launch rule (launch_rule.h) that computes it from arguments.
   std::vector<std::pair<std::string, std::string>> axes = {};
@@ -65,8 +65,8 @@ struct Choice {
 struct Forecast {
   double microseconds = 0;
   std::vector<std::pair<std::string, double>> parts =
-      {};                           // microseconds of what acts at once, and of the rest
-  double megahertz = 0, watts = 0;  // the clock that power leaves, and what it would draw
+      {};                           // microseconds of the bounds that act at once, and of the rest
+  double megahertz = 0, watts = 0;  // the clock within the power limit, and the power at the full clock
 };
 
 // A kernel that can be run, verified and timed, with its fields.
@@ -75,7 +75,7 @@ struct Family {
   std::string summary;  // one line
   std::vector<Field> fields;
   std::function<Kernel(const Fields&)> build;
-  // Makes the inputs, launches, and says which results are right: see run.h.
+  // Makes the inputs, launches, and defines which results are right: see run.h.
   std::function<void(const Fields&, Run&)> run;
   Choice choice = {};                                         // most families have none
   std::function<Forecast(const Fields&)> forecast = nullptr;  // most have none
@@ -84,12 +84,12 @@ struct Family {
 // Returns the family's kernel, with the fields on which it depends as its configuration.
 Kernel build(const Family& family, const Fields& fields);
 
-// Every family, by name.
+// Returns every family, sorted by name.
 const std::vector<Family>& families();
 // Throws Error that lists the names.
 const Family& family(const std::string& name);
 
-// `const Registration registration({.name = ...});` in the kernel's file makes it known.
+// A kernel's file registers it with `const Registration registration({.name = ...});`.
 struct Registration {
   explicit Registration(Family family);
 };

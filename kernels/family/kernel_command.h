@@ -17,9 +17,9 @@ struct ChosenKernel {
   std::vector<std::string> given;  // the names of the fields that have an option in the command line
 };
 
-// Adds the command, with an option for each field of each kernel, to `commands`, after the commands that are
-// registered in the place of a kernel, such as "tune" "gemm". `add_options` adds what else the command of one
-// kernel accepts; `run` returns the exit code, and may throw Error.
+// Adds the command, with an option for each field of each kernel, to `commands`, after the registered
+// commands that take the place of a kernel, such as "tune" "gemm". `add_options` adds the other options of
+// one kernel's command; `run` returns the exit code, and may throw Error.
 void add_kernel_command(std::vector<Command>& commands, const Arguments& top, const std::string& name,
                         const std::string& help,
                         const std::function<void(const Arguments& app, const Family& family)>& add_options,

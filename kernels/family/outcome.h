@@ -1,4 +1,4 @@
-// The ways in which a command ends: its exit code, and what it says of a failure.
+// How a command ends: its exit code, and its message about a failure.
 #pragma once
 
 #include <exception>
@@ -13,8 +13,8 @@ Outcome outcome_of(const std::exception& e);
 
 // Returns the exit code that `body` returns. An exception goes to standard error in one line; HelpAsked is
 // printed as help, and standard output that could not be written is a failure. `names_places` is read on
-// failure: an error of a kernel names a line of its author's code; in other commands it would be a line of
-// the library, which says nothing to the user who typed the words.
+// failure: an error of a kernel names a line of its author's code; in other commands it would name a line of
+// the library, which means nothing to the user who typed the words.
 int guarded(const std::function<int()>& body, const bool& names_places);
 
 }  // namespace ptxbuilder::command

@@ -19,8 +19,8 @@
 namespace ptxbuilder::command {
 namespace {
 
-// The i-th number of a stream: the finalizer of SplitMix64 (Steele, Lea, Flood 2014) over a counter, so that
-// any thread makes any element.
+// Returns the i-th number of a stream: the finalizer of SplitMix64 (Steele, Lea, Flood 2014) over a counter,
+// so that any thread can make any element.
 uint64_t random_bits(uint64_t stream, uint64_t i) {
   uint64_t z = stream * 0xd1342543de82ef95 + (i + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -28,7 +28,7 @@ uint64_t random_bits(uint64_t stream, uint64_t i) {
   return z ^ (z >> 31);
 }
 
-// Box and Muller's transform of two uniform numbers.
+// Returns Box and Muller's transform of two uniform numbers.
 double random_normal(uint64_t stream, uint64_t i) {
   uint64_t bits = random_bits(stream, i);
   double u = (static_cast<double>(bits >> 32) + 0.5) * 0x1p-32;
@@ -36,7 +36,8 @@ double random_normal(uint64_t stream, uint64_t i) {
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
 }
 
-// body(i) for i below count, on all processors, in blocks; says how far it is when a person waits for it.
+// Calls body(i) for i below count, on all processors, in blocks; prints the progress if a person waits for
+// it.
 void parallel_for(size_t count, size_t block, const char* what, const std::function<void(size_t)>& body) {
   std::atomic<size_t> next = 0;
   std::mutex reporting;
@@ -68,8 +69,8 @@ size_t product(const std::vector<uint64_t>& shape) {
   return n;
 }
 
-// The numbers of a type of 8 or 16 bits by their bits, which is faster than to decode each again; none of
-// wider types.
+// Returns the numbers of a type of 8 or 16 bits, indexed by their bits, which is faster than decoding each
+// again; empty for wider types.
 std::span<const double> decoded(DType type) {
   if (size_of(type) > 2) return {};
   static std::mutex mutex;
@@ -123,8 +124,8 @@ Tensor Run::tensor(DType dtype, std::vector<uint64_t> shape) {
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   if (host_bytes_ > machine)
     throw Error(fmt::format(
-        "a tensor of {} {} takes {:.1f} GB, with which those of the run take {:.1f} GB{}, and the machine "
-        "has {:.1f} GB: take a smaller size",
+        "a tensor of {} {} takes {:.1f} GB, so that the tensors of the run take {:.1f} GB{}, and the machine "
+        "has {:.1f} GB: choose a smaller size",
         fmt::join(shape, " x "), name(dtype), bytes * 1e-9, host_bytes_ * 1e-9,
         emulated ? ", once on the host and once on the emulator" : " on the host", machine * 1e-9));
   Tensor made(device_, dtype, std::move(shape));
@@ -192,7 +193,7 @@ Verdict Run::compare(const Tensor& output, double cost, const std::function<Expe
   constexpr double kOperations = 0x1p33;  // a few seconds on a few processors
   Verdict v;
   v.count = output.count();
-  v.bits = 0xcbf29ce484222325;  // FNV-1a, by words of 8 bytes where there are such
+  v.bits = 0xcbf29ce484222325;  // FNV-1a over words of 8 bytes, as far as there are whole words
   for (size_t at = 0; at < output.host_.size(); at += sizeof(uint64_t)) {
     uint64_t word = 0;
     std::memcpy(&word, output.host_.data() + at, std::min(sizeof word, output.host_.size() - at));
@@ -207,7 +208,7 @@ Verdict Run::compare(const Tensor& output, double cost, const std::function<Expe
   double error2 = 0, norm2 = 0;
   size_t first_wrong = SIZE_MAX;
   parallel_for(v.checked, 16, "reference", [&](size_t n) {
-    // A sample contains the corners, where boxes are clipped, whatever else is drawn.
+    // A sample always contains the corners, where boxes are clipped.
     size_t i = all || n == 0 ? n : n == 1 ? v.count - 1 : random_bits(stream, n) % v.count;
     double got = output[i];
     const Expected e = is_known ? references_[n] : expected(i);

@@ -64,7 +64,7 @@ class Tensor {
   std::shared_ptr<runtime::Buffer> buffer_;
 };
 
-// The value that an element should have, and by how much a correct kernel may miss it.
+// The value that an element should have, and the error that a correct kernel may have.
 struct Expected {
   double value;
   double tolerance;
@@ -92,7 +92,7 @@ struct Timing {
 struct RunOptions {
   bool verify = true, bench = false;
   uint64_t seed = 0;
-  int schedules = 1;                                        // the number that a check runs, on the emulator
+  int schedules = 1;  // the number of schedules that a check runs on the emulator
   std::function<void(uint64_t)> choose_schedule = nullptr;  // by its seed; none on a GPU
   int warm_up = 10, launches = 50;
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
@@ -106,9 +106,9 @@ class Run {
 
   bool verifies() const { return options_.verify; }
 
-  // Return fresh N(0,1) data (integers are 16 times that, rounded), the n-th tensor of a run from the n-th
-  // stream of the seed; and an output that is not yet written. Throw Error if the tensors of the run need
-  // more than the machine's memory.
+  // These functions return fresh N(0,1) data (integers are 16 times that, rounded), where the n-th tensor of
+  // a run uses the n-th stream of the seed, and an output that is not yet written. They throw Error if the
+  // tensors of the run need more than the machine's memory.
   Tensor normal(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
   Tensor output(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
 
@@ -128,17 +128,17 @@ class Run {
   void check(Tensor& output, double cost, const std::function<Expected(size_t)>& expected,
              const std::function<void()>& start = nullptr);
 
-  // The work of one launch, for the rates. Call it last.
+  // Sets the work of one launch, for the rates. Call it last.
   void measure(double flops, double bytes);
 
-  // Times the launch, also after the family's run() has returned: its tensors on the device live as long as
+  // Times the launch, also after the family's run() has returned: the tensors on the device live as long as
   // this object. Throws Error if run() has not called measure().
   Timing time(int warm_up, int launches);
 
   int multiprocessors() const { return device_.properties().multiprocessors; }
   const std::optional<Verdict>& verdict() const { return verdict_; }
   const std::optional<Timing>& timing() const { return timing_; }
-  // Return the flops and bytes of a launch, as measure() got them.
+  // These functions return the flops and bytes of a launch that measure() received.
   const std::optional<std::pair<double, double>>& work() const { return work_; }
 
  private:
@@ -153,8 +153,8 @@ class Run {
   std::function<void()> queue_;
   std::optional<runtime::ProfileBuffer> profile_;         // of a kernel that records
   std::vector<std::shared_ptr<runtime::Buffer>> memory_;  // of its tensors
-  std::optional<std::pair<double, double>> work_;         // what measure() got
-  std::vector<Expected> references_;  // of the elements that are checked, where several schedules are
+  std::optional<std::pair<double, double>> work_;         // the arguments of measure()
+  std::vector<Expected> references_;  // of the checked elements, if there are several schedules
   std::optional<Verdict> verdict_;
   std::optional<Timing> timing_;
 };

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// One line for each field.
+// Returns one line for each field.
 void print_fields(const Family& family) {
   for (const Field& f : family.fields) {
     const std::string legal =
@@ -79,16 +79,16 @@ void add_run_options(const Arguments& app, RunWords& words) {
                                     "summary, and a trace for Perfetto, or a picture where FILE ends in .svg")
                              .shown_as("FILE");
   app.option("--profile-records", words.options.profile_records,
-             "records of 16 bytes, with three or four times of events each, that a warp has room for; else "
-             "as many as a first run has")
+             "how many records of 16 bytes, each with three or four times of events, a warp has room for; "
+             "else as many as a first run needs")
       .from(profile_format::kLeastRecords, profile_format::kMostRecords)
       .shown_as("N");
   app.flag("--profile-all", words.options.profile_all,
-           "make each wait, bulk copy and group of products a region too, named after its instruction")
+           "also make each wait, bulk copy and group of products a region, named after its instruction")
       .needs(profile);
   if (words.options.compare == nullptr) return;
   app.option("--ptx", words.options.ptx_file,
-             "PTX that was edited by hand: it runs in the kernel's place, and is compared with it")
+             "PTX that was edited by hand: it runs instead of the kernel, and is compared with it")
       .shown_as("FILE")
       .excludes(profile);
 }
@@ -148,11 +148,11 @@ int run_line(const Family& family, const std::string& footer, const Beside& besi
     const Arguments app = line.arguments();
     add_fields(app, family, parsed.fields);
     app.flag("--verify", parsed.verify, "compare with a float64 reference on random data; the default");
-    app.flag("--bench", parsed.bench, "time launches by events");
+    app.flag("--bench", parsed.bench, "time launches with events");
     app.option("--emit", parsed.options.emit, "write PTX, cubin, LLVM IR and sidecar there").shown_as("DIR");
     add_keep_option(app, parsed);
     if (beside.prove) app.flag("--prove", proves, what_prove_does);
-    app.flag("--list", lists, "print name and fields, each with its default");
+    app.flag("--list", lists, "print the name and the fields with their defaults");
     app.footer(footer);
     add_run_options(app, parsed);
     add_compile_options(app, parsed);

@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::command {
 
-// The values that the words of one command line set.
+// The values that one command line sets.
 struct RunWords {
   ExecuteOptions options;
   int64_t assembler = 0;  // an Assembler
@@ -42,7 +42,7 @@ int list_kernels(bool json, bool with_fields);
 
 // The functions that a program can also run on its kernel, if it is linked with them.
 struct Beside {
-  decltype(ExecuteOptions::compare) compare = nullptr;  // it takes PTX that was edited
+  decltype(ExecuteOptions::compare) compare = nullptr;                            // it accepts edited PTX
   int (*prove)(const Family& family, const Fields& fields, bool json) = nullptr;  // it has --prove
 };
 

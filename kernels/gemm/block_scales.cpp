@@ -5,7 +5,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kRows = 64, kColumns = 8;  // added at a time: more would take more registers
+constexpr int kRows = 64, kColumns = 8;  // columns added at a time: more would need more registers
 
 RegisterLayout part_layout() { return wgmma_layout(kRows, kColumns); }
 
@@ -29,8 +29,8 @@ BlockScales::BlockScales(Kernel& k, const GemmOperation& o, const TilePlan& t, c
       a_(shared_scales(k, "scales of A", scale_tiles(o, t).of_a, t.stages)),
       b_(shared_scales(k, "scales of B", scale_tiles(o, t).of_b, t.stages)) {}
 
-// Rows that belong to no group have no product: their scales, too, are loaded from after the last row, where
-// TMA reads zeros, because zeros times whatever is there could be NaN.
+// Rows that belong to no group have no product: their scales, too, are loaded from beyond the last row, where
+// TMA reads zeros, because zero times an arbitrary scale could be NaN.
 void BlockScales::load(const Stage& s, u32 kt, const Work& work, const std::optional<u32>& groups,
                        const std::vector<u32>& of_a, const std::vector<u32>& of_b) const {
   u32 row = work.x;

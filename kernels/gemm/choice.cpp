@@ -25,7 +25,8 @@ const Row kTuned[] = {
 #undef PTXBUILDER_TUNED
 };
 
-// TN: both k-major; N in the first place: B along n; T in the second: A along m.
+// TN means that both are k-major, N in the first place that B runs along n, and T in the second that A runs
+// along m.
 std::string layout(const GemmOperation& o) {
   return std::string(o.b_k_major ? "T" : "N") + (o.a_k_major ? "N" : "T");
 }
@@ -71,8 +72,8 @@ bool has_empty_tiles(const GemmTile& t, const GemmSize& size) {
   return blocks_of(t, size) * t.cluster_m * t.cluster_n > tiles_of(t, size);
 }
 
-// Numbers of CTAs in a cluster that share loads if all tiles are divided: as many as possible, because the
-// parts of a few tiles read as much as large tiles read of more, and are bound by L2.
+// Returns the numbers of CTAs in a cluster that share loads if all tiles are divided: as many as possible,
+// because the parts of a few tiles read as much as many large tiles do, and are bound by L2.
 constexpr std::pair<int, int> kDividedClusters[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},
                                                     {4, 1}, {1, 4}, {4, 2}, {2, 4}};
 
@@ -104,7 +105,7 @@ std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int mu
 
 }  // namespace
 
-// If the last wave is divided, the launch is cooperative, which takes the driver longer, and if there is
+// If the last wave is divided, the launch is cooperative, which costs the driver more time, and if there is
 // little to divide, the gain is smaller than the error of a prediction. Three consumers in clusters of four
 // were 5 to 10 % slower than predicted when the model had chosen them, and one consumer in clusters of four
 // in a line up to 14 %.
@@ -120,8 +121,8 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
   std::vector<Candidate> all;
   auto add = [&](GemmTile tile) {
     const GemmSize whole = without_groups(o, size, tile);
-    // If all tiles run at once, those that extend beyond the output would hold up the rest, like an empty
-    // tile holds up its cluster.
+    // If all tiles run at once, those that extend beyond the output would delay the others, as an empty tile
+    // delays its cluster.
     tile.inside =
         (one_wave(tile, whole, multiprocessors) && hangs_over(tile, whole)) || has_empty_tiles(tile, whole);
     const std::optional<TilePlan> t = plan_of(o, tile).plan;
@@ -134,7 +135,8 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     if (!t->pingpong || !deeper) all.push_back({*t, predict(o, size, *t, multiprocessors)});
     if (deeper) all.push_back({*deeper, predict(o, size, *deeper, multiprocessors)});
   };
-  std::map<bool, int> narrowest;  // number of columns that the operation allows, by whether rows run along n
+  std::map<bool, int>
+      narrowest;  // number of columns that the operation allows, indexed by whether rows run along n
   for (GemmTile t : menu(o.packed.is_packed())) {
     if (!narrowest.contains(t.swapped) && plan_of(o, t).plan) narrowest[t.swapped] = t.bn;
     if (!narrowest.contains(t.swapped)) continue;

@@ -12,7 +12,7 @@ namespace {
 RegisterTile<f32> none(const RegisterTile<f32>& x) { return x; }
 RegisterTile<f32> none_slope(const RegisterTile<f32>& x) { return RegisterTile<f32>(1, x.layout()); }
 
-// The function and the slope of each activation, in the order of Activation.
+// These are the function and the slope of each activation, in the order of Activation.
 struct ActivationTiles {
   RegisterTile<f32> (*value)(const RegisterTile<f32>&);
   RegisterTile<f32> (*slope)(const RegisterTile<f32>&);
@@ -23,7 +23,7 @@ constexpr ActivationTiles kActivations[] = {
 #undef PTXBUILDER_ACTIVATION
 };
 
-// The steps of a product's epilogue; each is applied to a panel, whose sums have the type T.
+// The steps of a product's epilogue. Each is applied to a panel, whose sums have the type T.
 template <class T>
 class PanelEpilogue {
  public:

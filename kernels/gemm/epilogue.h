@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::kernels {
 
-// A function of the user's that is applied to panels of sums, and its parameters, which it gets by name from
-// the kernel's. It is called after alpha, scales, C and bias are applied, and before the activation. With
-// rows in groups, the batch of a panel's place is the group.
+// A function of the user's that is applied to panels of sums, and its parameters, which it reads by name from
+// the kernel's parameters. It is called after alpha, scales, C and bias are applied, and before the
+// activation. With rows in groups, the batch of a panel's place is the group.
 //   UserEpilogue clipped{{{"limit", Parameter::Kind::scalar}},
 //                        [](const RegisterTile<f32>& x, const PanelPlace&, const GemmParameters& p) {
 //                          return min(x, p.get<f32>("limit"));
@@ -26,7 +26,7 @@ struct UserEpilogue {
 class GemmEpilogue {
  public:
   // A warpgroup of the consumers constructs this in its role. `cluster` is given with split_k, which adds up
-  // sums in the ring, where `x` is; all stages of the ring have then been read.
+  // sums in the ring's memory of `x`; all stages of the ring have been read by then.
   GemmEpilogue(const GemmOperation& operation, const TilePlan& tile, const GemmParameters& parameters,
                const UserEpilogue& user, const std::optional<ClusterSum>& cluster, const StagedOperand& x);
 
@@ -47,7 +47,7 @@ class GemmEpilogue {
   static RowsEpilogue rows_epilogue(const GemmOperation& o, const GemmParameters& p,
                                     const UserEpilogue& user);
 
-  // The beginning of a tile, in the form that a store takes.
+  // Returns the beginning of a tile, in the form that a store needs.
   struct Place {
     u32 x, y;
     std::optional<u32> batch;

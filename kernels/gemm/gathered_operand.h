@@ -1,4 +1,4 @@
-// A with rows that an index names, in gemm(): the threads of the producer copy each row to its place.
+// An A whose rows an index selects, in gemm(): the threads of the producer copy each row to its place.
 #pragma once
 
 #include "kernels/gemm/gathered_tile.h"

@@ -1,5 +1,5 @@
-// A tile of shared memory whose rows come from anywhere in a matrix: the threads of a warpgroup copy each row
-// to its place.
+// A tile of shared memory whose rows may come from any rows of a matrix: the threads of a warpgroup copy each
+// row to its place.
 #pragma once
 
 #include "ptxbuilder/tile/cooperative_copy.h"

@@ -1,4 +1,4 @@
-// gemm: the matrix product of every type, storage, epilogue and tile, one kernel for each choice.
+// gemm: the matrix product for every type, storage, epilogue and tile, one kernel for each choice.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,10 +41,10 @@ GemmOperation operation(const command::Fields& f) {
   o.b_k_major = f.word("b_major") == "k";
   o.fast_accumulation = f["promote"] == 0;
   if (!o.fast_accumulation && !is_fp8(o.a))
-    throw command::UsageError(fmt::format(
-        "field promote = yes with a = {}: it is of e4m3 and e5m2, whose sums tensor cores round; those of "
-        "other types are exact enough without: leave it out",
-        name(o.a)));
+    throw command::UsageError(
+        fmt::format("field promote = yes with a = {}: it is only for e4m3 and e5m2, whose sums tensor cores "
+                    "round; sums of other types are exact enough without it: leave it out",
+                    name(o.a)));
   o.alpha = f["alpha"] != 0;
   o.beta = f["beta"] != 0;
   o.activation = static_cast<Activation>(f["activation"]);
@@ -54,7 +54,7 @@ GemmOperation operation(const command::Fields& f) {
   if (o.has_block_scales()) o.fast_accumulation = false;
   if (o.is_sparse() && f["k"] % kSparseGroup != 0)
     throw command::UsageError(
-        fmt::format("field k = {} with a sparse matrix: it is a multiple of {}", f["k"], kSparseGroup));
+        fmt::format("field k = {} with a sparse matrix: it must be a multiple of {}", f["k"], kSparseGroup));
   o.batched = f["batches"] > 1 && !o.has_groups();
   o.packed.type = static_cast<WeightType>(f["packed"]);
   if (o.packed.is_packed()) {
@@ -63,10 +63,11 @@ GemmOperation operation(const command::Fields& f) {
   }
   o.groups_of_k = f["groups_of_k"] != 0;
   if (o.groups_of_k && !o.has_groups())
-    throw command::UsageError("field groups_of_k = yes without group_ends, which says where they end");
-  if (o.group_counts && f["m"] % f["batches"] != 0)
     throw command::UsageError(
-        fmt::format("field m = {} with group_counts of {} batches: it is a multiple", f["m"], f["batches"]));
+        "field groups_of_k = yes without group_ends, which determines where groups end");
+  if (o.group_counts && f["m"] % f["batches"] != 0)
+    throw command::UsageError(fmt::format(
+        "field m = {} with group_counts of {} batches: it must be a multiple", f["m"], f["batches"]));
   return o;
 }
 
@@ -124,7 +125,7 @@ void choose_tile(command::Fields& f) {
   set_tile(f, checked(o, chosen));
 }
 
-// Names the matrices whose rows a tensor map does not take without gaps.
+// Names the matrices whose rows need gaps for a tensor map.
 std::string rows_that_need_gaps(const command::Fields& f) {
   const GemmOperation o = operation(f);
   std::string text;
@@ -137,8 +138,9 @@ std::string rows_that_need_gaps(const command::Fields& f) {
   if (const int64_t bytes = o.d_columns(f["n"]) * size_of(o.d); bytes % hopper::bulk_unit != 0)
     text += fmt::format("{}n of {} B in D", text.empty() ? "" : ", ", bytes);
   if (text.empty()) return "";
-  return fmt::format("rows ({}) are not multiples of {} B: a launch needs gaps after them, by stride_bytes",
-                     text, hopper::bulk_unit);
+  return fmt::format(
+      "rows ({}) are not multiples of {} B: a launch needs gaps after them, set with stride_bytes", text,
+      hopper::bulk_unit);
 }
 
 Kernel build(const command::Fields& f) {
@@ -163,7 +165,7 @@ command::Forecast forecast(const command::Fields& f) {
 
 constexpr double kAlpha = 0.75, kBeta = -1.5;
 
-// The operands of product.def that an operation has.
+// Returns the operands of product.def that an operation has.
 struct Operands {
   const GemmOperation& o;
   size_t m, n, k, batches;
@@ -196,7 +198,8 @@ struct Operands {
     }
   }
 
-  // The ends of groups; they have any sizes, some of them 0, and some rows or k may belong to no group.
+  // Returns the ends of groups, whose sizes are arbitrary and sometimes 0; some rows or k may belong to no
+  // group.
   command::Tensor ends(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {batches + 1});
     const auto weight = [&](size_t i) { return drawn[i] < -1 ? 0 : std::exp(drawn[i] / 2); };
@@ -211,7 +214,7 @@ struct Operands {
     ends.to_device();
     return ends;
   }
-  // Any numbers of rows; some are none, or out of range.
+  // Returns random numbers of rows; some are 0 or out of range.
   command::Tensor counts(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {batches});
     command::Tensor counts = run.output(DType::s32, {batches});
@@ -226,7 +229,7 @@ struct Operands {
     const size_t apart = m / batches;
     return static_cast<double>(row % apart) < (*tensors[ProductOperand::group_counts])[row / apart];
   }
-  // Any of A's rows, some more than once, and occasionally an index on either side that A does not have.
+  // Returns random rows of A, some more than once, and occasionally an index below or above A's rows.
   command::Tensor rows_of_matrix(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {m});
     command::Tensor rows = run.output(DType::s32, {m});
@@ -235,7 +238,7 @@ struct Operands {
     rows.to_device();
     return rows;
   }
-  // Each of D's rows, once; or each of its first third about three times, where rows are added.
+  // Returns each of D's rows once or, if rows are added, each row of its first third about three times.
   command::Tensor rows_of_d(command::Run& run) {
     const command::Tensor drawn = run.normal(DType::f32, {m});
     command::Tensor rows = run.output(DType::s32, {m});
@@ -379,10 +382,11 @@ struct Operands {
   }
 };
 
-// Returns packed weights; `numbers` gets those that they stand for, on the host, if the run verifies.
+// Returns packed weights; `numbers` receives the values that they represent, on the host, if the run
+// verifies.
 command::Tensor draw_weights(const PackedForm& form, command::Run& run, size_t n, size_t k, size_t groups,
                              command::Tensor& numbers) {
-  // A seed is drawn like any other data, and the host draws the rest from it.
+  // A seed is drawn like any other data, and the host draws all weights from it.
   std::mt19937_64 random(run.normal(DType::f32, {1}).bits(0));
   std::normal_distribution<double> normal;
   const PackedDraw draw = draw_packed(
@@ -482,8 +486,8 @@ void run(const command::Fields& f, command::Run& run) {
     return operands.output([&](size_t j) { return dot(batch, row, j); }, batch, row, i % columns);
   };
   auto output = [&](size_t i) { return output_of_row(operands.rows_of_product(i / columns % m).front(), i); };
-  // Rows that are not computed stay zeros. Additions to zeros, in any order, each round a sum that is no
-  // greater than that of all magnitudes.
+  // Rows that are not computed stay zero. Each addition, in any order, rounds a sum that is not greater than
+  // the sum of all magnitudes.
   auto sum_of_rows = [&](size_t i) {
     command::Expected sum = {0, 0};
     double magnitude = 0, added = 0;
@@ -533,11 +537,11 @@ void run(const command::Fields& f, command::Run& run) {
 
 const command::Registration registration({
     .name = "gemm",
-    .summary = "matrix product of every type, storage, epilogue and tile",
+    .summary = "matrix product for every type, storage, epilogue and tile",
     .fields = {{"m", 512, "rows of D"},
                {"n", 512, "columns of D"},
                {"k", 512, "depth of the product"},
-               {"batches", 1, "products, one after the other, or groups"},
+               {"batches", 1, "products, in consecutive batches, or groups"},
                {"groups_of_k", 0, "groups divide k, not rows", 1, 1, kSwitch},
                {"a", 0, "type of A", 1, 1, kInputs},
                {"b", 0, "type of B", 1, 1, {"as a", "bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "u8"}},
@@ -547,7 +551,7 @@ const command::Registration registration({
                {"packed", 0, "B has packed weights of a type", 1, 1, kWeights},
                {"packed_group", 128, "how many of k share a packed scale; 0 for all", 32, 0},
                {"packed_scales", 0, "type of the packed scales", 1, 1, kScales},
-               {"promote", 0, "sums of 8-bit floats to f32 every 128 of k", 1, 1, kSwitch},
+               {"promote", 0, "promote sums of 8-bit floats to f32 every 128 of k", 1, 1, kSwitch},
                {"alpha", 0, "a factor of the product", 1, 1, kSwitch},
                {"beta", 0, "add a factor of C", 1, 1, kSwitch},
                {"activation", 0, "activation of the result", 1, 1, kActivations},
@@ -560,16 +564,16 @@ const command::Registration registration({
                {"bk", 0, "depth of a stage; 0 for 128 bytes", 1, 0},
                {"stages", 0, "stages of the ring; 0 for as many as fit", 1, 0},
                {"consumers", 2, "warpgroups that multiply"},
-               {"pingpong", 0, "two consumers take turns at tiles", 1, 1, kSwitch},
+               {"pingpong", 0, "two consumers process tiles in turn", 1, 1, kSwitch},
                {"swapped", 0, "rows of a tile run along n", 1, 1, kSwitch},
                {"cluster_m", 1, "CTAs of a cluster along rows"},
                {"cluster_n", 1, "CTAs of a cluster along columns"},
                {"split_k", 1, "CTAs that divide k"},
-               {"split_last", 1, "the most CTAs that divide k of a tile of the last wave"},
+               {"split_last", 1, "the largest number of CTAs that divide k of a tile of the last wave"},
                {"group", 16, "rows or columns of tiles that are computed together"},
                {"raster", 0, "what a group consists of", 1, 1, {"rows", "columns"}},
                {"snake", 0, "every second group goes backwards", 1, 1, kSwitch},
-               {"ctas_per_sm", 1, "CTAs that an SM holds"},
+               {"ctas_per_sm", 1, "CTAs per SM"},
                {"inside", 0, "no tile reaches past the output", 1, 1, kSwitch},
                {"overlaps", 1, "may begin before the previous launch has ended", 1, 1, kSwitch},
                {"sms", 0, "multiprocessors that the grid is for; 0 for the device's", 1, 0}},

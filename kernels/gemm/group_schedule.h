@@ -1,4 +1,4 @@
-// This finds a CTA's tiles of a product in groups, whose sizes only the device knows.
+// This class finds a CTA's tiles of a product in groups, whose sizes only the device knows.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 namespace ptxbuilder::kernels {
 
 // One thread of a CTA, in the producer, finds the CTA's tiles and announces each to the consumers some rounds
-// ahead: iterating over the groups takes loads and divisions, for which products would have to wait. Whatever
+// ahead: iterating over the groups needs loads and divisions, for which products would have to wait. Whatever
 // values the ends of groups have, a group begins where the previous one ends, and ends at or after its own
 // beginning and within the tensors. Groups whose rows are counted begin at equal distances, and end before
 // the next one begins.
@@ -19,9 +19,9 @@ class GroupSchedule {
   using Body = std::function<void(const Work&)>;
   using Walk = std::function<void(const Body&)>;
 
-  // `all` is the number of rows, or of k with groups of k. `walkers` says who finds the tiles: if all threads
-  // of the producer need them, each one iterates for itself, and one announces them.
-  // `sizes` are the ends of groups or, with `are_counts`, how many rows each has.
+  // `all` is the number of rows, or of k with groups of k. `walkers` determines which threads find the tiles:
+  // if all threads of the producer need them, each one iterates for itself, and one announces them. `sizes`
+  // are the ends of groups or, with `are_counts`, how many rows each has.
   enum class Walkers : uint8_t { one_thread, warpgroup };
   GroupSchedule(Kernel& kernel, const GemmTile& tile, u32 all, u32 groups, gptr<s32> sizes, bool are_counts,
                 Walkers walkers);

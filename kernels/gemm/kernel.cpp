@@ -18,7 +18,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The position where the loads of a tile begin.
+// The position at which the loads of a tile begin.
 struct LoadPlaces {
   u32 x, y;
   std::vector<u32> at_x, at_y;  // the coordinates of these along each mode
@@ -101,7 +101,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     for (TensorMap map : maps) prefetch_tensormap(map);
   });
 
-  // X is the operand with wgmma's rows, and Y the operand with its columns, which are those of the output.
+  // X is the operand with wgmma's rows, and Y the operand with its columns, which run along the output's
+  // columns.
   const auto windows = [&](WindowsOf operand) {
     return o.windows == operand ? std::optional<WindowAxis>(p) : std::nullopt;
   };
@@ -185,8 +186,9 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
           });
         });
       });
-      // The next launch may begin when this one has made room. If it began sooner, its CTAs would take memory
-      // bandwidth from CTAs that are still loading; clusters that add up become slower in any case.
+      // The next launch may begin when this one has freed resources. If it began sooner, its CTAs would take
+      // memory bandwidth from CTAs that are still loading; clusters that add up sums become slower in any
+      // case.
       if (t.split_k == 1) griddepcontrol_launch_dependents();
     });
   });

@@ -1,4 +1,4 @@
-// The matrix product of every type, storage, epilogue and tile, as one kernel.
+// The matrix product for every type, storage, epilogue and tile, as one kernel.
 #pragma once
 
 #include "kernels/gemm/config.h"
@@ -18,7 +18,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& tile, const UserEpil
             Where where = Where::here());
 Kernel gemm(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());
 
-// Accepts what ptxas reports for a kernel that needs more registers than there are, which is correct but
+// Accepts the reports of ptxas about a kernel that needs more registers than exist, which is correct but
 // slow: spills, a stack, and wgmmas that wait for each other.
 void waive_lack_of_registers(Kernel& kernel);
 

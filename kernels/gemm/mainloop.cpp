@@ -19,7 +19,8 @@ void add(Accumulator& to, const Accumulator& from) {
 }
 
 // Returns how many stages the producer fills: with this, CTAs of a cluster need not wait for each other at
-// the end. They wait if tiles are divided, which are few, or in groups, whose number of tiles is unknown.
+// the end. They do wait if tiles are divided, which are few, and with groups, whose number of tiles is
+// unknown.
 std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& scheduler, bool grouped) {
   if (t.cluster_m * t.cluster_n == 1 || t.split_k > 1 || t.split_last > 1 || grouped) return std::nullopt;
   return scheduler.stages_of_cta();
@@ -28,7 +29,7 @@ std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& schedule
 }  // namespace
 
 // A warpgroup that has the tensor cores to itself keeps them busy while it waits for the next stage, and
-// returns each stage late; if two share them, the other one keeps them busy.
+// returns each stage late; if two warpgroups share them, the other one keeps them busy.
 Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperand& x, const StagedOperand& y,
                    const Pipeline& pipe, const TileScheduler& scheduler,
                    const std::optional<BlockScales>& scales, const std::optional<PackedOperand>& weights,
@@ -63,12 +64,13 @@ void Mainloop::multiply(const Stage& s, u32 row) {
     const TileView y = y_.view(s, 0, acc_.n()), x = x_.view(s, row, acc_.m());
     metadata_ ? mma(acc_, metadata_->of(x, s, row, acc_.m()), y) : mma(acc_, x, y);
   });
-  if (metadata_) bar_warp_sync(0xffffffff);  // one lane releases the stage for all, which have read metadata
+  if (metadata_)
+    bar_warp_sync(0xffffffff);  // one lane releases the stage for all lanes, which have read metadata
 }
 
-// The weights of a part are converted while the products of the part before it run. The scales are read ahead
-// of the products, for which the lanes of a warp meet, so that no lane reads them after another has returned
-// the stage.
+// The weights of a part are converted while the products of the part before it run. The scales are read
+// before the products, for which the lanes of a warp converge, so that no lane reads them after another has
+// returned the stage.
 void Mainloop::multiply_packed(const Stage& s, u32 row) {
   for (int part = 0; part < weights_->parts(); ++part) {
     const int in_group = part % weights_->parts_of_group();

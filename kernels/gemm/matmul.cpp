@@ -16,13 +16,13 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int64_t kTilesEnd = int64_t{1} << 31;  // of a kernel's indices
+constexpr int64_t kTilesEnd = int64_t{1} << 31;  // elements that a kernel's indices can reach
 
 struct MatmulTraits {
   using Arguments = MatmulArguments;
   using Placed = PlacedProduct;
   using Tile = GemmTile;
-  using More = GemmGrid;  // for a launch
+  using More = GemmGrid;  // tiles of a launch
   static constexpr char kName[] = "matmul";
   static constexpr int64_t kUnit = 1;
   static constexpr size_t kWords = kProductTextWords, kFormWords = kProductFormWords;
@@ -56,8 +56,8 @@ runtime::Argument matrix_tensor(const Operand& x, Grouped kind) {
   return ragged_rows(x.memory, x.type, x.columns, aligned_stride(x));
 }
 
-// Copies iterate over the first pixels of windows: a window that began after the last one of an image would
-// be outside of it.
+// Copies iterate over the first pixels of windows: a window that begins after an image's last window would be
+// outside of the image.
 runtime::Im2col walk_of(const PixelWindows& windows) {
   runtime::Im2col walk;
   for (const PixelWindows::Along& d : {windows.w, windows.h}) {
@@ -69,7 +69,7 @@ runtime::Im2col walk_of(const PixelWindows& windows) {
   return walk;
 }
 
-// Throws Error for types and storage that no tile can serve.
+// Throws Error for types and storage that no tile supports.
 void check_operation(const GemmOperation& operation, Where where) {
   GemmTile smallest;
   smallest.bm = std::max<int>(64, operation.m_box);
@@ -84,8 +84,8 @@ void check_tiles(const GemmTile& tile, const GemmSize& size, Where where) {
   const int64_t x = ceil_div(tile.swapped ? size.n : size.m, tile.bm) + tile.cluster_m - 1,
                 y = ceil_div(tile.swapped ? size.m : size.n, tile.bn) + tile.cluster_n - 1;
   if (static_cast<__int128>(x) * y * size.batches * tile.split_k >= kTilesEnd)
-    throw Error(where, fmt::format("matmul: {} batches of {} x {} are {} x {} tiles each; a launch has less "
-                                   "than 2^31: divide the batches",
+    throw Error(where, fmt::format("matmul: {} batches of {} x {} are {} x {} tiles each; a launch has at "
+                                   "most 2^31 - 1: divide the batches",
                                    size.batches, size.m, size.n, x, y));
 }
 
@@ -133,7 +133,8 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
                                                 const GemmTile& tile) override {
     if (!options_.load) return nullptr;
     auto kernel = options_.load(operation, tile);
-    if (!kernel) throw Error(fmt::format("MatmulOptions::load gave no kernel for the tile {}", text(tile)));
+    if (!kernel)
+      throw Error(fmt::format("MatmulOptions::load returned no kernel for the tile {}", text(tile)));
     return kernel;
   }
   Kernel make(const GemmOperation& operation, const GemmTile& tile) override {
@@ -157,7 +158,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
         x.memory = sets.memory(x.memory.bytes);
   }
   const char* why_untunable() const override {
-    return options_.epilogue.function ? "an epilogue of the user's own, which may write where it likes"
+    return options_.epilogue.function ? "an epilogue of the user's own, which may write to any memory"
                                       : nullptr;
   }
 
@@ -237,7 +238,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       }
     if (operation.gathers()) {
       const Operand::Dimension& rows = o.a.outer[kMatrixRows];
-      number(aligned_stride(o.a));  // rows that A does not have count from its first row too
+      number(aligned_stride(o.a));  // rows that A does not have are counted from its first row too
       number(rows.extent);
     }
     if (operation.scatters()) {
@@ -273,7 +274,8 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     if (operation.batched || operation.has_groups()) number(size.batches);
     if (gemm_workspace_bytes(plan.tile, plan.more) > 0)
       pointer(SourcedArguments::kWorkspace, own, DType::f32);
-    // It may begin before the previous launch has ended: the kernel waits for that before it reads or writes.
+    // The launch may begin before the previous one has ended: the kernel waits for that end before it reads
+    // or writes.
     launches.queue(*plan.kernel,
                    {.grid = {plan.more.x, plan.more.y, plan.more.z},
                     .programmatic_dependent_launch = plan.tile.overlaps},

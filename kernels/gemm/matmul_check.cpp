@@ -14,12 +14,12 @@ constexpr char kName[] = "matmul";
 // TMA's coordinates are s32 (PTX ISA, cp.async.bulk.tensor), and a cluster's last tiles may begin up to 8 x
 // 256 elements after the end.
 constexpr int64_t kMostExtent = (int64_t{1} << 31) - 4096;
-constexpr int64_t kIndexEnd = int64_t{1} << 32;  // for C's rows and strides, which the kernel takes as u32
+constexpr int64_t kIndexEnd = int64_t{1} << 32;  // for C's rows and strides, which are u32 in the kernel
 
 // Foreign code may pass numbers that are not enumerators.
 void check_enumerators(const MatmulArguments& p, Where where) {
   auto refuse = [&](const char* what, auto value) {
-    throw Error(where, fmt::format("matmul: {} is {}, which is not in its enumeration", what,
+    throw Error(where, fmt::format("matmul: {} is {}, which is not a value of its enumeration", what,
                                    static_cast<int>(value)));
   };
   auto check = [&](const char* name, DType type) {
@@ -36,8 +36,8 @@ void check_enumerators(const MatmulArguments& p, Where where) {
 
 void check_extent(const char* name, int64_t value, Where where) {
   if (value < 0 || value > kMostExtent)
-    throw Error(where, fmt::format("matmul: {} = {}; sizes are 0 to 2^31 - 4096, as TMA has coordinates of "
-                                   "31 bits: divide the product into smaller ones",
+    throw Error(where, fmt::format("matmul: {} = {}; sizes are 0 to 2^31 - 4096, since TMA has coordinates "
+                                   "of 31 bits: divide the product into smaller ones",
                                    name, value));
 }
 
@@ -68,19 +68,17 @@ void check_matrix(const ProductOperandRow& row, const MatmulArguments& p, const 
   auto refuse = [&](const std::string& what) {
     throw Error(where, fmt::format("matmul: {} of {}: {}", matrix.name, name(matrix.type), what));
   };
-  if (matrix.type != o.addend())
-    refuse(fmt::format("it is {} where D is {}", name(o.addend()), name(p.d.type)));
+  if (matrix.type != o.addend()) refuse(fmt::format("it is {} if D is {}", name(o.addend()), name(p.d.type)));
   check_memory(kName, matrix, where);
   if (row.role != OperandRole::residual && !batches_touch(matrix))
-    refuse("batches with gaps; they are a row's stride apart, as rows are");
+    refuse("batches with gaps; they must be a row's stride apart, like rows");
   if (matrix.outer[kMatrixRows].stride >= kIndexEnd || p.m * p.batches >= kIndexEnd)
-    refuse(
-        fmt::format("{} rows in all batches and a stride of {} elements; both are less than 2^32: divide "
-                    "the batches",
-                    p.m * p.batches, matrix.outer[kMatrixRows].stride));
+    refuse(fmt::format(
+        "{} rows in all batches and a stride of {} elements; both must be less than 2^32: divide the batches",
+        p.m * p.batches, matrix.outer[kMatrixRows].stride));
 }
 
-// Calls `work` with everything that is read.
+// Calls `work` with every operand that is read.
 template <class Work>
 void each_read(const PlacedProduct& o, Work&& work) {
   if (o.has_product) work(o.a), work(o.b);
@@ -190,20 +188,20 @@ void check_indexed_rows(const PlacedProduct& o, const MatmulArguments& p, Where 
       throw Error(where,
                   fmt::format("matmul: rows_of_{} = {} without {}, which names them", name, rows, index));
     if (has && x.outer[kMatrixRows].stride >= kIndexEnd)
-      throw Error(where, fmt::format("matmul: {} has a stride of {} elements, with {}; it is less than 2^32",
-                                     x.name, x.outer[kMatrixRows].stride, index));
+      throw Error(where,
+                  fmt::format("matmul: {} has a stride of {} elements, with {}; it must be less than 2^32",
+                              x.name, x.outer[kMatrixRows].stride, index));
   };
   check("a", "a_rows", p.a_rows.address != 0, p.rows_of_a, o.a);
   const bool adds = p.add_to_rows.address != 0;
   const char* const of_d = adds ? "add_to_rows" : "d_rows";
   check("d", of_d, adds || p.d_rows.address != 0, p.rows_of_d, o.d);
-  // A copy of D would replace rows that stay as they are.
+  // A copy of D would overwrite rows that must not change.
   if ((o.operation.scatters() || o.operation.group_counts) && columns_by_tma(o.d) < o.d.columns)
-    throw Error(
-        where, fmt::format("matmul: D of {}, with {}, at {:#x} with {} columns and a stride of {}: its "
-                           "rows begin at multiples of 16 B, and have a multiple of 16 B",
-                           name(o.d.type), o.operation.scatters() ? of_d : "group_counts", o.d.memory.address,
-                           o.d.columns, o.d.outer[kMatrixRows].stride));
+    throw Error(where, fmt::format("matmul: D of {}, with {}, at {:#x} with {} columns and a stride of {}: "
+                                   "its rows must begin at multiples of 16 B, and have a multiple of 16 B",
+                                   name(o.d.type), o.operation.scatters() ? of_d : "group_counts",
+                                   o.d.memory.address, o.d.columns, o.d.outer[kMatrixRows].stride));
 }
 
 }  // namespace
@@ -253,10 +251,10 @@ void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
 Operand packed_operand(const MatmulArguments& p, Where where) {
   if (const std::string refusal = refusal_of(p.packed); !refusal.empty()) throw Error(where, refusal);
   if (p.k == 0 || p.alpha == 0)
-    throw Error(where,
-                fmt::format("matmul: k = {} and alpha = {} with packed weights; neither is 0", p.k, p.alpha));
+    throw Error(where, fmt::format("matmul: k = {} and alpha = {} with packed weights; neither may be 0", p.k,
+                                   p.alpha));
   if (p.b.memory.address % kTma != 0)
-    throw Error(where, fmt::format("matmul: packed weights at {:#x}; they are at a multiple of {} B",
+    throw Error(where, fmt::format("matmul: packed weights at {:#x}; they must be at a multiple of {} B",
                                    p.b.memory.address, kTma));
   const int64_t words = packed_bytes(p.packed, p.n, p.k) / 4;
   return one_row("B", DType::u32, p.b.memory, stride_of(operation_of(p).has_groups() ? p.batches : 1, words));
@@ -268,20 +266,21 @@ constexpr int kUsualTile = 128, kStageBytes = 128;
 Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& along, const ModeList& rows,
                      const ModeList& batch, int64_t ProductMode::*stride, Where where) {
   if (x.stride != 0 || x.batch_stride != 0)
-    throw Error(where,
-                fmt::format("matmul: {} has a stride and modes, which have their own: leave it 0", name));
+    throw Error(
+        where,
+        fmt::format("matmul: {} has a stride and modes, which have strides of their own: leave it 0", name));
   Operand o = {.name = name, .type = x.type, .memory = x.memory, .columns = 1};
   const auto add = [&](const char* word, const ProductMode& mode) {
     if (o.outer_count == Operand::kMostOuter)
-      throw Error(where, fmt::format("matmul: {} has {}, {} and {} modes; a tensor map has {} in all", name,
-                                     along.size(), rows.size(), batch.size(), Operand::kMostOuter + 1));
+      throw Error(where, fmt::format("matmul: {} has {}, {} and {} modes; a tensor map has at most {} in all",
+                                     name, along.size(), rows.size(), batch.size(), Operand::kMostOuter + 1));
     o.outer[o.outer_count++] = {word, mode.extent, mode.*stride};
   };
   if (along.size() > 0) {
     if (const ProductMode& first = along[0]; first.extent > 1 && first.*stride != 1)
       throw Error(where,
-                  fmt::format("matmul: {} has a stride of {} along its first mode, which is contiguous", name,
-                              first.*stride));
+                  fmt::format("matmul: {} has a stride of {} along its first mode, which must be contiguous",
+                              name, first.*stride));
     o.columns = along[0].extent;
   }
   if (rows.size() == 0) add("row", {});
@@ -307,13 +306,13 @@ void check_windows(const ProductModes& modes, Where where) {
   const PixelWindows& windows = modes.windows;
   const ModeList &all = of_a ? modes.m : modes.k, &taps = of_a ? modes.k : modes.n;
   if (all.size() != 1 || all.extent() != windows.all())
-    throw Error(where,
-                fmt::format("matmul: {} windows in {} images, and {} of {} in {} modes; they are one mode",
-                            windows.all(), windows.images, of_a ? "m" : "k", all.extent(), all.size()));
+    throw Error(
+        where, fmt::format("matmul: {} windows in {} images, and {} of {} in {} modes; they must be one mode",
+                           windows.all(), windows.images, of_a ? "m" : "k", all.extent(), all.size()));
   if (taps.size() != 3 || taps[0].extent != windows.channels || taps[1].extent != windows.w.taps ||
       taps[2].extent != windows.h.taps)
     throw Error(where, fmt::format("matmul: windows of {} x {} taps of {} channels, and {} of {} in {} "
-                                   "modes; they are the channels, the taps along w and those along h",
+                                   "modes; they must be the channels, the taps along w and those along h",
                                    windows.h.taps, windows.w.taps, windows.channels, of_a ? "k" : "n",
                                    taps.extent(), taps.size()));
 }
@@ -332,8 +331,8 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
   }
   if (p.k == 0 || p.alpha == 0)
     throw Error(where,
-                fmt::format("matmul: k = {} and alpha = {} with modes, where D is no sum: give matrices", p.k,
-                            p.alpha));
+                fmt::format("matmul: k = {} and alpha = {} with modes, so that D is not a sum: give matrices",
+                            p.k, p.alpha));
   const auto count = [](const ModeList& list) {
     return static_cast<uint8_t>(std::max<size_t>(list.size(), 1));
   };
@@ -403,12 +402,13 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   o.operation = operation_of(p);
   const GemmOperation& operation = o.operation;
   if (p.groups_of_k && !operation.has_groups())
-    throw Error(where, "matmul: groups_of_k, but group_ends has no memory, which says where they end");
+    throw Error(where,
+                "matmul: groups_of_k, but group_ends, which determines where groups end, has no memory");
   if (const int64_t extent = p.groups_of_k ? p.k : p.m; operation.has_groups() && extent > kRowsEnd)
-    throw Error(where, fmt::format("matmul: {} = {}, in groups; it is 2^30 at most: divide the groups",
+    throw Error(where, fmt::format("matmul: {} = {}, in groups; it must be at most 2^30: divide the groups",
                                    p.groups_of_k ? "k" : "m", extent));
   if (operation.grouped_rows() && p.batches == 0 && p.m > 0)
-    throw Error(where, fmt::format("matmul: {} rows in no group; there is one at least", p.m));
+    throw Error(where, fmt::format("matmul: {} rows without a group; give at least one group", p.m));
   if (operation.group_counts && p.batches > 0 && p.m % p.batches != 0)
     throw Error(where,
                 fmt::format("matmul: m = {} with group_counts of {} groups; each has as many rows of memory: "
@@ -420,17 +420,16 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   const int64_t rows_of_a = p.a_rows.address != 0 ? p.rows_of_a : p.m;
   const bool sparse_a = p.a_metadata.address != 0, sparse_b = p.b_metadata.address != 0;
   if ((sparse_a || sparse_b) && p.k % kSparseGroup != 0)
-    throw Error(where,
-                fmt::format("matmul: k = {} with a sparse {}; of each {} values along k it stores two: add "
-                            "zeros to both operands",
-                            p.k, sparse_a ? "A" : "B", kSparseGroup));
+    throw Error(where, fmt::format("matmul: k = {} with a sparse {}; it stores two of each {} values along "
+                                   "k: add zeros to both operands",
+                                   p.k, sparse_a ? "A" : "B", kSparseGroup));
   const int64_t k_of_a = sparse_a ? p.k / 2 : p.k, k_of_b = sparse_b ? p.k / 2 : p.k;
   o.a = matrix_operand("A", p.a, p.a_k_major ? rows_of_a : p.k, p.a_k_major ? k_of_a : rows_of_a, of_a);
   o.b = operation.packed.is_packed()
             ? packed_operand(p, where)
             : matrix_operand("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? k_of_b : p.n, of_b);
   if (operation.gates() && p.n % 2 != 0)
-    throw Error(where, fmt::format("matmul: a gate of n = {} columns; they come in pairs", p.n));
+    throw Error(where, fmt::format("matmul: a gate of n = {} columns; the columns come in pairs", p.n));
   o.d = matrix_operand("D", p.d, operation.scatters() ? p.rows_of_d : p.m, operation.d_columns(p.n), of_d);
   if (o.is_empty) return o;
   check_indexed_rows(o, p, where);

@@ -25,7 +25,7 @@ bool stored_by_threads(const Operand& d);
 // product.def that the product does not have has no elements.
 struct PlacedProduct {
   GemmOperation operation;
-  GemmSize size;  // with modes, the size of a product of matrices that takes as long
+  GemmSize size;  // with modes, the size of a product of matrices that takes equally long
   Operand a, b, d;
   ByOperand<Operand> others = {};  // elements without gaps are one row
   bool has_product = true;         // whether A and B are multiplied
@@ -47,7 +47,7 @@ struct PlacedProduct {
 // Returns the operation that a kernel for these arguments computes if TMA stores D.
 GemmOperation operation_of(const MatmulArguments& arguments);
 
-// Throws Error that names operand, rule and value. Types are checked by checked() of the operation.
+// Throws Error that names the operand, the rule and the value. The operation's checked() checks the types.
 PlacedProduct checked(const MatmulArguments& arguments, Where where);
 
 }  // namespace ptxbuilder::kernels

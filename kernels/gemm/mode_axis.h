@@ -11,7 +11,7 @@
 namespace ptxbuilder::kernels {
 
 // Tiles follow each other along the first mode, then along the second, and so on: the number of a tile has a
-// digit for each mode, and the last digit is unbounded, so that tiles after the end are outside of the
+// digit for each mode, and the last digit is unbounded, so that tiles beyond the end are outside of the
 // tensor. Elements are numbered so that the elements of a tile are consecutive.
 class ModeAxis {
  public:

@@ -36,10 +36,10 @@ int64_t rows_of(const GemmTile& t, const GemmSize& size) { return t.swapped ? si
 
 double tiles_along(int64_t extent, int tile) { return ceil_div(static_cast<double>(extent), tile); }
 
-// Returns how many times as long tiles take in groups as without: on an H100 80GB HBM3 (driver 580.159.04,
-// 2026-11-27), measured with `gemm --group_ends yes --bench` for 8, 32 and 64 groups of 8192 rows in all.
-// CTAs of a cluster wait for each other if matrices come from memory, and warpgroups in turn wait for tiles
-// that are found while they multiply.
+// Returns how many times as long tiles take with groups as without, measured on an H100 80GB HBM3 (driver
+// 580.159.04, 2026-11-27), with `gemm --group_ends yes --bench` for 8, 32 and 64 groups that have 8192 rows
+// in total. CTAs of a cluster wait for each other if matrices come from memory, and warpgroups in turn wait
+// for tiles that are found while they multiply.
 double times_in_groups(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_groups()) return 1;
   double times = 1;
@@ -61,8 +61,8 @@ double times_with_scales(const GemmOperation& o, const GemmTile& t) {
 }
 
 // A warpgroup converts a block of packed weights in this many clocks, in which other warpgroups may multiply;
-// if there is none, its products add this many. It adds up the sums of a group in so many clocks for each
-// column. These numbers are counts of instructions, and not measured.
+// if there is none, its products add this many. It adds up the sums of a group in this many clocks for each
+// column. These numbers are counts of instructions, not measurements.
 constexpr double kConvertClocks = 110, kConvertAlone = 350, kGroupClocks = 0.6;
 
 // If one warpgroup multiplies at a time, the tensor cores are idle for this many clocks of a step while it
@@ -70,8 +70,8 @@ constexpr double kConvertClocks = 110, kConvertAlone = 350, kGroupClocks = 0.6;
 // was measured on an H100 at 16384 x 8192 x 4096 with ping-pong, of bf16 (94) and e4m3 (about 50).
 constexpr double kMetadataClocks = 90;
 
-// On average, half of a round is idle if the number of tiles is unknown, and less than half if CTAs divide
-// the last tiles.
+// Half of a round is idle on average if the number of tiles is unknown, and less than half if CTAs divide the
+// last tiles.
 constexpr double kOpenRound = 0.5, kOpenDivided = 0.1;
 
 // A product with one tile, and the times of its parts.
@@ -132,26 +132,28 @@ class Model {
     return static_cast<double>(std::gcd((bytes + 15) / 16 * 16, int64_t{128}));
   }
   double lines_of_row() const { return t_.bk * element_ / 128; }
-  // Rows of 128 bytes of each operand that a CTA requests by TMA in a step.
+  // Returns the rows of 128 bytes of each operand that a CTA requests through TMA in a step.
   double rows_asked() const { return t_.bm / double(t_.cluster_n) * t_.bk * of_row_ / 128; }
   double columns_asked() const { return t_.bn / double(t_.cluster_m) * lines_of_row(); }
   // Lines of 128 bytes are in pieces in shared memory if the columns' operand is not k-major and the tile's
-  // columns are no multiple of 128 bytes: the widest swizzle is narrower then. (Rows are a multiple of 64.)
+  // columns are not a multiple of 128 bytes: the widest swizzle is narrower then. (Rows are a multiple of
+  // 64.)
   double pieces() const {
     if (columns_k_major_) return 1;
     return 1 + c_.narrow *
                    (128.0 / static_cast<double>(std::gcd(int64_t{t_.bn} * size_of(o_.a), int64_t{128})) - 1);
   }
-  // The number of wgmmas, each of 64 rows and 32 bytes of the rows' stored k, in a step.
+  // Returns the number of wgmmas in a step, each of 64 rows and 32 bytes of the rows' stored k.
   double instructions() const { return t_.bm / 64.0 * t_.bk * stored_ * element_ / 32; }
-  // The bytes of shared memory that the wgmmas of a step read from both operands, or that packed weights
-  // have.
+  // Returns the bytes of shared memory that the wgmmas of a step read from both operands, or that packed
+  // weights occupy.
   double shared() const {
     if (o_.packed.is_packed()) return instructions() * t_.bn * 32 + t_.bm * t_.bk * of_row_;
     return instructions() * ((divides_columns(t_) ? 128 : 64) + t_.bn / stored_) * 32;
   }
 
-  // The clocks in which the warpgroups of a step convert packed weights and add up the sums of groups.
+  // Returns the clocks in which the warpgroups of a step convert packed weights and add up the sums of
+  // groups.
   double converting() const {
     if (!o_.packed.is_packed()) return 0;
     const double groups = o_.packed.has_scales() ? block_of(o_.packed).groups : 0;
@@ -164,7 +166,7 @@ class Model {
     return o_.is_sparse() && alone ? kMetadataClocks : 0;
   }
 
-  // The clocks of one step of one CTA.
+  // Returns the clocks of one step of one CTA.
   double step() const {
     const double tensor = instructions() * t_.bn / 2;
     const double written = (t_.bm * of_row_ + t_.bn * element_) * t_.bk * c_.written;
@@ -196,13 +198,14 @@ class Model {
     return together({multiplying, loading, c_.latency / t_.stages, hot}, c_.step_sharpness);
   }
 
-  // The rows of the last box that are outside of a tensor.
+  // Returns how many rows of the last box are outside of a tensor.
   double outside(bool k_major, double extent, int tile) const {
     return k_major ? tiles_along(static_cast<int64_t>(extent), tile) * tile - extent : 0;
   }
 
-  // The clocks that L2 takes for a step of an operand whose stored rows, along m or n, are shorter than a
-  // line: all CTAs request the same few lines once per row, and twice if a row of the box ends outside.
+  // Returns the clocks that L2 needs for a step of an operand whose stored rows, along m or n, are shorter
+  // than a line: all CTAs request the same few lines once per row, and twice if a row of the box ends
+  // outside.
   double short_rows(bool k_major, double extent, int tile, int sharing) const {
     const double bytes = 16 * ceil_div(extent * element_, 16);
     if (k_major || bytes >= 128) return 0;
@@ -248,7 +251,7 @@ class Model {
         static_cast<int64_t>(steps_), t_.split_last);
   }
 
-  // The steps of the CTA that has the most.
+  // Returns the steps of the CTA that has the most.
   double divided_steps() const {
     if (o_.grouped_rows() && tiles_ > places_) return (tiles_ / places_ + kOpenDivided) * steps_;
     const TileDivision d = division();
@@ -256,8 +259,9 @@ class Model {
     return static_cast<double>(d.waves * steps + (d.rest > 0 ? (steps * d.tiles + d.ctas - 1) / d.ctas : 0));
   }
 
-  // The microseconds that CTAs take to exchange sums: each gives away what others complete, and takes as much
-  // from each of the others for the panels that it completes, which may be fewer than CTAs.
+  // Returns the microseconds that CTAs need to exchange sums: each sends the sums that others complete, and
+  // receives as many from each of the others for the panels that it completes. There may be fewer panels than
+  // CTAs.
   double exchange() const {
     const TileDivision d = division();
     if (d.rest == 0 || d.ctas == 1) return 0;
@@ -279,7 +283,7 @@ class Model {
   }
 
   // Everything is read at least once. A wave of tiles reads the rows and columns of its block of the output;
-  // what an earlier wave has read may still be in L2.
+  // data that an earlier wave has read may still be in L2.
   double memory_bytes() const {
     const double once = (rows_ * of_row_ + columns_ * element_) * depth_ +
                         others_of_b_ * (o_.packed.is_packed() ? of_row_ : element_);
@@ -293,21 +297,22 @@ class Model {
            (once + c_.reread * std::max(0.0, all - once) + c_.stored * rows_ * columns_ * size_of(o_.d));
   }
 
-  // Returns the SMs' idle time in a last round with few tiles, divided by the time that they work: only all
-  // SMs together reach the memory's rate.
+  // Returns the SMs' idle time in a last round with few tiles, divided by the time that they work. It matters
+  // because only all SMs together reach the memory's rate.
   double idle() const {
     if (t_.split_last > 1) return 0;
     const double rounds = tiles_ / places_;
     return std::min(1.0, std::ceil(rounds) / rounds - 1);
   }
 
-  // The clocks of a tile's activation, over all of its consumers.
+  // Returns the clocks of a tile's activation, over all of its consumers.
   double activation() const {
     return clocks_of(o_.activation, c_) * t_.bm * t_.bn / (o_.gates() ? 2 : 1) *
            (t_.consumers == 1 || t_.pingpong ? 2 : 1);
   }
 
-  // This is the same for all tiles, without what is hidden: of two warpgroups in turn, one still multiplies.
+  // This time is the same for all tiles. It omits hidden work: if two warpgroups alternate, one still
+  // multiplies.
   double shown_activation() const {
     if (!t_.pingpong) return rounds_ * activation();
     return activation() + (rounds_ - 1) * std::max(0.0, activation() - steps_ * step()) / 2;

@@ -1,4 +1,4 @@
-// This models how long a matrix product takes with a tile, so that a tile can be chosen without measuring.
+// A model of how long a matrix product takes with a tile, so that a tile can be chosen without measuring.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct Prediction {
   double microseconds() const;
 };
 
-// This is for an H100 SXM or H200 with `multiprocessors` SMs. `megahertz` is the clock if it is known;
+// Predicts for an H100 SXM or H200 with `multiprocessors` SMs. `megahertz` is the clock if it is known;
 // otherwise it follows from the power.
 Prediction predict(const GemmOperation& operation, const GemmSize& size, const TilePlan& tile,
                    int multiprocessors, const ModelConstants& constants = {},
@@ -49,9 +49,10 @@ double clock_of(double watts, const ModelConstants& constants);
 
 // Returns the number of tiles of the output, over all batches, counted whole; no tile is divided.
 double tiles_of(const GemmTile& tile, const GemmSize& size);
-// Returns the number of blocks of tiles that a cluster's CTAs take together, with tiles outside the output.
+// Returns the number of blocks of tiles that a cluster's CTAs process together, including tiles outside the
+// output.
 double blocks_of(const GemmTile& tile, const GemmSize& size);
-// The rows and columns of the last tile that are outside the output.
+// Returns the rows and columns of the last tile that are outside the output.
 struct Outside {
   double rows, columns;
 };

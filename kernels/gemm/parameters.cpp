@@ -21,7 +21,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
                                const std::vector<UserParameter>& user, Where where) {
   using enum Parameter::Kind;
   if (o.a_rows)
-    add("A", pointer, o.a, "rows of K, from which the product's are taken");
+    add("A", pointer, o.a, "rows of K, from which the product's rows are selected");
   else
     add("A", tensor_map, DType::u32,
         !o.a_k_major   ? "K rows of M"
@@ -36,8 +36,8 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
                        : "N rows of K");
   if (o.scatters())
     add("D", pointer, o.d,
-        o.add_to_rows ? "rows of N; the product's are added to some"
-                      : "rows of N; some become the product's");
+        o.add_to_rows ? "rows of N; the product's rows are added to some of them"
+                      : "rows of N; some of them become the product's rows");
   else
     add("D", tensor_map, DType::u32, "the result: M rows of N");
   add("M", scalar, DType::u32, "rows of D");
@@ -47,7 +47,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
        {std::pair{"m", o.m_modes}, {"n", o.n_modes}, {"k", o.k_modes}, {"batch", o.batch_modes}})
     for (int i = 0; i + 1 < modes; ++i)
       add(fmt::format("{}{}", axis, i), scalar, DType::u32,
-          fmt::format("the extent of mode {} of {}, of those that are whole tiles in all", i, axis));
+          fmt::format("the extent of mode {} of {}, rounded up so that the modes are whole tiles", i, axis));
   if (o.windows != WindowsOf::none)
     for (const char* d : {"w", "h"}) {
       const auto number = [&](const char* name, const char* meaning) {
@@ -73,11 +73,11 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
   }
   if (o.b_addresses) add("b_start", scalar, DType::u64, "the address where the tensor map of B begins");
   if (o.d_by_threads) {
-    add("d_memory", pointer, o.d, "D once more, with its batches M strides apart: where threads store it");
+    add("d_memory", pointer, o.d, "D once more, with its batches M strides apart, for stores by threads");
     add("ldd", scalar, DType::u32, "elements from a row of D to the next");
     add("d_by_tma", scalar, DType::u32,
-        "columns, from the first on, that TMA stores: a multiple of 16 B, and the tensor map's; or 0, if its "
-        "rows are at no multiples of 16 B, and the tensor map's are not looked at");
+        "columns, from the first on, that TMA stores: a multiple of 16 B, which is also the tensor map's "
+        "width; or 0 if rows are not at multiples of 16 B, and then the tensor map is not used");
   }
   if (o.alpha) add("alpha", scalar, DType::f32, "a factor of the product");
   for (const ProductOperandRow& row : product_operands) {
@@ -93,18 +93,19 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
   }
   for (const UserParameter& p : user) {
     if (p.kind != pointer && (p.kind != scalar || size_of(p.type) != 4))
-      throw Error(where,
-                  fmt::format("the epilogue's parameter '{}' is a scalar of {}; it may be one of 32 bits, "
-                              "or a pointer",
-                              p.name, name(p.type)));
+      throw Error(
+          where,
+          fmt::format(
+              "the epilogue's parameter '{}' is a scalar of {}; it must be a scalar of 32 bits or a pointer",
+              p.name, name(p.type)));
     add(p.name, p.kind, p.type, p.meaning);
   }
   if (o.batched) add("batches", scalar, DType::u32, "products");
   if (o.has_groups()) add("groups", scalar, DType::u32, "groups of rows or of k");
   if (t.split_last > 1)
     add("workspace", pointer, DType::f32,
-        fmt::format("{} B at a multiple of 16, which may hold anything, for sums on their way from CTA to "
-                    "CTA; launches on one stream may share it, others need one each",
+        fmt::format("{} B at a multiple of 16, with any contents, for sums that CTAs exchange; launches on "
+                    "one stream may share it, and others need one each",
                     gemm_workspace_bytes(t, {.x = kMostSplitCtas, .y = 1, .places = 2 * kMostSplitCtas})));
   declare(k, where);
 }

@@ -24,8 +24,8 @@ bool is_aligned(const MatmulArguments& p) {
   return matrices % kTma == 0 && words % 4 == 0 && long_words % 8 == 0;
 }
 
-// Returns whether no byte belongs both to the memory and to an operand besides A, B and D, other than an
-// operand in the same place.
+// Returns whether the memory shares no byte with an operand other than A, B and D, except an operand in the
+// same place.
 bool is_apart_from_others(const runtime::View& x, const MatmulArguments& p) {
   bool is = true;
 #define PTXBUILDER_MATRIX(name, ...) is &= lie_apart(x, p.name.memory);

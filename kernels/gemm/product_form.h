@@ -1,5 +1,5 @@
-// The forms of a product: the words with which its plan is found, its line in a file of tiles, and the words
-// of a prepared call.
+// The forms of a product: the words by which its plan is found, its line in a file of tiles, and the words of
+// a prepared call.
 #pragma once
 
 #include <array>
@@ -12,18 +12,18 @@
 namespace ptxbuilder::kernels {
 
 inline constexpr size_t kOperationWords = (sizeof(GemmOperation) + sizeof(uint64_t) - 1) / sizeof(uint64_t);
-// These are the extents, the operation, and those of modes, two in a word.
+// The words are the extents, the operation, and the extents of modes, two in a word.
 using ProductKey = std::array<uint64_t, 4 + kOperationWords + ModeList::kMost>;
 ProductKey key_of(const PlacedProduct& product);
 
-// A product in words: "bf16 bf16 bf16 TN fast plain 4096 8192 1024 1".
+// Returns a product in words, such as "bf16 bf16 bf16 TN fast plain 4096 8192 1024 1".
 constexpr size_t kProductTextWords = 10;
 std::string product_text(const GemmOperation& operation, const GemmSize& size);
 inline std::string call_text(const PlacedProduct& product) {
   return product_text(product.operation, product.size);
 }
 
-// matmul/GPU-SMs-VERSION-MODEL.txt (default_tile_file()): another model offers other tiles.
+// Returns matmul/GPU-SMs-VERSION-MODEL.txt (default_tile_file()): another model offers other tiles.
 std::string default_product_tiles(const runtime::DeviceProperties& device, int multiprocessors);
 bool is_tile(const std::string& text);
 // Returns the tile that a file contains for a product, or nothing if it contains none. Throws no Error.
@@ -43,7 +43,8 @@ constexpr size_t from(ProductOperand which) { return from_operand + static_cast<
 constexpr size_t kProductSources = from_operand + product_operands.size();
 std::array<uint64_t, kProductSources> sources_of(const MatmulArguments& p);
 
-// The words of a call's form, which describe all of it but its sources and the stream, as ByForm requires.
+// Calls a function with the words of a call's form, which describe everything about it except its sources and
+// the stream, as ByForm requires.
 constexpr size_t kProductFormWords = 19 + product_operands.size() + 2 * product_matrices;
 inline auto words_of(const MatmulArguments& p) {
   return [&p](auto&& take) {
@@ -79,7 +80,7 @@ inline auto words_of(const MatmulArguments& p) {
     pack(p.activation), pack(p.use);
     pack(p.a_k_major | p.b_k_major << 1 | p.fast_accumulation << 2 | p.groups_of_k << 3);
     pack((p.alpha == 1) | (p.alpha == 0) << 1 |
-         (p.beta == 0) << 2);  // what the kernel has, as in operation_of()
+         (p.beta == 0) << 2);  // the operands of the kernel, as in operation_of()
     add(small);
   };
 }

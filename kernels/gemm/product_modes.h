@@ -22,7 +22,7 @@ class ModeList {
  public:
   static constexpr size_t kMost = 3;
 
-  // This appends a mode. It throws std::out_of_range past kMost.
+  // Appends a mode. Throws std::out_of_range beyond kMost.
   void add(const ProductMode& mode) { all_.at(count_++) = mode; }
   size_t size() const { return count_; }
   const ProductMode& operator[](size_t i) const { return all_.at(i); }
@@ -39,8 +39,8 @@ class ModeList {
   size_t count_ = 0;
 };
 
-// Windows that move over the pixels of images, and each have a number of taps along two dimensions. For each
-// tap, a window contains the channels of one pixel, which are zeros if the pixel is outside its image.
+// Windows that move over the pixels of images; each window has a number of taps along two dimensions. For
+// each tap, a window contains the channels of one pixel, which are zeros if the pixel is outside its image.
 struct PixelWindows {
   // These are the pixels and the windows along one dimension.
   struct Along {
@@ -72,7 +72,7 @@ struct ProductModes {
   int m_box = 0, n_box = 0;
   WindowsOf windows_of = WindowsOf::none;
   PixelWindows windows = {};
-  // Calls whose modes have the same number have equal modes, and are prepared once; 0 promises nothing.
+  // Calls whose modes have the same number have equal modes, and are prepared once; 0 guarantees nothing.
   uint64_t number = 0;
 };
 

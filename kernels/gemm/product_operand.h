@@ -1,4 +1,4 @@
-// The operands that a product may have besides A, B and D. Each row of product.def describes one, and
+// The operands that a product may have in addition to A, B and D. Each row of product.def describes one, and
 // determines the field of GemmOperation and of MatmulArguments, the kernel's parameter and the work of its
 // epilogue, the checks of memory and overlap, the argument of a launch and of a prepared launch, the field of
 // `ptxb run`, the word in files of tuned tiles, the float64 reference, and everything for C, Python, PyTorch
@@ -65,7 +65,7 @@ constexpr bool comes_by_tma(OperandRole role) {
   return role == OperandRole::sparsity || role == OperandRole::block_factor;
 }
 
-// The operands of a product besides A, B and D; each is a row of product.def.
+// The operands of a product other than A, B and D; each is a row of product.def.
 enum class ProductOperand : uint8_t {
 #define PTXBUILDER_MATRIX(name, ...) name,
 #define PTXBUILDER_VECTOR(name, ...) name,
@@ -90,7 +90,8 @@ struct ProductOperandRow {
     const auto [lines, length] = of_batch(m, n, k);
     return lines * length * (is_by_batch(grouped_rows) ? batches : 1);
   }
-  // The elements of a batch in lines of equal length: one, except for matrices and shapes with several in k.
+  // Returns the elements of a batch in lines of equal length: one line, except for matrices and for shapes
+  // with several lines along k.
   struct Lines {
     int64_t lines, length;
     Lines(int64_t lines, int64_t length) : lines(lines), length(length) {}

@@ -11,8 +11,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The lengths and strides of one dot product: sum over k of a[i a_row + k a_step] b[j b_row + k b_step], each
-// from its start.
+// The lengths and strides of one dot product: sum over k of a[i a_row + k a_step] b[j b_row + k b_step],
+// where `a` and `b` begin at their starts.
 struct DotProduct {
   size_t k;
   size_t a_row, a_step, b_row, b_step;
@@ -34,7 +34,8 @@ inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_
   return dot;
 }
 
-// Adds up the products with a factor for every 128 values of k; `factor` gets the first of them, `depth`.
+// Adds up the products with a factor for every 128 values of k; `factor` is called with the first of them,
+// `depth`.
 inline Dot scaled_dot_product(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
                               DotProduct p, const std::function<double(size_t depth)>& factor) {
   Dot all = {0, 0};
@@ -51,8 +52,8 @@ inline Dot scaled_dot_product(const command::Tensor& a, const command::Tensor& b
   return all;
 }
 
-// Takes contiguous rows of f32 numbers, which represent the values of every input type exactly. Vectors of
-// two doubles exist on every x86-64 and aarch64 processor.
+// Multiplies contiguous rows of f32 numbers, which represent the values of every input type exactly. Vectors
+// of two doubles exist on every x86-64 and aarch64 processor.
 inline Dot dot_product(const float* a, const float* b, size_t k) {
   using Pair [[gnu::vector_size(16)]] = double;
   constexpr size_t kPairs = 4;
@@ -126,7 +127,7 @@ inline command::Expected expected_of(const Dot& d, DType output) {
   return {d.sum, unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
 }
 
-// A number, and the error that the GPU's result may have.
+// A number with the error that the GPU's result may have.
 struct Approximate {
   double value, lost;
 };

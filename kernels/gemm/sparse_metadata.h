@@ -21,7 +21,7 @@ class SparseMetadata {
   // Returns the tile that a stage has besides A and B.
   const SharedTile& tile() const { return tile_; }
 
-  // Loads the metadata of the rows of a tile from `row` on, and of k from `depth` on. `outer` are the
+  // Loads the metadata for the rows of a tile from `row` on and for k from `depth` on. `outer` are the
   // coordinates after those of a word.
   void load(const Stage& s, u32 depth, u32 row, const std::vector<u32>& outer) const {
     std::vector<u32> at = {word(row), depth / kSparseBlock};

@@ -16,9 +16,9 @@ struct StagedOperand {
   SharedTile tile;
   int box;                                 // elements along the first of several modes; 0 for all
   std::optional<WindowAxis> windows = {};  // of pixels
-  bool is_sparse = false;                  // it stores half of its values along k
+  bool is_sparse = false;                  // whether it stores half of its values along k
 
-  // These return the coordinates of an element of the extent, or of k, along the modes of `axis`.
+  // These functions return the coordinates of an element of the extent, or of k, along the modes of `axis`.
   std::vector<u32> at_extent(const ModeAxis& axis, u32 element) const {
     return windows && k_major ? windows->at(element) : axis.at(element);
   }
@@ -26,8 +26,8 @@ struct StagedOperand {
     return windows && !k_major ? windows->at(element) : axis.at(is_sparse ? element / 2 : element);
   }
 
-  // `shared_along`: the CTAs of the cluster that need the same data. `k` and `start` are coordinates along
-  // each mode of k and of the extent, and `outer` holds the coordinates after them.
+  // `shared_along` names the CTAs of the cluster that need the same data. `k` and `start` are coordinates
+  // along each mode of k and of the extent, and `outer` holds the coordinates after them.
   void load(const Stage& s, ClusterAxis shared_along, const std::vector<u32>& k,
             const std::vector<u32>& start, const std::vector<u32>& outer) const {
     // All modes of the rows come after the contiguous mode.
@@ -54,8 +54,8 @@ struct StagedOperand {
   }
 };
 
-// Returns the operand with its tile, which this declares in the kernel. It may be read in
-// parts of `part` along k.
+// Returns the operand with its tile, which it declares in the kernel. It may be read in parts of `part` along
+// k.
 inline StagedOperand staged_operand(Kernel& k, const char* name, std::optional<TensorMap> map, DType type,
                                     bool k_major, int extent, const GemmTile& t, int box = 0,
                                     std::optional<WindowAxis> windows = std::nullopt, int part = 0,

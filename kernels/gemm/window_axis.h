@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::kernels {
 
-// Converts the number of a window into pixels, with the parameters that windows add to gemm()'s.
+// Converts the number of a window into pixels, with the parameters that windows add to those of gemm().
 class WindowAxis {
  public:
   // This reads the parameters.

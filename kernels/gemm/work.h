@@ -1,4 +1,4 @@
-// This describes what a CTA of a matrix product does next.
+// The work that a CTA of a matrix product does next.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct GroupPart {
 // A tile, or some of its stages.
 struct Work {
   u32 x, y;                  // the tile's beginning in the output: x along wgmma's rows, y along its columns
-  std::optional<u32> batch;  // with groups, the group; their number for rows that are in no group
+  std::optional<u32> batch;  // with groups, the group; the number of groups for rows that are in no group
   u32 first, last;           // the stages from `first` to `last` - 1; with split_k there may be none
   std::optional<TileParts> parts = {};  // with split_last: which CTAs have the tile's other stages
   std::optional<GroupPart> group = {};

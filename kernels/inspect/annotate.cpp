@@ -42,7 +42,7 @@ std::string read(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The texts of the C++ files, each read once; empty if a file does not exist.
+// The texts of the C++ files, each of which is read once; empty if a file does not exist.
 class Sources {
  public:
   explicit Sources(std::string folder) : folder_(std::move(folder)) {}
@@ -156,9 +156,8 @@ class Annotator {
   }
   static bool is_product(const SassInstruction& i) { return i.root().ends_with("GMMA"); }
 
-  // ptxas (13.0) gives no line to the instructions of wgmma, which then seem to be of the line before. They
-  // stand in the order of the PTX; where there are more or fewer of them, or others, their lines are not
-  // known.
+  // ptxas (13.0) assigns no line to the instructions of wgmma, which then seem to belong to the line before.
+  // They are in the order of the PTX; if their number or kind differs, their lines are not known.
   void find_lines_of_products() {
     size_t n = 0;
     bool fits = true;
@@ -173,7 +172,7 @@ class Annotator {
       if (is_product(i)) i.line = fits ? products_[n++].line : 0;
   }
 
-  // Samples are matched by order; the opcodes show whether the profile is of this kernel.
+  // Samples are matched by order; the opcodes show whether the profile belongs to this kernel.
   void take_samples() try {
     const std::string csv = read(what_.ncu);
     if (csv.empty()) throw Error("it cannot be read, or is empty");
@@ -184,8 +183,9 @@ class Annotator {
       const std::string there = i < all.size() ? all[i].instruction : "the end";
       if (i >= all.size() || i >= instructions.size() ||
           there.find(instructions[i].opcode) == std::string::npos)
-        throw Error(fmt::format("it is another kernel's profile: instruction {} is '{}' there and '{}' here",
-                                i, trimmed(there), here));
+        throw Error(
+            fmt::format("it is the profile of another kernel: instruction {} is '{}' there and '{}' here", i,
+                        trimmed(there), here));
       samples_.push_back(all[i].samples);
     }
   } catch (const Error& e) {
@@ -214,7 +214,7 @@ class Annotator {
     return text;
   }
 
-  // "gemm.cpp:14 the text"; without the text if the line is the same as before.
+  // Returns text such as "gemm.cpp:14 the text", without the text if the line is the same as before.
   std::string margin(const SourceLine& at) {
     if (!at) return "";
     const bool same = at == last_source_;
@@ -225,7 +225,7 @@ class Annotator {
   static std::string without_blanks_behind(const std::string& text) {
     return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
   }
-  // Text that is longer than a column is cut; precisions of fmt count columns.
+  // Text that is longer than a column is cut; fmt's precision counts columns.
   static std::string row(const std::string& left, const std::string& middle, const std::string& right) {
     return without_blanks_behind(fmt::format("{:60.60} {:60.60} {}", left, middle, right));
   }

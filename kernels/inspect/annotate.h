@@ -17,7 +17,7 @@ struct Annotation {
   bool json = false;
 };
 
-// A table by lines of C++, then the listing; or one JSON object. Throws Error.
+// Returns a table by lines of C++, then the listing; or one JSON object. Throws Error.
 std::string annotate(const Annotation& what);
 
 struct AnnotateOptions {

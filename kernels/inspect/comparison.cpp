@@ -44,7 +44,7 @@ Json to_json(const Difference& d) {
           {"effect", d.effect},       {"line_a", d.line_a}, {"line_b", d.line_b}};
 }
 
-// The number of times that each mnemonic is in the regions of both: by region and mnemonic, in A and in B.
+// Counts how often each mnemonic occurs in the regions of both, by region and mnemonic, in A and in B.
 using Counts = std::map<std::string, std::map<std::string, std::array<int, 2>>>;
 Counts counts_of(const std::vector<Region>& a, const std::vector<Region>& b) {
   Counts counts;
@@ -86,7 +86,7 @@ Json to_json(const SassKernel& kernel) {
           {"loops", loops}};
 }
 
-// `more`: what the JSON has in addition to the differences.
+// `more` is what the JSON has in addition to the differences.
 Comparison told(const std::vector<Difference>& differences, const Telling& telling, const Json& more) {
   Json facts = Json::array(), others = Json::array();
   for (const Difference& d : differences) (d.is_fact ? facts : others).push_back(to_json(d));

@@ -19,12 +19,12 @@ struct KernelCubin {
 
 struct Comparison {
   size_t differences = 0;
-  std::string text;  // under headings by weight; or a sentence that there are none
+  std::string text;  // under headings by weight; or a sentence that says there are none
   std::string json;  // an object: "facts" of the design, other "differences", and what exists of each
   std::string page;  // of HTML, if requested
 };
 
-// The contents of the text beyond the gravest differences.
+// The options add to the text, which otherwise has the gravest differences.
 struct Telling {
   bool all = false;     // each difference, even if many of a kind would be counted
   bool counts = false;  // how often each mnemonic is in each region
@@ -34,8 +34,8 @@ struct Telling {
 // Throws Error that begins with the `from` of the kernel that cannot be read.
 Comparison compare(const KernelText& a, const KernelText& b, const Telling& telling = {});
 
-// Compares machine code, which is taken literally: the text begins with both in two columns. `nvdisasm` is a
-// file, or "" to look for it.
+// Compares machine code literally: the text begins with both in two columns. `nvdisasm` is a file, or "" to
+// look for it.
 Comparison compare_sass(const KernelCubin& a, const KernelCubin& b, const std::string& nvdisasm,
                         const Telling& telling = {});
 

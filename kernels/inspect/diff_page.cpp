@@ -14,7 +14,7 @@ namespace {
 
 using namespace analysis;
 
-// A line shows its partner on the other side; a tap brings it into view.
+// A line highlights its partner on the other side; a tap brings the partner into view.
 constexpr std::string_view kScript = R"(
 const partners = line => document.querySelectorAll(`[data-pair="${line.dataset.pair}"]`);
 for (const line of document.querySelectorAll('[data-pair]')) {
@@ -64,7 +64,7 @@ std::string words(const std::vector<Difference>& differences) {
 
 // --- Loops ---
 
-// Pairs of operations whose mnemonics begin alike, such as try_wait, in the order of both.
+// Returns pairs of operations whose mnemonics begin alike, such as try_wait, in the order of both.
 std::vector<std::pair<int, int>> pairs(const PageSide& a, const std::vector<int>& x, const PageSide& b,
                                        const std::vector<int>& y) {
   auto same = [&](size_t i, size_t j) -> uint32_t {
@@ -117,12 +117,12 @@ std::string title(const PageSide& side, char letter) {
 std::string diff_page(const PageSide& a, const PageSide& b, const std::vector<Difference>& differences) {
   return page(
       fmt::format("{} and {}", a.kernel.code.name, b.kernel.code.name), "How two kernels differ",
-      fmt::format(
-          "<div class=sides>{}{}</div>\n<h2>What differs</h2>\n{}<h2>Roles and barriers</h2>\n{}<div "
-          "class=sides>{}{}</div>\n<h2>Loops</h2>\n<p class=dim>{} A dot marks what has no partner on the "
-          "other side; a tap on any other line shows its partner.</p>\n{}\n<script>{}</script>\n",
-          title(a, 'A'), title(b, 'B'), words(differences), arrows_explained, drawing(a.kernel),
-          drawing(b.kernel), colours_explained, loops(a, b), kScript));
+      fmt::format("<div class=sides>{}{}</div>\n<h2>What differs</h2>\n{}<h2>Roles and barriers</h2>\n{}<div "
+                  "class=sides>{}{}</div>\n<h2>Loops</h2>\n<p class=dim>{} A dot marks an operation without "
+                  "a partner on the other side; a tap on any other line shows its "
+                  "partner.</p>\n{}\n<script>{}</script>\n",
+                  title(a, 'A'), title(b, 'B'), words(differences), arrows_explained, drawing(a.kernel),
+                  drawing(b.kernel), colours_explained, loops(a, b), kScript));
 }
 
 }  // namespace ptxbuilder::command

@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::command {
 
-// `from` is the PTX as the user named it, and `design` the facts that are shown.
+// `from` is the user's name for the PTX, and `design` has the facts that are shown.
 std::string explain_page(const std::string& from, const std::string& ptx,
                          const analysis::KernelAnalysis& kernel, const std::vector<analysis::Region>& design);
 

@@ -33,7 +33,7 @@ std::string named(const std::vector<std::string>& words) {
     return fmt::format("{}{} {}", kPrefix, families().front().name, fmt::join(words, " "));
   if (!words.empty() && is_kernel(words[0])) return fmt::format("{}{}", kPrefix, fmt::join(words, " "));
   if (words.size() > 1)
-    throw UsageError(fmt::format("'{}' is not a kernel of this program, and so '{}' after it means nothing",
+    throw UsageError(fmt::format("'{}' is not a kernel of this program, so '{}' after it has no meaning",
                                  words[0], words[1]));
   return words.empty() ? "" : words[0];
 }

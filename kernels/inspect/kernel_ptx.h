@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::command {
 
-// Returns what the words of a command line name, as one text: "gemm" "bm=128" is "kernel:gemm bm=128". In a
-// program with one kernel, only fields or no words name that kernel. Every other word, such as a file's name,
-// is not changed. Throws UsageError for more than one of these.
+// Returns the source that the words of a command line name, as one text: "gemm" "bm=128" becomes "kernel:gemm
+// bm=128". In a program with one kernel, that kernel is named by fields only, or by no words. Every other
+// word, such as a file's name, is not changed. Throws UsageError for more than one of these.
 std::string named(const std::vector<std::string>& words);
 
 // Returns whether the text names a kernel of this program, as named() writes it.
@@ -21,7 +21,7 @@ bool names_kernel(const std::string& from);
 std::string kernel_ptx(const std::string& from);
 
 // The source from which a command reads PTX: `help` describes the words, and `read` returns their PTX.
-// `kernel` names the kernel that is wanted, or is empty.
+// `kernel` names the requested kernel, or is empty.
 struct PtxReader {
   const char* help;
   std::string (*read)(const std::string& from, const std::string& kernel);
@@ -29,7 +29,7 @@ struct PtxReader {
 // Returns a source for kernels of this program, and files of PTX text.
 extern const PtxReader own_ptx;
 
-// Returns the exit code of `work`. Errors are printed, output that cannot be written among them, and give 2.
+// Returns the exit code of `work`. Errors, including output that cannot be written, are printed and give 2.
 int with_errors_as_2(const std::function<int()>& work);
 // Runs a command on the PTX that its words name, and returns the exit code of `work`. Errors name the source
 // of the PTX, and return 2; if no word names anything, the error is `nothing_named`.

@@ -11,7 +11,7 @@
 namespace ptxbuilder::command {
 namespace {
 
-// The cells of a line: "a","b ""c""",d
+// Returns the cells of a line such as "a","b ""c""",d.
 std::vector<std::string> cells_of(std::string_view line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
@@ -55,9 +55,10 @@ std::vector<Sampled> parse_ncu(std::string_view csv) {
       columns = columns_of(cells);
       continue;
     }
-    if (cells.size() == 1 || columns_of(cells)) break;  // the end of the table, or another kernel's
+    if (cells.size() == 1 || columns_of(cells))
+      break;  // the end of the table, or the header of another kernel
     if (cells.size() <= std::max(columns->source, columns->samples))
-      throw Error(fmt::format("line {}: {} columns, fewer than its header has", number, cells.size()));
+      throw Error(fmt::format("line {}: {} columns, fewer than the header has", number, cells.size()));
     std::string digits = cells[columns->samples];
     std::erase(digits, ',');
     Sampled s{.instruction = cells[columns->source]};
@@ -68,7 +69,7 @@ std::vector<Sampled> parse_ncu(std::string_view csv) {
   }
   if (!columns)
     throw Error(
-        "there is no header with the columns Source and Warp Stall Sampling; write it by `ncu --import "
+        "there is no header with the columns Source and Warp Stall Sampling; write it with `ncu --import "
         "FILE.ncu-rep --page source --print-source sass --csv`");
   return all;
 }

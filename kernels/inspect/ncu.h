@@ -10,7 +10,7 @@ namespace ptxbuilder::command {
 
 struct Sampled {
   std::string instruction;  // as written there: "HGMMA.64x256x16.F32.BF16 R24, ..."
-  uint64_t samples = 0;     // with the warp at this instruction
+  uint64_t samples = 0;     // samples that found a warp at this instruction
 };
 
 // Returns the instructions of the first kernel, from the output of `ncu --page source --csv`: the rows under

@@ -10,7 +10,7 @@
 namespace ptxbuilder::command {
 
 Occupancy occupancy_of(const Signature& signature, uint32_t registers) {
-  // A warp gets registers in units of 256, which are 8 for each lane.
+  // A warp gets registers in units of 256, that is 8 for each lane.
   constexpr uint32_t kUnit = 8;
   const uint32_t warps = (signature.threads + hopper::warp_threads - 1) / hopper::warp_threads;
   const uint32_t of_warp = (registers + kUnit - 1) / kUnit * kUnit * hopper::warp_threads;
@@ -26,9 +26,9 @@ Occupancy occupancy_of(const Signature& signature, uint32_t registers) {
   o.ctas = least->second;
   o.bound = least->first;
   if (o.ctas == 0)
-    throw Error(
-        fmt::format("no CTA fits on an SM, by its {}: {} threads, {} registers each, {} B of shared memory",
-                    o.bound, signature.threads, registers, shared));
+    throw Error(fmt::format(
+        "no CTA fits on an SM, because of its {}: {} threads, {} registers each, {} B of shared memory",
+        o.bound, signature.threads, registers, shared));
   o.warps = o.ctas * warps;
   const uint32_t of_cluster = signature.cluster[0] * signature.cluster[1] * signature.cluster[2];
   o.clusters = of_cluster > hopper::largest_cluster

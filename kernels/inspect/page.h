@@ -16,12 +16,12 @@ std::string escaped(std::string_view text);
 // Returns the class with which an instruction is drawn, such as "tensor"; "" for arithmetic.
 std::string_view class_of(const analysis::Operation& o);
 
-// A line for each role, and for each array of barriers an arrow from who fills a phase to who waits for it.
+// Returns a drawing with a line for each role and, for each array of barriers, an arrow from the role that
+// fills a phase to the role that waits for it.
 std::string drawing(const analysis::KernelAnalysis& kernel);
 constexpr std::string_view arrows_explained =
-    "<p class=dim>An arrow runs from who fills a phase (round) to who waits for it (square); across the "
-    "cluster it "
-    "is dashed.</p>\n";
+    "<p class=dim>An arrow runs from the role that fills a phase (round) to the role that waits for it "
+    "(square); across the cluster it is dashed.</p>\n";
 
 // Returns the operations of a loop that are more than arithmetic, in order.
 std::vector<int> marked(const analysis::KernelAnalysis& kernel, const analysis::Mainloop& loop);

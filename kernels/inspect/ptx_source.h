@@ -20,7 +20,7 @@ struct CodeSource {
 // cannot be read or is broken, and if a kernel, field or value does not exist.
 CodeSource code_source(const std::string& from);
 
-// Returns the PTX among it that contains `kernel`, which may be empty: see choose_code().
+// Returns the PTX that contains `kernel`, whose name may be empty: see choose_code().
 std::string ptx_source(const std::string& from, const std::string& kernel = "");
 
 // The help of a command uses this name for such a word.

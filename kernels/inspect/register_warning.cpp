@@ -17,8 +17,8 @@ std::string register_warning(const std::string& ptx, const Signature& signature)
     const SourceLine source = LineMap(ptx).at(static_cast<int>(e.line));
     text += fmt::format(
         "{}kernel '{}': a thread needs about {} registers{} (PTX line {}), {} of them accumulators, and has "
-        "{}: ptxas will spill or refuse; take a smaller tile, keep fewer values at once, or give the role "
-        "more",
+        "{}: ptxas will spill or refuse; choose a smaller tile, keep fewer values at once, or give the role "
+        "more registers",
         text.empty() ? "" : "\nwarning: ", signature.kernel, e.registers,
         source ? " at " + to_string(source) : "", e.line, e.accumulators, *e.granted);
   }

@@ -17,7 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Measured on an H100 SXM: bytes of its memory in a microsecond, and the full clock in MHz.
+// These were measured on an H100 SXM: the bytes that its memory transfers per microsecond, and the full clock
+// in MHz.
 constexpr double kMemoryBytes = 3.116e6, kMegahertz = 1980;
 
 Json shared_memory(const Signature& s) {
@@ -44,7 +45,7 @@ Json occupancy(const Signature& s) {
   return json;
 }
 
-// The family's own account of a launch; its tensors are made, but nothing is launched.
+// Returns the family's own description of a launch; its tensors are made, but nothing is launched.
 std::optional<std::pair<double, double>> work_of(const Family& family, const Fields& fields,
                                                  const Built& built, const ExecuteOptions& options) {
   if (!family.run) return std::nullopt;
@@ -56,7 +57,7 @@ std::optional<std::pair<double, double>> work_of(const Family& family, const Fie
   return run.work();
 }
 
-// Microseconds that a launch takes at least.
+// Returns the least number of microseconds that a launch takes.
 Json floor_of(double flops, double bytes, const std::string& type, double flops_of_a_clock) {
   Json json = {{"flops", flops},
                {"bytes", bytes},
@@ -74,7 +75,8 @@ Json forecast(const Forecast& f) {
     json["parts"][what] = us;
     if (us > most.second) most = {what, us};
   }
-  json["bound"] = most.first + (f.megahertz < 0.995 * kMegahertz ? ", at the clock that power leaves" : "");
+  json["bound"] =
+      most.first + (f.megahertz < 0.995 * kMegahertz ? ", at the clock within the power limit" : "");
   return json;
 }
 
@@ -84,7 +86,7 @@ Json fields_of(const Fields& fields) {
   return json;
 }
 
-// Reads what `bench --json` printed for the same kernel with the same fields.
+// Reads the output of `bench --json` for the same kernel with the same fields.
 Json measured_in(const std::string& path, const Family& family, const Fields& fields) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(fmt::format("{}: it cannot be read", path));
@@ -92,10 +94,10 @@ Json measured_in(const std::string& path, const Family& family, const Fields& fi
   if (json.is_discarded() || !json.is_object() || !json.contains("bench") || !json["bench"].is_object() ||
       !json["bench"].contains("median_us") || !json["bench"]["median_us"].is_number())
     throw Error(
-        fmt::format("{}: it is not what `bench --json` prints: it has no number bench.median_us", path));
+        fmt::format("{}: it is not the output of `bench --json`: it has no number bench.median_us", path));
   if (json.value("kernel", Json()) != family.name)
-    throw Error(fmt::format("{}: it is of kernel {}, not of '{}'", path, json.value("kernel", Json()).dump(),
-                            family.name));
+    throw Error(fmt::format("{}: it is from kernel {}, not from '{}'", path,
+                            json.value("kernel", Json()).dump(), family.name));
   const Json here = fields_of(fields), there = json.value("fields", Json::object());
   for (const auto& [name, value] : here.items())
     if (there.is_object() && there.contains(name) && there[name] != value)

@@ -41,7 +41,7 @@ class CodeReporter {
                 {"stage_clocks", Json::object()}};
     for (const auto& [unit, clocks] : stage_clocks(loops_)) all["stage_clocks"][unit] = clocks;
     if (compiled_.cubin.empty()) {
-      all["missing"].push_back("registers, notes of ptxas and occupancy: no cubin was made");
+      all["missing"].push_back("registers, notes of ptxas and occupancy: there is no cubin");
       return all;
     }
     try {
@@ -67,8 +67,8 @@ class CodeReporter {
         return role_at(static_cast<int>(n));
     return "";
   }
-  // Finds a role by the registers that setmaxnreg grants it; "" if no role, or several, are granted that
-  // many.
+  // Finds a role by the number of registers that setmaxnreg grants it; "" if no role or several roles have
+  // this number.
   std::string role_granted(std::optional<int> registers) const {
     std::string name;
     for (const Role& role : kernel_.portrait.roles)

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// "consumer, gemm.cpp:41" of what has these.
+// Returns text such as "consumer, gemm.cpp:41", with the parts that exist.
 std::string place(const Json& json) {
   std::string text = json.value("role", "");
   for (const std::string& part :
@@ -21,7 +21,7 @@ std::string place(const Json& json) {
   return text;
 }
 
-// A number with its unit's prefix: "33.6 M".
+// Returns a number with its unit's prefix, such as "33.6 M".
 std::string large(double value) {
   for (const auto& [scale, prefix] : {std::pair{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}})
     if (value >= scale) return fmt::format("{:.1f} {}", value / scale, prefix);
@@ -31,7 +31,7 @@ std::string large(double value) {
 std::string registers(const Json& r) {
   std::string text = "registers\n";
   if (!r["registers"].is_null())
-    text += fmt::format("  {} of a thread at the kernel's begin, {} B of spills, {} B of stack\n",
+    text += fmt::format("  {} per thread at the start of the kernel, {} B of spills, {} B of stack\n",
                         r["registers"].get<int>(), r["spill_bytes"].get<int>(), r["stack_bytes"].get<int>());
   for (const Json& e : r["estimate"])
     text += fmt::format("  about {}{} by the PTX alone{}: accumulators {}\n", e["registers"].get<int>(),
@@ -69,10 +69,10 @@ std::string complaints(const Json& r) {
     if (r["overwritten_operands"].empty() && !r["defects"].empty())
       text += "  the machine code writes no register that a wgmma reads before the wait for it\n";
   }
-  return text.empty() ? "" : "what ptxas said, and may do wrong\n" + text;
+  return text.empty() ? "" : "messages and possible defects of ptxas\n" + text;
 }
 
-// One sign for each 64th of the SM's shared memory, a letter for each object.
+// The bar has a character for each 64th of the SM's shared memory, and a letter for each object.
 std::string shared_memory(const Json& s) {
   constexpr int kColumns = 64;
   const double most = s["most_bytes"];
@@ -129,13 +129,13 @@ std::string loops(const Json& r) {
     text += work + "\n";
   }
   if (text.empty()) return "";
-  text = "a turn of the loops, all warps of the role\n" + text;
+  text = "one iteration of the loops, all warps of the role\n" + text;
   if (r["stage_clocks"].empty()) return text;
   std::string clocks;
   for (const auto& [unit, count] : r["stage_clocks"].items())
     if (count > 0)
       clocks += fmt::format("{}{} {:.0f}", clocks.empty() ? "" : ", ", unit, count.get<double>());
-  return text + fmt::format("  clocks of a stage, at least: {}\n  the bound of a stage: {}\n", clocks,
+  return text + fmt::format("  least clocks of a stage: {}\n  the bound of a stage: {}\n", clocks,
                             r["stage_clocks"].begin().key());
 }
 

@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::command {
 
-// Returns what the cubin says of registers and stack. `nvdisasm` is a file, or "" to look for it. An empty
+// Returns what the cubin says about registers and stack. `nvdisasm` is a file, or "" to look for it. An empty
 // name means the only kernel. Throws Error that lists the kernels if the name does not choose one.
 analysis::SassKernel sass_of(const std::string& cubin, const std::string& kernel, const std::string& nvdisasm,
                              bool ptx_lines = false);

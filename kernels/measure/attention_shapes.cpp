@@ -53,7 +53,7 @@ std::vector<Case> of_e4m3(uint64_t) {
   return all;
 }
 
-// Lengths whose logarithms are N(6, 1.2), up to kTokens in all.
+// Draws lengths whose logarithms are N(6, 1.2), up to kTokens in total.
 std::vector<int64_t> long_tailed(uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(6, 1.2);
@@ -106,7 +106,7 @@ bool parse_number(std::string_view text, int64_t& value, int64_t least) {
   return error == std::errc() && end == text.data() + text.size() && value >= least;
 }
 
-// "s1024/4096", or "s4096" for two alike.
+// Returns "s1024/4096", or "s4096" for two equal lengths.
 bool parse_pair(std::string_view text, char letter, int64_t& first, int64_t& second) {
   if (text.empty() || text[0] != letter) return false;
   const std::vector<std::string_view> parts = kernels::split(text.substr(1), '/');
@@ -129,7 +129,7 @@ std::span<const AttentionSet> attention_sets() {
       {"grid", "f16: 16384 tokens in lengths from 512, heads of 64, 128 and 256 columns, causal and not",
        grid},
       {"extra", "shared keys, other widths, whole waves, packed sequences that the seed draws, bf16", extra},
-      {"e4m3", "Q, K and V of e4m3, each next to the same of bf16: lengths from 2048, heads as of grid",
+      {"e4m3", "Q, K and V of e4m3, each with the same in bf16: lengths from 2048, heads like those of grid",
        of_e4m3}};
   return all;
 }
@@ -155,13 +155,13 @@ AttentionProblem parse_attention(const std::string& text) {
   for (size_t i = 1; right && i < words.size(); ++i) right = parse_word(words[i], p);
   if (!right)
     throw Error(
-        fmt::format("attention '{}' is not bN_sN_hN_dN with :causal, :left=N, :right=N, :f16, :bf16 and "
-                    ":e4m3 after it, as b1_s1024/4096_h32/4_d192/128:causal: batches, queries and keys, "
-                    "heads of Q and of K, columns of Q and of V",
+        fmt::format("attention '{}' is not bN_sN_hN_dN followed by :causal, :left=N, :right=N, :f16, :bf16 "
+                    "or :e4m3, such as b1_s1024/4096_h32/4_d192/128:causal: batches, queries and keys, heads "
+                    "of Q and of K, columns of Q and of V",
                     text));
   if (p.heads % p.key_heads != 0)
     throw Error(
-        fmt::format("attention '{}': {} heads are no multiple of {} of K", text, p.heads, p.key_heads));
+        fmt::format("attention '{}': {} heads are not a multiple of K's {}", text, p.heads, p.key_heads));
   return p;
 }
 

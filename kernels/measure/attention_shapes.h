@@ -1,4 +1,4 @@
-// The attention that the benchmark runs, with the weights by which its score counts it.
+// The attention problems that the benchmark runs, with the weights with which its score counts them.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ struct AttentionSet {
 // grid: f16, 16384 tokens and 2048 columns in all heads, of lengths from 512 to 16384 in heads of 64, 128 and
 // 256 columns, with a causal mask and without. extra: heads that share keys, of 96 and of 192 and 128
 // columns, lengths that fill whole waves, packed sequences of a long-tailed mix that the seed draws, and
-// bf16. e4m3: some of grid's with Q, K and V of e4m3, each next to the same of bf16. Heads of 128 columns
-// count twice as much as others, and causal ones 60 for 40.
+// bf16. e4m3: some of grid's with Q, K and V of e4m3, each with the same in bf16. Heads of 128 columns count
+// twice as much as others, and causal ones 60 for 40.
 std::span<const AttentionSet> attention_sets();
 const AttentionSet& attention_set(const std::string& name);  // throws Error that lists the names
 

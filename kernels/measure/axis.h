@@ -7,10 +7,10 @@ namespace ptxbuilder::bench {
 
 // Problems that differ in only one size form a line over it.
 struct Axis {
-  std::string rest;   // what these have in common: "7296 x 256 x K"
+  std::string rest;   // what the problems share: "7296 x 256 x K"
   std::string value;  // the size: "512"
-  const char* name;   // what the size is: "K"
-  const char* all;    // what size_text() prints, if problems differ in more: "M x N x K"
+  const char* name;   // the name of the size: "K"
+  const char* all;    // the form of size_text(), if problems differ in more: "M x N x K"
   bool splits;        // true if each `rest` has a chart of its own; otherwise all problems share one
 };
 

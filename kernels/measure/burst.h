@@ -27,7 +27,7 @@ class Burst {
   Graph graph_;
 };
 
-// Returns about how many microseconds a launch takes, from a launch that is waited for and a short burst.
+// Returns about how many microseconds a launch takes, measured with one synchronous launch and a short burst.
 double estimate(const Gpu& gpu, size_t sets, const std::function<void(size_t)>& launch);
 
 }  // namespace ptxbuilder::bench

@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::bench {
 
-// The expected value of an element of the output, and by how much a correct kernel may miss it.
+// The expected value of an element of the output, and the error that a correct kernel may have.
 struct Expected {
   int64_t row, column;
   double value, tolerance;

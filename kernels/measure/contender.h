@@ -13,7 +13,8 @@
 
 namespace ptxbuilder::bench {
 
-// A contender throws this for a failure that concerns neither the GPU nor the others: only it is left out.
+// A contender throws this for a failure that concerns neither the GPU nor the others: only this contender is
+// left out.
 class ContenderError : public Error {
  public:
   using Error::Error;
@@ -32,12 +33,12 @@ class Contender {
   // Announces a problem for prepare() later: long preparations can begin now.
   virtual void announce(const Problem& /*problem*/) {}
 
-  // Makes everything that launches need: kernels, plans, choices that must be timed. The sets hold data and
-  // outlive the launches. Throws Error if it cannot; the contender is then left out of this shape.
+  // Makes everything that launches need: kernels, plans, choices that must be timed. The sets contain data
+  // and outlive the launches. Throws Error on failure; the contender is then left out of this shape.
   virtual void prepare(const Problem& problem, std::span<const BufferSet> sets) = 0;
 
   // Queues one launch on the device's stream, without waiting for it. Launches are recorded into graphs, so
-  // that what the host does here, such as encoding tensor maps, is not timed.
+  // that the host's work here, such as encoding tensor maps, is not timed.
   virtual void launch(size_t set) = 0;
 
   // A contender whose launches cannot be recorded here, since another process launches them, times them back
@@ -58,7 +59,7 @@ class Contender {
   // usual nor a step was requested with an option of its own, and always takes part.
   virtual bool is_usual() const { return false; }
 
-  // True for a contender of others, against which the project is measured.
+  // True for a contender from elsewhere, against which the project is measured.
   virtual bool is_peer() const { return false; }
 };
 

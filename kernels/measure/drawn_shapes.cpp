@@ -8,7 +8,8 @@
 namespace ptxbuilder::bench {
 namespace {
 
-// The same numbers from a seed with every standard library, unlike the distributions of <random>.
+// These functions draw the same numbers from a seed with every standard library, unlike the distributions of
+// <random>.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed) {}
@@ -18,7 +19,7 @@ class Draw {
   T among(const T (&values)[N]) {
     return values[below(N)];
   }
-  // Log-uniform, a multiple of `step`.
+  // Draws a log-uniform multiple of `step`.
   int64_t between(int64_t low, int64_t high, int64_t step = 1) {
     const double share = static_cast<double>(random_() >> 11) * 0x1p-53;
     const double value = static_cast<double>(low) *
@@ -45,7 +46,8 @@ int64_t tokens(Draw& draw) {
   }
 }
 
-// One of a transformer's products, divided among devices along the dimension that tensor parallelism divides.
+// Draws one of a transformer's products, divided among devices along the dimension that tensor parallelism
+// divides.
 Shape layer(Draw& draw) {
   constexpr int64_t kHidden[] = {1024, 1536, 2048, 2560, 2880,  3072,  3584, 4096,
                                  5120, 6144, 7168, 8192, 10240, 12288, 16384};
@@ -61,18 +63,18 @@ Shape layer(Draw& draw) {
     case 1:  // queries, keys and values
       s.n = (heads + 2 * key_heads) * head / devices, s.k = hidden;
       break;
-    case 2:  // what comes out of the heads
+    case 2:  // the projection of the heads' output
       s.n = hidden, s.k = heads * head / devices;
       break;
     case 3:
-    case 4:  // gate and up, or up alone
+    case 4:  // gate and up, or only up
       s.n = wide * draw.among({1, 2}) / devices, s.k = hidden;
       break;
     case 5:
     case 6:  // down
       s.n = hidden, s.k = wide / devices;
       break;
-    case 7:  // the same as one expert of many has it
+    case 7:  // the same for one expert of many
       s.n = hidden, s.k = round_up(static_cast<double>(wide) / 8, 64);
       break;
     default:  // logits
@@ -114,7 +116,7 @@ bool within_bounds(const Shape& s) {
   return s.m > 0 && s.n > 0 && s.k > 0 && m * n * k <= 0x1p42 && 2 * (m * k + n * k + m * n) <= 0x1p31;
 }
 
-// These shapes are for the purpose; it is given the index.
+// Draws shapes for the purpose; `draw` is called with the index.
 template <class Function>
 std::vector<Shape> drawn(Purpose purpose, uint64_t seed, int count, Function shape) {
   Draw draw(seed);
@@ -129,7 +131,8 @@ std::vector<Shape> drawn(Purpose purpose, uint64_t seed, int count, Function sha
 }  // namespace
 
 Purpose purpose_of(int64_t n, int64_t k) {
-  // A finalizer of 64 bits (Steele, Lea and Flood, SplitMix), whose lowest bit depends on all of n and k.
+  // This is a 64-bit finalizer (Steele, Lea and Flood, SplitMix), whose lowest bit depends on all bits of n
+  // and k.
   uint64_t hash = static_cast<uint64_t>(n) << 32 ^ static_cast<uint64_t>(k);
   hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
   hash = (hash ^ hash >> 27) * 0x94d049bb133111eb;

@@ -9,7 +9,8 @@
 namespace ptxbuilder::bench {
 
 // Drawn shapes have a purpose. A hash of n and k assigns each pair to one of the two, whatever the seed is:
-// nothing is judged on a shape to which it was fitted, nor on a layer that it knows with another m.
+// no choice is judged on a shape to which it was fitted, nor on a layer to which it was fitted with another
+// m.
 enum class Purpose : uint8_t { test, fit };
 Purpose purpose_of(int64_t n, int64_t k);
 
@@ -19,8 +20,8 @@ Purpose purpose_of(int64_t n, int64_t k);
 // GiB in 16-bit types, or is in another set. A smaller count draws the first shapes of a larger one.
 std::vector<Shape> drawn_shapes(Purpose purpose, uint64_t seed, int count);
 
-// These have few tiles and a long k: log-uniform, up to 1024 x 4096 and 2^20 elements of D, k from 4096 to
-// 65536, multiples of 8 or 64 ("deep").
+// Draws shapes with few tiles and a long k: log-uniform, up to 1024 x 4096 and 2^20 elements of D, k from
+// 4096 to 65536, multiples of 8 or 64 ("deep").
 std::vector<Shape> deep_shapes(Purpose purpose, uint64_t seed, int count);
 
 }  // namespace ptxbuilder::bench

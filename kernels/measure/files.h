@@ -5,10 +5,11 @@
 
 namespace ptxbuilder::bench {
 
-// Returns "" if the file does not exist. Throws Error when it cannot be read.
+// Returns the contents, or "" if the file does not exist. Throws Error if it cannot be read.
 std::string read_file_if_any(const std::string& path);
 
-// Creates the folder if needed; a reader never sees a partial file. Throws Error when it cannot be written.
+// Writes the file, and creates the folder if needed; a reader never sees a partial file. Throws Error if it
+// cannot be written.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace ptxbuilder::bench

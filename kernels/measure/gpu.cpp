@@ -14,8 +14,8 @@ std::unique_ptr<runtime::Device> open(const std::string& library) {
     return runtime::open_cuda_device("sm_90a", library);
   } catch (const Error& e) {
     throw Error(
-        fmt::format("a benchmark needs a Hopper GPU, since the speed of an emulator says nothing of one; run "
-                    "it on a machine that has one ({})",
+        fmt::format("a benchmark needs a Hopper GPU, since the speed of an emulator says nothing about a "
+                    "GPU; run it on a machine that has one ({})",
                     e.what()));
   }
 }
@@ -26,7 +26,7 @@ class EventPair {
     driver_.event_create(&start, runtime::cu::kEventDefault);
     driver_.event_create(&end, runtime::cu::kEventDefault);
   }
-  // Destroying does nothing after the device is lost, which does not matter.
+  // Destroying fails after the device is lost, which does not matter.
   ~EventPair() {
     (void)driver_.event_destroy.status(start);
     (void)driver_.event_destroy.status(end);
@@ -76,7 +76,7 @@ Graph::Graph(const Gpu& gpu, const std::function<void()>& record) : gpu_(gpu) {
   driver.stream_begin_capture(gpu.stream(), runtime::cu::CaptureMode::relaxed);
   try {
     record();
-  } catch (...) {  // the stream must leave the capture, whose graph nobody wants
+  } catch (...) {  // the stream must leave the capture, whose graph is not needed
     if (driver.stream_end_capture.status(gpu.stream(), &graph) == runtime::cu::Status::success)
       (void)driver.graph_destroy.status(graph);
     throw;

@@ -31,7 +31,7 @@ class Gpu {
   size_t l2_bytes() const { return l2_bytes_; }
   const std::string& pci_bus_id() const { return pci_bus_id_; }
 
-  // These are queued, like launches.
+  // These functions queue their work, like launches.
   void copy(runtime::Address to, runtime::Address from, size_t bytes) const;
 
   // Returns the time in milliseconds between events before and after what `queue` queues. `meanwhile` runs on

@@ -124,8 +124,9 @@ void Method::check(const Problem& problem, const Data& data, std::vector<Lane>& 
   }
 }
 
-// All launch alike often and are recorded alike: what fills the time for the fastest. One that times itself
-// is run once ahead, lest what it makes for bursts of that length falls into the first round.
+// All contenders have the same number of launches and are recorded in the same way: the number fills the time
+// for the fastest. A contender that times itself runs once before, so that its preparation for bursts of that
+// length does not fall into the first round.
 void Method::make_bursts(std::vector<Lane>& lanes, size_t sets, ShapeResult& result) {
   double fastest = INFINITY;
   auto each = [&](auto&& step) {
@@ -183,7 +184,7 @@ Sample Method::burst(const Lane& lane, Regime regime, bool warm) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(options_.rest_milliseconds));
   }
   Sample sample;
-  // NVML is asked at half time, when clock and power are the burst's own.
+  // NVML is read at half time, when clock and power are those of the burst.
   sample.microseconds = lane.run([&] {
     if (!nvml_) return;
     const double half = lane.estimate * static_cast<double>(lane.launches) / 2;
@@ -212,10 +213,10 @@ void Method::run_rounds(const std::vector<Lane>& lanes, ShapeResult& result, Clo
   }
 }
 
-// The counter moves in steps of tens of milliseconds: power is the difference between two of them, the first
-// after a third of the time, when the clock has found its place.
+// The counter changes every few tens of milliseconds: power is the difference between two readings, the first
+// after a third of the time, when the clock has settled.
 void Method::measure_energy(const std::vector<Lane>& lanes, ShapeResult& result) {
-  if (!nvml_) throw Error("the energy of a product is by NVML, which there is not");
+  if (!nvml_) throw Error("the energy of a product is measured with NVML, which is not available");
   for (const Lane& lane : lanes) {
     Entry& entry = result.entries[lane.entry];
     if (!lane.burst || !entry.left_out.empty()) continue;

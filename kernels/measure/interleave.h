@@ -1,5 +1,5 @@
-// The method of the benchmark: per shape all contenders on the same data in one process, their bursts in
-// random order round by round, each result checked.
+// The method of the benchmark: for each shape all contenders run on the same data in one process, their
+// bursts are in random order in each round, and each result is checked.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ struct MethodOptions {
   double rest_milliseconds = 300;  // of the regime cool, before each burst
   uint64_t seed = 0;               // of data and order
   int checked_elements = 200;      // of each result, against float64
-  bool compares_rows = true;       // each result with the reference's, up to 64 MiB
+  bool compares_rows = true;       // compares each result with the reference's, up to 64 MiB
   double energy_seconds = 0;       // that each contender runs for its energy, after the rounds; 0: not at all
 };
 
@@ -40,7 +40,7 @@ class Method {
 
   // Times `contenders` on a problem, with one result for each regime. `reference` names the contender with
   // which the others are compared. After `deadline` the rounds end. An entry says what its contender cannot
-  // do or does wrong; throws Error when the GPU fails, TimeoutError when a kernel hangs.
+  // do or does wrong. Throws Error if the GPU fails, and TimeoutError if a kernel hangs.
   std::vector<ShapeResult> measure(const Case& what, std::span<const Regime> regimes,
                                    std::span<const std::unique_ptr<Contender>> contenders,
                                    const std::string& reference, Clock::time_point deadline);

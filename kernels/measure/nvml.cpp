@@ -74,7 +74,7 @@ struct Nvml::Library {
 };
 
 std::string limit_names(uint64_t limits) {
-  // NVML API Reference, "NvmlClocksEventReasons"; bit 0 is an idle GPU, which says nothing of a burst.
+  // NVML API Reference, "NvmlClocksEventReasons"; bit 0 means an idle GPU, which says nothing about a burst.
   constexpr std::pair<uint64_t, const char*> kNames[] = {{0x2, "application clocks"},
                                                          {0x4, "power cap"},
                                                          {0x8, "hardware slowdown"},
@@ -115,7 +115,7 @@ Telemetry Nvml::sample() const {
                        power.result == 0 && power.value_type == kValueTypeUnsignedInt;
   if (instant)
     t.watts = power.value.as_unsigned * 1e-3;
-  else if (library_->power && library_->power(device_, &number) == 0)  // the mean of a second on some GPUs
+  else if (library_->power && library_->power(device_, &number) == 0)  // the mean over a second on some GPUs
     t.watts = number * 1e-3;
   if (library_->temperature && library_->temperature(device_, kTemperatureGpu, &number) == 0)
     t.celsius = number;

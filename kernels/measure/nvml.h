@@ -16,12 +16,12 @@ struct Telemetry {
   uint64_t limits = 0;  // NVML's clocks event reasons
 };
 
-// Returns their names: "power cap, thermal slowdown (software)"; "" if nothing holds the clock down.
+// Returns their names, such as "power cap, thermal slowdown (software)"; "" if nothing limits the clock.
 std::string limit_names(uint64_t limits);
 
 class Nvml {
  public:
-  // The counters of the GPU at a PCI bus, "0000:1B:00.0". Throws Error that says why they do not exist.
+  // The counters of the GPU at a PCI bus, "0000:1B:00.0". Throws Error that says why they are not available.
   explicit Nvml(const std::string& pci_bus_id, const std::string& library = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;
@@ -38,8 +38,8 @@ class Nvml {
   struct DeviceHandle* device_ = nullptr;
 };
 
-// Power as the slope of an energy counter, which moves in steps some tens of milliseconds apart: measured
-// between the first and the last observed step.
+// Power is the slope of an energy counter, which changes every few tens of milliseconds; it is measured
+// between the first and the last observed change.
 class EnergyMeter {
  public:
   using Clock = std::chrono::steady_clock;

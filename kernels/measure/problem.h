@@ -1,4 +1,4 @@
-// A matrix product, the problem that every contender of the benchmark is given.
+// A matrix product, which every contender of the benchmark computes.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct GemmProblem {
   bool a_k_major = true, b_k_major = true;
   bool fast_accumulation = true;  // for e4m3 and e5m2; ignored for other types
 
-  // The number of stored rows, the elements of a row, and the elements from one row to the next: rows begin
-  // at multiples of 16 bytes, as TMA requires.
+  // These functions return the number of stored rows, the elements of a row, and the elements from one row to
+  // the next: rows begin at multiples of 16 bytes, as TMA requires.
   int64_t a_rows() const { return a_k_major ? m : k; }
   int64_t a_columns() const { return a_k_major ? k : m; }
   int64_t b_rows() const { return b_k_major ? n : k; }
@@ -29,7 +29,7 @@ struct GemmProblem {
   int64_t lda() const { return padded(a_columns(), a); }
   int64_t ldb() const { return padded(b_columns(), b); }
   int64_t ldd() const { return padded(n, d); }
-  // Returns the columns of D, from the first on, in whole units of 16 bytes: TMA stores only these.
+  // Returns how many columns of D, from the first on, are in whole units of 16 bytes: TMA stores only these.
   int64_t d_columns_by_tma() const { return n * size_of(d) / 16 * 16 / size_of(d); }
 
   std::vector<Matrix> inputs() const {
@@ -37,7 +37,7 @@ struct GemmProblem {
   }
   Matrix output() const { return {"D", d, m, n, ldd()}; }
 
-  // The matrices by their names, each with the strides that are given above.
+  // Returns the matrices with their names and the strides that are given above.
   struct Set {
     runtime::View a, b, d;
   };
@@ -47,8 +47,9 @@ struct GemmProblem {
     return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
 
-  // The letters with which cuBLAS is called for row-major data: TN is both k-major; NN is A[m,k] times
-  // B[k,n], like torch.matmul(A, B) of contiguous tensors; the second letter T means A stored as [k,m].
+  // The letters with which cuBLAS is called for row-major data: TN means that both are k-major; NN is A[m,k]
+  // times B[k,n], like torch.matmul(A, B) with contiguous tensors; a second letter T means that A is stored
+  // as [k,m].
   std::string layout() const;
   void set_layout(const std::string& letters);  // throws Error that lists the four
   void accumulate_slowly();                     // throws Error for a type without fast accumulation

@@ -1,4 +1,5 @@
-// Matrices of random numbers: generated once on the host, and spread over buffers of any size on the GPU.
+// Matrices of random numbers, which are generated once on the host and spread over buffers of any size on the
+// GPU.
 #pragma once
 
 #include <cstdint>

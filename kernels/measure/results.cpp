@@ -75,7 +75,7 @@ EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::s
 
 namespace {
 
-// The contender that scores, and the one that each shape's ratios are to.
+// The contender that scores, and the one with which each shape's ratios compare it.
 std::vector<Score> scores(const RunResult& run, const std::function<bool(const Entry&)>& takes_part,
                           const std::function<std::string(const ShapeResult&)>& opponent) {
   std::vector<Score> all;

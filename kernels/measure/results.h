@@ -13,7 +13,7 @@
 namespace ptxbuilder::bench {
 
 // sustained: bursts follow each other, and the card gets as hot as it can. cool: before each burst the card
-// rests and, unless the shape is a warm one, its L2 is overwritten.
+// pauses and, unless the shape is a warm one, its L2 is overwritten.
 enum class Regime : uint8_t { sustained, cool };
 std::string_view name(Regime regime);
 
@@ -26,8 +26,8 @@ struct Entry {
   std::string contender, configuration;
   bool ours = false;
   bool step = false;            // one of our kernels that lead to the matrix product
-  std::string left_out;         // why it was not timed; "" when it was
-  std::string wrong;            // what is wrong with its result; "" when nothing is
+  std::string left_out;         // why it was not timed; "" if it was
+  std::string wrong;            // what is wrong with its result; "" if nothing is
   std::vector<Sample> samples;  // by round
   double joules = 0;            // of one product; 0 if not measured
 
@@ -55,15 +55,16 @@ struct EntrySummary {
   double tflops;
   double flops_per_clock;  // and SM; 0 if the clock is not known
   double sm_mhz, watts, celsius;
-  uint64_t limits;             // in any burst
-  std::optional<Ratio> ratio;  // to the reference: above 1 it is faster; none for itself, or without one
+  uint64_t limits;  // in any burst
+  std::optional<Ratio>
+      ratio;  // to the reference: above 1 this one is faster; absent for the reference itself, or without one
 };
 // Returns the numbers of an entry that counts. `multiprocessors` may be 0.
 EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::string& reference,
                      int multiprocessors);
 
-// The weighted geometric mean of an entry's ratios to the reference, or to another, over shapes where both
-// count.
+// The weighted geometric mean of an entry's ratios to the reference, or to another contender, over shapes for
+// which both count.
 struct Score {
   std::string contender;
   Regime regime;
@@ -92,11 +93,11 @@ inline constexpr char kFastestPeer[] = "the fastest peer";
 // Returns the contender to which ratios of a shape refer, or "" if there is none.
 std::string reference_of(const RunResult& run, const ShapeResult& result);
 
-// Returns why the reference was timed for no shape, as it says of the first; "" if it was timed for one, or
-// if there is no reference.
+// Returns why the reference was timed for no shape, which is its reason for the first; "" if it was timed for
+// one, or if there is no reference.
 std::string absence_of_reference(const RunResult& run);
 
-// Scores every contender but the reference; if the reference is the fastest peer, only ours.
+// Scores every contender except the reference; if the reference is the fastest peer, only ours.
 std::vector<Score> scores(const RunResult& run);
 
 // Scores only our contenders, against the fastest peer of each shape instead of the reference. Returns

@@ -1,4 +1,4 @@
-// Measuring several contenders fairly: in rounds, so that all see the same clock and temperature.
+// Measures several contenders fairly, in rounds, so that all run at the same clock and temperature.
 #pragma once
 
 #include <algorithm>

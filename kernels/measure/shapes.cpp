@@ -23,7 +23,7 @@ void add(std::vector<Shape>& all, const std::string& group, double weight, std::
     for (const Width& w : widths) all.push_back({group, m, w.n, w.k, weight, false});
 }
 
-// Layers of published models: qkv, o, gate and up, down.
+// These are layers of published models: qkv, o, gate and up, down.
 void add_models(std::vector<Shape>& all) {
   add(all, "llama70b", 3, {4096}, {{10240, 8192}, {8192, 8192}, {57344, 8192}, {8192, 28672}});
   add(all, "llama70b-tp8", 1.5, {512, 4096}, {{1280, 8192}, {8192, 1024}, {7168, 8192}, {8192, 3584}});
@@ -97,23 +97,22 @@ std::span<const ShapeSet> shape_sets() {
       {"seed", "f16 to f32, 7296 x 256 x K: tall and narrow", types(DType::f16, DType::f32, "NN"),
        seed_shapes(), true},
       {.name = "drawn",
-       .help = "bf16 to bf16: drawn by the seed, for a choice of tiles to be judged on",
+       .help = "bf16 to bf16: drawn by the seed, to judge a choice of tiles",
        .types = types(DType::bf16, DType::bf16, "TN"),
        .shapes = {},
        .draw = [](uint64_t seed, int count) { return drawn_shapes(Purpose::test, seed, count); }},
       {.name = "fit",
-       .help = "the same, for a choice of tiles to be fitted to: none of them is ever in the set drawn",
+       .help = "the same, to fit a choice of tiles: none of these shapes is ever in the set drawn",
        .types = types(DType::bf16, DType::bf16, "TN"),
        .shapes = {},
        .draw = [](uint64_t seed, int count) { return drawn_shapes(Purpose::fit, seed, count); }},
       {.name = "deep",
-       .help =
-           "bf16 to bf16: few tiles and a long k, drawn by the seed, for a choice of tiles to be judged on",
+       .help = "bf16 to bf16: few tiles and a long k, drawn by the seed, to judge a choice of tiles",
        .types = types(DType::bf16, DType::bf16, "TN"),
        .shapes = {},
        .draw = [](uint64_t seed, int count) { return deep_shapes(Purpose::test, seed, count); }},
       {.name = "fit-deep",
-       .help = "the same, for a choice of tiles to be fitted to",
+       .help = "the same, to fit a choice of tiles",
        .types = types(DType::bf16, DType::bf16, "TN"),
        .shapes = {},
        .draw = [](uint64_t seed, int count) { return deep_shapes(Purpose::fit, seed, count); }}};

@@ -1,4 +1,4 @@
-// The products that the benchmark runs, with the weights by which its score counts them.
+// The products that the benchmark runs, with the weights with which its score counts them.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Shape {
   bool warm = false;  // as in Case
 };
 
-// A shape set with the types it is run in.
+// A shape set with the types in which it is run.
 struct ShapeSet {
   std::string name;
   std::string help;
@@ -35,14 +35,15 @@ struct ShapeSet {
 std::span<const ShapeSet> shape_sets();
 const ShapeSet& shape_set(const std::string& name);  // throws Error that lists the names
 
-// Returns the groups' shapes, in the set's order; all for no group. Throws Error that lists the groups.
+// Returns the shapes of the groups, in the set's order; all shapes if no group is given. Throws Error that
+// lists the groups.
 std::vector<Shape> shapes_of(const ShapeSet& set, std::span<const std::string> groups);
 
 // Throws Error if a group is not known.
 void check_groups(const std::string& set, const std::vector<std::string>& known,
                   std::span<const std::string> groups);
 
-// Does the same for anything with a `group`, such as Shape and Case. Messages call it `set`.
+// Does the same for any type with a `group`, such as Shape and Case. Messages call it `set`.
 template <class Shapes>
 Shapes of_groups(const std::string& set, const Shapes& shapes, std::span<const std::string> groups) {
   std::vector<std::string> known;
@@ -56,7 +57,8 @@ Shapes of_groups(const std::string& set, const Shapes& shapes, std::span<const s
   return chosen;
 }
 
-// Return the problem of a shape in the types of another problem, and as a case of the benchmark.
+// These functions return the problem of a shape in the types of another problem, and as a case of the
+// benchmark.
 GemmProblem problem_of(const GemmProblem& types, const Shape& shape);
 Case case_of(const GemmProblem& types, const Shape& shape);
 

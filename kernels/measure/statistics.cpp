@@ -45,7 +45,8 @@ Interval bootstrap_median(std::span<const double> values, uint64_t seed, int res
 
 Ratio paired_ratio(std::span<const double> ours, std::span<const double> theirs, uint64_t seed) {
   if (ours.empty() || ours.size() != theirs.size())
-    throw Error(fmt::format("paired_ratio: {} and {} times; pairs are wanted", ours.size(), theirs.size()));
+    throw Error(
+        fmt::format("paired_ratio: {} and {} times; the numbers must be equal", ours.size(), theirs.size()));
   std::vector<double> ratios;
   for (size_t i = 0; i < ours.size(); ++i) ratios.push_back(theirs[i] / ours[i]);
   return {median(ratios), quantile(ratios, 0.25), quantile(ratios, 0.75), bootstrap_median(ratios, seed),

@@ -1,4 +1,4 @@
-// Computes the statistics that the benchmark prints for its times: quantiles, paired ratios with an interval,
+// The statistics that the benchmark prints for its times: quantiles, paired ratios with an interval,
 // verdicts, a weighted mean.
 #pragma once
 
@@ -22,14 +22,15 @@ struct Interval {
 // 97.5 % quantiles of the medians of `resamples` draws with replacement (Efron's percentile bootstrap).
 Interval bootstrap_median(std::span<const double> values, uint64_t seed, int resamples = 2000);
 
-// A comparison of the times of two contenders in the same rounds: how many times as fast the first is as the
-// second.
+// A comparison of the times of two contenders in the same rounds: the speed of the first divided by that of
+// the second.
 struct Ratio {
   double median, low_quartile, high_quartile;
   Interval interval;  // of the median, 95 %
   size_t rounds;
 };
-// `ours` and `theirs` are times by round, equally many and not empty. Throws Error otherwise.
+// `ours` and `theirs` are times by round; they have the same number of times, at least one. Throws Error
+// otherwise.
 Ratio paired_ratio(std::span<const double> ours, std::span<const double> theirs, uint64_t seed);
 
 // win: the interval is above 1.01. tie: not a win, and the median is within 2 % of 1. loss: the median is

@@ -70,10 +70,10 @@ RowOperation cross_entropy_gradient() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
   return {.name = "cross_entropy_gradient",
-          .summary = "the gradient of cross_entropy by x",
+          .summary = "the gradient of cross_entropy with respect to x",
           .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
                       target(),
-                      {"lse", {"rows"}, number, read, "what cross_entropy has written"},
+                      {"lse", {"rows"}, number, read, "the result of cross_entropy"},
                       {"dloss", {"rows"}, number, read, "the gradient of loss"},
                       {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"}},
           .limits = {.values_of_words = 16},

@@ -16,7 +16,7 @@ RowOperation embedding() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
   return {.name = "embedding",
-          .summary = "y = the rows of a table by their numbers, NaN where there is no such row",
+          .summary = "y = the rows of a table by their numbers, NaN if there is no such row",
           .tensors = {{"table", {"entries", "columns"}, any, read, "the rows to choose from"},
                       {.name = "index",
                        .shape = {"rows"},

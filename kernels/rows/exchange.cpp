@@ -13,7 +13,7 @@ constexpr int kReadByAll = 4;                 // parts
 f32 combined(Reduction operation, f32 a, f32 b) {
   if (operation == Reduction::add) return a + b;
   if (operation == Reduction::max) return max(a, b);
-  throw Error("rows are reduced by add and max");
+  throw Error("rows are reduced with add and max only");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The warps that share a row, in one CTA or in a cluster, exchange their numbers of the row here.
+// The warps that share a row, in one CTA or in a cluster, use this class to exchange their numbers of the
+// row.
 #pragma once
 
 #include <functional>
@@ -30,10 +31,10 @@ class RowParts {
 };
 
 // Each warp sends its numbers to a place in shared memory of every CTA, and all threads read all numbers.
-// There are sets of places, which calls use in turn. A CTA needs two: a thread that writes a place for the
-// second time has passed the barrier of the call in between, at which all threads arrived after they had read
-// the first numbers. Sending to another CTA does not order earlier accesses, so if rows follow each other,
-// the CTAs of a cluster also synchronize after they have read half of the sets.
+// There are sets of places, which calls use in turn. A CTA needs two sets: a thread that writes a place for
+// the second time has passed the barrier of the call in between, at which all threads arrived after they had
+// read the first numbers. Sending to another CTA does not order earlier accesses, so if rows follow each
+// other, the CTAs of a cluster also synchronize after they have read half of the sets.
 class RowExchange {
  public:
   // The exchange must be constructed outside of roles.

@@ -1,4 +1,4 @@
-// This file sums the exponentials of a row, relative to its greatest element, in one exchange.
+// The sum of the exponentials of a row, relative to its greatest element, in one exchange.
 #pragma once
 
 #include <cmath>

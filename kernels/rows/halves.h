@@ -1,4 +1,5 @@
-// A head has two halves, and a thread holds a part of one: operations that rotate halves by angles use this.
+// A head has two halves, and a thread holds a part of both: operations that rotate halves by angles use this
+// class.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Layer norm: y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row.
+// Layer norm: y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias for each row.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 
@@ -44,7 +44,7 @@ Kernel layer_norm_gradient_kernel(const RowProblem& problem) {
         if (sums) sums->add_product(dy, normal);
         if (sums_of_bias) sums_of_bias->add(dy);
       };
-      // Numbers that are kept until the sums of the row are ready take registers: dy if there are few values,
+      // Registers keep these numbers until the sums of the row are ready: dy if there are few values,
       // otherwise the slope and the normalized row.
       if (row.is_wide()) add();
       const Numbers slope = dy * weight;
@@ -72,7 +72,7 @@ RowOperation layer_norm() {
           .summary = "y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row",
           .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
                       {"weight", {"columns"}, any, read_if_given, "a factor of each column"},
-                      {"bias", {"columns"}, any, read_if_given, "what is added to each column"},
+                      {"bias", {"columns"}, any, read_if_given, "the addend of each column"},
                       {"y",
                        {"rows", "columns"},
                        of_first,
@@ -80,7 +80,7 @@ RowOperation layer_norm() {
                        "rows of mean 0 and variance 1, times weight, and bias"},
                       {"mean", {"rows"}, number, written_if_given, "the mean"},
                       {"scale", {"rows"}, number, written_if_given, "1 / sqrt(variance(x) + epsilon)"}},
-          .numbers = {{"epsilon", 1e-5F, "what is added to the variance"}},
+          .numbers = {{"epsilon", 1e-5F, "the addend of the variance"}},
           .limits = {.values = 32, .values_of_words = 20, .waiting = 1},
           .build = layer_norm_kernel};
 }
@@ -89,11 +89,11 @@ RowOperation layer_norm_gradient() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
   return {.name = "layer_norm_gradient",
-          .summary = "the gradients of layer_norm by x, weight and bias",
+          .summary = "the gradients of layer_norm with respect to x, weight and bias",
           .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
                       {"weight", {"columns"}, any, read_if_given, "a factor of each column"},
-                      {"mean", {"rows"}, number, read, "what layer_norm has written"},
-                      {"scale", {"rows"}, number, read, "what layer_norm has written"},
+                      {"mean", {"rows"}, number, read, "a result of layer_norm"},
+                      {"scale", {"rows"}, number, read, "a result of layer_norm"},
                       {"dy", {"rows", "columns"}, any, read, "the gradient of y"},
                       {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"},
                       {"dweight", {"columns"}, any, written_if_given, "the gradient of weight", true},

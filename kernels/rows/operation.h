@@ -40,12 +40,12 @@ struct RowTensor {
   Type type = Type::of_first;
   Use use = Use::read;
   std::string meaning;
-  // A result [columns] sums over rows: in its place, the kernel gets an f32 [parts, columns], into which each
-  // group of CTAs that shares a row writes its own sums. Another kernel adds up the parts.
+  // A result [columns] sums over rows: instead of it, the kernel gets an f32 [parts, columns], into which
+  // each group of CTAs that shares a row writes its own sums. Another kernel adds up the parts.
   bool is_summed = false;
-  // An index counts the rows of a tensor with these extents, in row-major order.
+  // The values of an index number the rows of a tensor with these extents, in row-major order.
   std::vector<std::string> counts = {};
-  std::string goes_with = {};  // another tensor: this one is given if and only if that one is
+  std::string goes_with = {};  // another tensor: this one is given if and only if that one is given
   // The outermost dimensions, each as the word for one element of it, may have gaps: the kernel gets each
   // stride, in elements, as a u64 of the name stride_name(). The other dimensions have no gaps.
   std::vector<std::string> strided = {};
@@ -76,7 +76,7 @@ struct RowOperation {
   RowLimits limits = {};
   bool reduces = true;  // some number depends on a whole row
   bool is_of_rows =
-      true;  // a row's threads have all of it: else the tile says how wide accesses are, and no more
+      true;  // a row's threads have all of it; otherwise the tile only determines the width of accesses
   Kernel (*build)(const RowProblem&) = nullptr;
   bool stays = false;  // CTAs stay and take rows in turn, as they do for a summed result.
 
@@ -93,7 +93,7 @@ struct RowProblem {
   RowTile tile;
 };
 
-// These functions return all operations, and one by its name. Throws Error that lists the names.
+// These functions return all operations, and one by its name. The latter throws Error that lists the names.
 const std::vector<RowOperation>& row_operations();
 const RowOperation& row_operation(std::string_view name);
 

@@ -1,5 +1,5 @@
 // Quantisation to e4m3: every 128 elements of a row or of a column have their own scale, which maps the
-// greatest of them to the type's greatest. Products with block scales take such operands.
+// greatest of them to the type's greatest number. Products with block scales use such operands.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace {
 
 constexpr int kBlock = 128;          // elements that share a scale
 constexpr float kGreatest = 448;     // of e4m3
-constexpr float kFloor = 0x1p-100f;  // gives a block of zeros a scale
+constexpr float kFloor = 0x1p-100f;  // so that a block of zeros has a scale
 
 enum class Form : uint8_t { of_rows, gated, of_columns };
 
-// Returns the lines of a CTA's block. Two halves take twice the registers.
+// Returns the lines of a CTA's block. Two halves need twice the registers.
 constexpr int lines_of(Form form) { return form == Form::gated ? 32 : 64; }
 
 template <class T>
@@ -131,7 +131,7 @@ RowOperation silu_gate_quantize_1x128() {
                   {"rows", "halves", "columns"},
                   RowTensor::Type::any,
                   RowTensor::Use::read,
-                  "what goes through silu, and its factors"};
+                  "the inputs of silu, and the factors of its results"};
   o.build = quantize_kernel<Form::gated>;
   return o;
 }

@@ -83,7 +83,7 @@ void layer_norm(ReferenceRow& row) {
   row.put("scale", scale, 4 * kError * scale);
 }
 
-// Both norms share this; `is_centred` says that the mean is subtracted.
+// Both norms share this function; `is_centred` means that the mean is subtracted.
 void norm_gradient(ReferenceRow& row, bool is_centred) {
   const auto n = static_cast<double>(row.columns());
   const double scale = row.of_row("scale"), mean = is_centred ? row.of_row("mean") : 0;
@@ -175,8 +175,8 @@ void transpose(ReferenceRow& row) {
   for (size_t c = 0; c < row.columns(); ++c) row.put("y", row.element("x", c), 0);
 }
 
-// `of` returns the elements to quantize; the scale of a block of a row is put once, and the scale of a block
-// of a column once for each row.
+// `of` returns the elements to quantize; the scale of a block of a row is written once, and the scale of a
+// block of a column once for each row.
 void quantize(ReferenceRow& row, bool of_columns, const std::function<double(size_t r, size_t c)>& of) {
   constexpr size_t kBlock = 128;
   const size_t rows = static_cast<size_t>(row.size("rows")), r = row.number_of_row();

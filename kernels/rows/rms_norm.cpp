@@ -1,4 +1,4 @@
-// RMS norm: y = x / sqrt(mean(x^2) + epsilon) * weight of each row.
+// RMS norm: y = x / sqrt(mean(x^2) + epsilon) * weight for each row.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 
@@ -54,7 +54,7 @@ RowOperation rms_norm() {
                       {"weight", {"columns"}, any, read_if_given, "a factor of each column"},
                       {"y", {"rows", "columns"}, of_first, written, "rows of mean square 1, times weight"},
                       {"scale", {"rows"}, number, written_if_given, "1 / sqrt(mean(x^2) + epsilon)"}},
-          .numbers = {{"epsilon", 1e-6F, "what is added to the mean square"}},
+          .numbers = {{"epsilon", 1e-6F, "the addend of the mean square"}},
           .limits = {.values_of_words = 24, .waiting = 1},
           .build = rms_norm_kernel};
 }
@@ -62,25 +62,25 @@ RowOperation rms_norm() {
 RowOperation rms_scale() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
-  return {
-      .name = "rms_scale",
-      .summary =
-          "scale = 1 / sqrt(mean(x^2) + epsilon) of each row: an RMS norm for a product that scales its rows",
-      .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
-                  {"scale", {"rows"}, number, written, "what makes their mean square 1"}},
-      .numbers = {{"epsilon", 1e-6F, "what is added to the mean square"}},
-      .limits = {.values_of_words = 16},
-      .build = rms_scale_kernel};
+  return {.name = "rms_scale",
+          .summary =
+              "scale = 1 / sqrt(mean(x^2) + epsilon) for each row: an RMS norm for a product that scales its "
+              "rows",
+          .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                      {"scale", {"rows"}, number, written, "the factor that makes their mean square 1"}},
+          .numbers = {{"epsilon", 1e-6F, "the addend of the mean square"}},
+          .limits = {.values_of_words = 16},
+          .build = rms_scale_kernel};
 }
 
 RowOperation rms_norm_gradient() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
   return {.name = "rms_norm_gradient",
-          .summary = "the gradients of rms_norm by x and weight",
+          .summary = "the gradients of rms_norm with respect to x and weight",
           .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
                       {"weight", {"columns"}, any, read_if_given, "a factor of each column"},
-                      {"scale", {"rows"}, number, read, "what rms_norm has written"},
+                      {"scale", {"rows"}, number, read, "the result of rms_norm"},
                       {"dy", {"rows", "columns"}, any, read, "the gradient of y"},
                       {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"},
                       {"dweight", {"columns"}, any, written_if_given, "the gradient of weight", true}},

@@ -1,4 +1,4 @@
-// Rotary embedding: both halves of each head are turned by the angles of its position.
+// Rotary embedding: both halves of each head are rotated by the angles of its position.
 #include <fmt/format.h>
 
 #include "kernels/rows/halves.h"
@@ -31,7 +31,7 @@ RowOperation rotary_of(const std::string& name, const std::string& x, const std:
   using enum RowTensor::Type;
   using enum RowTensor::Use;
   return {.name = name,
-          .summary = y + " = the halves of each head of " + x + ", turned by the angles of its position",
+          .summary = y + " = the halves of each head of " + x + ", rotated by the angles of its position",
           .tensors = {{x, {"rows", "heads", "halves", "columns"}, any, read, "two halves of each head"},
                       {"cos",
                        {"positions", "columns"},

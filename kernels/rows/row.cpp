@@ -36,7 +36,7 @@ TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u3
   return tile;
 }
 
-// Loads a tensor [columns], which is the same for all rows.
+// Loads a tensor [columns], which is shared by all rows.
 Numbers columns_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
                    float unsaid, u32 column) {
   const RowTile& t = problem.tile;
@@ -196,7 +196,7 @@ Numbers Row::load_from(gmem start, DType type) const {
 
 Numbers Row::load_rows(const std::string& tensor, const RegisterTile<s32>& index) const {
   const RowTile& t = problem_.tile;
-  if (index.count() != 1) throw Error("rows by an index: a thread has several");
+  if (index.count() != 1) throw Error("rows by an index: a thread has several rows");
   const u32 row = bit_cast<u32>(index.value(0)),
             rows = size(problem_.operation->tensors[place_of(*problem_.operation, tensor)].shape[0]);
   return with_type(type_of(tensor), [&]<class T>(T) {
@@ -378,7 +378,8 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
   std::map<std::string, std::vector<Var<u32>>> next;
   for (const std::string& tensor : ahead) {
     const bool has_columns = problem_.operation->tensors[place_of(*problem_.operation, tensor)].has_columns();
-    // A warp that has a row lets others run while it waits for a number; a load ahead would take a register.
+    // A warp with a whole row lets other warps run while it waits for a number; an earlier load would take a
+    // register.
     if (!has_columns && !t.is_shared()) continue;
     for (const u32& word : registers_of(tensor, first)) next[tensor].emplace_back(word);
   }

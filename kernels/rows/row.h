@@ -46,7 +46,7 @@ class Row {
   // Loads rows of a tensor [rows, columns] once; columns after the last get the value `outside`.
   Numbers load(const std::string& tensor, float outside = 0) const;
   // Passes the pieces of a row to `body`, one after the other. A row that its threads hold all at once is one
-  // piece. A row that waits in shared memory (RowLimits) may be traversed again.
+  // piece. A row in shared memory (RowLimits) may be traversed again.
   void for_pieces(const std::function<void(Row&)>& body);
   // Adds up the results of `of` for the pieces, or finds their maximum, element by element. This is for a row
   // that is entirely available, in registers or in shared memory.
@@ -73,7 +73,7 @@ class Row {
   // All threads of a row get the row's result.
   Numbers reduce(Reduction operation, const Numbers& x);
   Numbers sum(const Numbers& x) { return reduce(Reduction::add, x); }
-  // Exchanges several numbers of each part at once, which its warp has computed with reduce_rows().
+  // Exchanges several numbers of each part at once, which the part's warp has computed with reduce_rows().
   RowParts exchange(std::vector<Numbers> own) { return exchange_(std::move(own)); }
   f32 columns_of_part() const;
   f32 begin_of_part() const { return f32(column_); }
@@ -129,7 +129,7 @@ class RowSums {
   std::optional<smem> own_;
 };
 
-// The threads of a CTA iterate over rows, and pass each to `body`.
+// The threads of a CTA iterate over rows, and pass each row to `body`.
 class RowThreads {
  public:
   // If CTAs stay, the tensors `ahead`, of rows or of one number for each row, are loaded for the next rows

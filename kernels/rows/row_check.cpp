@@ -20,10 +20,10 @@ class RowCheck {
 
   CheckedRows operator()() {
     if (call_.tensors.size() != operation_.tensors.size())
-      fail(fmt::format("{} tensors are given, and it takes {}", call_.tensors.size(),
+      fail(fmt::format("{} tensors are given, and it has {}", call_.tensors.size(),
                        operation_.tensors.size()));
     if (!call_.numbers.empty() && call_.numbers.size() != operation_.numbers.size())
-      fail(fmt::format("{} numbers are given, and it takes {}", call_.numbers.size(),
+      fail(fmt::format("{} numbers are given, and it has {}", call_.numbers.size(),
                        operation_.numbers.size()));
     CheckedRows checked;
     checked.problem.operation = &operation_;
@@ -46,7 +46,8 @@ class RowCheck {
       fail(fmt::format("the {} greatest of {} columns", k->second, checked.columns()));
     if (const auto s = checked.sizes.find("scales");
         s != checked.sizes.end() && s->second != 1 && s->second != checked.sizes.at("heads"))
-      fail(fmt::format("{} scales; one, or one for each of {} heads", s->second, checked.sizes.at("heads")));
+      fail(fmt::format("{} scales; give one, or one for each of {} heads", s->second,
+                       checked.sizes.at("heads")));
     for (const auto& [blocks, of] :
          {std::pair("column_blocks", "columns"), std::pair("row_blocks", "rows")}) {
       const auto given = checked.sizes.find(blocks);
@@ -107,13 +108,12 @@ class RowCheck {
     };
     // Extra extents at the front all count as rows.
     const size_t rows = given + 1 - rank;
-    if (given + 1 < rank || (rows != 1 && t.shape[0] != "rows"))
-      refuse("the number of dimensions is another");
+    if (given + 1 < rank || (rows != 1 && t.shape[0] != "rows")) refuse("the number of dimensions is wrong");
     int64_t ahead = 1;  // the product of all extents but the last
     for (size_t k = 0; k < rank; ++k) {
       int64_t extent = 1;
       for (size_t d = k == 0 ? 0 : rows + k - 1; d < rows + k; ++d) {
-        if (x.extents[d] < 0 || x.extents[d] >= kMostExtent) refuse("an extent is from 0 to below 2^31");
+        if (x.extents[d] < 0 || x.extents[d] >= kMostExtent) refuse("an extent is not from 0 to 2^31 - 1");
         extent *= x.extents[d];
         if (extent >= kMostExtent) refuse("there are 2^31 rows or more");
       }
@@ -121,7 +121,7 @@ class RowCheck {
       if (t.shape[k] == "halves" && extent != 2) refuse("there are two halves");
       const auto [known, is_new] = sizes.emplace(t.shape[k], extent);
       if (known->second != extent)
-        refuse(fmt::format("{} {} are given before it", known->second, t.shape[k]));
+        refuse(fmt::format("there are {} {} in an earlier tensor", known->second, t.shape[k]));
     }
   }
 
@@ -155,7 +155,7 @@ class RowCheck {
   }
 
   // Refuses a result that overlaps another tensor, unless that tensor has its rows in the same places and is
-  // read before it is written.
+  // read before the result is written.
   void check_apart() const {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {
       const RowTensor& t = operation_.tensors[i];

@@ -1,4 +1,4 @@
-// These rules check the arguments of a call on rows against the table of its operation.
+// The rules that check the arguments of a call on rows against the table of its operation.
 #pragma once
 
 #include <map>

@@ -1,5 +1,4 @@
-// This sums the rows of each column, after an operation whose CTAs have summed their own: in one matrix, or
-// in two.
+// Sums each column, after an operation whose CTAs have each summed their own rows: in one matrix, or in two.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 #include "ptxbuilder/registers/memory.h"
@@ -7,7 +6,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The rows and columns that a CTA takes at a time. Wide rows, which large clusters share, have few parts.
+// The rows and columns that a CTA processes at a time. Wide rows, which large clusters share, have few parts.
 struct Block {
   int rows, columns;
 };

@@ -100,7 +100,7 @@ bool lies_apart(const RowCall& call, size_t workspace) {
   return true;
 }
 
-// "softmax x bf16 1000 x 4096, y bf16 1000 x 4096".
+// Returns text such as "softmax x bf16 1000 x 4096, y bf16 1000 x 4096".
 std::string described(const RowCall& call) {
   if (!call.operation) return "an operation on rows";
   std::string text = call.operation->name;
@@ -130,7 +130,7 @@ struct Rows::State {
     return kernels.get(RowKey{problem.operation, problem.types}, problem.tile, [&] {
       const WatchedKernels watched;
       Kernel built = problem.operation->build(problem);
-      // The caller cannot prevent the few bytes that a rare mix of types and tensors spills.
+      // The caller cannot prevent a rare mix of types and tensors from spilling a few bytes.
       for (const char* advisory : {"spills", "stack"}) built.waive(advisory);
       return std::make_unique<runtime::LoadedKernel>(load(device, compiler, std::move(built)));
     });

@@ -48,14 +48,15 @@ struct RowCall {
 };
 
 // Any thread may call it at any time. Throws Error that begins with the operation's name, and names the
-// tensor and the rule that it breaks.
+// tensor and the rule that it violates.
 class Rows {
  public:
   explicit Rows(runtime::Device& device, const CallOptions& options = {});
   ~Rows();
 
   void operator()(const RowCall& call, Where where = Where::here());
-  // Operations that sum over rows need some, for the sums of each group of CTAs. This compiles the kernel.
+  // Returns the bytes of workspace: operations that sum over rows need some, for the sums of each group of
+  // CTAs. Compiles the kernel.
   size_t workspace_bytes(const RowCall& call, Where where = Where::here());
 
  private:

@@ -1,4 +1,4 @@
-// This file makes a kernel family of each operation on rows.
+// This file makes a kernel family for each operation on rows.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -169,7 +169,8 @@ command::Family family_of(const RowOperation& o) {
       {"rows", 1024, "extent of the matrix"},
       {"columns", 1024, "extent of the matrix"},
       {"type", 1, "type of the elements", 1, 0, {"f16", "bf16", "f32"}},
-      {"values", 0, "the most values of a row that a thread has; 0 for the operation's default", 1, 0},
+      {"values", 0, "the largest number of values of a row that a thread has; 0 for the operation's default",
+       1, 0},
       {"optional", 15, "which of the optional tensors are given, a bit for each", 1, 0},
       {"ctas", 0, "CTAs that share a row; 0 for the library's choice", 1, 0}};
   for (const std::string& word : o.sizes())

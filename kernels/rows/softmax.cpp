@@ -1,4 +1,4 @@
-// Softmax: y = exp(x) / sum(exp(x)) of each row.
+// Softmax: y = exp(x) / sum(exp(x)) for each row.
 #include "kernels/rows/exponential_sum.h"
 #include "kernels/rows/operations.h"
 
@@ -46,8 +46,8 @@ RowOperation softmax_gradient() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
   return {.name = "softmax_gradient",
-          .summary = "the gradient of softmax by x",
-          .tensors = {{"y", {"rows", "columns"}, any, read, "what softmax has written"},
+          .summary = "the gradient of softmax with respect to x",
+          .tensors = {{"y", {"rows", "columns"}, any, read, "the result of softmax"},
                       {"dy", {"rows", "columns"}, any, read, "the gradient of y"},
                       {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"}},
           .limits = {.values = 16, .values_of_words = 16, .waiting = 2},

@@ -19,9 +19,9 @@ constexpr int kBytesOfPiece = 32, kMostPieces = 4, kLeastCopy = 4;  // for one t
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// One CTA takes the row if it can. More CTAs run at once if they have fewer warps, and those of a cluster
-// wait less for each other. If rows follow each other in a CTA, a multiprocessor holds several CTAs, up to
-// those of a cluster of eight with a warpgroup each: one is computed while another waits.
+// One CTA has the whole row if it can. More CTAs run at once if they have fewer warps, and those of a cluster
+// wait less for each other. If a CTA processes rows one after the other, a multiprocessor holds several CTAs,
+// up to those of a cluster of eight with a warpgroup each: one row is computed while another waits.
 int ctas_for(int64_t warpgroups, int64_t most_of_cta, bool stays) {
   const int64_t most = stays ? std::max(most_of_cta / 2, int64_t{1}) : most_of_cta;
   if (warpgroups <= most) return 1;
@@ -70,7 +70,7 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
   const int64_t most =
       std::min(kMostColumns, int64_t{values} * kThreads * warpgroups_of_cta * (ctas > 0 ? ctas : kMostCtas));
   if (columns < 1 || columns > most)
-    throw Error(where, fmt::format("rows of {} columns; they have from 1 to {}", columns, most));
+    throw Error(where, fmt::format("rows of {} columns; they must have from 1 to {}", columns, most));
   t.lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min(kWarp, accesses))));
   const bool is_beyond_few = ctas == 0 && accesses > of_thread * kThreads * kFewWarpgroups;
   if (limits.in_pieces && is_beyond_few) {

@@ -1,4 +1,4 @@
-// A tile says how the rows of a matrix are spread over threads.
+// A tile describes how the rows of a matrix are distributed over threads.
 #pragma once
 
 #include <algorithm>
@@ -49,8 +49,8 @@ struct RowLimits {
   int wide = 1;
   // The operation traverses a row once, so that four warpgroups of a CTA may move along a wide one.
   bool in_pieces = false;
-  // The operation takes a row's elements piece by piece, with Row::for_pieces() and over_pieces(), so that a
-  // wide row of this many tensors may wait in shared memory.
+  // The operation processes a row's elements piece by piece, with Row::for_pieces() and over_pieces(), so
+  // that a wide row of this many tensors may wait in shared memory.
   int waiting = 0;
   int rows_of_thread = 4;      // of narrow rows, at most
   int threads_at_once = 1024;  // of a multiprocessor, which limits a thread's registers

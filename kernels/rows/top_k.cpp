@@ -1,11 +1,11 @@
-// This finds the greatest elements of a row and their columns, in descending order.
+// The greatest elements of a row and their columns, in descending order.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-// The greatest element and its column, the first if there are several; columns are exact in f32.
+// The greatest element and its column, the first column if there are several; columns are exact in f32.
 struct Greatest {
   Numbers value, column;
 };
@@ -44,15 +44,17 @@ Kernel top_k_kernel(const RowProblem& problem) {
 RowOperation top_k() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
-  return {
-      .name = "top_k",
-      .summary = "the k greatest elements of each row and their columns, from the greatest on",
-      .tensors =
-          {{"x", {"rows", "columns"}, any, read, "the rows"},
-           {"values", {"rows", "k"}, of_first, written, "the greatest; NaN is none"},
-           {"columns_of_values", {"rows", "k"}, integer, written, "where they are, the first of equal ones"}},
-      .limits = {.values = 16, .values_of_words = 16},
-      .build = top_k_kernel};
+  return {.name = "top_k",
+          .summary = "the k greatest elements of each row and their columns, in descending order",
+          .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                      {"values", {"rows", "k"}, of_first, written, "the greatest elements; NaN is ignored"},
+                      {"columns_of_values",
+                       {"rows", "k"},
+                       integer,
+                       written,
+                       "their columns; among equal elements the first"}},
+          .limits = {.values = 16, .values_of_words = 16},
+          .build = top_k_kernel};
 }
 
 }  // namespace ptxbuilder::kernels

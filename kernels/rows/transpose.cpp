@@ -1,4 +1,4 @@
-// The transpose of a matrix: tiles go through shared memory, and whole rows are read and written.
+// The transpose of a matrix: tiles pass through shared memory, and whole rows are read and written.
 #include <fmt/format.h>
 
 #include "kernels/rows/element.h"

@@ -36,7 +36,7 @@ constexpr Unary unaries[] = {
     {"trunc", [](double x) { return std::trunc(x); }},
 };
 
-// Operators bind as tightly as their level says; functions have none.
+// Operators bind according to their level; functions have no level.
 struct Binary {
   std::string_view name;
   int level;
@@ -144,7 +144,7 @@ class FormulaParser {
     if (at_ < text_.size() && std::string_view(".0123456789").find(text_[at_]) != std::string_view::npos) {
       double value = 0;
       const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-      if (error != std::errc()) fail("no double holds this number");
+      if (error != std::errc()) fail("this number is outside the range of a double");
       at_ = static_cast<size_t>(end - text_.data());
       return add({Kind::number, value});
     }
@@ -157,7 +157,7 @@ class FormulaParser {
     for (size_t k = names_.size(); k-- > 0;)
       if (names_[k] == word) return add({Kind::variable, 0, k});
     at_ = from;
-    fail(fmt::format("'{}' is not a number here; there are {}", word, fmt::join(names_, ", ")));
+    fail(fmt::format("'{}' is not a number here; the numbers are {}", word, fmt::join(names_, ", ")));
   }
 
   size_t element(std::string_view word, size_t from, int depth) {
@@ -169,7 +169,7 @@ class FormulaParser {
     }
     if (node.place == f_.buffers_.size()) {
       at_ = from;
-      fail(fmt::format("there is no buffer '{}'; there are {}", word, known.empty() ? "none" : known));
+      fail(fmt::format("there is no buffer '{}'; the buffers are {}", word, known.empty() ? "none" : known));
     }
     do node.operands.push_back(operators(1, depth + 1));
     while (take(","));
@@ -182,7 +182,7 @@ class FormulaParser {
   size_t call(std::string_view word, size_t from, int depth) {
     if (word == "sum") {
       const std::string variable(name());
-      if (variable.empty()) fail("expected the name of what the sum runs over");
+      if (variable.empty()) fail("expected the name of the sum's variable");
       expect(",");
       const size_t count = operators(1, depth + 1);
       expect(",");
@@ -207,7 +207,7 @@ class FormulaParser {
         if (u.name != "-") known += fmt::format(", {}", u.name);
       for (const Binary& b : binaries)
         if (b.level == 0) known += fmt::format(", {}", b.name);
-      fail(fmt::format("there is no function '{}'; there are {}", word, known));
+      fail(fmt::format("there is no function '{}'; the functions are {}", word, known));
     }
     do node.operands.push_back(operators(1, depth + 1));
     while (take(","));
@@ -220,13 +220,14 @@ class FormulaParser {
   Formula& f_;
   std::string_view text_;
   size_t at_ = 0;
-  std::vector<std::string> names_;  // of variables that stand for a value here
+  std::vector<std::string> names_;  // of variables that have a value here
 };
 
 Formula::Formula(std::string_view text, std::span<const FormulaBuffer> buffers, size_t rank)
     : text_(text), buffers_(buffers.begin(), buffers.end()) {
   if (text.size() > kMostCharacters)
-    throw Error(fmt::format("a formula of {} characters; {} are possible", text.size(), kMostCharacters));
+    throw Error(
+        fmt::format("a formula of {} characters; at most {} are allowed", text.size(), kMostCharacters));
   FormulaParser(*this, text_, rank).parse();
 }
 
@@ -257,7 +258,7 @@ struct Formula::Run {
       case Kind::sum: {
         const double count = value(n.operands[0]);
         if (!(count <= kMostTerms))
-          fail(fmt::format("a sum of {:g} terms; {:g} are possible", count, kMostTerms));
+          fail(fmt::format("a sum of {:g} terms; at most {:g} are allowed", count, kMostTerms));
         double all = 0;
         for (variables[n.place] = 0; variables[n.place] < count; ++variables[n.place])
           all += value(n.operands[1]);

@@ -37,7 +37,7 @@ std::optional<lt::DataType> data_type(DType type) {
 
 lt::DataType known_data_type(DType type) {
   if (auto known = data_type(type)) return *known;
-  throw Error(fmt::format("cuBLASLt has no matrices of {}", name(type)));
+  throw Error(fmt::format("cuBLASLt does not support matrices of {}", name(type)));
 }
 
 lt::ComputeType compute_type(const GemmProblem& p) {
@@ -66,8 +66,8 @@ void MatmulPlan::destroy() noexcept {
   if (desc_) (void)api_.desc_destroy.status(desc_);
 }
 
-// Its first operand is our B, n x k after the operation: a k-major B is a k x n matrix to be transposed. Its
-// second is our A, k x m: a k-major A is that already.
+// Its first operand is our B, n x k after the operation: a k-major B is a k x n matrix that must be
+// transposed. Its second operand is our A, k x m: a k-major A already has this form.
 void MatmulPlan::create(const GemmProblem& p) {
   api_.desc_create(&desc_, compute_type(p), integer_ ? lt::DataType::s32 : lt::DataType::f32);
   const lt::Operation first = p.b_k_major ? lt::Operation::t : lt::Operation::n;
@@ -127,7 +127,7 @@ std::string MatmulPlan::describe(size_t algorithm) const {
                                                                   {lt::AlgoAttribute::split_k, "split-K"},
                                                                   {lt::AlgoAttribute::cluster, "cluster"}};
   for (auto [attribute, name] : kShown) {
-    // The cluster's is two bytes wide, the others four.
+    // The attribute of the cluster is two bytes wide, and the others are four bytes wide.
     int32_t value = 0;
     const size_t bytes = attribute == lt::AlgoAttribute::cluster ? 2 : 4;
     size_t written = 0;
@@ -149,7 +149,7 @@ CublasLt::~CublasLt() {
 
 std::string CublasLt::refuses(const GemmProblem& p) const {
   for (DType type : {p.a, p.b, p.d})
-    if (!data_type(type)) return fmt::format("it has no matrices of {}", ptxbuilder::name(type));
+    if (!data_type(type)) return fmt::format("it does not support matrices of {}", ptxbuilder::name(type));
   return "";
 }
 
@@ -173,7 +173,7 @@ void CublasLt::prepare(const GemmProblem& problem, std::span<const GemmProblem::
     } catch (const runtime::TimeoutError&) {
       throw;
     } catch (const Error&) {
-      // The heuristic may offer what the library then refuses to run; the others remain.
+      // The heuristic may offer a plan that the library then refuses to run; the other plans remain.
     }
   }
   if (trials.empty()) throw Error("cublasLtMatmul runs none of the plans that its heuristic offers");

@@ -26,7 +26,7 @@ void add_folder(std::vector<std::string>& all, const fs::path& folder) {
     if (fs::exists(folder / name, none)) all.push_back((folder / name).string());
 }
 
-// The folder of NVIDIA's wheels: nvidia/cu13/lib of CUDA 13, nvidia/cublas/lib of CUDA 12.
+// NVIDIA's wheels use these folders: nvidia/cu13/lib for CUDA 13, nvidia/cublas/lib for CUDA 12.
 void add_wheels(std::vector<std::string>& all, const fs::path& prefix) {
   std::error_code none;
   for (const char* lib : {"lib", "local/lib"})

@@ -15,7 +15,7 @@ bool begins(const std::string& line, const std::string& word) {
   return line == word || line.rfind(word + " ", 0) == 0;
 }
 
-// The line that asks for a problem, but for the number of sets.
+// Returns the line that requests a problem, without the number of sets.
 std::string request(const GemmProblem& p) {
   return fmt::format("problem {} {} {} {} {} {} {} {} {} {}", p.m, p.n, p.k, name(p.a), name(p.b), name(p.d),
                      p.layout(), p.lda(), p.ldb(), p.ldd());
@@ -42,7 +42,7 @@ void Peer::start() {
   ++starts_;
   process_.emplace(command_.command, file_);
   const std::string line = process_->receive(std::chrono::duration<double>(limit_));
-  if (!begins(line, "peer 1")) process_->fail(fmt::format("begins with '{}' and not with 'peer 1'", line));
+  if (!begins(line, "peer 1")) process_->fail(fmt::format("begins with '{}', not with 'peer 1'", line));
   version_ = line.substr(std::min<size_t>(line.size(), 7));
 }
 
@@ -61,7 +61,7 @@ std::string Peer::answer_after(const std::string& verb) {
   const std::string line = answer();
   if (begins(line, verb)) return line.substr(std::min(line.size(), verb.size() + 1));
   if (begins(line, "refused")) throw ContenderError(line.substr(std::min<size_t>(line.size(), 8)));
-  process_->fail(fmt::format("answers '{}', where '{}' or 'refused' is due", line, verb));
+  process_->fail(fmt::format("answers '{}', and '{}' or 'refused' is expected", line, verb));
 }
 
 void Peer::hand_over() {
@@ -109,7 +109,7 @@ std::optional<double> Peer::own_burst(size_t launches, const std::function<void(
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), microseconds);
   if (error != std::errc() || end != text.data() + text.size() || !(microseconds > 0) ||
       !std::isfinite(microseconds))
-    process_->fail(fmt::format("answers 'time {}', which are not microseconds", text));
+    process_->fail(fmt::format("answers 'time {}', which is not a number of microseconds", text));
   return microseconds;
 }
 

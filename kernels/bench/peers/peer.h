@@ -29,7 +29,7 @@ class Peer final : public Contender {
   std::string configuration() const override { return configuration_; }
   bool is_peer() const override { return true; }
 
-  const std::string& version() const { return version_; }  // what it says of itself; "" when it never did
+  const std::string& version() const { return version_; }  // its description of itself; "" if it gave none
 
  private:
   void start();

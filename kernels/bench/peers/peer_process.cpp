@@ -65,7 +65,7 @@ void SharedFile::resize(size_t bytes) {
 }
 
 PeerProcess::PeerProcess(std::string command, const SharedFile& file) : command_(std::move(command)) {
-  // A pair of sockets, since a pipe whose reader has gone would end the benchmark by a signal.
+  // It is a pair of sockets, since writing to a pipe without a reader would end the benchmark with a signal.
   int ends[2] = {};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(fmt::format("socketpair: {}", std::strerror(errno)));
@@ -73,7 +73,7 @@ PeerProcess::PeerProcess(std::string command, const SharedFile& file) : command_
   errors_ = memory_file("standard error");
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  // Above 3 first, lest one of them overwrites another.
+  // Descriptors are moved above 3 first, so that none overwrites another.
   const int theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 10), errors = fcntl(errors_, F_DUPFD_CLOEXEC, 10),
             matrices = fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 10);
   posix_spawn_file_actions_adddup2(&actions, theirs, 0);
@@ -102,7 +102,7 @@ PeerProcess::~PeerProcess() {
   close(errors_);
 }
 
-// The end of its input asks it to end; what then remains of its group is killed.
+// The end of its input tells it to exit; processes of its group that then remain are killed.
 std::string PeerProcess::end() {
   if (child_ <= 0) return "it has ended";
   shutdown(lines_, SHUT_RDWR);
@@ -125,7 +125,7 @@ std::string PeerProcess::last_words() const {
   const ssize_t got = pread(errors_, text.data(), text.size(), from);
   text.resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.empty() ? "it said nothing on its standard error" : "its last words: " + text;
+  return text.empty() ? "it wrote nothing to its standard error" : "its last words: " + text;
 }
 
 void PeerProcess::fail(const std::string& what) {
@@ -139,7 +139,7 @@ void PeerProcess::send(const std::string& line) {
   for (size_t sent = 0; sent < text.size();) {
     const ssize_t n = ::send(lines_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // it has gone, and receive() says how
+    if (n <= 0) return;  // the process has ended, and receive() reports how
     sent += static_cast<size_t>(n);
   }
 }
@@ -153,7 +153,7 @@ std::string PeerProcess::receive(std::chrono::duration<double> limit) {
       read_.erase(0, at + 1);
       return line;
     }
-    if (read_.size() > kLongestLine) fail("answers without an end of line");
+    if (read_.size() > kLongestLine) fail("answers with a line that does not end");
     const std::chrono::duration<double, std::milli> left = end_of_time - std::chrono::steady_clock::now();
     pollfd waiting = {.fd = lines_, .events = POLLIN, .revents = 0};
     const int ready = poll(&waiting, 1, static_cast<int>(std::ceil(std::max(0.0, left.count()))));

@@ -1,30 +1,30 @@
-// A contender in a process of its own: a library that cannot live in the benchmark's, such as JAX.
+// A contender in a process of its own: a library that cannot run in the benchmark's process, such as JAX.
 //
 // A peer is a program that reads requests from its standard input and answers each on its standard output,
-// one line for one line, in words with single spaces; TEXT is the rest of a line. It ends when its input
-// ends. What it writes to its standard error is shown when it fails. Descriptor 3 is a file in memory that
-// the benchmark holds too, and resizes for each problem; it must be mapped again each time. It holds the
-// inputs of all sets, one set after another, A and then B, or Q, K and V, in the bytes that the benchmark's
-// other contenders see, and after them room for one output, D or O. The benchmark's own device memory is not
-// shared: that takes rights that a container may not have, and libraries that choose their storage copy in
-// any case.
+// one line for one line, in words with single spaces; TEXT is the rest of a line. It exits when its input
+// ends. Its standard error is shown if it fails. Descriptor 3 is a file in memory that the benchmark shares
+// with it and resizes for each problem; the peer must map it again each time. It holds the inputs of all
+// sets, one set after another, A and then B, or Q, K and V, with the same bytes that the benchmark's other
+// contenders read, followed by room for one output, D or O. The benchmark's own device memory is not shared:
+// sharing needs rights that a container may not have, and libraries that choose their own storage copy the
+// inputs anyway.
 //
 //   at the start      peer 1 TEXT    the protocol's number, and what it is: "CUTLASS 4.2.0"
 //   problem M N K A B D LAYOUT LDA LDB LDD SETS
 //                     ready TEXT     what it chose, after all tuning: "128x256x64, cluster 2x1"
 //   attention TYPE BATCHES QUERIES KEYS HEADS KEY_HEADS DEPTH VALUE_DEPTH MASK LEFT RIGHT LENGTHS SETS
 //                     ready TEXT     the same of attention
-//   launch SET        done           one launch; the output of it is in the file
-//   burst LAUNCHES    time US        at least so many launches back to back, over the sets in turn: the
-//                                    microseconds of one, between two events, without the host's part
-//   any of these      refused TEXT   why it cannot; the next problem is asked all the same
+//   launch SET done one launch; its output is in the file burst LAUNCHES time US at least this many launches
+//   back to back, over the sets in turn: the microseconds of one, between two events, without the host's part
+//   any of these refused TEXT why it cannot; the next problem is sent all the same
 //
-// A, B and D are types: bf16 f16 tf32 e4m3 e5m2 s8 s32 f32. LAYOUT is of GemmProblem, as are the strides LDA,
-// LDB and LDD in elements; a matrix takes its stored rows times its stride.
+// A, B and D are types: bf16 f16 tf32 e4m3 e5m2 s8 s32 f32. LAYOUT and the strides LDA, LDB and LDD, in
+// elements, are those of GemmProblem; a matrix occupies its stored rows times its stride.
 //
 // TYPE, of Q, K, V and O, is f16 or bf16. The numbers and masks are those of AttentionProblem, whose tensors
 // have no gaps: MASK is causal or all, LEFT and RIGHT are below 0 if there is no limit, and LENGTHS are those
-// of packed sequences with commas between, else -. A peer of one operation refuses what it does not know.
+// of packed sequences, separated by commas, else -. A peer of one operation refuses requests that it does not
+// know.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ namespace ptxbuilder::bench {
 // Memory that a process started later maps as a file.
 class SharedFile {
  public:
-  SharedFile();  // empty; throws Error when the system has none
+  SharedFile();  // empty; throws Error if the system cannot create it
   ~SharedFile();
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
@@ -75,7 +75,7 @@ class PeerProcess {
   [[noreturn]] void fail(const std::string& what);
 
  private:
-  std::string end();  // returns how it ended: "exit status 1"
+  std::string end();  // returns how it ended, such as "exit status 1"
   std::string last_words() const;
 
   std::string command_;

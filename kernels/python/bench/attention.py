@@ -1,6 +1,6 @@
-"""Attention forward and backward against the fastest of other libraries, in bf16: TFLOP/s of each pass, and the errors of
-its results and gradients against float32. The others are PyTorch's backends, and FlashAttention's CuTe kernels where they are
-imported (scripts/peers/get fetches them).
+"""Compares attention, forward and backward, with the fastest of other libraries, in bf16: TFLOP/s of each pass, and the errors of its
+results and gradients compared with float32. The others are PyTorch's backends, and FlashAttention's CuTe kernels if they can be imported
+(scripts/peers/get fetches them).
 
   attention.py [--small]   16,384 tokens, 32 heads of 64, 16 of 128 or 8 of 256; --small on the emulator
 """
@@ -72,7 +72,7 @@ for depth in (32,) if is_small else (64, 128, 256):
         for name, way in ways.items():
             try:
                 found = errors(way, (1, 32 if is_small else 1024, 2, depth), causal)
-            except Exception as why:  # noqa: BLE001  whatever a library refuses a width by
+            except Exception as why:  # noqa: BLE001  any exception with which a library refuses a width
                 print(f"{at}: {name} is left out: {str(why).splitlines()[0]}")
                 continue
             able[name] = way
@@ -103,6 +103,6 @@ for depth in (32,) if is_small else (64, 128, 256):
                 rows.append((at, length, name, *(f"{flops / times[name][who] * 1e-6:.0f}" if who in able else "-" for who in ways),
                              f"{ratios[name][-1]:.3f}"))
 if not is_small:
-    timing.table(rows, ("heads", "rows", "pass", *ways, "over the best of the others"))
+    timing.table(rows, ("heads", "rows", "pass", *ways, "compared with the best of the others"))
     for name, found in ratios.items():
         print(f"{name}: geometric mean {statistics.geometric_mean(found):.3f}, worst {min(found):.3f}")

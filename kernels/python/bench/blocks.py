@@ -1,10 +1,10 @@
-"""pb.scaled_mm against torch.nn.functional.scaled_mm: e4m3 with scales of blocks, 1x128 of A, and 128x128 or 1x128 of B; in turns, as
-captured graphs, so that the GPU alone counts. Then rows in groups, as they lie and gathered.
+"""Compares pb.scaled_mm with torch.nn.functional.scaled_mm: e4m3 with block scales, 1x128 for A, and 128x128 or 1x128 for B. The two
+alternate as captured graphs, so that only the GPU's time counts. Then rows in groups are measured, in place and gathered.
 
   blocks.py [--drawn N] [--seed S] [--rounds N] [--random N] [--small]
 
-Seven named shapes and N drawn ones; with --random this many small products, dense and in groups, are compared with float64 first, and
-against themselves.
+Seven named shapes and N drawn ones; with --random this many small products, dense and in groups, are first compared with float64 and with a
+second run.
 """
 import statistics
 
@@ -32,7 +32,7 @@ def up(x, to=128):
 
 
 def spread(x, rows, columns):
-    """Scales [rows, columns in blocks], or [rows in blocks, ...], as a matrix."""
+    """Expands scales [rows, columns in blocks], or [rows in blocks, ...], to a matrix."""
     x = x.repeat_interleave(128, 1)[:, :columns].double()
     return x if x.shape[0] == rows else x.repeat_interleave(128, 0)[:rows]
 
@@ -42,7 +42,7 @@ def drawn(draw):
 
 
 def dense(m, n, k, of_blocks):
-    """A, B, their scales as PyTorch has them, and the exact product of the first rows."""
+    """Returns A, B, their scales in PyTorch's form, and the exact product of the first rows."""
     a, b, of_a = e4m3(m, k), e4m3(n, k), scales(up(k), m).t()
     if of_blocks:
         of_b = scales(up(n), up(up(k), 4) * 4).t()
@@ -55,7 +55,7 @@ def dense(m, n, k, of_blocks):
 
 
 def grouped(groups, m, n, k, of_blocks=True):
-    """This is the same in groups: the words of pb.matmul(), and the exact product of the first rows."""
+    """Returns the same for groups: the arguments of pb.matmul(), and the exact product of the first rows."""
     ends = sorted(draw.randint(0, m) for _ in range(groups - 1)) + [m]
     a, b, of_a, of_b = e4m3(m, k), e4m3(groups, n, k), scales(up(k), m), scales(groups, *((up(n), up(k)) if of_blocks else (up(k), n)))
     some = min(m, 256)
@@ -86,7 +86,7 @@ def check_random(count):
         worst = max(worst, error)
         if not error < 4e-3 or not torch.equal(d, call()):
             print("WRONG", m, n, k, of_blocks, error)
-    print(f"{count} random products: apart from float64 by {worst:.1e} at most, and each repeats its bits")
+    print(f"{count} random products: they differ from float64 by {worst:.1e} at most, and each is bitwise reproducible")
 
 
 given = timing.arguments(__doc__, "two small products, on the emulator", {"--drawn": {"type": int, "default": 8}})

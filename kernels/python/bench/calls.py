@@ -1,6 +1,6 @@
-"""This measures what a call costs the host, in microseconds, where everything is known and the GPU keeps up: matrices of 64 x 64.
+"""Measures the host's cost of a call, in microseconds, when everything is known and the GPU keeps up: matrices of 64 x 64.
 
-  calls.py [PTXB_H]   the folder of ptxb.h, by which the call from C is measured too (needs cc); kernels/c unless given
+  calls.py [PTXB_H] the folder of ptxb.h, with which the call from C is measured too (needs cc); kernels/c unless given
 """
 import ctypes
 import glob
@@ -23,7 +23,7 @@ none, none_out, x3, bias = a[:0], d[:0], a.view(2, 32, 64), a[0].contiguous()
 
 
 def call_from_c():
-    """Calls of the package's own library in a loop of C's; None if there is no compiler."""
+    """Returns a loop in C that calls the package's own library; None if there is no compiler."""
     here = os.path.dirname(os.path.abspath(__file__))
     header = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "../../c")
     folder = os.path.dirname(_ext.__file__)
@@ -67,11 +67,11 @@ none_values = (none, b, none_out, 1.0, None, None, None, *[False] * 5, None, Fal
 calls = {"an empty function": lambda: None,
          "pb.matmul(a, b, out=d)": lambda: pb.matmul(a, b, out=d), "pb.matmul(a, b)": lambda: pb.matmul(a, b),
          "pb.matmul(none, b, out=d), which launches nothing": lambda: pb.matmul(none, b, out=none_out),
-         "of that the extension's own": lambda: _ext.eager_product(*none_values),
+         "share of the extension itself": lambda: _ext.eager_product(*none_values),
          "pb.matmul(x, w, bias=bias, activation=\"gelu\", transpose_b=True)":
              lambda: pb.matmul(x3, b, bias=bias, activation="gelu", transpose_b=True),
          "F.gelu(F.linear(x, w, bias))": lambda: F.gelu(F.linear(x3, b, bias), approximate="tanh"),
-         "by the operation: torch.ops.ptxbuilder.matmul(a, b)": lambda: torch.ops.ptxbuilder.matmul(a, b),
+         "through the operation: torch.ops.ptxbuilder.matmul(a, b)": lambda: torch.ops.ptxbuilder.matmul(a, b),
          "pb.matmul(x8, w8, transpose_b=True, scale_a=rows, scale_b=columns)":
              lambda: pb.matmul(x8, w8, transpose_b=True, scale_a=rows, scale_b=columns),
          "torch._scaled_mm(x8, w8.T, rows, columns)": lambda: torch._scaled_mm(x8, w8.T, rows, columns, out_dtype=torch.bfloat16),
@@ -85,21 +85,21 @@ calls["F.scaled_dot_product_attention(q, k, v)"] = lambda: F.scaled_dot_product_
 try:
     calls["a Triton kernel of the same product"] = triton_call()
 except ImportError:
-    print("left out: Triton, which is not here")
+    print("left out: Triton, which is not installed")
 pb.matmul(a, b)
 from_c = call_from_c()
 with torch.no_grad():
     took = timing.host(calls)
 if from_c:
     took["the call from C: ptxb_matmul_workspace, ptxb_matmul_run"] = sorted(from_c() for _ in range(25))[12]
-timing.table([(name, f"{t:.2f}") for name, t in took.items()], ("call", "us of the host"))
+timing.table([(name, f"{t:.2f}") for name, t in took.items()], ("call", "us of host time"))
 
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 try:
     import jax
     import jax.numpy as jnp
 except ImportError:
-    print("left out: JAX, which is not here")
+    print("left out: JAX, which is not installed")
     sys.exit()
 x = jnp.asarray(a.float().cpu().numpy(), jnp.bfloat16)
 heads = x[None, :, None]
@@ -114,4 +114,4 @@ for _ in range(60):
             result = call(operand)
         result.block_until_ready()
         took[name].append((time.perf_counter() - begin) / 50 * 1e6)
-timing.table([(name, f"{sorted(t)[len(t) // 2]:.2f}") for name, t in took.items()], ("jitted by JAX", "us a call, in bursts of 50"))
+timing.table([(name, f"{sorted(t)[len(t) // 2]:.2f}") for name, t in took.items()], ("jitted by JAX", "us per call, in bursts of 50"))

@@ -1,10 +1,10 @@
-"""pb.einsum against torch.einsum and against the product of matrices of the same size: drawn contractions of two to four free dimensions,
-one or two that are summed over and now and then batches, whose operands lie in any order; bf16, in turns.
+"""Compares pb.einsum with torch.einsum and with the matrix product of the same size: random contractions with two to four free dimensions,
+one or two that are summed over and sometimes batches, whose operands are stored in any order; bf16, in alternation.
 
   einsum.py [--drawn N] [--seed S] [--rounds R] [--small]
 
-All are compared with float64. `plain` ones fold into one product of matrices, `modes` lie along several dimensions of a tensor map, and
-`copied` ones are copied first; the last lines have geometric means of each.
+All are compared with float64. `plain` contractions fold into one matrix product, `modes` need several dimensions of a tensor map, and
+`copied` ones are copied first; the last lines have geometric means of each kind.
 """
 import argparse
 import math
@@ -18,7 +18,7 @@ import timing
 
 
 def extents_of(draw, count, total):
-    """This many extents, multiples of 8, whose product is near `total`."""
+    """Returns this many extents, multiples of 8, whose product is near `total`."""
     all_of = []
     for left in range(count - 1, 0, -1):
         most = max(8, total // 8**left)
@@ -30,7 +30,7 @@ def extents_of(draw, count, total):
 
 
 def drawn(draw):
-    """Subscripts, the extents by letter, and in which order the dimensions of A and of B lie."""
+    """Returns subscripts, the extents by letter, and the order in which the dimensions of A and of B are stored."""
     free = draw.randint(2, 4)
     of_m = draw.randint(1, free - 1)
     letters = iter("abcdefghijkl")

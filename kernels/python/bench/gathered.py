@@ -1,6 +1,6 @@
-"""Rows of experts that the product gathers, scatters and adds up itself, against those that are copied for it: pb.grouped_mm with a_rows
-and d_rows, without them on rows that are gathered already, with copies by index_select and index_copy, and torch._grouped_mm with these.
-Both results of a token become one by add_to_rows, or by a sum after d_rows. All of bf16, in turns.
+"""Compares rows of experts that the product gathers, scatters and adds up itself with rows that are copied for it: pb.grouped_mm with
+a_rows and d_rows, without them on rows that are already gathered, with copies by index_select and index_copy, and torch._grouped_mm with
+such copies. The two results of a token are added with add_to_rows, or summed after d_rows. Everything is bf16, in alternation.
 
   gathered.py [--shapes EXPERTSxROWSxNxK,...] [--seed S] [--rounds N] [--small]
 
@@ -41,7 +41,7 @@ def operands(experts, rows, n, k):
 
 
 def error_of(got, shape, x, weights, ends, token, order, factor):
-    """Compares some rows of each way with float64."""
+    """Compares some rows of each variant with float64."""
     picked = torch.randint(0, shape[1], (64,), device=place)
     expert = torch.searchsorted(ends, picked.int(), right=True)
     exact = torch.stack([x[token[i]].double() @ weights[e].double() for i, e in zip(picked, expert)])

@@ -1,10 +1,10 @@
-"""pb.grouped_mm against torch._grouped_mm: rows in groups, with a matrix for each, and the gradient of these, whose k is grouped; bf16, in
-turns.
+"""Compares pb.grouped_mm with torch._grouped_mm: rows in groups, with a matrix for each group, and the gradient of these matrices, whose k
+is grouped; bf16, in alternation.
 
   groups.py [--drawn N] [--seed S] [--shapes EXPERTSxROWSxNxK,...] [--small]
 
-Six named shapes and N drawn ones. The sizes of groups are drawn too: they differ by up to six times, and of the drawn shapes some are
-empty. The last lines hold eight equal groups against the product of as many rows with one matrix.
+Six named shapes and N drawn ones. The sizes of groups are drawn too: they differ by a factor of up to six, and some groups of the drawn
+shapes are empty. The last lines compare eight equal groups with the product of the same number of rows with one matrix.
 """
 import argparse
 import random
@@ -47,7 +47,7 @@ def error_of(d, exact):
 
 
 def ratio_of(name, shape, x, y, ends, rows):
-    """A line of the table, and how many times as fast ours is."""
+    """Returns a line of the table, and the factor by which ours is faster."""
     experts, m, n, k = shape
     calls = {"ours": lambda: pb.grouped_mm(x, y, ends), "torch": lambda: torch._grouped_mm(x, y, offs=ends)}
     took = timing.device(calls, rounds=given.rounds)
@@ -91,4 +91,5 @@ x, weights = normal(8192, 7168), normal(8, 4096, 7168)
 ends = torch.arange(1024, 8193, 1024, dtype=torch.int32, device=DEVICE)
 took = timing.device({"groups": lambda: pb.grouped_mm(x, weights.mT, ends), "dense": lambda: pb.matmul(x, weights[0], transpose_b=True)},
                      rounds=given.rounds)
-print(f"8 groups of 1024 rows, 4096 x 7168: {took['groups']:.1f} us, {took['dense'] / took['groups']:.3f} of the product of as many rows")
+print(f"8 groups of 1024 rows, 4096 x 7168: {took['groups']:.1f} us, {took['dense'] / took['groups']:.3f} of the product with the same "
+      f"number of rows")

@@ -1,11 +1,11 @@
-"""pb.packed_mm against torch._weight_int4pack_mm, torch.matmul of bf16 and, where it is to be had, Marlin: rows of bf16 with packed
-weights, in turns, as captured graphs, whose weights are three times what L2 holds.
+"""Compares pb.packed_mm with torch._weight_int4pack_mm, torch.matmul in bf16 and, if available, Marlin: rows of bf16 with packed weights,
+in alternation, as captured graphs whose weights have three times the size of L2.
 
   mixed.py [--m M,M,..] [--types TYPE_GROUP,..] [--experts] [--rounds N] [--random N] [--small]
 
-The layers are those of models, N x K; a type is int4, uint4, int8 or e4m3, with groups of 32, 64 or 128 of k, or 0. With --random so many
-products, of any size and form, and of experts, are held against float64 first, and against themselves. With --experts their weights are
-measured instead, against pb.grouped_mm and torch._grouped_mm of bf16.
+The layers are those of models, N x K; a type is int4, uint4, int8 or e4m3, with groups of 32, 64 or 128 of k, or 0. With --random this many
+products, of any size and form, and of experts, are first compared with float64 and with a second run. With --experts the weights of experts
+are measured instead, and compared with pb.grouped_mm and torch._grouped_mm in bf16.
 """
 import importlib.util
 import statistics
@@ -23,7 +23,7 @@ SCALES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def quantized(n, k, type, group, scales=torch.bfloat16):
-    """The arguments of pb.pack_weights(), and the numbers that they stand for."""
+    """Returns the arguments of pb.pack_weights(), and the numbers that they represent."""
     groups = -(-k // group) if group else 1
     if type == "e4m3":
         w = torch.randn(n, k, device=DEVICE).to(torch.float8_e4m3fn)
@@ -38,7 +38,7 @@ def quantized(n, k, type, group, scales=torch.bfloat16):
 
 
 def experts_of(count, rows, n, k, type, group, scales=torch.bfloat16):
-    """Packed weights of experts, the ends of their rows, and for each row the numbers of its expert, or zeros."""
+    """Returns packed weights of experts, the ends of their rows, and for each row the numbers of its expert, or zeros."""
     each = [quantized(n, k, type, group, scales) for _ in range(count)]
     given = [None if x[0] is None else torch.stack([y.view(torch.uint8) for y in x]).view(x[0].dtype)
              for x in zip(*(one[0] for one in each))]
@@ -48,13 +48,13 @@ def experts_of(count, rows, n, k, type, group, scales=torch.bfloat16):
 
 
 def exact_of_experts(a, ends, numbers, some):
-    """The products of the rows of a slice."""
+    """Returns the products of the rows of a slice."""
     index = torch.searchsorted(ends, torch.arange(a.shape[0], dtype=torch.int32, device=DEVICE), right=True)
     return torch.stack([numbers[i] @ row for i, row in zip(index[some], a[some].double())])
 
 
 def check_experts():
-    """Draws a product of experts; gives its call and what it should be."""
+    """Draws a product of experts, and returns its call and the expected result."""
     type, group = draw.choice(("int4", "uint4", "int8", "e4m3")), draw.choice((0, 32, 64, 128))
     m, n, k = (int(2**draw.uniform(0, 8)) for _ in range(3))
     packed, ends, numbers = experts_of(draw.randint(1, 6), m, n, k, type, group, draw.choice(SCALES))
@@ -107,18 +107,18 @@ def check_random(count):
         worst = max(worst, error)
         if not error < 1e-5 or not torch.equal(d, call()):
             raise SystemExit(f"WRONG: {m} x {n} x {k}, {type}, groups of {group}, A of {a.dtype}: apart by {error:.1e}")
-    print(f"{count} random products: apart from float64 by {worst:.1e} at most, and each repeats its bits")
+    print(f"{count} random products: they differ from float64 by {worst:.1e} at most, and each is bitwise reproducible")
 
 
 def of_torch(w, s, group):
-    """torch._weight_int4pack_mm's operands of int4 with groups."""
+    """Returns the operands of torch._weight_int4pack_mm for int4 with groups."""
     shifted = (w + 8).to(torch.uint8)
     packed = torch._convert_weight_to_int4pack((shifted[:, ::2] << 4 | shifted[:, 1::2]).contiguous(), 8)
     return packed, group, torch.stack((s.t(), torch.zeros_like(s.t())), -1).to(torch.bfloat16).contiguous()
 
 
 def of_marlin(w, s, group):
-    """A call of Marlin's by its rows, of int4 with groups of 128."""
+    """Returns a function that calls Marlin with rows, for int4 with groups of 128."""
     import marlin
 
     layer = marlin.Layer(w.shape[1], w.shape[0], groupsize=group).to(DEVICE)
@@ -129,7 +129,7 @@ def of_marlin(w, s, group):
 
 
 def peers_of(m, n, k, type, group, given, copies):
-    """Calls by name, one for each copy of the weights."""
+    """Returns calls by name, one for each copy of the weights."""
     w, s, _ = given
     a = torch.randn(m, k, device=DEVICE, dtype=torch.bfloat16)
     calls = {}

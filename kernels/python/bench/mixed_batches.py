@@ -1,10 +1,12 @@
-"""Mixed batches over pages: parts of prompts and last tokens in one call, next to a call for each of the two. decode.py runs it."""
+"""Measures mixed batches over pages: parts of prompts and last tokens in one call, compared with a call for each of the two. decode.py runs
+it."""
 import torch
 
 import ptxbuilder as pb
 import timing
 
-# Sequences with a part of a prompt, the new tokens of each, sequences with one, and the keys of each sequence.
+# Each case has the number of sequences with a part of a prompt, the new tokens of each, the number of sequences with one new token, and the
+# keys of each sequence.
 SHAPES = ((1, 512, 31, 4096), (1, 2048, 127, 2048), (4, 1024, 60, 8192))
 HEADS, KEY_HEADS, COLUMNS, PAGE = 32, 8, 128, 64
 
@@ -44,7 +46,7 @@ class Batch:
     def check(self):
         """Compares the last 16 queries of each sequence with float64."""
         got = self.together()
-        assert torch.equal(got, self.together()), "a second run gives other bits"
+        assert torch.equal(got, self.together()), "a second run gives different bits"
         group, worst = HEADS // KEY_HEADS, 0.0
         for b in range(len(self.lengths)):
             first, end = self.offsets[b:b + 2].tolist()
@@ -57,7 +59,7 @@ class Batch:
             error = (got[first:end].transpose(0, 1).double() - expected).abs()
             assert torch.isfinite(error).all(), "wrong: not finite"
             worst = max(worst, float((error / (expected.abs() + magnitude)).max()) * 256)
-        assert worst < 1.1, f"wrong: {worst:.3g} of what rounding to bf16 explains"
+        assert worst < 1.1, f"wrong: {worst:.3g} of the error that rounding to bf16 explains"
 
 
 def main(rounds, checks):

@@ -1,14 +1,14 @@
-"""Multi-head latent attention with absorbed weights over a cache of 576 columns, against products of PyTorch's, its attention over expanded
-keys and, where they are here, FlashInfer and FlashMLA: in turns, L2 cold. decode.py runs it as the set "mla".
+"""Compares multi-head latent attention with absorbed weights over a cache of 576 columns with PyTorch's products, PyTorch's attention over
+expanded keys and, if they are installed, FlashInfer and FlashMLA: in alternation, with a cold L2. decode.py runs it as the set "mla".
 
-TB/s of the cache's rows, read once, their part of the rate of a kernel of ours that only reads, and TFLOP/s of both products.
+It prints TB/s of the cache's rows, read once, their share of the rate of our kernel that only reads, and TFLOP/s of both products.
 """
 import torch
 
 import ptxbuilder as pb
 import timing
 
-# Sequences, keys of each, heads, queries of each.
+# Each case has the number of sequences, the keys of each, heads, and the queries of each.
 SHAPES = [(batches, keys, heads, queries)
           for batches in (1, 16, 64, 128) for keys in (4096, 16384) for heads in (16, 128) for queries in (1, 2)]
 PAGES = (64, 0)
@@ -17,7 +17,7 @@ WORDS = ("ours", "matmuls", "sdpa", "flashinfer", "flashmla")
 
 
 class Cache:
-    """Queries and a cache of one shape, in pages where these are requested; `lengths` are the keys of each sequence."""
+    """Queries and a cache of one shape, in pages if requested; `lengths` are the keys of each sequence."""
 
     def __init__(self, batches, keys, heads, queries, page, seed, ragged=False):
         self.batches, self.keys, self.heads, self.queries, self.page = batches, keys, heads, queries, page
@@ -63,12 +63,12 @@ class Cache:
             expected, magnitude = weights @ rows[:, :LATENT], weights @ rows[:, :LATENT].abs()
             error = (got[b].double() - expected).abs()
             worst = max(worst, float((error / (expected.abs() + magnitude)).max()) * 256)
-        assert worst < 1.1, f"wrong: {worst:.3g} of what rounding to bf16 explains"
-        assert torch.equal(got, self.ours()), "a second run gives other bits"
+        assert worst < 1.1, f"wrong: {worst:.3g} of the error that rounding to bf16 explains"
+        assert torch.equal(got, self.ours()), "a second run gives different bits"
 
 
 def flashinfer_of(caches):
-    """A call of FlashInfer, planned once for each cache; raises where it has none."""
+    """Returns a call of FlashInfer, planned once for each cache; raises if it does not support the case."""
     from flashinfer.mla import BatchMLAPagedAttentionWrapper
 
     plans = {}
@@ -90,7 +90,7 @@ def flashinfer_of(caches):
 
 
 def flashmla_of(caches):
-    """A call of FlashMLA, planned once for each cache; raises where it has none."""
+    """Returns a call of FlashMLA, planned once for each cache; raises if it does not support the case."""
     import flash_mla
 
     plans = {id(cache): flash_mla.get_mla_metadata(cache.lengths, cache.queries * cache.heads, 1) for cache in caches}

@@ -1,4 +1,4 @@
-"""pb.matmul against torch.matmul, end to end, over shapes that are drawn: time, and error against float64.
+"""Compares pb.matmul with torch.matmul, end to end, over random shapes: time, and error relative to float64.
 
   products.py [COUNT [SEED]]   20 shapes of bf16 unless given
 """
@@ -16,7 +16,7 @@ draw = random.Random(seed)
 
 
 def extent(least, most):
-    """Evenly drawn by its logarithm; three of four are multiples of 64, as models have them, the others are any."""
+    """Draws a log-uniform number; three of four are multiples of 64, as in models, and the others are arbitrary."""
     x = int(round(2**draw.uniform(least, most)))
     return max(64, x // 64 * 64) if draw.random() < 0.75 else x
 
@@ -28,7 +28,7 @@ def error_of(d, exact):
 rows, ratios = [], []
 for _ in range(count):
     m, n, k = extent(0, 13), extent(6, 13), extent(6, 13)
-    is_turned = draw.random() < 0.5  # B as a layer of PyTorch has it, [n, k]
+    is_turned = draw.random() < 0.5  # B in the form of a PyTorch layer, [n, k]
     a = torch.randn(m, k, device="cuda").bfloat16()
     b = torch.randn(n, k, device="cuda").bfloat16().T if is_turned else torch.randn(k, n, device="cuda").bfloat16()
     took = timing.device({"ours": lambda: pb.matmul(a, b), "torch": lambda: torch.matmul(a, b)})

@@ -1,10 +1,10 @@
-"""Operations on rows against PyTorch's, eager and compiled, quack's where it is here (scripts/peers/get), and a copy that moves as many
-bytes: bf16, in turns, L2 cold.
+"""Compares operations on rows with PyTorch's, eager and compiled, with quack's if it is installed (scripts/peers/get), and with a copy that
+moves the same number of bytes: bf16, in alternation, with a cold L2.
 
   rows.py [--columns N,...] [--mib N] [--operations NAME,...] [--warm]
 
-Each number is the part of the copy's rate: bytes read and written once each, over the median time. --warm compiles PyTorch's and quack's
-alone.
+Each number is a share of the copy's rate: bytes read and written once each, divided by the median time. --warm only compiles PyTorch's and
+quack's kernels.
 """
 import argparse
 
@@ -14,7 +14,7 @@ import ptxbuilder as pb
 import timing
 
 F = torch.nn.functional
-OPERATIONS = {  # by name: ours, PyTorch's, and how often a matrix is moved forward and backward
+OPERATIONS = {  # by name: ours, PyTorch's, and how many times a matrix is moved, forward and backward
     "rms_norm": (lambda x, w: pb.rms_norm(x, w, epsilon=1e-5), lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-5), 2, 3),
     "layer_norm": (lambda x, w, b: pb.layer_norm(x, w, b), lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), 2, 3),
     "softmax": (pb.softmax, lambda x: F.softmax(x, -1), 2, 3),
@@ -27,7 +27,7 @@ OPERATIONS = {  # by name: ours, PyTorch's, and how often a matrix is moved forw
 
 
 def quacks():
-    """quack's functions by operation, each with what its operands are made of ours by."""
+    """Returns quack's functions by operation, each with a function that makes its operands from ours."""
     try:
         from quack.cross_entropy import cross_entropy
         from quack.rmsnorm import layernorm_bwd, layernorm_fwd, rmsnorm
@@ -51,7 +51,7 @@ def quacks():
     def same(*given):
         return given
 
-    def of_floats(x, *weights):  # which its layer norm takes alone
+    def of_floats(x, *weights):  # the only type that its layer norm accepts
         return x, *(w.detach().float().requires_grad_() for w in weights)
 
     return {"rms_norm": (lambda x, w: rmsnorm(x, w, eps=1e-5), same), "layer_norm": (LayerNorm.apply, of_floats),
@@ -80,7 +80,7 @@ def inputs_of(name, rows, columns):
 
 
 def calls_of(function, sets):
-    """Two functions that take the next set in turn: forward and backward."""
+    """Returns two functions, forward and backward, each of which uses the next set in turn."""
     turn = iter(range(1 << 62))
 
     def forward():
@@ -109,8 +109,8 @@ def main():
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--warm", action="store_true")
     given = parser.parse_args()
-    torch._functorch.config.donated_buffer = False  # each graph is gone through many times
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; parts of a copy's rate, {given.mib} MiB a matrix")
+    torch._functorch.config.donated_buffer = False  # each graph is replayed many times
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; shares of a copy's rate, {given.mib} MiB a matrix")
     words, peers = ("ours", "eager", "compiled", "quack"), quacks()
     print("| operation | columns | us | " + " | ".join(words) + " | us backward | " + " | ".join(words) + " |\n|" + "---|" * 12)
     for columns in map(int, given.columns.split(",")):

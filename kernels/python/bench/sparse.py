@@ -1,10 +1,10 @@
-"""Products with sparse weights (2:4) against dense ones of ours and of torch, and against torch's semi-structured ones (cuSPARSELt); in
-turns, as captured graphs, so that only the GPU counts.
+"""Compares products with sparse weights (2:4) with dense ones of ours and of torch, and with torch's semi-structured ones (cuSPARSELt), in
+alternation, as captured graphs, so that only the GPU's time counts.
 
   sparse.py [--drawn N] [--seed S] [--rounds N] [--random N] [--dtype bf16] [--sparse_a] [--small]
 
 x [m, k] times weights [n, k] that have two zeros in each four elements along k: five named shapes and N drawn ones. With --sparse_a x is
-sparse in place of the weights. With --random this many small products are compared with float64 first, and against themselves.
+sparse instead of the weights. With --random this many small products are first compared with float64 and with a second run.
 """
 import statistics
 
@@ -17,7 +17,7 @@ NAMED = [(8192, 8192, 8192), (4096, 4096, 4096), (16384, 8192, 4096), (4096, 143
 
 
 def with_zeros(x):
-    """Two of each four elements along the rows are zero."""
+    """Sets two of each four elements along the rows to zero."""
     order = torch.rand(*x.shape[:-1], x.shape[-1] // 4, 4, device=x.device).argsort(-1)
     return x * (order < 2).reshape(x.shape)
 
@@ -44,7 +44,7 @@ def check_random(count):
         worst = max(worst, error)
         if not error < 4e-3 or not torch.equal(d, call()):
             print("WRONG", m, n, k, is_a, dtype, error)
-    print(f"{count} random products: apart from float64 by {worst:.1e} at most, and each repeats its bits")
+    print(f"{count} random products: they differ from float64 by {worst:.1e} at most, and each is bitwise reproducible")
 
 
 given = timing.arguments(__doc__, "two small products, on the emulator", {
@@ -63,7 +63,7 @@ for shape in NAMED + [drawn(draw) for _ in range(given.drawn)]:
     calls = {"ours": lambda: pb.matmul(a, b, **words), "dense": lambda: pb.matmul(x, w, **words)}
     if given.dtype != "e4m3":
         calls["torch"] = lambda: torch.nn.functional.linear(x, w)
-        try:  # cuSPARSELt's multiplies a sparse matrix from the left, as linear() does
+        try:  # cuSPARSELt multiplies a sparse matrix from the left, as linear() does
             semi = torch.sparse.to_sparse_semi_structured(x if given.sparse_a else w)
             calls["semi"] = (lambda: semi @ w.t()) if given.sparse_a else (lambda: torch.nn.functional.linear(x, semi))
             calls["semi"]()

@@ -1,4 +1,5 @@
-"""The measurements share this: bursts of calls, taken in turns, whose median counts, and what those begin with that check products."""
+"""The measurements share these functions: bursts of calls in alternation, whose median counts, and the start of scripts that check
+products."""
 import argparse
 import random
 import statistics
@@ -8,8 +9,9 @@ import torch
 
 
 def arguments(doc, small, more):
-    """Reads the command line: `small` says what --small does, and `more` has the words of add_argument() of further options, by name.
-    Gives what it says, with the tensors' `device`, the products' `place`, and `draw`, which is random as torch is from then on."""
+    """Reads the command line: `small` is the help of --small, and `more` has the arguments of add_argument() for further options, by name.
+    Returns the options, with the tensors' `device`, the products' `place`, and `draw`, a random generator that is seeded together with
+    torch's."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9)
@@ -25,7 +27,7 @@ def arguments(doc, small, more):
 
 
 def start(given, check_random, small):
-    """Checks as many random products as are asked for; with --small these are `small`, and all."""
+    """Checks as many random products as are requested; with --small there are only `small` ones, and nothing else runs."""
     if given.small:
         check_random(small)
         raise SystemExit(0)
@@ -38,7 +40,7 @@ def error_of(d, exact):
 
 
 def host(calls, rounds=25, burst=200):
-    """Microseconds of the host per call, by name: bursts that the GPU's queue has room for, in turns."""
+    """Returns microseconds of the host per call, by name: bursts that fit into the GPU's queue, in alternation."""
     times = {name: [] for name in calls}
     for name, call in calls.items():
         for _ in range(20):
@@ -54,8 +56,8 @@ def host(calls, rounds=25, burst=200):
 
 
 def device(calls, rounds=11, least_ms=4.0):
-    """Microseconds of the GPU per call, by name: bursts between two events, in turns; what the host takes is in it where
-    it takes longer."""
+    """Returns microseconds of the GPU per call, by name: bursts between two events, in alternation. If the host takes longer than the GPU,
+    its time is included."""
     bursts = {}
     for name, call in calls.items():
         for _ in range(3):
@@ -80,8 +82,8 @@ def device(calls, rounds=11, least_ms=4.0):
 
 
 def graphs(calls, rounds=11, count=4):
-    """Microseconds of the GPU per call, by name: `count` calls in a captured graph, so that only the GPU counts. A list has one call for
-    each in turn, such as of other operands, which L2 does not hold."""
+    """Returns microseconds of the GPU per call, by name: `count` calls in a captured graph, so that only the GPU's time counts. A list has
+    several calls, which are made in turn, for example with other operands, so that L2 does not have them."""
     made = {}
     for name, call in calls.items():
         each = call if isinstance(call, list) else [call] * count
@@ -96,7 +98,7 @@ def graphs(calls, rounds=11, count=4):
 
 
 def queued(calls, rounds=9, burst=12, sleep=8_000_000):
-    """Microseconds of the GPU per call, by name: bursts in turns, queued while the GPU is held up."""
+    """Returns microseconds of the GPU per call, by name: bursts in alternation, queued while the GPU is blocked."""
     times = {name: [] for name in calls}
     for call in calls.values():
         for _ in range(3):
@@ -115,7 +117,7 @@ def queued(calls, rounds=9, burst=12, sleep=8_000_000):
 
 
 def table(rows, header):
-    """Prints lines of a table in Markdown."""
+    """Prints lines of a Markdown table."""
     print("| " + " | ".join(header) + " |", "|" + "---|" * len(header), sep="\n")
     for row in rows:
         print("| " + " | ".join(str(x) for x in row) + " |", flush=True)

@@ -1,5 +1,5 @@
-"""Trains a small transformer to foresee letters by our attention and by PyTorch's, from the same seeds, and prints the losses of both
-and how far seeds are apart. It ends with 1 where the attentions are further apart than the seeds.
+"""Trains a small transformer to predict letters with our attention and with PyTorch's, from the same seeds, and prints the losses of both
+and how much seeds differ. The exit code is 1 if the attentions differ more than the seeds.
 
   training.py [--small]   300 steps of 16 x 512 tokens, two layers of 256 columns; --small on the emulator
 """
@@ -18,7 +18,8 @@ letters, seeds = 64, (1, 2, 3)
 
 
 def text(generator):
-    """Draws sequences of eight letters each, where a letter is likelier the oftener it has come: only attention can tell."""
+    """Draws sequences of eight letters each, in which a letter is likelier the more often it has occurred: only attention can predict
+    this."""
     chosen = torch.rand(batch, letters, generator=generator).argsort(1)[:, :8]
     which = (torch.rand(batch, length + 1, generator=generator)**2 * 8).long()
     return chosen.gather(1, which).to(place)
@@ -85,7 +86,7 @@ def main():
     spread = max(final["theirs"]) - min(final["theirs"])
     for name, found in final.items():
         print(f"{name}: mean loss of the last {last} of {steps} steps", ", ".join(f"{x:.4f}" for x in found))
-    print(f"the attentions are up to {max(apart):.4f} apart, the seeds {spread:.4f}")
+    print(f"the attentions differ by up to {max(apart):.4f} apart, the seeds {spread:.4f}")
     return int(max(apart) > spread)
 
 

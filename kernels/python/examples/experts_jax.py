@@ -1,7 +1,7 @@
-"""A layer of experts of JAX's with our products: each token goes through the k experts that a router chooses, forward and backward, under
-jax.jit, against products one by one.
+"""A JAX layer of experts with our products: each token goes through the k experts that a router chooses, forward and backward, under
+jax.jit. The results are compared with separate products.
 
-It runs on a GPU if there is one, with its time next to jax.lax.ragged_dot's; else with products on the emulator.
+It runs on a GPU if there is one, and then prints its time and that of jax.lax.ragged_dot; otherwise products run on the emulator.
 """
 import functools
 import statistics
@@ -21,10 +21,10 @@ def probabilities(x, router):
 
 
 def layer(x, router, up, down, k, grouped, chosen=None):
-    """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: the sum of the chosen experts' results, each
-    by its weight. The first product takes each row of x where it is, and the second puts the results of a token side by side, to be
-    summed up in an order: so that a step repeats to the bit. Where probabilities are nearly equal, another precision chooses otherwise, so
-    that who compares two says what is `chosen`."""
+    """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: returns the sum of the chosen experts' results,
+    each times its weight. The first product reads each row of x in place, and the second puts the results of a token side by side, where
+    they are summed in a fixed order, so that a step is bitwise reproducible. If probabilities are nearly equal, another precision may
+    choose other experts, so a comparison of two precisions passes `chosen`."""
     all_weights = probabilities(x, router)
     chosen = jax.lax.top_k(all_weights, k)[1] if chosen is None else chosen
     weight = jnp.take_along_axis(all_weights, chosen, 1)

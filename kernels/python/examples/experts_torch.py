@@ -1,7 +1,7 @@
-"""A layer of experts of PyTorch's with our products: each token goes through the k experts that a router chooses, forward and backward,
-compiled, against float64.
+"""A PyTorch layer of experts with our products: each token goes through the k experts that a router chooses, forward and backward,
+compiled. The results are compared with float64.
 
-It runs on a GPU if there is one, with its time next to torch._grouped_mm's; else with products on the emulator.
+It runs on a GPU if there is one, and then prints its time and that of torch._grouped_mm; otherwise products run on the emulator.
 """
 import statistics
 
@@ -20,10 +20,10 @@ def probabilities(x, router):
 
 
 def layer(x, router, up, down, k, grouped_mm, chosen=None):
-    """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: the sum of the chosen experts' results, each
-    by its weight. The first product takes each row of x where it is, and the second puts the results of a token side by side, to be
-    summed up in an order: so that a step repeats to the bit. Nothing of it is read by the host, so that a graph may hold it. Where
-    probabilities are nearly equal, another precision chooses otherwise, so that who compares two says what is `chosen`."""
+    """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: returns the sum of the chosen experts' results,
+    each times its weight. The first product reads each row of x in place, and the second puts the results of a token side by side, where
+    they are summed in a fixed order, so that a step is bitwise reproducible. The host reads none of the data, so that a graph can capture
+    it. If probabilities are nearly equal, another precision may choose other experts, so a comparison of two precisions passes `chosen`."""
     experts, all_weights = router.shape[1], probabilities(x, router)
     chosen = all_weights.topk(k)[1] if chosen is None else chosen
     weight = all_weights.gather(1, chosen)

@@ -1,7 +1,7 @@
-"""A small random transformer of PyTorch's that serves sequences of several lengths: keys and values lie in pages, and a step is one CUDA
-graph. The logits of all steps are compared with attention over contiguous memory, in float64.
+"""A small random PyTorch transformer that serves sequences of several lengths: keys and values are in pages, and a step is one CUDA graph.
+The logits of all steps are compared with attention over contiguous memory, in float64.
 
-It runs on a GPU if there is one, with the time of a step; else with attention by the emulator, and no graph.
+It runs on a GPU if there is one, and then prints the time of a step; otherwise attention runs on the emulator, without a graph.
 """
 import torch
 import torch.nn.functional as F
@@ -28,7 +28,8 @@ cos, sin = angles.cos().bfloat16(), angles.sin().bfloat16()
 
 
 def transformer(token, attend, kind):
-    """The logits of tokens, computed in a type; `attend` gives what attention makes of a layer's q, k and v, [tokens, heads, columns]."""
+    """Returns the logits of tokens, computed in a type; `attend` returns the attention of a layer's q, k and v, [tokens, heads,
+    columns]."""
     def norm(x):
         return F.rms_norm(x, x.shape[-1:])
 
@@ -40,7 +41,7 @@ def transformer(token, attend, kind):
     return norm(x) @ unembedding.to(kind)
 
 
-# The state is in the device's memory, where a graph finds it. A sequence begins in a step of its own: before, its tokens have no slot.
+# The state is in the device's memory, where a graph finds it. A sequence begins in a step of its own; before that its tokens have no slot.
 caches = [torch.full((2, batch * pages, page_rows, key_heads, columns), torch.nan, device=place).bfloat16() for _ in blocks]
 table = torch.randperm(batch * pages, device=place).int().view(batch, pages)
 token, logits = torch.randint(words, (batch,), device=place), torch.zeros(batch, words, device=place)

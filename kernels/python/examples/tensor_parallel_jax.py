@@ -1,7 +1,7 @@
-"""A tensor-parallel MLP of JAX's with our products: y = gelu(x U) D, forward and backward, against one device.
+"""A tensor-parallel JAX MLP with our products: y = gelu(x U) D, forward and backward, compared with one device.
 
-U is split by columns and D by rows over all devices, and one sum of all makes y. On two GPUs it prints the time of a step next to
-jnp.matmul's; without them it runs on two devices that JAX makes of the CPU, with products on the emulator.
+U is split by columns and D by rows over all devices, and y is the sum over all devices. On two GPUs it prints the time of a step with our
+products and with jnp.matmul; without GPUs it runs on two CPU devices of JAX, with products on the emulator.
 """
 import os
 import statistics
@@ -44,7 +44,7 @@ def loss(f):
 
 
 def times(functions, rounds=15, steps=10):
-    """Returns the milliseconds of a step of each: medians of bursts that take turns, after three that warm up."""
+    """Returns the milliseconds of a step of each: medians of alternating bursts, after three warm-up bursts."""
     found = [[] for _ in functions]
     for _ in range(rounds + 3):
         for function, of_it in zip(functions, found):

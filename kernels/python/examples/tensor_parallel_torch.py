@@ -1,11 +1,11 @@
-"""This runs a tensor-parallel transformer block of PyTorch's with our kernels, forward and backward, against one process in float64.
+"""Runs a tensor-parallel PyTorch transformer block with our kernels, forward and backward, and compares it with one process in float64.
 
   torchrun --nproc-per-node 2 tensor_parallel_torch.py [--times]
 
-Between its products each process has some of the tokens (sequence parallelism), and in them all tokens of its own heads and hidden units:
-rows are gathered by the products that take them, and scattered by those that make them. Where each process has a GPU, these are
-pb.all_gather_matmul() and pb.matmul_reduce_scatter(), and --times puts a step next to the same with NCCL and PyTorch's kernels, both under
-torch.compile; else rows go over gloo, and products are the emulator's.
+Between the products each process has some of the tokens (sequence parallelism); in the products it has all tokens for its own heads and
+hidden units. The products that read rows gather them, and those that produce rows scatter them. If each process has a GPU, these are
+pb.all_gather_matmul() and pb.matmul_reduce_scatter(), and --times compares a step with the same step with NCCL and PyTorch's kernels, both
+under torch.compile; otherwise gloo transfers rows, and products run on the emulator.
 """
 import argparse
 import functools
@@ -32,8 +32,8 @@ if on_gpus:
 dist.init_process_group("nccl" if on_gpus else "gloo", **({"device_id": place} if on_gpus else {}))
 group = dist.group.WORLD
 
-# A block is made of these: rows of all processes times a part of a weight, some rows for each process of the sum of such
-# products, and what needs no other process. Weights are torch.nn.Linear's, [out, in].
+# A block consists of these operations: rows of all processes times a part of a weight, the reduction of such products that gives each
+# process some rows, and operations that need no other process. Weights have the form of torch.nn.Linear, [out, in].
 Operations = namedtuple("Operations", "gathered_product, scattered_product, attention, norm")
 
 
@@ -88,7 +88,7 @@ def part_of(whole):
 
 
 def step(function, given, dy):
-    """It goes forward and backward. Norms' weights are the same in all processes, and each has seen some tokens."""
+    """Runs forward and backward. The weights of norms are the same in all processes, and each process has seen only some tokens."""
     y = function(*given)
     gradients = list(torch.autograd.grad(y, given, dy))
     for i in (1, 4):
@@ -116,7 +116,7 @@ def check(tokens, width, heads, hidden):
 
 
 def show_times(tokens, width, heads, hidden, rounds=15, steps=10):
-    """Milliseconds of a step by each, medians of bursts that are taken in turns; the first three bursts warm up."""
+    """Returns milliseconds of a step of each: medians of alternating bursts; the first three bursts warm up."""
     *mine, dy = [t.bfloat16().contiguous() for t in part_of(model(tokens, width, heads, hidden))]
     mine = [t.requires_grad_() for t in mine]
     functions = [torch.compile(functools.partial(block, of, (2, width // heads)), fullgraph=True) for of in (ours, of_torch)]
@@ -142,4 +142,4 @@ if times and on_gpus:
     for tokens in (4096, 8192):
         show_times(tokens, 4096, heads, 16384)
 dist.barrier()
-os._exit(0) if on_gpus else dist.destroy_process_group()  # Peers' memory is in use to the end of the process.
+os._exit(0) if on_gpus else dist.destroy_process_group()  # Peers use this memory until the end of the process.

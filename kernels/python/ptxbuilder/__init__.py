@@ -20,7 +20,7 @@ from ._sparse import SparseMatrix, compress_2_4, decompress_2_4
 from ._warm_up import warm_up
 
 if "torch" in sys.modules:
-    from . import _torch  # before its compiler comes to trace a call
+    from . import _torch  # before its compiler traces a call
 
     _torch.take_over()
 
@@ -34,7 +34,7 @@ __version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 
 
 
 def __getattr__(name):
-    # These import PyTorch, or JAX, as nothing else here does by itself.
+    # These modules import PyTorch or JAX; nothing else here does so by itself.
     if name == "ragged_dot":
         from ._jax.product import ragged_dot as found
     elif name == "Linear":

@@ -1,9 +1,9 @@
-# The types of what is public. Tensors are of any framework's class, T; numpy's types of elements are not followed.
+# The types of the public interface. Tensors have the class of any framework, T; the element types of numpy's arrays are not tracked.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
-import torch  # type: ignore[import-not-found, unused-ignore]  # where there is none, Linear is of any type
+import torch  # type: ignore[import-not-found, unused-ignore]  # without PyTorch, Linear has any type
 
 T = TypeVar("T")
 Activation = Literal["relu", "gelu", "silu", "relu_squared"]
@@ -133,7 +133,7 @@ class Kernel:
     path: str
     name: str
     sidecar: dict[str, Any]
-    # It gives as many tensors as load() has named, of the arguments' class.
+    # Returns as many tensors as load() has named, of the arguments' class.
     def __call__(self, grid: int | Sequence[int] | None = None, /, *, device: Any = None, **arguments: Any) -> Any: ...
 
 def load(path: str | PathLike[str], kernel: str | None = None, *, outputs: Mapping[str, Rule] | None = None,

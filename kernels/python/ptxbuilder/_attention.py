@@ -18,7 +18,7 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
               query_offsets=None, key_offsets=None, max_queries=None, max_keys=None, top_left=False, deterministic=False,
               sinks=None, dropout=0.0, dropout_seed=None, key_lengths=None, block_table=None, k_scale=None, v_scale=None, q_scale=None,
               promote=0, device=None):
-    """O = softmax(scale Q K^T) V of each head, as a tensor of Q's framework; with `return_lse`, (O, lse).
+    """Returns O = softmax(scale Q K^T) V for each head, as a tensor of Q's framework; with `return_lse`, (O, lse).
 
     Q is [batch, queries, heads, columns], K [batch, keys, key heads, columns], V [batch, keys, key heads, value columns]; with
     layout="bhsd" heads come before rows. All are f16 or bf16 and have up to 256 columns; heads are a multiple of key heads. O has the shape
@@ -41,18 +41,18 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     int32 [4] on Q's device, 64 bits of a seed and 64 of an offset, the lowest first; or a number, or two, (seed, offset). If it is not
     given, PyTorch's default generator draws it. dropout_mask() returns which weights are kept.
 
-    Caches: `key_lengths`, int32 [batch], says how many of its keys each batch has; masks count from these, and what is after them may be
+    Caches: `key_lengths`, int32 [batch], says how many keys each batch has; masks count from these, and the memory after them may contain
     anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a batch are in the pages of its
-    row of the table; `max_keys` is the most that a batch has, all rows of n pages unless given, and a batch that has more counts as having
-    that many. K and V may be of float8_e4m3fn with Q of f16 or bf16: `k_scale` and `v_scale`, float32 [1] or [key heads] where Q is,
-    multiply their elements; give both or neither. A scale is at least 0; a scale of K or Q below 0, which is refused only if it is on the
-    host, makes the rows of its heads NaN. None of these has a gradient. decode() does the same with the names that inference servers use.
-    Queries may be packed over such caches too, with only `query_offsets` and `max_queries`.
+    row of the table; `max_keys` is the largest number of keys of a batch, all rows of n pages unless given, and a batch with more keys is
+    treated as if it had that many. K and V may be of float8_e4m3fn with Q of f16 or bf16: `k_scale` and `v_scale`, float32 [1] or [key
+    heads] where Q is, multiply their elements; give both or neither. A scale is at least 0; a scale of K or Q below 0, which is refused
+    only if it is on the host, makes the rows of its heads NaN. None of these has a gradient. decode() does the same with the names that
+    inference servers use. Queries may be packed over such caches too, with only `query_offsets` and `max_queries`.
 
     Q, K and V may all be of float8_e4m3fn, without key_lengths: O is bfloat16, or has the type of `out`. Products then take operands of 8
     bits, and the softmax's weights are rounded to e4m3, by up to 2^-4 each, which is most of the error. `q_scale`, `k_scale` and `v_scale`
-    have equally many factors, or all are left out. The tensor cores keep some 14 bits of a sum of such products: with `promote` above 0,
-    sums of values go to others in f32 after this many keys (V of up to 128 columns). This has no gradient.
+    have the same number of factors, or all are left out. The tensor cores keep some 14 bits of a sum of such products: with `promote` above
+    0, sums of values go to others in f32 after this many keys (V of up to 128 columns). This has no gradient.
 
     It runs on the framework's current stream, like matmul(). O and lse are differentiable once in Q, K, V and sinks. Unless `deterministic`
     is set, as torch.use_deterministic_algorithms() also does, two runs may differ in the last bits of Q's gradient. Raises ValueError that
@@ -83,13 +83,14 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
     up to `max_seq_len` keys (all rows of n pages unless given). CTAs divide the keys of all sequences evenly, however long each sequence
     is.
 
-    Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, equally many of both, multiply their
-    elements, as append() divides by them. Scales are at least 0. They have no gaps, and neither do rows of block_table, which may be a part
-    of a larger table.
+    Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, the same number of both, multiply their
+    elements; append() divides by them. Scales are at least 0. They have no gaps, and neither do rows of block_table, which may be a part of
+    a larger table.
 
-    Mixed batches: with `query_offsets`, int32 [batch + 1] on the device (vLLM's query_start_loc), q is [tokens, heads, columns], where the
-    queries of each sequence begin at its number, as many as it has in this call: all of a prompt, a part of one, the last one, or none.
-    `max_queries` is the most that a sequence has, and lse [heads, tokens]. One launch takes them all, and CTAs divide the keys of all.
+    Mixed batches: with `query_offsets`, int32 [batch + 1] on the device (vLLM's query_start_loc), q is [tokens, heads, columns], and the
+    queries of a sequence in this call begin at its offset: all of a prompt, a part of one, the last one, or none. `max_queries` is the
+    largest number of queries of a sequence, and lse is [heads, tokens]. One launch computes all of them, and CTAs divide the keys of all
+    sequences.
 
     Trees of tokens, for speculation: with `tree_mask`, int32 or uint32 [batch, queries] on the device, packed [tokens], queries do not see
     the keys up to their own. The last keys of a sequence are those of its queries, at most 32, and bit j of a query's mask says whether it
@@ -138,9 +139,9 @@ def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, w
         raise ValueError(f"kv_cache: of shape {tuple(kv_cache.shape)}; it is [batch, keys, columns], or with a block_table "
                          "[page, row, columns]")
     if kv_cache.shape[3] not in (320, 576) or q.shape[-1] != kv_cache.shape[3]:
-        raise ValueError(f"kv_cache and q: of {kv_cache.shape[3]} and {q.shape[-1]} columns; both have 576, or both 320")
+        raise ValueError(f"kv_cache and q: of {kv_cache.shape[3]} and {q.shape[-1]} columns; both must have 576, or both 320")
     if scale is None:
-        raise ValueError("scale: None; it follows from the columns before the weights were absorbed, such as 1 / sqrt(192)")
+        raise ValueError("scale: None; give the value for the columns before the weights were absorbed, such as 1 / sqrt(192)")
     if block_table is not None and q.shape[0] == 0:  # No sequence has pages.
         kv_cache, block_table, max_seq_len = kv_cache[:0], None, None
     causal = causal and tree_mask is None
@@ -161,19 +162,19 @@ def _check_cached(q, caches, seq_lens, block_table, max_seq_len, window, out):
         if x is not None and not hasattr(x, "shape"):
             raise ValueError(f"{name}: {type(x)}, which is no tensor; it may be left out")
     if len(q.shape) not in (3, 4):
-        raise ValueError(f"q: {len(q.shape)} dimensions; it is [batch, heads, columns] or [batch, queries, heads, columns]")
+        raise ValueError(f"q: {len(q.shape)} dimensions; it must be [batch, heads, columns] or [batch, queries, heads, columns]")
     if seq_lens is None:
-        raise ValueError("seq_lens: None; it is int32 [batch], the keys of each sequence")
+        raise ValueError("seq_lens: None; it must be int32 [batch], the keys of each sequence")
     if max_seq_len is not None and block_table is None:
         raise ValueError(f"max_seq_len is of pages, and there is no block_table: the {next(iter(caches))} says how many keys there may be")
     if max_seq_len is not None and (not is_whole(max_seq_len) or max_seq_len < 1):
-        raise ValueError(f"max_seq_len: {max_seq_len!r} is not a number from 1 on")
+        raise ValueError(f"max_seq_len: {max_seq_len!r} is not a positive number")
     if window is not None and (not is_whole(window) or window < -1):
-        raise ValueError(f"window: {window!r}; it is a number of keys before a query's own, or -1 for all")
+        raise ValueError(f"window: {window!r}; it must be a number of keys before a query's own, or -1 for all")
 
 
 def _over_caches(q, k, v, extras, numbers, return_lse, out, device):
-    """Attention of queries that may come without their dimension. Errors have the names that the caller knows."""
+    """Attention of queries whose dimension may be missing. Errors use the caller's names."""
     is_one = q.ndim == 3 and extras.query_offsets is None
     try:
         found = door_of(q).attention(q[:, None] if is_one else q, k, v, extras, numbers, return_lse,
@@ -194,17 +195,17 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
     if window is not None:
         if (not isinstance(window, (tuple, list)) or len(window) != 2
                 or any(not is_whole(x) or not -1 <= x < 1 << 63 for x in window)):
-            raise ValueError(f"window: {window!r}; it is two integers, (left, right), and -1 is no limit")
+            raise ValueError(f"window: {window!r}; it must be two integers, (left, right), where -1 means no limit")
         given["left"], given["right"] = window
     if softcap is None:
-        raise ValueError("softcap: None; 0 is none")
+        raise ValueError("softcap: None; 0 means no softcap")
     for name, value in (("softcap", softcap), ("dropout", dropout)):
         if value != 0:
             check_number(name, value)
             given[name] = value
     if promote != 0:
         if not is_whole(promote):
-            raise ValueError(f"promote: {promote!r}; it is a number of keys, or 0")
+            raise ValueError(f"promote: {promote!r}; it must be a number of keys, or 0")
         given["promote"] = promote
     flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0) | (_ext.DETERMINISTIC if deterministic else 0)
     if layout != "bshd":
@@ -214,30 +215,30 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
     if scale is not None:
         check_number("scale", scale)
         if not scale > 0:
-            raise ValueError(f"scale: {scale}, and it has to be above 0; None is 1 / sqrt(columns)")
+            raise ValueError(f"scale: {scale}, and it must be above 0; None means 1 / sqrt(columns)")
         given["scale"] = scale
     if query_offsets is not None or key_offsets is not None:
         if flags & _ext.HEADS_FIRST:
-            raise ValueError("layout: packed sequences lie as [rows, heads, columns], and have no other layout")
+            raise ValueError("layout: packed sequences are stored as [rows, heads, columns], and have no other layout")
         if has_lengths and (key_offsets is not None or query_offsets is None or max_queries is None):
-            raise ValueError("packed queries over caches take query_offsets, max_queries and key_lengths, and no key_offsets")
+            raise ValueError("packed queries over caches need query_offsets, max_queries and key_lengths, and no key_offsets")
         if not has_lengths and (query_offsets is None or key_offsets is None or max_queries is None or max_keys is None):
-            raise ValueError("packed sequences take all of query_offsets, key_offsets, max_queries and max_keys")
+            raise ValueError("packed sequences need all of query_offsets, key_offsets, max_queries and max_keys")
         if has_lengths and max_keys is not None and not has_pages:
-            raise ValueError("max_keys is of packed keys and of pages, and K and V are in one piece")
+            raise ValueError("max_keys is for packed keys and for pages, and K and V are in one piece")
         flags |= _ext.PACKED
         for name, number, value in (("max_queries", "queries", max_queries), ("max_keys", "keys", max_keys)):
             if value is not None:
                 if not is_whole(value):
-                    raise ValueError(f"{name}: {value!r}; it is an integer")
+                    raise ValueError(f"{name}: {value!r}; it must be an integer")
                 given[number] = value
     elif max_queries is not None or max_keys is not None and not has_pages:
-        raise ValueError("max_queries and max_keys are of packed sequences, and there are no query_offsets")
+        raise ValueError("max_queries and max_keys are for packed sequences, and there are no query_offsets")
     elif max_keys is not None:
         if not is_whole(max_keys):
-            raise ValueError(f"max_keys: {max_keys!r}; it is an integer")
+            raise ValueError(f"max_keys: {max_keys!r}; it must be an integer")
         given["keys"] = max_keys
-    if not given:  # the most common, in less of the host's time
+    if not given:  # the most common case, which takes less host time this way
         return (*_UNSAID, flags)
     return (*(type(unsaid)(given.get(name, unsaid)) for name, unsaid in _ext.ATTENTION_NUMBERS.items()), flags)
 
@@ -248,12 +249,12 @@ def operands_of(q, k, v):
 
 
 def shape_of_values(k, v):
-    """The shape of V; where V is None, it is the first columns of K, whose shape is `k`."""
+    """Returns the shape of V; if V is None, the values are the first columns of K, whose shape is `k`."""
     return (*k[:-1], k[-1] - 64) if v is None else tuple(v.shape)
 
 
 def shapes_of(q, v, flags):
-    """The shapes of O and lse, of those of Q and V."""
+    """Returns the shapes of O and lse from those of Q and V."""
     if len(q) != (3 if flags & _ext.PACKED else 4) or not len(q) <= len(v) <= 4:
         raise ValueError(f"Q and V: of shapes {tuple(q)} and {tuple(v)}; packed sequences have three dimensions, others "
                          "and caches four")
@@ -271,13 +272,13 @@ def result_type(q):
 
 
 def seeded(extras, dropout, make, draw=None):
-    """Returns the same with a tensor as the seed: `make` makes one of four words, and `draw` draws one where none is given."""
+    """Returns the same with a tensor as the seed: `make` makes one from four words, and `draw` draws one if no seed is given."""
     seed = extras.dropout_seed
     if dropout == 0:
         seed = None
     elif seed is None:
         if draw is None:
-            raise ValueError("dropout_seed: None, and dropout is above 0: give a number, or int32 of four words")
+            raise ValueError("dropout_seed: None, and dropout is above 0: give a number, or four int32 words")
         seed = draw()
     elif isinstance(seed, (int, tuple, list)) and not isinstance(seed, bool):
         seed = make(words_of_seed(seed))
@@ -288,7 +289,7 @@ def words_of_seed(seed):
     """Returns four int32 numbers, from a seed or from (seed, offset)."""
     both = (seed, 0) if isinstance(seed, int) else tuple(seed)
     if len(both) != 2 or any(isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 1 << 64 for x in both):
-        raise ValueError(f"dropout_seed: {seed!r}; it is a number from 0 to below 2^64, or two, (seed, offset), or a tensor")
+        raise ValueError(f"dropout_seed: {seed!r}; it must be a number from 0 to below 2^64, or two, (seed, offset), or a tensor")
     words = [x >> shift & 0xffffffff for x in both for shift in (0, 32)]
     return [word - (word >> 31 << 32) for word in words]
 
@@ -305,11 +306,11 @@ def without_gradient(q, k, v, extras):
 
 
 def check_scales(kit, extras):
-    """Refuses scales below 0 on the host. Those on a GPU are read by the kernel alone."""
+    """Refuses scales below 0 on the host. Only the kernel reads those on a GPU."""
     for name in ("k_scale", "v_scale", "q_scale"):
         scale = getattr(extras, name)
         if scale is not None and kit.is_on_host(scale) and (scale < 0).any():
-            raise ValueError(f"{name}: {float(scale.min())}; a scale is at least 0: give its sign to what it scales")
+            raise ValueError(f"{name}: {float(scale.min())}; a scale must be at least 0: give its sign to the tensor that it scales")
 
 
 def dropout_of(numbers):
@@ -317,7 +318,8 @@ def dropout_of(numbers):
 
 
 def multiply_adds(q, k, v, numbers):
-    """Returns those of the two products of these shapes, where every query sees every key; packed, as many as the longest sequence has."""
+    """Returns the multiply-adds of the two products of these shapes, as if every query saw every key; packed sequences count like the
+    longest one."""
     *numbers, flags = numbers
     packs_keys = flags & _ext.PACKED and len(k) == 3
     keys = dict(zip(_ext.ATTENTION_NUMBERS, numbers))["keys"] if packs_keys else k[2 if flags & _ext.HEADS_FIRST else 1]
@@ -325,7 +327,7 @@ def multiply_adds(q, k, v, numbers):
 
 
 def check_packed(q, k, query_offsets, key_offsets, numbers):
-    """Refuses offsets on the host that do not rise or do not end where they should. Those on a GPU are read by the kernel alone."""
+    """Refuses offsets on the host that fall or have a wrong end. Only the kernel reads those on a GPU."""
     by_name = dict(zip(_ext.ATTENTION_NUMBERS, numbers))
     for name, offsets, x, longest in (("query_offsets", query_offsets, q, "queries"), ("key_offsets", key_offsets, k, "keys")):
         if offsets is not None and offsets.ndim == 1:  # else the library refuses it
@@ -333,7 +335,7 @@ def check_packed(q, k, query_offsets, key_offsets, numbers):
 
 
 def run(kit, q, k, v, extras, numbers, return_lse, out, device, stream=None):
-    """One attention of tensors of any strides; `kit` says how tensors are made and passed."""
+    """One attention of tensors of any strides; `kit` defines how tensors are made and passed."""
     v_shape = shape_of_values(k.shape, v)
     shape, lse_shape = shapes_of(q.shape, v_shape, numbers[-1])
     if out is None and not (kit.IS_ALLOCATED and v is not None):
@@ -357,7 +359,7 @@ def run(kit, q, k, v, extras, numbers, return_lse, out, device, stream=None):
 
 
 def run_gradient(kit, q, k, v, o, lse, grad, extras, lse_grad, numbers, device, stream=None):
-    """Returns the gradients of an attention by Q, K, V and any sinks, from what it read and wrote; `lse_grad` may be None."""
+    """Returns the gradients of an attention with respect to Q, K, V and any sinks, from its inputs and results; `lse_grad` may be None."""
     tensor, device = kit.tensor, device_of(device)
     if device == _ext.EMULATOR:
         warn_of_work(5 * multiply_adds(q.shape, k.shape, v.shape, numbers) // 2)
@@ -374,7 +376,7 @@ def run_gradient(kit, q, k, v, o, lse, grad, extras, lse_grad, numbers, device, 
 
 
 def gradient_workspace_of(device, q, k, v, extras, numbers, has_lse_grad):
-    """The bytes that the gradients of an attention of compact tensors take; it is compiled."""
+    """Returns the bytes of workspace for the gradients of an attention of compact tensors, which is compiled."""
     shape, lse_shape = shapes_of(q[0], v[0], numbers[-1])
     o, lse = (shape, q[1]), (lse_shape, "float32")
     sinks = Extras(*extras).sinks
@@ -383,7 +385,7 @@ def gradient_workspace_of(device, q, k, v, extras, numbers, has_lse_grad):
 
 
 def workspace_of(device, q, k, v, extras, numbers, return_lse):
-    """The bytes that an attention of compact tensors, each (shape, type's name), takes; it is compiled."""
+    """Returns the bytes of workspace for an attention of compact tensors, each (shape, type's name); the attention is compiled."""
     shape, lse_shape = shapes_of(q[0], v[0], numbers[-1])
     lse = (lse_shape, "float32") if return_lse else None
     return _ext.attention_workspace(device, *untouched(q, k, v, (shape, result_type(q[1])), lse, *extras), *numbers)

@@ -1,18 +1,18 @@
-"""All frameworks share this: names of types and devices, and products of more than one batch dimension."""
+"""All frameworks share this module: names of types and devices, and products with several batch dimensions."""
 import math
 import sys
 import warnings
 
 from . import _ext
 
-# By the name that PyTorch, numpy and JAX have in common: DLPack's code, and bits.
+# The keys are the names that PyTorch, numpy and JAX share; the values are DLPack's code, and bits.
 CODES = {
     "int8": (0, 8), "int16": (0, 16), "int32": (0, 32), "int64": (0, 64),
     "uint8": (1, 8), "uint16": (1, 16), "uint32": (1, 32), "uint64": (1, 64),
     "float16": (2, 16), "float32": (2, 32), "float64": (2, 64), "bfloat16": (4, 16),
     "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8),
 }
-# By ptxbuilder's own names, as sidecars have them.
+# The keys are ptxbuilder's own names, as in sidecars.
 NAMES = {
     "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
@@ -23,7 +23,7 @@ ACTIVATIONS = {None if word == "none" else word: number for word, number in _ext
 
 
 def name_of(dtype):
-    """"bfloat16" of torch.bfloat16, jnp.bfloat16, numpy's dtype or "bf16"."""
+    """Returns "bfloat16" for torch.bfloat16, jnp.bfloat16, numpy's dtype or "bf16"."""
     if isinstance(dtype, str):
         name = NAMES.get(dtype, dtype)
     elif type(dtype).__module__ == "torch":
@@ -44,8 +44,8 @@ def name_of(dtype):
 def check_kind(kinds, framework, give, required, **optional):
     """Rejects operands that are not of the kinds, tensors of the first operand's framework, by name; None is allowed if optional."""
     for name, x in {**required, **optional}.items():
-        if type(x).__name__ == "MaskedArray":  # numpy's, which is an array whose mask nothing here reads
-            raise ValueError(f"{name}: a masked array, whose mask no kernel knows: give x.filled(0), or x.data")
+        if type(x).__name__ == "MaskedArray":  # numpy's masked array, whose mask nothing here reads
+            raise ValueError(f"{name}: a masked array, whose mask kernels ignore: give x.filled(0), or x.data")
         if not isinstance(x, kinds) and (x is not None or name in required):
             raise ValueError(f"{name}: {type(x)} among tensors of {framework}'s: give {give}")
 
@@ -53,11 +53,11 @@ def check_kind(kinds, framework, give, required, **optional):
 def check_number(name, x):
     """Rejects a string, which float() would accept, and values without float(), with an explanation."""
     if not isinstance(x, (int, float)) and (isinstance(x, (str, bytes)) or not hasattr(x, "__float__")):
-        raise ValueError(f"{name}: {x!r} is a {type(x).__name__}; it has to be a number")
+        raise ValueError(f"{name}: {x!r} is a {type(x).__name__}; it must be a number")
 
 
 def is_whole(x):
-    """Says whether it is an integer, of Python's or of a framework's; a bool is none."""
+    """Returns whether it is an integer of Python or of a framework; a bool is not."""
     return type(x) is int or not isinstance(x, bool) and hasattr(x, "__index__")
 
 
@@ -95,28 +95,27 @@ def device_of(device):
     kind, _, number = name.partition(":")
     if kind == "cuda" and (number.isdigit() or number == "" and ":" not in name):
         return int(number or 0)
-    hint = "; tensors on the CPU are worked on by 'emulator', or copied to a GPU and back by 'cuda'" if kind == "cpu" else ""
+    hint = "; for tensors on the CPU give 'emulator', or 'cuda', which copies them to a GPU and back" if kind == "cpu" else ""
     raise ValueError(f"device {device!r} is not one of 'emulator', 'cuda', 'cuda:1' and a GPU's number{hint}")
 
 
 def warn_of_work(multiply_adds):
     """Warns of work that takes the emulator more than about five minutes; Ctrl-C stops it."""
     if multiply_adds > 1 << 37:
-        warnings.warn(f"{multiply_adds:.1e} multiply-adds take the emulator some {multiply_adds / 4e8 / 60:.0f} minutes: Ctrl-C ends the "
-                      "call where it is not JAX's, and a GPU takes less than a second", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{multiply_adds:.1e} multiply-adds take about {multiply_adds / 4e8 / 60:.0f} minutes on the emulator: Ctrl-C ends "
+                      f"the call unless it is JAX's; a GPU takes less than a second", RuntimeWarning, stacklevel=2)
 
 
 def host_tensor(x):
     """Converts a numpy array to the extension's form."""
     if not hasattr(x, "ctypes"):
-        raise ValueError(f"{type(x)} among numpy's arrays: give numpy.asarray(x)")
+        raise ValueError(f"{type(x)} among numpy arrays: give numpy.asarray(x)")
     if not x.dtype.isnative:
-        raise ValueError(f"an array of {x.dtype.str}, whose bytes lie in another order than this machine's: give "
-                         f"x.astype({name_of(x.dtype)!r})")
+        raise ValueError(f"an array of {x.dtype.str}, whose byte order is not that of this machine: give x.astype({name_of(x.dtype)!r})")
     size = x.dtype.itemsize
     if any(stride % size for stride in x.strides):
         raise ValueError(f"an array whose strides, {x.strides} bytes, are not multiples of its elements' {size}")
-    strides = tuple(stride // size for stride in x.strides) if x.size else None  # numpy has 0 for those of nothing
+    strides = tuple(stride // size for stride in x.strides) if x.size else None  # numpy's strides of empty arrays are 0
     return (x.ctypes.data, *CODES[name_of(x.dtype)], x.shape, strides, 1, 0, not x.flags.writeable)
 
 
@@ -124,7 +123,7 @@ def check_offsets(name, offsets, rows, most, longest):
     """Refuses wrong offsets of packed sequences, which would read beyond a tensor. `offsets` are numbers of Python's."""
     lengths = [behind - at for at, behind in zip(offsets, offsets[1:])]
     if not lengths or offsets[0] != 0 or offsets[-1] != rows or min(lengths) < 0:
-        raise ValueError(f"{name}: {_shortened(offsets)}; they begin at 0, do not fall, and end at the {rows} rows that there are")
+        raise ValueError(f"{name}: {_shortened(offsets)}; they must begin at 0, not fall, and end at the {rows} rows of the tensor")
     if max(lengths) > longest:
         raise ValueError(f"{name}: a sequence of {max(lengths)} rows, and {most} is {longest}")
 
@@ -140,21 +139,21 @@ def untouched(*tensors):
 
 
 def fold(broadcast_shapes, broadcast_to, a, b, shares=(1, 1)):
-    """Operands of any rank as matrices or as batches of them: (a, b, the folded shape, the shape of the product).
+    """Returns operands of any rank as matrices or as batches of them: (a, b, the folded shape, the shape of the product).
 
-    A matrix B for all batches of A is one product of more rows; else batches are multiplied each with its own. `shares` are how many times
-    as long as what they store A and B are along k.
+    A matrix B for all batches of A gives one product with more rows; otherwise each batch is multiplied with its own B. `shares` are the
+    factors by which A and B are longer along k than their stored values.
     """
     if a.ndim < 2 or b.ndim < 2:
         raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions, and a matrix has 2, after those of batches")
     (m, k), (k_of_b, n) = a.shape[-2:], b.shape[-2:]
     whole = k * shares[0]
     if whole != k_of_b * shares[1]:
-        raise ValueError(f"B: {k_of_b * shares[1]} x {n}, but A is {m} x {whole}: its rows have to be A's columns, {whole}")
+        raise ValueError(f"B: {k_of_b * shares[1]} x {n}, but A is {m} x {whole}: its rows must be A's columns, {whole}")
     try:
         batch = tuple(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     except (RuntimeError, ValueError):
-        raise ValueError(f"B: batches {tuple(b.shape[:-2])}, which do not go with A's {tuple(a.shape[:-2])}") from None
+        raise ValueError(f"B: batches {tuple(b.shape[:-2])}, which do not match A's {tuple(a.shape[:-2])}") from None
     shape = (*batch, m, n)
     if a.ndim == b.ndim <= 3 and a.shape[:-2] == b.shape[:-2]:
         return a, b, shape, shape
@@ -169,12 +168,12 @@ def fold(broadcast_shapes, broadcast_to, a, b, shares=(1, 1)):
     return a, b, folded, shape
 
 
-doors = []  # (the type of a framework's tensors, the module that takes them) of those that have been used
+doors = []  # (the type of a framework's tensors, the module for them) for the frameworks used so far
 
 
 def door_of(x):
-    """Returns the module that takes tensors of this type."""
-    for kind, door in doors:  # a table by type is nothing that torch.compile traces
+    """Returns the module for tensors of this type."""
+    for kind, door in doors:  # torch.compile cannot trace a table by type
         if isinstance(x, kind):
             return door
     return _open_door(x)
@@ -200,7 +199,7 @@ def _open_door(x):
 
 
 def as_they_lie(call, compact, *operands):
-    """Returns the result of `call` for the operands or, if the library refuses their layout, for copies without gaps."""
+    """Returns the result of `call` for the operands or, if the library refuses their layouts, for copies without gaps."""
     try:
         return call(*operands)
     except ValueError as error:

@@ -15,12 +15,12 @@ def einsum(subscripts, a, b, *, alpha=1.0, out=None, out_dtype=None, precise=Fal
     are summed over; those that all three have are batches. A new result may be in memory in another order than its dimensions, like that of
     torch.einsum. Without "->" the result has the letters that occur once, in alphabetical order. Letters may be in any order, and strides
     may have any value: dimensions are folded into those of one matrix product if their strides allow it, and else become dimensions of the
-    tensor map; a tensor that the hardware cannot take is copied once, and einsum_explained() says which. A letter that only one tensor has,
-    or that one tensor has twice, is refused, and so is "...".
+    tensor map; a tensor that the hardware cannot read in place is copied once, and einsum_explained() names it. A letter that only one
+    tensor has, or that one tensor has twice, is refused, and so is "...".
 
     Types are those of matmul(), and so are `alpha` (a number), `out_dtype`, `precise`, `tf32` and `device`. `out` is written and returned;
-    JAX does not have it. The result is differentiable in A and B. JAX's arrays have no gaps: there JAX brings dimensions next to each
-    other, and the product is that of matmul(). Raises ValueError that names the letter and the rule.
+    JAX does not have it. The result is differentiable in A and B. JAX's arrays have no gaps: JAX moves dimensions next to each other, and
+    the product is that of matmul(). Raises ValueError that names the letter and the rule.
     """
     check_number("alpha", alpha)
     check_flags(precise=precise, tf32=tf32)
@@ -61,7 +61,7 @@ def einsum_explained(subscripts, a, b, *, out_dtype=None, tf32=False, device=Non
 
 
 def _described(x, address):
-    """A tensor as the extension takes it, in memory that there is not, at the same place in 16 bytes."""
+    """Returns a tensor in the extension's form without real memory, with the same offset within 16 bytes."""
     if hasattr(x, "data_ptr"):
         place, strides = x.data_ptr(), x.stride()
     else:
@@ -77,12 +77,13 @@ def parsed(subscripts):
     operands, arrow, result = text.partition("->")
     a, comma, b = operands.partition(",")
     if not comma:
-        raise ValueError(f"subscripts: {subscripts!r} names one operand; a contraction has two, as 'mk,nk->mn'")
+        raise ValueError(f"subscripts: {subscripts!r} names one operand; a contraction has two, such as 'mk,nk->mn'")
     together = a + b + result
     if not (together.isascii() and together.isalpha()):
         for which, letter in ((which, letter) for which, letters in (("A", a), ("B", b), ("the result", result)) for letter in letters):
             if not (letter.isascii() and letter.isalpha()):
-                raise ValueError(f"subscripts: {letter!r} of {which} in {subscripts!r}; a dimension is a letter, and operands are two")
+                raise ValueError(f"subscripts: {letter!r} of {which} in {subscripts!r}; a dimension is a letter, and there are two "
+                                 f"operands")
     if not arrow:
         result = "".join(sorted(letter for letter in set(a + b) if (a + b).count(letter) == 1))
     return a, b, result
@@ -94,11 +95,11 @@ def text_of(letters):
 
 
 def shape_of(letters, of_a, of_b):
-    """Returns the shape of the result. The library says what is wrong with the operands, except for letters that it has no extent for."""
+    """Returns the shape of the result. The library reports what is wrong with the operands, except for letters without an extent."""
     extents = {**dict(zip(letters[1], of_b)), **dict(zip(letters[0], of_a))}
     for letter in letters[2]:
         if letter not in extents:
-            raise ValueError(f"subscripts: {letter!r} of the result is in neither operand of {text_of(letters)!r}")
+            raise ValueError(f"subscripts: {letter!r} of the result is not in an operand of {text_of(letters)!r}")
     for which, own, shape in (("A", letters[0], of_a), ("B", letters[1], of_b)):
         if len(own) != len(shape):
             raise ValueError(f"{which}: {own!r} of {text_of(letters)!r} names {len(own)} dimensions, and it has {len(shape)}")
@@ -106,14 +107,15 @@ def shape_of(letters, of_a, of_b):
 
 
 def made(order, shape, empty, permuted):
-    """A result whose memory is in an order of order_of(): `empty` makes one of given extents, `permuted` turns its dimensions."""
+    """Makes a result whose memory is in an order of order_of(): `empty` makes one with given extents, and `permuted` permutes its
+    dimensions."""
     result = empty(tuple([shape[axis] for axis in order[0]]))
     return result if order[1] is None else permuted(result, order[1])
 
 
 def order_of(letters, of_a, of_b):
-    """The dimensions of the result in the order in which the product stores them: batches, and rows and columns as the operands, of these
-    strides, have them. The second result says which of them each dimension is, or None if they are in order."""
+    """Returns the dimensions of the result in the order in which the product stores them: batches, then rows and columns in the order of
+    the operands' strides. The second result has the position of each dimension in that order, or is None if they are in order."""
     a, b, d = letters
     strides = {**dict(zip(b, of_b)), **dict(zip(a, of_a))}
 
@@ -127,12 +129,12 @@ def order_of(letters, of_a, of_b):
 
 @functools.lru_cache(maxsize=KEPT)
 def _result_of(letters, shape_a, shape_b, of_a, of_b):
-    """The shape of a result that is made, and its order."""
+    """Returns the shape of a new result, and its order."""
     return shape_of(letters, shape_a, shape_b), order_of(letters, of_a, of_b)
 
 
 def run(kit, letters, a, b, out, words, stream=None):
-    """One contraction of tensors of any strides; `kit` says how tensors are made and passed."""
+    """One contraction of tensors of any strides; `kit` defines how tensors are made and passed."""
     (shape, order), name = _result_of(letters, a.shape, b.shape, kit.strides_of(a), kit.strides_of(b)), words.type_of(a, out)
     if out is None:
         out = made(order, shape, lambda lying: kit.empty(a, lying, name), kit.permuted)
@@ -149,6 +151,7 @@ def run(kit, letters, a, b, out, words, stream=None):
 
 
 def gradients(product, letters, a, b, grad, needs):
-    """Returns the gradients of A and B, where they are needed, by product(letters, x, y, like): a letter of A is in B or in the result."""
+    """Returns the gradients of A and B, if they are needed, computed with product(letters, x, y, like): a letter of A is in B or in the
+    result."""
     of_a, of_b, of_d = letters
     return (product((of_d, of_b, of_a), grad, b, a) if needs[0] else None, product((of_a, of_d, of_b), a, grad, b) if needs[1] else None)

@@ -12,10 +12,10 @@ from . import _ext
 from ._common import NAMES, device_of, door_of
 
 _SCALARS = {"float16": "<e", "float64": "<d", "float32": "<f"}
-# A launch goes by these words of a sidecar, which also says what the compiler made of the kernel.
+# A launch depends on these entries of a sidecar, which also describes the compiler's results.
 _OF_LAUNCH = ("kernel", "parameters", "threads", "block", "cluster", "dynamic_shared_bytes", "grid")
 
-_loaded = {}  # kernels for ever, by their handles
+_loaded = {}  # kernels by their handles, kept for ever
 
 
 def by_handle(handle):
@@ -23,11 +23,11 @@ def by_handle(handle):
     kernel = _loaded.get(handle)
     if kernel is None:
         raise ValueError(f"kernel '{handle}' is not loaded in this process: load() the same files first, with the same outputs and "
-                         f"updates; what is loaded: {', '.join(_loaded) or 'none'}")
+                         f"updates; loaded are: {', '.join(_loaded) or 'none'}")
     return kernel
 
 
-@functools.lru_cache(maxsize=None)  # as the extension reads a file once
+@functools.lru_cache(maxsize=None)  # since the extension reads a file once
 def _digest_of(path):
     """Returns the digest of the PTX if it exists, since each ptxas makes its own cubin from it, else of the cubin;
     for a module in LLVM's IR, of the module."""
@@ -43,9 +43,9 @@ def load(path, kernel=None, *, outputs=None, updates=(), device="auto", waive=()
     IR, kernel.ll or kernel.bc, is compiled for the device and needs no sidecar; `waive` names what ptxas may report about it, such as
     ["spills", "C7510"].
 
-    The result is called with the grid, which is up to three numbers, or None for the sidecar's rule, and with the parameters by name:
-    tensors for pointers and tensor maps, numbers for scalars, a dict for a struct. A tensor for a pointer has no gaps, since the kernel
-    does not know its strides.
+    Call the result with the grid, which is up to three numbers, or None for the sidecar's rule, and with the parameters by name: tensors
+    for pointers and tensor maps, numbers for scalars, a dict for a struct. A tensor for a pointer has no gaps, since the kernel does not
+    know its strides.
 
         saxpy = load("saxpy.cubin", updates=["y"])
         y = saxpy(x=x, y=y, alpha=2.0, count=n)
@@ -64,7 +64,7 @@ def load(path, kernel=None, *, outputs=None, updates=(), device="auto", waive=()
 
 
 class Kernel:
-    """A kernel that load() has loaded, called with a grid and its parameters by name, which load() describes."""
+    """A kernel that load() has loaded. It is called with a grid and its parameters by name, as load() describes."""
 
     def __init__(self, path, kernel, outputs, updates, device, waived):
         self.path = os.path.abspath(os.fspath(path))
@@ -93,14 +93,14 @@ class Kernel:
         _loaded.setdefault(self.handle, self)
 
     def _handle(self):
-        """Returns the name by which a compiled graph calls it, in this process and in others: two kernels have one where they are the same
-        code, launched alike and changing the same tensors."""
+        """Returns the name by which compiled graphs call it, in this process and in others: two kernels share a name if they have the same
+        code, are launched alike and change the same tensors."""
         of_launch = {word: self.sidecar.get(word) for word in _OF_LAUNCH}
         known = [_digest_of(self.path), of_launch, [path for path in self.kinds if self.is_written(path)]]
         return f"{self.name}:{hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:32]}"
 
     def _described(self):
-        """Returns what help() and inspect say of it, by its sidecar."""
+        """Returns the text of help() and inspect for it, from its sidecar."""
         def lines(parameters, indent):
             for p in parameters:
                 kind = p["kind"].replace("_", " ") + (f" of {p['dtype']}" if "dtype" in p else "")
@@ -120,29 +120,29 @@ class Kernel:
         return Kernel, self.loaded_by  # unpickling loads it again
 
     def __deepcopy__(self, memo):
-        return self  # as a function's copy is the function
+        return self  # like the copy of a function
 
     def __repr__(self):
         words = (f"{p['name']}: {p['kind']}" + (f" of {p['dtype']}" if "dtype" in p else "") for p in self.parameters)
         return f"<kernel {self.name}({', '.join(words)}) of {self.path}>"
 
     def __call__(self, grid=None, /, *, device=None, **arguments):
-        """Queues one launch on the stream of the tensors' framework; `device` as matmul() has it."""
+        """Queues one launch on the stream of the tensors' framework; `device` is that of matmul()."""
         self.check(self.parameters, arguments)
         if grid is not None:
             grid = (grid,) if is_number(grid) or not hasattr(grid, "__len__") else tuple(grid)
             if not 1 <= len(grid) <= 3:
-                raise ValueError(f"kernel '{self.name}': a grid of {len(grid)} numbers; it has one to three")
+                raise ValueError(f"kernel '{self.name}': a grid of {len(grid)} numbers; it must have one to three")
             grid = (*grid, 1, 1)[:3]
         values = _values(arguments)
         first = next((x for x in values if getattr(x, "ndim", 0) > 0), None)
         if first is None:
             first = next((x for x in values if hasattr(x, "dtype")), None)
         if first is None:
-            raise ValueError(f"kernel '{self.name}': it is given no tensor, by which the framework is known")
+            raise ValueError(f"kernel '{self.name}': no argument is a tensor, which would determine the framework")
         return door_of(first).call(self, grid, arguments, first, device)
 
-    # ---- What the frameworks' modules use ----
+    # ---- Functions for the frameworks' modules ----
 
     def check(self, parameters, given, owner=""):
         """Refuses a parameter or a field of a struct that is missing or unknown, and a value that is not a number if one is required."""
@@ -161,10 +161,10 @@ class Kernel:
             if parameter["kind"] == "struct":
                 if not isinstance(value, dict):
                     fields = ", ".join(field["name"] for field in parameter["fields"])
-                    raise ValueError(f"parameter '{owner}{name}' takes a dict of its fields, {fields}, and is given {value!r}")
+                    raise ValueError(f"parameter '{owner}{name}' needs a dict of its fields, {fields}, and the argument is {value!r}")
                 self.check(parameter["fields"], value, f"{owner}{name}.")
             elif parameter["kind"] == "scalar" and not is_number(value):
-                raise ValueError(f"parameter '{owner}{name}' is a {parameter['dtype']}, and is given {value!r}")
+                raise ValueError(f"parameter '{owner}{name}' is a {parameter['dtype']}, and the argument is {value!r}")
 
     def output_of(self, path, arguments):
         """Returns the shape and the type's name of an output."""
@@ -184,7 +184,7 @@ class Kernel:
         return tuple(rule), NAMES.get(dtype, dtype)
 
     def replaced(self, arguments, by_path):
-        """The arguments with others at some paths."""
+        """Returns the arguments with others at some paths."""
         def of(given, owner):
             replaced = {name: of(x, f"{owner}{name}.") if isinstance(x, dict) else x for name, x in given.items()}
             return {**replaced, **{path[len(owner):]: x for path, x in by_path.items()
@@ -193,11 +193,11 @@ class Kernel:
         return of(arguments, "")
 
     def with_outputs(self, arguments, make):
-        """The arguments with all that the call allocates, make(shape, type's name) each."""
+        """Returns the arguments with all that the call allocates, each made by make(shape, type's name)."""
         return self.replaced(arguments, {path: make(*self.output_of(path, arguments)) for path in self.outputs})
 
     def tensors(self, arguments):
-        """(name, parameter, value) of each that is given, those of structs among them."""
+        """Returns (name, parameter, value) of each given argument, including fields of structs."""
         return [(path, self.kinds[path], x) for path in self.kinds if (x := _at(arguments, path, _nothing)) is not _nothing]
 
     def results(self, arguments):
@@ -209,8 +209,8 @@ class Kernel:
         return not self.is_pure or path in self.outputs or path in self.updates
 
     def encode(self, arguments, tensor, scalar, struct):
-        """Calls `tensor(name, value, is_written)`, `scalar(name, type, value)` or `struct(what its fields gave)` for each
-        parameter, in the kernel's order; what they give. Arguments are those that check() has passed, with outputs."""
+        """Calls `tensor(name, value, is_written)`, `scalar(name, type, value)` or `struct(the results for its fields)` for each parameter,
+        in the kernel's order, and returns the results. Arguments have passed check(), and include outputs."""
         def one(parameter, value, owner):
             name = owner + parameter["name"]
             if parameter["kind"] == "scalar":
@@ -218,16 +218,16 @@ class Kernel:
             if parameter["kind"] == "struct":
                 return struct([one(field, value[field["name"]], name + ".") for field in parameter["fields"]])
             if not hasattr(value, "shape"):
-                raise ValueError(f"parameter '{name}' takes a tensor, and is given {value!r}")
+                raise ValueError(f"parameter '{name}' takes a tensor, and the argument is {value!r}")
             if parameter["kind"] == "pointer" and has_gaps(value):
-                raise ValueError(f"parameter '{name}' is a pointer, whose strides the kernel does not know, and is given a tensor "
-                                 "with gaps, or whose dimensions lie in another order: make it contiguous")
+                raise ValueError(f"parameter '{name}' is a pointer, whose strides the kernel does not know, and the argument is a tensor "
+                                 "with gaps, or with its dimensions in another order: make it contiguous")
             return tensor(name, value, self.is_written(name))
 
         return [one(parameter, arguments[parameter["name"]], "") for parameter in self.parameters]
 
     def run(self, grid, arguments, tensor, device, stream=None):
-        """Launches it, in place; `tensor` is how the extension takes a tensor."""
+        """Launches it, in place; `tensor` converts a tensor to the extension's form."""
         encoded = self.encode(arguments, lambda name, x, is_written: (name, tensor(x), is_written), scalar_of,
                               lambda fields: ("struct", tuple(fields)))
         _ext.launch(self.program, grid, tuple(encoded), device_of(device), stream)
@@ -267,7 +267,7 @@ def is_number(x):
 
 
 def has_gaps(x):
-    """Returns whether elements are not contiguous as in C arrays. JAX's arrays always are."""
+    """Returns whether elements are not contiguous in C order. JAX's arrays always are contiguous."""
     return not (x.is_contiguous() if hasattr(x, "is_contiguous") else x.flags.c_contiguous if hasattr(x, "flags") else True)
 
 
@@ -285,11 +285,11 @@ def scalar_of(name, dtype, value):
         try:
             return struct.pack(_SCALARS[kind], value)
         except OverflowError:
-            raise ValueError(f"parameter '{name}' is a {dtype}, and is given {value}, which it does not hold") from None
+            raise ValueError(f"parameter '{name}' is a {dtype}, and the argument is {value}, which it does not hold") from None
     if kind.startswith("float8"):
         raise ValueError(f"parameter '{name}' is a {dtype}, which exists only for tensors")
     if isinstance(value, float):
-        raise ValueError(f"parameter '{name}' is a {dtype}, and is given {value}")
+        raise ValueError(f"parameter '{name}' is a {dtype}, and the argument is {value}")
     if kind == "uint64" and 0 <= value < 1 << 64:
         return struct.pack("<Q", value)
     return value

@@ -1,4 +1,4 @@
-"""numpy's arrays, those of ml_dtypes among them: on the emulator, or copied to a GPU and back."""
+"""numpy's arrays, including those of ml_dtypes: on the emulator, or copied to a GPU and back."""
 import sys
 
 import numpy
@@ -7,7 +7,7 @@ from . import _attention, _convolution, _einsum, _packed, _product, _rows
 from ._common import check_kind
 from ._common import host_tensor as tensor
 
-IS_ALLOCATED = False  # whether the extension makes results, in the framework's memory
+IS_ALLOCATED = False  # whether the extension allocates results, in the framework's memory
 broadcast_shapes, broadcast_to, compact = numpy.broadcast_shapes, numpy.broadcast_to, numpy.ascontiguousarray
 copy = numpy.array
 
@@ -66,7 +66,7 @@ def matmul(a, b, out, operands, options):
 
 def einsum(letters, a, b, out, words):
     _check({"A": a, "B": b}, out=out)
-    # Strides that go back, which no tensor map has.
+    # Returns whether a stride is negative, which tensor maps do not support.
     a, b = (x if all(stride >= 0 for stride in x.strides) else compact(x) for x in (a, b))
     return _einsum.run(_kit, letters, a, b, out, words)
 

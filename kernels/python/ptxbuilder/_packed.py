@@ -14,25 +14,25 @@ _BYTES = {"int4": "int8", "uint4": "uint8", "int8": "int8", "e4m3": "float8_e4m3
 _SCALES = ("float32", "float16", "bfloat16")
 _C, _BIAS, _SCALE_B, _OFFS = (Operands._fields.index(word) for word in ("c", "bias", "scale_b", "offs"))
 _NOTHING = [None] * len(Operands._fields)
-_name_of = functools.cache(name_of)  # each call asks for two
+_name_of = functools.cache(name_of)  # each call needs two
 
 
 class PackedWeights(NamedTuple):
-    """A matrix B [k, n], or one for each of several experts, for packed_mm(), as pack_weights() gives it."""
+    """A matrix B [k, n], or one for each of several experts, for packed_mm(), as returned by pack_weights()."""
     data: Any  # uint8 [n/64, bytes], the quotient rounded up, after the experts
-    scale_b: Any  # float32 [n] where all of k has one scale, after the experts, else None: those of groups are in the data
+    scale_b: Any  # float32 [n] if all of k has one scale, after the experts, else None: scales of groups are in the data
     shape: tuple  # (k, n), or (experts, k, n)
     form: int  # the library's number for the type, the group and the type of scales
 
 
 def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
-    """Packs the weights of a layer, [n, k] like those of torch.nn.Linear, for packed_mm(), in the order in which tensor cores take them.
+    """Packs the weights of a layer, [n, k] like those of torch.nn.Linear, for packed_mm(), in the order in which tensor cores use them.
 
     `w` has a byte for each weight: int8 from -8 to 7 with `type` "int4", uint8 from 0 to 15 ("uint4"), int8 ("int8", the default) or
     float8_e4m3fn ("e4m3", without NaN). Each `group` of 32, 64 or 128 of k has a scale of float32, float16 or bfloat16, [n, groups], where
-    `groups` is k/group rounded up; with one scale for a column, [n] or [n, 1], all of k is a group. `zeros`, of uint4 alone, are uint8
-    [n, groups] from 0 to 15: a weight is (w - zero) scale. Tensors may be anywhere; the CPU packs them, once for all products. Those of
-    experts have them in front: [experts, n, k], and scales and zeros [experts, n, groups].
+    `groups` is k/group rounded up; with one scale for a column, [n] or [n, 1], all of k is a group. `zeros`, only for uint4, are uint8 [n,
+    groups] from 0 to 15: a weight is (w - zero) scale. Tensors may be on any device; the CPU packs them, once for all products. Weights of
+    experts have the experts first: [experts, n, k], and scales and zeros [experts, n, groups].
     """
     kit = _kit_of(w)
     kit.check({"w": w}, scales=scales, zeros=zeros)
@@ -44,7 +44,7 @@ def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
         raise ValueError(f"w: {type!r} of {name_of(w.dtype)}; it is "
                          f"{', '.join(f'{word!r} of {name}' for word, name in _BYTES.items())}")
     if (zeros is not None) != (type == "uint4"):
-        raise ValueError(f"zeros: {'some' if zeros is not None else 'none'} with {type}; uint4 alone has them")
+        raise ValueError(f"zeros: {'some' if zeros is not None else 'none'} with {type}; only uint4 has them")
     if scales is None or name_of(scales.dtype) not in _SCALES:
         raise ValueError(f"scales: {scales if scales is None else name_of(scales.dtype)}; they are of {', '.join(_SCALES)}")
     scales = scales[..., None] if scales.ndim == w.ndim - 1 else scales
@@ -55,7 +55,7 @@ def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
         if x is not None and tuple(x.shape) != (*experts, n, groups):
             raise ValueError(f"{name}: {tuple(x.shape)}; with groups of {group or k} of k they are {(*experts, n, groups)}")
     if zeros is not None and name_of(zeros.dtype) != "uint8":
-        raise ValueError(f"zeros: {name_of(zeros.dtype)}; they are of uint8")
+        raise ValueError(f"zeros: {name_of(zeros.dtype)}; they must be uint8")
     lines = -(-n // 64)
     data = kit.empty((*experts, lines, _ext.packed_bytes(form, n, k) // max(lines, 1)), "uint8")
     given = (w, None if group == 0 else scales, zeros)
@@ -89,28 +89,29 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
               offs=None):
     """activation(alpha A B + beta C + bias) with packed weights B, rounded once: A is [.., k] of float16 or bfloat16, the result [.., n].
 
-    Weights become numbers of A's type exactly, and the sum of each group of k is multiplied by its scale in float32, so that nothing is
-    rounded but the result. What `bias`, `c` and the others are, matmul() says; it is of torch.compile and jax.jit too. A, C and bias
-    have gradients, that of A by weights which are rounded once to its type; weights and scales have none.
+    Weights are converted to A's type exactly, and the sum of each group of k is multiplied by its scale in float32, so that only the result
+    is rounded. matmul() describes `bias`, `c` and the other arguments; torch.compile and jax.jit are supported too. A, C and bias have
+    gradients, where that of A uses weights that are rounded once to its type; weights and scales have none.
 
     With weights of experts, A [m, k] has the rows of each, one expert after the other, and `offs`, int32 [experts] in the device's memory,
-    says where they end, as that of matmul(); bias is [experts, n], and C [m, n]. Rows after the last have a product of 0.
+    has their ends, like that of matmul(); bias is [experts, n], and C [m, n]. Rows after the last have a product of 0.
     """
     _check_packed("B", b)
     beta = beta if beta is not None else 1.0 if c is not None else 0.0
     for name, x in (("alpha", alpha), ("beta", beta)):
         check_number(name, x)
         if not isinstance(x, (int, float, numbers.Real)):
-            raise ValueError(f"{name}: a {type(x).__name__}, whose gradient would be lost; it is a number: multiply A or C by this one")
+            raise ValueError(f"{name}: a {type(x).__name__}, whose gradient would be lost; it must be a number: multiply A or C by this "
+                             f"tensor")
     activation_of(activation)  # which says what is wrong
     if (offs is not None) != (b.data.ndim == 3):
-        raise ValueError(f"offs: {'given' if offs is not None else 'none'} with weights of shape {tuple(b.shape)}; those of experts, "
-                         "[experts, k, n], and they alone, have ends of their rows")
+        raise ValueError(f"offs: {'given' if offs is not None else 'none'} with weights of shape {tuple(b.shape)}; only weights of "
+                         f"experts, [experts, k, n], have ends of rows")
     return _door_of(a).packed_mm(a, b, bias, c, float(alpha), float(beta), activation, out, out_dtype, device, offs)
 
 
 def _on_host(kit, call, numbers, experts, *tensors):
-    """Packs or unpacks one matrix, or one after the other those that are in front of the tensors' other dimensions."""
+    """Packs or unpacks one matrix, or one after the other the matrices along the tensors' first dimension."""
     there = [None if x is None else kit.on_host(x) for x in tensors]  # which keeps copies until the call is over
     for each in ([None if x is None else x[i] for x in there] for i in range(experts[0])) if experts else [there]:
         call(*numbers, *(None if x is None else kit.tensor(x) for x in each))
@@ -119,13 +120,13 @@ def _on_host(kit, call, numbers, experts, *tensors):
 def _door_of(x):
     door = door_of(x)
     if not hasattr(door, "packed_mm"):
-        raise ValueError(f"packed weights: {type(x)}; they are of PyTorch, JAX and numpy")
+        raise ValueError(f"packed weights: {type(x)}; they must be tensors of PyTorch, JAX or numpy")
     return door
 
 
 def _check_packed(name, packed):
     if not isinstance(packed, PackedWeights):
-        raise ValueError(f"{name}: an object of {type(packed)}; it is what pack_weights() gives")
+        raise ValueError(f"{name}: an object of {type(packed)}; it must be a result of pack_weights()")
     if getattr(packed.data, "ndim", 0) != len(packed.shape):
         raise ValueError(f"{name}: its data is {tuple(packed.data.shape) if hasattr(packed.data, 'shape') else type(packed.data)}; that of "
                          f"pack_weights() has {len(packed.shape)} dimensions")
@@ -136,13 +137,13 @@ def _kit_of(x):
 
 
 def group_of(k, scales, group):
-    """Gives the group that a number of scales means, 0 for all of k."""
+    """Returns the group size that a number of scales implies, 0 for all of k."""
     count = scales.shape[-1] if scales.ndim > 1 else 0
     if group is None:
         group = 0 if count == 1 else next((depth for depth in _DEPTHS if -(-k // depth) == count), None)
     if group not in (0, *_DEPTHS):
-        raise ValueError(f"group: {group} with scales {tuple(scales.shape)} of k = {k}; it is 32, 64 or 128, or 0 for all of k, and has "
-                         "a scale each")
+        raise ValueError(f"group: {group} with scales {tuple(scales.shape)} of k = {k}; it must be 32, 64 or 128, or 0 for all of k, and "
+                         f"each group has a scale")
     return group
 
 
@@ -158,9 +159,9 @@ def describe(form):
 
 
 def columns_of(kit, b, name):
-    """Gives (w [n, k] of the type of this name, float32 [n]), whose products are the weights, by functions of the framework's, which may be
-    traced; those of experts after these. A column is divided by its greatest scale: so its weights are in the range of f16 whatever the
-    scales are."""
+    """Returns (w [n, k] of the type of this name, float32 [n]), whose products are the weights, computed with the framework's functions,
+    which may be traced; dimensions of experts come first. A column is divided by its greatest scale, so its weights are in the range of f16
+    whatever the scales are."""
     (*experts, k, n), (word, group, scales) = b.shape, describe(b.form)
     lines, depth = math.prod(b.data.shape[:-1]), -(-k // 128)
     bits = 4 if word.endswith("int4") else 8
@@ -178,7 +179,7 @@ def columns_of(kit, b, name):
     w = kit.cast(kit.of_bytes(w[..., None], "float8_e4m3fn") if word == "e4m3" else w, "float32")
     w = w - {"int4": 8.0, "int8": 128.0}.get(word, 0.0)
 
-    def of_groups(at, name, item):  # the numbers of each column's groups, of as many bytes
+    def of_groups(at, name, item):  # the numbers of each column's groups, with this many bytes each
         x = blocks[..., at:at + 128 // length * 64 * item].reshape(lines, depth, 128 // length, 64, item)
         x = x[..., 0] if name == "uint8" else kit.of_bytes(x, name)
         return kit.cast(kit.permuted(x, (0, 3, 1, 2)).reshape(64 * lines, -1), "float32")
@@ -198,20 +199,20 @@ def columns_of(kit, b, name):
 
 
 def result_of(a, b, out_dtype):
-    """Gives the shape and the name of the type of a product's result."""
+    """Returns the shape and the type's name of a product's result."""
     *experts, k, n = b.shape
     if experts and a.ndim != 2:
-        raise ValueError(f"A: {tuple(a.shape)}; with weights of experts it is [m, {k}], the rows of one after those of the other")
+        raise ValueError(f"A: {tuple(a.shape)}; with weights of experts it is [m, {k}], the rows of one expert after those of the other")
     if a.ndim < 1 or a.shape[-1] != k:
-        raise ValueError(f"B: packed weights of {k} rows, and A is {tuple(a.shape)}: its last dimension is to be {k}")
+        raise ValueError(f"B: packed weights of {k} rows, and A is {tuple(a.shape)}: its last dimension must be {k}")
     name = _name_of(a.dtype)
     if name not in ("float16", "bfloat16"):
-        raise ValueError(f"A: {name}; with packed weights it is of float16 or bfloat16")
+        raise ValueError(f"A: {name}; with packed weights it must be float16 or bfloat16")
     return (*a.shape[:-1], n), name if out_dtype is None else _name_of(out_dtype)
 
 
 def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs=None):
-    """One product of tensors of a framework, whose `kit` says how they are made and passed."""
+    """One product of tensors of a framework, whose `kit` defines how they are made and passed."""
     shape, name = result_of(a, b, out_dtype)
     is_matrix = len(shape) == 2
     folded = shape if is_matrix else (math.prod(shape[:-1]), shape[-1])
@@ -226,7 +227,7 @@ def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, off
     given = _NOTHING.copy()
     beside = [None if x is None else kit.compact(x) for x in (c if c is None or is_matrix else c.reshape(folded), bias, b.scale_b,
                                                             offs)]
-    for at, x in zip((_C, _BIAS, _SCALE_B, _OFFS), beside):  # whose copies are to live until the call is over
+    for at, x in zip((_C, _BIAS, _SCALE_B, _OFFS), beside):  # whose copies must exist until the call is over
         if x is not None:
             given[at] = kit.tensor(x)
     rows = kit.compact(a) if is_matrix else kit.compact(a).reshape(folded[0], a.shape[-1])

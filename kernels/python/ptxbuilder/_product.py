@@ -3,7 +3,7 @@ import math
 from collections import namedtuple
 
 from . import _ext
-from ._ext import eager_product  # a name of this module is found sooner than one of _ext, and each call looks it up
+from ._ext import eager_product  # a name of this module is found faster than one of _ext, and each call looks it up
 from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of,
                       untouched, warn_of_work)
 from ._sparse import SparseMatrix, shares
@@ -14,20 +14,21 @@ from ._sparse import SparseMatrix, shares
 # "factor", "residual", "addend", "inputs", "greatest" or "result_factor".
 Row = namedtuple("Row", "word, label, type, shape, role")
 ROWS = tuple(Row(*row) for row in _ext.OPERANDS)
-Operands = namedtuple("Operands", [row.word for row in ROWS], defaults=(None,) * len(ROWS))  # a tensor or None of each row
+Operands = namedtuple("Operands", [row.word for row in ROWS], defaults=(None,) * len(ROWS))  # a tensor or None for each row
 ALPHA = Operands._fields.index("alpha")
 Options = namedtuple("Options", "alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device")
 
-NO_GRADIENT = ("{}: a product whose gradient is asked for has none: leave it out, or call it where none is asked for (under "
-               "torch.no_grad(), or of jax.lax.stop_gradient())")
+NO_GRADIENT = ("{}: not supported in a product whose gradient is requested: leave it out, or request no gradient (call it under "
+               "torch.no_grad(), or with jax.lax.stop_gradient())")
 
 
 def is_traced():
-    """Returns whether torch.compile is at work, which does not see into the extension. PyTorch's function, once there is PyTorch."""
+    """Returns whether torch.compile is tracing, which cannot see into the extension. It becomes PyTorch's function once PyTorch is
+    imported."""
     return True
 
 
-# Arguments are not by keyword alone: Python looks the default of each such argument up in a dict, 0.2 to 0.3 us a call.
+# Arguments are not keyword-only: Python looks up the default of each such argument in a dict, which costs 0.2 to 0.3 us per call.
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
            slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None,
@@ -53,12 +54,12 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     [groups, k, n]: each group is multiplied by its own matrix. A group may be empty; rows after the last group have a product of 0. bias
     and scale_b are then [groups, n], and scale_a is [m]. Or groups divide k, with A [m, k] and B [k, n], and D is [groups, m, n], the
     product of each group's part: only for 16-bit types, and best if A is the transpose of a matrix that is laid out like B. The host does
-    not read `offs`. Ends that decrease or leave the tensor count as the nearest that do not. Only A and B have gradients, if nothing comes
-    after the sum.
+    not read `offs`. Ends that decrease or exceed the tensor are replaced by the nearest valid ones. Only A and B have gradients, and only
+    if nothing is applied after the sum.
 
-    With `counts`, int32 [groups] in the device's memory, in place of `offs`, each group has m/groups rows of A and D, as of experts with a
-    capacity each, and the first counts[g] of them are multiplied. The others cost nothing: those of a D that is made may be anything, and
-    those of `out` stay as they are. D's rows are multiples of 16 bytes. There is no gradient.
+    With `counts`, int32 [groups] in the device's memory, in place of `offs`, each group has m/groups rows of A and D, as for experts with a
+    capacity each, and the first counts[g] of them are multiplied. The others cost nothing: in a new D they may contain anything, and in
+    `out` they stay unchanged. D's rows are multiples of 16 bytes. There is no gradient.
 
     With `b_addresses`, int64 [groups] in the device's memory, the matrix of group g of rows begins at that address, as PyTorch's data_ptr()
     gives it, and B [k, n] is any one that has the shape, type and strides of all of them, in the same device's memory. Addresses and rows
@@ -70,16 +71,17 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     zeros. `offs` may divide the rows. `scale_a` and `scale_a_1x128` are of the product's rows: these few numbers are copied ahead. Not of
     batches and groups of k. The gradient of A sums up those of a row's copies in float32, in no certain order on a GPU.
 
-    With `d_rows`, int32 [m], row i of the product becomes row d_rows[i] of D: of D that is made, which has m rows, each is to be named
-    once; of `out`, which may have any number of rows, others stay as they are, and a row that it does not have, as -1, is dropped. `scale_a`
-    is of the product's rows, as a router's weights are. D's rows are multiples of 16 bytes. Who sums up several results of one token, to
-    the same bits each time, sends them to rows that follow each other, and sums these. Not of batches, groups of k and C.
+    With `d_rows`, int32 [m], row i of the product becomes row d_rows[i] of D: in a new D, which has m rows, each row must be named once; in
+    `out`, which may have any number of rows, other rows stay unchanged, and a row that it does not have, such as -1, is dropped. `scale_a`
+    belongs to the product's rows, like a router's weights. D's rows are multiples of 16 bytes. To sum several results of one token with
+    bitwise reproducible results, send them to consecutive rows, and sum these. Batches, groups of k and C are not allowed.
 
-    With `add_to_rows`, int32 [m], row i of the product is rounded and added to row add_to_rows[i] of D, in memory: of `out`, to what it
-    holds, or where there is none of a copy of `c`, [any, n]. Any number of rows may be added to one, and one that D does not have, as -1,
-    is dropped: a token's results of several experts become one, times a router's weights, `scale_a`. The sums have no order, so that their
-    last bits may differ from call to call, least in float32; torch.use_deterministic_algorithms() refuses them. D is f16, bf16 or f32. Else
-    as with `d_rows`, and without `amax`. Where a gradient is asked for, the framework adds them up, and it is of `c` and `scale_a` too.
+    With `add_to_rows`, int32 [m], row i of the product is rounded and added to row add_to_rows[i] of D, in memory: to the contents of `out`
+    or, without `out`, to a copy of `c`, [any, n]. Any number of rows may be added to one, and a row that D does not have, such as -1, is
+    dropped: a token's results from several experts become one, times a router's weights, `scale_a`. The sums have no fixed order, so that
+    their last bits may differ from call to call, least in float32; torch.use_deterministic_algorithms() refuses them. D is f16, bf16 or
+    f32. Otherwise the rules of `d_rows` apply, and `amax` is not allowed. If a gradient is requested, the framework adds the rows, and `c`
+    and `scale_a` have gradients too.
 
     8-bit floats may have scales of blocks, also float32: for each 128 of k of a row of A, `scale_a_1x128` [.., k/128, m], and for B either
     `scale_b_128x128` [.., n/128, k/128], or `scale_b_1x128` [.., k/128, n], quotients rounded up, with `offs` [groups, ..] for B. Scales
@@ -88,8 +90,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
 
     A may be a SparseMatrix of compress_2_4(), [.., m, k] that stores two of each four elements along k, or else B may be one with
     `transpose_b`, [.., n, k], like the weights of a layer: the tensor cores then take half of the time. Alternatively A and `a_metadata`
-    are its parts, or B and `b_metadata`. They do not go with scales of blocks, nor does a sparse A with `offs` or `a_rows`. They have no
-    gradient.
+    are its parts, or B and `b_metadata`. They cannot be combined with scales of blocks, nor a sparse A with `offs` or `a_rows`. They have
+    no gradient.
 
     It runs on the framework's current stream and its GPU. Operands on the CPU need a device: "emulator", or "cuda" to copy them there and
     back. `out` is written and returned; JAX does not have it. D is differentiable in A, B, C, bias, `alpha`, `scale_a`, `scale_b` and
@@ -105,7 +107,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     if isinstance(a, SparseMatrix) or isinstance(b, SparseMatrix):
         for name, x, metadata in (("a_metadata", a, a_metadata), ("b_metadata", b, b_metadata)):
             if isinstance(x, SparseMatrix) and metadata is not None:
-                raise ValueError(f"{name}: given with a SparseMatrix, which has its own")
+                raise ValueError(f"{name}: given with a SparseMatrix, which has metadata of its own")
         a, a_metadata = a if isinstance(a, SparseMatrix) else (a, a_metadata)
         b, b_metadata = b if isinstance(b, SparseMatrix) else (b, b_metadata)
         return matmul(a, b, bias, c, alpha, beta, activation, out, out_dtype, transpose_a, transpose_b, precise, tf32, device, scale_a,
@@ -118,8 +120,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     check_flags(transpose_a=transpose_a, transpose_b=transpose_b, precise=precise, tf32=tf32, gate=gate)
     check_together(activation, c, gate, slope_of)
     if add_to_rows is not None and (c is None) == (out is None):
-        raise ValueError(f"add_to_rows: {'without' if c is None else 'with both'} out and C; rows are added to what out holds, or to a "
-                         "copy of C: give one of them")
+        raise ValueError(f"add_to_rows: {'without' if c is None else 'with both'} out and C; rows are added to the contents of out, or "
+                         f"to a copy of C: give one of them")
     number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
                         amax=amax, row_bias=row_bias, offs=offs, a_rows=a_rows, d_rows=d_rows, scale_a_1x128=scale_a_1x128,
@@ -134,31 +136,32 @@ if matmul.__doc__:  # which python -OO leaves out
 
 
 def check_together(activation, c, gate, slope_of):
-    """Refuses what does not go together with a gate and with a slope."""
+    """Refuses arguments that cannot be combined with a gate or with a slope."""
     if (gate or slope_of is not None) and activation is None:
-        raise ValueError(f"{'gate' if gate else 'slope_of'}: activation is None; name the one that it is of")
+        raise ValueError(f"{'gate' if gate else 'slope_of'}: activation is None; name its activation")
     if gate and slope_of is not None:
-        raise ValueError("gate and slope_of: one product is a gate or the way back, not both")
+        raise ValueError("gate and slope_of: one product is a gate or a backward pass, not both")
     if gate and c is not None:
-        raise ValueError("gate: with C, whose columns would be two for each of D; add it afterwards")
+        raise ValueError("gate: with C, which would have two columns for each of D; add it afterwards")
 
 
 def what_rows_are_added_to(operands, options):
-    """Gives C, whose copy rows are added to, and the operands and options without it."""
+    """Returns C, to whose copy rows are added, and the operands and options without it."""
     if options.beta != 1:
-        raise ValueError(f"beta: {options.beta}, with add_to_rows, whose rows are added to C as it is: multiply it ahead")
+        raise ValueError(f"beta: {options.beta}, with add_to_rows, whose rows are added to an unscaled C: multiply C before")
     if options.out_dtype is not None and name_of(options.out_dtype) != name_of(operands.c.dtype):
-        raise ValueError(f"C: it is of {name_of(operands.c.dtype)}, and rows that are added to it of {name_of(options.out_dtype)}")
+        raise ValueError(f"C: its type is {name_of(operands.c.dtype)}, and that of the rows that are added to it is "
+                         f"{name_of(options.out_dtype)}")
     return operands.c, operands._replace(c=None), options._replace(beta=0.0)
 
 
 def has_more(operands, options):
-    """Returns whether there is more than C and a bias next to A and B, whose derivatives are the same kernels' products."""
+    """Returns whether there are operands other than A, B, C and a bias, whose derivatives are products of the same kernels."""
     return options.gate or any(x is not None for row, x in zip(ROWS, operands) if row.word not in ("c", "bias"))
 
 
 def alpha_as_given(operands, options, is_tensor):
-    """Both with alpha as a number, unless it is a tensor of the framework's."""
+    """Returns both with alpha as a number, unless it is a tensor of the framework."""
     alpha = operands.alpha
     if alpha is None or is_tensor(alpha):
         return operands, options
@@ -170,7 +173,7 @@ def by_label(operands):
 
 
 def with_role(operands, *roles):
-    """(row, tensor) of each operand of the roles that is there."""
+    """Returns (row, tensor) of each given operand of the roles."""
     return [(row, x) for row, x in zip(ROWS, operands) if x is not None and row.role in roles]
 
 
@@ -181,18 +184,19 @@ _RECIPES = {"TensorWise": "scale_{}", "RowWise": "scale_{}", "BlockWise1x128": "
 
 def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None, bias=None,
               output_dtype="bf16", contraction_dim=(), use_fast_accum=False, *, device=None):
-    """torch.nn.functional.scaled_mm, argument by argument, for any framework: [m, k] times [k, n], of 8-bit floats with scales.
+    """A replacement for torch.nn.functional.scaled_mm with the same arguments, for any framework: [m, k] times [k, n], of 8-bit floats with
+    scales.
 
     A recipe is PyTorch's ScalingType or its name: TensorWise, RowWise, BlockWise1x128 or, only for B, BlockWise128x128. Both operands have
     blocks or neither, and recipes with several scales, such as for blocks of 16 or 32, are refused. Scales have PyTorch's layout: 1x128 are
     [m, k/128] for A and [n, k/128] for B, with contiguous columns, and 128x128 are [k/128 and up to three more, n/128] likewise. Other
-    layouts are copied, and float8_e8m0fnu is converted to float32. ptxbuilder.matmul() takes more after the sum.
+    layouts are copied, and float8_e8m0fnu is converted to float32. ptxbuilder.matmul() supports more operations after the sum.
     """
     for which, swizzle in (("swizzle_a", swizzle_a), ("swizzle_b", swizzle_b)):
         if getattr(swizzle, "name", swizzle) not in (None, "NO_SWIZZLE"):
-            raise ValueError(f"{which}: {swizzle}; scales of Hopper's products have no swizzle")
+            raise ValueError(f"{which}: {swizzle}; Hopper's products do not swizzle scales")
     if len(contraction_dim):
-        raise ValueError(f"contraction_dim: {contraction_dim}; it is (), for A's columns are summed up with B's rows")
+        raise ValueError(f"contraction_dim: {contraction_dim}; it must be (), since A's columns are multiplied with B's rows")
     words = {}
     for which, recipe, scale in (("a", scale_recipe_a, scale_a), ("b", scale_recipe_b, scale_b)):
         name = getattr(recipe, "name", recipe)
@@ -222,7 +226,7 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
     [m, k] and [groups, k, n] with the ends of groups of rows in `offs`, int32 in the device's memory, give [m, n]; [groups, m, k] and [k,
     n], whose columns are grouped, [m, n]; [m, k] and [k, n], whose k is grouped, [groups, m, n]; and without `offs` [groups, m, k] and
     [groups, k, n] are multiplied one by one. A bias, [groups, n], goes only with groups of rows. The host reads nothing. The result is
-    differentiable in both operands if there is no bias; ptxbuilder.matmul() takes more after the sum.
+    differentiable in both operands if there is no bias; ptxbuilder.matmul() supports more operations after the sum.
 
     With `a_rows`, int32 [m], rows of groups are gathered: row i uses row a_rows[i] of mat_a; with `d_rows`, int32 [m], it becomes row
     d_rows[i] of the result, times its `d_weights`, float32 [m], which are the scale_a of matmul(). With `b_addresses`, int64 [groups], the
@@ -233,20 +237,20 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
             raise ValueError("bias: of groups of columns; it is of groups of rows alone")
         for word, x in (("a_rows", a_rows), ("d_rows", d_rows), ("d_weights", d_weights), ("b_addresses", b_addresses)):
             if x is not None:
-                raise ValueError(f"{word}: of groups of columns; they are of groups of rows alone")
+                raise ValueError(f"{word}: with groups of columns; only groups of rows have them")
         return grouped_mm(mat_b.swapaxes(0, 1), mat_a.swapaxes(1, 2), offs, None, out_dtype, device=device).swapaxes(0, 1)
     return matmul(mat_a, mat_b, bias=bias, offs=offs, out_dtype=out_dtype, device=device, a_rows=a_rows, d_rows=d_rows,
                   scale_a=d_weights, b_addresses=b_addresses)
 
 
 def sizes_of(operands):
-    """Gives what says how long groups are: their ends or counts of rows; None for no groups."""
+    """Returns the tensor that determines the lengths of groups: their ends or counts of rows; None without groups."""
     return operands.offs if operands.offs is not None else operands.counts
 
 
 def groups_k(a, b, operands, of_b=1):
-    """Says whether groups divide k, and not rows, of operands whose shapes go together: else it says what is wrong. B is `of_b` times as
-    long along k as what it stores."""
+    """Returns whether groups divide k rather than rows. Raises ValueError if the operands' shapes do not match. B is `of_b` times as long
+    along k as its stored values."""
     word, offs = "counts" if operands.offs is None else "offs", sizes_of(operands)
     if name_of(offs.dtype) != "int32" or offs.ndim != 1:
         raise ValueError(f"{word}: {tuple(offs.shape)} of {name_of(offs.dtype)}; it is [groups] of int32")
@@ -264,18 +268,18 @@ def groups_k(a, b, operands, of_b=1):
     if b.ndim == 3 and b.shape[0] != offs.shape[0]:
         raise ValueError(f"B: {b.shape[0]} matrices, but {word} has the {'ends' if word == 'offs' else 'rows'} of {offs.shape[0]} groups")
     if b.ndim == 2 and operands.offs is None:
-        raise ValueError("counts: B has 2 dimensions; they are numbers of rows of groups, each with a matrix of its own: [groups, k, n]")
+        raise ValueError("counts: B has 2 dimensions; counts are numbers of rows of groups, each with a matrix of its own: [groups, k, n]")
     return b.ndim == 2
 
 
 def rows_of(a, a_rows):
-    """Returns the number of rows that the product has of A, gathered or as they are."""
+    """Returns the number of A's rows in the product, gathered or not."""
     if a_rows is None:
         return a.shape[-2]
     if name_of(a_rows.dtype) != "int32" or a_rows.ndim != 1:
         raise ValueError(f"a_rows: {tuple(a_rows.shape)} of {name_of(a_rows.dtype)}; it is [m] of int32")
     if a.ndim != 2:
-        raise ValueError(f"a_rows: A has {a.ndim} dimensions; rows are gathered from a matrix: take its batches one by one")
+        raise ValueError(f"a_rows: A has {a.ndim} dimensions; rows are gathered from a matrix: multiply its batches one by one")
     return a_rows.shape[0]
 
 
@@ -283,12 +287,12 @@ def grouped_shape(a, b, operands, of_b=1):
     if not groups_k(a, b, operands, of_b):
         return rows_of(a, operands.a_rows), b.shape[-1]
     if operands.a_rows is not None:
-        raise ValueError("a_rows: with k in groups; they are rows of the product")
+        raise ValueError("a_rows: with k in groups; they select rows of the product")
     return operands.offs.shape[0], a.shape[0], b.shape[1]
 
 
 def gathered_shape(a, b, a_rows, of_b=1):
-    """That of one matrix of gathered rows, by one that is `of_b` times as long along k as what it stores."""
+    """Returns the shape for one matrix of gathered rows times one matrix that is `of_b` times as long along k as its stored values."""
     rows = rows_of(a, a_rows)
     if b.ndim != 2 or a.shape[-1] != b.shape[-2] * of_b:
         raise ValueError(f"B: its shape is {tuple(b.shape)}; with a_rows and without offs it is [{a.shape[-1]}, n], of A's columns")
@@ -308,7 +312,7 @@ def gradients_of_groups(product, turned, a, b, grad, needs, of_k):
 
 
 def only_offs(operands, options):
-    """Refuses what has no gradient with groups."""
+    """Refuses operands that have no gradient with groups."""
     if operands.counts is not None:
         raise ValueError(NO_GRADIENT.format("counts"))
     others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role not in ("groups", "placement", "gather", "scatter")]
@@ -317,7 +321,7 @@ def only_offs(operands, options):
         raise ValueError(NO_GRADIENT.format(f"{word} with offs"))
 
 
-# ---- How operands lie ----
+# ---- The layout of operands ----
 
 
 def halved(shape):
@@ -330,22 +334,22 @@ def halved(shape):
 
 def _check_float32(label, x):
     if not hasattr(x, "dtype"):
-        raise ValueError(f"{label}: {x!r} is no tensor; it has to be one of float32")
+        raise ValueError(f"{label}: {x!r} is not a tensor; it must be one of float32")
     if name_of(x.dtype) != "float32":
-        raise ValueError(f"{label}: it is of {name_of(x.dtype)}; it has to be of float32")
+        raise ValueError(f"{label}: its type is {name_of(x.dtype)}; it must be float32")
 
 
 def one(label, x):
-    """A tensor of one element."""
+    """Checks a tensor of one element."""
     _check_float32(label, x)
     if math.prod(x.shape) != 1:
-        raise ValueError(f"{label}: its shape is {tuple(x.shape)}; it has one element")
+        raise ValueError(f"{label}: its shape is {tuple(x.shape)}; it must have one element")
     return x
 
 
 def in_lines(operands, rows, columns):
-    """Returns the operands that are not matrices, as (row, tensor, shape): those of rows have the shape `rows`, of A without k,
-    and those of columns the shape `columns`, of B. A factor of one element has the shape "one", whatever it is of."""
+    """Returns the operands that are not matrices, as (row, tensor, shape): operands of rows have the shape `rows`, that of A without k, and
+    operands of columns the shape `columns`, that of B. A factor of one element has the shape "one", whatever its row says."""
     all_in_lines = []
     for row, x in zip(ROWS, operands):
         if x is None or row.shape in ("elements", "groups") or row.role in (
@@ -367,7 +371,7 @@ def in_lines(operands, rows, columns):
 
 
 def block_factors(operands, rows, columns, depth):
-    """The factors of blocks of k, as (row, tensor), whose shapes are those of A and B."""
+    """Returns the factors of blocks of k, as (row, tensor), whose shapes follow from those of A and B."""
     blocks = -(-depth // 128)
     for row, x in with_role(operands, "block_factor"):
         _check_float32(row.label, x)
@@ -379,13 +383,13 @@ def block_factors(operands, rows, columns, depth):
 
 
 def laid(kit, operands, rows, columns, folded, shape, depth):
-    """The operands as the extension takes them with a product of `depth` that is folded."""
+    """Returns the operands in the extension's form, for a folded product of `depth`."""
     *batch, m, n = shape
     by_word, has_groups = {}, sizes_of(operands) is not None
     for row, x, kind in in_lines(operands, tuple(rows), tuple(columns)):
         if kind == "rows":
             x = kit.compact(kit.broadcast_to(x, (*batch, m)).reshape(folded[:-1]))
-        elif kind == "columns":  # of all rows of all batches, where these are one matrix
+        elif kind == "columns":  # of all rows of all batches, if these are one matrix
             x = kit.compact(x.reshape(columns) if has_groups else x.reshape(n) if len(folded) == 2
                             else kit.broadcast_to(x, (*batch, n)).reshape(folded[0], n))
         elif kind == "one" and row.role == "factor":
@@ -409,8 +413,8 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
         if not has_groups and batch and len(folded) == 3:
             x = kit.broadcast_to(x, (*batch, *words)).reshape(folded[0], *words)
         elif not has_groups and batch and row.shape == "row_blocks":
-            raise ValueError(f"{row.label}: of batches of A by one B, whose rows would be one matrix's: give B as many batches, or "
-                             "compress the rows of all batches as one matrix")
+            raise ValueError(f"{row.label}: for batches of A with one B, which would be multiplied as one matrix: give B the same number "
+                             f"of batches, or compress the rows of all batches as one matrix")
         elif not has_groups and batch:
             x = x.reshape(words)
         by_word[row.word] = kit.compact(x)
@@ -423,9 +427,9 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
 
 
 def run(kit, a, b, out, operands, options, stream=None):
-    """One product of tensors of any rank and of any strides; `kit` says how tensors are made and passed.
+    """One product of tensors of any rank and any strides; `kit` defines how tensors are made and passed.
 
-    What the library refuses as it is gets copied, so that it is contiguous along k, and tried once more.
+    An operand that the library refuses is copied, so that it is contiguous along k, and the call is tried once more.
     """
     if operands.add_to_rows is not None and out is None:
         c, operands, options = what_rows_are_added_to(operands, options)
@@ -470,7 +474,7 @@ def run(kit, a, b, out, operands, options, stream=None):
     matrices = [i for i, row in enumerate(ROWS) if row.shape == "elements"]
     given = [None if x is None or i in matrices else kit.tensor(x) for i, x in enumerate(operands)]
 
-    def as_it_lies(x, is_a):  # rows of k, but of groups of k rows of m and of n
+    def as_it_lies(x, is_a):  # rows of k, or with groups of k, rows of m and of n
         return x if is_a != of_k else x.swapaxes(-1, -2)
 
     def call(a, b, *elements):
@@ -493,17 +497,17 @@ def flags_of(options):
 
 
 def workspace_of(device, a, b, d, options, flags, operands):
-    """The bytes that a product of compact tensors, each (shape, type's name), takes; it is compiled."""
+    """Returns the bytes of workspace for a product of compact tensors, each (shape, type's name); the product is compiled."""
     a, b, d, *operands = untouched(a, b, d, *operands)
     return _ext.product_workspace(device, a, b, d, float(options.alpha), float(options.beta), activation_of(options.activation), flags,
                                   *operands)
 
 
-# ---- What comes after the sum, by the framework's own arithmetic, whose derivatives it knows ----
+# ---- Operations after the sum, in the framework's own arithmetic, whose derivatives it knows ----
 
 
 def multiplied(x, lines):
-    """The sum x of float32 with its factors, of in_lines()."""
+    """Returns the float32 sum x times its factors from in_lines()."""
     for row, factor, shape in lines:
         if row.role == "factor":
             x = x * _spread(factor, shape)
@@ -511,7 +515,7 @@ def multiplied(x, lines):
 
 
 def added(x, operands, lines, beta, cast):
-    """x with beta C and all addends, from which `cast` makes tensors of x's type."""
+    """Returns x plus beta C and all addends, which `cast` converts to x's type."""
     for row, c in with_role(operands, "residual"):
         x = x + beta * cast(c)
     for row, addend, shape in lines:
@@ -537,7 +541,7 @@ def activated(x, operands, gate, function, slope):
 
 
 def check_elements(operands, shape, dtype):
-    """Refuses what the library would refuse of the matrices and addends of a product whose derivative is requested."""
+    """Refuses the matrices and addends that the library would refuse, for a product whose derivative is requested."""
     for row, x in zip(ROWS, operands):
         wanted = {"elements": shape, "columns_of_all": shape[-1:]}.get(row.shape)
         if x is not None and row.type == "addend" and (x.dtype != dtype or wanted is not None and x.shape != wanted):

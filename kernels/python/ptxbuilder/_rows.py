@@ -7,7 +7,7 @@ from ._common import check_number, device_of, door_of, name_of, untouched
 
 
 class Operation:
-    """One operation of the library's table: its tensors by name, each with its shape in words, its type and its use, and its numbers."""
+    """One operation of the library's table: its tensors by name, each with its shape in words, its type and its use; and its numbers."""
 
     def __init__(self, row):
         self.name = row["name"]
@@ -18,8 +18,8 @@ class Operation:
         self.numbers = {number["name"]: number["unsaid"] for number in row["numbers"]}
 
     def results_of(self, given, wanted, extents=()):
-        """(shape, type's name) of each result that is wanted; `given` has the same of what is read, or None, and `extents` (word, number)
-        of what the shapes do not say."""
+        """Returns (shape, type's name) of each requested result; `given` has the same for tensors that are read, or None, and `extents` has
+        (word, number) for extents that do not follow from shapes."""
         first, first_type = given[self.read[0]]
         sizes = {word: (number,) for word, number in extents}
         for name in self.read:
@@ -36,7 +36,7 @@ class Operation:
 
         def type_of(name):
             kind = self.tensors[name]["type"]
-            of = given.get(name[1:]) if kind == "any" and name.startswith("d") else None  # as that whose gradient it is
+            of = given.get(name[1:]) if kind == "any" and name.startswith("d") else None  # like the tensor whose gradient it is
             known = {"number": "float32", "integer": "int32", "e4m3": "float8_e4m3fn"}.get(kind)
             return known or (of[1] if of else first_type)
 
@@ -50,15 +50,15 @@ class Operation:
 OPERATIONS = {row["name"]: Operation(row) for row in json.loads(_ext.ROWS)}
 for _operation in OPERATIONS.values():
     _operation.gradient = _gradient = OPERATIONS.get(_operation.name + "_gradient")
-    # The results that are made where a gradient is requested: the first, and what that of the gradient reads.
+    # Returns the results that are made if a gradient is requested: the first one, and those that the gradient's operation reads.
     _operation.kept = tuple(name for name in _operation.written if name in _operation.written[:1] or (_gradient and name in _gradient.read))
 
 
 @functools.lru_cache(maxsize=1 << 12)
 def _plan(operation, wanted, extents, *described):
-    """Returns what follows for a call from the shape and type, or None, of each tensor read; finding it takes most of the host's time: the
-    (shape, type's name) of the results, whether that of the first is the first tensor's, the place of each of the operation's tensors
-    among those that are read and made, and the bits of those that are made."""
+    """Returns the values of a call that follow from the shape and type, or None, of each tensor read; finding them takes most of the host's
+    time. They are the (shape, type's name) of the results, whether the first result is like the first tensor, the index of each of the
+    operation's tensors among those that are read and made, and the bits of those that are made."""
     given = {name: x and (tuple(x[0]), name_of(x[1])) for name, x in zip(operation.read, described)}
     found, there = operation.results_of(given, wanted, extents), operation.read + wanted
     places = tuple(there.index(name) if name in there else None for name in operation.tensors)
@@ -67,8 +67,8 @@ def _plan(operation, wanted, extents, *described):
 
 
 def run(kit, operation, given, numbers, wanted, device, stream=None, extents=()):
-    """Runs one operation on tensors of any strides: `given` has one for each name of operation.read, or None for what is left out.
-    Returns the wanted results, as a tuple."""
+    """Runs one operation on tensors of any strides: `given` has one for each name of operation.read, or None for an omitted one. Returns
+    the wanted results, as a tuple."""
     given = [x if x is None or name in operation.updated else kit.compact(x) for name, x in zip(operation.read, given)]
     found, is_alike, places, bits = _plan(operation, wanted, extents, *[None if x is None else (x.shape, x.dtype) for x in given])
     first = given[0]
@@ -84,7 +84,8 @@ def run(kit, operation, given, numbers, wanted, device, stream=None, extents=())
 
 
 def workspace_of(device, operation, given, numbers, wanted, extents=()):
-    """The bytes of workspace for an operation of compact tensors; this compiles it. `given` has (shape, type's name) or None by name."""
+    """Returns the bytes of workspace for an operation of compact tensors, and compiles it. `given` has (shape, type's name) or None by
+    name."""
     described = {**given, **dict(zip(wanted, operation.results_of(given, wanted, extents)))}
     tensors = untouched(*(described.get(name) for name in operation.tensors))
     return _ext.rows_workspace(device, operation.name, tuple(tensors), operation.bits_of(wanted), numbers)
@@ -111,7 +112,7 @@ def _call(name, device, given, numbers=(), extents=()):
 
 
 def rms_norm(x, weight=None, *, epsilon=1e-6, device=None):
-    """y = x / sqrt(mean(x^2) + epsilon) * weight of each row, the last dimension of x, with x's framework and type.
+    """Returns y = x / sqrt(mean(x^2) + epsilon) * weight for each row, the last dimension of x, with x's framework and type.
 
     x is f16, bf16 or float32, with 1 to 262144 columns; `weight` has one number for each, of any of these types, or is left out. It runs on
     the framework's current stream, like matmul(). y is differentiable once in x and weight, up to 163840 columns if x is float32 or has an
@@ -121,8 +122,8 @@ def rms_norm(x, weight=None, *, epsilon=1e-6, device=None):
 
 
 def rms_scale(x, *, epsilon=1e-6, device=None):
-    """1 / sqrt(mean(x^2) + epsilon) of each row, float32: an RMS norm for a product that scales its rows, so that normalized rows are never
-    written,
+    """Returns 1 / sqrt(mean(x^2) + epsilon) for each row, float32: an RMS norm for a product that scales its rows, so that normalized rows
+    are never written,
 
         y = matmul(x, weight[:, None] * w, scale_a=rms_scale(x)[:, None])  # rms_norm(x, weight) @ w
 
@@ -132,38 +133,38 @@ def rms_scale(x, *, epsilon=1e-6, device=None):
 
 
 def layer_norm(x, weight=None, bias=None, *, epsilon=1e-5, device=None):
-    """y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row, like rms_norm()."""
+    """Returns y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias for each row, like rms_norm()."""
     return _call("layer_norm", device, (x, weight, bias), (epsilon,))
 
 
 def softmax(x, *, device=None):
-    """y = exp(x) / sum(exp(x)) of each row, like rms_norm(); differentiable once in x, for any width."""
+    """Returns y = exp(x) / sum(exp(x)) for each row, like rms_norm(); differentiable once in x, for any width."""
     return _call("softmax", device, (x,))
 
 
 def cross_entropy(x, target, *, device=None):
-    """log(sum(exp(x))) - x[target] of each row, float32 with target's shape, like rms_norm(); differentiable once in x.
+    """Returns log(sum(exp(x))) - x[target] for each row, float32 with target's shape, like rms_norm(); differentiable once in x.
 
-    `target` is int32 or int64, a column for each row. A row whose target is below 0 has no loss and no gradient; one whose target is past
+    `target` is int32 or int64, a column for each row. A row whose target is below 0 has no loss and no gradient; one whose target is beyond
     the last column has NaN.
     """
     return _call("cross_entropy", device, (x, target))
 
 
 def _halves(x):
-    """A view of heads [.., columns] as [.., 2, columns / 2]."""
+    """Returns a view of heads [.., columns] as [.., 2, columns / 2]."""
     return x.reshape(*x.shape[:-1], 2, x.shape[-1] // 2)
 
 
 def _pages(name, cache, k, cache_layout):
-    """A view of a cache as the table has it, [pages, heads, rows of a page, 2, columns / 2]."""
+    """Returns a view of a cache in the table's form, [pages, heads, rows of a page, 2, columns / 2]."""
     shape = tuple(cache.shape)
     words = "page, row, heads, columns" if cache_layout == "NHD" else "page, heads, row, columns"
     if len(shape) != 4 or shape[-1] != k.shape[-1]:
         raise ValueError(f"append: {name} is [{words}], of k's {k.shape[-1]} columns, and is {shape}")
     if cache_layout == "NHD":
         has_strides = hasattr(cache, "strides") or hasattr(cache, "stride")
-        # JAX's arrays have none, and each row is then a page of one row.
+        # JAX's arrays have no gaps, and each row is then a page of one row.
         cache = cache.swapaxes(1, 2) if has_strides else cache.reshape(shape[0] * shape[1], shape[2], 1, shape[3])
     return _halves(cache)
 
@@ -172,20 +173,20 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
            device=None):
     """Puts the keys and values of new tokens into their slots of paged caches, as decode() reads them, and returns (k_cache, v_cache).
 
-    k and v are [tokens, heads, columns], or with more dimensions in front, of f16, bf16 or float32; the caches, of the same type or of
+    k and v are [tokens, heads, columns], or have more dimensions in front, of f16, bf16 or float32; the caches, of the same type or of
     float8_e4m3fn, are [page, row, heads, columns], or with cache_layout="HND" [page, heads, row, columns]. `slot_mapping`, int32 or int64
-    [tokens] on the device, has page number x rows of a page + row for each token; one that names no row, such as -1, leaves its token out,
-    and no two tokens share a slot. All other rows of the caches stay as they are. Caches may have gaps between their pages, rows and heads,
+    [tokens] on the device, has page number x rows of a page + row for each token; a number without a row, such as -1, skips its token, and
+    no two tokens share a slot. All other rows of the caches stay as they are. Caches may have gaps between their pages, rows and heads,
     such as those that share a tensor [page, 2, row, heads, columns].
 
     With `cos` and `sin`, [positions, columns / 2] of the same type, keys are rotated like by rotary(), with the row that `positions`, int32
     or int64 [tokens], names; a row that does not exist makes NaN. Columns are an even number, up to 2048.
 
-    Keys are divided by `k_scale` and values by `v_scale`, float32 [1] or [heads] on k's device, if these are given; what a cache of
-    float8_e4m3fn cannot hold becomes its greatest number. decode() multiplies by the same scales.
+    Keys are divided by `k_scale` and values by `v_scale`, float32 [1] or [heads] on k's device, if these are given; numbers beyond the
+    range of a float8_e4m3fn cache become its greatest number. decode() multiplies by the same scales.
 
-    The caches are written in place, also under torch.compile and in a CUDA graph. In JAX they are new arrays, in the memory of those that
-    a jitted function was given with donate_argnums. It has no gradient.
+    The caches are written in place, also under torch.compile and in a CUDA graph. In JAX they are new arrays, which use the memory of the
+    old ones if a jitted function has them in donate_argnums. It has no gradient.
     """
     if cache_layout not in ("NHD", "HND"):
         raise ValueError(f"cache_layout {cache_layout!r} is not one of 'NHD' and 'HND'")
@@ -203,7 +204,7 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
 
 
 def rotary(x, cos, sin, *, device=None):
-    """x with both halves (a, b) of each head turned, as (a cos - b sin, b cos + a sin), of x's type; differentiable in x.
+    """Returns x with both halves (a, b) of each head rotated to (a cos - b sin, b cos + a sin), in x's type; differentiable in x.
 
     x is [.., positions, heads, columns], of f16, bf16 or float32 and up to 2048 columns, an even number; `cos` and `sin` are
     [positions, columns / 2] of the same type.
@@ -217,7 +218,7 @@ def rotary(x, cos, sin, *, device=None):
 
 
 def embedding(index, table, *, device=None):
-    """The rows of `table`, [entries, columns], by their numbers in `index`, int32 or int64 of any shape; NaN if there is no such row.
+    """Returns the rows of `table`, [entries, columns], that `index` selects, int32 or int64 of any shape; NaN if there is no such row.
 
     The table is of f16, bf16 or float32. It has no gradient.
     """
@@ -225,30 +226,31 @@ def embedding(index, table, *, device=None):
 
 
 def cumsum(x, *, device=None):
-    """The sums of each element of a row, the last dimension of x, and all before it; of x's type, added in float32. It has no gradient."""
+    """Returns the sum of each element of a row, the last dimension of x, and all elements before it, in x's type, added in float32. It has
+    no gradient."""
     return _call("cumsum", device, (x,))
 
 
 def transpose(x, *, device=None):
-    """The transpose of a matrix of f16, bf16 or float32, in memory of its own. It has no gradient."""
+    """Returns the transpose of a matrix of f16, bf16 or float32, in memory of its own. It has no gradient."""
     return _call("transpose", device, (x,))
 
 
 def quantize_1x128(x, *, silu_gate=False, power_of_two=False, device=None):
-    """(q, scale) of x: q in float8_e4m3fn, and float32 scales of each 128 elements of a row, the last dimension, so that x is about q *
-    scale. A product takes them like this:
+    """Returns (q, scale) for x: q in float8_e4m3fn, and float32 scales for each 128 elements of a row, the last dimension, so that x is
+    about q * scale. A product uses them like this:
 
         q, scale = quantize_1x128(x)
         y = matmul(q, w8, transpose_b=True, scale_a_1x128=scale, scale_b_128x128=scale_w)
 
-    q has x's shape; scale is [columns/128 rounded up, rows], where rows are all dimensions of x but the last, and `scale.T` is what
-    torch.nn.functional.scaled_mm takes. With `silu_gate`, of each row's two halves (a, b), silu(a) * b is computed in float32 and
-    quantised. A scale is the greatest magnitude divided by 448, rounded up to a power of two with `power_of_two`, like float8_e8m0fnu; an
-    infinite element makes its block NaN or 0, and a NaN only itself NaN. x is f16, bf16 or float32. It has no gradient.
+    q has x's shape; scale is [columns/128 rounded up, rows], where rows are all dimensions of x except the last, and `scale.T` has the form
+    for torch.nn.functional.scaled_mm. With `silu_gate`, silu(a) * b of each row's two halves (a, b) is computed in float32 and quantised. A
+    scale is the greatest magnitude divided by 448, rounded up to a power of two with `power_of_two`, like float8_e8m0fnu; an infinite
+    element makes its block NaN or 0, and a NaN affects only itself. x is f16, bf16 or float32. It has no gradient.
     """
     columns = x.shape[-1]
     if silu_gate and columns % 2 != 0:
-        raise ValueError(f"quantize_1x128: {columns} columns, which have no two halves")
+        raise ValueError(f"quantize_1x128: {columns} columns, which cannot be halved")
     columns = columns // 2 if silu_gate else columns
     rows = x.reshape(-1, 2, columns) if silu_gate else x.reshape(-1, columns)
     name = "silu_gate_quantize_1x128" if silu_gate else "quantize_1x128"
@@ -257,20 +259,20 @@ def quantize_1x128(x, *, silu_gate=False, power_of_two=False, device=None):
 
 
 def quantize_128x1(x, *, power_of_two=False, device=None):
-    """(q, scale) of a matrix's columns: q is the transpose of x, [columns, rows], in float8_e4m3fn, with float32 scales of each 128 of its
-    rows' elements, [rows/128 rounded up, columns], as quantize_1x128() of the transpose would make them. Gradients of weights use it."""
+    """Returns (q, scale) for a matrix's columns: q is the transpose of x, [columns, rows], in float8_e4m3fn, with float32 scales for each
+    128 elements of its rows, [rows/128 rounded up, columns], as quantize_1x128() of the transpose would make them. Gradients of weights use
+    it."""
     if len(x.shape) != 2:
-        raise ValueError(f"quantize_128x1: x is a matrix, and has {len(x.shape)} dimensions")
+        raise ValueError(f"quantize_128x1: x must be a matrix, and has {len(x.shape)} dimensions")
     return _call("quantize_128x1", device, (x,), (power_of_two,), (("row_blocks", -(-x.shape[0] // 128)),))
 
 
 def top_k(x, k, *, device=None):
-    """The k greatest elements of each row, from the greatest on, and their columns, int32: a tuple. Of equal ones the first counts, and
-    NaN never does.
+    """Returns a tuple: the k greatest elements of each row, in descending order, and their columns, int32. Among equal elements the first
+    comes first, and NaN is ignored.
 
-    x is f16, bf16 or float32, of up to 16384 columns. Each of the k takes a pass over the row, so k is meant to be small. It has no
-    gradient.
+    x is f16, bf16 or float32, of up to 16384 columns. Each of the k needs a pass over the row, so k should be small. It has no gradient.
     """
     if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:
-        raise ValueError(f"k: {k!r}; it is an integer above 0")
+        raise ValueError(f"k: {k!r}; it must be an integer above 0")
     return _call("top_k", device, (x,), (), (("k", int(k)),))

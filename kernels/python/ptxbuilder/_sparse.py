@@ -5,7 +5,7 @@ from collections import namedtuple
 from . import _ext
 from ._common import CODES, door_of, name_of
 
-GROUP, BLOCK, WORDS = 4, 64, 128  # elements that store two; rows and elements of a block, and its words of metadata
+GROUP, BLOCK, WORDS = 4, 64, 128  # elements of which two are stored; rows and elements of a block, and its words of metadata
 
 
 class SparseMatrix(namedtuple("SparseMatrix", "values, metadata")):
@@ -16,11 +16,11 @@ class SparseMatrix(namedtuple("SparseMatrix", "values, metadata")):
 
 def compress_2_4(x):
     """Stores half of a matrix [.., rows, k] that has at least two zeros in each four elements along k. A SparseMatrix has `values` [..,
-    rows, k/2], the other elements, and `metadata`, int32 [.., k/64, 128 rows/64], quotients rounded up, which says where these belong.
+    rows, k/2], the other elements, and `metadata`, int32 [.., k/64, 128 rows/64], quotients rounded up, which has the places of these.
 
-    matmul() takes it in place of A, or with `transpose_b` in place of B, and the tensor cores then take half of the time. Elements are of
-    f16, bf16, 8-bit floats or integers of 8 bits, and k is a multiple of 4; -0 counts as zero. It is computed on the host. Raises
-    ValueError that names the row and the columns of a group with more than two.
+    matmul() accepts it as A, or with `transpose_b` as B, and the tensor cores then take half of the time. Elements are of f16, bf16, 8-bit
+    floats or integers of 8 bits, and k is a multiple of 4; -0 counts as zero. The host does the work. Raises ValueError that names the row
+    and the columns of a group with more than two.
     """
     return SparseMatrix(*door_of(x).sparse(compressed, x))
 
@@ -31,9 +31,9 @@ def decompress_2_4(matrix):
 
 
 def compressed(kit, x):
-    """Values and metadata of a matrix on the host, or of batches of them."""
+    """Returns values and metadata of a matrix on the host, or of batches of matrices."""
     if x.ndim < 2 or name_of(x.dtype) not in CODES:
-        raise ValueError(f"compress_2_4: a tensor {tuple(x.shape)} of {x.dtype}; it takes matrices")
+        raise ValueError(f"compress_2_4: a tensor {tuple(x.shape)} of {x.dtype}; it must be a matrix, or batches of matrices")
     *batch, rows, k = x.shape
     values = kit.empty(x, (*batch, rows, k // 2), name_of(x.dtype))
     metadata = kit.empty(x, (*batch, *metadata_shape(rows, k)), "int32")
@@ -42,7 +42,7 @@ def compressed(kit, x):
 
 
 def decompressed(kit, values, metadata):
-    """The matrix on the host in a tuple."""
+    """Returns the matrix on the host in a tuple."""
     *batch, rows, half = values.shape
     if tuple(metadata.shape) != (*batch, *metadata_shape(rows, 2 * half)) or name_of(metadata.dtype) != "int32":
         raise ValueError(f"metadata: {tuple(metadata.shape)} of {metadata.dtype}; with values {tuple(values.shape)} it is "
@@ -63,5 +63,5 @@ def _each(call, kit, *tensors):
 
 
 def shares(operands):
-    """Returns how many times as long along k A and B are as what they store."""
+    """Returns how many times as long along k A and B are as their stored values."""
     return 1 if operands.a_metadata is None else 2, 1 if operands.b_metadata is None else 2

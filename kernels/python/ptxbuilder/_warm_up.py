@@ -1,4 +1,4 @@
-"""Compiling before a capture, and before what is timed."""
+"""Compiles kernels before a capture, and before a measurement."""
 from . import _attention, _ext, _product
 from ._common import device_of, name_of, output_of
 from ._sparse import metadata_shape, shares
@@ -19,14 +19,14 @@ def warm_up(operation, shapes, dtype, device=0, **words):
         raise ValueError(f"operation {operation!r} is not one of {', '.join(map(repr, _OPERATIONS))}")
     for shape in shapes:
         if not isinstance(shape, (tuple, list)):
-            raise ValueError(f"shapes: {shape!r} is none; they are a list of tuples, as [(m, n, k)]")
+            raise ValueError(f"shapes: {shape!r} is not a list of shapes; give a list of tuples, such as [(m, n, k)]")
         _OPERATIONS[operation](device_of(device), tuple(shape), name_of(dtype), **words)
 
 
 def _matmul(device, shape, name, *, b_dtype=None, out_dtype=None, transpose_a=False, transpose_b=False, alpha=1.0, beta=None,
             activation=None, precise=False, tf32=False, gate=False, alpha_tensor=False, **operands):
     if len(shape) not in (3, 4):
-        raise ValueError(f"shape {shape}: of a product it is (m, n, k) or (batches, m, n, k)")
+        raise ValueError(f"shape {shape}: for a product it must be (m, n, k) or (batches, m, n, k)")
     *batch, m, n, k = shape
     unknown = operands.keys() - set(_product.Operands._fields)
     if unknown:
@@ -51,7 +51,7 @@ def _matmul(device, shape, name, *, b_dtype=None, out_dtype=None, transpose_a=Fa
 
 def _of_attention(device, shape, name, *, return_lse=False, sinks=False, **words):
     if len(shape) not in (2, 3) or not all(isinstance(x, (tuple, list)) for x in shape):
-        raise ValueError(f"shape {shape}: of an attention it is (Q's, K's and V's) or (Q's, K's, V's)")
+        raise ValueError(f"shape {shape}: for an attention it must be (Q's, K's and V's) or (Q's, K's, V's)")
     q, k, v = (*shape, shape[-1])[:3]
     numbers = _attention.numbers_of(**words)
     heads = q[1 if numbers[-1] & _ext.HEADS_FIRST else 2]

@@ -8,7 +8,7 @@ typedef struct attention {
 } attention;
 
 /* The arguments of a call: the tensors of attention.def, where `out` may be None, its numbers, its sizes,
- * and its flags with what host.h adds to them. */
+ * and its flags, including those of host.h. */
 enum {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) AT_##name,
 #include "kernels/attention/attention.def"
@@ -20,10 +20,10 @@ enum {
   ATTENTION_ARGUMENTS
 };
 
-/* O is made then, and V is the first columns of K. */
+/* then O is made, and V is the first columns of K. */
 static bool may_be_none(int argument) { return argument == AT_o || argument == AT_v; }
 
-/* `runs` says that O and lse are written, and not read for a gradient. */
+/* `runs` means that O and lse are written, rather than read for a gradient. */
 static bool read_attention(attention* t, PyObject* const* args, bool runs) {
   const ptxb_attention init = PTXB_ATTENTION_INIT;
   ptxb_attention* a = &t->call.attention;
@@ -58,13 +58,13 @@ static bool lay(attention* t, bool is_heads_first) {
           (!t->call.attention.v || swap_dimensions(&t->v, "V", 1, 2)) && swap_dimensions(&t->o, "O", 1, 2));
 }
 
-/* A new O, of Q's shape with V's columns, and of Q's type, or of bf16 with Q of e4m3. */
+/* Returns a new O, with Q's shape and V's columns, of Q's type, or of bf16 if Q is e4m3. */
 static managed_tensor* allocate_result(attention* t) {
   const int32_t ndim = t->q.tensor.ndim;
   int64_t shape[4];
   const int32_t of_v = t->v.tensor.ndim; /* 4 of caches, with packed queries too */
   if (!t->q.api || !t->call.attention.v || ndim < 3 || of_v < ndim || of_v > 4) {
-    fail("O: it has to be given");
+    fail("O: it must be given");
     return NULL;
   }
   for (int i = 0; i < ndim - 1; ++i) shape[i] = t->q.tensor.shape[i];
@@ -89,7 +89,7 @@ PyDoc_STRVAR(attention_words,
              "those of ATTENTION_NUMBERS.");
 static PyObject* ext_attention(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != ATTENTION_ARGUMENTS + 2) return fail("attention() takes another number of arguments");
+  if (count != ATTENTION_ARGUMENTS + 2) return fail("attention() needs another number of arguments");
   attention t;
   target to;
   PyObject* out = args[AT_o];
@@ -121,7 +121,7 @@ PyDoc_STRVAR(
 static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 1 + ATTENTION_ARGUMENTS)
-    return fail("attention_workspace() takes another number of arguments");
+    return fail("attention_workspace() needs another number of arguments");
   attention t;
   return read_attention(&t, args + 1, true) && lay(&t, PyLong_AsLong(args[1 + AT_flags]) & HEADS_FIRST)
              ? workspace_bytes(args[0], &t.call)
@@ -175,11 +175,11 @@ PyDoc_STRVAR(gradient_doc,
 static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != ATTENTION_ARGUMENTS + GRADIENT_ARGUMENTS + 2)
-    return fail("attention_gradient() takes another number of arguments");
+    return fail("attention_gradient() needs another number of arguments");
   PyObject* const* gradients = args + ATTENTION_ARGUMENTS;
   attention_gradient t;
   target to;
-  if (args[AT_o] == Py_None) return fail("O: it has to be given");
+  if (args[AT_o] == Py_None) return fail("O: it must be given");
   if (!read_attention(&t.of, args, false) || !read_gradients(&t, args) ||
       !choose_target(gradients[GRADIENT_ARGUMENTS], gradients[GRADIENT_ARGUMENTS + 1], &t.of.q, "Q", &to) ||
       !lay_gradients(&t, PyLong_AsLong(args[AT_flags]) & HEADS_FIRST) ||
@@ -201,7 +201,7 @@ PyDoc_STRVAR(gradient_workspace_doc,
 static PyObject* ext_attention_gradient_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 1 + ATTENTION_ARGUMENTS + GRADIENT_ARGUMENTS)
-    return fail("attention_gradient_workspace() takes another number of arguments");
+    return fail("attention_gradient_workspace() needs another number of arguments");
   attention_gradient t;
   return read_attention(&t.of, args + 1, false) && read_gradients(&t, args + 1) &&
                  lay_gradients(&t, PyLong_AsLong(args[1 + AT_flags]) & HEADS_FIRST)

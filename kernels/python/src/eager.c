@@ -6,7 +6,7 @@
 
 #include "kernels/python/src/methods.h"
 
-/* This is what use_eager() has got, and keeps for ever. */
+/* use_eager() stores its arguments here, and keeps them for ever. */
 static struct {
   PyTypeObject *tensor, *parameter; /* types of tensors that are nothing else besides */
   /* functions without arguments */
@@ -20,10 +20,9 @@ static struct {
 PyDoc_STRVAR(use_words,
              "use_eager(tensor, parameter, mode_count, is_tracing, tracing_state, has_grad, has_autocast, "
              "is_deterministic, forward_ad, profiler, activations, codes, written)\n\n"
-             "What eager_product() and eager_convolution() go by; and what PyTorch hears of each tensor "
-             "that was written. "
-             "tracing_state is the address of a function of C's that gives where a pointer is, which is NULL "
-             "unless calls are traced; or 0.");
+             "Sets what eager_product() and eager_convolution() use, and the function with which PyTorch is "
+             "notified of each written tensor. tracing_state is the address of a C function that returns the "
+             "address of a pointer, which is NULL unless calls are traced; or 0.");
 static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
   (void)self;
   PyObject* written;
@@ -41,7 +40,7 @@ static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
 
 static bool is_plain(PyObject* x) { return Py_TYPE(x) == eager.tensor || Py_TYPE(x) == eager.parameter; }
 
-/* Returns whether a call without arguments gives a number or bool that is not 0; true where it fails. */
+/* Returns whether a call without arguments returns a number or bool other than 0; true if it fails. */
 static bool is_true(PyObject* function) {
   PyObject* value = PyObject_CallNoArgs(function);
   const bool is = !value || PyObject_IsTrue(value) != 0;
@@ -49,7 +48,7 @@ static bool is_true(PyObject* function) {
   return is;
 }
 
-/* An attribute, of a name that is made once; NULL with an exception. */
+/* Returns an attribute, whose name is made once; NULL with an exception. */
 static PyObject* attribute(PyObject* of, const char* name, PyObject** made) {
   if (!*made) *made = PyUnicode_InternFromString(name);
   return PyObject_GetAttr(of, *made);
@@ -87,7 +86,7 @@ static bool is_observed(void) {
   return is_true(eager.mode_count) || is_tracing() || has_tangents() || is_profiled();
 }
 
-/* Returns whether one does of those that are not None. */
+/* Returns whether this is so for one of the arguments that are not None. */
 static bool want_grad(PyObject* const* all, int count) {
   for (int i = 0; i < count; ++i)
     if (all[i] != Py_None && requires_grad(all[i])) return true;
@@ -116,13 +115,13 @@ static long flags_of(PyObject* const* args, const int* bits, int count) {
   return flags;
 }
 
-/* The number that a dict has for a key; -1 for none. */
+/* Returns the number that a dict has for a key; -1 if there is none. */
 static long number_of(PyObject* dict, PyObject* key) {
   PyObject* value = PyDict_GetItemWithError(dict, key);
   return value ? PyLong_AsLong(value) : -1;
 }
 
-/* The type of a product that the caller leaves open, as ptxbuilder/_common.py has it in output_of(). */
+/* Returns the default type of a product's result, as output_of() of ptxbuilder/_common.py does. */
 static bool output_of(ptxb_dtype of, ptxb_dtype* to) {
   const ptxb_dtype bfloat = {PTXB_BFLOAT, 16, 1}, integer = {PTXB_INT, 32, 1};
   *to = of;
@@ -158,9 +157,9 @@ static long activation_of(PyObject* word) {
 PyDoc_STRVAR(eager_words,
              "eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, "
              "precise, tf32, gate, device, is_below, *operands)\n\n"
-             "As matmul(), of plain tensors on a GPU that ask for no gradient; `is_below` says that PyTorch "
-             "has seen to that. `operands` are those of OPERANDS without alpha's, which `alpha` may be. "
-             "NotImplemented for all else.");
+             "Does the same as matmul(), for plain tensors on a GPU that require no gradient; `is_below` "
+             "means that PyTorch has handled gradients. `operands` are those of OPERANDS without alpha's, "
+             "which `alpha` may be. Returns NotImplemented for all other calls.");
 static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum {
@@ -190,7 +189,7 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     if (is_true(eager.has_grad) && (want_grad(args, OUT + 1) || want_grad(operands, OPERANDS)))
       return not_taken();
   }
-  /* Rows are added to what `out` holds, in no certain order. */
+  /* Rows are added to the contents of `out`, in no fixed order. */
   if (operands[OPERAND_add_to_rows] != Py_None && (args[OUT] == Py_None || is_true(eager.is_deterministic)))
     return not_taken();
   product p;
@@ -199,8 +198,8 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   const long flags = flags_of(args + FLAGS, bits, FLAG_COUNT);
   if (activation < 0 || flags < 0 || !read_tensor(args[A], &p.a, "A") || !read_tensor(args[B], &p.b, "B"))
     return not_taken();
-  /* torch.autocast converts f32; without any, it is not asked. Two types in one product are refused, and come
-   * back where it is. */
+  /* torch.autocast converts f32; without f32 operands it need not be checked. Two types in one product are
+   * refused, and the call returns to Python, which checks autocast. */
   if (p.a.tensor.dtype.code == PTXB_FLOAT && p.a.tensor.dtype.bits == 32 && args[IS_BELOW] != Py_True &&
       is_true(eager.has_autocast))
     return not_taken();
@@ -228,8 +227,8 @@ static bool read_pair(PyObject* from, int64_t least, int64_t* to) {
   return true;
 }
 
-/* Moves the channels of an image to the end. Returns whether the hardware takes it in this order: channels
- * are adjacent, and no pixel overlaps another. */
+/* Moves the channels of an image to the end. Returns whether the hardware supports this order: channels are
+ * adjacent, and no pixel overlaps another. */
 static bool put_channels_last(operand* o, const char* name) {
   if (o->tensor.ndim != 4 || !swap_dimensions(o, name, 1, 2) || !swap_dimensions(o, name, 2, 3)) return false;
   const int64_t *shape = o->tensor.shape, *strides = o->tensor.strides, channels = shape[3];
@@ -242,8 +241,8 @@ static bool put_channels_last(operand* o, const char* name) {
 PyDoc_STRVAR(convolution_words,
              "eager_convolution(x, w, bias, stride, padding, dilation, groups, activation, out_dtype, "
              "precise, tf32, device)\n\n"
-             "As conv2d(), of plain tensors on a GPU whose channels are last in memory, and that ask for no "
-             "gradient. NotImplemented for all else.");
+             "Does the same as conv2d(), for plain tensors on a GPU whose channels are last in memory, and "
+             "which require no gradient. Returns NotImplemented for all other calls.");
 static PyObject* ext_eager_convolution(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum {
@@ -300,7 +299,7 @@ static PyObject* ext_eager_convolution(PyObject* self, PyObject* const* args, Py
     made->deleter(made);
     return not_taken();
   }
-  /* The result is given as [images, filters, lines, pixels], with its filters last in memory. */
+  /* The result is returned as [images, filters, lines, pixels], with its filters last in memory. */
   const int64_t lying[4] = {shape[1] * shape[2] * shape[3], 1, shape[2] * shape[3], shape[3]},
                 seen[4] = {shape[0], shape[3], shape[1], shape[2]};
   memcpy(made->tensor.shape, seen, sizeof seen), memcpy(made->tensor.strides, lying, sizeof lying);

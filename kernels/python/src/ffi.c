@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* ---- What a call says ---- */
+/* ---- The attributes of a call ---- */
 
 static const char* find(const ffi_call* call, const char* name, int type, const void** found) {
   for (int64_t i = 0; i < call->attributes.count; ++i) {
@@ -48,7 +48,7 @@ ptxb_tensor ffi_tensor_of(const ffi_buffer* buffer) {
   return t;
 }
 
-/* ---- Where it is to run ---- */
+/* ---- The device of a call ---- */
 
 static void* failed(const ffi_call* call, const char* error) {
   if (!error) return NULL;
@@ -79,7 +79,7 @@ static void* target_of(const ffi_call* call, ffi_target* to) {
   return NULL;
 }
 
-/* Returns whether this call is the question that XLA asks before anything else. */
+/* Returns whether this call is the query that XLA makes before any other call. */
 static bool tells_metadata(const ffi_call* call, bool is_captured) {
   const ffi_extension* extension = call->extension;
   if (!extension || extension->type != FFI_METADATA) return false;

@@ -1,6 +1,6 @@
-/* The part of XLA's foreign function interface in C that the handlers use: what version 0.1 has in common
- * with all later ones, xla/ffi/api/c_api.h. Older frameworks reject a handler that declares a newer version,
- * and no newer part is used. tests/python/layouts.c compares this file with the header.
+/* The part of XLA's foreign function interface in C that the handlers use: the part of xla/ffi/api/c_api.h
+ * that version 0.1 shares with all later versions. Older frameworks reject a handler that declares a newer
+ * version, and no newer part is used. tests/python/layouts.c compares this file with the header.
  *
  * Functions return NULL or an error's text. */
 #ifndef PTXBUILDER_PYTHON_FFI_H
@@ -102,7 +102,7 @@ enum { FFI_METADATA = 1, FFI_ARRAY = 1, FFI_STRING = 4, FFI_COMMAND_BUFFER = 1 }
 enum { FFI_INVALID_ARGUMENT = 3, FFI_RESOURCE_EXHAUSTED = 8, FFI_INTERNAL = 13, FFI_EXECUTE = 3 };
 enum { FFI_S64 = 5, FFI_F32 = 11 };
 
-/* Attributes by name: a text, or an array of `size` elements. */
+/* These functions read attributes by name: a text, or an array of `size` elements. */
 const char* ffi_text_of(const ffi_call* call, const char* name, const ffi_text** found);
 const char* ffi_array_of(const ffi_call* call, const char* name, int dtype, const ffi_array** found);
 

@@ -39,21 +39,21 @@ static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(ptxb_device*) devices[DEVICES]; /* the emulator first */
 
 /* A fork() copies whatever other threads were doing, including the locks that they held, and no device works
- * in a child. So the child of a process that used a device can use none. */
+ * in a child. Therefore the child of a process that used a device cannot use any. */
 static atomic_bool is_forked;
 static void forget(void);
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget); }
 static const char* begin_use(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   if (is_forked)
-    return "this process was forked from one that had used a device, which works in that one alone: start it "
-           "by \"spawn\", as multiprocessing.get_context(\"spawn\") does, or fork before the first call";
+    return "this process was forked from one that had used a device, which works only in that process: start "
+           "it with \"spawn\", as multiprocessing.get_context(\"spawn\") does, or fork before the first call";
   pthread_once(&once, watch_forks);
   return NULL;
 }
 
 static const char* bad_device(int number) {
-  return host_words("device %d is not one of the emulator and the GPUs 0 to %d", number, MOST_GPUS - 1);
+  return host_words("device %d is neither the emulator nor one of the GPUs 0 to %d", number, MOST_GPUS - 1);
 }
 
 const char* host_device(int number, ptxb_device** device) {
@@ -110,7 +110,7 @@ static bool ends_with(const char* path, const char* end) {
   return size >= of_end && !strcmp(path + size - of_end, end);
 }
 
-/* A module of LLVM's, as text or bitcode, is compiled for the device. */
+/* A module of LLVM IR, as text or bitcode, is compiled for the device. */
 static const char* load_ir(ptxb_device* on, const host_program* p, const char* kernel, ptxb_kernel** loaded) {
   FILE* file = fopen(p->path, "rb");
   if (!file) return host_words("cannot read %s: %s", p->path, strerror(errno));
@@ -139,7 +139,7 @@ static const char* load(ptxb_device* on, const host_program* p, ptxb_kernel** lo
   const char* kernel = p->kernel[0] ? p->kernel : NULL;
   if (ends_with(p->path, ".ll") || ends_with(p->path, ".bc")) return load_ir(on, p, kernel, loaded);
   if (p->waived[0])
-    return host_words("%s: only a module of LLVM's, .ll or .bc, is compiled here and may waive %s", p->path,
+    return host_words("%s: only a module of LLVM IR, .ll or .bc, is compiled here and may waive %s", p->path,
                       p->waived);
   return said(ptxb_load(on, p->path, kernel, loaded));
 }

@@ -77,8 +77,8 @@ typedef struct operand_row {
   int shape_is, role_is;
 } operand_row;
 extern const operand_row operand_rows[OPERANDS];
-/* An attention's tensors lie as [batch, heads, rows, columns]; a result has the logarithms, or an argument
- * their gradient; sequences are packed; gradients repeat to the bit. */
+/* The tensors of an attention are [batch, heads, rows, columns]; there is a result with the logarithms, or an
+ * argument with their gradient; sequences are packed; gradients are bitwise reproducible. */
 enum {
   CAUSAL = 1,
   TOP_LEFT = 2,
@@ -96,7 +96,7 @@ enum {
   HAS_TREE_MASK = 8192
 };
 
-/* The tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */
+/* Returns the tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */
 void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* strides);
 
 /* Sets the pointer to each operand in the product; NULL for operands that are not given. */
@@ -118,21 +118,21 @@ const char* host_program_of(const char* path, const char* kernel, const char* wa
 /* Loads the program on the device unless it is already loaded. */
 const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel);
 
-/* `bytes` gets the size of its workspace. */
+/* `bytes` receives the size of the workspace. */
 const char* host_workspace(int device, const operation* o, size_t* bytes);
 /* Returns the text of ptxb_contraction_explain() for a contraction. */
 const char* host_explain(int device, const operation* o, const char** text);
 /* Queues the work on memory of the device. */
 const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream);
-/* These are for this rank's part of a product or a norm of several. */
+/* These functions are for this rank's part of a product or a norm of several ranks. */
 const char* host_ranked_memory(int device, const ptxb_ranked* ranked, size_t* bytes);
 const char* host_ranked(int device, const ptxb_ranked* ranked, void* stream);
 const char* host_ranked_norm_memory(int device, const ptxb_ranked_norm* norm, size_t* bytes);
 const char* host_ranked_norm(int device, const ptxb_ranked_norm* norm, void* stream);
 const char* host_ranked_tokens_memory(int device, const ptxb_ranked_tokens* tokens, size_t* bytes);
 const char* host_ranked_tokens(int device, const ptxb_ranked_tokens* tokens, void* stream);
-/* The function is called now and then while this thread's work on memory of the host waits or runs on the
- * emulator, and the work ends if it returns nonzero. NULL for no function. */
+/* Sets a function that is called periodically while this thread's work on memory of the host waits or runs on
+ * the emulator; the work ends if it returns nonzero. NULL for no function. */
 void host_interrupt_by(int (*is_interrupted)(void* context), void* context);
 /* Runs the work on memory of the host: inputs are copied to the device, and outputs are copied back. */
 const char* host_run_staged(int device, const operation* o);
@@ -142,15 +142,16 @@ const char* host_read(int device, void* stream, void* to, const void* from, size
 /* Queues a launch on memory of the device. */
 const char* host_launch(host_program* program, int device, const uint32_t* grid,
                         const ptxb_argument* arguments, size_t count, void* stream);
-/* Launches on memory of the host: all tensors are copied to the device, and those that are `written` back, by
- * their order in the arguments. */
+/* Launches on memory of the host: all tensors are copied to the device, and the `written` ones are copied
+ * back; bits count tensors in the order of the arguments. */
 const char* host_launch_staged(host_program* program, int device, const uint32_t* grid,
                                ptxb_argument* arguments, size_t count, const bool* written);
 
 /* Returns NULL for PTXB_OK, otherwise a copy of the library's text: its own is invalid after the thread's
  * next call, such as the one that frees memory. */
 const char* said(int status);
-/* The ptxb_status of the thread's last error; PTXB_INVALID_ARGUMENT if the text is not the library's. */
+/* Returns the ptxb_status of the thread's last error; PTXB_INVALID_ARGUMENT if the text is not the library's.
+ */
 int host_status(const char* error);
 /* Joins several texts into one, for messages; truncates it if it gets too long. */
 const char* host_words(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -6,7 +6,7 @@
 static const char program_capsule[] = "ptxbuilder.program";
 
 PyDoc_STRVAR(program_words,
-             "program(path, kernel, device, waived)\n\nLoads a kernel on a device; gives (program, its "
+             "program(path, kernel, device, waived)\n\nLoads a kernel on a device, and returns (program, its "
              "sidecar's JSON).");
 static PyObject* ext_program(PyObject* self, PyObject* args) {
   (void)self;
@@ -33,20 +33,20 @@ typedef struct launch {
 } launch;
 
 /* `from` is a tuple of integers, of bytes that are a scalar's bits, of tuples ("tensor", tensor, whether it
- * is written) and of tuples ("struct", a tuple as this one). */
+ * is written) and of tuples ("struct", a tuple like this one). */
 static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, size_t* count) {
   const Py_ssize_t size = PyTuple_Size(from);
   if (size < 0) return false;
   ptxb_argument* const to = *first = l->arguments + l->argument_count;
   *count = (size_t)size;
-  if (*count > 2 * MOST_OPERANDS - l->argument_count) return fail("a kernel of too many arguments");
+  if (*count > 2 * MOST_OPERANDS - l->argument_count) return fail("a kernel with too many arguments");
   l->argument_count += *count;
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject* value = PyTuple_GetItem(from, i);
     if (PyLong_Check(value)) {
       const long long integer = PyLong_AsLongLong(value);
       if (integer == -1 && PyErr_Occurred()) {
-        PyErr_Format(PyExc_ValueError, "a scalar that 64 bits do not hold: %R", value);
+        PyErr_Format(PyExc_ValueError, "a scalar that does not fit in 64 bits: %R", value);
         return false;
       }
       to[i] = ptxb_of_integer(integer);
@@ -66,7 +66,7 @@ static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, siz
         to[i] = ptxb_of_struct(fields, field_count);
         continue;
       }
-      if (l->operand_count == MOST_OPERANDS) return fail("a kernel of too many tensors");
+      if (l->operand_count == MOST_OPERANDS) return fail("a kernel with too many tensors");
       operand* o = &l->operands[l->operand_count];
       l->tensors[l->operand_count] = inside;
       l->written[l->operand_count++] = is_written == Py_True;
@@ -81,7 +81,7 @@ static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, siz
   return true;
 }
 
-/* It runs without Python's lock; `grid` is NULL for the sidecar's rule. */
+/* Runs without Python's lock; `grid` is NULL for the sidecar's rule. */
 static bool run_launch(launch* l, host_program* program, const uint32_t* grid, PyObject* values,
                        PyObject* device, PyObject* stream) {
   const operand none = {.tensor = {.device = {ON_CPU, 0}}};
@@ -109,7 +109,8 @@ static bool read_grid(PyObject* from, uint32_t* to) {
     if (!number) return false;
     const long long count = PyLong_AsLongLong(number);
     if (count < 0 || count > UINT32_MAX) {
-      PyErr_Format(PyExc_ValueError, "grid: %R; it has a number of CTAs for each of x, y and z", number);
+      PyErr_Format(PyExc_ValueError, "grid: %R; it must have a number of CTAs for each of x, y and z",
+                   number);
       return false;
     }
     to[i] = (uint32_t)count;

@@ -80,19 +80,19 @@ static PyObject* numbers_of(const word* all, size_t count) {
   return numbers;
 }
 
-/* {"relu": PTXB_RELU, ...}, as the library has them. */
+/* Returns {"relu": PTXB_RELU, ...}, the activations of the library. */
 static const word activations[] = {
 #define PTXBUILDER_ACTIVATION(word, WORD, ...) {#word, PTXB_##WORD},
 #include "kernels/gemm/activation.def"
 #undef PTXBUILDER_ACTIVATION
 };
-/* {"int4": PTXB_PACKED_INT4, ...}, the types of packed weights. */
+/* Returns {"int4": PTXB_PACKED_INT4, ...}, the types of packed weights. */
 static const word packed_types[] = {
 #define PTXBUILDER_WEIGHT(word, WORD, ...) {#word, PTXB_PACKED_##WORD},
 #include "kernels/gemm/weight.def"
 };
 
-/* (word, label, type, shape, role) of each operand of a product, as product.def has them. */
+/* Returns (word, label, type, shape, role) of each operand of a product, from product.def. */
 static PyObject* operands(void) {
   PyObject* all = PyTuple_New(OPERANDS);
   for (int i = 0; all && i < OPERANDS; ++i) {
@@ -103,8 +103,8 @@ static PyObject* operands(void) {
   return all;
 }
 
-/* {"left": -1, ...}: the numbers of an attention, as floats, and its sizes, as integers, in the order in
- * which they are passed, with what they are unless said. */
+/* Returns {"left": -1, ...}: the numbers of an attention, as floats, and its sizes, as integers, in the order
+ * in which they are passed, with their default values. */
 static PyObject* attention_numbers(void) {
   PyObject* all = PyDict_New();
   PyObject* value;
@@ -120,7 +120,7 @@ static PyObject* attention_numbers(void) {
   return all;
 }
 
-/* `made` is the module's alone from then on; NULL where it could not be made. */
+/* The module takes ownership of `made`, which is NULL if it could not be made. */
 static int add(PyObject* module, const char* name, PyObject* made) {
   const int status = made ? PyModule_AddObjectRef(module, name, made) : -1;
   Py_XDECREF(made);

@@ -12,7 +12,7 @@ PyObject* fail(const char* error) {
   return NULL;
 }
 
-/* The types that have been asked, which stay for ever. */
+/* The types that have been looked up, which are kept for ever. */
 enum { MOST_TYPES = 16 };
 static struct {
   PyTypeObject* type;
@@ -88,8 +88,8 @@ static bool is_on_gpu(const ptxb_tensor* t) {
   return t->device.type == ON_CUDA || t->device.type == ON_MANAGED;
 }
 
-/* Returns whether PyTorch keeps a sign next to the memory, as of x.conj().imag; the exchange does not say it.
- * Such views have gaps, so that others are not asked. */
+/* Returns whether PyTorch keeps a sign outside of the memory, as for x.conj().imag; the exchange does not
+ * report it. Such views have gaps, so only tensors with gaps are checked. */
 static bool is_negative_view(PyObject* from, const ptxb_tensor* t) {
   if (t->ndim == 0 || !t->strides || t->strides[t->ndim - 1] == 1) return false;
   PyObject* is = PyObject_CallMethod(from, "is_neg", NULL);
@@ -119,7 +119,7 @@ bool read_tensor(PyObject* from, operand* to, const char* name) {
     bool is_empty = false;
     for (int i = 0; i < to->tensor.ndim; ++i) is_empty |= to->tensor.shape[i] == 0;
     if (is_empty) return true;
-    PyErr_Format(PyExc_ValueError, "%s: it has no memory, as a FakeTensor", name);
+    PyErr_Format(PyExc_ValueError, "%s: it has no memory, like a FakeTensor", name);
     return false;
   }
   return true;
@@ -165,11 +165,10 @@ bool choose_target(PyObject* asked, PyObject* stream, const operand* first, cons
   to->stream = NULL;
   if (asked == Py_None) {
     if (to->is_staged) {
-      PyErr_Format(
-          PyExc_ValueError,
-          "%s: its memory is on the CPU: move it to a GPU, or say device=\"emulator\" to run there, or "
-          "device=\"cuda\" to copy it to a GPU and back",
-          name);
+      PyErr_Format(PyExc_ValueError,
+                   "%s: its memory is on the CPU: move it to a GPU, or pass device=\"emulator\" to run "
+                   "there, or device=\"cuda\" to copy it to a GPU and back",
+                   name);
       return false;
     }
   } else {
@@ -220,7 +219,7 @@ managed_tensor* allocate(const operand* like, ptxb_dtype dtype, int32_t ndim, in
   return out;
 }
 
-/* Runs and waits, with memory of the device's own, for tensors that no framework manages. */
+/* Runs and waits, with memory that the device allocates, for tensors that no framework manages. */
 static const char* run_with_own_workspace(const operation* o, size_t bytes, const target* to) {
   ptxb_device* on = NULL;
   void* workspace = NULL;
@@ -232,8 +231,8 @@ static const char* run_with_own_workspace(const operation* o, size_t bytes, cons
   return error;
 }
 
-/* Most operations take no workspace, and to ask each is a good part of what a call costs: one is tried
- * without, unless the thread's last one took one. */
+/* Most operations need no workspace, and asking for its size is a large part of a call's cost: a call is
+ * first tried without one, unless the thread's last call needed one. */
 static _Thread_local bool is_asked_first;
 
 static const char* run_or_ask(const operation* o, const target* to, size_t* bytes) {
@@ -246,7 +245,7 @@ static const char* run_or_ask(const operation* o, const target* to, size_t* byte
   return refusal || *bytes > 0 ? refusal : host_run(to->device, o, NULL, 0, to->stream);
 }
 
-/* Python's handlers are asked ten times a second, as others may hold its lock. */
+/* Python's signal handlers are checked ten times a second, since other threads may hold its lock. */
 static int has_signals(void* context) {
   unlocked* u = context;
   struct timespec now;

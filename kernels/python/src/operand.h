@@ -24,9 +24,9 @@ typedef struct operand {
 PyObject* fail(const char* error);
 
 bool read_tensor(PyObject* from, operand* to, const char* name);
-/* Like read_tensor(), and sets `*place` to the tensor, or to NULL for None. */
+/* Does the same as read_tensor(), and sets `*place` to the tensor, or to NULL for None. */
 bool read_optional(PyObject* from, operand* to, const char* name, const ptxb_tensor** place);
-/* Sets PyTorch's function that takes a tuple of the tensors that were written. */
+/* Sets PyTorch's function that is called with a tuple of the written tensors. */
 void tell_of_writes(PyObject* function);
 /* Calls it, unless the tensor is empty or came as a tuple. */
 bool note_written(PyObject* tensor, const operand* o);

@@ -1,4 +1,4 @@
-/* ptxbuilder._ext: weights that are packed ahead of products, all in memory of the host. */
+/* ptxbuilder._ext: weights that are packed before products, all in memory of the host. */
 #include <string.h>
 
 #include "kernels/python/src/methods.h"
@@ -23,8 +23,8 @@ static bool read_plain(PyObject* from, operand* to, const char* name, void** fir
 
 PyDoc_STRVAR(form_words,
              "packed_form(type, group, scales)\n\n"
-             "Returns the number of a form: of a word's number, and the type of scales as 256 times DLPack's "
-             "code and the bits.");
+             "Returns the number of a form, from the number of a word; `scales` is 256 times DLPack's code "
+             "plus the bits.");
 static PyObject* ext_form(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 3) return fail("packed_form() takes 3 arguments");
@@ -37,7 +37,7 @@ static PyObject* ext_form(PyObject* self, PyObject* const* args, Py_ssize_t coun
 }
 
 PyDoc_STRVAR(bytes_words,
-             "packed_bytes(form, n, k)\n\nGives the bytes that weights of n columns and k rows take.");
+             "packed_bytes(form, n, k)\n\nReturns the bytes that weights of n columns and k rows occupy.");
 static PyObject* ext_bytes(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 3) return fail("packed_bytes() takes 3 arguments");
@@ -70,12 +70,12 @@ static PyObject* convert(PyObject* const* args, Py_ssize_t count, bool packs) {
 
 PyDoc_STRVAR(pack_words,
              "pack(form, n, k, weights, scales, zeros, packed)\n\n"
-             "Packs weights; scales and zeros may be None where the form has none.");
+             "Packs weights; scales and zeros may be None if the form has none.");
 static PyObject* ext_pack(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   return convert(args, count, true);
 }
-PyDoc_STRVAR(unpack_words, "unpack(form, n, k, weights, scales, zeros, packed)\n\nThe reverse of pack().");
+PyDoc_STRVAR(unpack_words, "unpack(form, n, k, weights, scales, zeros, packed)\n\nReverses pack().");
 static PyObject* ext_unpack(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   return convert(args, count, false);

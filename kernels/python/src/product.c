@@ -9,7 +9,7 @@ static int64_t elements_of(const ptxb_tensor* t) {
   return count;
 }
 
-/* A factor of one element is one more alpha, if there is no other in memory. */
+/* A factor of one element becomes an alpha in memory, if there is no other. */
 static bool read_operands(product* p, PyObject* const* given) {
   ptxb_matmul* m = &p->call.matmul;
   for (int i = 0; i < OPERANDS; ++i) {
@@ -52,7 +52,8 @@ static bool read_numbers(PyObject* const* args, product_numbers* to) {
   return !PyErr_Occurred();
 }
 
-/* Rows of all batches as those of one matrix, where they lie evenly; whether they do. */
+/* Treats the rows of all batches as those of one matrix, if they are evenly spaced; returns whether they are.
+ */
 static bool fold_batches(operand* o) {
   ptxb_tensor* t = &o->tensor;
   int64_t compact = 1, rows = 1, apart = 0;
@@ -74,7 +75,8 @@ static bool fold_batches(operand* o) {
   return true;
 }
 
-/* Folds the numbers of A's rows, of all batches, one after the other; false if they are not in memory so. */
+/* Folds the numbers of A's rows, of all batches, one after the other; returns false if memory does not have
+ * this order. */
 static bool fold_rows(operand* o, const operand* a) {
   ptxb_tensor* t = &o->tensor;
   const int rows = a->tensor.ndim - 1;
@@ -97,7 +99,7 @@ static bool check_all_staged(const product* p, PyObject* const* operands) {
   return check_staged(&p->b, "B") && check_staged(&p->d, "D");
 }
 
-/* It says whether groups divide k. */
+/* Returns whether groups divide k. */
 static bool groups_k(const product* p) {
   return p->call.matmul.group_ends && !p->call.matmul.b_addresses && p->a.tensor.ndim == 2 &&
          p->b.tensor.ndim == 2;
@@ -106,10 +108,10 @@ static bool has_groups(PyObject* const* operands) {
   return operands[OPERAND_group_ends] != Py_None || operands[OPERAND_group_counts] != Py_None;
 }
 
-/* A new D of A's batches, of its gathered rows, or of groups of k. */
+/* Returns a new D with A's batches, with its gathered rows, or with groups of k. */
 static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   if (!p->a.api) {
-    fail("D: a product of tuples takes a given D");
+    fail("D: a product of tuples needs a given D");
     return NULL;
   }
   int32_t ndim = p->a.tensor.ndim;
@@ -126,8 +128,8 @@ static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   return made;
 }
 
-/* Returns whether the library takes it: matrices, or as many of them of each, or with groups the shapes that
- * these have. A matrix B for all batches of A is one product of more rows. */
+/* Returns whether the library supports it: matrices, or the same number of batches of both, or with groups
+ * the shapes that groups need. A matrix B for all batches of A gives one product with more rows. */
 static bool is_taken(product* p, const operand* d, bool is_grouped) {
   const int32_t ndim = p->a.tensor.ndim;
   if (is_grouped) return ndim == 2 && (p->b.tensor.ndim == 2 || p->b.tensor.ndim == 3);
@@ -192,13 +194,13 @@ PyObject* run_product(product* p, PyObject* out, PyObject* const* operands, cons
 
 PyDoc_STRVAR(product_words,
              "product(a, b, out, alpha, beta, activation, flags, out_code, device, stream, *operands)\n\n"
-             "Queues one product and gives `out`, or where that is None, a new tensor of the type "
-             "`out_code`, 256 times DLPack's code and the bits. `operands` are those of OPERANDS, or None. "
-             "NotImplemented for batches that are not the same of both, or of A alone.");
+             "Queues one product, and returns `out` or, if that is None, a new tensor of the type "
+             "`out_code`, which is 256 times DLPack's code plus the bits. `operands` are those of OPERANDS, "
+             "or None. Returns NotImplemented unless both have the same batches, or only A has any.");
 static PyObject* ext_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum { COUNT = 10 };
-  if (count != COUNT + OPERANDS) return fail("product() takes 10 arguments and all operands");
+  if (count != COUNT + OPERANDS) return fail("product() needs 10 arguments and all operands");
   product p;
   product_numbers numbers;
   const long code = PyLong_AsLong(args[7]);
@@ -212,11 +214,11 @@ static PyObject* ext_product(PyObject* self, PyObject* const* args, Py_ssize_t c
 PyDoc_STRVAR(
     workspace_words,
     "product_workspace(device, a, b, d, alpha, beta, activation, flags, *operands)\n\n"
-    "Checks a product, compiles its kernel, and gives the bytes of its workspace. Memory is not touched.");
+    "Checks a product, compiles its kernel, and returns the bytes of its workspace. Memory is not touched.");
 static PyObject* ext_product_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum { COUNT = 8 };
-  if (count != COUNT + OPERANDS) return fail("product_workspace() takes 8 arguments and all operands");
+  if (count != COUNT + OPERANDS) return fail("product_workspace() needs 8 arguments and all operands");
   product p;
   product_numbers numbers;
   if (!read_numbers(args + 4, &numbers) || !read_tensor(args[1], &p.a, "A") ||

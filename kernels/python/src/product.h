@@ -1,4 +1,4 @@
-/* A matrix product of tensors of Python. */
+/* A matrix product of Python tensors. */
 #ifndef PTXBUILDER_PYTHON_PRODUCT_H
 #define PTXBUILDER_PYTHON_PRODUCT_H
 
@@ -15,7 +15,7 @@ typedef struct product_numbers {
 } product_numbers;
 
 /* Queues the product of A and B, which are already read, and returns `out`, or if that is None, a new tensor
- * of the type. NotImplemented unless both have the same batches, or only A has any; NULL with an
+ * of the type. Returns NotImplemented unless both have the same batches, or only A has any; NULL with an
  * exception. `operands` are OPERANDS objects, and each may be None. `device` and `stream` are those of
  * choose_target(). */
 PyObject* run_product(product* p, PyObject* out, PyObject* const* operands, const product_numbers* numbers,

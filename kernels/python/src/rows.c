@@ -10,8 +10,8 @@ typedef struct rows {
   operation call;
 } rows;
 
-/* `tensors` is a tuple with None for one that is left out and True for one that is to be made, and `numbers`
- * one of floats. */
+/* `tensors` is a tuple with None for an omitted tensor and True for one that must be made, and `numbers` is a
+ * tuple of floats. */
 static bool read_rows(rows* r, PyObject* name, PyObject* tensors, PyObject* written, PyObject* numbers) {
   const ptxb_rows init = PTXB_ROWS_INIT;
   ptxb_rows* p = &r->call.rows;
@@ -21,7 +21,7 @@ static bool read_rows(rows* r, PyObject* name, PyObject* tensors, PyObject* writ
   const Py_ssize_t count = PyTuple_Size(tensors), number_count = PyTuple_Size(numbers);
   if (PyErr_Occurred()) return false;
   if (count < 1 || count > MOST_ROW_TENSORS || number_count > MOST_NUMBERS)
-    return fail("an operation of another number of tensors or numbers");
+    return fail("the operation has another number of tensors or numbers");
   p->tensor_count = (size_t)count, p->number_count = (size_t)number_count, p->numbers = r->numbers;
   for (Py_ssize_t i = 0; i < number_count; ++i)
     r->numbers[i] = (float)PyFloat_AsDouble(PyTuple_GetItem(numbers, i));
@@ -42,20 +42,19 @@ static bool read_rows(rows* r, PyObject* name, PyObject* tensors, PyObject* writ
   return !PyErr_Occurred();
 }
 
-/* The number of the tensor that is to be made; -1 for none. */
+/* Returns the number of the tensor that must be made; -1 for none. */
 static int number_made(PyObject* tensors) {
   for (int i = 0; i < (int)PyTuple_Size(tensors); ++i)
     if (PyTuple_GetItem(tensors, i) == Py_True) return i;
   return -1;
 }
 
-/* A new tensor of the shape and type of the first. */
+/* Returns a new tensor with the shape and type of the first. */
 static managed_tensor* allocate_result(rows* r, int number) {
   operand* first = &r->all[0];
   int64_t shape[MOST_RANK];
   if (number == 0 || !first->api || first->tensor.ndim > MOST_RANK) {
-    fail(
-        "a result that is to be made has the shape and the type of the first tensor, which is a framework's");
+    fail("a new result has the shape and the type of the first tensor, which must be a framework's");
     return NULL;
   }
   memcpy(shape, first->tensor.shape, (size_t)first->tensor.ndim * sizeof *shape);
@@ -72,16 +71,16 @@ static bool run_rows(const rows* r, const target* to) {
 
 PyDoc_STRVAR(rows_words,
              "rows(operation, tensors, written, numbers, device, stream)\n\n"
-             "Queues one operation of ROWS on a tuple of its tensors, where None stands for one that is left "
-             "out; `written` has a bit for each that is written. Where one of them is True, a new tensor as "
-             "the first takes its place, and is given.");
+             "Queues one operation of ROWS on a tuple of its tensors, where None means an omitted one; "
+             "`written` has a bit for each that is written. If one of them is True, a new tensor like the "
+             "first replaces it, and is returned.");
 static PyObject* ext_rows(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 6) return fail("rows() takes another number of arguments");
+  if (count != 6) return fail("rows() needs another number of arguments");
   rows r;
   target to;
   if (!read_rows(&r, args[0], args[1], args[2], args[3])) return NULL;
-  if (!r.call.row_tensors[0]) return fail("the first tensor has to be given");
+  if (!r.call.row_tensors[0]) return fail("the first tensor must be given");
   if (!choose_target(args[4], args[5], &r.all[0], "the first tensor", &to)) return NULL;
   const int number = number_made(args[1]);
   managed_tensor* made = NULL;
@@ -95,13 +94,13 @@ static PyObject* ext_rows(PyObject* self, PyObject* const* args, Py_ssize_t coun
   return r.all[0].api->object_of(made, &object) ? NULL : object;
 }
 
-PyDoc_STRVAR(
-    workspace_words,
-    "rows_workspace(device, operation, tensors, written, numbers)\n\n"
-    "Checks an operation, compiles its kernel, and gives the bytes of its workspace. Memory is not touched.");
+PyDoc_STRVAR(workspace_words,
+             "rows_workspace(device, operation, tensors, written, numbers)\n\n"
+             "Checks an operation, compiles its kernel, and returns the bytes of its workspace. Memory is "
+             "not touched.");
 static PyObject* ext_rows_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 5) return fail("rows_workspace() takes another number of arguments");
+  if (count != 5) return fail("rows_workspace() needs another number of arguments");
   rows r;
   return read_rows(&r, args[1], args[2], args[3], args[4]) ? workspace_bytes(args[0], &r.call) : NULL;
 }

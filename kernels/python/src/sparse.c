@@ -9,7 +9,7 @@ typedef struct sparse {
 static void* data_of(const operand* o) { return (char*)o->tensor.data + o->tensor.byte_offset; }
 
 static bool read_sparse(sparse* s, PyObject* const* args, Py_ssize_t count) {
-  if (count != 3) return fail("a sparse matrix has a dense one, values and metadata");
+  if (count != 3) return fail("a sparse matrix needs a dense one, values and metadata");
   return read_tensor(args[0], &s->dense, "the matrix") && read_tensor(args[1], &s->values, "values") &&
          read_tensor(args[2], &s->metadata, "metadata");
 }
@@ -32,7 +32,7 @@ static PyObject* ext_compress(PyObject* self, PyObject* const* args, Py_ssize_t 
 
 PyDoc_STRVAR(decompress_words,
              "decompress_2_4(dense, values, metadata)\n\n"
-             "Fills the dense matrix with what values and metadata are of.");
+             "Fills the dense matrix from values and metadata.");
 static PyObject* ext_decompress(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   sparse s;

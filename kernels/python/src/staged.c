@@ -1,4 +1,4 @@
-/* Work on memory of the host: tensors are copied to a device, and what is written back. */
+/* Work on memory of the host: tensors are copied to a device, and written ones are copied back. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 
 #include "kernels/python/src/host.h"
 
-/* One thread works at a time, from its first copy to its last, as the emulator runs whatever is queued in
- * the thread that comes to it: what goes wrong, or is interrupted, is the thread's own. */
+/* One thread works at a time, from its first copy to its last. The emulator runs all queued work in the
+ * calling thread, so that errors and interruptions concern only this thread's own work. */
 static pthread_mutex_t emulating = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct {
   int (*is_interrupted)(void* context);
@@ -38,8 +38,8 @@ static void leave(int device) {
   pthread_mutex_unlock(&emulating);
 }
 
-/* Tensors of the host's memory, copied to a device. Those that overlap lie in one piece there and overlap as
- * they do here, so that what the library says of a product's operands is said here too. */
+/* Tensors of the host's memory, copied to a device. Tensors that overlap are copied as one piece and overlap
+ * in the same way on the device, so that the library's rules about a product's operands apply here too. */
 typedef struct staged {
   ptxb_device* device;
   int64_t count, pieces;
@@ -84,7 +84,7 @@ static void span_of(const ptxb_tensor* t, const char** from, const char** to) {
   *from = begin + first * size, *to = begin + last * size;
 }
 
-/* Returns the one in its place on the device; NULL for NULL. */
+/* Returns its copy on the device; NULL for NULL. */
 static const ptxb_tensor* stage(staged* s, const ptxb_tensor* here, bool is_written) {
   if (!here) return NULL;
   const int64_t i = s->count++;
@@ -105,7 +105,7 @@ static const ptxb_tensor* stage(staged* s, const ptxb_tensor* here, bool is_writ
   return &s->tensor[i].there;
 }
 
-/* Memory on the device, with the same place in 16 bytes as here, which TMA's rules go by. */
+/* Returns memory on the device with the same offset within 16 bytes as here, on which TMA's rules depend. */
 static const char* place(staged* s) {
   enum { ALIGNED = 16 };
   for (int64_t k = 0; k < s->pieces; ++k) s->piece[k].allocated = NULL;
@@ -264,7 +264,7 @@ const char* host_run_staged(int device, const operation* o) {
   return error;
 }
 
-/* Stages the tensors of the arguments and of the structs among them. */
+/* Stages the tensors of the arguments, including those in structs. */
 static void stage_all(staged* s, ptxb_argument* arguments, size_t count, const bool* written) {
   for (size_t i = 0; i < count; ++i) {
     if (arguments[i].fields)

@@ -4,7 +4,7 @@
 
 #include "kernels/python/src/ffi.h"
 
-/* The workspace is the last of the results, where the call has one more than `results`. */
+/* The workspace is the last of the results, if the call has one more than `results`. */
 static const char* run(const ffi_call* call, const ffi_target* to, const operation* o, int64_t results) {
   if (to->device == EMULATOR) return host_run_staged(EMULATOR, o);
   const ffi_buffer* workspace = call->results.count > results ? call->results.all[results] : NULL;
@@ -16,11 +16,11 @@ static const char* check_counts(const ffi_call* call, int64_t arguments, int64_t
   if (call->arguments.count == arguments &&
       (call->results.count == results || call->results.count == results + 1))
     return NULL;
-  return host_words("%d arguments and %d results, expected %d and %d, or a workspace more",
+  return host_words("%d arguments and %d results, expected %d and %d, or one more for a workspace",
                     (int)call->arguments.count, (int)call->results.count, (int)arguments, (int)results);
 }
 
-/* Its numbers: `scale` of `reals` float32 and `numbers` of `integers` int64. */
+/* Reads its numbers: `scale` of `reals` float32 and `numbers` of `integers` int64. */
 static const char* read_numbers(const ffi_call* call, size_t reals, size_t integers, const float** scale,
                                 const int64_t** numbers) {
   const ffi_array *floats, *ints;
@@ -35,8 +35,8 @@ static const char* read_numbers(const ffi_call* call, size_t reals, size_t integ
 
 /* ---- The product ---- */
 
-/* Takes the operands that the flags name from `in`; the one that is written is the second result. With
- * add_to_rows, C is `in`'s first, and is D: rows are added to it. */
+/* Reads the operands that the flags name from `in`; the written one is the second result. With add_to_rows, C
+ * is the first of `in` and shares D's memory: rows are added to it. */
 static int64_t read_operands(const ffi_call* call, int64_t flags, ptxb_tensor* in, ptxb_tensor* written,
                              int64_t* results, ptxb_matmul* p) {
   int64_t count = 0;
@@ -71,7 +71,7 @@ static const char* matmul(const ffi_call* call, const ffi_target* to) {
   int64_t shape[2][MOST_RANK], strides[2][MOST_RANK];
   for (int64_t i = 0; i < count; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
   if (p->add_to_rows && (count < 3 || in[2].data != d.data))
-    return "add_to_rows: C is added to, and the result is not in its memory";
+    return "add_to_rows: rows are added to C, and the result is not in its memory";
   for (int i = 0; i < 2; ++i) {
     if (!(flags & (i ? TRANSPOSE_B : TRANSPOSE_A))) continue;
     const int rank = in[i].ndim;
@@ -90,7 +90,7 @@ void* xla_matmul_cuda(void* call) { return ffi_on_cuda(call, matmul, true); }
 
 /* ---- Attention ---- */
 
-/* The numbers and flags of an attention, whose tensors are given otherwise. */
+/* Reads the numbers and flags of an attention, whose tensors are given separately. */
 static const char* read_attention(const ffi_call* call, ptxb_attention* p, int64_t* flags) {
   enum {
 #define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) AT_##name,
@@ -130,7 +130,7 @@ static const char* lay(ptxb_tensor* const* heads, const char* const* names, int 
   return NULL;
 }
 
-/* The operands that the flags tell of, from `in` on; gives how many there are. */
+/* Reads the operands that the flags name, from `in` on; returns how many there are. */
 static int64_t read_further(ptxb_attention* p, int64_t flags, const ptxb_tensor* in) {
   int64_t at = 0;
   if (flags & PACKED) p->query_offsets = &in[at++];

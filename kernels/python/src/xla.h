@@ -1,17 +1,18 @@
 /* Handlers of XLA's foreign function interface: operations and any kernel, on a GPU and, with the emulator,
  * on the CPU. jax.ffi.register_ffi_target() registers them.
  *
- * "matmul": arguments A, B and, as the flags say, operands in the order of product.def; result D and, where
- * one of these is written, that, which is the argument's memory. Attributes `scale` = float32 [alpha, beta]
- * and `numbers` = int64 [activation, flags].
+ * "matmul": arguments A, B and, according to the flags, operands in the order of product.def; result D and,
+ * if an operand is written, that operand, in the argument's memory. Attributes `scale` = float32 [alpha,
+ * beta] and `numbers` = int64 [activation, flags].
  *
  * "attention": arguments Q, K, V and, as the flags say, query_offsets and key_offsets, sinks,
  * dropout_seed, key_lengths, block_table, k_scale, v_scale, q_scale and tree_mask; result O and, as they
  * say, lse. Attributes `scale`, float32, are the numbers of attention.def, and `numbers`, int64, its sizes
  * and the flags.
  *
- * "attention_gradient": arguments Q, K, V, O, lse, dO and, as the flags say, what "attention" takes after V,
- * and the gradient of lse; results dQ, dK, dV and, with sinks, dsinks; attributes as of "attention".
+ * "attention_gradient": arguments Q, K, V, O, lse, dO and, according to the flags, the arguments of
+ * "attention" after V, and the gradient of lse; results dQ, dK, dV and, with sinks, dsinks; attributes are
+ * those of "attention".
  *
  * "convolution": arguments are those of x, w and y that are not the result, with channels last, and a bias
  * where there is one; attributes `scale`, which is empty, and `numbers` = int64 [ptxb_convolution_result,
@@ -20,8 +21,8 @@
  *
  * "rows": arguments and results are the tensors of ptxb_rows_table() that are read and written, in its order.
  * Attributes `operation`, its name, `scale`, float32, its numbers, and `numbers` = int64
- * [tensors, those that are given, those that are written, those that are updated], the last three a bit for
- * each tensor; an updated one is an argument and, in its memory, a result.
+ * [tensors, those that are given, those that are written, those that are updated], where the last three have
+ * a bit for each tensor; an updated one is an argument and, in its memory, a result.
  *
  * All have one more result, of uint8, if the library needs a workspace.
  *

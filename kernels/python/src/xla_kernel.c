@@ -14,7 +14,7 @@ typedef struct reading {
   size_t tensor_count, argument_count;
 } reading;
 
-/* A scalar that is an array without dimensions, where the call runs. */
+/* Reads a scalar that is an array without dimensions, on the device of the call. */
 static const char* read_scalar(const reading* r, int64_t kind, int64_t number, ptxb_argument* to) {
   if (number < 0 || number >= r->call->arguments.count)
     return host_words("there is no buffer %d", (int)number);
@@ -34,14 +34,14 @@ static const char* read_scalar(const reading* r, int64_t kind, int64_t number, p
   }
   const bool is_signed = t.dtype.code == PTXB_INT;
   if (!is_signed && bits > INT64_MAX)
-    return host_words("a scalar is %llu, which 63 bits do not hold", (unsigned long long)bits);
+    return host_words("a scalar is %llu, which does not fit in 63 bits", (unsigned long long)bits);
   *to = ptxb_of_integer(is_signed ? (int64_t)(bits << (64 - size)) >> (64 - size) : (int64_t)bits);
   return NULL;
 }
 
 static const char* read_arguments(reading* r, size_t count, ptxb_argument** first) {
   ptxb_argument* const to = *first = r->arguments + r->argument_count;
-  if (count > 2 * MOST_OPERANDS - r->argument_count) return "a kernel of too many arguments";
+  if (count > 2 * MOST_OPERANDS - r->argument_count) return "a kernel with too many arguments";
   r->argument_count += count;
   for (size_t i = 0; i < count; ++i) {
     if (r->end - r->next < 2) return "attribute `arguments` ends too soon";
@@ -49,7 +49,7 @@ static const char* read_arguments(reading* r, size_t count, ptxb_argument** firs
     if (kind == XLA_ARGUMENT || kind == XLA_RESULT) {
       const ffi_buffers* from = kind == XLA_RESULT ? &r->call->results : &r->call->arguments;
       if (value < 0 || value >= from->count) return host_words("there is no buffer %d", (int)value);
-      if (r->tensor_count == MOST_OPERANDS) return "a kernel of too many tensors";
+      if (r->tensor_count == MOST_OPERANDS) return "a kernel with too many tensors";
       ptxb_tensor* t = &r->tensors[r->tensor_count];
       r->written[r->tensor_count++] = kind == XLA_RESULT;
       *t = ffi_tensor_of(from->all[value]);
@@ -67,7 +67,7 @@ static const char* read_arguments(reading* r, size_t count, ptxb_argument** firs
       if (error) return error;
       to[i] = ptxb_of_struct(fields, (size_t)value);
     } else {
-      return host_words("an argument of kind %d", (int)kind);
+      return host_words("an argument has the unknown kind %d", (int)kind);
     }
   }
   return NULL;

@@ -1,5 +1,5 @@
-// @NAME@: y = x / sqrt(mean(x^2) + 1e-5) * w of each row of x, RMS normalization. The fields, at the end, are
-// options of the executable.
+// @NAME@: y = x / sqrt(mean(x^2) + 1e-5) * w for each row of x, RMS normalization. The fields, at the end,
+// are options of the executable.
 #include <ptxbuilder/kernels/family/family.h>
 #include <ptxbuilder/kernels/family/run.h>
 #include <ptxbuilder/ptxbuilder.h>
@@ -12,8 +12,9 @@ namespace {
 
 constexpr float kEpsilon = 1e-5f;
 
-// Builds the kernel. A CTA has four warps, and takes `block` rows; each row is one warp's, so that its sum
-// needs no shared memory. A lane holds 8 neighbours of every 256 columns: 16 bytes, the widest access.
+// Builds the kernel. A CTA has four warps and processes `block` rows; one warp processes each row, so that
+// the sum needs no shared memory. A lane holds 8 neighbours of every 256 columns: 16 bytes, the widest
+// access.
 Kernel build(const command::Fields& f) {
   const int block = f.small("block"), columns = f.small("columns");
   const RegisterLayout layout({block, columns}, make_layout({{32, 4}, {8, columns / 256, block / 4}},
@@ -23,7 +24,7 @@ Kernel build(const command::Fields& f) {
   k.threads(128);
   k.grid("ceil_div(rows, " + f.word("block") + ")");  // CTAs, by the value of the parameter rows
   k.describe(
-      {{"x", "rows of numbers"}, {"w", "a factor of each column"}, {"y", "the result, as x is stored"}});
+      {{"x", "rows of numbers"}, {"w", "a factor of each column"}, {"y", "the result, stored like x"}});
 
   const GlobalTensor X(x, {rows, columns}), Y(y, {rows, columns});
   const GlobalTensor W(w, {columns});
@@ -36,7 +37,7 @@ Kernel build(const command::Fields& f) {
   return k;
 }
 
-// Runs it: inputs, launch, what is right in float64, and the work for --bench.
+// Runs the kernel: inputs, launch, the expected results in float64, and the work for --bench.
 void run(const command::Fields& f, command::Run& run) {
   const auto rows = static_cast<size_t>(f["rows"]), columns = static_cast<size_t>(f["columns"]);
   command::Tensor x = run.normal(DType::bf16, {columns, rows}), w = run.normal(DType::f32, {columns});
@@ -51,7 +52,7 @@ void run(const command::Fields& f, command::Run& run) {
   }
   run.check(y, 1, [&](size_t i) {
     const double value = x[i] * scales[i / columns] * w[i % columns];
-    // One rounding to bf16; what f32 loses before is a thousandth of it.
+    // The tolerance is one rounding to bf16; the rounding of f32 before it is a thousandth of that.
     return command::Expected{value, 1.01 * unit_roundoff(DType::bf16) * std::abs(value)};
   });
   const double elements = static_cast<double>(rows * columns);

@@ -1,4 +1,4 @@
-// y = silu(g) u of two rows of numbers: what is between the two products of a gated MLP.
+// y = silu(g) u for two rows of numbers: the step between the two products of a gated MLP.
 #include <ptxbuilder/kernels/family/family.h>
 #include <ptxbuilder/ptxbuilder.h>
 

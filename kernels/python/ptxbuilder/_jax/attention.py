@@ -34,7 +34,7 @@ def _call(q, k, v, extras, numbers, return_lse):
 
 
 def _gradients(q, k, v, o, lse, grad, *rest, extras, numbers, has_lse_grad):
-    """Returns those of Q, K, V and sinks; `rest` has the extras that there are, which `extras` says, and the gradient of lse."""
+    """Returns the gradients of Q, K, V and sinks; `rest` has the given extras, which `extras` lists, and the gradient of lse."""
     *numbers, flags = numbers
     given = described(q, k, v)
     extras = _filled(extras, rest)
@@ -50,13 +50,14 @@ def _gradients(q, k, v, o, lse, grad, *rest, extras, numbers, has_lse_grad):
 
 
 def _filled(there, arrays):
-    """The extras, where `there` says which are given, of arrays that begin with those that are."""
+    """Returns the extras, of which `there` marks the given ones, from arrays that begin with the given ones."""
     arrays = iter(arrays)
     return _attention.Extras(*(next(arrays) if is_given else None for is_given in there))
 
 
 def _batched(function, refuses):
-    """The function of arrays whose first dimension is that of batches, under jax.vmap; `refuses` says that others are among them."""
+    """Returns the rule of jax.vmap for a function of arrays whose first dimension is that of batches; `refuses` is true if other arrays are
+    among them."""
     mapped = custom_vmap(function)
 
     @mapped.def_vmap
@@ -76,7 +77,7 @@ def _batched(function, refuses):
 
 @functools.lru_cache(maxsize=None)
 def _function(there, numbers, return_lse):
-    """Attention of (q, k, v, *extras), where those are given that `there` says, for what is known when it is traced, with its
+    """Returns attention of (q, k, v, *extras) with the extras that `there` marks, for values that are known when it is traced, with its
     batches and its derivative."""
     def forward(q, k, v, *given, keeps=return_lse):
         return _call(q, k, v, _filled(there, given), numbers, keeps)
@@ -93,12 +94,12 @@ def _function(there, numbers, return_lse):
     def keep(*primals):
         q, k, v, *given = (x.value for x in primals)
         if (kind := _attention.without_gradient(q, k, v, _filled(there, given))) and any(x.perturbed for x in primals):
-            raise ValueError(f"{kind} has no gradient, and is asked for one: give it jax.lax.stop_gradient(x)")
+            raise ValueError(f"{kind} has no gradient, and one is requested: give it jax.lax.stop_gradient(x)")
         o, lse = with_lse(q, k, v, *given)
         return (o, lse)[:1 + return_lse], (q, k, v, o, lse, *given)
 
     def of_given(dsinks):
-        """Returns the gradients of the given extras: integers do not have any."""
+        """Returns the gradients of the given extras: integers have none."""
         names = [name for name, is_given in zip(_attention.Extras._fields, there) if is_given]
         return [dsinks if name == "sinks" else None for name in names]
 

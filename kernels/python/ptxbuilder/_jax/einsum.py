@@ -1,4 +1,4 @@
-"""Contractions of JAX's arrays, which have no gaps: JAX brings dimensions next to each other, and the product is matmul()'s, with its
+"""Contractions of JAX's arrays, which have no gaps: JAX moves dimensions next to each other, and the product is that of matmul(), with its
 derivatives."""
 import math
 
@@ -27,7 +27,8 @@ def einsum(letters, a, b, out, words):
     for which, own, other in (("A", of_a, of_b), ("B", of_b, of_a)):
         for letter in own:
             if letter not in other and letter not in of_d:
-                raise ValueError(f"einsum: {letter!r} of {text_of(letters)!r} has {extents[letter]} elements in {which} alone; sum over it first")
+                raise ValueError(f"einsum: {letter!r} of {text_of(letters)!r} has {extents[letter]} elements in {which} alone; sum over "
+                                 f"it first")
     batch, m = ([x for x in of_d if (x in of_b) == is_both and x in of_a] for is_both in (True, False))
     n, k = [x for x in of_d if x not in of_a], [x for x in of_a if x in of_b and x not in of_d]
 

@@ -1,4 +1,4 @@
-"""Calls of the extension's handlers, through XLA's foreign function interface."""
+"""Calls the extension's handlers through XLA's foreign function interface."""
 import jax
 import jax.numpy as jnp
 import numpy
@@ -11,7 +11,7 @@ for (_target, _platform), _handler in _ext.handlers().items():
 
 
 def device():
-    """Returns where an operation is compiled when it is traced. GPUs of one machine are taken to be alike."""
+    """Returns the device for which an operation is compiled when it is traced. All GPUs of a machine are assumed to be alike."""
     return 0 if jax.default_backend() in ("gpu", "cuda") else _ext.EMULATOR
 
 
@@ -21,7 +21,7 @@ def check_arrays(required, **optional):
 
 
 def described(*operands):
-    """(shape, type's name) of each, for which an operation is compiled; None of None."""
+    """Returns (shape, type's name) of each array, for which an operation is compiled; None for None."""
     for x in operands:
         if x is not None and not all(isinstance(extent, int) for extent in x.shape):
             raise ValueError(f"a shape of {x.shape}: an operation is compiled for numbers, not symbols: export it for each shape")
@@ -29,10 +29,10 @@ def described(*operands):
 
 
 def refuse_device(asked):
-    """All but the one where the arrays are: code that says "emulator" for other frameworks' arrays on the CPU may say it here."""
+    """Refuses all devices except the arrays' own: code that passes "emulator" for other frameworks' arrays on the CPU may pass it here."""
     is_here = asked is None or (device() == _ext.EMULATOR and device_of(asked) == _ext.EMULATOR)
     if not is_here:
-        raise ValueError("device: JAX's arrays are worked on where they are; jax.device_put() moves them")
+        raise ValueError("device: JAX's arrays are processed where they are; jax.device_put() moves them")
 
 
 # A type says over which axes of the mesh an array varies under jax.shard_map; JAX changed how with 0.10.
@@ -48,7 +48,7 @@ def _varying(x, axes):
 
 
 def alike(*operands):
-    """The same, varying over the same axes, so that gradients of those that did not are summed; None is None."""
+    """Returns the arrays with the same varying axes, so that gradients of those that did not vary are summed; None stays None."""
     axes = [None if x is None else frozenset(_varies_over(x)) for x in operands]
     union = frozenset().union(*(x for x in axes if x is not None))
     return [x if x is None or of == union else _varying(x, tuple(sorted(union - of))) for x, of in zip(operands, axes)]

@@ -12,11 +12,11 @@ from .ffi import alike, check_arrays, refuse_device, struct_like
 def _check(name, parameter, x):
     """Rejects at trace time what the library would reject when XLA runs it."""
     kind, dtype, rank = parameter["kind"].replace("_", " "), parameter["dtype"], len(parameter.get("box", x.shape))
-    if name_of(jnp.result_type(x)) != NAMES[dtype]:  # JAX takes numpy's float64 as its float32
-        raise ValueError(f"parameter '{name}' takes a {kind} of {dtype}, and is given an array of {x.dtype}: give "
+    if name_of(jnp.result_type(x)) != NAMES[dtype]:  # JAX reads numpy's float64 as its float32
+        raise ValueError(f"parameter '{name}' takes a {kind} of {dtype}, and the argument is an array of {x.dtype}: give "
                          f"x.astype({NAMES[dtype]!r})")
     if len(x.shape) != rank:
-        raise ValueError(f"parameter '{name}' takes an array of {rank} dimensions, and is given one of {len(x.shape)}")
+        raise ValueError(f"parameter '{name}' needs an array of {rank} dimensions, and the argument has {len(x.shape)}")
 
 
 def _check_integer(name, dtype, value):
@@ -27,7 +27,7 @@ def _check_integer(name, dtype, value):
 
 
 def _traced_scalar(name, dtype, value):
-    """Returns how the extension takes a scalar that is known when the call runs: (kind, an array without dimensions)."""
+    """Returns the extension's form of a scalar that is known when the call runs: (kind, an array without dimensions)."""
     scalar_of(name, dtype, 0)  # which says what is wrong
     kind, given = NAMES[dtype], value.dtype
     is_integer = jnp.issubdtype(given, jnp.integer) or given == bool
@@ -36,13 +36,13 @@ def _traced_scalar(name, dtype, value):
     if "float" not in kind:
         return (_ext.XLA_BITS_AT if kind == given == "uint64" else _ext.XLA_INTEGER_AT), value
     if kind == "float64" and not jax.config.jax_enable_x64:
-        raise ValueError(f"parameter '{name}' is a {dtype}, which a traced scalar is where jax_enable_x64 is set")
+        raise ValueError(f"parameter '{name}' is a {dtype}, for which a traced scalar needs jax_enable_x64")
     return _ext.XLA_BITS_AT, value.astype(kind)
 
 
 def _check_grid(kernel, grid):
     if any(isinstance(x, jax.core.Tracer) for x in grid):
-        raise ValueError(f"kernel '{kernel.name}': its grid is traced, and has to be known when the kernel is")
+        raise ValueError(f"kernel '{kernel.name}': its grid is traced, and must be known when the kernel is traced")
     if not all(hasattr(x, "__index__") and 1 <= x <= most for x, most in zip(grid, (2**31 - 1, 65535, 65535))):
         raise ValueError(f"kernel '{kernel.name}': a grid of {grid}; x is an integer of 1 to 2147483647, y and z of 1 to 65535")
 
@@ -50,7 +50,7 @@ def _check_grid(kernel, grid):
 def call(kernel, grid, arguments, first, device):
     refuse_device(device)
     if not kernel.is_pure:
-        raise ValueError(f"kernel '{kernel.name}': JAX has to know what it changes: say outputs= or updates= to load()")
+        raise ValueError(f"kernel '{kernel.name}': JAX must know what it changes: give outputs= or updates= to load()")
     operands, results, updated, aliases, target = [], [], {}, {}, "ptxbuilder_kernel"
     check_arrays({f"parameter '{name}'": x for name, _, x in kernel.tensors(arguments)})
     leaves, tree = jax.tree.flatten(arguments)

@@ -18,13 +18,13 @@ from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 from .product import GREATEST, SMOOTH, factor_of, general, in_unit
 
-# The shape and the form are known when a product is traced, as jax.jit takes a matrix like any argument.
+# The shape and the form are known when a product is traced, since jax.jit handles a matrix like any argument.
 jax.tree_util.register_pytree_node(PackedWeights, lambda b: ((b.data, b.scale_b), (b.shape, b.form)),
                                    lambda known, arrays: PackedWeights(*arrays, *known))
 
-_BARE = Options(1.0, 0.0, None, "float32", False, True, False, False, False, None)  # of rows by weights that lie as [n, k]
+_BARE = Options(1.0, 0.0, None, "float32", False, True, False, False, False, None)  # of rows by weights that are stored as [n, k]
 _OTHERS = ("scale_b", "bias", "c", "offs")
-_Words = namedtuple("_Words", "shape form alpha beta activation out_dtype others")  # `others` says which of _OTHERS are given
+_Words = namedtuple("_Words", "shape form alpha beta activation out_dtype others")  # `others` lists which of _OTHERS are given
 
 
 def _call(a, data, *others, words):
@@ -51,13 +51,13 @@ def _call(a, data, *others, words):
 
 
 def _numbers_of_groups(offs, rows):
-    """Returns the group of each row; their number for one that is in none."""
+    """Returns the group of each row; the number of groups for a row without a group."""
     return jnp.searchsorted(jax.lax.cummax(jnp.clip(offs, 0, rows)), jnp.arange(rows, dtype=offs.dtype), side="right")
 
 
 @functools.lru_cache(maxsize=None)
 def _batched(words):
-    """The product of arrays, for what is known when it is traced, under jax.vmap: batches of rows are rows."""
+    """The product of arrays under jax.vmap, for values that are known when it is traced: batches of rows are rows."""
     product = custom_vmap(functools.partial(_call, words=words))
 
     @product.def_vmap
@@ -65,9 +65,9 @@ def _batched(words):
         mapped = dict(zip(("a", "data", *words.others), is_mapped))
         given = dict(zip(words.others, others))
         if mapped["data"] or mapped.get("scale_b"):
-            raise ValueError("packed weights under jax.vmap, each with its own: take their products one by one")
+            raise ValueError("packed weights under jax.vmap, different for each batch: make their products one by one")
         if "offs" in given:
-            raise ValueError("offs of packed weights under jax.vmap: take the products one by one")
+            raise ValueError("offs of packed weights under jax.vmap: make the products one by one")
 
         def ahead(x, is_ahead):
             return x if is_ahead else jnp.broadcast_to(x, (size, *x.shape))
@@ -75,7 +75,7 @@ def _batched(words):
         a, beta = ahead(a, mapped["a"]), words.beta
         if "c" in given:
             given["c"] = ahead(given["c"], mapped["c"])
-        if mapped.get("bias"):  # one of each: as part of C, which is
+        if mapped.get("bias"):  # one for each batch: it becomes part of C, which has one
             bias = given.pop("bias")
             bias = jnp.broadcast_to(bias.reshape(size, *(1,) * (a.ndim - 2), -1), (*a.shape[:-1], words.shape[-1]))
             given["c"], beta = (beta * given["c"] + bias).astype(bias.dtype) if "c" in given else bias, 1.0
@@ -101,7 +101,7 @@ def _function(words, type_of_a):
         if words.out_dtype in GREATEST:
             raise ValueError(NO_GRADIENT.format(f"out_dtype of {words.out_dtype}"))
         arrays = [x.value for x in primals]
-        # The derivatives of those that are smooth are known from what they are applied to, which is kept.
+        # The derivatives of smooth activations follow from their inputs, which are kept.
         d = z = _batched(words._replace(activation=None) if is_smooth else words)(*arrays)
         if is_smooth:
             d = SMOOTH[words.activation](z)
@@ -123,7 +123,7 @@ def _function(words, type_of_a):
             da = jnp.zeros((*dz.shape[:-1], k), type_of_a)
         else:
             w, columns = _packed.columns_of(packed_kit, PackedWeights(data, scale_b, words.shape, words.form), type_of_a)
-            if offs is not None:  # each row has the columns of its own expert; one of no expert has a product of 0
+            if offs is not None:  # each row has the columns of its own expert; a row without an expert has a product of 0
                 columns = columns[jnp.minimum(numbers, experts[0] - 1)]
             rows = dz.reshape(-1, n).astype(jnp.float32) * (words.alpha * columns)
             like = jax.ShapeDtypeStruct((rows.shape[0], k), w.dtype)
@@ -162,7 +162,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
 
 
 class packed_kit:
-    """The CPU packs, and so what is packed must be known: arrays go there and back."""
+    """The CPU packs, so values must be known: arrays are copied there and back."""
     permuted, stacked, where = jnp.transpose, jnp.stack, jnp.where
     tensor = staticmethod(_numpy.tensor)
 
@@ -179,7 +179,7 @@ class packed_kit:
 
     @staticmethod
     def of_bytes(x, name):
-        """Elements whose bytes are the last dimension."""
+        """Returns elements whose bytes are the last dimension."""
         return jax.lax.bitcast_convert_type(x[..., 0] if x.shape[-1] == 1 else x, jnp.dtype(name))
 
     @staticmethod

@@ -1,5 +1,5 @@
-"""The product of JAX's arrays, traced and not: a primitive of JAX's, whose derivatives are the same kernels' where there is nothing but C
-and a bias next to A and B; with more, they are those of JAX's functions after the sum."""
+"""The product of JAX's arrays, traced and not: a JAX primitive whose derivatives use the same kernels if there are only C and a bias in
+addition to A and B; with more operands, derivatives are those of JAX's functions after the sum."""
 import functools
 import math
 import types
@@ -31,7 +31,7 @@ def turned(x):
 
 
 def call(a, b, operands, options):
-    """A product of matrices or of batches of them, which lie as `options` say: (D,), or (D, what is written with it)."""
+    """A product of matrices or of batches of them, stored as `options` describe: (D,), or (D, other results)."""
     name = options.out_dtype
     flags = _product.flags_of(options) | _ext.TRANSPOSE_A * options.transpose_a | _ext.TRANSPOSE_B * options.transpose_b
 
@@ -93,8 +93,9 @@ def _warn(a, b, options):
 
 # ---- With C and a bias at most ----
 
-# A primitive of (A, B, what `words` say of C and bias), for matrices or as many of A as of B, which lie as `options` say; `out_dtype` is a
-# type's name. What its rules give is made of the same primitive, so that jvp, vmap and transposition follow each other in any order.
+# A primitive of (A, B, and C and bias as `words` list them), for matrices or the same number of batches of A and B, stored as `options`
+# describe; `out_dtype` is a type's name. Its rules are made of the same primitive, so that jvp, vmap and transposition can be combined in
+# any order.
 _product_p = Primitive("ptxbuilder_matmul")
 
 
@@ -119,7 +120,7 @@ def _(a, b, *beside, **words):
 
 
 def _with_batches(operands, dims, *, words, options):
-    """Implements the rule of jax.vmap, whose dimension becomes another one of batches."""
+    """Implements the rule of jax.vmap, whose dimension becomes another batch dimension."""
     size, = {x.shape[dim] for x, dim in zip(operands, dims) if dim is not None}
     operands = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(operands, dims)]
     (a, b, *beside), (of_a, of_b, *of_beside) = operands, (dim is not None for dim in dims)
@@ -128,7 +129,7 @@ def _with_batches(operands, dims, *, words, options):
     b = turned(b) if options.transpose_b else b
     rank = max(a.ndim - of_a, b.ndim - of_b)
 
-    def ahead(x, is_ahead):  # the new dimension first, of one element if there is none of it
+    def ahead(x, is_ahead):  # the new dimension first, with one element if the operand does not have it
         x = x if is_ahead else x[None]
         return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
 
@@ -138,7 +139,7 @@ def _with_batches(operands, dims, *, words, options):
     c, bias, beta = beside.c, beside.bias, options.beta
     if c is not None:
         c = jnp.broadcast_to(ahead(c, are_mapped["c"]), shape)
-    if bias is not None and are_mapped["bias"]:  # one of each: as part of C, which is
+    if bias is not None and are_mapped["bias"]:  # one for each batch: it becomes part of C, which has one
         bias = jnp.broadcast_to(ahead(bias, True), shape)
         bias, c, beta = None, bias if c is None else (beta * c + bias).astype(bias.dtype), 1.0
     if batch != jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]):
@@ -158,7 +159,7 @@ def _moved(primals, tangents, *, words, options):
     moving = {word: x for word, x in zip(("a", "b", *words), tangents) if not isinstance(x, ad.Zero)}
     if a.dtype.itemsize == 1 and {"a", "b"} & set(moving):
         raise ValueError(f"A and B of {a.dtype} have no gradients")
-    # The derivatives of those that are smooth are known from what they are applied to, which is kept.
+    # The derivatives of smooth activations follow from their inputs, which are kept.
     d = _product_p.bind(*primals, words=words, options=options._replace(activation=None) if activation in SMOOTH else options)
     bare, terms = options._replace(**_BARE), []
     if "a" in moving:
@@ -167,7 +168,7 @@ def _moved(primals, tangents, *, words, options):
         terms.append(_bound(a, moving["b"], Operands(), bare))
     if "c" in moving:
         terms.append(moving["c"] * jnp.asarray(options.beta, d.dtype))
-    if "bias" in moving:  # through f32, in which the sum is that transposition makes of this
+    if "bias" in moving:  # through f32, the type of the sum that transposition makes of this
         terms.append(jnp.broadcast_to(moving["bias"].astype(jnp.float32), d.shape).astype(d.dtype))
     moved = functools.reduce(jnp.add, terms)
     if activation == "relu":
@@ -179,8 +180,8 @@ ad.primitive_jvps[_product_p] = _moved
 
 
 def factor_of(grad, dtype):
-    """Gives an incoming gradient as a factor of `dtype`, and its unit: None, or the power of two that brings bf16 or f32 into the range of
-    f16, one for all of it. Where an element is infinite or no number, all stay as they are."""
+    """Returns an incoming gradient as a factor of `dtype`, and its unit: None, or one power of two that brings all of bf16 or f32 into the
+    range of f16. If an element is infinite or NaN, all elements stay unchanged."""
     if dtype != jnp.float16 or grad.dtype == dtype or grad.size == 0:
         return grad.astype(dtype), None
     most = jnp.abs(jax.lax.stop_gradient(grad)).max().astype(jnp.float32)
@@ -190,12 +191,12 @@ def factor_of(grad, dtype):
 
 
 def in_unit(product, unit, dtype):
-    """Gives product(dtype) in the unit of a factor_of(), rounded once."""
+    """Returns product(dtype) in the unit of a factor_of(), rounded once."""
     return product(dtype) if unit is None else (product(jnp.float32) * unit).astype(dtype)
 
 
 def _transposed(dz, a, b, *beside, words, options):
-    """Returns what goes back to A or to B, whichever is not known. The rule of jax.jvp makes no others than these bare products."""
+    """Returns the gradient of A or of B, whichever is not known. The rule of jax.jvp makes only these bare products."""
     transpose_a, transpose_b = options.transpose_a, options.transpose_b
     is_a = ad.is_undefined_primal(a)
     unknown, known = (a.aval, b) if is_a else (b.aval, a)
@@ -216,7 +217,7 @@ ad.primitive_transposes[_product_p] = _transposed
 
 
 def folded(a, b, transpose_a, transpose_b, of_k=(1, 1)):
-    """Returns (A, B, whether these are transposed, the folded shape, the shape): as fold() has them, in place; `of_k` are shares()."""
+    """Returns (A, B, whether these are transposed, the folded shape, the shape) like fold(), in place; `of_k` are shares()."""
     if a.ndim == b.ndim <= 3 and a.shape[:-2] == b.shape[:-2]:
         k, k_of_b = a.shape[-2 if transpose_a else -1], b.shape[-1 if transpose_b else -2]
         if a.ndim < 2 or k * of_k[0] != k_of_b * of_k[1]:
@@ -226,11 +227,11 @@ def folded(a, b, transpose_a, transpose_b, of_k=(1, 1)):
         return a, b, transpose_a, transpose_b, shape, shape
     a = turned(a) if transpose_a else a
     a, b, whole, shape = fold(jnp.broadcast_shapes, jnp.broadcast_to, a, turned(b) if transpose_b else b, of_k)
-    return (a, turned(b) if transpose_b else b, False, transpose_b, whole, shape)  # B as it lay
+    return (a, turned(b) if transpose_b else b, False, transpose_b, whole, shape)  # B as it was stored
 
 
 def _laid(a, b, operands, options):
-    """A, B, operands and options as a call takes them, and the product's shape."""
+    """Returns A, B, operands and options in the form of a call, and the product's shape."""
     of_a, of_b, transpose_a, transpose_b, whole, shape = folded(a, b, options.transpose_a, options.transpose_b, shares(operands))
     operands = _product.laid(_KIT, operands, (*a.shape[:-2], shape[-2]), (*b.shape[:-2], shape[-1]), whole, shape,
                               a.shape[-2 if options.transpose_a else -1])
@@ -250,7 +251,7 @@ def general(a, b, bias, c, options):
 
 @functools.lru_cache(maxsize=None)
 def _whole(options):
-    """The product of tensors by word, for what is known when it is traced: (D,), or (D, what is written with it)."""
+    """The product of tensors by word, for values that are known when it is traced: (D,), or (D, other results)."""
     activation, name = options.activation, options.out_dtype
 
     def operands_of(t):
@@ -267,7 +268,7 @@ def _whole(options):
     def pieces(t):
         operands = operands_of(t)
         for row, _ in _product.with_role(operands, "sparsity", "block_factor"):
-            raise ValueError(f"{row.word}: under jax.vmap, which would take one product for each: give A and B batches")
+            raise ValueError(f"{row.word}: under jax.vmap, which would need one product for each batch: give A and B batches")
         a, b = turned(t["a"]) if options.transpose_a else t["a"], turned(t["b"]) if options.transpose_b else t["b"]
         lines = _product.in_lines(operands, a.shape[:-1], (*b.shape[:-2], b.shape[-1]))
         x = general(t["a"], t["b"], None, None, options._replace(**_BARE, alpha=1.0, out_dtype="float32", gate=False))
@@ -332,7 +333,7 @@ def _in_groups(t, options):
     shape = _product.grouped_shape(of_a, of_b, operands, shares(operands)[1])  # which says what is wrong
     columns = (*(shape[:-2] or _product.groups_of(operands, of_b)), shape[-1])
     c = operands.c
-    if operands.add_to_rows is not None:  # where C has the rows of D
+    if operands.add_to_rows is not None:  # if C has the rows of D
         operands = operands._replace(c=None)
     operands = _product.laid(_KIT, operands, shape[:-1], columns, shape, shape, of_a.shape[-1])
     if operands.add_to_rows is not None:
@@ -383,12 +384,12 @@ _in_groups.defvjp(_keep_groups, _gradients_of_groups)
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _added(t, options):
-    """C with rows of the product added to its own."""
+    """Returns C with rows of the product added to its own."""
     return _in_groups(t, options)
 
 
 def _keep_added(t, options):
-    """Gives the result as JAX's functions add it up, whose derivatives it knows, and these."""
+    """Returns the result computed with JAX's functions, whose derivatives JAX knows, and these derivatives."""
     beside = ("a", "b", "c", "add_to_rows", "scale_a")
     _product.only_offs(Operands(**{word: x for word, x in t.items() if word not in beside}), options)  # so that weights may come last
     reals = {word: x for word, x in t.items() if jnp.issubdtype(x.dtype, jnp.floating)}
@@ -421,13 +422,14 @@ def _jitted_groups(t, options):
 
 
 def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=None, group_offset=None):
-    """jax.lax.ragged_dot, argument by argument: rows of lhs [m, k] in groups, whose sizes are integers [groups], times rhs [groups, k, n].
+    """A replacement for jax.lax.ragged_dot with the same arguments: rows of lhs [m, k] in groups, whose sizes are integers [groups], times
+    rhs [groups, k, n].
 
     Rows after the last group are 0. The result is differentiable in lhs and rhs. `precision` must be None, since f32 is refused, and so
-    must `group_offset`. ptxbuilder.matmul() with `offs`, where groups end, takes more after the sum.
+    must `group_offset`. ptxbuilder.matmul() with `offs`, where groups end, supports more operations after the sum.
     """
     if precision is not None or group_offset is not None:
-        raise ValueError("precision and group_offset: they are None; 16-bit operands are summed in f32, and all groups are there")
+        raise ValueError("precision and group_offset: they must be None; 16-bit operands are summed in f32, and all groups are present")
     offs = jnp.cumsum(group_sizes, dtype=jnp.int32)
     return _product.matmul(lhs, rhs, offs=offs, out_dtype=preferred_element_type)
 
@@ -447,11 +449,11 @@ def _check_known(out, device, **numbers):
     refuse_device(device)
     for name, value in numbers.items():
         if isinstance(value, jax.core.Tracer):
-            raise ValueError(f"{name}: it is traced, and has to be known when the product is: multiply the operand or the result")
+            raise ValueError(f"{name}: it is traced, and must be known when the product is traced: multiply the operand or the result")
 
 
 def _as_array(row, x):
-    if row.role == "greatest":  # True and False say whether it is wanted
+    if row.role == "greatest":  # True and False mean whether it is requested
         return {True: jnp.zeros((), jnp.float32), False: None}[x] if isinstance(x, bool) else _product.one(row.label, x)
     if row.word == "alpha" and x.weak_type:  # a number of Python's that is traced
         return x.astype(jnp.float32)
@@ -459,7 +461,7 @@ def _as_array(row, x):
 
 
 def _one_group(a, b, operands, options):
-    """Gathered rows of one matrix, by one, as a group of all rows."""
+    """Returns gathered rows of one matrix times one matrix, as a group of all rows."""
     m, n = _product.gathered_shape(turned(a) if options.transpose_a else a, turned(b) if options.transpose_b else b, operands.a_rows,
                                    shares(operands)[1])
     of_columns = {row.word: x[None] for row, x in zip(ROWS, operands) if x is not None and (

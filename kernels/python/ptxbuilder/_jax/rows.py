@@ -11,7 +11,7 @@ from .ffi import device as traced_device
 
 
 def _call(operation, given, numbers, wanted, extents=()):
-    """The results that are wanted, or those that the operation updates, as a tuple; `given` is by name."""
+    """Returns the requested results, or those that the operation updates, as a tuple; `given` is by name."""
     names = [name for name, x in given.items() if x is not None]
     shapes = dict(zip(given, described(*given.values())))
     workspace = _rows.workspace_of(traced_device(), operation, shapes, numbers, wanted, extents)
@@ -30,14 +30,14 @@ def _call(operation, given, numbers, wanted, extents=()):
 
 
 def _by_name(operation, there, given):
-    """Returns the tensors that an operation reads: those that `there` says are given, and None for others."""
+    """Returns the tensors that an operation reads: those that `there` marks as given, and None for others."""
     given = iter(given)
     return {name: next(given) if is_given else None for name, is_given in zip(operation.read, there)}
 
 
 @functools.lru_cache(maxsize=None)
 def _function(name, there, numbers):
-    """Returns the first result of the operation for the arrays that `there` says are given, with its derivative."""
+    """Returns the first result of the operation for the arrays that `there` marks as given, with its derivative."""
     operation = _rows.OPERATIONS[name]
     gradient, kept = operation.gradient, operation.kept
     names = [name for name, is_given in zip(operation.read, there) if is_given]
@@ -61,7 +61,7 @@ def _function(name, there, numbers):
         wanted = tuple(name for name in gradient.written if name[1:] in names)
         found = dict(zip(wanted, _call(gradient, {name: known[name] for name in gradient.read},
                                        tuple(gradient.numbers.values()), wanted)))
-        return tuple(found.get(f"d{name}") for name in names)  # None for integers, which have no gradient
+        return tuple(found.get(f"d{name}") for name in names)  # None for integers, which have no gradients
 
     function.defvjp(keep, backward)
     return function
@@ -76,7 +76,8 @@ def _jitted(name, there, numbers, extents, *given):
 
 
 def rows(operation, given, numbers, device, extents):
-    """Returns the operation's first result, or a tuple: of all results if they have extents of their own, or of those that it updates."""
+    """Returns the operation's first result, or a tuple of all results if they have extents of their own, or a tuple of those that it
+    updates."""
     refuse_device(device)
     required, optional = _rows.by_use(operation, given)
     check_arrays(required, **optional)

@@ -1,4 +1,4 @@
-"""Attention on PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.attention where PyTorch traces."""
+"""Attention on PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.attention if PyTorch traces."""
 import functools
 
 import torch
@@ -22,12 +22,12 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
         extras = _attention.seeded(extras, _attention.dropout_of(numbers), *_seeds(q))
     asks = requires_grad(q, k, v, out) or extras is not _attention.NO_EXTRAS and requires_grad(*extras)
     if asks and (kind := _attention.without_gradient(q, k, v, extras)):
-        raise ValueError(f"{kind} has no gradient, and is given a tensor that requires one: call it under torch.no_grad()")
+        raise ValueError(f"{kind} has no gradient, and an argument requires one: call it under torch.no_grad()")
     if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or not is_plain(v) or is_watched()
             or not is_plain(out) or (extras is not _attention.NO_EXTRAS and not all(is_plain(x) for x in extras))):
         check_operands(_attention.operands_of(q, k, v), **extras._asdict(), out=out)
         if out is not None:
-            raise ValueError("out: where PyTorch traces, attention allocates its result; leave it out")
+            raise ValueError("out: if PyTorch traces, attention allocates its result; leave it out")
         needs_lse = bool(return_lse) or asks  # for the gradient
         o, lse = torch.ops.ptxbuilder.attention(q, k, v, *extras, *numbers, needs_lse, place_of(device, q, "Q"))
         return (o, lse) if return_lse else o
@@ -71,7 +71,7 @@ def _gradients(ctx, call, grad, grad_of_lse, numbers, device):
 
 
 def _folded(info, dims, *tensors):
-    """Merges the dimension of torch.func.vmap with that of batches."""
+    """Merges the dimension of torch.func.vmap into that of batches."""
     def folded(x, dim):
         if x is None:
             return None
@@ -114,7 +114,7 @@ class _Attention(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """Returns those of Q, K, V and sinks, which have none themselves."""
+    """Returns the gradients of Q, K, V and sinks, which have no gradients themselves."""
 
     @staticmethod
     def forward(q, k, v, o, lse, grad, *rest):
@@ -134,7 +134,7 @@ class _Gradient(torch.autograd.Function):
         return _unfolded(info, _Gradient.apply(*_folded(info, in_dims, *operands), numbers, device))
 
 
-# ---- Where PyTorch traces ----
+# ---- Under PyTorch's tracers ----
 
 _words = ", ".join(f"{'Scalar' if isinstance(unsaid, float) else 'SymInt'} {name}"
                    for name, unsaid in _ext.ATTENTION_NUMBERS.items())
@@ -208,8 +208,8 @@ def _keep_for_op(ctx, inputs, output):
 
 def _backward_of_op(ctx, grad, grad_of_lse):
     if not ctx.has_lse:
-        raise ValueError("torch.ops.ptxbuilder.attention without return_lse has no gradient, which lse is needed for; "
-                         "ptxbuilder.attention() sees to that")
+        raise ValueError("torch.ops.ptxbuilder.attention without return_lse has no gradient, which needs lse; ptxbuilder.attention() "
+                         "returns lse internally")
     operation = torch.ops.ptxbuilder.attention_gradient
 
     def call(*tensors_numbers_device):

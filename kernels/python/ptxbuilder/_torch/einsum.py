@@ -1,4 +1,4 @@
-"""Contractions of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.einsum where PyTorch traces."""
+"""Contractions of PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.einsum if PyTorch traces."""
 import torch
 from torch import library as operators
 

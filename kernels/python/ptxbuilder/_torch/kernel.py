@@ -1,4 +1,4 @@
-"""Any kernel on PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.launch where PyTorch traces."""
+"""Any kernel on PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.launch if PyTorch traces."""
 import torch
 from torch import library as operators
 
@@ -9,7 +9,7 @@ from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, is_comp
 
 
 def _leaves(kernel, arguments):
-    """Sorts the arguments, with the fields of structs in their place, by how the operation takes them: read, written, reals, integers."""
+    """Sorts the arguments, with the fields of structs in their place, into the operation's lists: read, written, reals, integers."""
     read, written, reals, integers = [], [], [], []
 
     def leaf(parameter, value, owner):
@@ -73,7 +73,7 @@ def _check(kernel, arguments):
     given = {f"parameter '{name}'": x for name, _, x in kernel.tensors(arguments)}
     check_operands(given)
     if is_wrapped(*given.values()):
-        raise ValueError(f"kernel '{kernel.name}' is not known to torch.func: call it outside, on tensors that hold all batches")
+        raise ValueError(f"kernel '{kernel.name}' is not supported under torch.func: call it outside, on tensors with all batches")
 
 
 @named("ptxbuilder::launch")
@@ -87,11 +87,11 @@ def call(kernel, grid, arguments, first, device):
         read, written, reals, integers = _leaves(kernel, arguments)
         tensors = [x for x in read + written if isinstance(x, torch.Tensor)]
         if requires_grad(*tensors):
-            raise ValueError(f"kernel '{kernel.name}' has no gradient, and is given a tensor that requires one: call it under "
-                             "torch.no_grad(), or inside a torch.autograd.Function")
+            raise ValueError(f"kernel '{kernel.name}' has no gradient, and an argument requires one: call it under torch.no_grad(), or "
+                             f"inside a torch.autograd.Function")
         if not is_traced and is_tracing():
-            raise ValueError(f"kernel '{kernel.name}' is not known to torch.jit.trace, which takes no list of numbers: use torch.compile "
-                             "or torch.export")
+            raise ValueError(f"kernel '{kernel.name}' is not supported under torch.jit.trace, which cannot handle lists of numbers: use "
+                             f"torch.compile or torch.export")
         if is_traced or is_watched() or not all(type(x) in PLAIN for x in tensors):
             torch.ops.ptxbuilder.launch(kernel.handle, read, written, [float(x) for x in reals], integers,
                                         None if grid is None else list(grid), place_of(device, first, f"kernel '{kernel.name}'"))

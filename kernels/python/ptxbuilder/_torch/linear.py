@@ -1,4 +1,4 @@
-"""A layer of PyTorch's whose product is ours."""
+"""A PyTorch layer with our product."""
 import torch
 
 from .._common import activation_of

@@ -1,4 +1,4 @@
-"""Packed weights of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.packed_mm where PyTorch traces."""
+"""Packed weights of PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.packed_mm if PyTorch traces."""
 import torch
 from torch import library as operators
 
@@ -17,7 +17,7 @@ library.define("packed_mm(Tensor a, Tensor data, Tensor? scale_b, SymInt n, int 
 
 
 def _weights(a, data, scale_b, n, form):
-    """PackedWeights, as an operation has them."""
+    """Returns PackedWeights in the form of an operation's arguments."""
     return PackedWeights(data, scale_b, (*data.shape[:-2], a.shape[-1], n), form)
 
 
@@ -46,7 +46,7 @@ def _keep(ctx, inputs, output):
 
 
 def _numbers_of_groups(offs, rows):
-    """Returns the group of each row; their number for one that is in none."""
+    """Returns the group of each row; the number of groups for a row without a group."""
     ends = offs.clamp(0, rows).cummax(0)[0]
     return torch.searchsorted(ends, torch.arange(rows, dtype=ends.dtype, device=ends.device), right=True)
 
@@ -61,7 +61,7 @@ def _gradients(ctx, d_output):
         da = dz.new_zeros((*dz.shape[:-1], k), dtype=dtype)
     elif needs[0]:
         w, columns = _packed.columns_of(packed_kit, PackedWeights(data, scale_b, (*data.shape[:-2], k, n), form), name_of(dtype))
-        if offs is not None:  # each row has the columns of its own expert; one of no expert has a product of 0
+        if offs is not None:  # each row has the columns of its own expert; a row without an expert has a product of 0
             columns = columns[_numbers_of_groups(offs, dz.shape[0]).clamp(max=data.shape[0] - 1)]
         rows, unit = factor_of(dz.reshape(-1, n).float() * (columns * alpha), dtype)
         da = in_unit(lambda wide: _product.matmul(rows, w, out_dtype=wide, device=device, offs=offs), unit, dtype)
@@ -90,7 +90,7 @@ class _PackedProduct(torch.autograd.Function):
         if data.ndim == 3:
             raise ValueError(NO_BATCH.format("offs of packed weights"))
 
-        def ahead(x, dim, rank):  # the new dimension first, before those that are missing
+        def ahead(x, dim, rank):  # the new dimension first, before missing dimensions
             x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
             return x.reshape(info.batch_size, *(1,) * (rank - x.ndim), *x.shape[1:])
 
@@ -99,7 +99,7 @@ class _PackedProduct(torch.autograd.Function):
         a = ahead(a, in_dims[0], 0)
         if c is not None:
             c = ahead(c, in_dims[6], 0)
-        if in_dims[5] is not None:  # a bias of each: as part of C
+        if in_dims[5] is not None:  # a bias for each batch: it becomes part of C
             bias = ahead(bias, in_dims[5], a.ndim).expand(*a.shape[:-1], n)
             bias, c, beta = None, bias if c is None else beta * c + bias, 1.0
         return _PackedProduct.apply(a, data, scale_b, n, form, bias, c, alpha, beta, *values), 0
@@ -108,7 +108,7 @@ class _PackedProduct(torch.autograd.Function):
 def _differentiable(a, data, scale_b, n, form, bias, c, *values):
     """Returns the product whose derivative is requested."""
     if not is_compiling() and is_dual():
-        raise ValueError("packed_mm has no derivative forward: multiply by what unpack_weights() gives")
+        raise ValueError("packed_mm has no forward derivative: multiply by the result of unpack_weights()")
     refuse_gradient("packed_mm", scale_b=scale_b)
 
     def product(a, b, bias, c, *values):
@@ -145,7 +145,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
         if out is not None:
             raise ValueError(NO_OUT)
         _packed.result_of(a, b, out_dtype)  # which says what is wrong
-        # torch.func sees no functions in operations.
+        # torch.func does not see autograd functions in operations.
         call = _differentiable if wants and not is_traced else torch.ops.ptxbuilder.packed_mm
         return call(a, b.data, b.scale_b, b.shape[-1], b.form, bias, c, alpha, beta, activation, dtype_of(out_dtype),
                     place_of(device, a, "A"), offs)
@@ -158,7 +158,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
 
 
 class packed_kit:
-    """The CPU packs: tensors go there and back."""
+    """The CPU packs, so tensors are copied there and back."""
     permuted, stacked, where = torch.permute, torch.stack, torch.where
 
     @staticmethod
@@ -172,7 +172,7 @@ class packed_kit:
 
     @staticmethod
     def of_bytes(x, name):
-        """Elements whose bytes are the last dimension."""
+        """Returns elements whose bytes are the last dimension."""
         return x.contiguous().view(DTYPES[name])[..., 0]
 
     @staticmethod

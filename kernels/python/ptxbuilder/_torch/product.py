@@ -1,4 +1,4 @@
-"""The product of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.matmul where PyTorch traces."""
+"""The product of PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.matmul if PyTorch traces."""
 import functools
 import math
 from collections import namedtuple
@@ -22,17 +22,18 @@ _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
 _ext.use_eager(torch.Tensor, torch.nn.Parameter, tensors.mode_count, tensors.is_tracing, tensors.tracing_state(),
                torch.is_grad_enabled, torch.is_autocast_enabled, torch.are_deterministic_algorithms_enabled, forward_ad, profiler,
-               ACTIVATIONS, _CODES, torch._C._increment_version)  # torch.autograd.graph's, in half the time
+               ACTIVATIONS, _CODES, torch._C._increment_version)  # the function of torch.autograd.graph, in half the time
 
 
 def take_over():
-    """matmul() asks eager_product() first from now on, but not while a call is traced, which changes nothing of Python's."""
+    """From now on matmul() calls eager_product() first. This is not set while a call is traced, since tracing must not change Python's
+    state."""
     _product.is_traced = is_compiling
 
 
 @tensors.named("ptxbuilder::matmul")
 def matmul(a, b, out, operands, options):
-    """Handles the cases that the extension's eager_product() does not."""
+    """Handles the cases that the extension's eager_product() does not handle."""
     if not is_compiling():
         take_over()
     operands, options = _product.alpha_as_given(operands, options,
@@ -40,18 +41,18 @@ def matmul(a, b, out, operands, options):
     is_traced = is_compiling() or is_watched() or not all(is_plain(x) for x in (a, b, out, *operands))
     if is_traced:
         _check(a, b, out, operands)
-    if out is None:  # into one that is given torch.mm() converts nothing either
+    if out is None:  # with a given result torch.mm() converts nothing either
         a, b, operands = _as_autocast(a, b, operands, options)
     try:
-        # torch.func and dual tensors know what a function's derivatives are, or that it has none.
+        # For torch.func and dual tensors, an autograd function has its derivatives, or says that it has none.
         wants = requires_grad(a, b, out, *operands) or is_wrapped(a, b, out, *operands) or not is_compiling() and out is None and (
             has_transforms() is not None or is_dual())
         has_more = _product.has_more(operands, options)
         if wants and out is not None and (has_more or not is_traced):
             raise ValueError(NO_OUT)
         if operands.add_to_rows is not None and torch.are_deterministic_algorithms_enabled():
-            raise ValueError("add_to_rows: sums in no certain order, while torch.use_deterministic_algorithms() is on: take d_rows, and "
-                             "sum up a token's rows afterwards")
+            raise ValueError("add_to_rows: sums in no fixed order, while torch.use_deterministic_algorithms() is on: use d_rows, and sum "
+                             "a token's rows afterwards")
         if operands.add_to_rows is not None and out is None:
             c, operands, options = _product.what_rows_are_added_to(operands, options)
             if wants:
@@ -92,7 +93,7 @@ def matmul(a, b, out, operands, options):
 
 
 def _as_autocast(a, b, operands, options):
-    """Returns A and B as torch.autocast converts them, and the operands of D's type if that is A's."""
+    """Returns A and B as converted by torch.autocast, and also the operands of D's type if that is A's type."""
     dtype = autocast_of(a)
     if dtype is None:
         return a, b, operands
@@ -111,14 +112,14 @@ def turned(x, is_transposed):
     return x.transpose(-1, -2) if is_transposed else x
 
 
-@torch.compiler.disable  # where a frame is compiled by itself: a tracer does not see into what it calls
+@torch.compiler.disable  # if a frame is compiled by itself: a tracer does not see into the functions that it calls
 def _run(a, b, out, operands, options):
     refuse_negative(**{row.label: x for row, x in _product.with_role(operands, "greatest")})
     return _product.run(tensors, a, b, out, operands, options)
 
 
 def _direct(a, b, out, operands, options):
-    """Below autograd, of operands that have been turned."""
+    """Runs below autograd, on operands that have been transposed."""
     _, beta, activation, out_dtype, _, _, precise, tf32, gate, device = options
     alpha = options.alpha if operands[ALPHA] is None else operands[ALPHA]
     d = _ext.eager_product(a, b, out, alpha, beta, activation, out_dtype, False, False, precise, tf32, gate, device, True,
@@ -126,16 +127,16 @@ def _direct(a, b, out, operands, options):
     return _run(a, b, out, operands, options) if d is NotImplemented else d
 
 
-# ---- Gradients, by the same kernels ----
+# ---- Gradients, with the same kernels ----
 
-def _silu_backward(x, inputs):  # PyTorch's own has no derivative
+def _silu_backward(x, inputs):  # PyTorch's own function has no derivative
     inputs = inputs.float()
     s = torch.sigmoid(inputs)
     return x * (s * (1 + inputs * (1 - s)))
 
 
-# An activation is PyTorch's function where a gradient is requested, and x times its slope at the inputs another whose derivative it
-# knows as well.
+# If a gradient is requested, the activation is PyTorch's function, and x times its slope at the inputs is another function whose derivative
+# PyTorch knows.
 _FUNCTIONS = {
     "relu": (torch.relu, lambda x, inputs: torch.ops.aten.threshold_backward(x, inputs, 0)),
     "gelu": (lambda z: torch.nn.functional.gelu(z, approximate="tanh"),
@@ -147,7 +148,7 @@ _FUNCTIONS = {
 
 
 def _by_pieces(a, b, operands, options):
-    """The product, whose derivative is ours, and after it PyTorch's functions, which have theirs."""
+    """Computes the product, whose derivative is ours, followed by PyTorch's functions, which have derivatives of their own."""
     dtype = dtype_of(options.out_dtype) or OUTPUTS[a.dtype]
     refused = [row.word for row, _ in _product.with_role(operands, "sparsity", "block_factor", "greatest", "result_factor")]
     for name in (*refused, *([f"out_dtype of {dtype}"] if dtype.itemsize == 1 else [])):
@@ -167,8 +168,8 @@ def _by_pieces(a, b, operands, options):
 
 
 def smoothed(product, a, b, bias, c, alpha, beta, activation, *values):
-    # The derivative of relu is known from its result; others are applied to what is kept.
-    if activation in _FUNCTIONS.keys() - {None, "relu"} and (values[0] is None or values[0].itemsize > 1):  # else it is refused
+    # The derivative of relu follows from its result; other derivatives need the activation's input, which is kept.
+    if activation in _FUNCTIONS.keys() - {None, "relu"} and (values[0] is None or values[0].itemsize > 1):  # otherwise it is refused
         return _FUNCTIONS[activation][0](product(a, b, bias, c, alpha, beta, None, *values))
     return product(a, b, bias, c, alpha, beta, activation, *values)
 
@@ -190,7 +191,8 @@ def _gradients(ctx, d_output):
         raise ValueError(f"A and B of {a.dtype} have no gradients")
 
     def product(x, y, like, transpose_x=False, transpose_y=False):
-        """Returns it laid out like `like`, such as a layer's weight with contiguous columns: else the gradient would be copied again."""
+        """Returns it with the layout of `like`, such as a layer's weight with contiguous columns; otherwise the gradient would be copied
+        again."""
         if like.stride(-2) == 1 != like.stride(-1):
             return turned(product(y, x, turned(like, True), not transpose_y, not transpose_x), True)
         return in_unit(lambda dtype: _product.matmul(x, y, transpose_a=transpose_x, transpose_b=transpose_y, alpha=alpha, out_dtype=dtype,
@@ -200,9 +202,9 @@ def _gradients(ctx, d_output):
     dz = d_output if output is None else d_output * (output > 0)
     da = db = d_bias = dc = None
     factor, unit = factor_of(dz, b.dtype)
-    if isinstance(alpha, torch.SymFloat):  # known when the graph runs, not here where the backward pass is traced
+    if isinstance(alpha, torch.SymFloat):  # known when the graph runs, but not here when the backward pass is traced
         factor, alpha = factor * alpha, 1.0
-    needs = ctx.needs_input_grad  # of what was given: an operation's defaults are not
+    needs = ctx.needs_input_grad  # of given arguments: an operation's defaults have no gradients
     if needs[0]:
         da = product(factor, b, a, transpose_y=True)
     if needs[1]:
@@ -228,7 +230,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, a, b, bias, c, alpha, beta, *values):
-        def ahead(x, dim, rank):  # the new dimension first, of one element if there is none of it
+        def ahead(x, dim, rank):  # the new dimension first, with one element if the operand does not have it
             x = x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
             return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
 
@@ -237,7 +239,7 @@ class _Product(torch.autograd.Function):
         batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2], (info.batch_size,) + (1,) * (rank - 2))
         if c is not None:
             c = ahead(c, in_dims[3], rank).expand(*batch, -1, -1)
-        if in_dims[2] is not None:  # a bias of each: as part of C, which is
+        if in_dims[2] is not None:  # a bias for each batch: it becomes part of C, which has one
             bias = ahead(bias, in_dims[2], rank).expand(*batch, a.shape[-2], -1)
             bias, c, beta = None, bias if c is None else beta * c + bias, 1.0
         if tuple(batch) != tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])):
@@ -245,7 +247,7 @@ class _Product(torch.autograd.Function):
         return _Product.apply(a, b, bias, c, alpha, beta, *values), 0
 
 
-# ---- Under torch.compile, and wherever tensors are not plain ones ----
+# ---- Under torch.compile, and for tensors that are not plain ----
 
 
 def _traced(a, b, out, operands, options):
@@ -266,31 +268,31 @@ def _traced(a, b, out, operands, options):
     return operation(a, b, *values, **written)
 
 
-# A Scalar, unlike a float, may be a number that is known when the graph runs, as of x.item(). A product with C and a bias at most has an
-# operation of its own, since each value of a schema costs every call 0.1 us. After these, the others have the operands that are read;
-# those that are written, and a result that is given, are by keyword. That is named `d`, since of an `out` Dynamo takes none with gaps.
+# A Scalar, unlike a float, may be a number that is known only when the graph runs, such as x.item(). A product with only C and a bias has
+# an operation of its own, since each value of a schema costs every call 0.1 us. The others also have the operands that are read; written
+# operands and a given result are keyword arguments. The result is named `d`, since Dynamo refuses an `out` with gaps.
 _READ = [i for i, row in enumerate(ROWS) if row.role != "greatest" and row.word not in ("bias", "c")]
 _WRITTEN = [row.word for row in ROWS if row.role == "greatest"]
 _PLAIN = ("Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, Scalar alpha=1, Scalar beta=0, str? activation=None, "
           "ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None")
 _OPERANDS = ", ".join((_PLAIN, "bool gate=False", *(f"Tensor? {'alpha_tensor' if i == ALPHA else ROWS[i].word}=None" for i in _READ)))
 library.define(f"matmul({_PLAIN}) -> Tensor")
-# Three, since Inductor does not take one that may write and writes nothing.
+# There are three, since Inductor refuses an operation that may write and does not.
 library.define(f"matmul_with({_OPERANDS}) -> Tensor")
 library.define(f"matmul_amax({_OPERANDS}, *, {', '.join(f'Tensor({word}!) {word}' for word in _WRITTEN)}) -> Tensor")
 library.define(f"matmul_out({_OPERANDS}, *, Tensor(d!) d, {', '.join(f'Tensor({word}!)? {word}=None' for word in _WRITTEN)}) -> ()")
 
-_NOTHING = (None,) * (len(ROWS) - 3)  # of the operands after C, a bias and alpha; the last is not an operand of eager_product()
+_NOTHING = (None,) * (len(ROWS) - 3)  # the operands after C, a bias and alpha; the last is not an operand of eager_product()
 assert [row.word for row in ROWS[:3]] == ["c", "bias", "alpha"]
 
-# These come after A and B, as the schema has it. A dispatcher leaves out what is as it is unless said.
+# These follow A and B, in the order of the schema. A dispatcher omits arguments that have their default values.
 _Values = namedtuple("_Values", ("bias", "c", "alpha", "beta", "activation", "out_dtype", "precise", "tf32", "device", "gate",
                                  *(f"read_{ROWS[i].word}" for i in _READ)),
                      defaults=(None, None, 1.0, 0.0, None, None, False, False, None, False) + (None,) * len(_READ))
 
 
 def _split(values, written):
-    """Operands and options, of the values of an operation."""
+    """Returns operands and options from the values of an operation."""
     bias, c, alpha, beta, activation, out_dtype, precise, tf32, device, gate, *read = _Values(*values)
     operands = [None] * len(ROWS)
     operands[Operands._fields.index("bias")], operands[Operands._fields.index("c")] = bias, c
@@ -355,7 +357,7 @@ def _(a, b, *values, d, **written):
 @register_flop_formula([torch.ops.ptxbuilder.matmul, torch.ops.ptxbuilder.matmul_with, torch.ops.ptxbuilder.matmul_amax,
                         torch.ops.ptxbuilder.matmul_out])
 def _(a, b, *values, out_shape=None, **words):
-    """Counts only the product, as torch.utils.flop_counter counts those of PyTorch."""
+    """Counts only the product, as torch.utils.flop_counter does for PyTorch's products."""
     return 2 * math.prod(torch.broadcast_shapes(a[:-2], b[:-2])) * a[-2] * a[-1] * b[-1]
 
 
@@ -366,7 +368,7 @@ library.define("grouped_mm(Tensor a, Tensor b, Tensor offs, ScalarType? out_dtyp
 
 
 _OFFS, _A_ROWS, _D_ROWS = (Operands._fields.index(word) for word in ("offs", "a_rows", "d_rows"))
-_OTHERS = [None] * (len(ROWS) - 1)  # of eager_product()'s operands, which are those of ROWS without alpha's
+_OTHERS = [None] * (len(ROWS) - 1)  # among eager_product()'s operands, which are those of ROWS without alpha's
 _PLACE = _OFFS - (_OFFS > ALPHA)
 _AHEAD, _BEHIND = _OTHERS[:_PLACE], _OTHERS[_PLACE + 1:]
 
@@ -382,13 +384,13 @@ def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None, 
 
 
 def _rows_there(a, rows):
-    """Returns which of the rows A has, and their numbers, each within A."""
+    """Returns which of the indices A has, and the indices, clamped to A's rows."""
     return ((rows >= 0) & (rows < a.shape[0]))[:, None], rows.clamp(0, max(a.shape[0] - 1, 0))
 
 
 def _added(a, b, c, operands, options):
-    """C with rows of the product as PyTorch adds them up, whose derivatives it knows. Those of groups and of gathered rows have no gradient
-    with anything after the sum, so that their weights may come last."""
+    """Returns C with rows of the product added by PyTorch's functions, whose derivatives it knows. Products of groups and of gathered rows
+    have no gradient with anything after the sum, so their weights are applied last."""
     rows, weights = operands.add_to_rows, None
     if operands.offs is not None or operands.a_rows is not None:
         weights, operands = operands.scale_a, operands._replace(scale_a=None)
@@ -499,17 +501,17 @@ def _differentiated(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=Non
     if requires_grad(a, b, bias, c):
         return smoothed(functools.partial(applied, _Operation), *values)
     if a.is_cuda and is_plain(a) and is_plain(b) and not is_watched():
-        return _plain(*values)  # at once, without PyTorch's dispatcher once more
+        return _plain(*values)  # directly, without PyTorch's dispatcher once more
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.ptxbuilder.matmul.default(*values)
 
 
 def _refusing(operation):
-    """The others have no gradient: pb.matmul() takes another way where one is requested."""
+    """The other operations have no gradient: pb.matmul() uses another path if one is requested."""
     def refuse(*values, **words):
         if requires_grad(*(x for x in (*values, *words.values()) if isinstance(x, torch.Tensor))):
-            raise ValueError(f"{operation.name()} has no gradient; ptxbuilder.matmul() with the same operands has, of torch.func.grad "
-                             "outside of torch.compile")
+            raise ValueError(f"{operation.name()} has no gradient; ptxbuilder.matmul() with the same operands has one, with "
+                             f"torch.func.grad outside of torch.compile")
         with torch._C._AutoDispatchBelowAutograd():
             return operation(*values, **words)
 

@@ -20,7 +20,8 @@ PRODUCTS, NORMS, TOKENS = range(3)  # what exchange memory is for; calls of norm
 
 
 class Exchange:
-    """Memory of this rank and the addresses of all ranks', of a group and a stream. It grows where all ranks make the same larger call."""
+    """Exchange memory of this rank and the addresses of all ranks' memory, for a group and a stream. It grows if all ranks make the same
+    larger call."""
 
     def __init__(self):
         self.address_of, self.bytes, self.kept = (), 0, []
@@ -35,9 +36,9 @@ class Exchange:
         address_of = tuple(handle.get_buffer(rank, (bytes,), torch.uint8).data_ptr() for rank in range(handle.world_size))
         memory[:WORDS_BYTES].zero_()
         torch.cuda.synchronize(device)
-        dist.barrier(group=group, device_ids=[device.index])  # nobody sends before all are zeros
+        dist.barrier(group=group, device_ids=[device.index])  # no rank sends before all memory is zero
         self.address_of, self.bytes = address_of, bytes
-        self.kept.append((memory, handle))  # what a graph has recorded goes on to use it
+        self.kept.append((memory, handle))  # a recorded graph continues to use it
 
 
 exchanges, last_streams = {}, {}  # The last stream is found by device.
@@ -77,7 +78,7 @@ def group_of(group):
     if group is None:
         group = dist.group.WORLD
     if dist.get_world_size(group) < 2:
-        raise ValueError("a process group of one rank: pb.matmul() multiplies what a GPU has by itself")
+        raise ValueError("a process group of one rank: use pb.matmul() on one GPU")
     return group
 
 
@@ -89,8 +90,8 @@ def is_direct(*tensors):
 
 # ---- Products ----
 
-# Operations have the number of ranks as an argument, since a compiled graph is found again by its text, also on the disk, and its shapes
-# follow from that number.
+# Operations have the number of ranks as an argument, since a compiled graph is found by its text, also on disk, and its shapes depend on
+# that number.
 
 GATHERS, SCATTERS, REDUCES = range(3)  # These are numbers of the field `scatters` of ptxb_ranked.
 
@@ -100,7 +101,7 @@ def check(a, b, scale):
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(f"A is {tuple(a.shape)}, and B {tuple(b.shape)}: a matrix of k columns and one of k rows are multiplied")
     if not a.is_cuda or a.device != b.device or (scale is not None and scale.device != a.device):
-        raise ValueError(f"A is on {a.device}, and B on {b.device}: a product of ranks takes tensors on this rank's GPU")
+        raise ValueError(f"A is on {a.device}, and B on {b.device}: a product of ranks needs tensors on this rank's GPU")
     if requires_grad(scale):
         raise ValueError("scale: it has no gradient: detach it, or multiply the result")
     if requires_grad(a, b) and a.dtype.itemsize == 1:
@@ -134,7 +135,7 @@ def multiply(a, b, scale, out_dtype, multiprocessors, group, form, gathered=None
     ranks = group.size()
     shape, dtype = result_of(a, b.shape[1], ranks, form, out_dtype)
     turned = b.t()
-    if a.dtype.itemsize == 1 or not b.is_contiguous():  # Either order of 16-bit types is taken.
+    if a.dtype.itemsize == 1 or not b.is_contiguous():  # 16-bit types may have either order.
         turned = turned.contiguous()
     a, turned = aligned(a.contiguous()), aligned(turned)
     bytes = product_memory(tuple(a.shape), tuple(turned.shape), shape, a.dtype, dtype, ranks, form, a.device.index)
@@ -228,15 +229,16 @@ product_reduce_operation.register_autograd(gradients_of_product_reduce, setup_co
 
 
 def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
-    """The rows of all ranks' A, one rank's after the other's, times this rank's B: [ranks * rows, n] of [rows, k] and [k, n].
+    """Returns the rows of all ranks' A, one rank's after the other's, times this rank's B: [ranks * rows, n] of [rows, k] and [k, n].
 
-    All ranks of the group, by default of the world, make the same calls in the same order, on GPUs of one host that reach each other's
-    memory. bf16 and f16, and e4m3fn into `out_dtype`, bf16 unless said or f16; rows of B and D are multiples of 16 bytes. The result is
-    multiplied by `scale`, one float32 on the GPU. B or B.T has no gaps, or else it is copied; for e4m3fn it is B.T. The first call, and one
-    that is larger than all before on its stream, allocates exchange memory, for which all ranks meet. It is differentiable in A and B, with
-    a matmul_reduce_scatter() and a product with all ranks' A, which the forward pass keeps if B requires a gradient.
+    All ranks of the group, by default the world, make the same calls in the same order, on GPUs of one host that can access each other's
+    memory. Types are bf16 and f16, and e4m3fn with an `out_dtype` of bf16 (the default) or f16; rows of B and D are multiples of 16 bytes.
+    The result is multiplied by `scale`, one float32 on the GPU. B or B.T has no gaps, or it is copied; for e4m3fn this is B.T. The first
+    call on a stream, and each call that is larger than all before, allocates exchange memory, for which all ranks synchronize. It is
+    differentiable in A and B, with a matmul_reduce_scatter() and a product with all ranks' A, which the forward pass keeps if B requires a
+    gradient.
 
-    It takes the whole GPU, and waits for other ranks: kernels that run at once on another stream and also wait for peers, such as NCCL's,
+    It uses the whole GPU, and waits for other ranks: kernels that run at once on another stream and also wait for peers, such as NCCL's,
     need some multiprocessors, which a smaller `multiprocessors`, the same on all ranks, leaves to them.
     """
     d = quickly(_ext.ranked, a, b, None, scale, out_dtype, GATHERS, multiprocessors, group=group)
@@ -250,7 +252,8 @@ def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiproc
 
 
 def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
-    """This rank's rows of the sum over all ranks of A B: [rows, n] of [ranks * rows, k] and [k, n], where each rank has k of its own.
+    """Returns this rank's rows of the sum of A B over all ranks: [rows, n] from [ranks * rows, k] and [k, n], where each rank has its own
+    part of k.
 
     Sums from other ranks are rounded to the result's type, and added in a fixed order. Each rank's products are multiplied by its `scale`.
     Everything else is as for all_gather_matmul(), which is its gradient.
@@ -266,11 +269,12 @@ def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multi
 
 
 def matmul_all_reduce(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
-    """The sum over all ranks of A B, all of it on all ranks: [rows, n] of [rows, k] and [k, n], where each rank has k of its own.
+    """Returns the whole sum of A B over all ranks, on all ranks: [rows, n] from [rows, k] and [k, n], where each rank has its own part of
+    k.
 
-    Sums are as those of matmul_reduce_scatter(), and all ranks get the same bits; rows may be any number. Sums are sent while the rest is
-    multiplied. It is differentiable in A and B, for a loss that all ranks compute alike: nothing is exchanged. Everything else is as for
-    all_gather_matmul().
+    Sums are computed as in matmul_reduce_scatter(), and all ranks get the same bits; the number of rows is arbitrary. Sums are sent while
+    the rest is multiplied. It is differentiable in A and B, for a loss that all ranks compute alike: nothing is exchanged. Everything else
+    is as for all_gather_matmul().
     """
     d = quickly(_ext.ranked, a, b, None, scale, out_dtype, REDUCES, multiprocessors, group=group)
     if d is not NotImplemented:
@@ -330,10 +334,11 @@ reduce_operation.register_autograd(gradients_of_reduce, setup_context=keep_of_re
 
 
 def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=None, multiprocessors=0):
-    """(y, new_residual), where new_residual = residual + the sum of all ranks' x, and y = rms_norm(new_residual, weight, epsilon=epsilon).
+    """Returns (y, new_residual), where new_residual = residual + the sum of all ranks' x, and y = rms_norm(new_residual, weight,
+    epsilon=epsilon).
 
-    It is for small tensors, such as some tokens of a decoder: one launch, in which each rank sends its rows to all. The sum is taken in the
-    order of ranks, and all ranks get the same bits where they give the same residual and weight. x [.., columns] is f16, bf16 or float32,
+    It is for small tensors, such as some tokens of a decoder: one launch, in which each rank sends its rows to all. The sum is computed in
+    the order of ranks, and all ranks get the same bits if they give the same residual and weight. x [.., columns] is f16, bf16 or float32,
     with 1 to 262144 columns; `residual` is of its shape and type, `weight` has one number for each column. Calls, groups and memory are
     those of all_gather_matmul(). It is differentiable in x, residual and weight, once, for a loss that all ranks compute alike: x gets the
     gradient of new_residual, and nothing is exchanged.
@@ -438,25 +443,27 @@ combine_operation.register_autograd(gradients_of_combine, setup_context=keep_of_
 
 def check_tokens(name, rows, ranks, **integers):
     if rows.ndim != 2 or rows.shape[1] * rows.dtype.itemsize % 16:
-        raise ValueError(f"{name} is {tuple(rows.shape)} of {rows.dtype}: a matrix whose rows are multiples of 16 bytes is exchanged")
+        raise ValueError(f"{name} is {tuple(rows.shape)} of {rows.dtype}: it must be a matrix whose rows are multiples of 16 bytes")
     for word, tensor in integers.items():
         if tensor.dtype != torch.int32:
             raise ValueError(f"{word} is of {tensor.dtype}: it has int32")
     if integers["ends"].ndim != 1 or integers["ends"].shape[0] % ranks or not integers["ends"].shape[0]:
-        raise ValueError(f"ends is {tuple(integers['ends'].shape)}: it has one end for each expert of all {ranks} ranks, as many of each")
+        raise ValueError(f"ends is {tuple(integers['ends'].shape)}: it must have one end for each expert of all {ranks} ranks, as many "
+                         f"of each")
     if not rows.is_cuda or any(tensor.device != rows.device for tensor in integers.values()):
         raise ValueError(f"{name} is on {rows.device}, and {', '.join(f'{word} on {t.device}' for word, t in integers.items())}: an "
-                         "exchange of tokens takes tensors on this rank's GPU")
+                         f"exchange of tokens needs tensors on this rank's GPU")
 
 
 def all_to_all_dispatch(x, ends, group=None, *, most_rows, multiprocessors=0):
-    """(rows, offs, splits): all ranks' rows for this rank's experts, in the order of experts, as grouped_mm(rows, w, offs=offs) takes them.
+    """Returns (rows, offs, splits): all ranks' rows for this rank's experts, in the order of experts, ready for grouped_mm(rows, w,
+    offs=offs).
 
-    x [count, columns] is this rank's rows in the order of the experts of all ranks, a token of several experts being a row for each of
-    them, and `ends`, int32 [ranks * experts], has the end of each expert's rows; each rank has as many experts, rank 0 the first. `rows`
-    has room for `most_rows` of each rank, for which all ranks give the same number that none of them exceeds, or the GPU stops at a
-    trap; what is after the last of `offs` may be anything. No number comes to the host. `splits` is what all_to_all_combine() takes.
-    Rows are multiples of 16 bytes. Calls, groups and memory are as those of all_gather_matmul(). Differentiable in x.
+    x [count, columns] has this rank's rows in the order of the experts of all ranks, where a token of several experts has a row for each of
+    them. `ends`, int32 [ranks * experts], has the end of each expert's rows; all ranks have the same number of experts, and rank 0 has the
+    first ones. `rows` has room for `most_rows` of each rank: all ranks give the same number, which none of them exceeds, or the GPU stops
+    at a trap. Rows after the last of `offs` may contain anything. The host reads no numbers. `splits` is for all_to_all_combine(). Rows are
+    multiples of 16 bytes. Calls, groups and memory are those of all_gather_matmul(). It is differentiable in x.
     """
     results = quickly(_ext.ranked_dispatch, x, ends, most_rows, multiprocessors, group=group)
     if results is not NotImplemented:
@@ -471,17 +478,18 @@ def all_to_all_dispatch(x, ends, group=None, *, most_rows, multiprocessors=0):
 
 
 def all_to_all_combine(rows, ends, splits, count, group=None, *, multiprocessors=0):
-    """The `count` rows of this rank that experts of all ranks have answered, in the order of the dispatched x: [count, columns].
+    """Returns the results of all ranks' experts for the `count` rows of this rank, in the order of the dispatched x: [count, columns].
 
-    `rows` has an answer for each row that all_to_all_dispatch() gave, at its place; `ends` are those of the dispatch, and `splits` what it
-    returned. Rows after the last end are zeros. The caller weighs and adds up what a token gets from several experts. It is differentiable
+    `rows` has a result for each row that all_to_all_dispatch() returned, in the same place; `ends` and `splits` are those of the dispatch.
+    Rows after the last end are zeros. The caller weights and adds the results that a token gets from several experts. It is differentiable
     in rows. Everything else is as for all_to_all_dispatch().
     """
     group = group_of(group)
     ranks = group.size()
     check_tokens("rows", rows, ranks, ends=ends, splits=splits)
     if tuple(splits.shape) != (ranks, ends.shape[0] // ranks) or rows.shape[0] % ranks or not 0 <= count <= rows.shape[0] // ranks:
-        raise ValueError(f"rows is {tuple(rows.shape)}, splits {tuple(splits.shape)} and count {count}: a combine takes what a dispatch of "
+        raise ValueError(f"rows is {tuple(rows.shape)}, splits {tuple(splits.shape)} and count {count}: a combine needs the results of a "
+                         f"dispatch of "
                          f"{ranks} ranks and {ends.shape[0]} experts gave")
     if is_direct(rows, ends, splits):
         return combine(rows, ends, splits, count, multiprocessors, group)

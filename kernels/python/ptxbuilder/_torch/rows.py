@@ -1,5 +1,5 @@
-"""Operations on rows of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.rows where PyTorch traces, and those
-that update tensors by an operation of their own, as torch.ops.ptxbuilder.append."""
+"""Operations on rows of PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.rows if PyTorch traces. Those that
+update tensors have an operation of their own, such as torch.ops.ptxbuilder.append."""
 import functools
 
 import torch
@@ -34,7 +34,7 @@ def _(operation, given, numbers, wanted, device, words, extents):
 
 
 def _define(operation):
-    """An operation of PyTorch's for one that updates tensors, which its schema names."""
+    """Defines a PyTorch operation for one that updates tensors, which its schema names."""
     def type_of(name):
         if name in operation.updated:
             return f"Tensor({chr(ord('a') + operation.updated.index(name))}!)"
@@ -94,25 +94,25 @@ def _gradients(ctx, grad):
     operation = _rows.OPERATIONS[ctx.name]
     if grad is None:
         return None, None, None, *(None for _ in operation.read)
-    way_back = _way_back if is_compiling() else _known_way_back  # Dynamo warns of a function that remembers
+    way_back = _way_back if is_compiling() else _known_way_back  # Dynamo warns about a function with a cache
     wanted, places, numbers, answers = way_back(operation, ctx.needs_input_grad[3:])
     known = (*ctx.saved_tensors, grad.contiguous())
     found = _run(operation.gradient, [known[i] for i in places], numbers, wanted, ctx.device)
     return None, None, None, *(None if i is None else found[i] for i in answers)
 
 
-_gradients_once = torch.autograd.function.once_differentiable(_gradients)  # which a call takes 5 us for
+_gradients_once = torch.autograd.function.once_differentiable(_gradients)  # which takes a call 5 us
 
 
 def _way_back(operation, asks):
-    """Returns what the gradient's call makes; where what it reads is among the operation's tensors, its results that are kept and the
-    gradient of the first; its numbers; and where the gradient of each of the operation's tensors is among what is made, or None."""
+    """Returns the results of the gradient's call; the index of each of its inputs among the operation's tensors, its kept results and the
+    gradient of the first; its numbers; and the index of the gradient of each of the operation's tensors among the results, or None."""
     gradient, kept = operation.gradient, operation.kept
     there = (*operation.read, *kept, "d" + kept[0])
     asked = [f"d{name}" if is_asked else None for name, is_asked in zip(operation.read, asks)]
-    # The kernel writes what is not optional even if nobody asks for it.
+    # The kernel writes results that are not optional even if they are not requested.
     wanted = tuple(name for name in gradient.written if name in asked or not gradient.tensors[name]["optional"])
-    # A result may have the name of a tensor that is read: the result is meant then.
+    # A result may have the name of an input: the name then means the result.
     places = tuple(len(there) - 1 - there[::-1].index(name) for name in gradient.read)
     return wanted, places, tuple(gradient.numbers.values()), tuple(None if name is None else wanted.index(name) for name in asked)
 
@@ -124,7 +124,7 @@ def _update(operation, given, numbers, device):
     updated = dict(zip(operation.read, given))
     updated = {name: updated[name] for name in operation.updated}
     if is_wrapped(*given):
-        raise ValueError(f"{operation.name} is not known to torch.func: call it outside, on tensors that hold all batches")
+        raise ValueError(f"{operation.name} is not supported under torch.func: call it outside, on tensors with all batches")
     if _is_traced(given):
         getattr(torch.ops.ptxbuilder, operation.name)(*given, list(numbers), place_of(device, given[0], operation.read[0]))
         return
@@ -135,13 +135,14 @@ def _update(operation, given, numbers, device):
 
 @tensors.named("ptxbuilder::rows")
 def rows(operation, given, numbers, device, extents):
-    """The operation's first result, or a tuple of all where they have extents of their own; None of one that updates tensors."""
+    """Returns the operation's first result, or a tuple of all if they have extents of their own; None for an operation that updates
+    tensors."""
     if is_compiling():
         _check(operation, given)
     try:
         asks, gradient = requires_grad(*given), operation.gradient
         if asks and not gradient:
-            raise ValueError(f"{operation.name} has no gradient, and is given a tensor that requires one: call it under torch.no_grad()")
+            raise ValueError(f"{operation.name} has no gradient, and an argument requires one: call it under torch.no_grad()")
         if operation.updated:
             return _update(operation, given, numbers, device)
         if gradient and (asks or (not is_compiling() and (has_transforms() is not None or is_dual()))):

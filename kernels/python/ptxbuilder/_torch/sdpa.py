@@ -1,4 +1,4 @@
-"""PyTorch's own call of attention, by this library where it has what is requested."""
+"""PyTorch's own attention function, computed by this library if it supports the request."""
 import torch
 from torch.nn import functional
 
@@ -10,13 +10,13 @@ _MOST_COLUMNS = 256
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *,
                                  device=None):
-    """torch.nn.functional.scaled_dot_product_attention, argument by argument: a model changes only the import.
+    """A replacement for torch.nn.functional.scaled_dot_product_attention with the same arguments: a model changes only the import.
 
     Tensors are [.., heads, rows, columns]. ptxbuilder.attention() computes it, with all its gradients, if tensors are f16 or bf16, or
-    autocast makes them so, on a GPU, or on the CPU with device="emulator", with up to 256 columns, V's no more than Q's, without
-    `attn_mask`, and with a scale above 0 or None. PyTorch's own function computes everything else. `is_causal` counts queries and keys from
-    the first, as PyTorch does; with `enable_gqa` heads of queries are a multiple of those of keys. What is dropped is drawn from PyTorch's
-    default generator, and is not what PyTorch's own kernels drop.
+    autocast makes them so, on a GPU, or on the CPU with device="emulator", with up to 256 columns, of which V has at most as many as Q,
+    without `attn_mask`, and with a scale above 0 or None. PyTorch's own function computes everything else. `is_causal` counts queries and
+    keys from the first, as PyTorch does; with `enable_gqa` heads of queries are a multiple of those of keys. Dropout uses PyTorch's default
+    generator, but drops other weights than PyTorch's own kernels.
     """
     if attn_mask is not None or not _is_taken(query, key, value, scale, enable_gqa, device):
         return functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)

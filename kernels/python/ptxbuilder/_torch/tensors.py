@@ -1,4 +1,4 @@
-"""Operations on PyTorch's tensors share this."""
+"""Operations on PyTorch's tensors share these functions."""
 import ctypes
 import functools
 import os
@@ -11,9 +11,9 @@ from torch.autograd import forward_ad, profiler
 from .._common import CODES, check_kind, name_of, output_of
 
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-    raise ImportError(f"ptxbuilder needs PyTorch 2.10 or newer, and this is {torch.__version__}")
+    raise ImportError(f"ptxbuilder needs PyTorch 2.10 or newer, and this version is {torch.__version__}")
 
-library = operators.Library("ptxbuilder", "FRAGMENT")  # the operations go with it
+library = operators.Library("ptxbuilder", "FRAGMENT")  # the operations disappear with it
 PLACES = ("CPU", "CUDA")
 PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 DTYPES = {name: getattr(torch, name) for name in CODES if hasattr(torch, name)}
@@ -21,47 +21,48 @@ DTYPES = {name: getattr(torch, name) for name in CODES if hasattr(torch, name)}
 is_compiling = torch.compiler.is_dynamo_compiling
 is_grad_enabled = torch.is_grad_enabled
 mode_count = torch._C._len_torch_dispatch_stack
-is_tracing = torch._C._is_tracing  # torch.jit.trace, at half the time of torch.jit.is_tracing()
-has_transforms = torch._C._functorch.peek_interpreter_stack  # torch.func; None for none
-unwrap_if_dead = torch._C._functorch.unwrap_if_dead  # a tensor that torch.func has wrapped, and is done with
+is_tracing = torch._C._is_tracing  # torch.jit.trace, in half the time of torch.jit.is_tracing()
+has_transforms = torch._C._functorch.peek_interpreter_stack  # torch.func; None if it is not active
+unwrap_if_dead = torch._C._functorch.unwrap_if_dead  # a tensor that torch.func wrapped and has finished with
 
-IS_ALLOCATED = True  # whether the extension makes results, in the framework's memory
+IS_ALLOCATED = True  # whether the extension allocates results, in the framework's memory
 broadcast_shapes, broadcast_to = torch.broadcast_shapes, torch.broadcast_to
 
 
 def tensor(x):
-    return x.resolve_neg()  # the extension takes what is in memory
+    return x.resolve_neg()  # the extension accepts tensors in memory
 
 
 def check_operands(required, **optional):
-    """Refuses what is no tensor of PyTorch's, or one whose elements do not lie in memory by strides. Where nothing is traced, calls
-    that failed ask it for the reason: others do not pay for it."""
-    check_kind(torch.Tensor, "PyTorch", "torch.from_dlpack(x), or torch.tensor(x) of numbers", required, **optional)
+    """Refuses an object that is not a PyTorch tensor, or a tensor without strided memory. If nothing is traced, only calls that failed use
+    it to find the reason: others do not pay for it."""
+    check_kind(torch.Tensor, "PyTorch", "torch.from_dlpack(x), or torch.tensor(x) for numbers", required, **optional)
     for name, x in {**required, **optional}.items():
         if x is None:
             continue
         if x.is_nested:
-            raise ValueError(f"{name}: a nested tensor, whose parts have no strides in common: give x.to_padded_tensor(0.0), or to "
-                             "pb.attention() packed sequences, x.values() and x.offsets().int()")
+            raise ValueError(f"{name}: a nested tensor, whose parts do not share strides: give x.to_padded_tensor(0.0), or give "
+                             f"pb.attention() packed sequences, x.values() and x.offsets().int()")
         if x.layout != torch.strided:
-            raise ValueError(f"{name}: a tensor of {x.layout}, and what is taken is in memory by strides: give x.to_dense()")
+            raise ValueError(f"{name}: a tensor of {x.layout}, which does not have strided memory: give x.to_dense()")
         if x.is_quantized:
-            raise ValueError(f"{name}: a quantized tensor, of {x.dtype}, whose scale is not asked for: give x.dequantize(), or "
-                             "x.int_repr() and scale the result")
+            raise ValueError(f"{name}: a quantized tensor, of {x.dtype}, whose scale is ignored: give x.dequantize(), or x.int_repr() "
+                             f"and scale the result")
         if x.device.type == "meta":
-            raise ValueError(f"{name}: a meta tensor, which has no memory: give one on a GPU, or on the CPU with a device; of shapes "
-                             "alone a FakeTensorMode makes results")
+            raise ValueError(f"{name}: a meta tensor, which has no memory: give one on a GPU, or on the CPU with a device; a "
+                             f"FakeTensorMode computes results from shapes only")
 
 
 def check_meta(*tensors):
-    """Checks an operation that gives a shape alone: where PyTorch asks for that since one tensor is a meta tensor, all must be."""
+    """Checks an operation that computes only a shape: if PyTorch requests this because one tensor is a meta tensor, all tensors must be
+    meta tensors."""
     if len({x.device.type == "meta" for x in tensors if x is not None}) > 1:
-        raise ValueError("a meta tensor, which has no memory, among others that have: give all on one device")
+        raise ValueError("a meta tensor, which has no memory, together with tensors that have memory: give all on one device")
 
 
-NO_OUT = ("out: a result that is given has no gradient, and is no batch of torch.func.vmap: leave it out, or call under torch.no_grad() "
+NO_OUT = ("out: a given result has no gradient, and cannot be a batch of torch.func.vmap: leave it out, or call under torch.no_grad() "
           "and outside of vmap")
-NO_BATCH = "{} is not known to torch.func.vmap: leave it out, or call outside of vmap, as A and B may have batches in front"
+NO_BATCH = "{} is not supported under torch.func.vmap: leave it out, or call outside of vmap, since A and B may have batch dimensions"
 
 
 def is_wrapped(*tensors):
@@ -76,10 +77,10 @@ def is_vmapped():
 
 
 def refuse_negative(**tensors):
-    """Refuses tensors that are written and whose memory has the other sign."""
+    """Refuses written tensors whose memory has the opposite sign."""
     for name, x in tensors.items():
         if isinstance(x, torch.Tensor) and x.is_neg():
-            raise ValueError(f"{name}: a view whose sign PyTorch keeps outside of its memory, and it is written: give another")
+            raise ValueError(f"{name}: a written view whose sign PyTorch keeps outside of its memory: give another tensor")
 
 
 def compact(x):
@@ -154,8 +155,8 @@ def named(name):
 
 
 def tracing_state():
-    """Returns the address of what is_tracing() asks, PyTorch's function of C++ that gives where the state of torch.jit.trace is; 0 where a
-    PyTorch has it no longer. A call by Python takes 100 ns, which each product would pay."""
+    """Returns the address of the C++ function that is_tracing() calls, which returns the address of the state of torch.jit.trace; 0 if a
+    version of PyTorch does not have it. A call from Python takes 100 ns, which each product would pay."""
     try:
         library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
         return ctypes.cast(library._ZN5torch3jit6tracer15getTracingStateEv, ctypes.c_void_p).value
@@ -175,12 +176,12 @@ def narrowed(x, dtype):
 
 
 def factor_of(grad, dtype):
-    """Returns an incoming gradient as a factor of `dtype`, and its unit: None, or the power of two that brings bf16 or f32 into the range
-    of f16, one for all of it."""
+    """Returns an incoming gradient as a factor of `dtype`, and its unit: None, or one power of two that brings all of bf16 or f32 into the
+    range of f16."""
     if dtype != torch.float16 or grad.dtype == dtype or grad.numel() == 0:
         return grad.to(dtype), None
     most = grad.detach().abs().amax().float()
-    # Where an element is infinite or no number, all stay as they are.
+    # If an element is infinite or NaN, all elements stay unchanged.
     unit = torch.exp2(torch.log2(most).floor().nan_to_num(14, posinf=14).clamp(-100, 127) - 14)
     return (grad / unit).to(dtype), unit
 
@@ -195,38 +196,39 @@ def is_plain(x):
 
 
 def requires_grad(*tensors):
-    return is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)  # of what may be no tensor
+    return is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)  # the argument may not be a tensor
 
 
 def refuse_gradient(which, **operands):
-    """Refuses operands whose gradients would be lost without a word."""
+    """Refuses operands whose gradients would be lost silently."""
     for name, x in operands.items():
         if requires_grad(x):
             raise ValueError(f"{which} has no gradient in {name}: give it detached, x.detach(), or call under torch.no_grad()")
 
 
 def is_dual():
-    """Returns whether derivatives are taken forward, which an autograd function refuses that has none, and other calls would lose."""
+    """Returns whether forward derivatives are computed, which an autograd function without them refuses, and which other calls would
+    lose."""
     return forward_ad._current_level >= 0
 
 
 def applied(function, *values):
-    """Calls function.apply(), whose Python asks for the signature of forward() each time, which takes twice as long as all the rest: where
-    nothing is traced or transformed, its base in C++ is called at once."""
+    """Calls function.apply(). Its Python code reads the signature of forward() each time, which takes twice as long as everything else: if
+    nothing is traced or transformed, its base in C++ is called directly."""
     if is_compiling() or has_transforms() is not None:
         return function.apply(*values)
     return super(torch.autograd.Function, function).apply(*[unwrap_if_dead(x) if isinstance(x, torch.Tensor) else x for x in values])
 
 
 def place_of(device, first, name):
-    """Returns the device as an operation of PyTorch's takes it: for tensors on the CPU it must be said."""
+    """Returns the device in the form of a PyTorch operation: for tensors on the CPU it must be given."""
     if device is None and first.device.type == "cpu":
-        raise ValueError(f'{name}: its memory is on the CPU: move it to a GPU, or say device="emulator" to run there')
+        raise ValueError(f'{name}: its memory is on the CPU: move it to a GPU, or pass device="emulator" to run there')
     return device if device is None else str(device)
 
 
 def there(device, first):
-    """Returns the device of an operation that PyTorch has brought to the tensors' place, by which the emulator may go without saying."""
+    """Returns the device of an operation that PyTorch has dispatched to the tensors' device; for the CPU it is the emulator by default."""
     return "emulator" if device is None and not first.is_cuda else device
 
 
