@@ -145,8 +145,7 @@ class ByForm {
   template <class WordsOf>
   static Form form_of(const WordsOf& words_of) {
     Form form = {};
-    words_of(
-        [&](size_t at, uint64_t word) { form.at(at) = word; });  // `words` must be the number of all words
+    words_of([&](size_t at, uint64_t word) { form.at(at) = word; });  // `words` must count them all
     return form;
   }
 

@@ -44,8 +44,7 @@ int run(const Words& w) {
   const GemmProblem problem = w.product.problem();
   std::optional<kernels::GemmTile> tuned;
   if (!w.tuned_file.empty()) {
-    file_text(
-        w.tuned_file);  // throws if it cannot be read: a product would treat a missing file as an empty one
+    file_text(w.tuned_file);  // throws if it cannot be read, which a product would treat as an empty file
     tuned = kernels::tile_in(w.tuned_file, operation_of(problem), {problem.m, problem.n, problem.k, 1});
   }
   ChoiceReport report =

@@ -174,7 +174,7 @@ class Exporter {
       const std::string caution = choice.caution ? choice.caution(chosen) : "";
       if (!caution.empty()) cautions_.push_back(fmt::format("{}: {}", shape, caution));
       for (const auto& [field, rule] : choice.axes)
-        chosen.set(field, fields_[field]);  // the remaining word counts
+        chosen.set(field, fields_[field]);  // only other fields count
       const auto place = std::find(known.begin(), known.end(), chosen.text()) - known.begin();
       if (place == std::ssize(known)) {
         known.push_back(chosen.text());

@@ -28,9 +28,8 @@ struct ExecuteOptions {
   RunOptions run;
   std::string emit;     // the folder for the files; "" for none
   std::string profile;  // the file for what the kernel records about itself; "" if it records nothing
-  std::optional<uint32_t> profile_records =
-      {};                          // for which a warp has room; empty: a first run determines it
-  bool profile_all = false;        // regions of instructions too
+  std::optional<uint32_t> profile_records = {};  // room of a warp; if empty, a first run finds it
+  bool profile_all = false;                      // regions of instructions too
   uint32_t watchdog = 0;           // milliseconds that a wait of the kernel may take; 0 for any time
   std::optional<uint64_t> jitter;  // the seed of its delays
   bool checks = false;             // the kernel checks and prints

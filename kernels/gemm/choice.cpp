@@ -135,8 +135,7 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     if (!t->pingpong || !deeper) all.push_back({*t, predict(o, size, *t, multiprocessors)});
     if (deeper) all.push_back({*deeper, predict(o, size, *deeper, multiprocessors)});
   };
-  std::map<bool, int>
-      narrowest;  // number of columns that the operation allows, indexed by whether rows run along n
+  std::map<bool, int> narrowest;  // the least number of columns, by whether rows run along n
   for (GemmTile t : menu(o.packed.is_packed())) {
     if (!narrowest.contains(t.swapped) && plan_of(o, t).plan) narrowest[t.swapped] = t.bn;
     if (!narrowest.contains(t.swapped)) continue;

@@ -64,8 +64,7 @@ void Mainloop::multiply(const Stage& s, u32 row) {
     const TileView y = y_.view(s, 0, acc_.n()), x = x_.view(s, row, acc_.m());
     metadata_ ? mma(acc_, metadata_->of(x, s, row, acc_.m()), y) : mma(acc_, x, y);
   });
-  if (metadata_)
-    bar_warp_sync(0xffffffff);  // one lane releases the stage for all lanes, which have read metadata
+  if (metadata_) bar_warp_sync(0xffffffff);  // one lane releases the stage after all have read metadata
 }
 
 // The weights of a part are converted while the products of the part before it run. The scales are read

@@ -107,8 +107,7 @@ std::string drawing(const KernelAnalysis& kernel) {
                        barrier.count, escaped(barrier.name), y + 14,
                        barrier.arrivals ? fmt::format("{}", *barrier.arrivals) : "?",
                        barrier.arrivals == 1 ? "" : "s");
-    std::map<int, std::pair<std::string, bool>>
-        fill;  // by role: its operations; whether they reach across the cluster
+    std::map<int, std::pair<std::string, bool>> fill;  // by role: its operations; whether across the cluster
     std::map<int, bool> wait;
     for (const BarrierUse& use : barrier.uses) {
       if (use.role == kNone) continue;

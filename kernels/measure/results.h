@@ -55,9 +55,8 @@ struct EntrySummary {
   double tflops;
   double flops_per_clock;  // and SM; 0 if the clock is not known
   double sm_mhz, watts, celsius;
-  uint64_t limits;  // in any burst
-  std::optional<Ratio>
-      ratio;  // to the reference: above 1 this one is faster; absent for the reference itself, or without one
+  uint64_t limits;             // in any burst
+  std::optional<Ratio> ratio;  // to the reference: above 1 this one is faster; absent for the reference
 };
 // Returns the numbers of an entry that counts. `multiprocessors` may be 0.
 EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::string& reference,

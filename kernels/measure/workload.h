@@ -26,8 +26,7 @@ struct Case {
   std::string group;
   Problem problem;
   double weight = 1;  // with which the score counts it
-  bool warm =
-      false;  // always uses the same buffers, so that data that fits stays in L2; otherwise they rotate
+  bool warm = false;  // always uses the same buffers, which stay in L2 if they fit; otherwise they rotate
 };
 
 }  // namespace ptxbuilder::bench
