@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the tests of a configured build folder by ctest; the last line says what became of them.
+"""Runs the tests of a configured build folder with ctest; the last line summarizes the results.
 
   scripts/run_tests.py [--times] [--only=FILE] FOLDER [ARG...]
-    ARG      goes to ctest, as -L unit or -R pattern
-    --times  at the end a table of the seconds of build and tests, next to those of tests/times.json, which it rewrites
-    --only   the tests alone whose names the file has, one a line
+    ARG goes to ctest, such as -L unit or -R pattern --times print at the end a table of the seconds of build and tests, with those of
+    tests/times.json, and rewrite that file --only run only the tests whose names are in the file, one per line
 
-Tests that take longer than the budget of tests/README.md are named. Exits with ctest's code. A filter that no test passes is an error, and so is a test that cannot be started.
+Tests that take longer than the budget of tests/README.md are named. Exits with ctest's code. A filter that no test passes is an error, as
+is a test that cannot be started.
 """
 import os
 import re
@@ -20,7 +20,7 @@ BUDGET = 20  # seconds of a test
 
 
 def reason_of_skip(case):
-    """Why a test was skipped, in its own words; None if it was not."""
+    """Returns why a test was skipped, in its own words; None if it was not skipped."""
     skipped = case.find("skipped")
     if case.get("status") == "disabled":
         return "disabled"
@@ -54,7 +54,7 @@ def seconds_of(cases):
 
 
 def over_budget(seconds):
-    """A line that names the tests which take too long; "" if none does."""
+    """Returns a line that names the tests which take too long; "" if none does."""
     long = sorted(((time, name) for name, time in seconds.items() if time > BUDGET), reverse=True)
     return "" if not long else (f"over the budget of {BUDGET} s of a test (tests/README.md): " +
                                 ", ".join(f"{name} {time:.0f} s" for time, name in long))
@@ -67,7 +67,7 @@ def main(folder, arguments, times=False, only=None):
     if only:
         with open(only) as names:
             arguments = ["-R", "^(" + "|".join(re.escape(name) for name in names.read().split()) + ")$", *arguments]
-    # A test says why it is skipped anywhere in what it prints, which ctest cuts at 1 KiB by default.
+    # A test may print anywhere in its output why it is skipped, and ctest cuts the output at 1 KiB by default.
     code = subprocess.run(["ctest", "--test-dir", folder, "--no-tests=error", "--output-on-failure",
                            "--output-junit", results, "--test-output-size-passed", "1048576",
                            "--parallel", str(len(os.sched_getaffinity(0))), *arguments]).returncode

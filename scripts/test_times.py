@@ -1,7 +1,7 @@
-"""Prints where the time of a build and of its tests went, next to what was kept of the last time; for scripts/run_tests.py --times.
+"""Prints how the time of a build and of its tests was spent, with the times that were kept before; for scripts/run_tests.py --times.
 
-Seconds are those that a compiler, a linker or a test was there, added up; several run at once. Of the build they are those of
-the last time that each file was made.
+Seconds are the added run times of compilers, linkers or tests, of which several run at once. For the build they are those of the last time
+that each file was made.
 """
 import collections
 import json
@@ -9,11 +9,11 @@ import os
 import re
 
 KEPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "times.json")
-LEAST = 1.0  # seconds; what takes less is added up as "others"
+LEAST = 1.0  # seconds; parts that take less are added up as "others"
 
 
 def of_build(folder):
-    """Seconds by target: precompiled headers, what is compiled, and all linking."""
+    """Returns seconds by target: precompiled headers, compilation, and all linking."""
     times = {}
     with open(f"{folder}/.ninja_log") as log:
         for line in log:
@@ -29,7 +29,7 @@ def of_build(folder):
 
 
 def rounded(sums):
-    """The parts in the order of their names, the small ones as one."""
+    """Returns the parts in the order of their names, with the small ones merged."""
     parts = {name: round(seconds, 1) for name, seconds in sorted(sums.items()) if seconds >= LEAST}
     parts["others"] = round(sum(seconds for seconds in sums.values() if seconds < LEAST), 1)
     return parts

@@ -169,7 +169,7 @@ class FormulaParser {
     }
     if (node.place == f_.buffers_.size()) {
       at_ = from;
-      fail(fmt::format("there is no buffer '{}'; the buffers are {}", word, known.empty() ? "none" : known));
+      fail(fmt::format("there is no buffer '{}'; there are {}", word, known.empty() ? "none" : known));
     }
     do node.operands.push_back(operators(1, depth + 1));
     while (take(","));

@@ -80,7 +80,7 @@ using Json = nlohmann::ordered_json;
 constexpr uint64_t kMostBytes = uint64_t{1} << 34;  // of one buffer
 constexpr uint64_t kMostParameterBytes = 32764;  // of all parameters (PTX ISA, "Kernel Function Parameters")
 
-// A value and the way to it.
+// A value and its path.
 class Node {
  public:
   Node(const Json& json, std::string file, std::string path)
@@ -105,12 +105,12 @@ class Node {
   }
   Node operator[](size_t i) const { return {json_.at(i), file_, fmt::format("{}[{}]", path_, i)}; }
 
-  // An object with no members but these.
+  // An object with only these members.
   void members(std::initializer_list<std::string_view> known) const {
     if (!json_.is_object()) refuse(fmt::format("expected an object, found {}", shown()));
     for (const auto& [name, value] : json_.items())
       if (std::find(known.begin(), known.end(), name) == known.end())
-        refuse(fmt::format("\"{}\" is not a member; there are {}", name, fmt::join(known, ", ")));
+        refuse(fmt::format("\"{}\" is not a member; the members are {}", name, fmt::join(known, ", ")));
   }
   size_t list(size_t least, size_t most) const {
     if (!json_.is_array()) refuse(fmt::format("expected a list, found {}", shown()));
@@ -143,9 +143,9 @@ class Node {
     std::string known;
     for (int i = 0; i <= static_cast<int>(DType::f64); ++i)
       known += fmt::format("{}{}", i ? ", " : "", name(static_cast<DType>(i)));
-    refuse(fmt::format("'{}' is not an element type; there are {}", text(), known));
+    refuse(fmt::format("'{}' is not an element type; the types are {}", text(), known));
   }
-  // One of the first `count` values of an enumeration, by name.
+  // Returns one of the first `count` values of an enumeration, by name.
   template <class Enum>
   Enum one_of(int count) const {
     std::string known;
@@ -350,7 +350,7 @@ class Reader {
     return c;
   }
 
-  // Checks that a file holds what the buffer does, and how far its header goes.
+  // Checks that a file fits the buffer, and finds the end of its header.
   void of_file(Content& c, const Node& node, const LaunchBuffer& of) const {
     c.file = folder_ / node.text();
     std::error_code error;
@@ -359,11 +359,11 @@ class Reader {
     if (c.file.extension() == ".npy") {
       const NpyHeader h = npy_header(c.file);
       if (!npy_holds(h.type, of.dtype))
-        node.refuse(fmt::format("{} has elements of type {}, the buffer of {}, which is {}", c.file.string(),
-                                h.type, name(of.dtype), npy_type(of.dtype)));
+        node.refuse(fmt::format("{} has elements of type {}, and the buffer has {}, which is {}",
+                                c.file.string(), h.type, name(of.dtype), npy_type(of.dtype)));
       if (h.shape != of.shape)
-        node.refuse(fmt::format("{} has the shape [{}], innermost first, the buffer [{}]", c.file.string(),
-                                fmt::join(h.shape, ", "), fmt::join(of.shape, ", ")));
+        node.refuse(fmt::format("{} has the shape [{}], innermost first, and the buffer has [{}]",
+                                c.file.string(), fmt::join(h.shape, ", "), fmt::join(of.shape, ", ")));
       c.skipped = h.bytes;
     }
     if (size != c.skipped + of.bytes())
@@ -488,14 +488,14 @@ class Reader {
     if (auto fill = node.find("oob_fill")) recipe.oob_fill = fill->one_of<OobFill>(2);
     if (auto l2 = node.find("l2_promotion")) recipe.l2_promotion = l2->one_of<L2Promotion>(4);
     if (auto overlaps = node.find("overlaps")) p.map.overlaps = overlaps->truth();
-    p.map.address = p.offset;  // buffers are aligned to all that a map asks
+    p.map.address = p.offset;  // buffers have every alignment that a map requires
     if (auto breach = runtime::breach(p.map)) {
       auto at = node.find(breach->member == "address" ? "offset" : breach->member.c_str());
       if (at && breach->index >= 0) (*at)[static_cast<size_t>(breach->index)].refuse(breach->text);
       (at ? *at : node).refuse(breach->text);
     }
     if (runtime::extent_bytes(p.map) + p.offset > b.bytes())
-      node.refuse(fmt::format("the tensor takes {} B from byte {} on, the buffer '{}' has {} B",
+      node.refuse(fmt::format("the tensor has {} B from byte {} on, and the buffer '{}' has {} B",
                               runtime::extent_bytes(p.map), p.offset, b.name, b.bytes()));
   }
 
@@ -543,7 +543,7 @@ class Reader {
       std::string known;
       for (int i = 0; i <= static_cast<int>(runtime::Fault::time_limit); ++i)
         known += fmt::format("{}\"{}\"", i ? ", " : "", runtime::name(static_cast<runtime::Fault>(i)));
-      kind.refuse(fmt::format("'{}' is not a kind of finding; there are {}", kind.text(), known));
+      kind.refuse(fmt::format("'{}' is not a kind of finding; the kinds are {}", kind.text(), known));
     }
     w.kind = *fault;
     w.line = static_cast<uint32_t>(node.at("line").whole(1, ~uint32_t{0}));
@@ -583,7 +583,7 @@ class Reader {
   Node root_;
   std::filesystem::path folder_;
   LaunchFile launch_;
-  std::vector<std::pair<size_t, Node>> structures_;  // buffers whose content may point to later ones
+  std::vector<std::pair<size_t, Node>> structures_;  // buffers whose contents may point to later ones
 };
 
 }  // namespace

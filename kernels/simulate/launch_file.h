@@ -1,4 +1,4 @@
-// A launch described in JSON: what `ptxb sim` runs a PTX file with.
+// A launch described in JSON, with which `ptxb sim` runs a PTX file.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::command {
 
-// One parameter of the kernel, or one member of a struct in one or in a buffer.
+// One parameter of the kernel, or one member of a struct in a parameter or in a buffer.
 struct LaunchParameter {
   enum class Kind : uint8_t { raw, pointer, tensor_map, structure };
 
@@ -23,18 +23,18 @@ struct LaunchParameter {
   std::optional<size_t> buffer = {};     // a pointer has none: null
   uint64_t offset = 0;                   // bytes into the buffer
   runtime::TensorMapArguments map = {};  // without its address
-  uint32_t at = 0;                       // bytes from the start of the struct around it
+  uint32_t at = 0;                       // bytes from the start of the enclosing struct
   uint32_t bytes = 0;                    // of a struct
   std::vector<LaunchParameter> members = {};
 
   size_t size() const;
 };
 
-// The elements of a buffer, at first or as expected.
+// The initial or expected elements of a buffer.
 struct Content {
-  // normal: N(0, 1). iota: 0, 1, 2, ... same: one value everywhere. file: raw bytes, or a .npy. buffer:
-  // another's. structure: scalars, pointers and tensor maps at their places, zeros or a file between. kept:
-  // what the module says of its variable.
+  // normal: N(0, 1). iota: 0, 1, 2, ... same: one value everywhere. file: raw bytes, or a .npy. buffer: those
+  // of another buffer. structure: scalars, pointers and tensor maps at their places, with zeros or a file
+  // between them. kept: the module's own value of its variable.
   enum class Kind : uint8_t {
     zeros,
     poison,
@@ -55,7 +55,7 @@ struct Content {
   std::filesystem::path file = {};
   uint64_t skipped = 0;                              // bytes of the file's header
   size_t buffer = 0;                                 // its number
-  std::shared_ptr<const Formula> formula = nullptr;  // over what the buffers hold before the launch
+  std::shared_ptr<const Formula> formula = nullptr;  // in terms of the buffers' contents before the launch
   std::vector<LaunchParameter> members = {};
 };
 
@@ -71,7 +71,7 @@ struct LaunchBuffer {
   size_t bytes() const { return count() * static_cast<size_t>(size_of(dtype)); }
 };
 
-// This says what is done with a buffer after the launch: any of these.
+// What is done with a buffer after the launch: any of these.
 struct LaunchOutput {
   size_t buffer = 0;
   std::string path = {};
@@ -92,11 +92,11 @@ struct Waiver {
 struct KernelLaunch {
   std::string path = {};                   // in the file, for errors: "launches[1].", or nothing
   std::string entry = {};                  // "" for the only one
-  std::optional<runtime::Dim3> grid = {};  // else what a sidecar's rule says
-  std::optional<runtime::Dim3> block = {}, cluster = {};  // else what a sidecar says, or the PTX requires
-  std::optional<uint32_t> dynamic_shared_bytes = {};      // else what a sidecar says, or 0
-  bool cooperative = false;                               // or as a sidecar says
-  bool overlaps = false;  // it may begin before the launch ahead has ended: a programmatic dependent launch
+  std::optional<runtime::Dim3> grid = {};  // else the value of a sidecar's rule
+  std::optional<runtime::Dim3> block = {}, cluster = {};  // else the value of a sidecar, or of the PTX
+  std::optional<uint32_t> dynamic_shared_bytes = {};      // else the value of a sidecar, or 0
+  bool cooperative = false;                               // or according to a sidecar
+  bool overlaps = false;  // a programmatic dependent launch, before the previous one has ended
   std::vector<LaunchParameter> parameters = {};
 };
 
@@ -109,12 +109,12 @@ struct LaunchFile {
   std::vector<Waiver> waivers;
 };
 
-// Throws Error "NAME: parameters[2].box[1]: 300 exceeds 256", or "NAME: line 3, column 5: ..." where it is no
-// JSON. Files that it names are looked for next to it. Nothing is read but the text, and the headers of .npy
-// files.
+// Throws Error "NAME: parameters[2].box[1]: 300 exceeds 256", or "NAME: line 3, column 5: ..." if it is not
+// JSON. Files that it names are searched for next to it. Only the text and the headers of .npy files are
+// read.
 LaunchFile launch_from_json(const std::string& text, const std::filesystem::path& name);
 
-// The form of the file, in words, for `ptxb sim --help`.
+// Returns the form of the file, in words, for `ptxb sim --help`.
 extern const char* const launch_file_help;
 
 }  // namespace ptxbuilder::command

@@ -14,7 +14,8 @@ namespace {
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr uint32_t kMostHeader = 65536;
 
-// The value of a key in the header, which is a literal of Python's: {'descr': '<f4', 'shape': (3, 4), ...}.
+// Returns the value of a key in the header, which is a Python literal: {'descr': '<f4', 'shape': (3, 4),
+// ...}.
 std::string value_of(const std::string& header, std::string_view key) {
   const size_t at = header.find(fmt::format("'{}':", key));
   if (at == std::string::npos) return {};
@@ -33,14 +34,15 @@ NpyHeader npy_header(const std::filesystem::path& path) {
   unsigned char start[12] = {};
   in.read(reinterpret_cast<char*>(start), 10);
   if (!in || !std::equal(magic.begin(), magic.end(), reinterpret_cast<const char*>(start)))
-    refuse("it is no .npy file: it does not begin as one");
+    refuse("it is not a .npy file: it does not begin like one");
   uint32_t size = start[8] | start[9] << 8, before = 10;
   if (start[6] > 1) {
     in.read(reinterpret_cast<char*>(start) + 10, 2);
     size |= static_cast<uint32_t>(start[10]) << 16 | static_cast<uint32_t>(start[11]) << 24;
     before = 12;
   }
-  if (size > kMostHeader) refuse(fmt::format("its header has {} bytes; {} are possible", size, kMostHeader));
+  if (size > kMostHeader)
+    refuse(fmt::format("its header has {} bytes; at most {} are allowed", size, kMostHeader));
   std::string text(size, ' ');
   in.read(text.data(), size);
   if (!in) refuse("it ends within its header");
@@ -49,7 +51,7 @@ NpyHeader npy_header(const std::filesystem::path& path) {
   h.type = value_of(text, "descr");
   std::erase(h.type, '\'');
   if (value_of(text, "fortran_order") != "False")
-    refuse("its elements are in Fortran's order; numpy.ascontiguousarray gives C's");
+    refuse("its elements are in Fortran order; numpy.ascontiguousarray converts them to C order");
   std::string shape = value_of(text, "shape");
   if (shape.empty()) refuse("its header has no shape");
   for (size_t at = 0; (at = shape.find_first_of("0123456789", at)) != std::string::npos;) {
@@ -77,7 +79,7 @@ std::string npy_header_text(DType type, const std::vector<uint64_t>& shape) {
   const std::vector<uint64_t> outermost_first(shape.rbegin(), shape.rend());
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({},), }}",
                                  npy_type(type), fmt::join(outermost_first, ", "));
-  // The elements begin at a multiple of 64 bytes, after a line's end.
+  // The elements begin at a multiple of 64 bytes, after the end of a line.
   text.resize((10 + text.size() + 1 + 63) / 64 * 64 - 11, ' ');
   text += '\n';
   return fmt::format("{}\x01{}{}{}{}", magic, '\0', static_cast<char>(text.size() & 255),

@@ -51,7 +51,7 @@ Entry chosen_entry(const std::string& ptx, const LaunchFile& file, const KernelL
              : fmt::format("entry: '{}' is not in the PTX, which has {}", launch.entry, names));
 }
 
-// The value is what the file says, or what the PTX requires; both where they agree.
+// Returns the value of the file, or the one that the PTX requires; if both exist, they must agree.
 Dim3 agreed(const LaunchFile& file, const KernelLaunch& launch, const char* member, std::optional<Dim3> said,
             std::optional<Dim3> required) {
   if (said && required && !same(*said, *required))
@@ -60,7 +60,7 @@ Dim3 agreed(const LaunchFile& file, const KernelLaunch& launch, const char* memb
   return said ? *said : required ? *required : Dim3{};
 }
 
-// Fills in by the kernel's sidecar what a launch leaves out.
+// Fills in values that a launch omits from the kernel's sidecar.
 void complete(KernelLaunch& launch, const std::optional<Signature>& sidecar) {
   if (!sidecar) return;
   const auto& [x, y, z] = sidecar->cluster;
@@ -73,7 +73,7 @@ void complete(KernelLaunch& launch, const std::optional<Signature>& sidecar) {
   launch.cooperative |= sidecar->cooperative;
 }
 
-// The arguments of a file as they are to the rules of a sidecar.
+// Returns the arguments of a file in the form that the rules of a sidecar need.
 class FileValues final : public RuleValues {
  public:
   FileValues(const LaunchFile& file, const KernelLaunch& launch, const Signature& sidecar,
@@ -81,7 +81,7 @@ class FileValues final : public RuleValues {
       : file_(file), launch_(launch), multiprocessors_(multiprocessors) {
     const size_t given = launch.parameters.size(), wanted = sidecar.parameters.size();
     if (given != wanted)
-      refuse(file, launch, fmt::format("parameters: {} are given, the sidecar has {}", given, wanted));
+      refuse(file, launch, fmt::format("parameters: {} are given, and the sidecar has {}", given, wanted));
   }
 
   uint64_t bits(size_t parameter) const override {
@@ -103,7 +103,7 @@ class FileValues final : public RuleValues {
   const LaunchParameter& of_kind(size_t parameter, LaunchParameter::Kind kind, const char* what) const {
     const LaunchParameter& p = launch_.parameters[parameter];
     if (p.kind != kind || (kind == LaunchParameter::Kind::raw && !p.scalar))
-      refuse(file_, fmt::format("{}: the rule of the grid takes {} here", p.path, what));
+      refuse(file_, fmt::format("{}: the rule of the grid needs {} here", p.path, what));
     return p;
   }
 
@@ -116,7 +116,7 @@ Dim3 grid_of(const LaunchFile& file, const KernelLaunch& launch, const std::opti
              int multiprocessors) {
   if (launch.grid) return *launch.grid;
   if (!sidecar || !sidecar->grid)
-    refuse(file, launch, "grid: it is missing, and there is no sidecar with a rule that would say it");
+    refuse(file, launch, "grid: it is missing, and there is no sidecar with a rule for it");
   try {
     const auto [x, y, z] = GridRule(*sidecar).value(FileValues(file, launch, *sidecar, multiprocessors));
     return {x, y, z};
@@ -129,8 +129,7 @@ Dim3 grid_of(const LaunchFile& file, const KernelLaunch& launch, const std::opti
 runtime::Launch launch_of(const LaunchFile& file, const KernelLaunch& launch, const Entry& entry) {
   runtime::Launch made;
   if (!launch.block && !entry.block)
-    refuse(file, launch,
-           "block: it is missing, and the PTX has neither .reqntid nor a sidecar that would say it");
+    refuse(file, launch, "block: it is missing, and the PTX has neither .reqntid nor a sidecar with it");
   made.block = agreed(file, launch, "block", launch.block, entry.block);
   made.cluster = agreed(file, launch, "cluster", launch.cluster, entry.cluster);
   made.dynamic_shared_bytes = launch.dynamic_shared_bytes.value_or(0);
@@ -144,7 +143,7 @@ void check_parameters(const LaunchFile& file, const KernelLaunch& launch, const 
   for (size_t i = 0; i < std::min(given, wanted); ++i)
     if (const size_t bytes = launch.parameters[i].size(); bytes != entry.parameters[i].bytes)
       refuse(file, launch,
-             fmt::format("parameters[{}]: it has {} B, the parameter '{}' of the PTX has {} B", i, bytes,
+             fmt::format("parameters[{}]: it has {} B, and the parameter '{}' of the PTX has {} B", i, bytes,
                          entry.parameters[i].name, entry.parameters[i].bytes));
   if (given != wanted)
     refuse(
@@ -153,7 +152,7 @@ void check_parameters(const LaunchFile& file, const KernelLaunch& launch, const 
                     given < wanted ? "; the next is '" + entry.parameters[given].name + "'" : std::string()));
 }
 
-// Appends the scratch memory that the kernel's compiler asks for.
+// Appends the scratch memory that the kernel's compiler requests.
 void add_scratch(LaunchFile& file, KernelLaunch& launch, const Entry& entry,
                  const std::vector<uint64_t>& scratch, Dim3 grid) {
   if (launch.parameters.size() + scratch.size() != entry.parameters.size()) return;
@@ -168,7 +167,7 @@ void add_scratch(LaunchFile& file, KernelLaunch& launch, const Entry& entry,
   }
 }
 
-// Kernels of several entries are loaded each by itself, and so would have variables of their own.
+// Each kernel of a PTX with several entries is loaded separately, so it would have variables of its own.
 void check_variables(const std::string& ptx, const LaunchFile& file) {
   for (const KernelLaunch& launch : file.launches)
     if (launch.entry != file.launches[0].entry)
@@ -190,8 +189,8 @@ Bytes read_file(const std::filesystem::path& path, uint64_t skipped, size_t byte
   return data;
 }
 
-// The first bytes of a buffer, or what is expected of one; a random one has stream `number` of `seed`. What a
-// formula names is in `first`.
+// Returns the initial or the expected bytes of a buffer; a random one uses stream `number` of `seed`. `first`
+// has the buffers that a formula names.
 Bytes make(const Content& content, const LaunchBuffer& b, const std::vector<LaunchBuffer>& buffers,
            const std::vector<Bytes>& first, uint64_t seed, size_t number) {
   const auto size = static_cast<size_t>(size_of(b.dtype));
@@ -247,7 +246,7 @@ std::string coordinates(const LaunchBuffer& b, size_t i) {
   return fmt::format("{}[{}]", b.name, text);
 }
 
-// This gives what `f` finds wrong in the PTX text, with the text's name.
+// Calls `f`, and adds the text's name to an error in the PTX text.
 template <class F>
 auto of_ptx(const SimulateOptions& options, F f) {
   try {
@@ -291,7 +290,7 @@ class Bench {
       for (const Bytes& p : kernel.parameters) values.push_back(p.data());
       device_->launch(*kernel.program, kernel.launch, values);
     }
-    device_->synchronize(limit * static_cast<int>(kernels_.size()));  // it is of one launch
+    device_->synchronize(limit * static_cast<int>(kernels_.size()));  // it is for one launch
   }
 
   Bytes now(size_t buffer) const {
@@ -299,12 +298,12 @@ class Bench {
     device_->copy_out(bytes.data(), places_[buffer], bytes.size());
     return bytes;
   }
-  // This is what is expected of a buffer, by itself.
+  // Returns the expected contents of a buffer alone.
   Bytes expected(const Content& content, const LaunchBuffer& b) const {
     return content.kind == Content::Kind::buffer ? now(content.buffer)
                                                  : make(content, b, file_.buffers, first_, 0, 0);
   }
-  // The kernels' names, each once.
+  // Returns the kernels' names, each once.
   std::vector<std::string> kernels() const {
     std::vector<std::string> names;
     for (const Prepared& kernel : kernels_)
@@ -322,7 +321,8 @@ class Bench {
     try {
       const auto [address, bytes] = device_->variable(*kernels_[0].program, b.symbol);
       if (b.bytes() > bytes)
-        throw Error(fmt::format("the variable '{}' has {} B, the buffer {}", b.symbol, bytes, b.bytes()));
+        throw Error(
+            fmt::format("the variable '{}' has {} B, and the buffer has {}", b.symbol, bytes, b.bytes()));
       return address;
     } catch (const Error& e) {
       refuse(file_, fmt::format("{}.symbol: {}", b.path, e.what()));
@@ -403,7 +403,7 @@ class Bench {
   std::vector<Prepared> kernels_;         // of each launch
   std::vector<Bytes> first_;              // of each buffer of the file
   std::vector<runtime::Address> places_;  // of each buffer of the file
-  std::vector<runtime::Buffer> buffers_;  // those that are no variables
+  std::vector<runtime::Buffer> buffers_;  // those that are not variables
 };
 
 void compare(BufferComparison& c, const LaunchFile& file, const LaunchOutput& o, const Bench& bench,
@@ -434,7 +434,7 @@ std::string elements(const LaunchBuffer& b, const Bytes& data, size_t count) {
   return count < b.count() ? text + " ..." : text;
 }
 
-// It notes what the schedule has printed, among what others have.
+// Records what the schedule has printed, together with other schedules.
 void note_outcome(Simulation& s, const LaunchFile& file, const Bench& bench, const std::string& schedule) {
   std::string printed;
   for (const LaunchOutput& o : file.outputs)
@@ -464,9 +464,9 @@ class Faults {
       if (file_.waivers[k].kind == e.fault() && file_.waivers[k].line == e.ptx_line()) used_[k] = true;
     if (!is_waived(e)) add_anyway(e, "");
   }
-  // A waiver does not let a kernel go on where it cannot.
+  // A waiver does not let a kernel continue if it cannot.
   void add_last(const runtime::EmulatorError& e) {
-    add_anyway(e, is_waived(e) ? "\n  A waiver names this, but the kernel cannot go on after it." : "");
+    add_anyway(e, is_waived(e) ? "\n  A waiver names this, but the kernel cannot continue after it." : "");
   }
 
   std::vector<SimulatedFault> all;
@@ -475,7 +475,7 @@ class Faults {
     std::string text;
     for (size_t k = 0; k < used_.size(); ++k)
       if (!used_[k])
-        text += fmt::format("{}{}: {}: it waives nothing that was found at line {}", text.empty() ? "" : "\n",
+        text += fmt::format("{}{}: {}: it waives nothing that was found in line {}", text.empty() ? "" : "\n",
                             file_.name, file_.waivers[k].path, file_.waivers[k].line);
     return text;
   }
@@ -495,7 +495,7 @@ class Faults {
   std::vector<bool> used_;
 };
 
-// An .aligned instruction that a part of a warp runs is undefined, but a schedule may show nothing of it.
+// An .aligned instruction that only a part of a warp runs is undefined, but a schedule may not show this.
 void note_divergent(const std::string& ptx, const std::string& kernel, const SimulateOptions& options) {
   if (!options.emulator.note) return;
   constexpr std::string_view rule = "divergent-aligned";

@@ -1,4 +1,4 @@
-// Runs a PTX text on the emulator as a launch file says, and checks the results.
+// Runs a PTX text on the emulator with the launches of a launch file, and checks the results.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace ptxbuilder::command {
 
 struct SimulateOptions {
   std::string ptx_name = {};  // of the PTX text, for errors in it
-  // Finds the sidecar of a kernel, which says what the launch file leaves out; may be empty, and may find
+  // Finds the sidecar of a kernel, which has values that the launch file omits; may be empty, and may find
   // nothing.
   std::function<std::optional<Signature>(const std::string& kernel)> sidecar = {};
   // Bytes of scratch memory for each CTA, to which pointers are passed after the parameters of the file if
@@ -50,9 +50,9 @@ struct Simulation {
   runtime::EmulatorStatistics statistics;
   std::vector<BufferComparison> comparisons;  // of all outputs that are compared, over the schedules
   bool explored_all = false;                  // an exploration has run all schedules that there are
-  std::vector<std::pair<std::string, std::string>> printed;  // buffer and elements, of the last schedule
-  // A text that an exploration has found printed, all buffers on one line, the number of schedules that print
-  // it, and the first of them.
+  std::vector<std::pair<std::string, std::string>> printed;  // buffers and elements, from the last schedule
+  // A text that schedules of an exploration print, with all buffers on one line, the number of these
+  // schedules, and the first of them.
   struct Outcome {
     std::string printed;
     uint64_t schedules = 0;
@@ -65,7 +65,7 @@ struct Simulation {
 };
 
 // Schedules end at a wrong result, and at a fault that ends its schedule; the others' faults are collected.
-// Throws Error when the launch file and the PTX do not match, TimeoutError when a launch takes too long.
+// Throws Error if the launch file and the PTX do not match, and TimeoutError if a launch takes too long.
 Simulation simulate(const std::string& ptx, const LaunchFile& file, const SimulateOptions& options);
 
 }  // namespace ptxbuilder::command

@@ -20,12 +20,12 @@ Enum named(const char* option, const std::string& word, int count) {
   throw Error(fmt::format("--{} {}: it is one of {}", option, word, known));
 }
 
-// Elements of the box along dimension d that are loaded.
+// Returns the number of loaded elements of the box along dimension d.
 uint32_t extent(const TensorMapRecipe& r, size_t d) {
   return (r.box[d] + r.element_strides[d] - 1) / r.element_strides[d];
 }
 
-// Bytes that lie side by side: a row of the box, or of an interleaved one its 16 or 32 bytes.
+// Returns the number of adjacent bytes: a row of the box, or the 16 or 32 bytes of an interleaved one.
 uint32_t inner_bytes(const TensorMapRecipe& r) {
   if (r.interleave != Interleave::none) return r.interleave == Interleave::b16 ? 16 : 32;
   return r.box[0] * static_cast<uint32_t>(size_of(r.dtype));

@@ -1,5 +1,5 @@
-// Examines a tensor map: the rules it breaks, the nearest legal map, and how its box is laid out in shared
-// memory.
+// Examines a tensor map: the rules that it violates, the nearest legal map, and how its box is laid out in
+// shared memory.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace ptxbuilder::command {
 
-// The words are as on the command line; lists run from the innermost dimension outwards.
+// The words are those of the command line; lists run from the innermost dimension outwards.
 struct TmaWords {
   std::string dtype;
-  std::vector<uint64_t> shape, strides;  // elements; bytes of dimensions 1 and up, none for no gaps
+  std::vector<uint64_t> shape, strides;  // elements; bytes of dimensions 1 and up, empty for no gaps
   std::vector<uint32_t> box, element_strides;
   std::string swizzle = "none", interleave = "none";
 };
@@ -30,16 +30,16 @@ struct TmaReport {
 // Throws Error that lists the legal words if one is not a type, swizzle or interleave.
 TmaReport examine(const TmaWords& words);
 
-// Bytes of a box in shared memory, which is what a load adds to its mbarrier.
+// Returns the bytes of a box in shared memory, which a load adds to its mbarrier.
 uint64_t box_bytes(const TensorMapRecipe& recipe);
 
-// 128 bytes of shared memory from a multiple of 128 on: the box's 16-byte chunk in each place, in the order
-// of the box, or -1 after its end.
+// 128 bytes of shared memory at a multiple of 128: the number of the box's 16-byte chunk in each place,
+// counted in the order of the box, or -1 after its end.
 struct SwizzledRow {
   uint32_t offset;
   std::vector<int> chunks;
 };
-// The first eight rows, after which a swizzle begins anew; fewer for a small box.
+// Returns the first eight rows, after which a swizzle repeats; fewer for a small box.
 std::vector<SwizzledRow> swizzled_rows(const TensorMapRecipe& recipe);
 
 // Returns these rows as text, each chunk as ROW:CHUNK of the box, with the memory that the box takes.

@@ -21,7 +21,7 @@ TritonKernel triton_kernel(const std::filesystem::path& folder) {
     if (!kernel.ptx.empty()) refuse("it has several .ptx files; name one of them");
     kernel.ptx = file.path();
   }
-  if (kernel.ptx.empty()) refuse("it has no .ptx file; a kernel has a folder of its own there");
+  if (kernel.ptx.empty()) refuse("it has no .ptx file; each kernel has a folder of its own there");
   const std::string name = std::filesystem::path(kernel.ptx).replace_extension(".json").string();
   const auto json = parse_json(file_text(name), name);
   auto number = [&](const char* member, uint64_t least, uint64_t most) {

@@ -22,7 +22,7 @@ Kernel add_tma() {
 
 const command::Registration registration({
     .name = "add_tma",
-    .summary = "l + r of one 128 x 128 block of f16, in and out by TMA",
+    .summary = "l + r of one 128 x 128 block of f16, loaded and stored with TMA",
     .fields = {},
     .build = [](const command::Fields&) { return add_tma(); },
     .run = [](const command::Fields&, command::Run& run) { check_addition(run, true, 128, 128); },

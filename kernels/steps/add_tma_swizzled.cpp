@@ -25,7 +25,7 @@ Kernel add_tma_swizzled() {
 
 const command::Registration registration({
     .name = "add_tma_swizzled",
-    .summary = "l + r of one 128 x 128 block of f16, by TMA with 128-byte swizzle",
+    .summary = "l + r of one 128 x 128 block of f16, with TMA and a 128-byte swizzle",
     .fields = {},
     .build = [](const command::Fields&) { return add_tma_swizzled(); },
     .run = [](const command::Fields&, command::Run& run) { check_addition(run, true, 128, 128); },

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kDepth = 64, kBlock = 64;  // columns of all tensors; queries of a CTA, and keys at a time
 
-// O[q, d] = sum_n softmax_n(Q[q, :] . K[n, :] / sqrt(kDepth)) V[n, d] of each head. The rows of a head follow
-// those of the previous head; queries and keys are whole blocks.
+// O[q, d] = sum_n softmax_n(Q[q, :] . K[n, :] / sqrt(kDepth)) V[n, d] for each head. The rows of a head
+// follow those of the previous head; queries and keys are whole blocks.
 Kernel attention_step(int stages) {
   Kernel k("attention_step");
   k.waive("wgmma-a-registers");  // its machine code is free of this defect: scripts/sentinel
@@ -25,9 +25,9 @@ Kernel attention_step(int stages) {
       k.params<TensorMap, TensorMap, TensorMap, gptr<f16>, u32, u32>("Q", "K", "V", "O", "queries", "keys");
   k.grid("extent(Q, 1) / 64");
   k.describe({{"Q", "queries: rows of 64 columns, head after head"},
-              {"K", "keys, as the queries"},
-              {"V", "values, as the keys"},
-              {"O", "the result, as Q"},
+              {"K", "keys, like the queries"},
+              {"V", "values, like the keys"},
+              {"O", "the result, like Q"},
               {"queries", "rows of a head: a multiple of 64"},
               {"keys", "rows of a head: a multiple of 64"}});
   auto sQ = k.shared<f16>({kBlock, kDepth}, Swizzle128B, 1, "Q");

@@ -1,7 +1,7 @@
 // blackwell_tile: one tile of D for each CTA on Blackwell's tensor cores, sm_100a. TMA fills a ring of
-// stages, tcgen05.mma sums in tensor memory, and four warps store the sums. It has not run on a GPU, since no
-// Blackwell device was available: its product is right on the emulator, ptxas accepts it, and the proof shows
-// that the descriptors read the elements that the copies have written.
+// stages, tcgen05.mma sums in tensor memory, and four warps store the sums. The kernel has not run on a GPU,
+// since no Blackwell device was available: its product is right on the emulator, ptxas accepts the PTX, and
+// the proof shows that the descriptors read the elements that the copies have written.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/product/tensor_memory.h"
 #include "ptxbuilder/tile/barrier.h"

@@ -1,4 +1,5 @@
-// This code is shared by the kernels of one block of f16: its extent, its load with TMA, and the check.
+// The kernels that process one block of f16 share this code: the block's extent, its load with TMA, and the
+// check.
 #pragma once
 
 #include "kernels/family/family.h"

@@ -35,7 +35,7 @@ Kernel gather_rows(const GatherConfig& c) {
   const Pipeline pipe(k, c.stages, {tile}, 1);
   const auto n = static_cast<uint32_t>(c.n), rows = static_cast<uint32_t>(c.rows);
   const IndexedRows<f32> of_table{table, n, count};
-  // The blocks of rows that this CTA takes; the last block of a copy begins earlier, so that it does not end
+  // Iterates over this CTA's blocks of rows; the last block of a copy begins earlier, so that it does not end
   // after m.
   const auto each_block = [&](const std::function<void(u32)>& body) {
     for_(ctaid_x(), ceil_div(m, rows), nctaid_x(),
@@ -85,13 +85,14 @@ void run(const command::Fields& f, command::Run& run) {
              count = static_cast<uint64_t>(f["count"]);
   const int way = f.small("way");
   if (way == kCopy && (m < static_cast<uint64_t>(f["rows"]) || count < m))
-    throw Error("gather_rows: a copy has as many rows as a block at least, and the table as many as it");
-  if (std::max(m, count) * n > UINT32_MAX) throw Error("gather_rows: m n and count n are below 2^32");
+    throw Error(
+        "gather_rows: a copy must have at least as many rows as a block, and the table as many rows as the "
+        "copy");
+  if (std::max(m, count) * n > UINT32_MAX) throw Error("gather_rows: m n and count n must be below 2^32");
   command::Tensor index = run.normal(DType::u32, {m}),
                   in = run.normal(DType::f32, {n, way == kScatterAdd ? m : count}),
                   out = run.output(DType::f32, {n, way == kScatterAdd ? count : m});
-  // The index names all rows of the table in an order without a pattern, and now and then a row that does not
-  // exist.
+  // The index names all rows of the table in an irregular order, and sometimes a row that does not exist.
   std::vector<uint64_t> rows(m);
   for (uint64_t i = 0; i < m; ++i) {
     rows[i] = i % 61 == 60 ? UINT32_MAX - i : i * 2654435761u % (uint64_t{1} << 32) % count;
@@ -120,13 +121,13 @@ void run(const command::Fields& f, command::Run& run) {
 
 const command::Registration registration({
     .name = "gather_rows",
-    .summary = "rows of a table by an index, gathered or added to, next to a plain copy",
+    .summary = "rows of a table that an index selects, gathered or added to, or a plain copy",
     .fields = {{"m", 300, "rows of the matrix"},
                {"count", 400, "rows of the table"},
                {"n", 64, "columns", 4},
                {"way", kGather, "what the kernel does", 1, 0, {"gather", "scatter_add", "copy"}},
                {"rows", 16, "rows of a block"},
-               {"stages", 4, "blocks on the way"},
+               {"stages", 4, "blocks in flight"},
                {"ctas", 2, "CTAs of an SM"}},
     .build =
         [](const command::Fields& f) {

@@ -1,5 +1,5 @@
-// gemm_combination: one bf16 product whose ways to copy and to multiply are parameters. Each pair of them is
-// a kernel: gemm_tma_wgmma, gemm_tma_register_a, gemm_tma_mma_sync, and the same with cp_async.
+// gemm_combination: one bf16 product, whose methods of copying and multiplying are parameters. Each pair of
+// them is a kernel: gemm_tma_wgmma, gemm_tma_register_a, gemm_tma_mma_sync, and the same with cp_async.
 #include "kernels/family/family.h"
 #include "kernels/steps/gemm_run.h"
 #include "ptxbuilder/plan/bank_conflicts.h"
@@ -16,7 +16,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// One thread copies boxes by TMA, or all threads copy pieces by cp.async, which takes any rows.
+// One thread copies boxes with TMA, or all threads copy pieces with cp.async, which supports any rows.
 enum class CopyBy : uint8_t { tma, cp_async };
 // wgmma reads both operands from shared memory or A from registers, and mma.sync reads both from registers.
 enum class MultiplyBy : uint8_t { wgmma, register_a, mma_sync };
@@ -36,14 +36,14 @@ struct Combination {
   int stages() const { return has_roles() ? 4 : 3; }
   int warpgroups() const { return has_roles() && !is_warps() ? bm() / 64 : 1; }  // that multiply
   int rows() const { return bm() / warpgroups(); }
-  bool has_sizes() const { return !has_roles() || is_warps(); }  // which tensor maps have themselves
+  bool has_sizes() const { return !has_roles() || is_warps(); }  // which tensor maps have implicitly
   std::string name() const {
     return std::string("gemm_") + kCopyWords[static_cast<size_t>(copy_by)] + "_" +
            kMultiplyWords[static_cast<size_t>(multiply_by)];
   }
 };
 
-// The kernel as far as it is the same for all combinations.
+// The part of the kernel that all combinations share.
 struct Gemm {
   Gemm(Kernel& k, const Combination& c) : k(k), c(c) {
     const auto matrix = [&](const char* name, bool is_map, const char* meaning) {
@@ -188,7 +188,7 @@ void multiply_by_roles(const Gemm& g) {
   });
 }
 
-// All threads copy their pieces of stages to come, and multiply.
+// All threads copy their pieces of later stages, and multiply.
 void multiply_by_all(const Gemm& g) {
   const Combination& c = g.c;
   const SharedTile &sA = *g.a, &sB = *g.b;

@@ -1,5 +1,5 @@
-// gemm_persistent: the clusters that the GPU can hold take tiles of D in turn, share loads through multicast,
-// and store a tile while they compute the next.
+// gemm_persistent: as many clusters as fit on the GPU process tiles of D in turn, share loads through
+// multicast, and store a tile while they compute the next.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/product/collective.h"
@@ -43,7 +43,7 @@ Kernel gemm_persistent(const PersistentConfig& c) {
       acc.zero();
       mainloop(acc, ring, depth,
                [&](const Stage& s) { return std::pair(sA[s].rows(wg * 64, 64), c.b_operand(sB[s])); });
-      store(c.output, D, acc, tile.row * c.bm + wg * 64, tile.col * c.bn);  // is read under the next tile
+      store(c.output, D, acc, tile.row * c.bm + wg * 64, tile.col * c.bn);  // is read during the next tile
     });
   });
   return k;
@@ -55,7 +55,7 @@ PersistentConfig config(const command::Fields& f) {
 
 const command::Registration registration({
     .name = "gemm_persistent",
-    .summary = "GEMM of persistent clusters with multicast, a tile stored under the next",
+    .summary = "GEMM of persistent clusters with multicast, which stores a tile while it computes the next",
     .fields = step_fields({}, {{"bm", 128, "rows of a CTA's tile: 64 for each consumer", 64},
                                {"bn", 256, "columns of a CTA's tile", 8},
                                {"bk", 64, "depth of a stage", 64},

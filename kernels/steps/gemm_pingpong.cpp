@@ -1,4 +1,4 @@
-// gemm_pingpong: CTAs that stay take tiles of D in turn, and so do the two consumers of a CTA: while one
+// gemm_pingpong: persistent CTAs process tiles of D in turn, and so do the two consumers of a CTA: while one
 // multiplies, the other stores its previous tile.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/isa/hopper.h"
@@ -40,7 +40,7 @@ Kernel gemm_pingpong(const GemmConfig& c, int group) {
     auto ring = pipe.consumer();
     auto turn = turns.of(wg);
     Accumulator acc(c.bm, c.bn);
-    ring.skip(wg * depth);  // the previous tile is the other consumer's
+    ring.skip(wg * depth);  // the previous tile belongs to the other consumer
     for_each_tile(rows, cols, group, Turn{wg, kConsumers}, [&](TileIndex tile) {
       region("turn", [&] { turn.wait(); });  // this consumer's turn on the tensor cores
       acc.zero();

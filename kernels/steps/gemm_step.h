@@ -1,5 +1,5 @@
-// This code is shared by the kernels that lead from one tile to the persistent matrix product: their fields,
-// the storage of B, and the launch.
+// The kernels that lead from one tile to the persistent matrix product share this code: their fields, the
+// storage of B, and the launch.
 #pragma once
 
 #include "kernels/family/family.h"
@@ -53,14 +53,14 @@ inline void set_types(command::Fields& f, DType input, DType output, bool b_k_ma
   f.set("b_major", b_k_major ? 0 : 1);
 }
 
-// Returns the fields of a step; `own` are the fields other than size, types and storage.
+// Returns the fields of a step; `own` has the fields other than size, types and storage.
 inline std::vector<command::Field> step_fields(const GemmConfig& types, std::vector<command::Field> own) {
   std::vector<command::Field> all = {
       {"m", 1024, "rows of A and D", 8}, {"n", 1024, "columns of D", 8}, {"k", 1024, "columns of A", 8}};
   all.insert(all.end(), own.begin(), own.end());
   all.push_back({"a", 0, "type of A and B", 1, 1, kStepInputs});
   all.push_back({"d", 0, "type of D", 1, 1, kStepOutputs});
-  all.push_back({"b_major", 0, "along what B is contiguous", 1, 1, kStepMajors});
+  all.push_back({"b_major", 0, "the dimension along which B is contiguous", 1, 1, kStepMajors});
   command::Fields fields(std::move(all));
   set_types(fields, types.input, types.output, types.b_k_major);
   return fields.all();
@@ -76,8 +76,8 @@ inline GemmConfig gemm_config(const command::Fields& f) {
           f.small("stages")};
 }
 
-// Returns the kernel of a step, with its grid and its meanings stated: one CTA for each tile, or the number
-// in field "ctas", which take tiles in turn.
+// Returns the kernel of a step with its grid and the meanings of its parameters: one CTA for each tile, or
+// the number in field "ctas", which process tiles in turn.
 inline Kernel step(Kernel k, const command::Fields& f) {
   k.describe({{"A", "m rows of k"},
               {"B", f.word("b_major") == "k" ? "n rows of k" : "k rows of n"},
@@ -93,7 +93,7 @@ inline Kernel step(Kernel k, const command::Fields& f) {
   return k;
 }
 
-// Passes K after A, B and D; or M, N and K if CTAs take tiles in turn.
+// Passes K after A, B and D; or M, N and K if CTAs process tiles in turn.
 inline std::vector<runtime::Argument> step_arguments(const command::Fields& f, const runtime::Argument& a,
                                                      const runtime::Argument& b, const runtime::Argument& d) {
   auto size = [&](const char* name) { return runtime::scalar(static_cast<uint32_t>(f[name])); };

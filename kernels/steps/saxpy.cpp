@@ -14,8 +14,8 @@ Kernel saxpy(uint32_t threads) {
   auto [x, y, alpha, count] = k.params<gptr<f32>, gptr<f32>, f32, u32>("x", "y", "alpha", "count");
   k.threads(threads);
   k.grid(fmt::format("ceil_div(count, {})", threads));
-  k.describe({{"x", "what is multiplied by alpha"},
-              {"y", "what it is added to, and the result"},
+  k.describe({{"x", "the factor of alpha"},
+              {"y", "the addend, and the result"},
               {"alpha", "a factor"},
               {"count", "elements of x and of y"}});
   u32 i = ctaid_x() * threads + tid_x();
@@ -47,7 +47,7 @@ void run(const command::Fields& f, command::Run& run) {
 
 const command::Registration registration({
     .name = "saxpy",
-    .summary = "y = alpha x + y by plain loads and stores",
+    .summary = "y = alpha x + y with plain loads and stores",
     .fields = {{"m", 256, "rows"}, {"n", 32, "columns"}, {"threads", 32, "threads of a CTA"}},
     .build = [](const command::Fields& f) { return saxpy(static_cast<uint32_t>(f["threads"])); },
     .run = run,

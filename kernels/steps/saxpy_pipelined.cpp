@@ -24,8 +24,8 @@ Kernel saxpy_pipelined(int stages) {
 
 Kernel described(Kernel k) {
   k.grid("ceil_div(extent(X, 1), 32)");
-  k.describe({{"X", "what is multiplied by alpha"},
-              {"Y", "what it is added to, and the result"},
+  k.describe({{"X", "the factor of alpha"},
+              {"Y", "the addend, and the result"},
               {"alpha", "a factor"},
               {"n", "columns"}});
   return k;
@@ -40,8 +40,8 @@ void run(const command::Fields& f, command::Run& run) {
 
 const command::Registration registration({
     .name = "saxpy_pipelined",
-    .summary = "y = alpha x + y by a pipeline of blocks",
-    .fields = {{"m", 64, "rows, 32 of a CTA"}, {"n", 160, "columns", 4}, {"stages", 4, "blocks on the way"}},
+    .summary = "y = alpha x + y with a pipeline of blocks",
+    .fields = {{"m", 64, "rows, 32 of a CTA"}, {"n", 160, "columns", 4}, {"stages", 4, "blocks in flight"}},
     .build = [](const command::Fields& f) { return described(saxpy_pipelined(f.small("stages"))); },
     .run = run,
 });

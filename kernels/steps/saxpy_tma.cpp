@@ -13,8 +13,8 @@ Kernel saxpy_tma(int n) {
   auto [X, Y, y, alpha] = k.params<TensorMap, TensorMap, gptr<f32>, f32>("X", "Y", "y", "alpha");
   k.threads(static_cast<uint32_t>(n));
   k.grid("extent(X, 1)");
-  k.describe({{"X", "what is multiplied by alpha, a row a CTA"},
-              {"Y", "what it is added to"},
+  k.describe({{"X", "the factor of alpha, one row per CTA"},
+              {"Y", "the addend"},
               {"y", "the result, at Y's address"},
               {"alpha", "a factor"}});
   auto sX = k.shared<f32>({1, n}), sY = k.shared<f32>({1, n});
@@ -44,7 +44,7 @@ void run(const command::Fields& f, command::Run& run) {
 
 const command::Registration registration({
     .name = "saxpy_tma",
-    .summary = "y = alpha x + y with rows brought by TMA",
+    .summary = "y = alpha x + y with rows that TMA loads",
     .fields = {{"m", 256, "rows, one a CTA"}, {"n", 32, "columns, one a thread: at most 256", 4}},
     .build = [](const command::Fields& f) { return saxpy_tma(f.small("n")); },
     .run = run,

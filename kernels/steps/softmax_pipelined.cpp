@@ -1,4 +1,4 @@
-// softmax_pipelined: the softmax of each row of an m x n matrix: CTAs take blocks of rows in turn, which
+// softmax_pipelined: the softmax of each row of an m x n matrix: CTAs process blocks of rows in turn, which
 // emit_pipeline loads ahead and stores later.
 #include <cmath>
 #include <numbers>
@@ -45,12 +45,12 @@ void run(const command::Fields& f, command::Run& run) {
 
 const command::Registration registration({
     .name = "softmax_pipelined",
-    .summary = "the softmax of rows by a pipeline of blocks",
+    .summary = "the softmax of rows with a pipeline of blocks",
     .fields = {{"m", 40, "rows"},
-               {"n", 256, "columns: all of a row are in a block", 32},
+               {"n", 256, "columns: a block has whole rows", 32},
                {"rows", 4, "rows of a block"},
-               {"stages", 3, "blocks on the way"},
-               {"ctas", 4, "the most CTAs of the grid"}},
+               {"stages", 3, "blocks in flight"},
+               {"ctas", 4, "the largest number of CTAs of the grid"}},
     .build =
         [](const command::Fields& f) {
           return described(softmax_pipelined(f.small("rows"), f.small("n"), f.small("stages")),

@@ -1,4 +1,4 @@
-// wgmma_multicast: D = A B^T of two CTAs: each has 64 rows of A and sums of 64 x 128 in f16, and B is fetched
+// wgmma_multicast: D = A B^T of two CTAs: each has 64 rows of A and sums of 64 x 128 in f16, and B is loaded
 // once for both: each CTA loads half.
 #include "kernels/steps/block.h"
 #include "ptxbuilder/product/mma.h"

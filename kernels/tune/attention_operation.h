@@ -10,7 +10,8 @@ namespace ptxbuilder::bench {
 kernels::AttentionArguments arguments(const AttentionProblem& problem, const AttentionProblem::Set& set,
                                       runtime::View offsets);
 
-// Returns what the call makes of a problem. Throws Error that names the rule and the value.
+// Returns the operation and the size that the call derives from a problem. Throws Error that names the rule
+// and the value.
 struct PlacedProblem {
   kernels::AttentionOperation operation;
   kernels::AttentionSize size;

@@ -19,7 +19,7 @@ using kernels::GemmTile;
 std::string source_text(const ChoiceReport& r) {
   if (!r.file.empty()) return "your file of tuned tiles, " + r.file;
   if (r.choice.source == kernels::ChoiceSource::table)
-    return "the table of tuned tiles (kernels/gemm/tuned.def), which has just this product";
+    return "the table of tuned tiles (kernels/gemm/tuned.def), which has exactly this product";
   return "the model: no table has this product";
 }
 
@@ -88,11 +88,11 @@ std::string choice_text(const ChoiceReport& r) {
         limiting_term(p));
   }
   return all +
-         "\nmultiply, L2 and memory act at once: the prediction is little more than the largest, and the "
-         "overhead.\n"
-         "doubt is what tiles of a kind that came out slower than predicted are taken to need beyond that; "
-         "the order is by both.\n"
-         "MHz is the clock that power leaves.\n";
+         "\nmultiply, L2 and memory act at once: the prediction is little more than the largest of "
+         "them, plus the overhead.\n"
+         "doubt is added for kinds of tiles that turned out slower than predicted; tiles are ordered by the "
+         "sum.\n"
+         "MHz is the clock within the power limit.\n";
 }
 
 std::string choice_json(const ChoiceReport& r) {

@@ -1,4 +1,5 @@
-// Why a product gets its tile: what the model says of it and of others, with measured times if there are any.
+// Why a product gets its tile: the model's predictions for it and for others, with measured times if there
+// are any.
 #pragma once
 
 #include <map>

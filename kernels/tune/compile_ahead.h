@@ -1,4 +1,4 @@
-// Kernels of our own contenders: each is compiled once, before it is needed, on all of the host's
+// Kernels of our own contenders, each of which is compiled once, before it is needed, on all of the host's
 // threads.
 #pragma once
 
@@ -28,8 +28,8 @@ class CompileAhead {
     std::string failure_;
     bool done_ = false;  // compiled, or failed
   };
-  // Begins to compile the kernel that `make` builds on another thread, after earlier requests. A lack of
-  // registers is not a failure, as in the calls of operations: times show what it costs.
+  // Begins to compile the kernel that `make` builds on another thread, after earlier requests. As in the
+  // calls of operations, a lack of registers is not a failure: times show its cost.
   Job& begin(std::function<Kernel()> make);
   // Waits for the job, and loads its kernel. Throws Error like the compiler and the device.
   std::unique_ptr<runtime::LoadedKernel> load(Job& job);

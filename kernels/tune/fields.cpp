@@ -18,9 +18,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostTrials = 4096;
-constexpr int kWarmUp = 2;  // launches ahead of those that a round times
+constexpr int kWarmUp = 2;  // launches before those that a round times
 
-// One field and the values that are tried.
+// A field and the values that are tried.
 struct Tried {
   std::string name;
   std::vector<std::string> values;
@@ -49,12 +49,13 @@ std::vector<Tried> tried_fields(const std::vector<std::string>& words,
       throw UsageError(fmt::format("--field {}: it is named twice; give all its values at once", name));
     if (std::count(given.begin(), given.end(), name) > 0)
       throw UsageError(fmt::format(
-          "--field {} and --{}: say either which values are tried, or which one is taken", name, name));
+          "--field {} and --{}: give either the values that are tried, or a fixed value", name, name));
   }
   return all;
 }
 
-// A trial records what its body throws, and the others go on; but a kernel that hangs takes the GPU with it.
+// A trial records what its body throws, and the others continue; but a kernel that hangs makes the GPU
+// unusable.
 template <class Body>
 void attempt(Trial& trial, const Body& body) try {
   body();
@@ -105,7 +106,7 @@ std::string rate(const Trial& trial) {
   return timing.rate();
 }
 
-// "--bm 64 --stages 2": what makes `fields` of the family's defaults.
+// Returns the options that turn the family's defaults into `fields`, such as "--bm 64 --stages 2".
 std::string options_of(const Family& family, const Fields& fields) {
   std::string words;
   for (size_t i = 0; i < family.fields.size(); ++i)
@@ -167,7 +168,7 @@ void print_best(const Family& family, const std::vector<Trial>& all, const std::
   fmt::print("* the defaults. {} combinations: {} right, {} wrong, {} refused\n", all.size(),
              static_cast<ptrdiff_t>(all.size()) - bad, wrong, bad - wrong);
   if (const Trial& best = all.front(); !best.rounds.empty())
-    fmt::print("best: {}; `{}{}` runs it, and as defaults of the fields these values are always taken\n",
+    fmt::print("best: {}; `{}{}` runs it; to use these values always, make them the defaults of the fields\n",
                best.values, program, options_of(family, best.fields));
 }
 

@@ -1,5 +1,5 @@
-// Measures a kernel over values of its fields: every combination is built, verified, and timed in turn with
-// the others.
+// Measures a kernel for several values of its fields: every combination is built, verified, and timed in turn
+// with the others.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace ptxbuilder::command {
 
 struct TuneOptions {
-  std::vector<std::string> fields;  // "bm=64,128": the values that are tried
+  std::vector<std::string> fields;  // the values that are tried, such as "bm=64,128"
   int rounds = 10;                  // each of which times all combinations once
   std::string program;              // which runs the best: "mine", "ptxb run saxpy"
 };
@@ -19,7 +19,7 @@ struct TuneOptions {
 // One combination, and its results.
 struct Trial {
   Fields fields;
-  std::string values = {};  // of the fields that vary: "bm=64 stages=2"
+  std::string values = {};  // of the fields that vary, such as "bm=64 stages=2"
   bool is_default = false;  // whether these are their defaults
   std::unique_ptr<Built> built = {};
   std::unique_ptr<runtime::LoadedKernel> loaded = {};
@@ -37,14 +37,14 @@ struct Trial {
 std::vector<Trial> trials(const Fields& fields, const std::vector<std::string>& tried,
                           const std::vector<std::string>& given);
 
-// Builds all on all processors, verifies each once, and times those that are right in rounds; on a device
-// that has no clock none is timed. A trial records why it was refused or wrong; throws TimeoutError when a
-// kernel hangs. `all` is sorted by time, the fastest first; trials without a time follow in their old order.
+// Builds all on all processors, verifies each once, and times the correct ones in rounds; on a device without
+// a clock nothing is timed. A trial records why it was refused or wrong. Throws TimeoutError if a kernel
+// hangs. `all` is sorted by time, the fastest first; trials without a time follow in their old order.
 void measure(const Family& family, std::vector<Trial>& all, runtime::Device& device,
              const ExecuteOptions& options, int rounds, bool has_clock);
 
 // Prints a table and the best combination, or one JSON object. Throws Error if nothing could be timed, and on
-// the emulator when all else is done.
+// the emulator once everything else is done.
 Outcome tune(const Family& family, const Fields& fields, const std::vector<std::string>& given,
              const ExecuteOptions& options, const TuneOptions& tuned);
 

@@ -15,11 +15,11 @@ namespace {
 
 using kernels::ModelConstants;
 
-constexpr double kFarBehind = 0.2;     // a tile this much slower than the fastest counts 1 / e of it
-constexpr double kNear = 0.01;         // predictions this much apart are distinguished by chance
-constexpr double kBehindWeight = 0.4;  // of what a choice loses, in addition to the mean square of the error
+constexpr double kFarBehind = 0.2;  // a tile that is slower than the fastest by this share counts 1 / e of it
+constexpr double kNear = 0.01;      // predictions that differ by this share are distinguished by chance
+constexpr double kBehindWeight = 0.4;  // weight of a choice's loss relative to the mean square of the error
 constexpr double kClockWeight = 0.5;
-constexpr double kPrior = 1e-4;  // of a constant's distance from where it began, squared
+constexpr double kPrior = 1e-4;  // weight of the squared distance of a constant from its start
 
 struct Named {
   const char* name;
@@ -116,20 +116,20 @@ Fit fit_of(std::span<const TimedProduct> products, const ModelConstants& constan
   return fit;
 }
 
-// One constant after the other goes up or down by a share of itself, as long as that helps; shares that help
-// grow, others shrink.
+// One constant after the other is increased or decreased by a share of itself, as long as this helps; shares
+// that help grow, and others shrink.
 ModelConstants fitted(std::span<const TimedProduct> products, const ModelConstants& start) {
   for (const TimedProduct& p : products)
     if (purpose_of(p.size.n, p.size.k) == Purpose::test)
       throw Error(
-          fmt::format("{} x {} x {} judges choices: a model that is fitted to it would judge itself. Take "
+          fmt::format("{} x {} x {} judges choices: a model that is fitted to it would judge itself. Use "
                       "shapes of --set fit",
                       p.size.m, p.size.n, p.size.k));
   ModelConstants best = start;
   double least = loss(products, best, start);
   std::array<double, std::size(kConstants)> shares;
   shares.fill(0.1);
-  shares[0] = 0;  // the full clock is what it is
+  shares[0] = 0;  // the full clock is not fitted
   for (int sweep = 0; sweep < 150; ++sweep) {
     const double before = least;
     for (size_t i = 0; i < shares.size(); ++i) {
@@ -193,8 +193,9 @@ std::string model_text(const std::string& model, const ModelConstants& constants
     text += line + "\n";
   }
   if (changed != std::size(kConstants))
-    throw Error(fmt::format("the model's text has {} of its {} constants; it is kernels/gemm/model.def",
-                            changed, std::size(kConstants)));
+    throw Error(
+        fmt::format("the model's text has {} of the model's {} constants; it must be kernels/gemm/model.def",
+                    changed, std::size(kConstants)));
   return text;
 }
 

@@ -11,17 +11,16 @@ namespace ptxbuilder::bench {
 // The accuracy of a model on products. The terms are means over products, in which slower tiles have less
 // weight.
 struct Fit {
-  double error = 0;  // root of the mean square of ln(predicted / measured)
-  double behind =
-      0;             // mean of what the tile that it predicts to be the fastest loses on the measured fastest
-  double worst = 0;  // the most of these
+  double error = 0;   // root of the mean square of ln(predicted / measured)
+  double behind = 0;  // mean loss of the predicted fastest tile, relative to the measured fastest
+  double worst = 0;   // the largest of these losses
   size_t products = 0;
 };
 Fit fit_of(std::span<const TimedProduct> products, const kernels::ModelConstants& constants);
 
-// Returns the constants that do best on the products, searched from `start` on: both the error counts, and
-// the loss of the tile that a choice between predictions a percent apart would take. Throws Error for a
-// product that judges choices (drawn_shapes.h).
+// Returns the constants that do best on the products, in a search from `start`. Two terms count: the error,
+// and the loss of the tile that is chosen if predictions a percent apart cannot be distinguished. Throws
+// Error for a product that judges choices (drawn_shapes.h).
 kernels::ModelConstants fitted(std::span<const TimedProduct> products, const kernels::ModelConstants& start);
 
 // Returns the error of the products in `parts` parts, each with constants that were fitted to the others.

@@ -14,14 +14,16 @@ LoadOptions load_options(const OurOptions& options);
 // Throws Error from the builder's checks, ptxas and the driver. Launches go to the device's stream.
 std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const OurOptions& options);
 
-// "128x256x64_4, predicted 190.1 us": the tile is what precedes the comma.
+// Returns text such as "128x256x64_4, predicted 190.1 us", in which the tile precedes the comma.
 std::string tile_configuration(const std::string& tile, double predicted_microseconds);
 
-// The matrices of a problem as a kernel's tensor arguments, innermost dimension first, with their strides.
+// Returns the matrices of a problem as a kernel's tensor arguments, innermost dimension first, with their
+// strides.
 runtime::Argument tensor_a(const GemmProblem& problem, const GemmProblem::Set& set);
 runtime::Argument tensor_b(const GemmProblem& problem, const GemmProblem::Set& set);
 runtime::Argument tensor_d(const GemmProblem& problem, const GemmProblem::Set& set);
-// D has exactly what TMA stores, as Matmul passes it to its kernels; all columns if TMA stores nothing.
+// D has exactly the columns that TMA stores, as Matmul passes it to its kernels; all columns if TMA stores
+// nothing.
 runtime::Argument tensor_d_by_tma(const GemmProblem& problem, const GemmProblem::Set& set);
 
 }  // namespace ptxbuilder::bench

@@ -11,9 +11,9 @@ struct OurOptions {
   std::string ptxas;              // a file; "" to search for it
   bool driver_assembles = false;  // even if ptxas is available
   bool cache = true;
-  std::vector<std::string> tiles;  // to compare with the one that is chosen: see kernels/gemm/config.h
+  std::vector<std::string> tiles;  // to compare with the chosen one: see kernels/gemm/config.h
   int candidates = 0;              // the number of the model's first candidates that are added
-  int diverse = 0;                 // and so many of those that it holds for up to half slower than its first
+  int diverse = 0;                 // and this many of those predicted to take up to 1.5 times as long
   bool tuned = false;              // also Matmul, which measures its tiles when a shape first occurs
   uint64_t seed = 0;               // with which those are drawn
 };

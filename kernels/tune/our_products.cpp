@@ -21,8 +21,7 @@ using kernels::GemmOperation;
 using kernels::GemmSize;
 using kernels::GemmTile;
 
-// The tiles that the model offers for the problem that was asked for last, which many contenders take theirs
-// from.
+// The tiles that the model offers for the last requested problem, from which many contenders take theirs.
 class Offers {
  public:
   explicit Offers(uint64_t seed) : seed_(seed) {}
@@ -33,8 +32,8 @@ class Offers {
     return taken(first_, index);
   }
 
-  // Tiles that the model holds for up to half slower than its first, in an order that is drawn; each second
-  // one with another raster, or without overlapping launches.
+  // Returns tiles that the model predicts to take up to 1.5 times the time of its first, in a random order;
+  // every second one has another raster, or launches that do not overlap.
   GemmTile diverse(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
     update(o, size, multiprocessors);
     return taken(diverse_, index);
@@ -94,7 +93,7 @@ class Launcher {
       workspace_ = runtime::Buffer(gpu.device(), bytes);
   }
 
-  // `overlaps`: the launch may begin before the one ahead of it has ended, as matmul() launches.
+  // With `overlaps`, the launch may begin before the previous one has ended, like launches of matmul().
   void launch(size_t set, bool overlaps = true) {
     const GemmProblem::Set& s = sets_.at(set);
     auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };
@@ -126,7 +125,7 @@ struct InOrder : Launcher {
   void launch(size_t set) { Launcher::launch(set, false); }
 };
 
-// `Launches` is Launcher, or InOrder: each launch begins when the one ahead of it has ended.
+// `Launches` is Launcher or InOrder; with the latter each launch begins when the previous one has ended.
 template <class Launches>
 struct ProductForm {
   using Problem = GemmProblem;
@@ -144,7 +143,7 @@ struct ProductForm {
   }
 };
 
-// A kernel family that leads to it, with fields that stay as they are.
+// A kernel family that leads to it, with fields that do not change.
 struct StepChoice {
   const char* name;
   const char* family;
@@ -190,9 +189,9 @@ class Step final : public ContenderOf<GemmProblem> {
   }
 
  private:
-  // Throws Error that says what a step does not take.
+  // Throws Error that says what a step does not support.
   command::Fields fields_for(const GemmProblem& p) const {
-    if (p.a != p.b || !p.a_k_major) throw Error("it takes A and B of one type, and A stored along k");
+    if (p.a != p.b || !p.a_k_major) throw Error("it supports only A and B of one type, and A stored along k");
     command::Fields f(command::family(choice_.family).fields);
     for (const auto& [field, value] : choice_.fields) f.set(field, value);
     kernels::set_types(f, p.a, p.d, p.b_k_major);

@@ -26,14 +26,14 @@ command::Option add_product(const command::Arguments& app, ProductWords& words) 
       .among({"bf16", "f16", "tf32", "e4m3", "e5m2", "s8"})
       .with_default();
   app.option("--d-type", words.d_type,
-             "type of D; unless given, A's, or f32 for tf32, s32 for s8, bf16 for e4m3 and e5m2")
+             "type of D; unless given, that of A, or f32 for tf32, s32 for s8, bf16 for e4m3 and e5m2")
       .among({"bf16", "f16", "f32", "s32"});
   app.option("--layout", words.layout,
-             "the layout as cuBLAS names it for row-major data: NN is A[m,k] times B[k,n]")
+             "the layout in cuBLAS's letters for row-major data: NN is A[m,k] times B[k,n]")
       .among({"TN", "NN", "NT", "TT"})
       .with_default();
   return app.flag("--slow-accumulation", words.slow_accumulation,
-                  "promote sums of e4m3 and e5m2 products to f32 on the way");
+                  "promote sums of e4m3 and e5m2 products to f32 along k");
 }
 
 }  // namespace ptxbuilder::bench

@@ -8,9 +8,9 @@ namespace ptxbuilder::bench {
 // `Form` defines what differs between operations:
 //   Problem, Operation, Size, Tile
 //   Call: it launches a tile, as Call(gpu, kernels, problem, operation, tile, sets) and launch(set)
-//   place(problem): the operation and the size that the project's call makes of it
-//   checked(operation, size, tile): the tile, or Error that says what it does not go with
-//   microseconds(operation, size, tile, multiprocessors): the prediction of the model
+//   place(problem): the operation and the size that the project's call derives from it checked(operation,
+//   size, tile): the tile, or Error that says what it cannot be combined with microseconds(operation, size,
+//   tile, multiprocessors): the prediction of the model
 template <class Form>
 class TileContender final : public ContenderOf<typename Form::Problem> {
  public:

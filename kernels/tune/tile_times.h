@@ -24,9 +24,9 @@ struct TimedProduct {
   double megahertz = 0;  // of the SMs meanwhile; 0: not known
 };
 
-// A line for each product, "bf16 bf16 TN 16384 2048 5632 MHz=1605 cuBLASLt=70.31 128x256x64_4_2x1=71.22 ...":
-// the type of A and B, of D, the layout, m, n, k, and medians in microseconds. Lines that begin with # are
-// comments.
+// Returns a line for each product, such as "bf16 bf16 TN 16384 2048 5632 MHz=1605 cuBLASLt=70.31
+// 128x256x64_4_2x1=71.22 ...": the type of A and B, of D, the layout, m, n, k, and medians in microseconds.
+// Lines that begin with # are comments.
 std::string tile_times(const RunResult& run);
 
 // Throws Error that names the line.

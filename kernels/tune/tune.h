@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::bench {
 
-// Returns the tiles of a product: first the one that is chosen now, then those that `ours` names, and the
+// Returns the tiles of a product: first the currently chosen one, then those that `ours` names, and the
 // model's `top` candidates.
 Contenders product_tiles(const Gpu& gpu, int top, OurOptions ours);
 

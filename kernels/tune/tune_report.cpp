@@ -108,7 +108,7 @@ std::string tune_json(const Problem& problem, const std::vector<TunedTile>& tile
       one["median_us"] = t.microseconds;
       one["quartiles_us"] = {t.low_quartile, t.high_quartile};
       one["tflops"] = flops(problem) / t.microseconds * 1e-6;
-      // Attention's have had these names first.
+      // These names come from the report of attention.
       if (std::holds_alternative<AttentionProblem>(problem))
         one.update({{"us", t.microseconds}, {"low_us", t.low_quartile}, {"high_us", t.high_quartile}});
     } else {

@@ -12,7 +12,7 @@
 namespace ptxbuilder::bench {
 
 struct TunedTile {
-  std::string tile;                          // as its text(); without a tile, the contender's name
+  std::string tile;                          // the tile's text(); without a tile, the contender's name
   double predicted = 0;                      // microseconds; 0 without a tile
   std::optional<kernels::Prediction> terms;  // of the prediction; empty for attention
   bool chosen = false;                       // by the table or the model in their current state
@@ -23,11 +23,11 @@ struct TunedTile {
   bool timed() const { return microseconds > 0; }
 };
 
-// Returns the longest term of the prediction, which decides: "multiply", "l2" or "memory".
+// Returns the longest term of the prediction: "multiply", "l2" or "memory".
 std::string limiting_term(const kernels::Prediction& prediction);
 
-// Returns the tiles of a measured problem, from its contenders: each once, the fastest first, and last those
-// without a time. `chosen` is the tile that is chosen now.
+// Returns the tiles of a measured problem, from its contenders: each once, the fastest first, and those
+// without a time last. `chosen` is the currently chosen tile.
 std::vector<TunedTile> tuned_tiles(const ShapeResult& result, const std::string& chosen, int multiprocessors);
 
 // The first returns text for people, and the second a JSON object for programs.

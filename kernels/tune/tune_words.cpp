@@ -21,7 +21,7 @@ void add_tune_options(const command::Arguments& app, TuneWords& w) {
       .from(1, 10000)
       .with_default();
   app.option("--burst-ms", w.method.burst_milliseconds,
-             "the least time that launches follow each other in a round")
+             "the least duration of a burst of launches in a round")
       .from(0.1, 10000.0)
       .with_default();
   app.option("--warm-up", w.method.warm_up_seconds,
@@ -31,7 +31,7 @@ void add_tune_options(const command::Arguments& app, TuneWords& w) {
   app.option("--seed", w.seed, "seed of data and order; random unless given");
   app.option("--ptxas", w.ours.ptxas, "the ptxas to use; else the one in PATH, CUDA_PATH or /usr/local");
   app.flag("--driver-assembles", w.ours.driver_assembles,
-           "let the driver compile PTX, even if there is a ptxas");
+           "let the driver compile PTX, even if ptxas is available");
   app.flag("--no-cache", w.no_cache, "compile again, and keep nothing");
 }
 

@@ -1,4 +1,4 @@
-// The options that the tuner's commands have in common.
+// The options that the tuner's commands share.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-# Installs FILES, kernels of the project and the headers that they share, as a user has them: side by side, with the library's
-# headers by the names that are installed. Run by cmake --install with SOURCE, WORK, a folder for what is made, and DESTINATION.
+# Installs FILES, kernels of the project and the headers that they share, in the form of a user's files: side by side, with the library's
+# headers under their installed names. cmake --install runs this file with SOURCE, WORK, a folder for generated files, and DESTINATION.
 file(REMOVE_RECURSE ${WORK})
 foreach(file IN LISTS FILES)
   file(READ ${SOURCE}/${file} text)

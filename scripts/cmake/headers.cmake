@@ -1,5 +1,6 @@
-# Installs the public headers that ROOTS reach, run by cmake --install with SOURCE, PRINTED, the headers that the build makes, WORK, a
-# folder for what is made here, and DESTINATION. They lie under ptxbuilder/ there, also those of runtime/ and kernels/, whose names other projects have as well.
+# Installs the public headers that ROOTS reach. cmake --install runs this file with SOURCE, PRINTED, the headers that the build generates,
+# WORK, a folder for files that are generated here, and DESTINATION. All headers are installed under ptxbuilder/, including those of
+# runtime/ and kernels/, whose names other projects also use.
 file(REMOVE_RECURSE ${WORK})
 set(waiting ${ROOTS})
 set(reached "")

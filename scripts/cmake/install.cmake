@@ -1,5 +1,5 @@
-# This installs by component: those of ptxbuilder-config.cmake.in, and what runs without a compiler, the shared library of `c` in `library`
-# and the program of `tools` in `command`. Kernels' own executables are not.
+# This file installs by component: those of ptxbuilder-config.cmake.in, and two that run without a compiler, `library` with the shared
+# library of `c` and `command` with the program of `tools`. Kernels' own executables are not installed.
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ptxbuilder)
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
@@ -8,8 +8,8 @@ string(REGEX REPLACE "/$" "" up ${up})
 include(scripts/cmake/licenses.cmake)
 configure_file(scripts/installed.md.in README.md @ONLY)  # the page to start from
 
-# ptxbuilder_component(NAME TEXT LIBRARIES target... [HEADERS file...] [AFTER name] [LINK word...]): what pkg-config says is made
-# of the text, the libraries in the order of linking, the component before, and what else is to be linked.
+# ptxbuilder_component(NAME TEXT LIBRARIES target... [HEADERS file...] [AFTER name] [LINK word...]) makes the file of pkg-config from the
+# text, the libraries in the order of linking, the component before, and the other words for linking.
 function(ptxbuilder_component name text)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "AFTER" "LIBRARIES;HEADERS;LINK")
   set(pc_libs "")
@@ -27,7 +27,7 @@ function(ptxbuilder_component name text)
       get_target_property(shared ${library} OUTPUT_NAME)
       string(APPEND pc_libs " -l${shared}")
     else()
-      string(APPEND pc_libs " -l:lib${library}.a")  # libptxbuilder also has a shared one of this name
+      string(APPEND pc_libs " -l:lib${library}.a")  # libptxbuilder also exists as a shared library of this name
     endif()
   endforeach()
   install(TARGETS ${arg_LIBRARIES} EXPORT ptxbuilder-${name}
@@ -97,7 +97,7 @@ include(\"${PROJECT_SOURCE_DIR}/scripts/cmake/examples.cmake\")" COMPONENT kerne
 install(FILES runtime/sidecar.md kernels/command/commands.md ${PROJECT_BINARY_DIR}/README.md LICENSE
         DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
 install(FILES runtime/sidecar.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
-install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/html DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools OPTIONAL)  # scripts/docs makes it
+install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/html DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools OPTIONAL)  # scripts/docs builds it
 install(DIRECTORY ${licenses} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
 add_executable(ptxbuilder::ptxb ALIAS ptxb)
 install(TARGETS ptxb ptxbuilder_emulated_driver ptxbuilder_recorder EXPORT ptxbuilder-tools
@@ -109,8 +109,8 @@ configure_package_config_file(scripts/cmake/ptxbuilder-config.cmake.in ptxbuilde
                               INSTALL_DESTINATION ${package_folder} PATH_VARS CMAKE_INSTALL_DOCDIR)
 write_basic_package_version_file(ptxbuilder-config-version.cmake COMPATIBILITY SameMinorVersion)
 
-# scripts/package: one .tar.gz of all components, and three .debs: what programs run with, the command, and what programs are built
-# with, which has the components that find_package() knows.
+# scripts/package makes one .tar.gz of all components, and three .debs: one with the shared library for running programs, one with the
+# command, and one for building programs, which has the components of find_package().
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_VENDOR "the authors of ptxbuilder")
 set(CPACK_PACKAGE_CONTACT "the authors of ptxbuilder")
@@ -124,8 +124,8 @@ set(package_library libptxbuilder${abi_version})
 set(package_tools ptxbuilder-tools)
 set(package_dev libptxbuilder-dev)
 
-# Debian asks this of each package in addition to its files: what depends on the library, that ldconfig is to run, a list of changes, and
-# the licence, whose text Debian has already.
+# Debian requires these of each package in addition to its files: the dependencies on the library, the trigger of ldconfig, a list of
+# changes, and the licence, whose text Debian already has.
 set(debian ${PROJECT_BINARY_DIR}/debian)
 file(WRITE ${debian}/shlibs "libptxbuilder ${abi_version} ${package_library} (>= ${PROJECT_VERSION})\n")
 file(WRITE ${debian}/triggers "activate-noawait ldconfig\n")
@@ -141,8 +141,8 @@ file(WRITE ${debian}/copyright "Copyright: ${year}, ${CPACK_PACKAGE_CONTACT}\nLi
 On Debian systems Apache-2.0 is in /usr/share/common-licenses/Apache-2.0.\n\n${exceptions}
 What is linked in has licences of its own, in the folder licenses next to this file.\n")
 
-# ptxbuilder_debian_package(GROUP SECTION DEPENDS TEXT COMPONENT...): the package that package_GROUP names. Its licences and changes are
-# a component of its own, which is in nothing else.
+# ptxbuilder_debian_package(GROUP SECTION DEPENDS TEXT COMPONENT...) defines the package that package_GROUP names. Its licences and changes
+# are a component of its own, which is in no other package.
 macro(ptxbuilder_debian_package group section depends text)
   foreach(component ${ARGN} ${group}_documents)
     cpack_add_component(${component} GROUP ${group})
@@ -156,10 +156,10 @@ macro(ptxbuilder_debian_package group section depends text)
   set(CPACK_DEBIAN_${GROUP}_PACKAGE_SECTION ${section})
   set(CPACK_DEBIAN_${GROUP}_PACKAGE_DEPENDS "libc6 (>= ${oldest_glibc})${depends}")
 endmacro()
-ptxbuilder_debian_package(library libs "" "The shared library, with LLVM inside, that programs in C run with." library)
+ptxbuilder_debian_package(library libs "" "The shared library, which includes LLVM, for running programs in C." library)
 ptxbuilder_debian_package(tools devel "" "The command ptxb, which runs, explains, tunes and exports kernels." command)
 ptxbuilder_debian_package(dev libdevel ", ${package_library} (= ${PROJECT_VERSION}), ${package_tools} (= ${PROJECT_VERSION})"
-  "Headers, static libraries, files of CMake and pkg-config, and documents." runtime emulator builder kernels c tools)
+  "Headers, static libraries, CMake and pkg-config files, and documents." runtime emulator builder kernels c tools)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${debian}/shlibs ${debian}/triggers)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS nvidia-cuda-toolkit)
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "g++, llvm-${LLVM_VERSION_MAJOR}-dev")

@@ -1,6 +1,6 @@
-# The licences of what is linked into libraries and programs, as Debian's packages have them on the machine that builds, in
-# build/PRESET/licenses: NAME.txt. Without all of them nothing is installed or packaged.
-set(PTXBUILDER_COPYRIGHTS /usr/share/doc CACHE PATH "Has PACKAGE/copyright, as Debian, of what is linked in")
+# Collects the licences of everything that is linked into libraries and programs, from Debian's packages on the build machine, as
+# build/PRESET/licenses/NAME.txt. If one is missing, nothing is installed or packaged.
+set(PTXBUILDER_COPYRIGHTS /usr/share/doc CACHE PATH "Folder with PACKAGE/copyright, as in Debian, for each linked library")
 set(licensed "LLVM llvm-${LLVM_VERSION_MAJOR}-dev" "CLI11 libcli11-dev" "fmt libfmt-dev" "nlohmann-json nlohmann-json3-dev"
     "libstdc++ libstdc++6")
 if(LLVM_ENABLE_ZLIB)
@@ -24,7 +24,7 @@ foreach(one ${licensed})
 endforeach()
 if(missing)
   file(REMOVE_RECURSE ${licenses})
-  set(refusal "the licences of what is linked in are not in ${PTXBUILDER_COPYRIGHTS}, which PTXBUILDER_COPYRIGHTS names: ${missing}")
+  set(refusal "licences of linked libraries are not in ${PTXBUILDER_COPYRIGHTS}, which PTXBUILDER_COPYRIGHTS names: ${missing}")
   message(STATUS "Nothing can be installed or packaged: ${refusal}")
   install(CODE "message(FATAL_ERROR \"${refusal}\")" ALL_COMPONENTS)
 endif()

@@ -1,10 +1,10 @@
-# ptxbuilder_add_kernel(NAME [FILE...]): the executable NAME of the kernel families that the files register
-# (kernels/family/family.h). It runs and verifies, times, tunes, emits, proves and explains them: see NAME --help.
+# ptxbuilder_add_kernel(NAME [FILE...]) adds the executable NAME with the kernel families that the files register (kernels/family/family.h).
+# It runs and verifies, times, tunes, emits, proves and explains them: see NAME --help.
 #
-# The library's headers are precompiled, once for all kernels of a project that are compiled alike: an edit costs half as
-# long then. CMAKE_DISABLE_PRECOMPILE_HEADERS, and headers that you precompile for NAME yourself, turn that off.
-# Without a build type the files are compiled by -O1, for which g++ takes hardly longer than for -O0: the reference that a
-# kernel is verified against is C++ of theirs, and takes many times as long at -O0.
+# The library's headers are precompiled, once for all kernels of a project that are compiled alike, so that compiling after an edit takes
+# half of the time. CMAKE_DISABLE_PRECOMPILE_HEADERS, and headers that you precompile for NAME yourself, turn that off. Without a build type
+# the files are compiled with -O1, for which g++ takes hardly longer than for -O0: the files contain the C++ reference against which a
+# kernel is verified, and it runs many times longer at -O0.
 function(ptxbuilder_add_kernel name)
   _ptxbuilder_needs("ptxbuilder_add_kernel(${name})" ptxbuilder::kernel_main kernels)
   add_executable(${name} ${ARGN})
@@ -13,7 +13,7 @@ function(ptxbuilder_add_kernel name)
   if(NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O")
     target_compile_options(${name} PRIVATE $<$<CONFIG:>:-O1>)
   endif()
-  # At the end of the folder, up to which what a file is compiled and linked with may be set.
+  # This runs at the end of the folder, up to which options for compiling and linking may be set.
   cmake_language(EVAL CODE "cmake_language(DEFER CALL _ptxbuilder_hasten [[${name}]])")
 endfunction()
 
@@ -25,8 +25,8 @@ function(_ptxbuilder_hasten name)
   endif()
 endfunction()
 
-# Links by lld or gold where one is there, which take a tenth of a second for LLVM's library, and ld.bfd most of one. Not where
-# you name a linker, nor with link-time optimization, which wants the compiler's own.
+# Links with lld or gold if one is installed: they link LLVM's library in a tenth of a second, and ld.bfd takes most of a second. This does
+# not apply if you name a linker, nor with link-time optimization, which needs the compiler's own linker.
 function(_ptxbuilder_choose_linker name)
   get_target_property(options ${name} LINK_OPTIONS)
   get_target_property(type ${name} LINKER_TYPE)
@@ -38,7 +38,7 @@ function(_ptxbuilder_choose_linker name)
   target_link_options(${name} PRIVATE ${linker})
 endfunction()
 
-# Sets `result` to the option that chooses lld or gold, or to nothing where neither is here.
+# Sets `result` to the option that chooses lld or gold, or to nothing if neither is installed.
 function(_ptxbuilder_fast_linker result)
   include(CheckLinkerFlag)
   foreach(linker lld gold)
@@ -51,7 +51,7 @@ function(_ptxbuilder_fast_linker result)
   set(${result} "" PARENT_SCOPE)
 endfunction()
 
-# Precompiles what kernels include, or takes it from the first target that is compiled as this one is.
+# Precompiles the headers that kernels include, or reuses those of the first target that is compiled in the same way.
 function(_ptxbuilder_precompile name)
   get_target_property(own ${name} PRECOMPILE_HEADERS)
   get_target_property(shared ${name} PRECOMPILE_HEADERS_REUSE_FROM)
@@ -79,8 +79,8 @@ function(_ptxbuilder_precompile name)
   endforeach()
 endfunction()
 
-# ptxbuilder_emit(NAME KERNEL [BY TARGET] [WORD...]): the target NAME, part of `all`, which writes KERNEL.cubin, KERNEL.ptx and the
-# sidecar KERNEL.json into the folder NAME of the build: what the runtime, C and Python launch a kernel from. BY as below.
+# ptxbuilder_emit(NAME KERNEL [BY TARGET] [WORD...]) adds the target NAME, part of `all`, which writes KERNEL.cubin, KERNEL.ptx and the
+# sidecar KERNEL.json into the folder NAME of the build: the runtime, C and Python launch a kernel from these files. BY is described below.
 function(ptxbuilder_emit name kernel)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "BY" "")
   _ptxbuilder_maker("ptxbuilder_emit(${name} ${kernel})" ${kernel} "${arg_BY}" maker)
@@ -94,8 +94,8 @@ function(ptxbuilder_emit name kernel)
   add_custom_target(${name} ALL DEPENDS ${folder}/${kernel}.json)
 endfunction()
 
-# ptxbuilder_export(NAME KERNEL [BY TARGET] [WORD...]): the library NAME of C that launches a kernel, NAME.h with NAME_launch(),
-# made by `ptxb export KERNEL WORD...` or, of a kernel of your own, by its executable TARGET. Users need the driver alone.
+# ptxbuilder_export(NAME KERNEL [BY TARGET] [WORD...]) adds the C library NAME, which launches a kernel, with NAME.h and NAME_launch().
+# `ptxb export KERNEL WORD...` makes it or, for a kernel of your own, its executable TARGET. Users need only the driver.
 function(ptxbuilder_export name kernel)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "BY" "")
   set(call "ptxbuilder_export(${name} ${kernel})")
@@ -121,10 +121,10 @@ function(_ptxbuilder_needs call target component)
   endif()
 endfunction()
 
-# Sets `result` to what writes the kernel: the executable `by`, or ptxb where that is empty.
+# Sets `result` to the program that writes the kernel: the executable `by`, or ptxb if that is empty.
 function(_ptxbuilder_maker call kernel by result)
   if(by)
-    # At the end of the folder, up to which the target may be added.
+    # This runs at the end of the folder, up to which the target may be added.
     cmake_language(EVAL CODE "cmake_language(DEFER CALL _ptxbuilder_check_maker [[${call}]] [[${by}]])")
   else()
     set(by ptxbuilder::ptxb)
@@ -145,7 +145,7 @@ function(_ptxbuilder_check_maker call target)
   endif()
 endfunction()
 
-# The ptxb is built already.
+# This ptxb is already built.
 function(_ptxbuilder_check_kernel call kernel)
   get_target_property(imported ptxbuilder::ptxb IMPORTED)
   if(NOT imported)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Attention of others as a contender of attention_bench in a process of its own: without --self-test it answers attention_bench.
+"""Runs attention of other libraries as a contender of attention_bench in a process of its own: without --self-test it answers
+attention_bench.
 
-cuDNN's and FlashAttention-2's are those that PyTorch brings, FlashAttention-3 and FlashAttention's CuTe kernels take part where python3
-imports them; Triton's is a kernel of triton_attention.py, and Pallas' is JAX's attention_mgpu, whose blocks are tuned for each problem.
-PyTorch's launches are replayed as CUDA graphs between two events; Pallas' calls are queued one by one."""
+cuDNN's and FlashAttention-2's kernels come with PyTorch; FlashAttention-3 and FlashAttention's CuTe kernels take part if python3 can import
+them; Triton's kernel is in triton_attention.py, and Pallas' is JAX's attention_mgpu, whose blocks are tuned for each problem. PyTorch's
+launches are replayed as CUDA graphs between two events; Pallas' calls are queued one by one."""
 import functools
 import math
 import os
@@ -32,13 +33,13 @@ def uploaded(problem, tensors):
 
 def check_taken(problem):
     if problem.type not in ("f16", "bf16"):
-        raise peer.Refused("it takes f16 and bf16 alone here")
+        raise peer.Refused("only f16 and bf16 are supported here")
     if problem.left >= 0 or (problem.right >= 0 and not problem.causal):
-        raise peer.Refused("it takes no windows here")
+        raise peer.Refused("windows are not supported here")
 
 
 class TorchCalls:
-    """`call_for(problem, sets)` gives a function of Q, K and V that gives O, and says what was chosen."""
+    """`call_for(problem, sets)` returns a function of Q, K and V that returns O, and a text about the choice."""
 
     def __init__(self, call_for, problem, tensors):
         from torch_graph import Graphed
@@ -53,16 +54,16 @@ class TorchCalls:
 
 
 def sdpa(backend):
-    """Takes one of PyTorch's backends of scaled_dot_product_attention."""
+    """Uses one of PyTorch's backends of scaled_dot_product_attention."""
     torch = need_gpu()
     from torch.nn.attention import SDPBackend, sdpa_kernel
     chosen = getattr(SDPBackend, backend)
 
     def call_for(problem, sets):
         if problem.lengths:
-            raise peer.Refused("it takes no packed sequences through this function")
+            raise peer.Refused("this function does not support packed sequences")
         if problem.causal and problem.queries != problem.keys:
-            raise peer.Refused("its causal mask is for as many keys as queries")
+            raise peer.Refused("its causal mask needs as many keys as queries")
         options = {"is_causal": problem.causal}
         if problem.heads != problem.key_heads:
             options["enable_gqa"] = True
@@ -79,7 +80,7 @@ def sdpa(backend):
 
 
 def flash_attention(module):
-    """Takes FlashAttention-3 or FlashAttention's CuTe kernels, by their functions in Python."""
+    """Uses FlashAttention-3 or FlashAttention's CuTe kernels, through their Python functions."""
     torch = need_gpu()
     imported = __import__(module, fromlist=["flash_attn_func"])
 
@@ -110,7 +111,7 @@ def triton():
         configurations = module.CONFIGURATIONS.get(problem.depth)
         if (problem.lengths or not configurations or problem.depth != problem.value_depth or problem.heads != problem.key_heads
                 or problem.queries % 128 or problem.queries != problem.keys):
-            raise peer.Refused("it takes heads of 64, 128 and 256 columns, as many of keys, and whole blocks")
+            raise peer.Refused("it supports heads of 64, 128 and 256 columns, as many key heads as query heads, and whole blocks")
         timed = []
         for configuration in configurations:
             call = functools.partial(module.call, *sets[0], problem.causal, configuration)
@@ -124,7 +125,7 @@ def triton():
 
 
 class PallasCalls:
-    """Several calls in one executable would be merged, so that each is queued by itself."""
+    """Several calls in one executable would be merged; therefore each is queued separately."""
 
     def __init__(self, jax, module, events, problem, tensors):
         import concurrent.futures
@@ -132,10 +133,10 @@ class PallasCalls:
         import ml_dtypes
         check_taken(problem)
         if problem.lengths or problem.depth % 64 or problem.depth != problem.value_depth or problem.queries != problem.keys:
-            raise peer.Refused("it takes one length, and a multiple of 64 columns")
+            raise peer.Refused("it supports one length, and a multiple of 64 columns")
         self.events = events
         dtype = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}[problem.type]
-        # It does not scale the scores: Q comes scaled, which rounds it once more unless the factor is a power of two.
+        # It does not scale the scores: Q is scaled before, which rounds it once more unless the factor is a power of two.
         scaled = jax.jit(lambda q: (q.astype(np.float32) / math.sqrt(problem.depth)).astype(q.dtype))
         uploads = ((jax.device_put(np.array(t).view(dtype)) for t in of_set) for of_set in tensors.sets)
         self.sets = [(scaled(q), k, v) for q, k, v in uploads]
@@ -153,7 +154,7 @@ class PallasCalls:
                 try:
                     call = made.result()
                     took = min(self.time(call, 4) for _ in range(3))
-                except Exception as error:  # noqa: BLE001  too large a tile, which its own tuning passes over too
+                except Exception as error:  # noqa: BLE001  the tile is too large; its own tuning skips it too
                     why = peer.one_line(error)
                     continue
                 if best is None or took < best[0]:
@@ -165,7 +166,7 @@ class PallasCalls:
                               f"best of {len(configurations)}")
 
     def time(self, call, count):
-        """Returns the microseconds of one call of several over the sets in turn, queued after two that are not timed."""
+        """Returns the microseconds per call of several calls over the sets in turn, queued after two that are not timed."""
         for i in range(2):
             result = call(*self.sets[i % len(self.sets)])
         self.events.record(self.events.start, result)
@@ -182,7 +183,7 @@ class PallasCalls:
 
 
 def pallas():
-    import pallas_peer  # first: it says how XLA compiles
+    import pallas_peer  # first: it sets how XLA compiles
     import jax
     from jax.experimental.pallas.ops.gpu import attention_mgpu
     if jax.default_backend() != "gpu":
@@ -204,14 +205,14 @@ def tell_available():
         try:
             load()
             print(f"{name}={key}")
-        except Exception as error:  # noqa: BLE001  whatever an import fails by
+        except Exception as error:  # noqa: BLE001  any exception of an import
             print(f"left out: {name}, since python3 does not import it: {peer.one_line(error)}", file=sys.stderr)
 
 
 def main():
     words = peer.parser(__doc__)
     words.add_argument("--peer", choices=PEERS, help="whose attention")
-    words.add_argument("--available", action="store_true", help="print NAME=PEER of those that can be imported, and end")
+    words.add_argument("--available", action="store_true", help="print NAME=PEER of those that can be imported, and exit")
     args = words.parse_args()
     if args.available:
         return tell_available()

@@ -1,4 +1,4 @@
-// One CUTLASS kernel of Hopper: the macros that build_cutlass sets say which.
+// One CUTLASS kernel for Hopper, which the macros of build_cutlass select.
 #include "cutlass/cutlass.h"
 #include "cutlass/epilogue/collective/collective_builder.hpp"
 #include "cutlass/gemm/collective/collective_builder.hpp"
@@ -31,7 +31,8 @@ struct Pingpong {
   using Epilogue = cutlass::epilogue::TmaWarpSpecialized;
   using Scheduler = cutlass::gemm::PersistentScheduler;
 };
-// The sums of 8-bit floats stay on the tensor cores; the others are added up in f32 every 128 of k.
+// The sums of 8-bit floats stay on the tensor cores; in the other kernels they are added to f32 sums every
+// 128 of k.
 struct CooperativeFast : Cooperative {
   using Mainloop = cutlass::gemm::KernelTmaWarpSpecializedCooperativeFP8FastAccum;
 };
@@ -53,7 +54,7 @@ using Tile = cute::Shape<cute::Int<PEER_M>, cute::Int<PEER_N>, cute::Int<PEER_K>
 using Cluster = cute::Shape<cute::Int<PEER_CLUSTER_M>, cute::Int<PEER_CLUSTER_N>, cute::_1>;
 constexpr int kAligned = 16 / sizeof(Input), kAlignedD = 16 / sizeof(Output);
 
-// No C: its type is void, and beta 0.
+// There is no C: its type is void, and beta is 0.
 using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
     cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, cutlass::layout::RowMajor, kAlignedD,
@@ -94,7 +95,7 @@ class ThisLaunch final : public peer::Launch {
  public:
   std::string queue(cudaStream_t stream, bool early) override {
     cutlass::Status status = cutlass::Status::kSuccess;
-    // Stream-K counts up in its workspace, and counts from zero.
+    // Stream-K counts in its workspace, which must begin as zeros.
     if (again.workspace)
       status = Gemm::GemmKernel::initialize_workspace(again.arguments, again.workspace, stream);
     if (status == cutlass::Status::kSuccess) status = gemm.run(stream, nullptr, early);

@@ -1,5 +1,5 @@
-// Declares what cutlass_peer knows of a CUTLASS kernel; each object file of cutlass_kernel.cu adds one to the
-// list.
+// Declares the interface of a CUTLASS kernel for cutlass_peer; each object file of cutlass_kernel.cu adds one
+// kernel to the list.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,19 +22,19 @@ struct Pointers {
   void* d;
 };
 
-// The order in which a persistent kernel takes its tiles.
+// The order in which a persistent kernel processes its tiles.
 struct Order {
   enum Raster { heuristic, along_m, along_n };
   Raster raster;
   int most_swizzle;  // 1, 2, 4 or 8 tiles
 };
 
-// Ready to launch for one problem, order and place of the matrices.
+// A kernel that is ready to launch for one problem, order and place of the matrices.
 class Launch {
  public:
   virtual ~Launch() = default;
-  // Queues it. `early`: it may begin before the launch ahead of it has ended, and waits for that itself.
-  // Returns "" or what went wrong.
+  // Queues a launch. With `early`, it may begin before the previous launch has ended, and waits for that
+  // itself. Returns "" or the error.
   virtual std::string queue(cudaStream_t stream, bool early) = 0;
 };
 
@@ -47,7 +47,7 @@ class Kernel {
   virtual bool streams_k()
       const = 0;  // divides k among CTAs, through a workspace that early launches would share
   virtual size_t workspace_bytes(const Problem& problem, Order order) const = 0;
-  // Null when CUTLASS refuses. `workspace` has the bytes that the kernel asks for.
+  // Returns null if CUTLASS refuses. `workspace` has the bytes that the kernel needs.
   virtual std::unique_ptr<Launch> prepare(const Problem& problem, Order order, Pointers at, void* workspace,
                                           cudaStream_t stream) const = 0;
 };

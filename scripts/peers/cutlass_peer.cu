@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kOneRound = 4;                 // launches of a first trial, at least
 constexpr size_t kFinalists = 6;             // of the first trial
-constexpr double kGraphMicroseconds = 2000;  // of a graph: long against the gap between two
+constexpr double kGraphMicroseconds = 2000;  // of a graph: long compared with the gap between two graphs
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
@@ -37,7 +37,7 @@ void check(cudaError_t status, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-// The benchmark put this into descriptor 3: A and B of each set, and place for one D. All types have two
+// The benchmark passes this file as descriptor 3: A and B of each set, and room for one D. All types have two
 // bytes.
 class File {
  public:
@@ -117,7 +117,7 @@ class Graph {
   cudaGraphExec_t exec_ = nullptr;
 };
 
-// The best kernel for one problem.
+// Finds the best kernel for one problem.
 class Chosen {
  public:
   Chosen(const Problem& problem, std::vector<Pointers> sets, const std::string& input,
@@ -145,7 +145,7 @@ class Chosen {
     check(cudaStreamSynchronize(stream_), "a launch");
   }
 
-  // Microseconds per launch.
+  // Returns microseconds per launch.
   double burst(size_t launches) {
     if (!graph_) {
       const double rounds = std::round(kGraphMicroseconds / std::max(estimate_, 1.0) / sets_.size());
@@ -159,7 +159,7 @@ class Chosen {
  private:
   using Launches = std::vector<std::unique_ptr<Launch>>;
 
-  // One that is tried: where it is among the kernels, its order, and about what it takes.
+  // A candidate: its index among the kernels, its order, and its approximate time.
   struct Trial {
     const Kernel* kernel;
     Order order;
@@ -192,7 +192,7 @@ class Chosen {
     });
   }
 
-  // Microseconds of so many runs of the graph.
+  // Returns the microseconds of this many runs of the graph.
   double time(const Graph& graph, size_t runs) {
     check(cudaEventRecord(start_, stream_), "cudaEventRecord");
     for (size_t i = 0; i < runs; ++i) graph.launch();
@@ -203,7 +203,7 @@ class Chosen {
     return 1000.0 * milliseconds;
   }
 
-  // Every kernel in every order once, in a short burst.
+  // Runs every kernel in every order once, in a short burst.
   std::vector<Trial> first_trials(const std::string& input, const std::string& output) {
     std::vector<Trial> trials;
     for (const Kernel* kernel : kernels()) {
@@ -225,7 +225,7 @@ class Chosen {
 
   static bool is_faster(const Trial& a, const Trial& b) { return a.microseconds < b.microseconds; }
 
-  // The fastest once more, in graphs as long as those of bursts, with early launches and without.
+  // Runs the fastest once more, in graphs as long as those of bursts, with early launches and without.
   std::vector<Trial> finals(std::vector<Trial> trials) {
     std::sort(trials.begin(), trials.end(), is_faster);
     trials.resize(std::min(trials.size(), kFinalists));
@@ -250,7 +250,7 @@ class Chosen {
 
   void choose(const std::string& input, const std::string& output) {
     const std::vector<Trial> first = first_trials(input, output);
-    if (first.empty()) throw std::runtime_error("no kernel of it takes the problem");
+    if (first.empty()) throw std::runtime_error("none of its kernels supports the problem");
     const std::vector<Trial> last = finals(first);
     const Trial best = *std::min_element(last.begin(), last.end(), is_faster);
     launches_ = prepare(best);
@@ -289,7 +289,7 @@ class Session {
     if (!chosen_) throw std::runtime_error("there is no problem");
     if (verb == "launch") {
       check(cudaMemset(sets_.at(number).d, 0xff, file_->d_bytes()),
-            "cudaMemset");  // not what a trial left there
+            "cudaMemset");  // not the result of a trial
       check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
       chosen_->launch(number);
       check(cudaMemcpy(file_->d(), sets_.at(number).d, file_->d_bytes(), cudaMemcpyDeviceToHost),
@@ -311,7 +311,7 @@ class Session {
     words >> p.m >> p.n >> p.k >> a >> b >> d >> layout >> p.lda >> p.ldb >> p.ldd >> count;
     if (!words) throw std::runtime_error("these are not words of a problem");
     if (layout != "TN" || a != b || (a != "bf16" && a != "f16") || d != "bf16")
-      throw std::runtime_error("its kernels take bf16 or f16 of layout TN, and give bf16");
+      throw std::runtime_error("its kernels support only bf16 or f16 in layout TN, with bf16 results");
     file_ = std::make_unique<File>(p, count);
     memory_ = std::make_unique<Memory>();
     sets_.clear();
@@ -344,7 +344,7 @@ int serve() {
   return 0;
 }
 
-// M x N x K of its own data, in two sets; some elements against float64.
+// Runs M x N x K on data of its own, in two sets, and compares some elements with float64.
 int self_test(const Problem& p) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;

@@ -1,7 +1,7 @@
-"""CUTLASS's kernels and ours: the same tile, cluster, stages and schedule in both, built to PTX by nvcc and by ptxb.
+"""CUTLASS's kernels and ours with the same tile, cluster, stages and schedule, compiled to PTX by nvcc and by ptxb.
 
-A kernel is named by words, as build_cutlass takes them: input, output, schedule, tile m n k, cluster m n, stages (0 or none
-for as many as fit). The file is not named cutlass: scripts of this folder import the package of that name from PyPI.
+A kernel is named by the words of build_cutlass: input, output, schedule, tile m n k, cluster m n, stages (0 or none for as many as fit).
+The file is not named cutlass: scripts of this folder import the package of that name from PyPI.
 """
 import datetime
 import hashlib
@@ -78,8 +78,8 @@ def missing():
 
 
 def cutlass_ptx(words, fresh=False):
-    """CUTLASS's PTX of a kernel, which is kept under build/peers by what it is made of: its path, the seconds of a processor
-    that nvcc took, and when that was."""
+    """Returns the path of CUTLASS's PTX for a kernel, the processor's seconds that nvcc took, and when that was. The PTX is kept under
+    build/peers under a hash of its inputs."""
     headers = subprocess.run([BUILD, "--headers"], cwd=TOP, check=True, capture_output=True, text=True).stdout.strip()
     made_of = hashlib.sha256(f"2 {words}".encode())  # and the format of the kept files
     for path in (BUILD, "scripts/peers/cutlass_kernel.cu", "scripts/peers/cutlass_kernel.h", f"{headers}/cutlass/version.h"):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""JAX Pallas' hopper_matmul as a contender of gemm_bench in a process of its own: without words it answers gemm_bench.
+"""Runs JAX Pallas' hopper_matmul as a contender of gemm_bench in a process of its own: without arguments it answers gemm_bench.
 
-It takes A[m,k] and B[k,n]: a B that is stored as [n,k] is transposed ahead, untimed, and the configuration says so. The
-configurations that the kernel's own tuning tries are timed for each problem, and the best is kept. Products are queued
-many to an executable, and timed by events of a stream that waits for the first and the last of them."""
+It multiplies A[m,k] and B[k,n]: a B that is stored as [n,k] is transposed before, untimed, and the configuration says so. The
+configurations that the kernel's own tuning tries are timed for each problem, and the best is kept. An executable has many products, which
+are timed with events of a stream that waits for the first and the last of them."""
 import ctypes
 import functools
 import inspect
@@ -25,11 +25,11 @@ import peer
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
 MOST_PRODUCTS = 128  # of an executable, unless there are more sets
-LEAD_IN = 1500  # microseconds of work that is queued ahead of what is timed, so that the host stays ahead
+LEAD_IN = 1500  # microseconds of work that is queued before the timed work, so that the host stays ahead
 
 
 class Events:
-    """Two events of CUDA on a stream of their own."""
+    """Two CUDA events on a stream of their own."""
 
     def __init__(self):
         self.cuda = ctypes.CDLL("libcuda.so.1")
@@ -49,7 +49,7 @@ class Events:
             raise RuntimeError(f"{name} gives status {status}")
 
     def record(self, event, array):
-        """It ends as soon as the array is there: its export by DLPack makes the stream wait for it."""
+        """Records the end as soon as the array is ready: its export through DLPack makes the stream wait for it."""
         array.__dlpack__(stream=self.stream.value)
         self.call("cuEventRecord", event, self.stream)
 
@@ -62,7 +62,7 @@ class Events:
 
 
 def configurations(m, n, k):
-    """The configurations that hopper_matmul's own tuning tries and that divide the problem, the usual best ahead."""
+    """Returns the configurations that hopper_matmul's own tuning tries and that divide the problem, the usually best first."""
     dimension = module.MatmulDimension
     for width in (8, 16, 4):
         for tile_m, tile_n in ((128, 128), (128, 64), (256, 64), (256, 128)):
@@ -76,13 +76,13 @@ def configurations(m, n, k):
 
 
 def matmul(config):
-    """Compiled once, however often an executable holds it."""
+    """It is compiled once, however often an executable contains it."""
     takes_c = "c" in inspect.signature(module.matmul).parameters
     return jax.jit(lambda a, b: module.matmul(a, b, None, config) if takes_c else module.matmul(a, b, config))
 
 
 class Executable:
-    """This many products, over the sets in turn, one after the other."""
+    """Runs this many products, over the sets in turn, one after the other."""
 
     def __init__(self, config, sets, count):
         product = matmul(config)
@@ -118,7 +118,7 @@ class Product:
         return array(a, not problem.a_k_major), array(b, problem.b_k_major)
 
     def time(self, executable, runs, each):
-        """Microseconds of a product; `each` is about that."""
+        """Returns the microseconds of a product, which are about `each`."""
         for _ in range(max(1, round(LEAD_IN / (each * executable.count)))):
             result = executable.queue()
         self.events.record(self.events.start, result)
@@ -143,7 +143,7 @@ class Product:
                 executable.queue().block_until_ready()
                 each = self.time(executable, 1, 100)
                 each = self.time(executable, max(1, round(3000 / (each * few))), each)
-            except Exception as error:  # a tile that does not fit, which hopper_matmul's tuning passes over too
+            except Exception as error:  # a tile that does not fit, which hopper_matmul's tuning skips too
                 failed += 1
                 why = peer.one_line(error)
                 continue
@@ -181,7 +181,7 @@ def main():
     words.add_argument("--tune-seconds", type=float, default=20, help="of each problem, at most (20)")
     args = words.parse_args()
     make = functools.partial(Product, Events(), args.tune_seconds)
-    jax.device_put(np.zeros(1)).block_until_ready()  # fails here if there is no GPU for it
+    jax.device_put(np.zeros(1)).block_until_ready()  # this fails here if there is no GPU
     if jax.default_backend() != "gpu":
         raise SystemExit("pallas_peer: JAX has no GPU here")
     peer.run(args, f"JAX {jax.__version__}, Pallas' hopper_matmul", make)

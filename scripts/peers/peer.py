@@ -1,5 +1,5 @@
-"""The peers of gemm_bench and attention_bench that are written in Python share this: the lines of
-kernels/bench/peers/peer_process.h, the matrices after them, and a test of a peer alone."""
+"""The Python peers of gemm_bench and attention_bench share this module: the protocol of kernels/bench/peers/peer_process.h, the matrices,
+and a self-test."""
 import argparse
 import dataclasses
 import mmap
@@ -9,15 +9,15 @@ import traceback
 
 import numpy as np
 
-GRAPH_MICROSECONDS = 2000  # of what is queued as one: long against the gap between two
+GRAPH_MICROSECONDS = 2000  # of one queued unit: long compared with the gap between two
 
 
 class Refused(Exception):
-    """The peer cannot, and says why."""
+    """The peer cannot do what is requested, and says why."""
 
 
 def to_bits(values, dtype):
-    """They are rounded to nearest even."""
+    """Rounds to nearest even."""
     if dtype == "f16":
         return values.astype(np.float16).view(np.uint16)
     bits = values.astype(np.float32).view(np.uint32)
@@ -37,7 +37,7 @@ def random_bits(shape, dtype, random):
 
 @dataclasses.dataclass
 class Problem:
-    """A product is requested by these words. Another kind of problem has the same methods and a class such as Matrices."""
+    """A product, as requested by the words of a line. Another kind of problem has the same methods and a class such as Matrices."""
 
     VERB = "problem"
     m: int
@@ -84,13 +84,13 @@ class Problem:
         return self.layout[1] == "N"
 
     def require(self, *types):
-        """Types of 16 bits alike for A, B and D, of those."""
+        """Refuses problems unless A, B and D have the same 16-bit type, one of those given."""
         if not self.a == self.b == self.d or self.a not in types:
-            raise Refused(f"it takes A, B and D of one type of {', '.join(types)}")
+            raise Refused(f"it needs A, B and D of one type, which must be one of {', '.join(types)}")
 
 
 class Matrices:
-    """The bits of A, B and D, 16 to an element, as rows that the strides separate: views of the file's memory."""
+    """The bits of A, B and D, 16 per element, as rows with the given strides: views of the file's memory."""
 
     def __init__(self, problem, memory):
         p = self.problem = problem
@@ -116,7 +116,7 @@ class Matrices:
                 matrix[:] = random_bits(matrix.shape, self.problem.a, random)
 
     def samples(self, number):
-        """Returns rows of D, what they should be in float64, and by how much they may differ, where both inputs are k-major."""
+        """Returns rows of D, their expected values in float64, and the tolerances, for inputs that are both k-major."""
         p = self.problem
         rows = [0, 1, p.m // 2, p.m - 1]
         a, b = self.sets[number]
@@ -126,7 +126,7 @@ class Matrices:
 
 @dataclasses.dataclass
 class Attention:
-    """Attention is requested by these words."""
+    """An attention, as requested by the words of a line."""
 
     VERB = "attention"
 
@@ -176,7 +176,7 @@ class Attention:
         return 2 * (self.sets * (q + k + v) + o)
 
     def flops(self):
-        """It knows no windows, and where it is causal it takes as many keys as queries for granted."""
+        """Does not support windows, and assumes as many keys as queries if it is causal."""
         pairs = sum(n * (n + 1) // 2 if self.causal else n * keys
                     for n, keys in ([(n, n) for n in self.lengths] or [(self.queries, self.keys)] * self.batches))
         return 2 * pairs * self.heads * (self.depth + self.value_depth)
@@ -213,7 +213,7 @@ class Tensors:
                 tensor[:] = random_bits(tensor.shape, self.problem.type, random)
 
     def samples(self, number):
-        """Returns rows of O, what they should be in float64, and by how much they may differ."""
+        """Returns rows of O, their expected values in float64, and the tolerances."""
         p = self.problem
         draw = np.random.default_rng(2)
         begins = p.offsets() if p.lengths else None
@@ -233,8 +233,8 @@ class Tensors:
 
 
 class Session:
-    """`make(problem, data)` makes what has configuration, launch(set), which gives the bits of the output, and
-    burst(launches), which gives microseconds per launch. `kind` is Problem or Attention."""
+    """Answers requests. `make(problem, data)` returns an object with configuration, launch(set), which returns the bits of the output, and
+    burst(launches), which returns microseconds per launch. `kind` is Problem or Attention."""
 
     def __init__(self, make, kind):
         self.make, self.kind = make, kind
@@ -245,7 +245,7 @@ class Session:
         if verb in ("problem", "attention"):
             self.product = self.data = None
             if verb != self.kind.VERB:
-                raise Refused(f"it takes no line '{verb}', but '{self.kind.VERB}'")
+                raise Refused(f"unknown line '{verb}', but '{self.kind.VERB}'")
             problem = self.kind.read(words)
             self.data = problem.data(mmap.mmap(3, 0))
             self.product = self.make(problem, self.data)
@@ -265,7 +265,7 @@ def one_line(error):
 
 
 def serve(version, make, kind):
-    # The output of libraries goes to the standard error.
+    # The output of libraries goes to standard error.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     print(f"peer 1 {version}", file=answers)
@@ -275,7 +275,7 @@ def serve(version, make, kind):
             print(session.answer(line), file=answers)
         except Refused as refusal:
             print(f"refused {refusal}", file=answers)
-        except Exception as error:  # which the benchmark shows; the next problem may fare better
+        except Exception as error:  # the benchmark shows this; the next problem may succeed
             traceback.print_exc()
             print(f"refused {one_line(error)}", file=answers)
 

@@ -1,7 +1,7 @@
 """Changes that are planted into CUTLASS's PTX, each with what the first difference must say.
 
-A plant is: what it is, a regular expression, what takes its place, which of the matches (-1: the last; None: all), and an
-expression for words of the first difference.
+A plant has a description, a regular expression, the replacement, the index of the match (-1: the last; None: all), and an expression for
+the words of the first difference.
 """
 import re
 
@@ -24,8 +24,10 @@ PLANTS = [
     ("policy of the cache", r"1152921504606846976", EVICT_FIRST, None, "cache policy|masks and hints"),
     ("multicast to other CTAs", r"(mov\.u16\s+%rs\d+, )3(;(?:(?!mov\.u16).)*?multicast)", r"\g<1>1\2", 0, "copies in: multicast"),
     ("expected bytes", r"(expect_tx\.shared::cta\.b64 _, \[%r\d+\]), %r\d+", r"\1, 49136", 0, "expect, bytes|bytes expected"),
-    ("parity that flips at other times", r"(selp\.u32\s+%r\d+, )1, 0(, %p\d+;\s*xor\.b32[^;]*;(?:(?!cp\.async).)*?add\.s32)", r"\g<1>0, 1\2", None, "parity"),
-    ("arrivals of a phase", r"(mbarrier\.init\.shared::cta\.b64 \[%r\d+\]), (%r\d+)(.*?mbarrier\.init\.shared::cta\.b64 \[%r\d+\]), (%r\d+)",
+    ("parity that flips at other times", r"(selp\.u32\s+%r\d+, )1, 0(, %p\d+;\s*xor\.b32[^;]*;(?:(?!cp\.async).)*?add\.s32)", r"\g<1>0, "
+                                                                                                  r"1\2", None, "parity"),
+    ("arrivals of a phase", r"(mbarrier\.init\.shared::cta\.b64 \[%r\d+\]), (%r\d+)(.*?mbarrier\.init\.shared::cta\.b64 \[%r\d+\]), "
+     r"(%r\d+)",
      r"\1, \2\3, 7", 0, "arrivals that free a stage"),
     ("no fence after the barriers' setup", r"fence\.mbarrier_init\.release\.cluster;", "", None, "fence of barriers"),
     ("no fence ahead of a store", r"fence\.proxy\.async\.shared::cta;", "", 0, "epilogue: fences"),
@@ -34,14 +36,15 @@ PLANTS = [
     ("fewer threads meet", r"(mov\.u32\s+%r\d+, )(\d+)(;\s*// begin inline asm\s*bar\.sync)",
      lambda m: m[1] + str(int(m[2]) // 2) + m[3], 0, "bar.sync"),
     ("another rounding", r"cvt\.rn\.bf16x2\.f32", "cvt.rz.bf16x2.f32", 0, "epilogue: conversions"),
-    ("transposed on the way to shared memory", r"(stmatrix\.sync\.aligned\.x4\.m8n8)\.shared", r"\1.trans.shared", 0, "epilogue: into shared memory"),
+    ("transposed on the way to shared memory", r"(stmatrix\.sync\.aligned\.x4\.m8n8)\.shared", r"\1.trans.shared", 0, "epilogue: into "
+                                                  "shared memory"),
     ("the next launch is not let in", r"griddepcontrol\.launch_dependents;", "", 0, "griddepcontrol.launch_dependents: one in A"),
     ("no meeting at the start", r"barrier\.cluster\.wait\.aligned;|bar\.sync\s+0;", "", 0, "outside of its loops: bar"),
 ]
 
 
 def planted(text, pattern, change, which):
-    """The changed text; None if nothing in it is so."""
+    """Returns the changed text; None if nothing matches."""
     matches = list(re.finditer(pattern, text, re.DOTALL))
     if not matches:
         return None

@@ -1,11 +1,11 @@
-"""Launches of PyTorch's are replayed as CUDA graphs between two events."""
+"""Replays PyTorch's launches as CUDA graphs between two events."""
 import torch
 
 import peer
 
 
 def between_events(queue):
-    """Returns the microseconds of what `queue` queues."""
+    """Returns the microseconds of the work that `queue` queues."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     queue()
@@ -19,7 +19,7 @@ class Graphed:
 
     def __init__(self, launches):
         self.launches = launches
-        self.queue(len(launches))  # what is made at the first call
+        self.queue(len(launches))  # this prepares everything that the first call makes
         torch.cuda.synchronize()
         each = between_events(lambda: self.queue(len(launches))) / len(launches)
         rounds = max(1, round(peer.GRAPH_MICROSECONDS / max(each, 1) / len(launches)))
@@ -33,7 +33,7 @@ class Graphed:
             self.launches[i % len(self.launches)]()
 
     def burst(self, launches):
-        """Launches at least so many, and gives the microseconds of one."""
+        """Makes at least this many launches, and returns the microseconds of one."""
         graphs = max(1, -(-launches // self.per_graph))
 
         def queue():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""torch.matmul as a contender of gemm_bench in a process of its own: without words it answers gemm_bench.
+"""Runs torch.matmul as a contender of gemm_bench in a process of its own: without arguments it answers gemm_bench.
 
 Its launches are replayed as CUDA graphs between two events."""
 import functools
@@ -32,7 +32,7 @@ class Product:
 
     def launch(self, number):
         a, b, d = self.sets[number]
-        d.fill_(float("nan"))  # not what a burst left there
+        d.fill_(float("nan"))  # not the result of a burst
         torch.matmul(a, b, out=d)
         return d.view(torch.int16).cpu().numpy().view(np.uint16)
 

@@ -1,4 +1,4 @@
-"""Attention, forward, in Triton, as its users write it: a program for each block of queries, a loop over blocks of keys."""
+"""Forward attention in Triton, as its users write it: a program for each block of queries, and a loop over blocks of keys."""
 import torch
 import triton
 import triton.language as tl
@@ -33,12 +33,12 @@ def forward(Q, K, V, O, scale, rows, row_stride, head_stride, batch_stride, head
     tl.store(O + start + query[:, None] * row_stride + column[None, :], (sums / total[:, None]).to(O.dtype.element_ty))
 
 
-# Blocks of queries and keys, warps and stages.
+# Each configuration has the sizes of blocks of queries and keys, the warps and the stages.
 CONFIGURATIONS = {64: [(128, 128, 8, 3), (128, 64, 4, 3)], 128: [(128, 64, 8, 3), (128, 128, 8, 2)], 256: [(128, 64, 8, 2)]}
 
 
 def call(q, k, v, causal, configuration):
-    """[batch, row, head, column], all alike, of lengths that are multiples of the blocks."""
+    """Tensors are [batch, row, head, column], all alike, with lengths that are multiples of the blocks."""
     batch, rows, heads, depth = q.shape
     bm, bn, warps, stages = configuration
     out = torch.empty_like(q)

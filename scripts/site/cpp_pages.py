@@ -1,4 +1,4 @@
-"""Writes a page of Markdown for each public header: what it says of itself, and its declarations with their comments."""
+"""Writes a Markdown page for each public header: its opening comment, and its declarations with their comments."""
 import os
 import re
 import textwrap
@@ -22,7 +22,8 @@ def page_of(name):
 
 
 class Links:
-    """The pages that a file, or the name of a type, leads to. Names of one word are words of English too, and lead nowhere."""
+    """Finds the page to which a file, or the name of a type, is linked. Names of one word are not linked, since they are also English
+    words."""
 
     def __init__(self, reader):
         self.types, self.files = {}, {}
@@ -44,7 +45,7 @@ class Links:
 
 
 def prose(text, links, page):
-    """Turns a comment into Markdown. Lines that are indented are code."""
+    """Turns a comment into Markdown. Indented lines are code."""
     out, paragraph, code = [], [], []
 
     def flush():
@@ -82,7 +83,7 @@ def inline(text, links, page):
 
 
 def shown(d, without_body):
-    """Returns a declaration as it is written, without its body, but with the comment that follows it."""
+    """Returns the source of a declaration without its body, but with the comment that follows it."""
     text = textwrap.dedent(d.text).replace("PTXB_API ", "")
     if d.kind != "function" or re.match(r"[A-Z_]+\(", text):
         return text
@@ -91,7 +92,7 @@ def shown(d, without_body):
 
 
 def is_plain(d):
-    """Returns whether a type has nothing but values, so that its text is the best description of it."""
+    """Returns whether a type has only values, so that its source is its best description."""
     return d.kind == "enum" or all(m.kind in ("value", "type", "enum") or m.is_special or m.name.startswith("operator") or
                                    m.kind == "class" and is_plain(m) for m in d.members)
 
@@ -101,7 +102,7 @@ def head_of(d):
 
 
 def groups(declarations):
-    """Puts together what one comment documents."""
+    """Groups the declarations that one comment documents."""
     made = []
     for d in declarations:
         if made and not d.comment and made[-1][-1].last >= d.first - 1 and (is_plain(d) if d.kind == "class" else True) \

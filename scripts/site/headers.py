@@ -1,4 +1,4 @@
-"""Reads the public headers by libclang: what they declare, as it is written there, and the comments that document it.
+"""Reads the public headers with libclang: their declarations, as written, and the comments that document them.
 
   headers.py SOURCE PRINTED   names each public declaration without a comment, and fails if there is one; the build prints headers
                               to PRINTED, such as build/release/printed
@@ -13,7 +13,7 @@ import sys
 
 import python_names
 
-sys.path.append("/usr/lib/python3/dist-packages")  # another Python than Debian's can read this module, too
+sys.path.append("/usr/lib/python3/dist-packages")  # a Python other than Debian's can read this module, too
 try:
     from clang import cindex
     from clang.cindex import CursorKind as Kind
@@ -37,11 +37,11 @@ class Declaration:
     documented: bool
     members: list = dataclasses.field(default_factory=list)
     is_special: bool = False  # a constructor, a destructor or an assignment
-    is_getter: bool = False   # it takes nothing, changes nothing, and gives what its name says
+    is_getter: bool = False   # it has no parameters, changes nothing, and returns what its name says
 
 
 def roots_of(source):
-    """Names the headers that are installed for programs, apart from those that these include."""
+    """Returns the headers that are installed for programs, without those that these include."""
     with open(f"{source}/{INSTALLED}") as file:
         calls = re.findall(r"^ptxbuilder_component\((.*?)\)$", file.read(), re.M | re.S)
     lists = [re.search(r"HEADERS (.*?)(?:LINK|$)", call, re.S) for call in calls]
@@ -75,7 +75,7 @@ KINDS = {} if not cindex else {
 
 
 def comment_text(lines):
-    """Takes the slashes or stars from the lines of a comment."""
+    """Removes the slashes or stars from the lines of a comment."""
     text = "\n".join(lines).strip()
     if text.startswith("/*"):
         text = re.sub(r"\s*\*/$", "", text[2:])
@@ -84,7 +84,7 @@ def comment_text(lines):
 
 
 class Header:
-    """The lines of a file, and what its comments say of them."""
+    """The lines of a file, and the comments that document them."""
 
     def __init__(self, path):
         with open(path) as file:
@@ -125,7 +125,7 @@ class Header:
 
 
 def end_of(lines, first, last):
-    """Returns the line where a body ends that libclang has skipped, and `last` if there is none."""
+    """Returns the line at which a body that libclang has skipped ends, or `last` if there is none."""
     indent = re.match(" *", lines[first - 1])[0]
     if not lines[last - 1].rstrip().split("  //")[0].endswith(("{", ":", ",", ")")):
         return last
@@ -224,7 +224,7 @@ class Reader:
         return made
 
     def document(self, header, declarations):
-        """Returns each declaration its comment, in the order of the file; what one macro declares is one."""
+        """Returns each declaration with its comment, in the order of the file; the declarations of one macro count as one."""
         declarations = sorted({(d.first, d.last): d for d in reversed(declarations)}.values(), key=lambda d: (d.first, -d.last))
         before = None
         for d in declarations:
@@ -238,7 +238,7 @@ class Reader:
 
 
 def undocumented(declarations, owner=None, introduction=""):
-    """Names what nothing documents. The comment that opens a file documents what it names; that of a class covers its values, special
+    """Returns the undocumented names. The comment that opens a file documents the names in it; that of a class covers its values, special
     members, getters and names of types; that of a function covers its overloads; and an operator means what it means in C++."""
     overloads = {d.name for d in declarations if d.documented and d.kind in ("function", "class", "type")}
     for d in declarations:
@@ -252,7 +252,7 @@ def undocumented(declarations, owner=None, introduction=""):
 
 def main(source, printed):
     if not cindex:
-        print(f"SKIPPED: no libclang for Python here, which scripts/setup installs as python3-clang-{LLVM}")
+        print(f"SKIPPED: libclang for Python is missing; scripts/setup installs it as python3-clang-{LLVM}")
         sys.exit(77)
     reader, faults = Reader(os.path.abspath(source), os.path.abspath(printed)), 0
     for name, declarations in sorted(reader.declarations.items()):

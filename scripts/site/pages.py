@@ -1,6 +1,6 @@
-"""Writes the pages of the site as Markdown, and what mkdocs builds them by.
+"""Writes the pages of the site as Markdown, and the configuration with which mkdocs builds them.
 
-  pages.py SOURCE BUILD FOLDER   BUILD has the program ptxb and the headers that it prints; pages go to FOLDER
+  pages.py SOURCE BUILD FOLDER BUILD has the program ptxb and the printed headers; pages go to FOLDER
 """
 import json
 import os
@@ -85,7 +85,7 @@ class Site:
         for at in range(0, len(parts), 2):
             parts[at] = re.sub(r"(?<!!)\[([^\]]+)\]\(([^)]+)\)", in_link, parts[at])
             parts[at] = re.sub(r"(?<!\[)`([\w./-]+(?:\.md|\.h|\.def|/|[a-z]))`(?!\])", in_code, parts[at])
-        # mkdocs leaves out folders that begin with a dot, and a page takes the picture of its scheme, not of the system's.
+        # mkdocs omits folders that begin with a dot, and a page uses the picture for its own scheme, not for the system's.
         text = re.sub(r'<picture>\s*<source [^>]*>\s*<img alt="([^"]*)" src="\.github/([\w-]+)-light\.svg">\s*</picture>',
                       r"![\1](pictures/\2-light.svg#only-light)![\1](pictures/\2-dark.svg#only-dark)", "".join(parts))
         write(f"{self.folder}/{page}", text)
@@ -94,7 +94,7 @@ class Site:
             write(f"{self.folder}/{os.path.dirname(page)}/{picture}", read(f"{self.source}/{folder}/{path}"))
 
     def api(self):
-        """Writes a page for each header, and gives the pages by folder."""
+        """Writes a page for each header, and returns the pages by folder."""
         pages = {}
         for name in sorted(self.reader.declarations):
             if not self.reader.declarations[name] or name.endswith(".def"):
@@ -103,8 +103,8 @@ class Site:
             write(f"{self.folder}/{cpp_pages.page_of(name)}", text)
             if not name.endswith("ptxb.h"):
                 pages.setdefault(os.path.dirname(name), []).append({os.path.basename(name): cpp_pages.page_of(name)})
-        text = ["# C++", "Programs include `<ptxbuilder/ptxbuilder.h>`, which has all that a kernel needs; the rest is included by name. "
-                "A folder includes only headers of those before it.\n"]
+        text = ["# C++", "Programs include `<ptxbuilder/ptxbuilder.h>`, which has everything that a kernel needs; other headers are "
+                "included by name. A folder includes only headers of the folders before it.\n"]
         for folder in self.folders(pages):
             text.append(f"## {FOLDERS[folder]} {{#{folder.replace('/', '-')}}}\n\n| header | |\n|---|---|")
             for entry in pages[folder]:
@@ -146,7 +146,7 @@ class Site:
         text = ["# Instructions of PTX",
                 "Every form of the manual (PTX ISA 9.0) that ptxbuilder has as a typed call: `instruction<\"tanh.approx.f32\">(x)` of "
                 "`<ptxbuilder/ir/instruction.h>`. An operand is written `{name:class}` where it is read and `{name:=class}` where it is "
-                "written; ‹axis› stands for one of the choices below its form. A word after `#` tells forms of one mnemonic apart, and "
+                "written; ‹axis› means one of the choices below its form. A word after `#` distinguishes forms of one mnemonic, and "
                 "comes last in the name: `instruction<\"elect.sync sink\">`. `ptxb isa MNEMONIC` prints an instruction in full, and "
                 "`ptxb isa --find TEXT` looks for one.\n",
                 "[Calls with short names](names.md)\n"]
@@ -196,8 +196,8 @@ class Site:
         return text + "".join(f"<br>‹{name}› {cpp_pages.escape(words)}" for name, words in axes)
 
     def layouts(self):
-        text = ["# Layouts", "`ptxb layout EXPRESSION --svg FILE` draws a layout of CuTe's algebra; "
-                "these are the ones that Hopper's kernels meet most.\n"]
+        text = ["# Layouts", "`ptxb layout EXPRESSION --svg FILE` draws a layout of CuTe's algebra; these are the most frequent ones in "
+                "Hopper's kernels.\n"]
         for number, (title, words, command) in enumerate(DRAWINGS):
             picture = f"{self.folder}/layouts/{number}.svg"
             os.makedirs(os.path.dirname(picture), exist_ok=True)

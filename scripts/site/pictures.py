@@ -1,7 +1,7 @@
 """Draws the pictures of the README, light and dark, into .github/.
 
-  pictures.py SOURCE PTXB    draws: a kernel with its PTX and its verdict, by the program PTXB, and the speeds of kernels/MEASURED.md
-  pictures.py SOURCE         fails if the picture of the speeds is not what the table of kernels/MEASURED.md makes
+  pictures.py SOURCE PTXB draws a kernel with its PTX and its verdict, from the program PTXB, and the speeds of kernels/MEASURED.md
+  pictures.py SOURCE fails if the picture of the speeds does not match the table of kernels/MEASURED.md
 """
 import html
 import os
@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 KERNEL = "kernels/steps/saxpy.cpp"
-SHOWN = {  # rows of the table, and what the picture calls them
+SHOWN = {  # rows of the table, and their names in the picture
     "bf16 products drawn by a seed": "bf16 products", "e4m3 products drawn by a seed": "e4m3 products",
     "f16 products of other layouts": "f16 products, other layouts", "products of experts": "products of experts",
     "e4m3 with block scales": "e4m3 with block scales", "int4 weights, 1 to 64 rows of bf16": "int4 weights, up to 64 rows",
@@ -51,7 +51,7 @@ def measured(source):
 
 
 def speed(rows, c):
-    """Draws a bar of each mean, with a mark where its worst shape is; a line is the fastest peer."""
+    """Draws a bar for each mean, with a mark at its worst shape; a line is the fastest peer."""
     left, length, top, step = 240, 510, 62, 32
     scale = int(length / (max(float(mean) for _, mean, _ in rows) + 0.15))  # a mean's number is printed after its bar
     width, height = left + length + 20, top + step * len(rows) + 18
@@ -109,7 +109,7 @@ def main(source, ptxb=None):
         for name, drawn in pictures.items():
             with open(f"{source}/.github/{name}") as file:
                 if file.read() != drawn:
-                    sys.exit(f".github/{name} is not what kernels/MEASURED.md says: scripts/site/pictures.py SOURCE PTXB draws it anew")
+                    sys.exit(f".github/{name} does not match kernels/MEASURED.md: scripts/site/pictures.py SOURCE PTXB draws it anew")
         print(f"{len(rows)} speeds are drawn as they were measured")
         return
     texts = kernel_texts(source, os.path.abspath(ptxb))

@@ -1,4 +1,4 @@
-"""Reads what the package for Python offers: signatures from __init__.pyi, docstrings from where the names are defined."""
+"""Reads the public interface of the Python package: signatures from __init__.pyi, and docstrings from the definitions."""
 import ast
 import os
 import re
@@ -28,7 +28,7 @@ def docstrings(source):
 
 
 def public(source):
-    """Returns each public name with its signatures as they are written, and its docstring, which may be empty."""
+    """Returns each public name with the source of its signatures, and its docstring, which may be empty."""
     stub, documented, signatures = read(f"{source}/{FOLDER}/__init__.pyi"), docstrings(source), {}
     lines = stub.split("\n")
     activations = re.findall(r'"(\w+)"', re.search(r"^Activation = (.*)$", stub, re.M)[1])
