@@ -45,6 +45,7 @@ template <class Call>
 std::vector<runtime::View> memory_of(const Call& call) {
   given(call.memory, "the list of the ranks' memory");
   std::vector<runtime::View> all;
+  all.reserve(static_cast<size_t>(call.ranks));
   for (int i = 0; i < call.ranks; ++i)
     all.push_back(
         {address_of(&given(static_cast<char*>(call.memory[i]), "a rank's memory")), call.memory_bytes});

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ptxbuilder/error.h"
 
 namespace ptxbuilder::kernels {
@@ -9,7 +11,17 @@ namespace {
 
 constexpr size_t kPlaces = 2, kAlignment = 256;
 
+bool is_aligned(const runtime::View& memory) {
+  return memory.address != 0 && memory.address % kAlignment == 0;
+}
+
 }  // namespace
+
+bool is_even_memory(const std::vector<runtime::View>& all) {
+  return all.size() <= kMostRanks && std::ranges::all_of(all, [&](const runtime::View& memory) {
+           return is_aligned(memory) && memory.bytes == all[0].bytes;
+         });
+}
 
 size_t aligned_for_peers(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -31,7 +43,7 @@ void check_peers(std::string_view call, const std::vector<runtime::View>& memory
 
 void check_peer_memory(std::string_view call, const std::vector<runtime::View>& all, size_t least) {
   for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].address == 0 || all[r].address % kAlignment != 0 || all[r].bytes < least)
+    if (!is_aligned(all[r]) || all[r].bytes < least)
       throw Error(
           fmt::format("{}: the exchange memory of rank {} has {} B at {:#x}; it takes {} at a multiple of {}",
                       call, r, all[r].bytes, all[r].address, least, kAlignment));

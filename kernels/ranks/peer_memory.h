@@ -24,4 +24,7 @@ void check_peers(std::string_view call, const std::vector<runtime::View>& memory
 // aligned.
 void check_peer_memory(std::string_view call, const std::vector<runtime::View>& all, size_t least);
 
+// Returns whether all memories have the same number of bytes, and addresses that are aligned.
+bool is_even_memory(const std::vector<runtime::View>& all);
+
 }  // namespace ptxbuilder::kernels

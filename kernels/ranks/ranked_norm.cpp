@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/call/kernel_cache.h"
 #include "kernels/call/operand.h"
 #include "kernels/call/told_call.h"
 #include "kernels/call/watched.h"
 #include "kernels/ranks/all_reduce_norm.h"
-#include "kernels/ranks/peer_memory.h"
+#include "kernels/ranks/known_calls.h"
 #include "kernels/rows/row_check.h"
 #include "runtime/loaded_kernel.h"
 
@@ -22,6 +24,51 @@ struct NormKey {
   int ranks;
   friend bool operator==(const NormKey&, const NormKey&) = default;
 };
+
+// Calls of one form have the same types, sizes and alignments, and the same tensors in one place.
+constexpr size_t kMostDimensions = 5, kWordsOfOperand = 2 + kWordsOfView + kMostDimensions;
+constexpr size_t kWords = kWordsOfPeers + RankedSources::kMostTensors * kWordsOfOperand;
+using Operands = std::array<const RowOperand*, RankedSources::kMostTensors>;  // nullptr where none is given
+
+Operands operands_of(const RankedNormArguments& p) {
+  return {&p.x, p.residual ? &*p.residual : nullptr, p.weight ? &*p.weight : nullptr, &p.y, &p.new_residual};
+}
+
+bool has_form(const Operands& all) {
+  return std::ranges::all_of(all, [](const RowOperand* x) {
+    return !x || (x->strides.empty() && x->extents.size() <= kMostDimensions);
+  });
+}
+
+auto words_of(const RankedNormArguments& p) {
+  return [&p](const auto& word) {
+    words_of_peers(word, 0, p);
+    const Operands all = operands_of(p);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const RowOperand* x = all[i];
+      size_t at = kWordsOfPeers + i * kWordsOfOperand;
+      uint64_t same = 0;
+      for (size_t k = 0; x && k < i; ++k)
+        if (all[k] && all[k]->memory.address == x->memory.address) same |= uint64_t{1} << k;
+      word(at++, same);
+      word(at++, x ? 1 | uint64_t{x->extents.size()} << 8 | static_cast<uint64_t>(x->type) << 16 : 0);
+      words_of_view(word, at, x ? x->memory : runtime::View{});
+      at += kWordsOfView;
+      for (size_t d = 0; d < kMostDimensions; ++d)
+        word(at++, x && d < x->extents.size() ? static_cast<uint64_t>(x->extents[d]) : 0);
+    }
+  };
+}
+
+// Returns whether no result overlaps another tensor, unless both begin in one place. A call's form does not
+// determine this.
+bool lies_apart(const Operands& all) {
+  for (const RowOperand* written : {all[3], all[4]})
+    for (const RowOperand* x : all)
+      if (x && x->memory.address != written->memory.address && !lie_apart(x->memory, written->memory))
+        return false;
+  return true;
+}
 
 RowCall call_of(const RankedNormArguments& p, const RowOperation& operation) {
   RowCall call;
@@ -76,6 +123,12 @@ struct RankedNorm::State {
   }
 
   void call(const RankedNormArguments& p, Where where) {
+    const Operands operands = operands_of(p);
+    std::array<runtime::Address, RankedSources::kMostTensors> addresses = {};
+    for (size_t i = 0; i < operands.size(); ++i) addresses[i] = operands[i] ? operands[i]->memory.address : 0;
+    const RankedSources sources(addresses, p.memory, runtime::scalar(p.epsilon).bits);
+    const bool is_kept = has_form(operands);
+    if (is_kept && lies_apart(operands) && known.queue(p.memory, words_of(p), sources, p.stream)) return;
     const RowCall call = call_of(p, operation);
     const CheckedRows c = check_rows(call, where);
     if (p.multiprocessors < 0)
@@ -86,20 +139,27 @@ struct RankedNorm::State {
     if (c.is_empty) return;
     check_row_addresses(call, where);
     check_alignment(call, c);
-    std::vector<runtime::Argument> arguments;
-    for (size_t i = 0; i < call.tensors.size(); ++i)
-      if (call.tensors[i])
-        arguments.push_back(runtime::pointer(call.tensors[i]->memory, call.tensors[i]->type));
-    for (const std::string& word : operation.sizes())
-      arguments.push_back(runtime::scalar(static_cast<uint32_t>(c.sizes.at(word))));
-    arguments.push_back(runtime::scalar(p.epsilon));
-    for (const runtime::View& memory : p.memory) arguments.push_back(runtime::pointer(memory, DType::u32));
-    arguments.push_back(runtime::pointer(p.memory[static_cast<size_t>(p.rank)], DType::u32));
-    arguments.push_back(runtime::scalar(static_cast<uint32_t>(p.rank)));
-    arguments.push_back(runtime::scalar(uint64_t{peer_place_bytes(p.memory[0])}));
+    const std::vector<std::string> sizes = operation.sizes();
+    SourcedArguments arguments(sources, operands.size() + sizes.size() + p.memory.size() + 4);
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (operands[i])
+        arguments.add(RankedSources::tensor(i),
+                      [&] { return runtime::pointer(operands[i]->memory, operands[i]->type); });
+    for (const std::string& word : sizes)
+      arguments.add(SourcedArguments::kNone,
+                    [&] { return runtime::scalar(static_cast<uint32_t>(c.sizes.at(word))); });
+    arguments.add(RankedSources::kNumber, [&] { return runtime::scalar(p.epsilon); });
+    const auto add_memory = [&](size_t r) {
+      arguments.add(RankedSources::memory(r), [&] { return runtime::pointer(p.memory[r], DType::u32); });
+    };
+    for (size_t r = 0; r < p.memory.size(); ++r) add_memory(r);
+    add_memory(static_cast<size_t>(p.rank));
+    arguments.add(SourcedArguments::kNone, [&] { return runtime::scalar(static_cast<uint32_t>(p.rank)); });
+    arguments.add(SourcedArguments::kNone,
+                  [&] { return runtime::scalar(uint64_t{peer_place_bytes(p.memory[0])}); });
     const uint32_t grid = ctas(c, p.multiprocessors ? p.multiprocessors : multiprocessors);
-    kernel(c.problem, static_cast<int>(p.memory.size()))
-        .launch({.grid = {grid}, .stream = p.stream}, arguments, where);
+    known.launch(kernel(c.problem, static_cast<int>(p.memory.size())), {.grid = {grid}, .stream = p.stream},
+                 arguments, words_of(p), where, is_kept);
   }
 
   runtime::Device& device;
@@ -107,6 +167,7 @@ struct RankedNorm::State {
   const int multiprocessors;
   const RowOperation operation = all_reduce_rms_norm();
   KernelCache<NormKey, RowTile> kernels;
+  KnownRankedCalls<kWords> known;
 };
 
 RankedNorm::RankedNorm(runtime::Device& device, const CallOptions& options)

@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include "kernels/call/kernel_cache.h"
 #include "kernels/call/told_call.h"
 #include "kernels/call/watched.h"
 #include "kernels/ranks/all_gather.h"
 #include "kernels/ranks/choice.h"
 #include "kernels/ranks/exchange.h"
+#include "kernels/ranks/known_calls.h"
 #include "kernels/ranks/reduce_scatter.h"
 
 namespace ptxbuilder::kernels {
 namespace {
+
+constexpr std::string_view kName = "a product of ranks";
 
 std::string_view name(RankedForm form) {
   switch (form) {
@@ -26,9 +30,7 @@ std::string_view name(RankedForm form) {
 
 void check(const RankedArguments& p, RankedForm form) {
   const auto ranks = static_cast<int64_t>(p.memory.size());
-  if (p.rank < 0 || p.rank >= ranks)
-    throw Error(fmt::format("rank {} of {}; the exchange memory of each rank is given, this one's too",
-                            p.rank, ranks));
+  check_peers(kName, p.memory, p.rank);
   if (p.rows < 1 || p.n < 1 || p.k < 1)
     throw Error(fmt::format("rows {}, n {}, k {}; each is 1 at least", p.rows, p.n, p.k));
   if (p.multiprocessors < 0) throw Error(fmt::format("multiprocessors {}; 0 or more", p.multiprocessors));
@@ -54,13 +56,8 @@ void check(const RankedArguments& p, RankedForm form) {
   if (p.scale.address && (p.scale.bytes < 4 || p.scale.address % 4 != 0))
     throw Error(
         fmt::format("scale has {} B at {:#x}; it is one number of f32", p.scale.bytes, p.scale.address));
-  const size_t bytes = RankedProduct::memory_bytes(form, static_cast<int>(ranks), p.rows, p.n, p.k, p.type);
-  for (size_t r = 0; r < p.memory.size(); ++r) {
-    if (p.memory[r].address % 256 != 0 || p.memory[r].bytes < bytes)
-      throw Error(
-          fmt::format("the exchange memory of rank {} has {} B at {:#x}; it takes {} at a multiple of 256", r,
-                      p.memory[r].bytes, p.memory[r].address, bytes));
-  }
+  check_peer_memory(kName, p.memory,
+                    RankedProduct::memory_bytes(form, static_cast<int>(ranks), p.rows, p.n, p.k, p.type));
 }
 
 void check_blocks(const RankedArguments& p, RankedForm form, const RankedTile& t) {
@@ -79,13 +76,132 @@ RankedTile with_arguments(RankedTile tile, const RankedArguments& p, RankedForm 
   return tile;
 }
 
+constexpr size_t kWords = kWordsOfPeers + 6 + RankedSources::kMostTensors * kWordsOfView;
+
+auto words_of(const RankedArguments& p) {
+  return [&p](const auto& word) {
+    words_of_peers(word, 0, p);
+    size_t at = kWordsOfPeers;
+    for (const int64_t number : {p.rows, p.n, p.k, int64_t{p.b_along_n}, static_cast<int64_t>(p.type),
+                                 static_cast<int64_t>(p.d_type)})
+      word(at++, static_cast<uint64_t>(number));
+    for (const runtime::View* view : {&p.a, &p.b, &p.d, &p.kept, &p.scale}) {
+      words_of_view(word, at, *view);
+      at += kWordsOfView;
+    }
+  };
+}
+
+RankedSources sources_of(const RankedArguments& p) {
+  return {{p.a.address, p.b.address, p.d.address, p.kept.address, p.scale.address}, p.memory};
+}
+
+void add_arguments(SourcedArguments& to, const RankedArguments& p, RankedForm form, const RankedTile& tile) {
+  enum { A, B, D, KEPT, SCALE };
+  const size_t ranks = p.memory.size(), own = static_cast<size_t>(p.rank), next = (own + 1) % ranks;
+  const auto [rows, n, k] =
+      std::tuple(static_cast<uint64_t>(p.rows), static_cast<uint64_t>(p.n), static_cast<uint64_t>(p.k));
+  const auto add = [&](size_t tensor, const runtime::Argument& argument) {
+    to.add(RankedSources::tensor(tensor), [&] { return argument; });
+  };
+  const auto add_memory = [&](size_t rank, const runtime::Argument& argument) {
+    to.add(RankedSources::memory(rank), [&] { return argument; });
+  };
+  const auto add_number = [&](auto value) {
+    to.add(SourcedArguments::kNone, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
+  };
+  const auto data = [&](size_t rank) {
+    return runtime::View{p.memory[rank].address + kExchangeBytes, p.memory[rank].bytes - kExchangeBytes};
+  };
+  const runtime::Argument b =
+      p.b_along_n ? runtime::tensor(p.b, p.type, {n, k}) : runtime::tensor(p.b, p.type, {k, n});
+  if (form == RankedForm::all_gather) {
+    add(A, runtime::tensor(p.a, p.type, {k, rows, 1}));
+    add(A, runtime::pointer(p.a, DType::u32));
+    add_memory(own, runtime::tensor(data(own), p.type, {k, rows, ranks}));
+    add(B, b);
+    add(D, runtime::tensor(p.d, p.d_type, {n, rows, ranks}));
+  } else {
+    const uint64_t batches = tile.to_all ? 1 : ranks;
+    add(A, runtime::tensor(p.a, p.type, {k, rows, batches}));
+    add(B, b);
+    add_memory(own, runtime::pointer(data(own), p.d_type));
+    add_memory(next, runtime::tensor(data(next), p.d_type, {n, rows, batches}));
+    add(D, runtime::tensor(p.d, p.d_type, {n, rows, 1}));
+  }
+  for (size_t r = 0; r < ranks; ++r) add_memory(r, runtime::pointer(p.memory[r], DType::u32));
+  for (const int64_t number : {rows_of_rank(form, tile, p.rows), p.n, p.k, int64_t{p.rank}})
+    add_number(number);
+  if (tile.to_all) {
+    add_number(p.rows);
+    add(D, runtime::pointer(p.d, p.d_type));
+  }
+  if (tile.keeps) add(KEPT, runtime::pointer(p.kept, DType::u32));
+  if (tile.is_scaled) add(SCALE, runtime::pointer(p.scale, DType::f32));
+}
+
 }  // namespace
 
+struct RankedProduct::State {
+  State(runtime::Device& the_device, RankedForm the_form, const LoadOptions& options)
+      : device(the_device),
+        form(the_form),
+        load_options(options),
+        multiprocessors(the_device.properties().multiprocessors) {}
+
+  runtime::LoadedKernel& kernel(const RankedTile& tile) {
+    return kernels.get(form, tile, [&] {
+      const WatchedKernels watched;
+      Kernel made = form == RankedForm::all_gather ? all_gather_product(tile) : product_reduce_scatter(tile);
+      return std::make_unique<runtime::LoadedKernel>(load(device, std::move(made), load_options));
+    });
+  }
+  int multiprocessors_of(const RankedArguments& p) const {
+    return p.multiprocessors ? p.multiprocessors : multiprocessors;
+  }
+
+  void call(const RankedArguments& p, Where where) {
+    if (known.queue(p.memory, words_of(p), sources_of(p), p.stream)) return;
+    RankedTile fixed = with_arguments({}, p, form);
+    fixed.ranks = static_cast<int>(p.memory.size());
+    kernels::check(fixed);
+    check(p, form);
+    call(p, ranked_choice(form, fixed, p.rows, p.n, p.k, multiprocessors_of(p)), where, true);
+  }
+
+  void call(const RankedArguments& p, const RankedTile& given, Where where, bool is_kept) {
+    const RankedTile tile = with_arguments(given, p, form);
+    kernels::check(tile);
+    check(p, form);
+    if (tile.ranks != static_cast<int>(p.memory.size()))
+      throw Error(fmt::format("a tile of {} ranks for {}", tile.ranks, p.memory.size()));
+    if (tile.keeps && form != RankedForm::all_gather)
+      throw Error(fmt::format("a product and {} that keeps the gathered A; it gathers none", name(form)));
+    check_blocks(p, form, tile);
+    const RankedSources sources = sources_of(p);
+    SourcedArguments arguments(sources, p.memory.size() + 13);
+    add_arguments(arguments, p, form, tile);
+    known.launch(kernel(tile),
+                 {.grid = {ranked_grid(form, tile, p.rows, p.n, multiprocessors_of(p))}, .stream = p.stream},
+                 arguments, words_of(p), where, is_kept);
+  }
+
+  std::string described(const RankedArguments& p) const {
+    return fmt::format("a product of {} ranks and {}, rows {} n {} k {} of {}", p.memory.size(), name(form),
+                       p.rows, p.n, p.k, ptxbuilder::name(p.type));
+  }
+
+  runtime::Device& device;
+  const RankedForm form;
+  const LoadOptions load_options;
+  const int multiprocessors;
+  KernelCache<RankedForm, RankedTile> kernels = {};
+  KnownRankedCalls<kWords> known = {};
+};
+
 RankedProduct::RankedProduct(runtime::Device& device, RankedForm form, const LoadOptions& options)
-    : device_(device),
-      form_(form),
-      options_(options),
-      multiprocessors_(device.properties().multiprocessors) {}
+    : state_(std::make_unique<State>(device, form, options)) {}
+RankedProduct::~RankedProduct() = default;
 
 size_t RankedProduct::memory_bytes(RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k,
                                    DType type) {
@@ -94,76 +210,14 @@ size_t RankedProduct::memory_bytes(RankedForm form, int ranks, int64_t rows, int
   return kExchangeBytes + static_cast<size_t>(all * of_row);
 }
 
-runtime::LoadedKernel& RankedProduct::kernel(const RankedTile& tile) {
-  const std::lock_guard lock(mutex_);
-  for (const auto& [known, kernel] : kernels_)
-    if (known == tile) return *kernel;
-  const WatchedKernels watched;
-  Kernel made = form_ == RankedForm::all_gather ? all_gather_product(tile) : product_reduce_scatter(tile);
-  return *kernels_
-              .emplace_back(tile,
-                            std::make_unique<runtime::LoadedKernel>(load(device_, std::move(made), options_)))
-              .second;
-}
-
 void RankedProduct::operator()(const RankedArguments& p, Where where) {
   AtLine line(where);
-  RankedTile fixed = with_arguments({}, p, form_);
-  fixed.ranks = static_cast<int>(p.memory.size());
-  kernels::check(fixed);
-  check(p, form_);
-  (*this)(p, ranked_choice(form_, fixed, p.rows, p.n, p.k, multiprocessors_of(p)), where);
+  told_call([&] { return state_->described(p); }, [&] { state_->call(p, where); });
 }
 
-void RankedProduct::operator()(const RankedArguments& p, const RankedTile& given, Where where) {
+void RankedProduct::operator()(const RankedArguments& p, const RankedTile& tile, Where where) {
   AtLine line(where);
-  const RankedTile tile = with_arguments(given, p, form_);
-  kernels::check(tile);
-  check(p, form_);
-  if (tile.ranks != static_cast<int>(p.memory.size()))
-    throw Error(fmt::format("a tile of {} ranks for {}", tile.ranks, p.memory.size()));
-  if (tile.keeps && form_ != RankedForm::all_gather)
-    throw Error(fmt::format("a product and {} that keeps the gathered A; it gathers none", name(form_)));
-  check_blocks(p, form_, tile);
-  const auto ranks = p.memory.size();
-  const auto [rows, n, k] =
-      std::tuple(static_cast<uint64_t>(p.rows), static_cast<uint64_t>(p.n), static_cast<uint64_t>(p.k));
-  const runtime::View &own = p.memory[static_cast<size_t>(p.rank)],
-                      &next = p.memory[(static_cast<size_t>(p.rank) + 1) % ranks];
-  const auto data = [](const runtime::View& memory) {
-    return runtime::View{memory.address + kExchangeBytes, memory.bytes - kExchangeBytes};
-  };
-  const uint64_t batches = tile.to_all ? 1 : ranks;
-  const auto number = [](auto value) { return runtime::scalar(static_cast<uint32_t>(value)); };
-  const runtime::Argument b =
-      p.b_along_n ? runtime::tensor(p.b, p.type, {n, k}) : runtime::tensor(p.b, p.type, {k, n});
-  std::vector<runtime::Argument> arguments;
-  if (form_ == RankedForm::all_gather)
-    arguments = {runtime::tensor(p.a, p.type, {k, rows, 1}), runtime::pointer(p.a, DType::u32),
-                 runtime::tensor(data(own), p.type, {k, rows, ranks}), b,
-                 runtime::tensor(p.d, p.d_type, {n, rows, ranks})};
-  else
-    arguments = {runtime::tensor(p.a, p.type, {k, rows, batches}), b, runtime::pointer(data(own), p.d_type),
-                 runtime::tensor(data(next), p.d_type, {n, rows, batches}),
-                 runtime::tensor(p.d, p.d_type, {n, rows, 1})};
-  for (const runtime::View& memory : p.memory) arguments.push_back(runtime::pointer(memory, DType::u32));
-  for (const runtime::Argument& more :
-       {number(rows_of_rank(form_, tile, p.rows)), number(p.n), number(p.k), number(p.rank)})
-    arguments.push_back(more);
-  if (tile.to_all)
-    for (const runtime::Argument& more : {number(p.rows), runtime::pointer(p.d, p.d_type)})
-      arguments.push_back(more);
-  if (tile.keeps) arguments.push_back(runtime::pointer(p.kept, DType::u32));
-  if (tile.is_scaled) arguments.push_back(runtime::pointer(p.scale, DType::f32));
-  const auto described = [&] {
-    return fmt::format("a product of {} ranks and {}, rows {} n {} k {} of {}", ranks, name(form_), p.rows,
-                       p.n, p.k, ptxbuilder::name(p.type));
-  };
-  told_call(described, [&] {
-    kernel(tile).launch(
-        {.grid = {ranked_grid(form_, tile, p.rows, p.n, multiprocessors_of(p))}, .stream = p.stream},
-        arguments);
-  });
+  told_call([&] { return state_->described(p); }, [&] { state_->call(p, tile, where, false); });
 }
 
 }  // namespace ptxbuilder::kernels

@@ -8,9 +8,7 @@
 //   product(p);  // queued; the other ranks make the same call
 #pragma once
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "kernels/ranks/tile.h"
@@ -43,6 +41,7 @@ struct RankedArguments {
 class RankedProduct {
  public:
   RankedProduct(runtime::Device& device, RankedForm form, const LoadOptions& options = {});
+  ~RankedProduct();
 
   // Returns the bytes of exchange memory that each rank needs.
   static size_t memory_bytes(RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k,
@@ -56,17 +55,8 @@ class RankedProduct {
   void operator()(const RankedArguments& arguments, const RankedTile& tile, Where where = Where::here());
 
  private:
-  runtime::LoadedKernel& kernel(const RankedTile& tile);
-  int multiprocessors_of(const RankedArguments& p) const {
-    return p.multiprocessors ? p.multiprocessors : multiprocessors_;
-  }
-
-  runtime::Device& device_;
-  RankedForm form_;
-  LoadOptions options_;
-  int multiprocessors_;
-  std::mutex mutex_;
-  std::vector<std::pair<RankedTile, std::unique_ptr<runtime::LoadedKernel>>> kernels_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace ptxbuilder::kernels

@@ -7,7 +7,7 @@
 #include "kernels/call/kernel_cache.h"
 #include "kernels/call/told_call.h"
 #include "kernels/call/watched.h"
-#include "kernels/ranks/peer_memory.h"
+#include "kernels/ranks/known_calls.h"
 #include "runtime/compile/load.h"
 #include "runtime/loaded_kernel.h"
 
@@ -59,18 +59,34 @@ void check_tensors(const RankedTokensArguments& p, TokenForm form) {
                     RankedTokens::memory_bytes(static_cast<int>(ranks), p.experts, p.most_rows, p.row_bytes));
 }
 
-std::vector<runtime::Argument> arguments_of(const RankedTokensArguments& p, TokenForm form) {
-  std::vector<runtime::View> pointers = {p.sorted, p.ends, p.grouped, p.splits};
-  if (form == TokenForm::dispatch) pointers.push_back(p.grouped_ends);
-  pointers.insert(pointers.end(), p.memory.begin(), p.memory.end());
-  std::vector<runtime::Argument> arguments;
-  for (const runtime::View& memory : pointers) arguments.push_back(runtime::pointer(memory, DType::u32));
+constexpr size_t kWords = kWordsOfPeers + 5 + RankedSources::kMostTensors * kWordsOfView;
+
+auto words_of(const RankedTokensArguments& p, TokenForm form) {
+  return [&p, form](const auto& word) {
+    words_of_peers(word, 0, p);
+    size_t at = kWordsOfPeers;
+    for (const int64_t number : {static_cast<int64_t>(form), p.experts, p.rows, p.most_rows, p.row_bytes})
+      word(at++, static_cast<uint64_t>(number));
+    for (const runtime::View* view : {&p.sorted, &p.ends, &p.grouped, &p.splits, &p.grouped_ends}) {
+      words_of_view(word, at, *view);
+      at += kWordsOfView;
+    }
+  };
+}
+
+void add_arguments(SourcedArguments& to, const RankedTokensArguments& p, TokenForm form) {
+  std::vector<runtime::View> tensors = {p.sorted, p.ends, p.grouped, p.splits};
+  if (form == TokenForm::dispatch) tensors.push_back(p.grouped_ends);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    to.add(RankedSources::tensor(i), [&] { return runtime::pointer(tensors[i], DType::u32); });
+  for (size_t r = 0; r < p.memory.size(); ++r)
+    to.add(RankedSources::memory(r), [&] { return runtime::pointer(p.memory[r], DType::u32); });
   for (const int64_t number : {int64_t{p.rank}, p.rows, p.experts, p.row_bytes, p.most_rows})
-    arguments.push_back(runtime::scalar(static_cast<uint32_t>(number)));
+    to.add(SourcedArguments::kNone, [&] { return runtime::scalar(static_cast<uint32_t>(number)); });
   const size_t place_bytes = peer_place_bytes(p.memory[0]);
   const size_t rows_at = bytes_of_words(static_cast<int64_t>(p.memory.size()), p.experts);
-  for (const size_t bytes : {place_bytes, rows_at}) arguments.push_back(runtime::scalar(uint64_t{bytes}));
-  return arguments;
+  for (const size_t bytes : {place_bytes, rows_at})
+    to.add(SourcedArguments::kNone, [&] { return runtime::scalar(uint64_t{bytes}); });
 }
 
 }  // namespace
@@ -90,10 +106,26 @@ struct RankedTokens::State {
     return form == TokenForm::dispatch ? dispatch : combine;
   }
 
+  void call(TokenForm form, const RankedTokensArguments& p, Where where) {
+    const RankedSources sources(
+        {p.sorted.address, p.ends.address, p.grouped.address, p.splits.address, p.grouped_ends.address},
+        p.memory);
+    if (known.queue(p.memory, words_of(p, form), sources, p.stream)) return;
+    check_sizes(p);
+    check_tensors(p, form);
+    const auto ctas = std::min(static_cast<uint32_t>(p.multiprocessors ? p.multiprocessors : multiprocessors),
+                               PeerExchange::most_ctas());
+    SourcedArguments arguments(sources, RankedSources::kMostTensors + p.memory.size() + 7);
+    add_arguments(arguments, p, form);
+    known.launch(kernel(form, static_cast<int>(p.memory.size())), {.grid = {ctas}, .stream = p.stream},
+                 arguments, words_of(p, form), where);
+  }
+
   runtime::Device& device;
   const LoadOptions load_options;
   const int multiprocessors;
   KernelCache<TokenForm, int> kernels = {};
+  KnownRankedCalls<kWords> known = {};
 };
 
 RankedTokens::RankedTokens(runtime::Device& device, const CallOptions& options)
@@ -109,20 +141,12 @@ size_t RankedTokens::memory_bytes(int ranks, int64_t experts, int64_t most_rows,
 
 void RankedTokens::operator()(TokenForm form, const RankedTokensArguments& p, Where where) {
   AtLine line(where);
-  check_sizes(p);
-  check_tensors(p, form);
-  const auto ctas =
-      std::min(static_cast<uint32_t>(p.multiprocessors ? p.multiprocessors : state_->multiprocessors),
-               PeerExchange::most_ctas());
   const auto described = [&] {
     return fmt::format("a {} of tokens of {} ranks, {} rows of {} B",
                        form == TokenForm::dispatch ? "dispatch" : "combine", p.memory.size(), p.rows,
                        p.row_bytes);
   };
-  told_call(described, [&] {
-    state_->kernel(form, static_cast<int>(p.memory.size()))
-        .launch({.grid = {ctas}, .stream = p.stream}, arguments_of(p, form), where);
-  });
+  told_call(described, [&] { state_->call(form, p, where); });
 }
 
 }  // namespace ptxbuilder::kernels

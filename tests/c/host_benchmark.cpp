@@ -1,5 +1,6 @@
 // Measures what a known call takes of the host, from C and from C++, on a driver of the tests' own that does
-// next to nothing. None of them may take memory from the heap: then the program fails.
+// next to nothing. None of them may take memory from the heap, or the program fails, but calls of ranks,
+// whose lists of memory and of extents have any length.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
@@ -54,12 +55,12 @@ MockDriver& driver_with(const std::vector<size_t>& parameter_sizes) {
 }
 
 template <class Call>
-void measure(benchmark::State& state, Call&& call) {
+void measure(benchmark::State& state, Call&& call, bool may_allocate = false) {
   call();  // from now on it is known
   const size_t before = allocations;
   for (auto _ : state) call();
   const size_t taken = allocations - before;
-  allocations_of_calls += taken;
+  if (!may_allocate) allocations_of_calls += taken;
   state.counters["allocations"] = benchmark::Counter(static_cast<double>(taken));
 }
 
@@ -166,6 +167,64 @@ void launch_from_c(benchmark::State& state) {
   ptxb_kernel_free(kernel);
 }
 BENCHMARK(launch_from_c);
+
+// ---- Calls of this rank of two ----
+
+constexpr size_t kExchanged = size_t{64} << 20;
+
+// A ptxb_ranked, a ptxb_ranked_norm or a ptxb_ranked_tokens of the first of two ranks.
+template <class Call>
+Call of_two_ranks(Call call) {
+  static void* memory[] = {reinterpret_cast<void*>(8ull << 32), reinterpret_cast<void*>(9ull << 32)};
+  call.memory = memory, call.memory_bytes = kExchanged, call.ranks = 2;
+  return call;
+}
+
+void gathered_product_of_ranks_from_c(benchmark::State& state) {
+  driver_with({128, 8, 128, 128, 128, 8, 8, 4, 4, 4, 4});
+  const Opened opened;
+  const Matrix a(kA, kBf16, 4096, 512), b(kB, kBf16, 4096, 512), d(kD, kBf16, 8192, 4096);
+  ptxb_ranked p = of_two_ranks<ptxb_ranked>(PTXB_RANKED_INIT);
+  p.a = &a.tensor, p.b = &b.tensor, p.d = &d.tensor;
+  measure(
+      state, [&] { check(ptxb_ranked_run(opened.device, &p, PTXB_OWN_STREAM)); }, true);
+}
+BENCHMARK(gathered_product_of_ranks_from_c);
+
+void norm_of_ranks_from_c(benchmark::State& state) {
+  driver_with({8, 8, 8, 8, 4, 4, 4, 8, 8, 8, 4, 8});
+  const Opened opened;
+  const Matrix x(kA, kBf16, 8, 4096), residual(kB, kBf16, 8, 4096), y(kD, kBf16, 8, 4096);
+  ptxb_ranked_norm p = of_two_ranks<ptxb_ranked_norm>(PTXB_RANKED_NORM_INIT);
+  p.x = &x.tensor, p.residual = p.new_residual = &residual.tensor, p.y = &y.tensor;
+  measure(
+      state, [&] { check(ptxb_ranked_norm_run(opened.device, &p, PTXB_OWN_STREAM)); }, true);
+}
+BENCHMARK(norm_of_ranks_from_c);
+
+void dispatch_of_ranks_from_c(benchmark::State& state) {
+  MockDriver& driver = driver_with({8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 8, 8});
+  const Opened opened;
+  const Matrix rows(kA, kBf16, 64, 4096), grouped(kB, kBf16, 128, 4096);
+  constexpr ptxb_dtype integer = {PTXB_INT, 32, 1};
+  const Matrix splits(kD, integer, 2, 32);
+  const int64_t all = 64, own = 32, stride = 1;
+  const auto vector = [&](uintptr_t address, const int64_t& count) {
+    return ptxb_tensor{reinterpret_cast<void*>(address), {2, 0}, 1, integer, const_cast<int64_t*>(&count),
+                       const_cast<int64_t*>(&stride),    0};
+  };
+  const ptxb_tensor ends = vector(4ull << 32, all), grouped_ends = vector(5ull << 32, own);
+  ptxb_ranked_tokens p = of_two_ranks<ptxb_ranked_tokens>(PTXB_RANKED_TOKENS_INIT);
+  p.sorted = &rows.tensor, p.ends = &ends, p.grouped = &grouped.tensor;
+  p.splits = &splits.tensor, p.grouped_ends = &grouped_ends;
+  // Both kernels are loaded at once: that of a dispatch, and then one that has a parameter less.
+  if (ptxb_ranked_tokens_run(opened.device, &p, PTXB_OWN_STREAM) == PTXB_OK)
+    throw Error("the kernels of a dispatch and of a combine have the same parameters");
+  driver.parameter_sizes = {8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 8, 8};
+  measure(
+      state, [&] { check(ptxb_ranked_tokens_run(opened.device, &p, PTXB_OWN_STREAM)); }, true);
+}
+BENCHMARK(dispatch_of_ranks_from_c);
 
 }  // namespace
 
