@@ -60,8 +60,9 @@ std::string right_ptx(const NormCase& c) {
 TEST_CASE("all-reduces with a norm are right on every schedule") {
   std::mt19937_64 engine(31);
   const auto draw = [&](uint64_t most) { return static_cast<int64_t>(engine() % most) + 1; };
-  std::vector<NormCase> cases = {
-      {2, 3, 8200, DType::bf16}, {3, 2, 17, DType::f16}, {2, 5, 40000, DType::f16, true, false}};
+  std::vector<NormCase> cases;
+  if (asked_ranks == 0)
+    cases = {{2, 3, 8200, DType::bf16}, {3, 2, 17, DType::f16}, {2, 5, 40000, DType::f16, true, false}};
   for (const int ranks : ranks_or({2, 3, 4}))
     for (const DType type : {DType::bf16, DType::f16, DType::f32})
       cases.push_back({ranks, draw(70), engine() % 2 ? draw(600) : 8 * draw(200), type, engine() % 3 > 0,
