@@ -1,5 +1,5 @@
-// This says how long reading PTX takes, for the PTX of gemm and attention: parsing, a comparison and
-// findings. Times are of one thread.
+// Measures how long reading PTX takes, for the PTX of gemm and attention: parsing, a comparison and findings.
+// Times are those of one thread.
 #include <benchmark/benchmark.h>
 
 #include <fstream>

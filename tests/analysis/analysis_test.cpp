@@ -27,7 +27,7 @@ std::string kernel(const std::string& body) {
          body + "\n}\n";
 }
 
-// A kernel with all that is known of it.
+// A kernel with everything that the analysis knows about it.
 struct Analysed {
   explicit Analysed(const std::string& text)
       : module(ptx_text::parse(text)),
@@ -42,7 +42,7 @@ struct Analysed {
   Numbering numbering;
   Values values;
 
-  // The text of the address of the n-th st.
+  // Returns the text of the address of the n-th st.
   std::string address(int n = 0) {
     for (int i = 0; i < static_cast<int>(code.operations.size()); ++i)
       if (const Operation& o = code.operations[static_cast<size_t>(i)]; o.is("st") && n-- == 0)
@@ -51,7 +51,8 @@ struct Analysed {
   }
 };
 
-// The hashes of what all instructions with an effect read, sorted: what a kernel does, except for its order.
+// Returns the sorted hashes of the operands of all instructions with an effect: what a kernel does, except
+// for its order.
 std::vector<uint64_t> meaning(const std::string& text) {
   Analysed a(text);
   std::vector<uint64_t> hashes;
@@ -112,7 +113,7 @@ TEST_CASE("instructions say what they read and write") {
   CHECK(operation(6).reads.size() == 4);
   CHECK(operation(6).writes.empty());
   CHECK(operation(7).writes.empty());
-  CHECK(name(operation(8).writes[0]) == "%r13");  // what is not known writes its first operand
+  CHECK(name(operation(8).writes[0]) == "%r13");  // an unknown instruction writes its first operand
   CHECK(operation(9).row != nullptr);
   CHECK(name(operation(9).writes[0]) == "%p5");
   CHECK(name(operation(9).reads[0]) == "%rd6");
@@ -170,14 +171,14 @@ TEST_CASE("values are sums") {
             kernel("ld.param.u64 %rd1, [x]; cvta.to.global.u64 %rd2, %rd1; mov.u32 %r1, %ctaid.x;"
                    "mul.wide.u32 %rd3, %r1, 512; add.s64 %rd4, %rd2, %rd3; st.global.u32 [%rd4], %r1; ret;"))
             .address() == "512 %ctaid.x + ld(parameter 0)");
-  // A descriptor's fields, and its halves put together again.
+  // The fields of a descriptor are extracted, and its halves are combined again.
   CHECK(
       Analysed(
           kernel("mov.b32 %r1, smem; shr.u32 %r2, %r1, 4; cvt.u64.u32 %rd1, %r2; and.b64 %rd2, %rd1, 16383;"
                  "or.b64 %rd3, %rd2, 4611686293305294848; mov.b64 {%r3, %r4}, %rd3; mov.b64 %rd4, {%r3, %r4};"
                  "mov.b64 {%r5, %r6}, %rd4; st.shared.u32 [%r5], %r6; ret;"))
           .address() == "part(and.b64(shr.32(shared, 4), 16383) + 4611686293305294848, 0)");
-  // Loads are values of their own.
+  // Each load is a new value.
   CHECK(Analysed(kernel("ld.shared.u32 %r1, [smem]; ld.shared.u32 %r2, [smem]; sub.s32 %r3, %r1, %r2;"
                         "st.shared.u32 [%r3], %r1; ret;"))
             .address() != "0");
@@ -186,7 +187,7 @@ TEST_CASE("values are sums") {
             .address() == "0");
 }
 
-TEST_CASE("loops have counters, and what they only hand on is no change") {
+TEST_CASE("loops have counters, and values that they only pass on do not change") {
   Analysed a(kernel(R"(
     mov.b32 %r1, smem;
     mov.u32 %r2, 5;
@@ -209,7 +210,7 @@ LOOP:
   CHECK(a.address(2) == "%tid.x");
 }
 
-TEST_CASE("two values that a loop swaps are no copies") {
+TEST_CASE("two values that a loop swaps are not copies") {
   Analysed a(
       kernel("mov.b32 %r1, 1;\nmov.b32 %r2, 2;\nLOOP: st.shared.u32 [%r1], %r2;\nmov.b32 %r3, %r1;\n"
              "mov.b32 %r1, %r2;\nmov.b32 %r2, %r3;\n@%p1 bra LOOP;\nret;"));
@@ -221,7 +222,7 @@ TEST_CASE("a guarded instruction leaves one of two values") {
   CHECK(a.address() == "if(unwritten, 2, 1)");
 }
 
-TEST_CASE("what is wrong is named") {
+TEST_CASE("errors are named") {
   CHECK_ERROR(Analysed(kernel("bra NOWHERE;")), "ptx 10:1: the label 'NOWHERE' is not there");
   CHECK_ERROR(Analysed(kernel("@q ret;")), "the predicate 'q' is not declared");
   const ptx_text::Module two = ptx_text::parse(kernel("ret;") + ".entry other() { ret; }");
@@ -266,7 +267,7 @@ TEST_CASE("every golden kernel means the same under new names and in another ord
   CHECK(changed > 100);
 }
 
-TEST_CASE("another constant is another meaning") {
+TEST_CASE("another constant changes the meaning") {
   const std::string text = read(PTXBUILDER_TEST_DIR "/golden/gemm_warp_specialized.ptx");
   auto with = [&](const std::string& from, const std::string& to) {
     std::string other = text;
@@ -284,7 +285,7 @@ TEST_CASE("another constant is another meaning") {
 
 namespace {
 
-// A kernel of many branches: `part(k)` is the text of each of them, with $ for its number.
+// A kernel with many branches: `part` is the text of each of them, with $ for its number.
 std::string branches(int count, std::string_view part, bool in_a_loop = false) {
   std::string body =
       "ld.param.u64 %rd0, [x];\nld.param.u32 %r1, [n];\nmov.u32 %r0, %tid.x;\nmov.u32 %r9, 0;\nmov.u32 %r2, "
@@ -306,7 +307,7 @@ constexpr std::string_view kDiamond =
 }  // namespace
 
 TEST_CASE("time grows as the instructions and branches do") {
-  // Each took minutes where a set of each branch was copied to the next.
+  // Each took minutes when the set of each branch was copied to the next.
   const std::pair<const char*, std::string> kernels[] = {
       {"diamonds", branches(3000, kDiamond)},
       {"diamonds in a loop", branches(3000, kDiamond, true)},
@@ -325,7 +326,7 @@ TEST_CASE("time grows as the instructions and branches do") {
   }
 }
 
-TEST_CASE("a rule that a kernel is too large for gives up alone, and says so") {
+TEST_CASE("if a kernel is too large for a rule, only this rule gives up, and says so") {
   const std::string text = branches(
       3000,
       "ld.global.b32 %r2, [%rd0+$];\nsetp.eq.s32 %p2, %r2, $;\n@%p2 bra A$;\nst.shared.b32 [smem+$], "
@@ -376,7 +377,7 @@ TEST_CASE("dominators are those that a search without them cannot get around") {
 }
 
 TEST_CASE("a register holds what the last writer on each way left, or a meet of these") {
-  // The value at a use is found again by following every way of a random graph back to its writers.
+  // The value at a use is computed again by following every path of a random graph back to its writers.
   std::mt19937_64 random(std::random_device{}());
   for (int draw = 0; draw < 200; ++draw) {
     const int blocks = 2 + static_cast<int>(random() % 7);
@@ -388,7 +389,7 @@ TEST_CASE("a register holds what the last writer on each way left, or a meet of 
     }
     Analysed a(kernel(body + "ret;"));
     const Definitions definitions(a.code, a.graph);
-    // The writers that reach a place, through meets; -1 is none.
+    // Returns the writers that reach a place, through meets; -1 means none.
     const auto writers = [&](Definition from) {
       std::set<int> all, met;
       std::vector<Definition> waiting = {from};
@@ -431,7 +432,7 @@ TEST_CASE("a register holds what the last writer on each way left, or a meet of 
   }
 }
 
-TEST_CASE("roles alone are given up where threads decide too many branches, and that is said") {
+TEST_CASE("if threads decide too many branches, only roles are given up, and this is reported") {
   std::string text = branches(20000, "setp.eq.u32 %p2, %r0, $;\n@%p2 bra A$;\nA$:\n");
   text.replace(text.find(".maxntid 256"), 12, ".maxntid 1024");
   const KernelAnalysis kernel(text);

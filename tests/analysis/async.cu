@@ -1,11 +1,11 @@
-// Kernels of cuda::ptx functions, for what nvcc makes of them: barriers, bulk copies, tensor copies,
-// clusters.
+// Kernels with cuda::ptx functions, for the PTX that nvcc makes of them: barriers, bulk copies, tensor
+// copies, clusters.
 #include <cstdint>
 #include <cuda/ptx>
 
 namespace ptx = cuda::ptx;
 
-// A ring of bulk copies: a producer warp, and consumers that sum what it brings.
+// A ring of bulk copies: a producer warp, and consumers that sum the data that it loads.
 template <int Stages, int Bytes>
 __global__ void __launch_bounds__(160) ring(float* out, const float* in, int steps) {
   __shared__ alignas(128) float tile[Stages][Bytes / 4];
@@ -54,7 +54,7 @@ struct Maps {
   Map in, out;
 };
 
-// A box in by TMA, and out again, added to what is there or not.
+// A box that TMA loads and stores, with or without adding to memory.
 template <int Rank, bool Multicast, bool Adds>
 __global__ void __launch_bounds__(128) box(const __grid_constant__ Maps maps, int x, int y) {
   __shared__ alignas(1024) float tile[4096];
@@ -96,7 +96,7 @@ template __global__ void box<3, true, true>(const __grid_constant__ Maps, int, i
 template __global__ void box<4, false, false>(const __grid_constant__ Maps, int, int);
 template __global__ void box<5, false, true>(const __grid_constant__ Maps, int, int);
 
-// Shared memory of the neighbour in a cluster, written with and without a barrier that counts it.
+// Shared memory of the neighbour in a cluster, written with and without a barrier that counts the writes.
 __global__ void __cluster_dims__(2, 1, 1) neighbours(int* out, int value) {
   __shared__ int mine[128];
   __shared__ uint64_t arrived;
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(128) products(float* out, int steps) {
   for (int i = 0; i < 4; ++i) out[threadIdx.x * 4 + i] = sums[i];
 }
 
-// The odds and ends of one thread.
+// Various instructions of one thread.
 __global__ void odds(uint32_t* out, uint64_t* global, int4* map) {
   __shared__ uint64_t barrier;
   __shared__ alignas(128) int4 copy[8];

@@ -1,7 +1,7 @@
 // Reads PTX files of any origin, makes the round trip, and analyses each kernel: its portrait, its regions,
-// its differences from itself in disguise, which shall be none, and with --right what lint finds,
-// which shall be nothing but bank conflicts: these are so, and a kernel is right with them. Prints a line for
-// each file, and exits with 1 where one fails.
+// its differences from itself in disguise, of which there must be none, and with --right the findings of
+// lint, which must only be bank conflicts: a kernel with these is right. Prints a line for each file, and
+// exits with 1 if one fails.
 //
 //   analysis_corpus [--unknown] [--right] FILE...
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ struct Counts {
 };
 
 struct Options {
-  bool unknown = false;   // what could not be followed is listed
+  bool unknown = false;   // lists what could not be followed
   bool is_right = false;  // lint must find nothing
 };
 

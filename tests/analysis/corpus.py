@@ -1,12 +1,12 @@
-"""PTX of every origin that can be made here, through the parser and the analysis: see corpus.cpp.
+"""Passes PTX of every origin that can be made here through the parser and the analysis: see corpus.cpp.
 
   python3 tests/analysis/corpus.py [ours] [nvcc] [triton] [cutlass]    all of them unless some are named
 
-ours: every kernel with its defaults, gemm in many forms, and as compared with CUTLASS's. nvcc: small kernels of CUDA C++ in tests/. triton:
-kernels of triton_kernels.py, in an environment of its own in build/triton, from PyPI; no GPU is needed. cutlass: the kernels of
-scripts/cutlass-diff, which nvcc takes minutes to make. What is made is kept under build/corpus. lint has to find nothing in these, but
-for nvcc's, which has instructions in forms that no kernel needs.
-Exit code 0: all is analysed; 1: something is not; 77: nothing could be made of what was asked for.
+ours: every kernel with its defaults, gemm in many forms, and in the forms that are compared with CUTLASS's. nvcc: small kernels of CUDA C++
+in tests/. triton: kernels of triton_kernels.py, in an environment of its own in build/triton, from PyPI; no GPU is needed. cutlass: the
+kernels of scripts/cutlass-diff, which take nvcc minutes. The PTX is kept under build/corpus. lint must find nothing in these, except in
+nvcc's, which has instructions in forms that no kernel needs. Exit code 0: everything was analysed; 1: something was not; 77: none of the
+requested PTX could be made.
 """
 import argparse
 import glob
@@ -24,7 +24,7 @@ WORK = f"{TOP}/build/corpus"
 
 
 class Missing(Exception):
-    """This is what an origin lacks here."""
+    """An origin whose tools are missing here."""
 
 
 def forms():
@@ -38,7 +38,7 @@ def forms():
 
 
 def pairs():
-    """CUTLASS's kernels, as scripts/cutlass-diff names them."""
+    """Returns CUTLASS's kernels, as scripts/cutlass-diff names them."""
     return subprocess.run([f"{TOP}/scripts/cutlass-diff", "--list"], check=True, capture_output=True, text=True).stdout.splitlines()
 
 
@@ -53,7 +53,7 @@ def ours(bin):
     made, refused = [], []
     for i, words in enumerate(wanted):
         ran = subprocess.run([f"{bin}/ptxb", "emit", *words, "--assembler", "none", "-o", f"{folder}/{i}"], capture_output=True, text=True)
-        if ran.returncode == 1 and words not in beside:  # a combination that is not there
+        if ran.returncode == 1 and words not in beside:  # a combination that does not exist
             refused.append((words, ran.stderr))
         elif ran.returncode != 0:
             sys.exit(f"corpus: ptxb emit {' '.join(words)}: exit code {ran.returncode}: {ran.stderr}")
@@ -88,7 +88,7 @@ def triton(bin):
     if subprocess.run([python, "-c", "import triton"], capture_output=True).returncode != 0:
         ran = subprocess.run([python, "-m", "pip", "install", "-q", "triton", "numpy"], capture_output=True, text=True)
         if ran.returncode != 0:
-            raise Missing(f"triton cannot be had: {ran.stderr.strip().splitlines()[-1]}")
+            raise Missing(f"triton is not available: {ran.stderr.strip().splitlines()[-1]}")
     peer.seconds(python, f"{TOP}/tests/analysis/triton_kernels.py", f"{WORK}/triton")
     return sorted(glob.glob(f"{WORK}/triton/*.ptx"))
 

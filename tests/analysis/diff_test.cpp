@@ -1,4 +1,4 @@
-// Differences of kernels: none where a kernel is disguised, and what was planted first where something was.
+// Differences of kernels: a disguised kernel has none, and a planted change is the first difference.
 #include "ptxbuilder/analysis/diff.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ using namespace analysis;
 
 namespace {
 
-// --draws=1000 disguises each kernel so often; a run of the tests does so a few times.
+// --draws=1000 disguises each kernel this often; without it, a few times.
 const int& draws = option("draws", 0);
 
 std::vector<Region> regions_of(const std::string& text) {
@@ -23,13 +23,13 @@ std::vector<Region> regions_of(const std::string& text) {
   return regions(kernel);
 }
 
-// Something that is changed, and words of the first difference.
+// A change, and words of the first difference.
 struct Plant {
   const char* kernel;
   const char* from;
   const char* to;
   const char* words;
-  int place = 1;  // which of the places that are so
+  int place = 1;  // which of the matching places
 };
 
 constexpr Plant kPlants[] = {
@@ -116,7 +116,7 @@ std::string planted(const Plant& plant) {
 
 }  // namespace
 
-TEST_CASE("a kernel does not differ from itself, however it is disguised") {
+TEST_CASE("a kernel does not differ from itself in any disguise") {
   constexpr size_t kDraws = 250;  // at least, of all kernels
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(PTXBUILDER_TEST_DIR "/golden"))
@@ -134,7 +134,7 @@ TEST_CASE("a kernel does not differ from itself, however it is disguised") {
   }
 }
 
-TEST_CASE("what is planted is the first difference") {
+TEST_CASE("a planted change is the first difference") {
   for (const Plant& plant : kPlants) {
     CAPTURE(std::string(plant.kernel));
     CAPTURE(std::string(plant.from));
@@ -156,7 +156,7 @@ TEST_CASE("other kernels differ in all their regions, from either side") {
   for (size_t i = 1; i < forth.size(); ++i) CHECK(forth[i - 1].weight <= forth[i].weight);
 }
 
-TEST_CASE("what differs often is reported once, and much of it is counted, unless all is asked for") {
+TEST_CASE("a repeated difference is reported once and counted, unless all are requested") {
   const std::string text = golden("gemm_warp_specialized");
   std::string other = text;
   for (size_t at = 0; (at = other.find("], 8;", at)) != std::string::npos; ++at)
@@ -227,7 +227,7 @@ TEST_CASE("order is reported where it matters, as one difference") {
   CHECK(late.find("nothing in") == std::string::npos);
 }
 
-TEST_CASE("what is stored is a result, and reported in words") {
+TEST_CASE("a stored value is a result, and is reported in words") {
   const std::string text = golden("saxpy");
   std::string other = text;
   const size_t at = other.find("st.global.b32");
@@ -256,7 +256,7 @@ TEST_CASE("a missing instruction has an effect") {
   }
 }
 
-TEST_CASE("an instruction that nobody knows is reported as such") {
+TEST_CASE("an unknown instruction is reported as such") {
   std::string other = golden("saxpy");
   other.replace(other.find("fma.rn.f32"), 10, "frobnicate");
   const std::string told = report(diff(regions_of(golden("saxpy")), regions_of(other)));
@@ -406,7 +406,7 @@ LOOP:
 }
 )";
 
-// A text of the kernel, what is in its place, and which of the places it is.
+// A text of the kernel, its replacement, and which of its occurrences is replaced.
 struct Edit {
   const char* from;
   const char* to;
@@ -463,7 +463,7 @@ constexpr Edit kEdits[] = {
     {"bar.sync 0", "bar.sync 1"},
     {"bar.sync 2", "bar.sync 1"},
     {"_, [empty];\nWAIT:", "_, [empty];\nbar.sync 3;\nWAIT:"},
-    // conditions, and what comes on which way
+    // conditions, and which values come from which branch
     {"@%p bra LESS", "@!%p bra LESS"},
     {"@%p bra LESS", "@%q bra LESS"},
     {"@%q bra SKIP", "@%p bra SKIP"},
@@ -497,7 +497,7 @@ std::string edited(std::string text, const Edit& edit) {
   return text.replace(at, std::string(edit.from).size(), edit.to);
 }
 
-// The text is as `ptxb diff` prints it.
+// The text has the form that `ptxb diff` prints.
 std::string compared(const std::string& a, const std::string& b) {
   const auto module_a = std::make_shared<const ptx_text::Module>(ptx_text::parse(a)),
              module_b = std::make_shared<const ptx_text::Module>(ptx_text::parse(b));
@@ -507,7 +507,7 @@ std::string compared(const std::string& a, const std::string& b) {
   return report(diff(regions(in_a), regions(in_b)));
 }
 
-// This does the same with kernels of tests/emulator/faults.
+// Does the same with kernels of tests/emulator/faults.
 struct EditOf {
   const char* kernel;
   const char* from;
@@ -611,8 +611,8 @@ TEST_CASE("other barriers, stages, tiles, copies and CTAs are differences, in di
   }
 }
 
-TEST_CASE("a difference far from what is stored is one") {
-  // A chain of values, and one of registers that hand on what they hold.
+TEST_CASE("a difference far from the stored value is reported") {
+  // There is a chain of values, and one of registers that pass on their values.
   const auto kernel = [](const std::string& body) {
     return ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 X)\n{\n.reg .pred "
            "%p;\n"

@@ -1,5 +1,5 @@
-// Lint: each rule finds what is planted in a kernel that has nothing wrong, and finds nothing in that kernel,
-// in the library's own, or in what is right though it looks like a plant.
+// Lint: each rule finds the faults that are planted in a correct kernel, and finds nothing in that kernel, in
+// the library's own, or in correct kernels that resemble faults.
 #include "ptxbuilder/analysis/lint.h"
 
 #include <doctest/doctest.h>
@@ -182,7 +182,7 @@ constexpr const char* kTwoExpect =
     "\tmbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r34+32768], 8192;\n"
     "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 8208;\n";
 
-// A second product of the stage, by a descriptor of B that is made of another.
+// A second product of the stage, with a descriptor of B that is derived from another.
 std::string second_product(const std::string& b) {
   return "\tadd.s64 %rd10, " + b +
          ";\n\twgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd6, %rd10, 1, 1, "
@@ -326,10 +326,10 @@ const Plant kPlants[] = {
     {"version", ".version 8.0", ".version 8.6", "the version is 8.6"},
 };
 
-// These are right, though they look like plants.
+// These changes are right, though they resemble faults.
 const Plant kTwins[] = {
     {"wgmma-layout", kCommit, kSameSwizzle.c_str()},
-    // A and B may lie in different swizzles, and so may two tiles of B.
+    // A and B may have different swizzles, and so may two tiles of B.
     {"wgmma-layout", "or.b64 %rd8, %rd7, 4611686293305360384;", "or.b64 %rd8, %rd7, -9223371761976803328;"},
     {"wgmma-layout", kCommit, kTwoTiles.c_str()},
     {"wgmma-layout", kCommit, kTileBehind.c_str()},
@@ -374,7 +374,7 @@ const Plant kTwins[] = {
     {"constant", "mov.u32 %r15, %laneid;",
      "mov.u32 %r15, %laneid; mov.f32 %f0, 0F3f800000; createpolicy.fractional.L2::evict_last.b64 %rd9, 1.0;"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 128;\n\tbar.sync 0;"},
-    // A thread that arrives counts once more where it waits.
+    // A thread that arrives counts once more if it also waits.
     {"named-barrier", "bar.sync 2, 128;", "bar.arrive 2, 256;\n\tbar.sync 2, 256;"},
     {"undeclared", "shl.b32 %r8, %r5, 3;", "{ .reg .b32 x; mov.b32 x, %r5; shl.b32 %r8, x, 3; }"},
     {"undeclared", "mov.u32 %r15, %laneid;",
@@ -384,7 +384,7 @@ const Plant kTwins[] = {
     {"generic-address", "ld.param.b32 %r1, [n];",
      "ld.param.b32 %r1, [n];\n\tld.param.b64 %rd9, [in];\n\tld.u32 %r40, [%rd9];"},
     {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33152;"},
-    {"misaligned", ".align 1024", ".align 16"},  // what is alone in shared memory begins at its start
+    {"misaligned", ".align 1024", ".align 16"},  // a single variable is at the start of shared memory
     {"register-pool", "\tsetmaxnreg.dec.sync.aligned.u32 40;\n",
      "\tsetmaxnreg.dec.sync.aligned.u32 40;\n\tsetmaxnreg.inc.sync.aligned.u32 232;\n"
      "\tsetmaxnreg.dec.sync.aligned.u32 40;\n"},
@@ -404,7 +404,8 @@ std::vector<std::string> golden_kernels() {
   return names;
 }
 
-// Findings without lines, which a disguise moves, and without quoted names and the names of parameters.
+// Returns findings without lines, which a disguise moves, and without quoted names and the names of
+// parameters.
 std::vector<std::string> meanings(const std::vector<Finding>& findings) {
   std::vector<std::string> all;
   for (const Finding& f : findings) {
@@ -420,9 +421,9 @@ std::vector<std::string> meanings(const std::vector<Finding>& findings) {
 
 }  // namespace
 
-TEST_CASE("what is planted is found, and nothing is in the kernel itself") {
+TEST_CASE("planted faults are found, and nothing is found in the kernel itself") {
   CHECK(shown(findings_of(kKernel)) == "");
-  // In kernels of their own, below and in emulator_faults_test.
+  // These have kernels of their own, below and in emulator_faults_test.
   std::set<std::string> planted = {"tensor-memory-wait", "tensor-memory-fence", "constant-space",
                                    "cluster-exit",       "copy-wait",           "stage-refill",
                                    "cluster-entry",      "cluster-address"};
@@ -443,7 +444,7 @@ TEST_CASE("what is planted is found, and nothing is in the kernel itself") {
   }
 }
 
-TEST_CASE("what is right is let pass") {
+TEST_CASE("correct variants pass") {
   for (const Plant& twin : kTwins) {
     CAPTURE(std::string(twin.rule));
     CAPTURE(std::string(twin.to));
@@ -451,7 +452,7 @@ TEST_CASE("what is right is let pass") {
   }
 }
 
-TEST_CASE("a cure is of what is waited for, and names each possibility") {
+TEST_CASE("the advice concerns the awaited barrier, and names each possibility") {
   const auto cure = [](const char* from, const char* to) {
     const std::vector<Finding> findings = findings_of(replaced(kKernel, from, to));
     CAPTURE(shown(findings));
@@ -466,7 +467,7 @@ TEST_CASE("a cure is of what is waited for, and names each possibility") {
   CHECK(arrivals.find("the count is wrong") != std::string::npos);
 }
 
-TEST_CASE("a register is declared in its block alone") {
+TEST_CASE("a register is declared only in its block") {
   const std::string inner = "{ .reg .b32 inner; mov.b32 inner, 0; }\n";
   CHECK(shown(findings_of(replaced(kKernel, "READY:\n", inner + "READY:\n"))) == "");
   CHECK(
@@ -489,8 +490,8 @@ TEST_CASE("a stage is freed too early in a loop that begins after its end") {
   CHECK(test::found_in_mutant(text, early) == "stage-release");
 }
 
-// kKernel with products of two steps in flight, where the older one's stage is freed: `cell` puts the
-// address of its barrier, less 32784, into %r61.
+// kKernel with products of two steps in flight, of which the older one's stage is freed: `cell` puts the
+// address of its barrier, minus 32784, into %r61.
 std::string pipelined(const std::string& cell) {
   std::string text =
       replaced(kKernel, "wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;");
@@ -500,7 +501,7 @@ std::string pipelined(const std::string& cell) {
                       "\t@%p5 mbarrier.arrive.shared::cta.b64 _, [%r61+32784];\n");
 }
 
-TEST_CASE("the stage of a step before is freed when its products have been waited for") {
+TEST_CASE("the stage of an earlier step is freed after the wait for its products") {
   const std::string before = R"(	setp.eq.b32 %p13, %r5, 0;
 	selp.b32 %r60, 2, %r5, %p13;
 	shl.b32 %r60, %r60, 3;
@@ -514,7 +515,7 @@ TEST_CASE("the stage of a step before is freed when its products have been waite
 	selp.b32 %r62, 0, %r60, %p13;
 )";
   const std::string own = replaced(pipelined(ring), "mov.b32 %r7, 0;", "mov.b32 %r7, 0;\n\tmov.b32 %r62, 1;");
-  // This has several tiles, and the ring goes on from one to the next.
+  // This kernel has several tiles, and the ring continues from one to the next.
   std::string tiles = replaced(pipelined(ring), "mov.b32 %r7, 0;",
                                "mov.b32 %r63, 0;\nTILE:\n\tmov.b32 %r7, 0;\n\txor.b32 %r62, %r5, 1;");
   tiles = replaced(tiles, "@%p3 bra STORE;", "@%p3 bra NEXT;");
@@ -528,14 +529,14 @@ STORE:
   const std::string texts[] = {pipelined(before), own, tiles};
   for (const std::string& text : texts) {
     CAPTURE(text);
-    // The producer brings one tile alone, so that the consumers of several hang.
+    // The producer loads only one tile, so that the consumers of several tiles hang.
     std::set<std::string, std::less<>> allowed;
     if (&text == &texts[2]) allowed.insert("schedule");
     CHECK(shown(findings_of(text, allowed)) == "");
     CHECK(test::found_in_mutant(text, replaced(text, "wait_group.sync.aligned 1;",
                                                "wait_group.sync.aligned 2;")) == "stage-release");
   }
-  // The stage of this step, and not of the one before.
+  // This frees the stage of this step, not of the one before.
   CHECK(test::found_in_mutant(tiles, replaced(tiles, "xor.b32 %r62, %r5, 1;", "mov.b32 %r62, %r5;")) ==
         "stage-release");
 }
@@ -608,7 +609,7 @@ TEST_CASE("tensor memory: loads are waited for, and come after a fence") {
         std::vector<uint32_t>{static_cast<uint32_t>(1 + std::count(cut.begin(), cut.end(), '\n'))});
 }
 
-TEST_CASE("findings come by line, and the same one once with how often it is so") {
+TEST_CASE("findings are sorted by line, and equal ones are merged with their number") {
   std::string text = replaced(kKernel, "shl.b32 %r21, %r20, 4;", "shl.b32 %r21, %r20, 5;");
   text = replaced(text, "\twgmma.fence.sync.aligned;\n", "");
   const std::vector<Finding> findings = findings_of(text);
@@ -619,8 +620,8 @@ TEST_CASE("findings come by line, and the same one once with how often it is so"
   CHECK(findings[1].times == 2);
 }
 
-// Each consumer of attention's gradient fences after its wait for the slopes that both have written.
-TEST_CASE("the fence between what threads write and wgmma may stand on either side of their barrier") {
+// Each consumer of attention's gradient has a fence after its wait for the slopes that both have written.
+TEST_CASE("the fence between threads' writes and wgmma may be on either side of their barrier") {
   const std::string text = golden("attention_gradient");
   CHECK(shown(findings_of(text)) == "");
   const std::regex behind_wait("(bra \\t[$]L__BB0_[0-9]+;\\n)\\tfence.proxy.async.shared::cta;\\n");
@@ -629,8 +630,8 @@ TEST_CASE("the fence between what threads write and wgmma may stand on either si
   CHECK(rules_that_find(unfenced) == std::set<std::string>{"proxy-fence"});
 }
 
-// The library's target is sm_90 or above unless the caller says otherwise, and these would run on others too.
-TEST_CASE("nothing is found in the golden kernels but a target that some do not need") {
+// The library's target is sm_90 or above by default, and these kernels would run on other targets too.
+TEST_CASE("nothing is found in the golden kernels except a target that some do not need") {
   std::set<std::string> plain;
   for (const std::string& name : golden_kernels()) {
     CAPTURE(name);
@@ -667,7 +668,7 @@ TEST_CASE("a disguised kernel has the same findings") {
   }
 }
 
-TEST_CASE("what cannot be read says where") {
+TEST_CASE("text that cannot be read is reported with its place") {
   CHECK(error_of([] {
           findings_of(".version 8.0\n.target sm_90a\n.visible .entry k() { add.u32 %r1, 1");
         }).starts_with("ptx 3:"));
@@ -676,7 +677,7 @@ TEST_CASE("what cannot be read says where") {
   CHECK(error_of([] { findings_of(".version 8.0\n"); }) == "there is no kernel in it: no .entry with a body");
 }
 
-TEST_CASE("of several shared variables the alignment is that of each") {
+TEST_CASE("each of several shared variables has its own alignment") {
   const auto kernel = [](const std::string& first, const std::string& second, const std::string& access) {
     return findings_of(
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() .maxntid 32\n{\n" + first +
@@ -716,7 +717,7 @@ std::string with_variables() {
   return text;
 }
 
-TEST_CASE("of several shared variables addresses are held against those of the same one") {
+TEST_CASE("addresses in one of several shared variables are compared with others in the same one") {
   const std::string text = with_variables();
   CHECK(shown(findings_of(text)) == "");
   const auto finds = [&](const char* from, const char* to, const char* says) {
@@ -735,13 +736,13 @@ TEST_CASE("of several shared variables addresses are held against those of the s
   finds("mov.b32 %r22, staging;", "add.s32 %r22, %r50, 8;", "its variable is aligned to 8");
   finds("mov.b32 %r22, staging;", "mov.b32 %r22, staging; add.s32 %r22, %r22, 64;",
         "staging + 64 is 64 bytes past one");
-  // A write there is not in the variable that is copied.
+  // A write there is not in the copied variable.
   CHECK(shown(findings_of(replaced(replaced(text, "[8192];", "[8192];\n.shared .b32 flag;"),
                                    "bar.sync 1, 128;\n",
                                    "bar.sync 1, 128;\nst.shared.b32 [flag], %r1;\n"))) == "");
 }
 
-TEST_CASE("arrays whose lengths the host gives are at one place") {
+TEST_CASE("arrays whose lengths the host sets are in one place") {
   const std::string text =
       replaced(kKernel, ".extern .shared .align 1024 .b8 smem[];",
                ".extern .shared .align 1024 .b8 smem[];\n.extern .shared .align 1024 .b8 more[];");
@@ -769,7 +770,7 @@ TEST_CASE("a write to .const is found after a generic address too") {
   CHECK(rules("global").empty());
 }
 
-TEST_CASE("a generic access is advice: who compiles CUDA C++ cannot write the space") {
+TEST_CASE("a generic access is only advice, since CUDA C++ cannot express the space") {
   const auto findings = findings_of(replaced(kKernel, "st.shared.v4.f32", "st.v4.f32", 2));
   const auto found = std::find_if(findings.begin(), findings.end(),
                                   [](const Finding& f) { return f.rule == "generic-address"; });
@@ -777,8 +778,8 @@ TEST_CASE("a generic access is advice: who compiles CUDA C++ cannot write the sp
   CHECK(found->is_advice);
 }
 
-TEST_CASE("staging: of two buffers in turn one may still be read, of one buffer none") {
-  // A loop that stores from a buffer when at most `left` stores before may still read theirs.
+TEST_CASE("staging: with two alternating buffers one may still be read, with one buffer none") {
+  // A loop that stores from a buffer while at most `left` earlier stores may still read theirs.
   const auto kernel = [](const char* place, int left) {
     return fmt::format(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 X, .param .u32 "
@@ -807,7 +808,7 @@ TEST_CASE("staging: of two buffers in turn one may still be read, of one buffer 
 }
 
 TEST_CASE("a tile that is read K-major and MN-major is expected once") {
-  // 64 x 64 of bf16 by one copy, read by four products along each of its sides.
+  // One copy loads 64 x 64 bf16, which four products read along each of its sides.
   const auto kernel = [](int bytes) {
     std::string text =
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 X)\n.maxntid "
@@ -902,13 +903,13 @@ TEST_CASE("a ring that a counter's bits go around: what is copied and multiplied
   constexpr const char* kFree = "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r8];\n";
   CHECK(rules_that_find(kernel(kFree, "")).contains("stage-release"));
   CHECK_FALSE(rules_that_find(kernel("", kFree)).contains("stage-release"));
-  // This is what threads write into a tile that is multiplied.
+  // Threads write this into a tile that is multiplied.
   constexpr const char* kWrite = "st.shared.b32 [b+4], 0;\n";
   CHECK(rules_that_find(kernel("", (std::string(kWrite) + kFree).c_str())).contains("proxy-fence"));
   CHECK_FALSE(
       rules_that_find(kernel("", (std::string(kWrite) + "fence.proxy.async.shared::cta;\n" + kFree).c_str()))
           .contains("proxy-fence"));
-  // A bulk store out of the stage that the next bulk load overwrites.
+  // A bulk store from the stage that the next bulk load overwrites.
   const auto through = [&](const std::string& wait) {
     std::string text = kernel("", kFree);
     const std::string load = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], 2048;\n";
@@ -921,7 +922,7 @@ TEST_CASE("a ring that a counter's bits go around: what is copied and multiplied
   CHECK_FALSE(rules_that_find(through("cp.async.bulk.wait_group.read 0;\n")).contains("staging-reuse"));
 }
 
-TEST_CASE("a release of the cluster's barrier makes an mbarrier known to threads, and not to copies") {
+TEST_CASE("a release of the cluster's barrier makes an mbarrier visible to threads, but not to copies") {
   // Thread 0 of each of two CTAs initialises a barrier, and uses that of the other.
   const auto rules = [](const char* arrive, const char* use) {
     return rules_that_find(fmt::format(
@@ -950,7 +951,7 @@ TEST_CASE("a release of the cluster's barrier makes an mbarrier known to threads
   CHECK_FALSE(rules(with_fence.c_str(), kMulticast).contains("barrier-published"));
 }
 
-TEST_CASE("barriers that are made anew, and waits on some ways around a loop") {
+TEST_CASE("barriers that are initialised again, and waits on some paths through a loop") {
   // A loop takes jobs from shared memory; each initialises its barrier again, or waits for one of two that
   // were initialised before, in one of the loop's branches or in every iteration.
   const auto kernel = [](const char* first, const char* second, const char* job) {
@@ -980,7 +981,7 @@ TEST_CASE("barriers that are made anew, and waits on some ways around a loop") {
   CHECK(rules_that_find(kernel(kInit, no_barrier.c_str(), kCopy)).contains("barrier-published"));
 }
 
-TEST_CASE("what a rule passes over is reported where it is asked for, and fails no other") {
+TEST_CASE("what a rule skips is reported if requested, and makes no other rule fail") {
   const auto undecided_of = [](const std::string& text) {
     std::vector<Finding> all;
     for (const Finding& f : lint(ptx_text::parse(text), "", {}, Undecided::all))
@@ -1019,12 +1020,12 @@ TEST_CASE("what a rule passes over is reported where it is asked for, and fails 
   }
 }
 
-TEST_CASE("a descriptor says the swizzle of the tensor map by which its tile is copied") {
+TEST_CASE("a descriptor has the swizzle of the tensor map with which its tile is copied") {
   const auto with_map = [](int parameter, Swizzle swizzle) {
     return shown(lint(ptx_text::parse(kKernel), "", {}, Undecided::given_up, {{{parameter, 0}, swizzle}}));
   };
   CHECK(with_map(0, Swizzle::b128) == "");
-  CHECK(with_map(1, Swizzle::none) == "");  // wgmma reads nothing that is copied by this map
+  CHECK(with_map(1, Swizzle::none) == "");  // wgmma reads nothing that this map copies
   const std::string found = with_map(0, Swizzle::b64);
   CHECK(
       found.find(

@@ -92,7 +92,7 @@ TEST_CASE("barriers by warpgroup") {
   CHECK(p.barrier(2).name == "other");
 }
 
-TEST_CASE("what is changed is seen") {
+TEST_CASE("changes are visible") {
   const std::string text = golden("gemm_warp_specialized");
   CHECK(Painted(replaced(text, "], 49152", "], 49136")).uses(0).find("expects 49136") != std::string::npos);
   CHECK(Painted(replaced(text, "], 8;", "], 7;")).barrier(1).arrivals != Painted(text).barrier(1).arrivals);
@@ -134,7 +134,7 @@ TEST_CASE("descriptors are decoded where their address is known") {
 }
 
 TEST_CASE("descriptors of other compilers") {
-  // The field with a bit more than it has, and steps inside of its mask and after it.
+  // The field has one bit more than it should, and steps are within its mask and after it.
   const std::string text = R"(.version 8.0
 .target sm_90a
 .address_size 64

@@ -1,4 +1,4 @@
-// Proofs over all schedules: our kernels have one, and of a small ring each fault is refused.
+// Proofs over all schedules: our kernels are proved, and each fault in a small ring is refused.
 #include "ptxbuilder/analysis/prove_schedules.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using Verdict = ScheduleProof::Verdict;
 
-// A ring of two stages: a thread brings 128 bytes for each turn, and a warp reads them.
+// A ring of two stages: a thread loads 128 bytes in each turn, and a warp reads them.
 std::string ring() {
   return R"(.version 8.0
 .target sm_90a
@@ -116,7 +116,7 @@ void check_refused(const std::string& from, const std::string& to, const std::st
   check_says(with(ring(), from, to), says);
 }
 
-TEST_CASE("a ring is proved, and each fault of it is refused with its cause") {
+TEST_CASE("a ring is proved, and each fault in it is refused with its cause") {
   const ScheduleProof proof = proof_of(ring());
   CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));
   CHECK(proof.turns == 6);  // twice around two stages, and two more
@@ -132,15 +132,15 @@ TEST_CASE("a ring is proved, and each fault of it is refused with its cause") {
   check_refused("  bar.sync 0;\n", "", "before its initialisation is known");
   check_refused("  fence.mbarrier_init.release.cluster;\n", "", "before its initialisation is fenced");
   check_refused("  @%p1 bra END;\n", "", "arrivals");
-  // One stage is read in place of the other.
+  // The other stage is read.
   check_refused(kOfLane, kOfLane + "  xor.b32 %r13, %r13, 128;\n", "before");
-  // The last copy is not waited for.
+  // No thread waits for the last copy.
   check_refused(kTest,
                 "CONSUME_NEXT:\n  add.u32 %r17, %r6, 1;\n  setp.ge.u32 %p3, %r17, %r5;\n  @%p3 bra END;\n",
                 "no thread waits for it");
 }
 
-// The warp of producers counts the turns of several tiles, and the consumers multiply to know as much.
+// The warp of producers counts the turns of several tiles, and the consumers multiply to get the same number.
 std::string tiles(const std::string& turns_of_consumer) {
   return with(with(ring(), "  ld.param.u64 %rd1",
                    "  mov.u32 %r16, %ctaid.x;\n  mov.u32 %r17, %nctaid.x;\n"
@@ -164,7 +164,7 @@ TEST_CASE("a quotient says how many tiles a CTA has") {
   CHECK(proof_of(tiles(turns + "  add.u32 %r5, %r5, 1;\n")).verdict != Verdict::proved);
 }
 
-TEST_CASE("where a fault needs more turns than a stage has, they are followed") {
+TEST_CASE("if a fault needs more turns than there are stages, they are followed") {
   // The third turn of the consumer releases the other stage.
   check_refused(kRelease, "  setp.eq.u32 %p5, %r6, 4;\n  @%p5 xor.b32 %r11, %r11, 8;\n" + kRelease, "");
 }
@@ -175,7 +175,7 @@ void check_proved(const std::string& kernel) {
   CHECK_MESSAGE(proof.verdict == Verdict::proved, said);
 }
 
-TEST_CASE("a wait needs an arrival after it, and the phase before it ahead") {
+TEST_CASE("a wait needs an arrival after it, and the preceding phase before it") {
   // A second warp of consumers that neither reads nor releases may be late.
   std::string late = with(ring(), ".reqntid 64", ".reqntid 96");
   late = with(late, kRelease, "  setp.lt.u32 %p5, %r1, 64;\n  @%p5 " + kRelease.substr(2));
@@ -194,7 +194,7 @@ TEST_CASE("a wait needs an arrival after it, and the phase before it ahead") {
   check_says(early, "may end with an earlier phase of the same parity");
 }
 
-TEST_CASE("a test of an mbarrier ahead of the wait") {
+TEST_CASE("a test of an mbarrier before the wait") {
   const std::string test = "  mbarrier.test_wait.parity.shared::cta.b64 %p4, [%r10], %r7;\n  @%p4 bra GOT;\n";
   const std::string tested = with(with(ring(), kFull, test + kFull), "  ld.shared", "GOT:\n  ld.shared");
   check_proved(tested);
@@ -202,13 +202,13 @@ TEST_CASE("a test of an mbarrier ahead of the wait") {
   check_says(wrong, "may find an earlier phase");
 }
 
-TEST_CASE("generic writes ahead of a copy need a proxy fence") {
+TEST_CASE("generic writes before a copy need a proxy fence") {
   const std::string written = with(ring(), kRelease, "  st.shared.u32 [%r13], %r15;\n" + kRelease);
   check_says(written, "without fence.proxy.async");
   check_proved(with(written, kRelease, "  fence.proxy.async.shared::cta;\n" + kRelease));
 }
 
-TEST_CASE("boxes of tensor maps lie between what is read and what there is room for") {
+TEST_CASE("the bytes of a tensor map's box are between those that are read and the room") {
   const std::string tensor =
       with(ring(),
            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r13], [%rd1], 128, [%r10];",
@@ -220,7 +220,7 @@ TEST_CASE("boxes of tensor maps lie between what is read and what there is room 
   check_says(with(tensor, "_, [%r10], 128;", "_, [%r10], 112;"), "128 are read of what its copies bring");
 }
 
-TEST_CASE("a CTA of a cluster has to live while another uses its memory") {
+TEST_CASE("a CTA of a cluster must exist while another uses its memory") {
   const std::string cluster = with(ring(), ".reqntid 64\n", ".reqntid 64\n.reqnctapercluster 2, 1, 1\n");
   check_proved(cluster);
   const std::string read =
@@ -233,7 +233,7 @@ TEST_CASE("a CTA of a cluster has to live while another uses its memory") {
   check_proved(with(begun, "END:\n", "END:\n" + barrier));
 }
 
-TEST_CASE("what is not known is not proved") {
+TEST_CASE("unknown values prevent a proof") {
   const auto undecided = [](const std::string& from, const std::string& to, const std::string& says) {
     const ScheduleProof proof = proof_of(with(ring(), from, to));
     CHECK_MESSAGE(proof.verdict == Verdict::undecided, text(proof));
@@ -264,7 +264,7 @@ TEST_CASE("a kernel without its end, and instructions without operands, are read
   }
 }
 
-TEST_CASE("a launch that is none is undecided") {
+TEST_CASE("an invalid launch is undecided") {
   for (const char* launch :
        {".maxntid 1242949672958", ".maxntid 2048", ".reqntid 9223372036854775807, 1024, 1024",
         ".reqntid 64\n.reqnctapercluster 4294967295", ".reqntid 64\n.reqnctapercluster 0"}) {
@@ -275,7 +275,7 @@ TEST_CASE("a launch that is none is undecided") {
 }
 
 TEST_CASE("an empty problem that hangs is reported as an assumption") {
-  // The consumer turns once at least.
+  // The consumer makes at least one turn.
   const ScheduleProof proof = proof_of(with(with(ring(), kTest, "CONSUME_NEXT:\n"), "  bra CONSUME_NEXT;",
                                             "  setp.lt.u32 %p3, %r6, %r5;\n  @%p3 bra CONSUME_NEXT;"));
   CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));

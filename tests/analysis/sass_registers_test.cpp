@@ -1,4 +1,4 @@
-// Registers by life range, from what nvdisasm prints; and operands that are written too early.
+// Registers by life range, from the output of nvdisasm; and operands that are written too early.
 #include "ptxbuilder/analysis/sass_registers.h"
 
 #include <doctest/doctest.h>
@@ -37,8 +37,8 @@ struct Listing {
   SassKernel kernel() const { return parse_sass(plain).at(0); }
 };
 
-// A producer and a consumer, whose wgmma adds R4 to R7, of A in R8 and R9; nvdisasm has R4 to R7 alive from
-// the begin on.
+// A producer and a consumer, whose wgmma adds to R4 to R7, with A in R8 and R9; nvdisasm shows R4 to R7 as
+// live from the beginning.
 const Listing two_roles = {
     {"S2R R0, SR_TID.X", "^   ::::    "},
     {"@P0 BRA `(.L_1)", ":   ::::    "},
@@ -60,7 +60,7 @@ std::string uses(const RegisterPeak& peak) {
   return text;
 }
 
-// The label of the branch is in the text, of both forms.
+// The label of the branch is in the text of both forms.
 Listing with_label(Listing listing) {
   for (std::string* text : {&listing.plain, &listing.ranges}) {
     const size_t line = text->rfind('\n', text->find("TRY_ALLOC"));
@@ -71,13 +71,13 @@ Listing with_label(Listing listing) {
 
 }  // namespace
 
-TEST_CASE("the registers of each role, by what they hold where most are alive") {
+TEST_CASE("the registers of each role, by their contents at the point where most are live") {
   const Listing listing = with_label(two_roles);
   const SassKernel kernel = listing.kernel();
   const std::vector<RegisterPeak> peaks = register_peaks(kernel, parse_life_ranges(kernel, listing.ranges));
   REQUIRE(peaks.size() == 2);
   CHECK(peaks[0].granted == 24);
-  CHECK(peaks[0].live == 2);  // the accumulators are nothing of its own
+  CHECK(peaks[0].live == 2);  // the accumulators do not belong to it
   CHECK(uses(peaks[0]) == "loaded from global memory 1; numbers of threads and CTAs 1; ");
   CHECK(peaks[1].granted == 232);
   CHECK(peaks[1].live == 6);
@@ -107,7 +107,9 @@ TEST_CASE("a listing without a table, or with fewer rows, is an error") {
   CHECK_ERROR(parse_life_ranges(kernel, shorter), "there are 11 rows for 12 instructions");
 }
 
-TEST_CASE("a register of A that is written while its wgmma is under way is found, and not after the wait") {
+TEST_CASE(
+    "a register of A that is written while its wgmma runs is found, but not one that is written after the "
+    "wait") {
   constexpr const char* wgmma = "HGMMA.64x16x16.F32.BF16 R4, R8, gdesc[UR4], R4, gsb0";
   constexpr const char* other = "HGMMA.64x16x16.F32.BF16 R0, gdesc[UR8], R0, gsb0";
   auto found = [](const Listing& listing) {
@@ -131,9 +133,7 @@ TEST_CASE("a register of A that is written while its wgmma is under way is found
 }
 
 // ptxas 13.0.88 made this loop of PTX that has one group in flight.
-TEST_CASE(
-    "a register of a sparse wgmma's metadata that the next step writes while the wgmma is under way is "
-    "found") {
+TEST_CASE("a register of a sparse wgmma's metadata that the next step writes while the wgmma runs is found") {
   auto found = [](const char* wait) {
     Listing listing = {{"LDG.E R8, [R10.64]", "    ::::^ vv"},
                        {"@P0 LDG.E R8, [R10.64+0x200]", "    ::::^ vv"},

@@ -1,4 +1,4 @@
-// SASS read and compared, from what nvdisasm 13.1.80 printed of cubins of ptxas 13.0.88.
+// SASS is read and compared, from the output of nvdisasm 13.1.80 for cubins of ptxas 13.0.88.
 #include "ptxbuilder/analysis/sass.h"
 
 #include <doctest/doctest.h>
@@ -75,7 +75,7 @@ TEST_CASE("instructions, guards, labels and lines are read") {
   CHECK_FALSE(counts.contains("NOP"));
 }
 
-TEST_CASE("the mainloops of a GEMM are its producer's and its consumers'") {
+TEST_CASE("the mainloops of a GEMM belong to its producer and its consumers") {
   const SassKernel k = only(recorded("gemm_warp_specialized"));
   const std::vector<SassLoop> loops = mainloops(k);
   REQUIRE(loops.size() == 2);
@@ -104,7 +104,7 @@ TEST_CASE("two loops of a kind have numbers, and an outer loop is not one of the
   CHECK(loops[1].instructions == std::vector<int>{3, 4});
 }
 
-TEST_CASE("a kernel does not differ from itself, and what is planted in one is found") {
+TEST_CASE("a kernel does not differ from itself, and planted changes are found") {
   const std::string text = recorded("gemm_warp_specialized");
   const std::vector<Region> original = regions(only(text));
   CHECK(diff(original, regions(only(text))).empty());
@@ -142,7 +142,7 @@ TEST_CASE("a kernel does not differ from itself, and what is planted in one is f
   CHECK(analysis::text(registers[0]).starts_with("SASS: registers, count: 0 in A, 255 in B"));
 }
 
-TEST_CASE("names of labels do not count, places do") {
+TEST_CASE("names of labels do not matter, but their places do") {
   auto with = [](const char* label, const char* target) {
     const std::string text = kernel("k", {"BSSY B0, `(LABEL)", "@P0 BRA `(LABEL)", "S2R R1, SR_TID.X",
                                           "LABEL:", "BSYNC B0", "OTHER:", "EXIT"});
@@ -155,7 +155,7 @@ TEST_CASE("names of labels do not count, places do") {
   CHECK(diff(with(".L_x_1", ".L_x_1"), with(".L_x_1", ".L_other")).size() == 1);
 }
 
-TEST_CASE("two columns hold the counts, and the loops one next to the other") {
+TEST_CASE("two columns have the counts, and the loops side by side") {
   const std::string text = recorded("gemm_warp_specialized");
   const SassKernel a = only(text);
   const SassKernel b = only(replaced(text, "WARPGROUP.ARRIVE", "BAR.ARV 0x1, 0x80"));

@@ -1,4 +1,4 @@
-"""Compiles kernels of Triton for Hopper to PTX, on any machine: triton_kernels.py FOLDER. Needs PyPI's triton and no GPU."""
+"""Compiles Triton kernels for Hopper to PTX, on any machine: triton_kernels.py FOLDER. It needs PyPI's triton and no GPU."""
 import os
 import sys
 

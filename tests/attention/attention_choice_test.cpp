@@ -1,5 +1,5 @@
-// Tests which tile attention gets: names of tiles and back, what does not go together, and that the choice is
-// legal for every operation and size.
+// Tests which tile attention gets: conversion of tiles to names and back, invalid combinations, and that the
+// choice is legal for every operation and size.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 namespace ptxbuilder::test::attention_choice_test {
 using namespace kernels;
 
-TEST_CASE("a tile's name says all of it") {
+TEST_CASE("a tile's name describes all of it") {
   CHECK(text(AttentionTile{}) == "128x128_2");
   for (const int consumers : {1, 2, 3})
     for (int bits = 0; bits < 64; ++bits) {
@@ -30,7 +30,7 @@ TEST_CASE("a tile's name says all of it") {
     CHECK_ERROR(parse_attention_tile(wrong), "the form is 128x176_2");
 }
 
-TEST_CASE("what does not go together is refused with what to change") {
+TEST_CASE("invalid combinations are refused with advice") {
   AttentionOperation o;
   const auto refused = [&](const AttentionTile& t, const char* words) { CHECK_ERROR(check(o, t), words); };
   CHECK_NOTHROW(check(o, {}));
@@ -130,7 +130,7 @@ TEST_CASE("few queries have their keys divided, so that multiprocessors are busy
   CHECK_FALSE(choose_attention(prefill, {1024, 2048, 32, 1}, hopper::multiprocessors).split);
 }
 
-TEST_CASE("keys that are their own values have one tile, and teams where heads are of several blocks") {
+TEST_CASE("keys that are their own values have one tile, and teams if heads need several blocks") {
   AttentionOperation o;
   o.type = DType::bf16, o.lengths = true, o.page = 64;
   o.depth = 576, o.value_depth = 512;
@@ -150,7 +150,7 @@ TEST_CASE("keys that are their own values have one tile, and teams where heads a
   CHECK(text(choose_attention(o, s, hopper::multiprocessors)) == "64x64_4_split");
 }
 
-TEST_CASE("where CTAs stay, all get as much: groups make whole rounds") {
+TEST_CASE("if CTAs are persistent, all get the same work: groups make whole rounds") {
   AttentionOperation o;
   o.causal = true;
   AttentionTile t;
@@ -166,7 +166,7 @@ TEST_CASE("where CTAs stay, all get as much: groups make whole rounds") {
   CHECK(heads_in_wave(o, {512, 1 << 20, 32, 4, 4}, t, hopper::multiprocessors) == 4);
 }
 
-TEST_CASE("short ones stay and long ones do not, as measured") {
+TEST_CASE("CTAs of short sequences are persistent and those of long ones are not, as measured") {
   const auto tile_of = [](int depth, int value_depth, bool causal, int64_t length, int64_t heads) {
     AttentionOperation o = {.depth = depth, .value_depth = value_depth, .causal = causal};
     return text(choose_attention(o, {length, length, heads, 16384 / length, 1, 1}, hopper::multiprocessors));

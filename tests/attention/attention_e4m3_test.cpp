@@ -1,5 +1,5 @@
-// Attention with Q, K and V of e4m3: tiles, masks, scales, packed sequences, promoted sums, and what it
-// refuses. Each call is compared with float64 on poisoned memory, twice, and gives the same bits.
+// Attention with Q, K and V of e4m3: tiles, masks, scales, packed sequences, promoted sums, and refused
+// calls. Each call is compared with float64 on poisoned memory, twice, and must produce the same bits.
 //
 //   attention_e4m3_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
@@ -72,7 +72,7 @@ Attention with_tile(const char* tile) {
 
 }  // namespace
 
-TEST_CASE("tiles of every depth, whose blocks the four warps that transpose values share in every way") {
+TEST_CASE("tiles of every depth, whose blocks the four transposing warps share in every way") {
   for (const auto& [depth, value_depth, tile] :
        {std::tuple<int64_t, int64_t, const char*>{128, 128, "128x128_3_c2_persistent_turns"},
         {128, 64, "128x160_2_c2_turns"},
@@ -92,7 +92,7 @@ TEST_CASE("tiles of every depth, whose blocks the four warps that transpose valu
   }
 }
 
-TEST_CASE("sizes from nothing on, and about the ends of blocks") {
+TEST_CASE("sizes from 0 on, and around the ends of blocks") {
   for (const int64_t queries : {0, 1, 63, 65, 129})
     for (const int64_t keys : {0, 1, 31, 32, 33, 64, 65, 129}) check_case(sized(queries, keys, 2, 64));
 }
@@ -118,7 +118,7 @@ TEST_CASE("greatest scores that grow from block to block, beyond every limit of 
   }
 }
 
-TEST_CASE("scales of the tensors and of heads, which CTAs that stay change between heads") {
+TEST_CASE("scales of tensors and of heads, which persistent CTAs change between heads") {
   for (const int64_t heads : {3, 4})
     for (const bool of_heads : {false, true}) {
       Case c = sized(70, 100, 2 * heads);
@@ -133,14 +133,14 @@ TEST_CASE("scales of the tensors and of heads, which CTAs that stay change betwe
       c.p.softcap = 4;
       check_case(c);
     }
-  // Scores of a scale of 0 are 0, and keys that a mask or the end of a block hides stay hidden.
+  // Scores with a scale of 0 are 0, and keys that a mask or the end of a block hides stay hidden.
   Case zero = sized(70, 100, 4);
   zero.p.key_heads = 2, zero.p.causal = true, zero.has_sinks = true;
   zero.q_scale = {0.F, 1.F}, zero.k_scale = {1.F, 2.F}, zero.v_scale = {1.F, 0.F};
   check_case(zero);
 }
 
-TEST_CASE("the author's scores are of what scales make of Q and K") {
+TEST_CASE("the author's scores are computed from scaled Q and K") {
   AttentionOptions options;
   if (!large()) options.choose = attention_trial::small_tile, options.multiprocessors = 2;
   options.score.function = [](const RegisterTile<f32>& scores, const kernels::ScorePlace&,
@@ -151,7 +151,7 @@ TEST_CASE("the author's scores are of what scales make of Q and K") {
   check_case(attention, c);
 }
 
-TEST_CASE("packed sequences, none among them") {
+TEST_CASE("packed sequences, some of them empty") {
   for (const int64_t heads : {3, 4}) {
     Case c = sized(0, 0, heads, 59);
     c.sequences = {{70, 30}, {3, 0}, {0, 9}, {20, 90}, {130, 130}};
@@ -162,7 +162,7 @@ TEST_CASE("packed sequences, none among them") {
   }
 }
 
-// Equal scores have weights without rounding, so that only the sums' own rounding is left.
+// Equal scores have exact weights, so that only the rounding of sums remains.
 TEST_CASE("promoted sums are those of f32") {
   const int64_t keys = large() ? 16384 : 1000;
   for (const int64_t promote : {1, 64, 100, 256}) {
@@ -192,7 +192,7 @@ TEST_CASE("promoted sums are those of f32") {
   }
 }
 
-TEST_CASE("what is refused, and what is not") {
+TEST_CASE("refused calls, and similar calls that are accepted") {
   Case c = sized(40, 50, 4, 64);
   c.p.key_heads = 2, c.q_scale = c.k_scale = c.v_scale = {1.F, 2.F};
   Trial trial(device(), c);

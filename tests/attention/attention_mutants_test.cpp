@@ -1,11 +1,11 @@
-// Mutants of attention: each is made from the kernel's own PTX, and is reported with its cause, or gives a
-// wrong result; the kernel itself never does.
+// Mutants of attention: each is made from the kernel's own PTX, and is reported with its cause or produces a
+// wrong result; the kernel itself does neither.
 #include "mutation_kit.h"
 
 namespace ptxbuilder::test::attention_mutants_test {
 namespace {
 
-// Two heads in a CTA that stays, of four blocks of keys: three of them are masked for some query.
+// Two heads in a persistent CTA, with four blocks of keys, of which three are masked for some query.
 Subject stays() {
   return {"attention",
           {{"queries", 100},
@@ -51,7 +51,7 @@ Subject heads_as_rows() {
            {"causal", 1}}};
 }
 
-// Two batches of other lengths in pages, whose keys three CTAs divide: the second has parts of both.
+// Two batches of different lengths in pages, whose keys three CTAs divide: the second CTA has parts of both.
 Subject caches() {
   return {"attention",
           {{"queries", 20},
@@ -86,7 +86,7 @@ Subject caches_of_e4m3() {
            {"parts", 2}}};
 }
 
-// These are the same in pages of two rows, of f16.
+// The same in pages of two rows, in f16.
 Subject caches_in_small_pages() {
   return {"attention",
           {{"queries", 4},
@@ -103,7 +103,7 @@ Subject caches_in_small_pages() {
            {"parts", 2}}};
 }
 
-// Each of three sequences has fewer queries and more keys than the one before.
+// Three sequences, each with fewer queries and more keys than the one before.
 Subject mixed_batch() {
   return {"attention",
           {{"queries", 70},
@@ -174,7 +174,7 @@ Subject latent() {
            {"parts", 2}}};
 }
 
-// The parts of a sequence of twenty blocks, one of each CTA, which three CTAs add, and then one of these.
+// The parts of a sequence of twenty blocks, one for each CTA, which three CTAs add, and then one of these.
 Subject groups_of_parts() {
   return {"attention",
           {{"queries", 1},
@@ -191,8 +191,8 @@ Subject groups_of_parts() {
            {"parts", 20}}};
 }
 
-// Two blocks of queries of four heads, which share two with scales of their own, in a CTA that stays:
-// products of e4m3, whose sums are promoted after each block of keys.
+// Two blocks of queries of four heads, which share two key heads with scales of their own, in a persistent
+// CTA: products of e4m3, whose sums are promoted after each block of keys.
 Subject products_of_e4m3() {
   return {"attention",
           {{"queries", 70},
@@ -209,7 +209,7 @@ Subject products_of_e4m3() {
            {"sms", 1}}};
 }
 
-// a = b in place of a = b ^ c or a = b * c.
+// Replaces a = b ^ c or a = b * c by a = b.
 bool copy_first(Instruction& i) {
   i.opcode = "mov.b32";
   i.operands.resize(2);
@@ -220,7 +220,7 @@ void check_each(const Subject& subject, const std::vector<Mutant>& mutants) {
   std::string report;
   subject.run(subject.text(), 0, 40, report);
   REQUIRE(report == "right");
-  // Advice on which GPUs a kernel could run as well.
+  // This is advice about other GPUs on which a kernel could run.
   for (const std::string& rule : rules_that_find(subject.text()))
     CHECK((rule == "target" || rule == "version"));
   std::string table = fmt::format("\n{}\n", subject.name());
@@ -243,7 +243,7 @@ void check_each(const Subject& subject, const std::vector<Mutant>& mutants) {
 
 }  // namespace
 
-TEST_CASE("mutants where CTAs stay, take turns, and end queries under the next ones") {
+TEST_CASE("mutants whose CTAs are persistent, take turns, and end queries during the next ones") {
   using enum Fault;
   const char *wait = "mbarrier.try_wait", *arrive = "mbarrier.arrive.shared", *products = "wgmma.wait_group";
   check_each(
@@ -258,9 +258,9 @@ TEST_CASE("mutants where CTAs stay, take turns, and end queries under the next o
         11,
         add_to(1, 8),
         {race, arrival_count, deadlock, phase_skipped}},
-       {"values read ahead of their barrier", wait, 22, do_not_wait, {race, uninitialised}},
-       {"keys read ahead of their barrier", wait, 20, do_not_wait, {race, uninitialised}},
-       {"the next queries read ahead of their barrier", wait, 27, do_not_wait, {race, uninitialised}},
+       {"values read before their barrier", wait, 22, do_not_wait, {race, uninitialised}},
+       {"keys read before their barrier", wait, 20, do_not_wait, {race, uninitialised}},
+       {"the next queries read before their barrier", wait, 27, do_not_wait, {race, uninitialised}},
        {"queries handed back before the last block of keys",
         arrive,
         12,
@@ -279,7 +279,7 @@ TEST_CASE("mutants where CTAs stay, take turns, and end queries under the next o
        {"a stage is lent before it is empty", wait, 12, do_not_wait, {race, arrival_count, phase_skipped}},
        {"O written to a stage before it is lent", wait, 31, do_not_wait, {race, arrival_count}},
        {"O's stage handed back before O has left", "cp.async.bulk.wait_group.read", 0, drop, {race}, 4},
-       {"O's stage handed back for one consumer alone",
+       {"O's stage handed back for only one consumer",
         arrive,
         8,
         set_operand(2, 1),
@@ -299,7 +299,7 @@ TEST_CASE("mutants of the masks and of the softmax") {
        {"a row's greatest score is of one lane's columns", "shfl.sync", 0, drop, {undefined_register}}});
 }
 
-TEST_CASE("mutants where CTAs take the blocks of packed sequences from a counter") {
+TEST_CASE("mutants whose CTAs get the blocks of packed sequences from a counter") {
   using enum Fault;
   const char *wait = "mbarrier.try_wait", *count = "atom.global.add";
   check_each(shares(),
@@ -313,7 +313,7 @@ TEST_CASE("mutants where CTAs take the blocks of packed sequences from a counter
                  return true;
                },
                {out_of_bounds}},
-              {"a block read ahead of its announcement", wait, 15, do_not_wait, {race, uninitialised}},
+              {"a block read before its announcement", wait, 15, do_not_wait, {race, uninitialised}},
               {"a block announced where the one before is not read", wait, 14, do_not_wait, {race}},
               {"a block announced without its first query",
                "st.shared.b32",
@@ -352,13 +352,17 @@ TEST_CASE("mutants of caches, whose keys CTAs divide") {
   using enum Fault;
   check_each(
       caches(),
-      {{"the other part is added before it is there", "setp.eq.b64", 0, do_not_wait, {race, uninitialised}},
+      {{"the other part is added before it has arrived",
+        "setp.eq.b64",
+        0,
+        do_not_wait,
+        {race, uninitialised}},
        {"the mark of a part is not released", "st.release", 0, becomes("st.relaxed.gpu.global.u64"), {race}},
        {"the mark is set before all have left their sums", "bar.sync", 3, drop, {race}},
        {"values after the last key are not cleared", "setp.gt.u32", 8, becomes("setp.ne.u32"), {}},
-       {"one key too many is left", "setp.lt.u32", 7, becomes("setp.le.u32"), {}},
+       {"one key too many remains", "setp.lt.u32", 7, becomes("setp.le.u32"), {}},
        {"no proxy fence after what is cleared", "fence.proxy", 7, drop, {proxy_fence}},
-       {"a page of half the number", "shr.u32", 6, set_operand(2, 5), {}},
+       {"the page of half the number", "shr.u32", 6, set_operand(2, 5), {}},
        {"a part after the last is added", "setp.lt.u32", 10, becomes("setp.le.u32"), {race, uninitialised}},
        {"a part is left out", "setp.lt.u32", 9, set_operand(2, 1), {}},
        {"a part begins at the first key of its neighbour", "st.shared.b32", 19, set_operand(1, 0), {}},
@@ -381,11 +385,11 @@ TEST_CASE("mutants of caches of e4m3") {
   const char* wait = "mbarrier.try_wait";
   check_each(
       caches_of_e4m3(),
-      {{"keys are converted before they have come", wait, 8, do_not_wait, {race, uninitialised}},
+      {{"keys are converted before they have arrived", wait, 8, do_not_wait, {race, uninitialised}},
        {"keys are converted into the place of others", wait, 9, do_not_wait, {race, phase_skipped}},
        {"keys are multiplied before they are converted", wait, 15, do_not_wait, {race, uninitialised}},
        {"keys are handed back before all lanes have read them", "bar.warp.sync", 0, drop, {race}},
-       {"no proxy fence ahead of the product of what was converted", "fence.proxy", 9, drop, {proxy_fence}},
+       {"no proxy fence before the product of converted keys", "fence.proxy", 9, drop, {proxy_fence}},
        {"the scales of another head", "min.u32", 11, set_operand(2, 0), {}},
        {"one lane converts the bytes of its neighbour", "cvt.rn.f16x2.e4m3x2", 1, set_operand(1, 0), {}}});
 }
@@ -399,14 +403,14 @@ TEST_CASE("mutants of products of e4m3") {
   };
   check_each(
       products_of_e4m3(),
-      {{"values are transposed before they have come",
+      {{"values are transposed before they have arrived",
         wait,
         12,
         do_not_wait,
         {race, uninitialised, deadlock}},
        {"values are transposed into the place of others", wait, 13, do_not_wait, {race, phase_skipped}},
        {"values are multiplied before they are transposed", wait, 19, do_not_wait, {race, uninitialised}},
-       {"no proxy fence ahead of the product of what was transposed", "fence.proxy", 7, drop, {proxy_fence}},
+       {"no proxy fence before the product of transposed values", "fence.proxy", 7, drop, {proxy_fence}},
        {"the second eight of 16 keys come before the first", bytes, 0, exchange, {}},
        {"all lanes store even columns first", "selp.b32", 8, set_operand(2, 0x6420), {}},
        {"weights of two keys change places", "cvt.rn.satfinite.e4m3x2", 0, exchange, {}},
@@ -420,13 +424,12 @@ TEST_CASE("mutants of products of e4m3") {
 TEST_CASE("mutants of caches in small pages") {
   using enum Fault;
   const char* wait = "mbarrier.try_wait";
-  check_each(
-      caches_in_small_pages(),
-      {{"keys are copied into the place of others", wait, 3, do_not_wait, {race, phase_skipped}},
-       {"keys are multiplied before they have come", wait, 8, do_not_wait, {race, uninitialised}},
-       {"no proxy fence ahead of the product of what was copied", "fence.proxy", 7, drop, {proxy_fence}},
-       {"the first row of a page in place of the second", "and.b32", 11, set_operand(2, 0), {}},
-       {"a page of half the number", "shr.u32", 9, set_operand(2, 2), {}}});
+  check_each(caches_in_small_pages(),
+             {{"keys are copied into the place of others", wait, 3, do_not_wait, {race, phase_skipped}},
+              {"keys are multiplied before they have arrived", wait, 8, do_not_wait, {race, uninitialised}},
+              {"no proxy fence before the product of copied keys", "fence.proxy", 7, drop, {proxy_fence}},
+              {"the first row of a page in place of the second", "and.b32", 11, set_operand(2, 0), {}},
+              {"the page of half the number", "shr.u32", 9, set_operand(2, 2), {}}});
 }
 
 TEST_CASE("mutants of packed queries over caches") {
@@ -477,12 +480,12 @@ TEST_CASE("mutants of keys that are their own values") {
   const char *wait = "mbarrier.try_wait", *arrive = "mbarrier.arrive.shared", *products = "wgmma.wait_group";
   check_each(
       latent(),
-      {{"keys are multiplied before they have come", wait, 16, do_not_wait, {race, uninitialised}},
+      {{"keys are multiplied before they have arrived", wait, 16, do_not_wait, {race, uninitialised}},
        {"consumer 1 reads the weights before they are passed", wait, 12, do_not_wait, {race, uninitialised}},
        {"consumer 0 reads the weights before they are passed", wait, 18, do_not_wait, {race, uninitialised}},
        {"the weights are not passed", arrive, 7, drop, {deadlock}},
-       {"no proxy fence ahead of the product of passed weights", "fence.proxy", 9, drop, {proxy_fence}},
-       {"no proxy fence ahead of the first weights", "fence.proxy", 10, drop, {proxy_fence}},
+       {"no proxy fence before the product of passed weights", "fence.proxy", 9, drop, {proxy_fence}},
+       {"no proxy fence before the first weights", "fence.proxy", 10, drop, {proxy_fence}},
        {"values after the last key are not cleared", "setp.gt.u32", 8, becomes("setp.ne.u32"), {}},
        {"values are multiplied before all warps have cleared them", "bar.sync", 2, drop, {race, proxy_fence}},
        {"weights are passed into the place of those that are multiplied",
@@ -490,16 +493,16 @@ TEST_CASE("mutants of keys that are their own values") {
         2,
         set_operand(0, 1),
         {race, matrix_registers}},
-       {"values are handed back under their product", products, 7, set_operand(0, 4), {race}},
-       {"scores are read under their product", products, 1, set_operand(0, 2), {race, matrix_registers}},
-       {"a half is handed back for one consumer alone",
+       {"values are handed back during their product", products, 7, set_operand(0, 4), {race}},
+       {"scores are read during their product", products, 1, set_operand(0, 2), {race, matrix_registers}},
+       {"a half is handed back for only one consumer",
         arrive,
         4,
         set_operand(2, 1),
         {deadlock, arrival_count}},
        {"O is written where the other multiplies queries", "bar.sync", 3, drop, {race, uninitialised}},
-       {"a row is divided by what one consumer has summed", "add.rn.f32", 100, copy_first, {}},
-       {"consumer 1 takes another reference than the weights have",
+       {"a row is divided by the sum of one consumer", "add.rn.f32", 100, copy_first, {}},
+       {"consumer 1 uses another reference than the weights",
         "ld.shared.b32",
         17,
         [](Instruction& i) {
@@ -519,12 +522,12 @@ TEST_CASE("mutants of groups of parts") {
   using enum Fault;
   check_each(
       groups_of_parts(),
-      {{"a part is added to its group before it is there",
+      {{"a part is added to its group before it has arrived",
         "setp.eq.b64",
         0,
         do_not_wait,
         {race, uninitialised}},
-       {"a group is taken before it is added", "setp.eq.b64", 1, do_not_wait, {race, uninitialised}},
+       {"a group is read before it is added", "setp.eq.b64", 1, do_not_wait, {race, uninitialised}},
        {"the mark of a group is not released", "st.release", 1, becomes("st.relaxed.gpu.global.u64"), {race}},
        {"the mark of a group is set before all have left its sums", "bar.sync", 8, drop, {race}},
        {"numbers are replaced before all have loaded them", "bar.sync", 7, drop, {race}}});

@@ -1,4 +1,4 @@
-// Scores and masks of the author's in attention: what FlexAttention's users write, as functions on a tile.
+// The author's scores and masks in attention: FlexAttention's examples, written as functions on a tile.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ runtime::Device& device() {
   return *device;
 }
 
-// This computes what a score becomes, on the host.
+// Computes on the host what a score becomes.
 using Expected = std::function<double(double score, int64_t batch, int64_t head, int64_t query, int64_t key)>;
 
 std::vector<uint16_t> normal(int64_t count, uint64_t seed) {
@@ -38,7 +38,7 @@ std::vector<uint16_t> normal(int64_t count, uint64_t seed) {
   return bits;
 }
 
-// Checks O and lse against float64, with CTAs that stay and with those that do not.
+// Checks O and lse against float64, with persistent CTAs and with others.
 void check_score(const AttentionScore& score, const std::vector<runtime::Argument>& arguments,
                  const Expected& expected, const std::function<void(AttentionArguments&)>& change = {}) {
   const auto q = normal(kBatches * kQueries * kHeads * kColumns, 1),
@@ -118,7 +118,7 @@ TEST_CASE("a bias by the distance of query and key (Press and others, ALiBi)") {
               [&](double s, int64_t, int64_t h, int64_t i, int64_t j) {
                 return s + static_cast<double>(j - i) * slopes[static_cast<size_t>(h)];
               });
-  // This is under a causal mask and a softcap, which come after it.
+  // A causal mask and a softcap are applied after it.
   check_score(
       alibi, {runtime::pointer(on_device, DType::f32)},
       [&](double s, int64_t, int64_t h, int64_t i, int64_t j) {

@@ -1,11 +1,10 @@
-// Attention, the call of any lengths: masks, heads, sizes from nothing on, placement, packed sequences, what
-// it refuses, and random calls. Each is compared with float64 on poisoned memory, twice, and gives the same
+// Attention, the call for any lengths: masks, heads, sizes from 0 on, placement, packed sequences, refused
+// calls, and random calls. Each is compared with float64 on poisoned memory, twice, and must produce the same
 // bits.
 //
 //   attention_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX] [--every-row]
 //
-// --only repeats one random call, as the line of a failure says. --every-row takes all sizes under every
-// mask.
+// --only repeats one random call, which a failure's line names. --every-row takes all sizes under every mask.
 #include "kernels/attention/attention.h"
 
 #include <doctest/doctest.h>
@@ -55,7 +54,7 @@ runtime::Device& device() {
 }
 bool large() { return !device().wants_ptx(); }
 
-// This is one on the device of all tests here.
+// Returns the Attention that all tests here share.
 struct Trial : attention_trial::Trial {
   explicit Trial(Case c) : attention_trial::Trial(device(), std::move(c)) {}
 };
@@ -112,9 +111,9 @@ TEST_CASE("every mask, at both alignments, with more queries than keys and fewer
       }
 }
 
-// Blocks of 64 queries of a consumer; blocks of 16 keys or, with two heads, where CTAs stay, of 64.
-TEST_CASE("all sizes about the ends of blocks, under each mask") {
-  // One mask of each, in turn: every two values of two axes are there together.
+// A consumer has blocks of 64 queries; blocks have 16 keys or, with two heads and persistent CTAs, 64.
+TEST_CASE("all sizes around the ends of blocks, under each mask") {
+  // Masks alternate, so that every pair of values of two axes occurs.
   struct Mask {
     bool top_left;
     int64_t left, right;
@@ -148,7 +147,7 @@ TEST_CASE("sinks and dropout, alone and together") {
       c.p.right = heads == 4 ? 9 : -1, c.p.softcap = heads == 3 ? 3.F : 0.F;
       check_case(c);
     }
-  for (const int64_t queries : {1, 5}) {  // some heads are rows, but not where weights are dropped
+  for (const int64_t queries : {1, 5}) {  // some heads are rows, but not if weights are dropped
     Case c = sized(queries, 50, 12, 32);
     c.p.key_heads = 2, c.has_sinks = true, c.p.batches = 2;
     check_case(c);
@@ -170,9 +169,9 @@ TEST_CASE("one query, whose heads are rows") {
   }
 }
 
-// If 6 heads share keys, two are rows of a block; of 8 all are, of 128 half; of 3 none.
+// If 6 heads share keys, two are rows of a block; with 8 all are, with 128 half of them, and with 3 none.
 TEST_CASE("few queries, some of whose heads are rows") {
-  size_t turn = 0;  // of placements: each is there with all numbers of heads, and with all masks
+  size_t turn = 0;  // of placements: each occurs with all numbers of heads, and with all masks
   for (const auto& [queries, heads, shared] : {std::tuple<int64_t, int64_t, int64_t>{2, 8, 8},
                                                {3, 12, 6},
                                                {5, 6, 3},
@@ -193,7 +192,7 @@ TEST_CASE("few queries, some of whose heads are rows") {
     }
 }
 
-TEST_CASE("columns of any number, and placement of any kind") {
+TEST_CASE("any number of columns, and any placement") {
   for (const int64_t depth : {1, 8, 24, 40, 64})
     for (const auto lie : {Case::Lie::rows_first, Case::Lie::heads_first, Case::Lie::apart, Case::Lie::odd}) {
       Case c = sized(20, 30, 2, depth);
@@ -211,7 +210,7 @@ TEST_CASE("without lse, with a scale, with softcap") {
   check_case(c);
 }
 
-TEST_CASE("packed sequences of many lengths, none among them") {
+TEST_CASE("packed sequences of many lengths, including 0") {
   for (const bool causal : {false, true})
     for (const auto lie : {Case::Lie::rows_first, Case::Lie::odd}) {
       Case c = sized(0, 0, 4, 24);
@@ -223,8 +222,8 @@ TEST_CASE("packed sequences of many lengths, none among them") {
     }
 }
 
-// The attention of 40 queries and keys of 16 columns, causal, with one element replaced: whether each row has
-// a NaN, or is one in all of its columns.
+// Runs causal attention of 40 queries and keys of 16 columns with one element replaced, and returns whether
+// each row has a NaN, or only NaNs.
 enum class Nan : uint8_t { none, some, all };
 std::vector<Nan> rows_with(char tensor, size_t row, uint16_t bits, int64_t heads) {
   Case c = sized(40, 40, heads);
@@ -254,9 +253,9 @@ std::vector<Nan> rows_with(char tensor, size_t row, uint16_t bits, int64_t heads
   return rows;
 }
 
-TEST_CASE("whom a NaN and an infinity reach") {
+TEST_CASE("which rows a NaN and an infinity reach") {
   constexpr uint16_t kNan = 0x7e00, kInfinity = 0x7c00;
-  for (const int64_t heads : {1, 2}) {  // CTAs that end, and that stay
+  for (const int64_t heads : {1, 2}) {  // CTAs that end, and persistent ones
     for (const uint16_t bits : {kNan, kInfinity}) {
       const std::vector<Nan> of_query = rows_with('q', 5, bits, heads),
                              of_key = rows_with('k', 25, bits, heads);
@@ -317,17 +316,17 @@ TEST_CASE("what is refused") {
     c.p.depth = 36;  // rows of 72 bytes, which are copied
     return c;
   }());
-  known.run(attention());  // from now on it is known, with the workspace that it had
+  known.run(attention());  // from now on the call is known, with its workspace
   CHECK_ERROR(attention()(known.arguments()), "takes a workspace of");
 }
 
 namespace {
 
-// The arguments of a case whose memory is the idle device's.
+// Returns the arguments of a case whose memory belongs to the idle device.
 AttentionArguments on(IdleDevice& idle, const Case& c) {
   AttentionArguments p = c.p;
   const auto bytes = static_cast<size_t>(p.batches * (p.queries + p.keys + 8) * p.heads * (p.depth + 8) * 2);
-  constexpr size_t kGap = 1 << 24;  // more than a workspace: what overlaps one overlaps no other
+  constexpr size_t kGap = 1 << 24;  // larger than a workspace, so that memory overlaps at most one
   const auto memory = [&] { return runtime::View{idle.allocate(bytes + 2 * kGap) + kGap, bytes}; };
   for (DeviceHeads* t : {&p.q, &p.k, &p.v, &p.o}) {
     t->memory = memory();
@@ -355,7 +354,7 @@ TEST_CASE("a call that is known loads nothing, and encodes its tensor maps once"
   const uint32_t grid = idle.last_grid;
   for (int i = 0; i < 10; ++i) call(p);
   CHECK(idle.loads == loads);
-  CHECK(idle.encoded == encoded + 4);  // once for the form that is kept, whose addresses stay
+  CHECK(idle.encoded == encoded + 4);  // once for the kept form, whose addresses do not change
   CHECK(idle.launches == 11);
   CHECK(idle.last_grid == grid);
   p.softcap = 3, p.scale = 0.5F;  // which are not part of a form
@@ -371,7 +370,7 @@ TEST_CASE("a call that is known loads nothing, and encodes its tensor maps once"
   CHECK(idle.loads == loads + 1);
 }
 
-TEST_CASE("a call that is known encodes nothing where its operands are copied, and copies each time") {
+TEST_CASE("a known call whose operands are copied encodes nothing, and copies each time") {
   IdleDevice idle;
   Attention call(idle);
   Case c = sized(200, 300, 4, 60);
@@ -388,7 +387,7 @@ TEST_CASE("a call that is known encodes nothing where its operands are copied, a
   for (int i = 0; i < 2; ++i) call(many);
   CHECK(idle.launches == 2 * (1 + 4 * 20));
 
-  // A call that is copied for an address alone does not stand for calls of other addresses.
+  // A call that is copied only because of an address is not reused for other addresses.
   c = sized(200, 300, 4, 64);
   const AttentionArguments aligned = on(idle, c);
   AttentionArguments odd = aligned;
@@ -402,7 +401,7 @@ TEST_CASE("a call that is known encodes nothing where its operands are copied, a
   CHECK(idle.launches == 2 + 2);
 }
 
-TEST_CASE("a call with nothing to do is known too, and one by another Attention is not") {
+TEST_CASE("a call with nothing to do is known too, but one through another Attention is not") {
   IdleDevice idle;
   auto call = std::make_unique<Attention>(idle);
   const AttentionArguments none = on(idle, sized(0, 30)), some = on(idle, sized(20, 30));
@@ -416,7 +415,7 @@ TEST_CASE("a call with nothing to do is known too, and one by another Attention 
   CHECK(idle.loads == loads + 1);
 }
 
-TEST_CASE("a call that is known takes other tensors and numbers, from where they are now") {
+TEST_CASE("a known call uses other tensors and numbers at their current addresses") {
   Case c = sized(33, 50, 4, 24);
   c.p.key_heads = 2, c.p.batches = 2, c.p.softcap = 2;
   for (const auto lie : {Case::Lie::rows_first, Case::Lie::odd})
@@ -437,7 +436,7 @@ TEST_CASE("a call that is known takes other tensors and numbers, from where they
     }
 }
 
-TEST_CASE("a call that is known is checked where it has to be") {
+TEST_CASE("a known call is checked where necessary") {
   IdleDevice idle;
   Attention call(idle);
   Case c = sized(200, 300, 4, 64);
@@ -501,8 +500,8 @@ TEST_CASE("sixteen threads call one Attention, of several sizes, each for the fi
 
 namespace {
 
-// A device on which tune() finds the tile of number `take` the fastest, with the kernels that were loaded and
-// what was reported meanwhile.
+// A device on which tune() finds tile number `take` to be the fastest, with the loaded kernels and the
+// reports meanwhile.
 struct Tuner {
   explicit Tuner(runtime::Device& on = device()) : clock(on) {}
 
@@ -541,14 +540,14 @@ struct Tuner {
   }
 };
 
-// It does the same on a device that does nothing, and records nothing.
+// Does the same on an idle device, and records nothing.
 struct IdleTuner : Tuner {
   explicit IdleTuner(IdleDevice& idle) : Tuner(idle) { clock.records = false; }
 };
 
 }  // namespace
 
-TEST_CASE("tune() takes the fastest tile, keeps it in a file, and touches no result") {
+TEST_CASE("tune() chooses the fastest tile, keeps it in a file, and touches no result") {
   const Folder folder;
   const std::string file = folder.path("deep/tuned.txt");
   Tuner tuner;
@@ -557,7 +556,7 @@ TEST_CASE("tune() takes the fastest tile, keeps it in a file, and touches no res
     for (const bool packed : {false, true}) {
       Case c = sized(packed ? 0 : 30, packed ? 0 : 50, 4, 24);
       c.p.key_heads = 2, c.p.causal = true, c.p.softcap = 2, c.lie = lie;
-      c.data += lines;  // sizes differ too: they are what a file tells apart
+      c.data += lines;  // sizes differ too: a file distinguishes them
       if (packed) c.sequences = {{20, 33 + static_cast<int64_t>(lines)}, {5, 5}};
       if (!packed) c.p.keys += static_cast<int64_t>(lines);
       Attention call(tuner.clock, tuner.options(file));
@@ -619,7 +618,7 @@ TEST_CASE("a file of tuned tiles that is damaged or does not suit is one warning
   CHECK(tuner.warnings.lines()[0].find("it cannot be written") != std::string::npos);
 }
 
-TEST_CASE("a call that is known launches the kernel that tune() finds from then on") {
+TEST_CASE("after tune() a known call launches the kernel that tune() found") {
   IdleDevice idle;
   IdleTuner tuner(idle);
   Attention call(tuner.clock, tuner.options(""));
@@ -636,7 +635,7 @@ TEST_CASE("a call that is known launches the kernel that tune() finds from then 
   call(p);
   CHECK(idle.last_program == before);
   CHECK(idle.encoded == encoded);
-  // One that is under way while another thread tunes leaves its kernel to no call after it.
+  // A call that runs while another thread tunes does not leave its kernel to later calls.
   const AttentionArguments q = on(idle, sized(200, 301, 4, 64));
   idle.meanwhile = [&] {
     before = idle.last_program;
@@ -647,7 +646,7 @@ TEST_CASE("a call that is known launches the kernel that tune() finds from then 
   CHECK(idle.last_program != before);
 }
 
-TEST_CASE("tune() measures the order of packed sequences with the tiles that take it") {
+TEST_CASE("tune() measures the order of packed sequences with the tiles that use it") {
   IdleDevice idle;
   IdleTuner tuner(idle);
   Attention call(tuner.clock, tuner.options(""));
@@ -663,7 +662,7 @@ TEST_CASE("tune() measures the order of packed sequences with the tiles that tak
         copies + (1 + tuner.clock.sets) * (tuner.clock.contenders + static_cast<size_t>(ordered)));
 }
 
-TEST_CASE("what cannot be tuned, has no tile or loads no kernel says so") {
+TEST_CASE("a call that cannot be tuned, has no tile or loads no kernel says so") {
   IdleDevice idle;
   Attention call(idle);
   const AttentionArguments p = on(idle, sized(40, 50));
@@ -677,7 +676,7 @@ TEST_CASE("what cannot be tuned, has no tile or loads no kernel says so") {
   CHECK_ERROR(Attention(idle, options), "AttentionOptions::choose is empty");
 }
 
-// The products of the reference on the host stay below a second: where a case would take more, it has fewer
+// The products of the reference on the host take less than a second: a case that would take more has fewer
 // heads and batches.
 void bound_reference(AttentionArguments& p) {
   constexpr int64_t kMostProducts = 300'000'000;
@@ -737,7 +736,7 @@ TEST_CASE("random calls") {
     }
     bound_reference(p);
     INFO("--seed=", seed, " --only=", i);
-    // Ahead of the call, so that one that hangs has said which it is.
+    // This precedes the call, so that a hanging call can be identified.
     if (large()) fmt::print("--seed={} --only={}: {}\n", seed, i, text(c)), std::fflush(stdout);
     check_case(c);
   }

@@ -1,5 +1,5 @@
 // Attention of a few queries over caches: batches of different lengths, pages that a table finds, and keys
-// that CTAs divide. Each call is compared with float64 on poisoned memory, twice, and must give the same
+// that CTAs divide. Each call is compared with float64 on poisoned memory, twice, and must produce the same
 // bits.
 //
 //   decode_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX]
@@ -73,7 +73,7 @@ void check_reversed(CacheCase c) {
 
 }  // namespace
 
-TEST_CASE("lengths from nothing on, in one piece and in pages") {
+TEST_CASE("lengths from 0 on, in one piece and in pages") {
   for (const int64_t page : {0, 8, 16, 24, 64})
     for (const int64_t keys : {100, 200}) {
       CacheCase c = sized(1, keys, 4, 2, page, {0, 1, 15, 16, 17, 64, 99, 100});
@@ -95,8 +95,8 @@ TEST_CASE("lengths and tables that change between calls of one form") {
   }
 }
 
-// There are more sequences than a warp has lanes, some heads share a team and some have one each, and a piece
-// of the line ends anywhere.
+// There are more sequences than a warp has lanes, some heads share a team and some have one each, and the
+// pieces into which CTAs divide the keys end anywhere.
 TEST_CASE("lengths of a long tail, which CTAs share evenly") {
   for (const auto& [heads, key_heads, batches] : {std::array<int64_t, 3>{4, 2, 70}, {3, 3, 33}, {10, 5, 5}}) {
     std::mt19937_64 random(seed * 31 + static_cast<uint64_t>(batches));
@@ -287,7 +287,7 @@ TEST_CASE("random calls over caches") {
   }
 }
 
-TEST_CASE("what of caches is refused") {
+TEST_CASE("refused calls over caches") {
   CacheTrial trial(device(), sized(1, 100, 4, 2, 16, {50, 100}));
   const auto refused = [&](auto&& change, const char* words) {
     AttentionArguments p = trial.arguments();

@@ -1,6 +1,6 @@
 // Attention whose values are the first columns of its keys (multi-head latent attention with absorbed
 // weights): lengths, pages, heads and queries, in blocks that CTAs divide. Each call is compared with float64
-// on poisoned memory, twice, and gives the same bits.
+// on poisoned memory, twice, and must produce the same bits.
 //
 //   mla_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX]
 #include <doctest/doctest.h>
@@ -57,7 +57,7 @@ void check_case(const CacheCase& c) {
 
 }  // namespace
 
-TEST_CASE("lengths from nothing on, in one piece and in pages") {
+TEST_CASE("lengths from 0 on, in one piece and in pages") {
   for (const int64_t page : {0, 8, 64, 128}) {
     CacheCase c = sized(1, 200, 16, page, {0, 1, 63, 64, 65, 128, 199, 200});
     c.data = static_cast<uint64_t>(page + 1);
@@ -82,7 +82,8 @@ TEST_CASE("lengths and tables that change between calls of one form") {
   }
 }
 
-// There are more sequences than a warp has lanes, and a piece of the line ends anywhere.
+// There are more sequences than a warp has lanes, and the pieces into which CTAs divide the keys end
+// anywhere.
 TEST_CASE("many sequences of few and of many keys") {
   std::mt19937_64 random(seed * 31);
   std::uniform_real_distribution<double> any;
@@ -155,7 +156,7 @@ TEST_CASE("random calls of latent keys") {
   }
 }
 
-TEST_CASE("what of latent keys is refused") {
+TEST_CASE("refused calls with latent keys") {
   CacheTrial trial(device(), sized(1, 100, 4, 16, {50, 100}));
   const auto refused = [&](auto&& change, const char* words) {
     AttentionArguments p = trial.arguments();
@@ -181,7 +182,7 @@ TEST_CASE("what of latent keys is refused") {
   CHECK_ERROR(gradient(g), "K of 320 columns, whose first are the values: such attention has no gradient");
 }
 
-// A NaN in a query makes only its own row NaN, also in what a CTA takes next.
+// A NaN in a query makes only its own row NaN, also in the next work of a CTA.
 TEST_CASE("the next work after a row that is NaN") {
   CacheTrial trial(device(), sized(1, 500, 16, 64, {500, 500, 300, 60}));
   trial.poison_query(0);

@@ -1,5 +1,5 @@
-// Mutants of attention's gradient: each is made from the kernel's own PTX, and is reported with its cause, or
-// gives a wrong result; the kernel itself never does.
+// Mutants of attention's gradient: each is made from the kernel's own PTX, and is reported with its cause or
+// produces a wrong result; the kernel itself does neither.
 #include "mutation_kit.h"
 
 namespace ptxbuilder::test::attention_gradient_mutants_test {
@@ -16,8 +16,8 @@ Subject own_keys() {
            {"causal", 1},
            {"deterministic", 1}}};
 }
-// Consumers that share 64 keys, and add to dQ from their registers or, where the order is to be the same,
-// through shared memory.
+// Consumers that share 64 keys, and add to dQ from their registers or, if the order must be fixed, through
+// shared memory.
 Subject shared(int deterministic) {
   return {"attention_gradient",
           {{"queries", 150},
@@ -28,7 +28,7 @@ Subject shared(int deterministic) {
            {"deterministic", deterministic}}};
 }
 
-// Mutants that give a result give a wrong one.
+// Mutants that produce a result produce a wrong one.
 void check_each(const Subject& subject, const std::vector<Mutant>& mutants) {
   std::string report;
   subject.run(subject.text(), 0, 1, report);
@@ -58,7 +58,7 @@ bool at_least(Instruction& i) {
 
 }  // namespace
 
-TEST_CASE("mutants where consumers have keys of their own, and a warp adds to dQ") {
+TEST_CASE("mutants whose consumers have keys of their own, and a warp adds to dQ") {
   using enum Fault;
   const char *wait = "mbarrier.try_wait", *products = "wgmma.wait_group", *fence = "fence.proxy";
   check_each(
@@ -83,7 +83,7 @@ TEST_CASE("mutants where consumers have keys of their own, and a warp adds to dQ
        {"dK and dV without the second head of a group", "mad.lo.s32", 0, set_operand(3, 0), {}}});
 }
 
-TEST_CASE("mutants where consumers share keys, and add to dQ") {
+TEST_CASE("mutants whose consumers share keys, and add to dQ") {
   using enum Fault;
   const char *products = "wgmma.wait_group", *fence = "fence.proxy";
   check_each(shared(0),
@@ -97,18 +97,19 @@ TEST_CASE("mutants where consumers share keys, and add to dQ") {
               {"P and dS multiplied before their fence", fence, 3, drop, {proxy_fence}}});
 }
 
-TEST_CASE("mutants where consumers share keys, and a warp adds to dQ") {
+TEST_CASE("mutants whose consumers share keys, and a warp adds to dQ") {
   using enum Fault;
   check_each(shared(1),
              {{"a piece of dQ over one that has not been read", "mbarrier.try_wait", 8, do_not_wait, {race}},
               {"the second piece of dQ reduced before its fence", "fence.proxy", 8, drop, {proxy_fence}}});
 }
 
-TEST_CASE("mutants of what is dropped") {
+TEST_CASE("mutants of dropout") {
   const Subject subject = {
       "attention_gradient",
       {{"queries", 70}, {"keys", 70}, {"key_heads", 1}, {"group", 2}, {"depth", 64}, {"dropout", 30}}};
-  const char* product = "mul.wide.u32";  // of Philox, after two of addresses: 19 of a head, then of weights
+  const char* product =
+      "mul.wide.u32";  // of Philox, after two for addresses: 19 for a head, then those for weights
   check_each(subject, {{"both heads drop what the first does", product, 3, set_operand(1, 0), {}},
                        {"all rows drop what the first do", product, 22, set_operand(1, 0), {}}});
 }

@@ -1,5 +1,5 @@
-// Scores of the author's in attention's gradient: ALiBi, documents, and one whose derivative is not 1, each
-// with functions that attention takes as they are, compared with float64.
+// The author's scores in attention's gradient: ALiBi, documents, and one whose derivative is not 1, each with
+// the functions of attention, compared with float64.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ runtime::Device& device() {
   return *device;
 }
 
-// It says on the host what a score becomes, and its derivative.
+// Computes on the host what a score becomes, and its derivative.
 struct Bent {
   double score, derivative = 1;
 };

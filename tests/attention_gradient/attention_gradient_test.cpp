@@ -1,9 +1,9 @@
-// AttentionGradient, the call of any lengths: masks, heads, sizes from nothing on, placement, what it
-// refuses, and random calls. Each is compared with float64 on poisoned memory.
+// AttentionGradient, the call for any lengths: masks, heads, sizes from 0 on, placement, refused calls, and
+// random calls. Each is compared with float64 on poisoned memory.
 //
 //   attention_gradient_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX]
 //
-// --only repeats one random call, as the line of a failure says.
+// --only repeats one random call, which a failure's line names.
 #include "kernels/attention_gradient/attention_gradient.h"
 
 #include <doctest/doctest.h>
@@ -41,7 +41,7 @@ struct Case {
   bool lse_grad = false;                                 // whether lse has a gradient, too
   bool has_sinks = false;
   float dropout = 0;
-  int64_t gap = 0;  // elements after each row of a head, and in front of the first
+  int64_t gap = 0;  // elements after each row of a head, and before the first
   uint64_t data = 1;
 };
 
@@ -57,7 +57,7 @@ std::string text(const Case& c) {
       c.dropout, fmt::join(sequences, " "));
 }
 
-// One tensor with its gaps, [batch, row, head, column].
+// A tensor with its gaps, [batch, row, head, column].
 struct Tensor {
   Tensor(DType the_type, int64_t gap, int64_t the_columns, int64_t the_rows, int64_t the_heads,
          int64_t the_batches)
@@ -95,7 +95,7 @@ struct Tensor {
     bits = buffer.copy_out<uint16_t>();
     decode_all();
   }
-  // An element is read as often as there are rows that meet it.
+  // An element is read once for each row that uses it.
   void decode_all() {
     values.clear();
     for (const uint16_t b : bits) values.push_back(decode(type, b));
@@ -109,7 +109,7 @@ struct Tensor {
   runtime::Buffer buffer;
 };
 
-// These rows of Q and K of a batch belong together.
+// The rows of Q and of K that belong to one sequence of a batch.
 struct Sequence {
   int64_t batch, queries, keys, first_query = 0, first_key = 0, number = 0;
 };
@@ -125,7 +125,7 @@ std::vector<Sequence> sequences_of(const Case& c) {
   return all;
 }
 
-// This is what an element should be, and by how much a right kernel may miss it.
+// The expected value of an element, and the error that a correct kernel may have.
 struct Sum {
   double value = 0, error = 0;
   void add(double factor, double factor_error, double x) {
@@ -170,14 +170,14 @@ class Trial {
   }
 
   AttentionGradientArguments& arguments() { return c_.p; }
-  // dQ's sums in f32 before they are rounded, with which the workspace begins.
+  // Returns dQ's sums in f32 before they are rounded, which are at the beginning of the workspace.
   std::vector<uint32_t> dq_sums(int64_t rows) const {
     std::vector<uint32_t> all = workspace_.copy_out<uint32_t>();
     all.resize(static_cast<size_t>(rows * c_.p.depth * c_.p.heads * c_.p.batches));
     return all;
   }
 
-  // "" if dQ, dK and dV are right, and nothing else was written.
+  // Returns "" if dQ, dK and dV are right, and nothing else was written.
   std::string run(Attention& attention, AttentionGradient& gradient) {
     call(attention, static_cast<const kernels::AttentionArguments&>(c_.p));
     for (Tensor* t : {&dq_, &dk_, &dv_}) t->buffer.fill(0xff);
@@ -192,7 +192,7 @@ class Trial {
   }
 
  private:
-  // It counts rows of a head of a batch.
+  // Rows of a head of a batch are counted.
   int64_t rows(int64_t Sequence::*count) const {
     int64_t all = 0;
     for (const Sequence& s : sequences_) all += c_.packed.empty() && s.batch > 0 ? 0 : s.*count;
@@ -228,7 +228,7 @@ class Trial {
     device().synchronize();
   }
 
-  // They count from the sequence's first.
+  // These are counted from the sequence's first.
   bool sees(const Sequence& s, int64_t query, int64_t key) const {
     const int64_t right = c_.p.causal ? 0 : c_.p.right;
     const int64_t ahead = key - query - (c_.p.top_left ? 0 : s.keys - s.queries);
@@ -270,7 +270,7 @@ class Trial {
         double& score = scores[static_cast<size_t>(j)];
         score = scale * dot(q_, k_, {b, i, h}, {b, j, shared}, size);
         double error = 0x1p-18 * scale * size;
-        if (cap > 0) {  // by tanh.approx, which has 11 bits
+        if (cap > 0) {  // from tanh.approx, which has 11 bits
           const double t = std::tanh(score / cap);
           score = cap * t, error += 0x1p-10 * std::abs(score);
           bends[static_cast<size_t>(j)] = 1 - t * t;
@@ -283,7 +283,7 @@ class Trial {
     total = std::exp(more_.sink(h) - most);
     const double of_sink = total;
     for (double& score : scores) total += score = std::exp(score - most);
-    // sum(dO * O) by O as it was rounded, so that rounding is not counted twice.
+    // sum(dO * O) uses the rounded O, so that rounding is not counted twice.
     sum = dot(grad_, o_, {b, i, h}, {b, i, h}, sum_size) -
           lse_grad_[static_cast<size_t>((b * c_.p.heads + h) * query_rows_ + i)];
     of_dsinks_[static_cast<size_t>(h)].add(-of_sink / total, of_sink / total * (4 * score_error + 1e-5), sum);
@@ -344,11 +344,11 @@ class Trial {
   Tensor q_, k_, v_, o_, grad_, dq_, dk_, dv_;
   SinksAndDropout more_;
   runtime::Buffer lse_, lse_grad_on_device_, dsinks_, workspace_, query_offsets_, key_offsets_;
-  std::vector<float> lse_grad_;  // zeros where it is not given
+  std::vector<float> lse_grad_;  // zeros if it is not given
   std::vector<Sum> of_dq_, of_dk_, of_dv_, of_dsinks_;
 };
 
-// One object for all calls, so that the plans of one meet those of others.
+// All calls use one object, so that their plans coexist.
 struct Both {
   Attention attention{device()};
   AttentionGradient gradient{device()};
@@ -368,7 +368,7 @@ Case sized(int64_t queries, int64_t keys, int64_t depth, int64_t heads = 1) {
 
 }  // namespace
 
-TEST_CASE("sizes from nothing on") {
+TEST_CASE("sizes from 0 on") {
   for (const auto& [queries, keys, depth] : {std::tuple(1, 1, 64),
                                              {1, 300, 128},
                                              {300, 1, 64},
@@ -381,7 +381,7 @@ TEST_CASE("sizes from nothing on") {
   }
 }
 
-TEST_CASE("columns that are no multiple of the kernel's, and values that are narrower") {
+TEST_CASE("columns that are not a multiple of the kernel's, and values that are narrower") {
   for (const auto& [depth, columns] : {std::pair(8, 8), {40, 40}, {96, 64}, {80, 80}, {128, 16}}) {
     Case c = sized(100, 150, depth, 2);
     c.p.value_depth = columns;
@@ -389,7 +389,7 @@ TEST_CASE("columns that are no multiple of the kernel's, and values that are nar
   }
 }
 
-TEST_CASE("192 and 256 columns, of V fewer, whose sums consumers share") {
+TEST_CASE("192 and 256 columns, and fewer of V, whose sums consumers share") {
   for (const auto& [depth, columns, masked] : {std::tuple(192, 192, false),
                                                {192, 128, true},
                                                {256, 256, true},
@@ -453,7 +453,7 @@ TEST_CASE("sinks and dropout, alone and together") {
     c.p.right = depth == 64 ? 5 : -1, c.p.batches = depth == 128 ? 2 : 1;
     CHECK_MESSAGE(wrong(c) == "", text(c));
   }
-  Case c = sized(0, 0, 64, 2);  // rows without a key have the sink alone
+  Case c = sized(0, 0, 64, 2);  // rows without a key have only the sink
   c.packed = {{70, 80}, {3, 0}, {20, 65}, {0, 20}};
   c.p.causal = true, c.has_sinks = true, c.dropout = 0.3F, c.lse_grad = true;
   CHECK_MESSAGE(wrong(c) == "", text(c));
@@ -471,8 +471,9 @@ TEST_CASE("a gradient of lse") {
 }
 
 // The three blocks of keys begin at different blocks of queries under a causal mask. Under the window the
-// first of them has the fewest, and comes to those of the second head before the others, whose turn it is.
-TEST_CASE("gradients that repeat to the bit, and others that do not, whichever blocks of keys come first") {
+// first of them has the fewest, and reaches those of the second head before the others, whose turn comes
+// first.
+TEST_CASE("bitwise reproducible gradients, and others, whichever blocks of keys come first") {
   auto* emulator = dynamic_cast<runtime::Emulator*>(&device());
   for (const bool causal : {true, false}) {
     Case c = sized(320, 320, 64, causal ? 1 : 2);
@@ -504,7 +505,7 @@ TEST_CASE("packed sequences, some of them without queries or keys") {
   }
 }
 
-TEST_CASE("operands that TMA does not take go through the workspace") {
+TEST_CASE("operands that TMA cannot load go through the workspace") {
   for (const auto& [depth, gap] : {std::pair(64, 3), {128, 8}, {36, 0}, {33, 1}}) {
     Case c = sized(70, 140, depth, 2);
     c.gap = gap, c.p.batches = 2;
@@ -512,7 +513,7 @@ TEST_CASE("operands that TMA does not take go through the workspace") {
   }
 }
 
-TEST_CASE("a call that was asked for before, with other data and addresses") {
+TEST_CASE("a repeated call with other data and addresses") {
   for (uint64_t data = 1; data <= 3; ++data) {
     Case c = sized(100, 200, 128);
     c.data = data;
@@ -538,7 +539,7 @@ TEST_CASE("what is refused") {
   CHECK_ERROR(refused([](auto& p) { p.dsinks = p.lse; }), "and sinks are not given");
   CHECK_ERROR(refused([&](auto& p) { p.sinks = p.dsinks = of_heads; }), "dsinks overlaps sinks");
   CHECK_ERROR(refused([](auto& p) { p.grad.memory.bytes = 100; }), "attention_gradient: dO");
-  CHECK(trial.run(both().attention, gradient) == "");  // from now on it is known
+  CHECK(trial.run(both().attention, gradient) == "");  // from now on the call is known
   CHECK_ERROR(gradient(right), "attention_gradient: this call takes a workspace of 33792 B");
 }
 

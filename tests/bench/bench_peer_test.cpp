@@ -1,5 +1,5 @@
 // Contenders of other processes: one that answers is timed and checked like the others, and one that dies,
-// hangs, talks nonsense or refuses is left out with its reason, while the others go on.
+// hangs, writes nonsense or refuses is left out with its reason, while the others continue.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ GemmProblem problem(const char* layout = "TN", DType input = DType::bf16, DType 
   return p;
 }
 
-// Peers next to cuBLASLt's stand-in, on one problem after another.
+// Measures peers and a replacement of cuBLASLt on one problem after another.
 struct Run {
   const Gpu gpu{kMock};
   Contenders contenders;
@@ -56,12 +56,12 @@ struct Run {
     const Regime regimes[] = {Regime::sustained};
     auto results = method.measure({"given", p}, regimes, contenders, "cuBLASLt", Clock::time_point::max());
     REQUIRE(results.size() == 1);
-    CHECK(results[0].entries.back().counts());  // cuBLASLt's, whatever the peers do
+    CHECK(results[0].entries.back().counts());  // the results of cuBLASLt, whatever the peers do
     return results[0].entries;
   }
 };
 
-// This is what the benchmark says of peers that misbehave, next to one that does not.
+// Returns the benchmark's messages about peers that misbehave, measured together with one that does not.
 std::vector<std::string> left_out(const std::vector<std::string>& modes, double limit = 20) {
   std::vector<std::string> commands, said;
   for (const std::string& mode : modes) commands.push_back(fake(mode));
@@ -85,7 +85,7 @@ std::vector<std::string> at_each(const std::string& what, const std::vector<std:
 
 }  // namespace
 
-TEST_CASE("a peer is given the others' matrices, checked and timed by itself") {
+TEST_CASE("a peer gets the others' matrices, is checked, and times itself") {
   Run run({fake(), fake("wrong")});
   CHECK(static_cast<Peer&>(*run.contenders[0]).version() == "fake 0.1");
   for (const char* layout : {"TN", "NN", "NT", "TT"}) {
@@ -115,7 +115,7 @@ TEST_CASE("a peer that dies is left out with its last words") {
   CHECK(contains(entries[1].left_out, "exit status 127"));
 }
 
-TEST_CASE("a peer that hangs is ended and asked no more") {
+TEST_CASE("a peer that hangs is ended and gets no more requests") {
   const auto start = Clock::now();
   for (const std::string& why : left_out(at_each("hangs", {"start", "problem", "launch", "fifth"}), 0.5))
     CHECK(contains(why, "has not answered within 0.5 s"));
@@ -128,7 +128,7 @@ TEST_CASE("a peer that hangs is ended and asked no more") {
   CHECK(Clock::now() - again < std::chrono::seconds(kLimit));
 }
 
-TEST_CASE("what a peer began ends with it") {
+TEST_CASE("processes that a peer started end with it") {
   const Gpu gpu(kMock);
   const std::string note = "/tmp/bench_peer_test." + std::to_string(getpid());
   {
@@ -141,7 +141,7 @@ TEST_CASE("what a peer began ends with it") {
   CHECK(std::fscanf(file, "%d", &child) == 1);
   std::fclose(file);
   std::remove(note.c_str());
-  // Killed, though perhaps not yet reaped by the one who inherited it.
+  // The process is killed, though perhaps not yet reaped by its new parent.
   std::string state = "gone";
   for (int i = 0; i < 100 && state != "dead"; ++i) {
     std::FILE* status = std::fopen(("/proc/" + std::to_string(child) + "/stat").c_str(), "r");
@@ -156,7 +156,7 @@ TEST_CASE("what a peer began ends with it") {
   CHECK(state == "dead");
 }
 
-TEST_CASE("a peer that talks nonsense is left out with what it said") {
+TEST_CASE("a peer that writes nonsense is left out with its words") {
   std::vector<std::string> modes = at_each("nonsense", {"start", "problem", "launch", "fifth"});
   modes.push_back("zero");
   const std::vector<std::string> said = left_out(modes);
@@ -169,7 +169,7 @@ TEST_CASE("a peer that talks nonsense is left out with what it said") {
   CHECK(contains(entries[0].left_out, "answers without an end of line"));
 }
 
-TEST_CASE("a peer that refuses says why, and is asked again") {
+TEST_CASE("a peer that refuses says why, and gets further requests") {
   const std::vector<std::string> verbs = {"problem", "launch", "burst", "fifth"};
   const std::vector<std::string> said = left_out(at_each("refuses", verbs));
   for (size_t i = 0; i < verbs.size(); ++i) CHECK(said[i] == "it takes no " + verbs[i]);
@@ -177,14 +177,14 @@ TEST_CASE("a peer that refuses says why, and is asked again") {
   for (int i = 0; i < 6; ++i) CHECK(run.measure()[0].left_out == "it takes no problem");
 }
 
-TEST_CASE("a peer that dies is started again, and not for ever") {
+TEST_CASE("a peer that dies is restarted, but not for ever") {
   Run run({fake("dies:fifth")});
   for (int i = 0; i < 4; ++i) CHECK(contains(run.measure()[0].left_out, "out of luck at fifth"));
   CHECK(run.measure()[0].left_out == "it has died 4 times");
   CHECK(run.measure()[0].left_out == "it has died 4 times");
 }
 
-TEST_CASE("a peer is asked for attention of every form, checked and timed by itself") {
+TEST_CASE("a peer computes attention of every form, is checked, and times itself") {
   Run run({fake(), fake("wrong"), fake("refuses:attention"), fake("dies:attention")});
   std::vector<AttentionProblem> problems(3);
   for (AttentionProblem& p : problems)

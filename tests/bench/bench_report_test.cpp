@@ -1,4 +1,4 @@
-// Tests what the benchmark says of its times: statistics, shapes, tables, charts and its command line.
+// Tests the benchmark's reports of its times: statistics, shapes, tables, charts and its command line.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -70,7 +70,7 @@ RunResult run_of(std::vector<ShapeResult> results) {
 
 }  // namespace
 
-TEST_CASE("quantiles lie between values") {
+TEST_CASE("quantiles are interpolated between values") {
   const std::vector<double> odd = {5, 1, 3}, even = {4, 1, 2, 3};
   CHECK(median(odd) == 3);
   CHECK(median(even) == 2.5);
@@ -81,7 +81,7 @@ TEST_CASE("quantiles lie between values") {
   CHECK_ERROR(quantile(odd, 1.5), "not within 0 and 1");
 }
 
-TEST_CASE("the bootstrap's interval holds the true median as often as it says") {
+TEST_CASE("the bootstrap's interval contains the true median as often as it should") {
   std::mt19937_64 random(3);
   std::normal_distribution<double> normal(1.05, 0.02);
   int held = 0, wide = 0;
@@ -118,7 +118,7 @@ TEST_CASE("ratios are paired by round: a drift that both share cancels") {
   CHECK_ERROR(paired_ratio(ours, theirs, 1), "30 and 29 times");
 }
 
-TEST_CASE("a win has to be proven") {
+TEST_CASE("a win must be proven") {
   CHECK(verdict(ratio_of(1.05, 1.02)) == Verdict::win);
   CHECK(verdict(ratio_of(1.05, 1.005)) == Verdict::open);
   CHECK(verdict(ratio_of(1.015, 1.01)) == Verdict::tie);
@@ -134,7 +134,7 @@ TEST_CASE("the score is a weighted geometric mean") {
   CHECK_ERROR(geometric_mean(std::vector<Weighted>{{0, 1}}), "above 0");
 }
 
-TEST_CASE("shape sets have the weights they say") {
+TEST_CASE("shape sets have their documented weights") {
   auto weight = [](const char* set) {
     double sum = 0;
     for (const Shape& s : shape_set(set).shapes) sum += s.weight;
@@ -155,7 +155,7 @@ TEST_CASE("shape sets have the weights they say") {
   CHECK_ERROR(shape_set("bf17"), "bf16, fp8, seed, drawn, fit");
 }
 
-TEST_CASE("a score has the mean of each group, where there are several, and energy a table of its own") {
+TEST_CASE("a score has the mean of each group, if there are several, and energy has a table of its own") {
   Entry ours = entry("ours", 100), theirs = entry("cuBLASLt", 103);
   ours.joules = 0.05, theirs.joules = 0.06;
   RunResult run = run_of({result(4096, 4096, 4096, {ours, theirs}), result(64, 64, 64, {ours, theirs})});
@@ -171,7 +171,7 @@ TEST_CASE("a score has the mean of each group, where there are several, and ener
   CHECK(score["groups"]["odd"] == doctest::Approx(0.5));
 }
 
-TEST_CASE("no shape that a choice is fitted to is among those that judge it, whatever the seeds are") {
+TEST_CASE("no shape to which a choice is fitted is among those that judge it, whatever the seeds are") {
   auto layer = [](const Shape& s) { return std::pair(s.n, s.k); };
   std::set<std::pair<int64_t, int64_t>> fitted;
   for (uint64_t seed = 1; seed <= 20; ++seed)
@@ -185,7 +185,7 @@ TEST_CASE("no shape that a choice is fitted to is among those that judge it, wha
   CHECK(judged == 0);
 }
 
-TEST_CASE("drawn shapes are the seed's alone, of three kinds, within bounds, and of no other set") {
+TEST_CASE("drawn shapes depend only on the seed, are of three kinds, within bounds, and in no other set") {
   for (const char* name : {"drawn", "fit"}) {
     const ShapeSet& set = shape_set(name);
     const std::vector<Shape> some = set.draw(7, 40), more = set.draw(7, 400), others = set.draw(8, 40);
@@ -207,7 +207,7 @@ TEST_CASE("drawn shapes are the seed's alone, of three kinds, within bounds, and
     CHECK(groups == std::map<std::string, size_t>{{"layer", 200}, {"odd", 50}, {"uniform", 150}});
     CHECK(odd > 40);
   }
-  // The sets are as they were when figures were first published: another generator would be another set.
+  // The sets are those of the first published figures: another generator would make other sets.
   CHECK(size_text(problem_of({}, shape_set("drawn").draw(3, 8)[7])) == "285x3525x43");
   CHECK(size_text(problem_of({}, shape_set("fit").draw(3, 8)[6])) == "656x6880x10240");
 }
@@ -268,7 +268,7 @@ TEST_CASE("rounds in which clocks differ are left out, unless most do") {
   CHECK(counted_rounds(r).size() == 10);
 }
 
-TEST_CASE("the report has a line for each, and credits nothing wrong") {
+TEST_CASE("the report has a line for each contender, and credits no wrong result") {
   Entry wrong = entry("variant", 1), absent = entry("pipe|line", 1);
   wrong.wrong = "D[0, 0] is 1";
   wrong.samples.clear();
@@ -290,7 +290,7 @@ TEST_CASE("the report has a line for each, and credits nothing wrong") {
                  "below 0.98, 1 below 0.95, the worst 0.900 of 64x64x64\n"));
   CHECK(contains(text, "- variant, sustained: no shape of 1 counts"));
   CHECK(text.find("## Energy") == std::string::npos);
-  // Each line of the table has the columns of its head.
+  // Each line of the table has the columns of its header.
   size_t at = text.find("| shape |");
   const size_t columns = 13;
   for (size_t end; at < text.size(); at = end + 1) {
@@ -302,7 +302,7 @@ TEST_CASE("the report has a line for each, and credits nothing wrong") {
                  "ours 100.00 us, 1374.4 TFLOP/s, 1.030 x cuBLASLt, win"));
 }
 
-TEST_CASE("a reference that is timed for no shape is absent, as it says of the first") {
+TEST_CASE("a reference that is timed for no shape is absent, with its reason for the first") {
   Entry refused = entry("cuBLASLt", 1), late = entry("cuBLASLt", 1);
   refused.left_out = "it takes no f16 into bf16";
   late.samples.clear();
@@ -313,12 +313,12 @@ TEST_CASE("a reference that is timed for no shape is absent, as it says of the f
   };
   CHECK(absence({refused, refused}) == "it takes no f16 into bf16");
   CHECK(absence({refused, entry("cuBLASLt", 90)}) == "");
-  CHECK(absence({refused, late}) == "");  // the time did not reach it
+  CHECK(absence({refused, late}) == "");  // the time limit came first
   CHECK(absence({entry("another", 90)}) == "");
   CHECK(absence({}) == "");
 }
 
-TEST_CASE("ours are scored against the fastest peer of each shape, where there are two") {
+TEST_CASE("ours are scored against the fastest peer of each shape, if there are two") {
   Entry ours = entry("ours", 100), late = entry("CUTLASS", 50);
   ours.ours = true;
   late.left_out = "it has died";
@@ -371,14 +371,14 @@ TEST_CASE("a chart has a mark for each value, and escapes words") {
   CHECK(contains(lines, "a &lt; b &amp; c"));
   chart.lines = false;
   const std::string bars = svg({chart, chart});
-  CHECK(count(bars, "<rect") == 1 + 2 * (5 + 2));  // the ground, bars and the legend's squares
+  CHECK(count(bars, "<rect") == 1 + 2 * (5 + 2));  // the background, bars and the legend's squares
   CHECK(count(bars, "<g ") == count(bars, "</g>"));
   chart.series[0].values.pop_back();
   CHECK_ERROR(svg({chart}), "'ours' has 2 values for 3 labels");
   CHECK(contains(svg({}), "</svg>"));
 }
 
-TEST_CASE("shapes that differ in K alone make lines, and schedules their own chart") {
+TEST_CASE("shapes that differ only in K make lines, and schedules have their own chart") {
   auto entries = [](const char* other) {
     return std::vector<Entry>{entry(other, 12), entry("gemm_multistage", 10), entry("gemm_pingpong", 9),
                               entry("cuBLASLt", 10)};
@@ -411,7 +411,7 @@ TEST_CASE("shapes that differ in K alone make lines, and schedules their own cha
   CHECK(bars[0].labels[1] == "128x64x64");
 }
 
-TEST_CASE("tuned rows are of the matrix product's tiles, not of the steps to it") {
+TEST_CASE("tuned rows have tiles of the matrix product, not of the steps to it") {
   auto ours = [](const char* tile, double time) {
     Entry e = entry("ptxbuilder", time);
     e.ours = true;
@@ -426,7 +426,7 @@ TEST_CASE("tuned rows are of the matrix product's tiles, not of the steps to it"
   CHECK(tuned_rows(run_of({result(64, 64, 64, {slow, fast, step, peer})})) == rows + "64x128x64_8\")\n");
 }
 
-TEST_CASE("the command line: what it means, and what it refuses") {
+TEST_CASE("the command line: its meaning, and refused words") {
   const GemmOptions plain = parse_gemm_options({});
   CHECK(plain.cases.size() == shape_set("bf16").shapes.size());
   CHECK(plain.types.a == DType::bf16);
@@ -484,7 +484,7 @@ TEST_CASE("the command line: what it means, and what it refuses") {
   CHECK(refused({"--regimes", "hot"}, "sustained, cool"));
   CHECK(refused({"--regimes", "cool,cool"}, "given twice"));
   CHECK(refused({"--rounds", "0"}, "--rounds"));
-  CHECK(refused({"--turns", "3"}, "--rounds"));  // among what is known
+  CHECK(refused({"--turns", "3"}, "--rounds"));  // among known words
   CHECK(refused({"--device", "tpu"}, "is not cuda"));
   CHECK_ERROR(parse_gemm_options({"--device", "emulator"}), "a benchmark needs a Hopper GPU");
 }
@@ -574,7 +574,7 @@ TEST_CASE("attention's shapes are those of its sets, or read from words that say
   const std::vector<Case> of_e4m3 = attention_set("e4m3").cases(1);
   CHECK(of_e4m3.size() == 36);
   CHECK(std::get<AttentionProblem>(of_e4m3[1].problem).output().type == DType::bf16);
-  for (const std::vector<Case>& cases : {grid, extra, of_e4m3})  // each reads as it is written
+  for (const std::vector<Case>& cases : {grid, extra, of_e4m3})  // each is read as it is written
     for (const Case& c : cases) {
       const auto& written = std::get<AttentionProblem>(c.problem);
       if (!written.packed()) CHECK(parse_attention(size_text(written)) == written);

@@ -1,5 +1,5 @@
-// Compares the benchmark's own declarations of cuBLASLt and of libcuda with the toolkit's headers, where
-// there are such.
+// Compares the benchmark's own declarations of cuBLASLt and of libcuda with the toolkit's headers, if these
+// are installed.
 #include <cublasLt.h>
 #include <cuda.h>
 #include <doctest/doctest.h>
@@ -50,7 +50,7 @@ static_assert(offsetof(lt::HeuristicResult, workspace_bytes) ==
 static_assert(offsetof(lt::HeuristicResult, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));
 static_assert(offsetof(lt::HeuristicResult, waves) == offsetof(cublasLtMatmulHeuristicResult_t, wavesCount));
 
-// As many arguments, of the same sizes, pointers alike: then they are passed alike.
+// The same number of arguments, with the same sizes and kinds, is passed in the same way.
 template <class A, class B>
 constexpr bool passed_alike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
 template <class Ours, class Theirs>
@@ -88,7 +88,7 @@ static_assert(entries_agree(&TimingDriver::memcpy_dtod_async, &cuMemcpyDtoDAsync
 }  // namespace
 
 // The library of the toolkit has every entry point that is declared, and the headers' version.
-TEST_CASE("the toolkit's cuBLASLt has what is called") {
+TEST_CASE("the toolkit's cuBLASLt has the called functions") {
   std::string file;
   for (const std::string& candidate : lt::library_candidates(""))
     if (candidate.find("cuda") != std::string::npos) file = candidate;

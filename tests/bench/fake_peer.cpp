@@ -1,4 +1,4 @@
-// A peer for bench_peer_test: it computes on the host, or misbehaves as its word says.
+// A peer for bench_peer_test: it computes on the host, or misbehaves as its argument says.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ DType type_named(const std::string& word) {
   std::exit(9);
 }
 
-// The problem that was asked for last, of its kind.
+// The last requested problem of its kind.
 Problem problem;
 size_t sets = 0;
 
@@ -95,7 +95,7 @@ void launch(size_t set, double error) {
   munmap(file, bytes);
 }
 
-// Misbehaves where `word` is due: "dies:burst", "hangs:launch", "nonsense:problem", "refuses:problem".
+// Misbehaves at the request `word`: "dies:burst", "hangs:launch", "nonsense:problem", "refuses:problem".
 bool misbehaves(const std::string& mode, const std::string& verb) {
   if (mode == "dies:" + verb) {
     std::cerr << "out of luck at " << verb << std::endl;

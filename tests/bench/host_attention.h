@@ -1,5 +1,5 @@
-// Attention on the host as AttentionProblem defines it, in another way than the benchmark's check computes
-// it.
+// Attention on the host as AttentionProblem defines it, computed in another way than by the benchmark's
+// check.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// This goes with mock_libcuda, in one library: libcublasLt that multiplies on the CPU, and NVML. A graph
-// remembers nothing; what is recorded runs at once.
+// This file is linked with mock_libcuda into one library: libcublasLt that multiplies on the CPU, and NVML. A
+// graph stores nothing; recorded work runs at once.
 #include "mock_gemm_gpu.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ DType dtype(lt::DataType type) {
   return DType::f32;
 }
 
-// Column-major: element [row, column] is at row + column * stride.
+// Matrices are column-major: element [row, column] is at row + column * stride.
 std::byte* place(const MockLayout& layout, const void* memory, uint64_t row, uint64_t column) {
   const size_t at = row + column * static_cast<uint64_t>(layout.stride);
   return static_cast<std::byte*>(const_cast<void*>(memory)) +

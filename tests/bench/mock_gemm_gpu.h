@@ -1,16 +1,16 @@
-// Declares what a test steers and sees of mock_gemm_gpu.cpp.
+// Declares what a test can control and observe in mock_gemm_gpu.cpp.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 struct MockGemmGpu {
-  // This is to happen.
+  // These variables control what happens.
   int algorithms = 3;          // that the heuristic offers
   int refused_algorithms = 0;  // the first of them, by the matmul
   double error = 0;            // added to each element of D
 
-  // This was asked.
+  // These variables record the requests.
   int matmuls = 0;
   int descriptors = 0;  // alive
   int compute_type = 0, fast_accumulation = -1;

@@ -1,7 +1,7 @@
 """The binary interface of ptxb.h is that of kernels/c/abi.txt, to which an ABI version only adds: abi_test.py HEADER CC [--bless]
 
-The list has functions, values, and where the fields of structs lie; ptxb_exports holds what libptxbuilder.so exports against the
-header. --bless writes what was added, and all of it where ptxbuilder/version.h has another ABI version.
+The list has functions, values, and the offsets of structs' fields; ptxb_exports compares the exports of libptxbuilder.so with the header.
+--bless writes additions, or the whole list if ptxbuilder/version.h has another ABI version.
 """
 
 import os
@@ -18,12 +18,12 @@ LIST = f"{os.path.dirname(os.path.abspath(header))}/abi.txt"
 
 
 def plain(text):
-    """Without comments, and with one blank where there are several or a line ends."""
+    """Returns the text without comments, and with one blank for several blanks or a line end."""
     return re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", text, flags=re.S)).strip()
 
 
 def fields_of(body):
-    """(name, type) of each; what is in braces is the type of what follows it."""
+    """Returns (name, type) of each; text in braces is the type of the name after it."""
     for declaration in re.findall(r"((?:[^;{]|\{[^}]*\})+);", body):
         base, first, *others = re.fullmatch(r"\s*(.*?[\s}])((?:\*\s*)*\w+(?:\[\w+\])?)((?:\s*,[^,{}]+)*)\s*", declaration, re.S).groups()
         for declarator in [first, *others[0].split(",")[1:]]:
@@ -32,7 +32,7 @@ def fields_of(body):
 
 
 def measured(expressions):
-    """Their values by the compiler, in order."""
+    """Returns their values from the compiler, in order."""
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/abi.c", "w") as file:
             lines = "".join(f'  printf("%lld\\n", (long long)({x}));\n' for x in expressions)
@@ -42,20 +42,21 @@ def measured(expressions):
 
 
 def interface():
-    """Returns what each line is about, and what it says of it."""
+    """Returns the subject of each line, and its description."""
     with open(header) as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     found = {}
     for declaration in re.findall(r"^PTXB_API (.*?);", text, re.S | re.M):
         # Names of parameters may change.
         found[re.search(r"(\w+)\(", declaration)[1] + "()"] = re.sub(r"(?<=[\w*]) \w+(?=(\[\d+\])?[,)])", "", plain(declaration))
-    asked = []  # what a line is about, its expressions, and its form
+    asked = []  # the subject of a line, its expressions, and its form
     for body in re.findall(r"typedef enum \w+ \{(.*?)\}", text, re.S):
         asked += [(name, [name], "{}") for name in re.findall(r"(\w+) =", body)]
     for body, struct in re.findall(r"typedef struct \w+ \{(.*?)\n\} (\w+);", text, re.S):
         grows = ", and may grow" if next(fields_of(body)) == ("size", "size_t") else ""
         asked.append((struct, [f"sizeof({struct})"], f"{{}} bytes{grows}"))
-        asked += [(f"{struct}.{name}", [f"offsetof({struct}, {name})", f"sizeof((({struct}*)0)->{name})"], f"from {{}} on, {{}} bytes: {type}"
+        asked += [(f"{struct}.{name}", [f"offsetof({struct}, {name})", f"sizeof((({struct}*)0)->{name})"], f"from {{}} on, {{}} bytes: "
+                                                                                  f"{type}"
                    .replace("{ ", "{{ ").replace(" }", " }}")) for name, type in fields_of(body)]
     values = iter(measured([x for _, expressions, _ in asked for x in expressions]))
     for about, expressions, form in asked:
@@ -74,7 +75,7 @@ def number(text):
 
 
 def breaks(before, now):
-    """This finds what makes programs wrong that were built with the header of the list."""
+    """Finds the changes that break programs that were built with the header of the list."""
     for about, said in before.items():
         grown = "may grow" in said and "may grow" in now.get(about, "") and number(now[about]) >= number(said)
         if now.get(about) != said and not grown:

@@ -1,5 +1,5 @@
-"""libptxbuilder.so exports ptxb_* alone, it and they carry the ABI's version, and ptxb.h is C11 and C++ without a warning; it
-and ptxb ask for no newer glibc than they may: exports_test.py SO PTXB HEADER CC CXX."""
+"""libptxbuilder.so exports only ptxb_*, the library and its symbols carry the ABI's version, and ptxb.h compiles as C11 and C++ without a
+warning; the library and ptxb need no newer glibc than allowed: exports_test.py SO PTXB HEADER CC CXX."""
 
 import os
 import re

@@ -32,7 +32,7 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
   const auto unit = static_cast<size_t>(alignment);
   return allocated(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit));
 }
-// Inlined alone, free() would be taken for a mistake next to `new`.
+// If it were inlined, the compiler would report free() as a mismatch with `new`.
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { operator delete(memory); }
@@ -45,7 +45,7 @@ using namespace ptxbuilder;
 constexpr int64_t kM = 4096, kN = 4096, kK = 512;
 const std::vector<size_t> kOfProduct = {128, 128, 128, 4, 4, 4};  // bytes of a kernel's parameters
 
-// Its soname is the driver's: who opens libcuda.so.1 from now on gets it.
+// Its soname is that of the driver: opening libcuda.so.1 from now on returns it.
 MockDriver& driver_with(const std::vector<size_t>& parameter_sizes) {
   static void* library = dlopen(PTXBUILDER_MOCK_GPU, RTLD_NOW);
   if (!library) throw Error(dlerror());
@@ -75,7 +75,7 @@ struct Opened {
   ptxb_device* device = nullptr;
 };
 
-// A row-major matrix in memory that nobody reads, with a gap after each row.
+// A row-major matrix in memory that is never read, with a gap after each row.
 struct Matrix {
   Matrix(uintptr_t address, ptxb_dtype type, int64_t rows, int64_t columns, int64_t gap = 0)
       : shape{rows, columns}, strides{columns + gap, 1} {
@@ -99,7 +99,7 @@ void product_from_c(benchmark::State& state) {
 }
 BENCHMARK(product_from_c);
 
-// One that launches nothing.
+// A call that launches nothing.
 void product_without_rows_from_c(benchmark::State& state) {
   driver_with(kOfProduct);
   const Opened opened;
@@ -110,7 +110,7 @@ void product_without_rows_from_c(benchmark::State& state) {
 }
 BENCHMARK(product_without_rows_from_c);
 
-// Rows of 1000 B, which TMA cannot read: A is copied into a workspace, for which the product is asked.
+// Rows have 1000 B, which TMA cannot read: A is copied into a workspace, whose size the product returns.
 void product_with_a_copy_from_c(benchmark::State& state) {
   constexpr int64_t kDepth = 500;
   MockDriver& driver = driver_with(kOfProduct);
@@ -127,7 +127,7 @@ void product_with_a_copy_from_c(benchmark::State& state) {
     check(ptxb_matmul_run(opened.device, &p, reinterpret_cast<void*>(4ull << 32), bytes, PTXB_OWN_STREAM));
   };
   driver.parameter_sizes = {8, 8, 8, 8, 8, 8, 4, 4, 4};
-  check(ptxb_matmul_workspace(opened.device, &p, &bytes));  // loads the one that copies
+  check(ptxb_matmul_workspace(opened.device, &p, &bytes));  // loads the kernel that copies
   driver.parameter_sizes = {};
   measure(state, call);
 }

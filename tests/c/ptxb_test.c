@@ -55,7 +55,7 @@ static uint8_t e4m3_of(float value) { /* one that it holds exactly, else 0 */
   return 0;
 }
 
-/* A tensor of two dimensions in device memory of its own, with its values on the host. */
+/* A two-dimensional tensor in device memory of its own, with its values on the host. */
 typedef struct Matrix {
   ptxb_tensor tensor;
   int64_t shape[2], strides[2];
@@ -117,7 +117,8 @@ static void discard(Matrix* m) {
 
 static const ptxb_dtype bf16 = {PTXB_BFLOAT, 16, 1}, f32 = {PTXB_FLOAT, 32, 1}, e4m3 = {PTXB_E4M3, 8, 1};
 
-/* Wrong elements of one product, of A and B as their strides say, through poisoned D and workspace. */
+/* Returns the number of wrong elements of one product, with A and B of the given strides and with poisoned D
+ * and workspace. */
 static int wrong_of(int64_t m, int64_t n, int64_t k, int a_along_m, int b_along_n, uint64_t offset,
                     int epilogue, unsigned seed) {
   Matrix a, b, c, d, bias;
@@ -164,7 +165,7 @@ static int wrong_of(int64_t m, int64_t n, int64_t k, int a_along_m, int b_along_
   return wrong;
 }
 
-/* Runs p on its own structs, and counts wrong elements of D = alpha A B. */
+/* Runs p with its own structs, and counts wrong elements of D = alpha A B. */
 static int wrong_again(const ptxb_matmul* p, const Matrix* a, const Matrix* b, Matrix* d) {
   int wrong = 0;
   memset(d->host, 0xff, d->bytes);
@@ -181,7 +182,8 @@ static int wrong_again(const ptxb_matmul* p, const Matrix* a, const Matrix* b, M
   return wrong;
 }
 
-/* A caller keeps its structs and changes one thing in them: each change counts, of addresses and of all else.
+/* A caller keeps its structs and changes one value in them: each change takes effect, of addresses and of
+ * everything else.
  */
 static void check_repeated(unsigned seed) {
   Matrix a, other, b, d;
@@ -233,7 +235,7 @@ static void check_repeated(unsigned seed) {
   discard(&a), discard(&other), discard(&b), discard(&d);
 }
 
-/* This checks what follows the sum. All that is read is small integers, so that x is exact. */
+/* Checks the operations after the sum. All inputs are small integers, so that x is exact. */
 enum { kM = 24, kN = 32, kK = 64 };
 typedef struct Epilogue {
   Matrix a, b, c, d, bias, inputs, rows, columns, alpha, d_scale, amax;
@@ -265,7 +267,7 @@ static void discard_epilogue(Epilogue* e) {
   for (int i = 0; i < 11; ++i) discard(all[i]);
 }
 
-/* A B with what scales rows and columns and alpha in memory, beta C and the bias, as `p` has them. */
+/* Returns A B with the scales of rows and columns, alpha in memory, beta C and the bias of `p`. */
 static double x_of(const Epilogue* e, int64_t i, int64_t j) {
   double x = 0;
   for (int64_t l = 0; l < kK; ++l) x += (double)value(&e->a, i, l) * value(&e->b, l, j);
@@ -281,7 +283,8 @@ static double y_of(const Epilogue* e, int64_t i, int64_t j) {
   if (e->p.use == PTXB_SLOPE) return value(&e->inputs, i, j) > 0 ? x : 0; /* of relu */
   return e->p.activation == PTXB_RELU ? relu : x;
 }
-/* Returns whether no number of D's type is nearer; of f32 and bf16, to a rounding of silu's arithmetic. */
+/* Returns whether no number of D's type is nearer; for f32 and bf16, up to a rounding of silu's arithmetic.
+ */
 static int is_rounded(float d, double y, ptxb_dtype type) {
   if (type.bits != 8) return fabs(d - y) <= fabs(y) * (type.bits == 16 ? 0x1.1p-8 : 1e-5) + 1e-5;
   double nearest = INFINITY;
@@ -289,7 +292,7 @@ static int is_rounded(float d, double y, ptxb_dtype type) {
   return fabs(d - y) == nearest;
 }
 
-/* Runs it on poisoned D, and counts wrong elements; amax is held to the greatest exactly. */
+/* Runs it on a poisoned D, and counts wrong elements; amax must be exactly the greatest magnitude. */
 static int wrong_epilogue(Epilogue* e) {
   const float none = 0;
   int wrong = 0;
@@ -318,7 +321,7 @@ static int wrong_epilogue(Epilogue* e) {
 
 static void check_epilogues(unsigned seed) {
   Epilogue e;
-  /* 8-bit floats that are scaled by row and column, into 8 bits with a scale, and its amax. */
+  /* 8-bit floats that are scaled by row and column give 8-bit results with a scale and an amax. */
   make_epilogue(&e, e4m3, e4m3, kN, seed);
   CHECK(wrong_epilogue(&e) == 0);
   e.p.row_scales = &e.rows.tensor;
@@ -349,7 +352,7 @@ static void check_epilogues(unsigned seed) {
   CHECK(wrong_epilogue(&e) == 0);
   discard(&other);
   discard_epilogue(&e);
-  /* A gate: of pairs of columns one. */
+  /* A gate makes one column from each pair. */
   make_epilogue(&e, bf16, bf16, kN / 2, seed + 2);
   e.p.activation = PTXB_SILU, e.p.use = PTXB_GATE, e.p.bias = &e.bias.tensor, e.p.amax = &e.amax.tensor;
   CHECK(wrong_epilogue(&e) == 0);
@@ -360,7 +363,7 @@ static void check_epilogues(unsigned seed) {
   discard_epilogue(&e);
 }
 
-/* A and B of ones in e4m3, so that sums are those of the scales, which are powers of two. */
+/* A and B are ones in e4m3, so that sums are sums of the scales, which are powers of two. */
 static void check_block_scales(void) {
   enum { M = 24, N = 136, K = 272, BLOCKS = 3, WIDE = 2 };
   Matrix d;
@@ -414,7 +417,7 @@ static void check_block_scales(void) {
   discard(&d);
 }
 
-/* B, as [n,k], has two of each four elements of a row; then the same matrix is A. */
+/* B, as [n,k], has two nonzero elements of each four in a row; then the same matrix is A. */
 static void check_sparse(void) {
   enum { M = 24, N = 72, K = 100, LINES = 2, WORDS = 256 };
   static uint16_t dense[N * K], back[N * K], values[N * K / 2], x[M * K];
@@ -486,9 +489,9 @@ static void check_sparse(void) {
   OK(ptxb_free(device, of_metadata));
 }
 
-/* Rows in groups, each by a matrix of its own, where the first, of no rows, does not count; and the same
- * rows of A and D as k in groups. */
-/* Weights less zeros, times scales, that are powers of two, so that sums are exact. */
+/* Rows are in groups, each with a matrix of its own, and the first group is empty; then the same rows of A
+ * and D are used with k in groups. */
+/* Weights minus zeros are multiplied by scales that are powers of two, so that sums are exact. */
 static void check_packed(unsigned seed) {
   enum { M = 8, N = 72, K = 160, GROUPS = 3, LINES = 2 };
   static uint8_t weights[N * K], zeros[N * GROUPS], back[N * K];
@@ -626,7 +629,7 @@ static void check_groups(unsigned seed) {
     }
   CHECK(wrong == 0);
 
-  /* Each of two groups has half of the rows, and the first of these count; the others stay as they are. */
+  /* Each of two groups has half of the rows, of which the first are counted; the others do not change. */
   enum { EACH = M / 2 };
   static const int32_t counts[2] = {7, EACH + 3};
   const float before = value(&d, 7, 0);
@@ -696,7 +699,7 @@ static void check_groups(unsigned seed) {
   p.d = &d.tensor, groups = 2;
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: [2] of s32; it is int32");
 
-  /* Rows of A backwards, one of them twice, and two that A does not have. */
+  /* Rows of A are in reverse order, one of them twice, and two indices do not exist in A. */
   groups = GROUPS;
   int32_t rows[M];
   for (int i = 0; i < M; ++i) rows[i] = i == 3 ? -1 : i == 7 ? M : i == 9 ? 0 : M - 1 - i;
@@ -718,7 +721,7 @@ static void check_groups(unsigned seed) {
     }
   CHECK(wrong == 0);
 
-  /* It does the same into rows of D backwards, two of them not there. */
+  /* Does the same with rows of D in reverse order, two of which do not exist. */
   rows[9] = -1; /* its row is that of another */
   OK(ptxb_copy_in(device, numbers, rows, sizeof rows));
   p.d_rows = &of_rows;
@@ -822,7 +825,7 @@ static void check_epilogue_mistakes(void) {
   discard_epilogue(&e);
 }
 
-/* A program that was built with the header before `inputs`, whose struct ends there. */
+/* A program that was built with a header without `inputs`, whose struct ends before it. */
 static void check_older_struct(unsigned seed) {
   Epilogue e;
   const size_t before = offsetof(ptxb_matmul, inputs);
@@ -1096,14 +1099,15 @@ static void check_mistakes(int is_emulator) {
   discard(&a), discard(&b), discard(&d);
 }
 
-/* Queries of 0 weigh all keys alike, so that a row of O is the mean of the values that it sees; value j of
- * head h is j + h. As one tensor of two batches, or as two packed sequences of unlike lengths. */
+/* Queries of 0 give all keys the same weight, so that a row of O is the mean of the values that it sees;
+ * value j of head h is j + h. The operands are one tensor of two batches, or two packed sequences of
+ * different lengths. */
 enum { kQueries = 20, kHeads = 2, kColumns = 16, kRows = 2 * kQueries };
 static int is_near(float a, double b) { return a >= b - 0.02 * b - 0.02 && a <= b + 0.02 * b + 0.02; }
 
-/* Where dO is 1, dV of key j is the sum of the weights 1 / (i + 1) of the queries that see it; dK is 0, as Q
- * is. dQ is what lse hangs on it, since all keys are alike, whose elements are 3: lse is its own gradient
- * here, and 1/4 the scale; slopes up to 270 are rounded to bf16. */
+/* If dO is 1, dV of key j is the sum of the weights 1 / (i + 1) of the queries that see it; dK is 0 because Q
+ * is 0. All keys are alike, with elements of 3, so dQ comes only from lse, which is its own gradient here,
+ * with a scale of 1/4; slopes up to 270 are rounded to bf16. */
 static void check_attention_gradient(const ptxb_attention* attention, int packed, int64_t* shape,
                                      const int32_t* begins) {
   ptxb_attention_gradient p = PTXB_ATTENTION_GRADIENT_INIT;
@@ -1157,9 +1161,9 @@ static void check_attention_gradient(const ptxb_attention* attention, int packed
 }
 
 /* A sink of 0 is one more key, whose value is 0: weights are 1 / (i + 2). Its gradient is the sum over
- * queries of its weight times what lse hangs on all scores (lse is its own gradient here) without what O
- * does, where dO is 1. Of weights that are dropped by halves, that of the first query, which sees one key, is
- * 0 or 2. */
+ * queries of its weight times the gradient of lse (lse is its own gradient here) minus the part of O, with a
+ * dO of 1. If half of the weights are dropped, the weight of the first query, which sees one key, is 0 or 2.
+ */
 static void check_sinks_and_dropout(const ptxb_attention* attention, int packed, int64_t* shape,
                                     const int32_t* begins) {
   Matrix sinks, dsinks, seed, grad, d[3], workspace;
@@ -1231,8 +1235,8 @@ static void check_sinks_and_dropout(const ptxb_attention* attention, int packed,
   for (int i = 0; i < 4; ++i) discard(all[i]);
 }
 
-/* Q, K and V of ones in e4m3: O is the scale of V's head, and lse is a logarithm of all keys with their
- * score.
+/* Q, K and V are ones in e4m3: O is the scale of V's head, and lse is the logarithm of the sum over all keys,
+ * which have the same score.
  */
 static void check_attention_of_e4m3(void) {
   enum { kWide = 32 };
@@ -1282,8 +1286,8 @@ static void check_attention_of_e4m3(void) {
   discard(&lse), discard(&q_scale), discard(&k_scale), discard(&v_scale);
 }
 
-/* Two queries of one sequence and one of another: all keys have one score, and the value of a key is its
- * number, so that O is the mean of the numbers that a query sees. */
+/* There are two queries of one sequence and one of another: all keys have one score, and the value of a key
+ * is its number, so that O is the mean of the numbers that a query sees. */
 static void check_mixed_batch(void) {
   enum { kTokens = 3, kKeys = 8 };
   Matrix q, k, v, o, offsets, lengths, masks, workspace;
@@ -1425,8 +1429,8 @@ static void check_attention(int packed, int is_emulator) {
   discard(&lse), discard(&offsets), discard(&workspace);
 }
 
-/* Keys that are their own values: queries of zeros weigh all keys alike, so that O is the mean of the first
- * columns. */
+/* Keys are their own values: queries of zeros give all keys the same weight, so that O is the mean of the
+ * first columns. */
 static void check_latent(void) {
   enum { KEYS = 40, HEADS = 4, COLUMNS = 320, VALUES = 256 };
   Matrix q, k, o, workspace;
@@ -1487,7 +1491,7 @@ static void check_ir_options(void) {
   CHECK(!kernel);
 }
 
-/* Each failure has the status of who can do something about it. */
+/* The status of each failure says who can correct it. */
 static void check_statuses(int is_emulator) {
   ptxb_device* none = NULL;
   ptxb_kernel* kernel = NULL;
@@ -1518,7 +1522,7 @@ static void check_memory(void) {
   OK(ptxb_free(device, NULL));
 }
 
-/* A freed object is known, also where the next of its kind has come. */
+/* A freed object is recognized, also after another of its kind was made. */
 static void check_given_back(const char* name) {
   ptxb_device *before = NULL, *after = NULL;
   ptxb_kernel *kernel = NULL, *next = NULL;
@@ -1590,8 +1594,8 @@ static void check_append(void) {
   discard(&slots);
 }
 
-/* The gradients of an RMS norm without epsilon: of rows whose scale is given as 1, and a weight of ones, dx
- * is dy - x mean(x dy), and dweight the sum of x dy. */
+/* The gradients of an RMS norm without epsilon: for rows whose scale is given as 1, and a weight of ones, dx
+ * is dy - x mean(x dy), and dweight is the sum of x dy. */
 static void check_rows(unsigned seed) {
   enum { kOfRows = 5, kOfColumns = 24 };
   Matrix x, scale, dy, dx, dweight, workspace;
@@ -1706,7 +1710,7 @@ static void check_convolution(unsigned seed) {
   discard(&x), discard(&w), discard(&y), discard(&bias);
 }
 
-/* This is what one rank knows without the others: the bytes of memory, and what is refused. */
+/* One rank checks these without the others: the bytes of memory, and refused arguments. */
 static void check_ranked(void) {
   Matrix x, wide;
   make(&x, bf16, 4, 64, 64, 1, 0);

@@ -30,7 +30,7 @@ int status_when(const Thrown& thrown) {
 
 }  // namespace
 
-TEST_CASE("each kind of exception has a status, and its words are kept") {
+TEST_CASE("each kind of exception has a status, and its text is kept") {
   using enum Error::Kind;
   CHECK(status_of([] {}) == PTXB_OK);
   CHECK(status_when(Error("m is 0")) == PTXB_INVALID_ARGUMENT);
@@ -91,7 +91,7 @@ TEST_CASE("warnings go to the callback, and without one to standard error") {
   CHECK(lines.size() == 1);
 }
 
-// A struct that has grown twice; `size` is what the caller's header has.
+// A struct that has grown twice; `size` is the size in the caller's header.
 struct Grows {
   size_t size;
   int32_t first = 1, second = 2;
@@ -99,7 +99,7 @@ struct Grows {
   int64_t fourth = 4;
 };
 
-TEST_CASE("what an older header lacks is as INIT says") {
+TEST_CASE("fields that an older header lacks have the values of INIT") {
   const size_t first = offsetof(Grows, second) + sizeof(int32_t);
   Grows given = {sizeof(Grows), 10, 20, "given", 40};
   const auto grown_of = [&](size_t size) {

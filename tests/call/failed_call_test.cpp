@@ -1,5 +1,5 @@
 // A call whose launch fails names the operation, its sizes and how to learn more; and kernels of calls are
-// watched where the environment says so.
+// watched if the environment requests it.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -27,7 +27,7 @@ MockDriver& fresh_mock() {
   return *mock;
 }
 
-// The variable has a value while this lives.
+// The variable has a value during the lifetime of this object.
 struct Watchdog {
   explicit Watchdog(const char* value) { setenv("PTXBUILDER_WATCHDOG", value, 1); }
   ~Watchdog() { unsetenv("PTXBUILDER_WATCHDOG"); }
@@ -58,7 +58,7 @@ TEST_CASE("a launch that fails names the call, its sizes and the watchdog") {
                              "PTXBUILDER_WATCHDOG=1000"})
       CHECK(told.find(part) != std::string::npos);
   };
-  // Other memory takes another tensor map, where a failure of the kernel before shows first.
+  // Other memory needs another tensor map, whose encoding reports a failure of the kernel before.
   runtime::Buffer other(*device, 2 * 64 * 32);
   MatmulArguments of_other = product;
   of_other.a.memory = other;
@@ -69,7 +69,7 @@ TEST_CASE("a launch that fails names the call, its sizes and the watchdog") {
   check_told(product);
 }
 
-TEST_CASE("so does one of an operation on rows, where it is prepared and where it is not") {
+TEST_CASE("the same holds for an operation on rows, prepared or not") {
   MockDriver& mock = fresh_mock();
   mock.reads_ptx = true;
   for (const bool is_prepared : {false, true}) {
@@ -91,11 +91,12 @@ TEST_CASE("so does one of an operation on rows, where it is prepared and where i
       CHECK(told.find(part) != std::string::npos);
     call.tensors[1].reset();
     CHECK_ERROR(rows(call), "softmax");
-    CHECK(error_of([&] { rows(call); }).find("this call is") == std::string::npos);  // it is not the device's
+    CHECK(error_of([&] { rows(call); }).find("this call is") ==
+          std::string::npos);  // it does not belong to the device
   }
 }
 
-TEST_CASE("the environment's limit is that of kernels that calls make, and an unfit one is an error") {
+TEST_CASE("the environment's limit applies to kernels that calls make, and an invalid one is an error") {
   {
     const WatchedKernels none;
     CHECK(WatchdogScope::milliseconds() == 0);
@@ -106,7 +107,7 @@ TEST_CASE("the environment's limit is that of kernels that calls make, and an un
       const WatchedKernels watched;
       CHECK(WatchdogScope::milliseconds() == 50);
       const WatchdogScope nearer(7);
-      const WatchedKernels again;  // a scope goes before
+      const WatchedKernels again;  // a scope has precedence
       CHECK(WatchdogScope::milliseconds() == 7);
     }
     CHECK(WatchdogScope::milliseconds() == 0);

@@ -1,5 +1,5 @@
-// Operands of calls: which share memory, against what a search of all their elements finds, the rules of
-// their places, and how a copy of them is laid out.
+// Operands of calls: which of them share memory, compared with a search of all their elements; the rules for
+// their placement; and the layout of a copy.
 #include "kernels/call/operand.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ Operand of(uint64_t address, DType type, int64_t columns, std::vector<Operand::D
   return x;
 }
 
-// The addresses of all bytes, and whether one came twice.
+// Returns the addresses of all bytes, and whether one occurs twice.
 std::pair<std::set<uint64_t>, bool> bytes_of(const Operand& x) {
   std::set<uint64_t> all;
   bool twice = false;
@@ -48,8 +48,8 @@ TEST_CASE("parts of one larger tensor do not share memory") {
   };
   CHECK(apart(columns(0, 48), columns(48, 80)));
   CHECK(!apart(columns(0, 49), columns(48, 80)));
-  CHECK(!apart(columns(0, 8), columns(120, 16)));  // whose rows end within the next ones
-  // Q, K and V of one projection: [row, three, head, column], and with batches around.
+  CHECK(!apart(columns(0, 8), columns(120, 16)));  // rows that end within the next ones
+  // Q, K and V of one projection are [row, three, head, column], and also have batches.
   const auto heads = [&](uint64_t part, int64_t count) {
     return of(at + 2 * part * 4 * 64, DType::f16, 64,
               {{"row", 20, 3 * 4 * 64}, {"head", count, 64}, {"batch", 3, 20 * 3 * 4 * 64}});
@@ -57,14 +57,14 @@ TEST_CASE("parts of one larger tensor do not share memory") {
   CHECK(apart(heads(0, 4), heads(1, 4)));
   CHECK(apart(heads(0, 4), heads(2, 4)));
   CHECK(!apart(heads(0, 5), heads(1, 4)));
-  // [batch, three, head, row, column]: the parts are planes of a batch.
+  // With [batch, three, head, row, column] the parts are planes of a batch.
   const auto planes = [&](uint64_t part, int64_t rows) {
     return of(at + 2 * part * 4 * 20 * 64, DType::f16, 64,
               {{"row", rows, 64}, {"head", 4, 20 * 64}, {"batch", 3, 3 * 4 * 20 * 64}});
   };
   CHECK(apart(planes(0, 20), planes(1, 20)));
   CHECK(!apart(planes(0, 21), planes(1, 20)));
-  // One without elements shares nothing, wherever it is.
+  // An operand without elements shares nothing, wherever it is.
   CHECK(apart(columns(0, 48), of(at, DType::f16, 48, {{"row", 0, 128}})));
 }
 
@@ -97,10 +97,10 @@ TEST_CASE("operands that share an element are always found, and rows that overla
       ++apart;
     if (twice) REQUIRE(error_of([&] { check_no_self_overlap("test", x, Where{}); }) != "");
   }
-  CHECK(apart > 100);  // of those that lie between each other
+  CHECK(apart > 100);  // of interleaved operands
 }
 
-TEST_CASE("what is refused names the operation, the operand and the value") {
+TEST_CASE("errors name the operation, the operand and the value") {
   Operand x = of(64, DType::f32, 8, {{"row", 4, 8}, {"head", 2, 32}});
   CHECK(error_of([&] { check_memory("test", x, Where{}); }) == "");
   const auto refused = [&](auto&& change, const char* words) {
@@ -125,7 +125,7 @@ TEST_CASE("what is refused names the operation, the operand and the value") {
   CHECK(kernels::stride_of(int64_t{1} << 40, int64_t{1} << 40) >= kernels::kStrideEnd);
 }
 
-TEST_CASE("a copy has rows at multiples of 16 bytes and no gaps, and is made of all that is outside") {
+TEST_CASE("a copy has rows at multiples of 16 bytes and no gaps, and includes all outer dimensions") {
   const Operand x =
       of(64, DType::f16, 5, {{"row", 3, 7}, {"head", 2, 30}, {"group", 2, 100}, {"batch", 2, 300}});
   Operand near = padded(x);

@@ -1,4 +1,4 @@
-// Copies of tensors whose modes come in another order, against plain loops: drawn modes, gaps, sizes and
+// Copies of tensors whose modes change their order, compared with plain loops: random modes, gaps, sizes and
 // alignments.
 //
 //   permuted_copy_test [--device=emulator|cuda|auto] [--permuted_copies=N]
@@ -29,7 +29,7 @@ struct Drawn {
   int64_t read = 1, written = 1;  // elements from the first to the last
 };
 
-// Strides that grow along the modes in an order of their own, with gaps now and then.
+// Returns strides that grow along the modes in a random order, sometimes with gaps.
 int64_t lay_out(std::vector<PermutedCopy::Mode>& modes, int64_t PermutedCopy::Mode::*stride, bool gaps,
                 std::mt19937_64& random) {
   std::vector<size_t> order(modes.size());
@@ -76,7 +76,7 @@ void each_element(const PermutedCopy& copy, const std::function<void(size_t from
 
 }  // namespace
 
-TEST_CASE("drawn copies are those of plain loops, and touch nothing else") {
+TEST_CASE("random copies equal those of plain loops, and touch nothing else") {
   const auto device = runtime::open_device(device_name);
   kernels::PermutedCopier copier(*device, {});
   std::mt19937_64 random(20);

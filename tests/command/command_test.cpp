@@ -1,5 +1,5 @@
-// The command lines as a user meets them: exit codes, and what is said to wrong words, each together with
-// right ones.
+// The command lines from a user's view: exit codes, and the errors for wrong words, each together with right
+// ones.
 #include <unistd.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ struct Folder {
 
 }  // namespace
 
-TEST_CASE("a ptxas of CUDA 12.4 assembles what needs no newer PTX, and says what does") {
+TEST_CASE("the ptxas of CUDA 12.4 assembles kernels that need no newer PTX, and reports those that do") {
   const Folder folder;
   const std::string oldest =
       fmt::format("{}/../build/ptxas/oldest/nvidia/cuda_nvcc/bin/ptxas", PTXBUILDER_TEST_DIR);
@@ -60,13 +60,13 @@ TEST_CASE("help is everywhere") {
   }
 }
 
-TEST_CASE("a sidecar says how its kernel is launched, and ptxb sim launches it so") {
+TEST_CASE("ptxb sim launches a kernel as its sidecar describes") {
   const Folder folder;
   REQUIRE(run("ptxb emit saxpy --threads 64 --assembler none -o " + folder.str()).code == 0);
   std::ifstream file(folder.str("saxpy.json"));
   const auto sidecar = nlohmann::json::parse(file);
   CHECK(sidecar["grid"] == nlohmann::json({"ceil_div(count, 64)", "1", "1"}));
-  CHECK(sidecar["configuration"] == nlohmann::json({{"threads", "64"}}));  // m and n are the run's
+  CHECK(sidecar["configuration"] == nlohmann::json({{"threads", "64"}}));  // m and n come from the run
   CHECK(sidecar["parameters"][3]["meaning"] == "elements of x and of y");
   CHECK_FALSE(sidecar.contains("overlaps"));
   std::ofstream(folder.str("launch.json")) << R"({
@@ -130,7 +130,7 @@ TEST_CASE("wrong words are refused with the legal ones") {
   CHECK(run("ptxb emit saxpy").code == 2);  // no folder
 }
 
-TEST_CASE("configurations that cannot be are refused before ptxas sees them") {
+TEST_CASE("impossible configurations are refused before ptxas sees them") {
   Ran large = run("gemm_warp_specialized --assembler none --stages 5 --emit /tmp");
   CHECK(large.code == 1);
   CHECK(contains(large, "bytes exceed the 232448 that a CTA may have"));
@@ -155,7 +155,7 @@ TEST_CASE("emit writes the files, and says so in JSON") {
   CHECK(contains(unwritable, "/proc/none: the folder cannot be made"));
 }
 
-TEST_CASE("a ptxas that is named has to be there, and PTX alone takes none") {
+TEST_CASE("a named ptxas must exist, and PTX alone needs none") {
   Folder folder;
   for (const char* assembler : {"ptxas", "auto"}) {
     Ran wanted = run(
@@ -188,7 +188,7 @@ TEST_CASE("compile: a module of LLVM's IR from a file or standard input") {
   CHECK(contains(run("ptxb compile nowhere.ll"), "nowhere.ll: cannot be read"));
 }
 
-TEST_CASE("compile: what it writes runs by sim, and what has no sidecar is said") {
+TEST_CASE("compile: sim runs its output, and missing sidecars are reported") {
   Folder folder;
   auto write = [&](const char* name, const std::string& text) { std::ofstream(folder.path / name) << text; };
   const std::string attributes = "attributes #0 = { \"nvvm.maxntid\"=\"64\" }\n";
@@ -231,7 +231,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   CHECK(json["no_sidecar"][0]["kernel"] == "saxpy");
   CHECK(json["no_sidecar"][0]["why"].get<std::string>().starts_with("its number of threads is not known"));
 
-  // Fresh data, and right = 2 x where n lets it; the rest keeps its poison, which is a NaN.
+  // Data is fresh, and the result is 2 x up to n; the rest keeps its poison, which is NaN.
   std::mt19937 engine(std::random_device{}());
   std::normal_distribution<float> normal;
   std::vector<float> x(64), right(64);
@@ -254,7 +254,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   CHECK(contains(sim("saxpy.ptx"), "d: all 64 elements are right"));  // 64 threads, as the sidecar says
   CHECK(contains(sim("two.ptx"), "d: all 64 elements are right"));
   CHECK(contains(sim("threads.ptx"), "block: it is missing, and the PTX has neither .reqntid nor a sidecar"));
-  write("launch.json", launch + R"(, "block": 32})");  // the launch file goes before the sidecar
+  write("launch.json", launch + R"(, "block": 32})");  // the launch file has precedence over the sidecar
   CHECK(contains(sim("saxpy.ptx"), "d: WRONG, 18 of 64 elements"));
   write("launch.json", launch + "}");
   fs::remove(out + "/saxpy.json");
@@ -271,7 +271,8 @@ TEST_CASE("an unknown device is refused") {
   Ran ran = run("saxpy --device fpga");
   CHECK(ran.code == 1);
   CHECK(contains(ran, "device 'fpga' is not one of"));
-  CHECK(ran.output.find("execute.cpp") == std::string::npos);  // the words are the user's, no line of ours
+  CHECK(ran.output.find("execute.cpp") ==
+        std::string::npos);  // the words come from the user, so no line of ours is named
 }
 
 TEST_CASE("tensors beyond the machine's memory are refused before they are filled") {
@@ -285,7 +286,7 @@ TEST_CASE("tensors beyond the machine's memory are refused before they are fille
   CHECK(run("saxpy --device emulator --assembler none --m 100").code == 0);
 }
 
-TEST_CASE("on the emulator, what is verified next to times that it refuses is verified first") {
+TEST_CASE("on the emulator, verification comes before times are refused") {
   for (const char* words : {"saxpy --verify --bench", "ptxb bench saxpy --verify"}) {
     CAPTURE(words);
     Ran ran = run(fmt::format("{} --device emulator --assembler none", words));
@@ -298,7 +299,7 @@ TEST_CASE("on the emulator, what is verified next to times that it refuses is ve
   CHECK(times.output.find("verified") == std::string::npos);
 }
 
-TEST_CASE("an executable of one kernel says what it takes") {
+TEST_CASE("an executable of one kernel says what it accepts") {
   Ran list = run("saxpy --list");
   CHECK(list.code == 0);
   CHECK(contains(list, "--threads            threads of a CTA (default 32)"));
@@ -352,7 +353,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
     {"tensor_map": "x", "box": [64, 64], "swizzle": "128"}, {"tensor_map": "x", "box": [32, 64], "swizzle": "64"}]})";
   CHECK(contains(run("ptxb lint " + tile + " --launch " + launch),
                  "descriptor of B says swizzle 128, and the"));
-  // Lint tells what it does not know where it is asked to, by an exit code of its own.
+  // Lint reports what it does not know if requested, with an exit code of its own.
   const std::string unbounded = folder.str("unbounded.ptx");
   std::ofstream(unbounded)
       << ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u32 n)\n{\n"
@@ -385,7 +386,7 @@ TEST_CASE("listings are complete, and their JSON is JSON") {
   for (const char* part : {"ptxbuilder", "llvm", "ptxas", "device"}) CHECK(version.contains(part));
 }
 
-TEST_CASE("the number of a field has decimal digits alone") {
+TEST_CASE("the number of a field has only decimal digits") {
   for (const char* word : {"0x10", "+5", "' 5'", "010"})
     CHECK(contains(run(fmt::format("ptxb emit saxpy --n={}", word)), "is not an integer in decimal digits"));
 }
@@ -500,7 +501,7 @@ TEST_CASE("a new kernel is a folder, and nothing is overwritten") {
   CHECK(made.code == 0);
   const auto json = nlohmann::json::parse(made.output);
   CHECK(json["files"] == nlohmann::json{"mine/mine.cpp", "mine/CMakeLists.txt", "mine/README.md"});
-  // This ptxb is where it was built, which find_package cannot take.
+  // This ptxb is in its build folder, which find_package cannot use.
   CHECK(json["commands"][0].get<std::string>().starts_with("cmake --install "));
   CHECK(json["commands"][2] == "cmake -B build -DCMAKE_PREFIX_PATH=$HOME/.local");
   for (const auto& file : json["files"]) CHECK(fs::file_size(folder.path / std::string(file)) > 300);

@@ -1,5 +1,5 @@
-// `ptxb desc` as a user meets it: descriptors made and explained, as text and JSON, and wrong words together
-// with right ones.
+// `ptxb desc` from a user's view: descriptors are made and explained, as text and JSON, and wrong words are
+// tested together with right ones.
 #include <nlohmann/json.hpp>
 
 #include "command_kit.h"
@@ -18,7 +18,7 @@ nlohmann::json json_of(const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("a descriptor from what it describes") {
+TEST_CASE("a descriptor from its fields") {
   struct Case {
     const char *words, *descriptor;
     std::vector<int> along_k, along_mn;

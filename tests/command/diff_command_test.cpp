@@ -1,4 +1,4 @@
-// `ptxb diff` as a user meets it: files, fatbins, folders, exit codes, JSON.
+// `ptxb diff` from a user's view: files, fatbins, folders, exit codes, JSON.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A copy of a golden in which the first `from` is `to`.
+// Returns a copy of a golden file in which the first `from` is replaced by `to`.
 void plant(const std::string& name, const std::string& path, const std::string& from = "",
            const std::string& to = "") {
   std::string text = text_of(golden + name);
@@ -45,7 +45,7 @@ TEST_CASE("diff and explain read PTX out of fatbins, by the kernel's name") {
   CHECK(contains(run(fmt::format("ptxb explain {}speed.fatbin --kernel twice", fatbins)), "twice"));
 }
 
-TEST_CASE("diff: what cannot be read is an error that names the file, and ends with 2") {
+TEST_CASE("diff: a file that cannot be read is an error that names it, with exit code 2") {
   const Folder folder;
   const std::string cut = folder.path("cut.fatbin"), bytes = folder.path("bytes.ptx");
   std::ofstream(cut) << text_of(fatbins + "none.fatbin").substr(0, 1000);
@@ -64,7 +64,8 @@ TEST_CASE("diff: what cannot be read is an error that names the file, and ends w
   }
 }
 
-TEST_CASE("explain leaves out what a kernel has none of, and ends with 2 where there is nothing to explain") {
+TEST_CASE(
+    "explain omits properties that a kernel does not have, and returns 2 if there is nothing to explain") {
   const Ran told = run(fmt::format("ptxb explain {}gemm_cp_async_wgmma.ptx", golden));
   CHECK(told.code == 0);
   CHECK(contains(told, "\n  16 x cp.async.cg.shared::cta.global ["));

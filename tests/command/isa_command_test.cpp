@@ -1,11 +1,11 @@
-// `ptxb isa` as a user meets it: rows by their names, and by what is known of them.
+// `ptxb isa` from a user's view: rows by their names, and by their properties.
 #include <nlohmann/json.hpp>
 
 #include "command_kit.h"
 
 namespace ptxbuilder::test::isa_command_test {
 
-TEST_CASE("isa tells of a row what its author needs, and finds it by what is known of it") {
+TEST_CASE("isa prints what an author needs to know about a row, and finds rows by their properties") {
   CHECK(contains(run("ptxb isa ldmatrix_x4"), "ldmatrix<MatrixForm{.matrices = 4}>(p);"));
   const Ran key = run("ptxb isa ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16");
   CHECK(contains(key, "instruction<\"ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16\">(p);\n"));

@@ -28,7 +28,7 @@ bool has_ptxas() {
 
 }  // namespace
 
-TEST_CASE("without an assembler the stages end with PTX, and it is said which are not there") {
+TEST_CASE("without an assembler the stages end with PTX, and missing stages are reported") {
   const Folder folder;
   std::ofstream(folder.path("saxpy.cubin")) << "of another time";
   const Ran ran = run("ptxb emit saxpy --assembler none --keep " + folder.path(""));
@@ -37,7 +37,7 @@ TEST_CASE("without an assembler the stages end with PTX, and it is said which ar
   CHECK(contains(ran, "not kept: saxpy.sass: nothing was to be assembled\n"));
   CHECK_FALSE(is_there(folder.path("saxpy.cubin")));
   CHECK(text_of(folder.path("saxpy.ptx")).find(".entry saxpy") != std::string::npos);
-  // LLVM's passes leave both texts a kernel, and not the same one.
+  // Both texts contain the kernel, and LLVM's passes have changed it.
   const std::string before = text_of(folder.path("saxpy.ll")),
                     after = text_of(folder.path("saxpy.lowered.ll"));
   CHECK(before.find("define ptx_kernel void @saxpy") != std::string::npos);
@@ -48,7 +48,7 @@ TEST_CASE("without an assembler the stages end with PTX, and it is said which ar
   CHECK(contains(nowhere, "/dev/null/nowhere: the folder cannot be made"));
 }
 
-TEST_CASE("all stages are kept of a kernel's own executable too, and those before ptxas' complaint") {
+TEST_CASE("a kernel's own executable keeps all stages too, and those before an error of ptxas") {
   if (!has_ptxas()) return;
   const Folder folder;
   const std::string nvdisasm = folder.script("nvdisasm", "echo machine code");
@@ -92,7 +92,7 @@ TEST_CASE(
 TEST_CASE("a defect of the ptxas in use is reported where the kernel has its instruction") {
   if (!has_ptxas()) return;
   const Folder folder;
-  // It says another version than it has, which is what decides.
+  // It reports another version than its own, and the reported one decides.
   const std::string ptxas = folder.script("ptxas", R"(case "$*" in
   *--version*) echo "Cuda compilation tools, release 13.0, V13.0.88"; echo "Build cuda_13.0.r13.0/compiler.1_0" ;;
   *) exec ptxas "$@" ;;

@@ -1,4 +1,4 @@
-// The command line of the tests themselves: what is not found, not known or left out does not pass for a
+// The command line of the tests themselves: tests that are missing, unknown or skipped do not count as
 // success.
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@ Ran run_case(const std::string& name, const std::string& more = "") {
 
 }  // namespace
 
-// Only with --no-skip, by those below.
+// The tests below run these with --no-skip.
 TEST_CASE("inner: passes" * doctest::skip()) { CHECK(number > 0); }
 TEST_CASE("inner: leaves out" * doctest::skip()) { ptxbuilder::test::skip("half of it"); }
 TEST_CASE("inner: leaves out and fails" * doctest::skip()) {
@@ -41,7 +41,7 @@ TEST_CASE("a filter that no test passes is an error") {
   CHECK(run("unit_tests main_tset main_test --no-skip --test-case='inner: passes'").code == 2);
 }
 
-TEST_CASE("an option that nobody takes, and a value that is none, are errors") {
+TEST_CASE("an unknown option and an invalid value are errors") {
   CHECK(run_case("inner: passes", "--number-of-main-test=7").code == 0);
   CHECK(run_case("inner: passes", "--number-of-main-test=-7").code == 1);
   for (const char* wrong : {"--number-of-main-test", "--number-of-main-test=", "--number-of-main-test=7x",

@@ -1,5 +1,5 @@
-// `ptxb run KERNEL --ptx FILE`: PTX edited by hand in a kernel's place, verified together with it and
-// compared with it.
+// `ptxb run KERNEL --ptx FILE`: PTX that was edited by hand runs instead of a kernel, and is verified
+// together and compared with it.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// saxpy of 64 threads: the PTX that ptxb emits, in which `from` became `to`, and the run with it.
+// Runs saxpy of 64 threads with the PTX that ptxb emits, in which `from` is replaced by `to`.
 struct Edited {
   Folder folder;
   std::string file = folder.path("edited.ptx");
@@ -78,7 +78,7 @@ TEST_CASE("an edit at which the emulator finds a fault comes with the difference
   CHECK(contains(wide, "access out of bounds"));
 }
 
-TEST_CASE("a file that asks for another launch is refused before anything runs") {
+TEST_CASE("a file that needs another launch is refused before anything runs") {
   struct Case {
     const char *from, *to, *message;
   };

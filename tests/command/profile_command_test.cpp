@@ -24,7 +24,7 @@ const std::string kRun = " --device emulator --assembler none --no-cache --profi
 
 }  // namespace
 
-TEST_CASE("a profile has the regions of each role, as often as they are entered") {
+TEST_CASE("a profile has each role's regions, each as often as it is entered") {
   const Folder folder;
   const std::string file = folder.str("trace");
   const struct {
@@ -112,8 +112,7 @@ TEST_CASE("where the first run has more events than room, a second has room for 
   CHECK(contains(ran, "wrote " + folder.str("trace")));
 }
 
-TEST_CASE(
-    "a kernel that is watched, checked and shaken computes the same, and words that are none are refused") {
+TEST_CASE("a kernel with watchdog, checks and jitter computes the same, and invalid words are refused") {
   for (const char* kernel :
        {"gemm_warp_specialized --m 264 --n 256 --k 256", "gemm --m 264 --n 256 --k 256"}) {
     const Ran ran = run(std::string(kernel) +
@@ -142,7 +141,7 @@ TEST_CASE("a profile in a file that ends in .svg is a picture of each role and a
     CHECK_MESSAGE(svg.find(part) != std::string::npos, part);
 }
 
-TEST_CASE("a profile that cannot be had is refused before anything runs") {
+TEST_CASE("an impossible profile is refused before anything runs") {
   const Folder folder;
   const Ran unwritable = run("saxpy" + kRun + folder.str("no/trace"));
   CHECK(unwritable.code == 1);

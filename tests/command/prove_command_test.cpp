@@ -1,4 +1,4 @@
-// `ptxb prove` as a user meets it: what is proved, as text and JSON, and wrong words.
+// `ptxb prove` from a user's view: proofs, as text and JSON, and wrong words.
 #include <nlohmann/json.hpp>
 
 #include "command_kit.h"

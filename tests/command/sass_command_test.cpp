@@ -1,4 +1,4 @@
-// Machine code as a user meets it: `ptxb emit --sass`, `ptxb diff` of cubins, `ptxb annotate`.
+// Machine code from a user's view: `ptxb emit --sass`, `ptxb diff` of cubins, `ptxb annotate`.
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 const std::string size_fatbin = PTXBUILDER_TEST_DIR "/compile/device_code/size.fatbin";
 
-// Returns whether this machine has ptxas and nvdisasm; else the test that asks is skipped.
+// Returns whether this machine has ptxas and nvdisasm; otherwise the calling test is skipped.
 bool has_tools() {
   static const Ran ran = run("ptxb emit saxpy --sass");
   if (ran.code != 0) ptxbuilder::test::skip(ran.output);
@@ -24,7 +24,7 @@ bool has_tools() {
 
 }  // namespace
 
-TEST_CASE("cubins are compared as machine code, of fatbins too, with any disassembler") {
+TEST_CASE("cubins are compared as machine code, also those in fatbins, with any disassembler") {
   const Folder folder;
   const std::string tool = folder.script("nvdisasm", R"(cat <<'END'
 	.section	.text.add,"ax",@progbits
@@ -51,7 +51,7 @@ END)");
   CHECK(json["sass"]["b"]["histogram"]["FADD"] == 1);
   CHECK(json["sass"]["a"]["registers"].get<int>() > 0);  // as the cubin in the fatbin says
   CHECK(json["differences"].size() >= 2);
-  CHECK(contains(run(both + "--kernel add"), "no difference of meaning"));  // PTX goes before
+  CHECK(contains(run(both + "--kernel add"), "no difference of meaning"));  // PTX has precedence
   CHECK_FALSE(run(both + "--kernel add").output.find("registers") != std::string::npos);
 
   ran = run(both + "--sass --kernel thrice");
@@ -80,7 +80,7 @@ TEST_CASE("emit --sass prints machine code or writes it, and without a cubin the
   CHECK(contains(ran, "SASS instructions: all, with operands, hash: "));
 }
 
-TEST_CASE("annotate: the PTX alone where nothing assembles or disassembles it") {
+TEST_CASE("annotate: only the PTX if nothing assembles or disassembles it") {
   const Ran ran =
       run(fmt::format("ptxb annotate saxpy --assembler none --source {}/..", PTXBUILDER_TEST_DIR));
   CHECK(ran.code == 0);
@@ -118,7 +118,7 @@ TEST_CASE("annotate: each SASS instruction has its PTX and C++ line, and lines h
   CHECK(contains(run(annotate), "HGMMA.64x128x16.F32"));
 }
 
-TEST_CASE("what ptxas reports of a kernel is let through where it is waived by name") {
+TEST_CASE("reports of ptxas about a kernel are accepted if they are waived by name") {
   if (!has_tools()) return;
   const Folder folder;
   const std::string fields =
@@ -134,12 +134,15 @@ TEST_CASE("what ptxas reports of a kernel is let through where it is waived by n
   CHECK(contains(run(emit + "--waive stack"), "waive \"spills\""));
 }
 
-TEST_CASE("annotate: the samples of a profile lie with the instructions, and another kernel's are refused") {
+TEST_CASE(
+    "annotate: the samples of a profile are shown with the instructions, and those of another kernel are "
+    "refused") {
   if (!has_tools()) return;
   const Folder folder;
   const std::string annotate = fmt::format("ptxb annotate saxpy --source {}/.. ", PTXBUILDER_TEST_DIR);
   const Json plain = Json::parse(run(annotate + "--json").output);
-  // The lines are as Nsight Compute writes its source page: a preamble, a header, a row for each instruction.
+  // The lines have the form of Nsight Compute's source page: a preamble, a header, and a row for each
+  // instruction.
   auto profile = [&](const std::string& name, size_t rows, const char* header) {
     std::ofstream file(folder.path(name));
     file << "==PROF== Disconnected\n" << header;

@@ -1,5 +1,5 @@
-// Tests what the command lines do with words that are numbers, files and folders: those that mean nothing are
-// refused, each next to one that means something, and output that does not arrive is a failure.
+// Tests how the command lines handle words that are numbers, files and folders: invalid ones are refused,
+// each tested together with a valid one, and output that cannot be written is a failure.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Ends with `code`, and says `text`.
+// Checks that a command ends with `code` and prints `text`.
 void refused(const std::string& words, int code, const std::string& text) {
   CAPTURE(words);
   const Ran ran = run(words);
@@ -64,7 +64,7 @@ TEST_CASE("a time limit is a number of seconds above 0, however great") {
   }
 }
 
-TEST_CASE("a number that its option cannot hold is refused with those that it can") {
+TEST_CASE("a number outside the range of its option is refused with the range") {
   for (const char* seed : {"99999999999999999999999", "-1", "18446744073709551616", "''"}) {
     refused(saxpy + "--seed " + seed, 2, "is not an integer from 0 to 18446744073709551615");
     refused("gemm_bench --list --seed " + std::string(seed), 2,
@@ -79,14 +79,14 @@ TEST_CASE("a number that its option cannot hold is refused with those that it ca
   CHECK(run(saxpy + "--cache-limit 0").code == 0);
 }
 
-TEST_CASE("a field below its least names that, which may be 0") {
+TEST_CASE("a field below its least value is refused with that value, which may be 0") {
   for (const char* field : {"sms", "stages", "bk"})
     refused(fmt::format("{}--{} -4", gemm, field), 2,
             fmt::format("field {} = -4: it must be at least 0\n", field));
   refused(gemm + "--bm 0", 2, "field bm = 0: it must be at least 64 and a multiple of 64\n");
 }
 
-TEST_CASE("a stage deeper than shared memory is refused by that") {
+TEST_CASE("a stage deeper than shared memory is refused") {
   refused(gemm + "--bk 1000000000", 1,
           "depth 1000000000; a stage of 128 rows and 256 columns has 302 bf16 along k at most");
   refused(gemm + "--bk 320", 1, "has 302 bf16 along k at most");
@@ -94,7 +94,8 @@ TEST_CASE("a stage deeper than shared memory is refused by that") {
           "2 stages of 196608 B in 232448 B, besides what the epilogue takes");
 }
 
-TEST_CASE("what adds up 8-bit floats exactly is refused of other types, which it says nothing of") {
+TEST_CASE(
+    "options that add up 8-bit floats exactly are refused for other types, to which they do not apply") {
   refused(gemm + "--promote yes", 2, "field promote = yes with a = bf16: it is of e4m3 and e5m2");
   CHECK(run(gemm + "--promote yes --a e4m3 --bn 128").code == 0);
   refused("ptxb explain-choice 64 64 64 --slow-accumulation", 2,
@@ -116,7 +117,8 @@ TEST_CASE("explain-choice: a tuned file that cannot be read is an error") {
   CHECK(run(choice + folder.path("empty")).code == 0);
 }
 
-TEST_CASE("a cache that is no folder is an error of cache, and reported once where cubins are not kept") {
+TEST_CASE(
+    "a cache that is not a folder is an error of `cache`, and is reported once if cubins are not kept") {
   const Folder folder;
   const std::string file = folder.path("file");
   std::ofstream(file) << "no cache";
@@ -149,7 +151,7 @@ TEST_CASE("a file that does not end is refused") {
   CHECK(run(saxpy + "--ptx /dev/stdin", "cat " + folder.path("out/saxpy.ptx") + " |").code == 0);
 }
 
-TEST_CASE("errors of commands name no line of the library, those of kernels name theirs") {
+TEST_CASE("errors of commands name no line of the library, and those of kernels name their own line") {
   const Ran choice = run("ptxb explain-choice 64 64 64 --dtype tf32 --layout NN");
   CHECK(choice.code == 1);
   CHECK(contains(choice, "gemm: B of tf32 stored along n; wgmma transposes 16-bit types alone"));
@@ -162,7 +164,7 @@ TEST_CASE("errors of commands name no line of the library, those of kernels name
                  "64 rows for 2 warpgroups; each takes a multiple of 64 (gemm_family.cpp:"));
 }
 
-TEST_CASE("export: a field that was given is not lost to the shapes, be it with its default") {
+TEST_CASE("export: shapes do not override a given field, even if it has its default value") {
   const Folder folder;
   const std::string exported = "ptxb export gemm --ptx --name p -o " + folder.path("out") + " ";
   refused(exported + "--shapes 64x64x64 --bm 128", 2,
@@ -172,7 +174,7 @@ TEST_CASE("export: a field that was given is not lost to the shapes, be it with 
   CHECK(run(exported + "--shapes 64x64x64 --bm 64 --a bf16").code == 0);
 }
 
-TEST_CASE("export: shapes that are none are refused") {
+TEST_CASE("export: invalid shapes are refused") {
   const Folder folder;
   const std::string exported = "ptxb export gemm --ptx --name p -o " + folder.path("out") + " --shapes ";
   refused(exported + "''", 2, "'' has no shape at all");
@@ -186,14 +188,14 @@ TEST_CASE("export: shapes that are none are refused") {
   CHECK(run(exported + many).code == 0);  // longer than a file's name may be
 }
 
-TEST_CASE("waive: names that are none are refused") {
+TEST_CASE("waive: invalid names are refused") {
   for (const char* words :
        {"ptxb run saxpy", "ptxb bench saxpy", "ptxb emit saxpy -o /tmp", "ptxb annotate saxpy",
         "ptxb export saxpy -o /tmp", "ptxb compile saxpy.ll", "saxpy"})
     refused(words + std::string(" --waive spill"), 2, "'spill' is nothing that can be waived; there are ");
 }
 
-TEST_CASE("tune model tells its fit as JSON") {
+TEST_CASE("tune model prints its fit as JSON") {
   const Folder folder;
   std::ifstream all(PTXBUILDER_TEST_DIR "/../kernels/gemm/fit_times.txt");
   std::ofstream some(folder.path("times"));

@@ -1,4 +1,4 @@
-// The cubin cache: what it returns, what it survives, what it costs.
+// The cubin cache: its results, its robustness, and its cost.
 #include "ptxbuilder/compile/cache.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +38,7 @@ std::string random_bytes(size_t size, unsigned seed) {
   return bytes;
 }
 
-// This is what every test that stores under key_of(i) stores, so that a mix-up shows.
+// Every test that stores under key_of(i) stores this content, so that a mix-up is noticed.
 Cache::Entry entry_of(int i, size_t size = 1000) {
   return {random_bytes(size, i), "log of " + std::to_string(i)};
 }
@@ -131,7 +131,7 @@ TEST_CASE("an entry comes back as it was stored, also in another process's Cache
   CHECK(statistics.corrupt == 0);
 }
 
-TEST_CASE("a damaged entry is a miss, and the next store mends it") {
+TEST_CASE("a damaged entry is a miss, and the next store repairs it") {
   Folder folder;
   Cache cache({folder.path()});
   cache.store(key_of(1), entry_of(1));
@@ -167,7 +167,7 @@ TEST_CASE("a damaged entry is a miss, and the next store mends it") {
   CHECK(cache.load(key_of(2)) == entry_of(2));
 }
 
-TEST_CASE("what is in an entry's place and is not one is a miss, and the next store puts the entry there") {
+TEST_CASE("an object in the place of an entry is a miss, and the next store replaces it") {
   Folder folder;
   Cache cache({folder.path()});
   cache.store(key_of(1), entry_of(1));
@@ -188,7 +188,7 @@ TEST_CASE("what is in an entry's place and is not one is a miss, and the next st
   CHECK_FALSE(cache.load(key_of(1)));
 }
 
-TEST_CASE("verify() removes what is damaged and nothing else") {
+TEST_CASE("verify() removes damaged entries and nothing else") {
   Folder folder;
   Cache cache({folder.path()});
   for (int i = 0; i < 4; ++i) cache.store(key_of(i), entry_of(i));
@@ -270,7 +270,7 @@ TEST_CASE("the limit holds over many stores of one Cache") {
   CHECK(cache.statistics().bytes >= 80000);
 }
 
-TEST_CASE("temporary files that an interrupted store left are removed; those in use are not") {
+TEST_CASE("temporary files of an interrupted store are removed; those in use are not") {
   Folder folder;
   Cache cache({folder.path()});
   fs::create_directories(folder.path());
@@ -317,7 +317,7 @@ TEST_CASE("a store that fails says why and leaves nothing") {
   CHECK(cache.load(key_of(2)));
 }
 
-TEST_CASE("a directory that may only be read still serves what is in it") {
+TEST_CASE("a read-only directory still serves its entries") {
   Folder folder;
   Cache cache({folder.path()});
   cache.store(key_of(1), entry_of(1));
@@ -327,7 +327,7 @@ TEST_CASE("a directory that may only be read still serves what is in it") {
   fs::permissions(cache.path(key_of(1)), fs::perms{0444});
   pid_t child = fork();
   if (child == 0) {
-    if (getuid() == 0 && setuid(65534) != 0) _exit(100);  // permissions do not hold the superuser
+    if (getuid() == 0 && setuid(65534) != 0) _exit(100);  // permissions do not restrict the superuser
     if (cache.load(key_of(1)) != entry_of(1)) _exit(1);
     std::string error = error_of([&] { cache.store(key_of(2), entry_of(2)); });
     _exit(error.find("creating a file failed: Permission denied") == std::string::npos ? 2 : 0);
@@ -357,9 +357,9 @@ TEST_CASE("the default directory follows XDG_CACHE_HOME, then HOME") {
 }
 
 TEST_CASE("processes and threads share one cache") {
-  // 8 processes with 4 threads each store and load the same 12 keys, where some are damaged all the while,
-  // and keys of their own, in a cache so small that entries are evicted at any time. No load may return what
-  // was not stored.
+  // 8 processes with 4 threads each store and load the same 12 keys, some of which are damaged continually,
+  // and keys of their own, in a cache so small that entries are evicted at any time. No load may return
+  // content that was not stored.
   Folder folder;
   constexpr int processes = 8, threads = 4, rounds = 40, shared_keys = 12;
   constexpr uint64_t limit = 60000;
@@ -427,7 +427,7 @@ TEST_CASE("a cached load of 50 KB takes well under a millisecond") {
   for (int i = 0; i < 50; ++i) least = std::min(least, once());
   MESSAGE("least of 50: " << least << " ms");
   CHECK(cache.statistics().hits == 50);
-  CHECK(least < 5);  // a bound that also an unoptimized build on a loaded machine keeps
+  CHECK(least < 5);  // a bound that even an unoptimized build on a loaded machine meets
 }
 
 }  // namespace ptxbuilder::test::cache_test

@@ -1,4 +1,4 @@
-// Rows of somebody's own: declared by one line, called with types, and certified by ptxas.
+// Rows of a user's own: declared in one line, called with types, and certified by ptxas.
 #include "ptxbuilder/compile/certify.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ PTXBUILDER_ROW(cluster_rank, "mov.u32 {d:=u32}, %cluster_ctarank;", pure, 78, sm
 
 }  // namespace somebody
 
-TEST_CASE("a row of somebody's own is a typed call") {
+TEST_CASE("a row of a user's own is a typed call") {
   Kernel k("k", {.line_info = false});
   auto [to] = k.params<gptr<u32>>("to");
   u32 reversed = somebody::bit_reverse(tid_x());
@@ -41,7 +41,7 @@ TEST_CASE("a row of somebody's own is a typed call") {
                  "cluster_rank: needs sm_90, but the kernel's target is sm_80"));
 }
 
-TEST_CASE("ptxas certifies rows, and says what is wrong with others") {
+TEST_CASE("ptxas certifies rows, and errors of other rows are reported") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   for (const isa::Row* row :

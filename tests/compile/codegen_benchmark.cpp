@@ -1,4 +1,4 @@
-// It measures how long each step from C++ to a cubin takes, for kernels of several sizes. Times are of one
+// Measures how long each step from C++ to a cubin takes, for kernels of several sizes. Times are those of one
 // thread.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ void code_generation(benchmark::State& state, const char* name) {
   }
 }
 
-// This is what a caller waits for: from the C++ call to PTX text.
+// A caller waits for this part: from the C++ call to PTX text.
 void build_to_ptx(benchmark::State& state, const char* name) {
   for (auto _ : state) {
     Kernel kernel = build(name);
@@ -75,7 +75,7 @@ void cached_load(benchmark::State& state, const char* name) {
   std::filesystem::remove_all(folder);
 }
 
-// Every step for a kernel.
+// Measures every step for a kernel.
 #define PTXBUILDER_STEPS_OF(KERNEL)                                                        \
   BENCHMARK_CAPTURE(build_ir, KERNEL, #KERNEL)->Unit(benchmark::kMillisecond);             \
   BENCHMARK_CAPTURE(verify_and_promote, KERNEL, #KERNEL)->Unit(benchmark::kMillisecond);   \

@@ -1,4 +1,4 @@
-// Known defects of ptxas: which versions have them, and which PTX they can hit.
+// Known defects of ptxas: which versions have them, and which PTX they can affect.
 #include "ptxbuilder/compile/defects.h"
 
 #include <doctest/doctest.h>
@@ -42,7 +42,7 @@ TEST_CASE("known defects begin and end with their versions") {
   CHECK(to_string(PtxasVersion{13, 0, 88}) == "13.0.88");
 }
 
-TEST_CASE("a defect that no version fixes is one of all later versions") {
+TEST_CASE("a defect without a fixed version affects all later versions") {
   for (const PtxasVersion version : {PtxasVersion{13, 3, 0}, PtxasVersion{14, 0, 0}}) {
     const std::vector<Defect> known = known_defects(version);
     REQUIRE(known.size() == 1);
@@ -59,7 +59,8 @@ TEST_CASE("sparse products may lose their metadata") {
   CHECK(names(kernel(sparse), {11, 8, 0}).empty());
 }
 
-TEST_CASE("a kernel is warned of what its instructions can meet, at the line of the first") {
+TEST_CASE(
+    "a kernel gets warnings about defects that its instructions can trigger, at the line of the first") {
   CHECK(names(kernel(from_shared), {13, 0, 88}).empty());
   CHECK(names(kernel(from_registers), {13, 3, 0}).empty());
   CHECK(names(kernel("// " + from_registers), {13, 0, 88}).empty());

@@ -1,7 +1,7 @@
-// Device code in fatbins and in files of the host: of every way to pack it, and of files that are broken.
+// Device code in fatbins and in host files: every kind of packing, and broken files.
 //
-// tests/compile/device_code has what nvcc 13.0.88 made of two kernels, `twice` and `add`, as PTX for sm_90a
-// and sm_80 by -fatbin --compress-mode=none, speed (LZ4) and size (zstd, with a cubin as well).
+// tests/compile/device_code has the output of nvcc 13.0.88 for two kernels, `twice` and `add`, as PTX for
+// sm_90a and sm_80, with -fatbin --compress-mode=none, speed (LZ4) and size (zstd, with a cubin as well).
 #include "ptxbuilder/compile/device_code.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ void put(std::string& file, size_t offset, T value) {
   std::memcpy(file.data() + offset, &value, sizeof value);
 }
 
-// An ELF file of the host with one section of content, next to the one of names.
+// A host ELF file with one section of content, in addition to the section of names.
 std::string elf_with(const std::string& name, const std::string& content) {
   const std::string names = '\0' + name + '\0';
   Elf64_Ehdr header = {};
@@ -64,7 +64,7 @@ std::string refusal(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("what is packed by LZ4 or zstd is what was not packed") {
+TEST_CASE("LZ4 and zstd unpack to the original") {
   const std::string files[] = {fatbin("none"), fatbin("speed"), fatbin("size")};  // to which the code refers
   const std::vector<DeviceCode> plain = device_code(files[0]);
   REQUIRE(plain.size() == 2);
@@ -101,7 +101,7 @@ TEST_CASE("programs hold fatbins in a section, one after the other") {
 TEST_CASE("a kernel is chosen by its name, of the highest architecture") {
   const std::string file = fatbin("size");
   const std::vector<DeviceCode> all = device_code(file);
-  CHECK(&choose_code(all, "add") == &all[1]);  // PTX goes before cubins
+  CHECK(&choose_code(all, "add") == &all[1]);  // PTX has precedence over cubins
   CHECK(&choose_code(all, "add", DeviceCode::Kind::cubin) == &all[0]);
   const std::vector<DeviceCode> turned = {all[2], all[1]};
   CHECK(&choose_code(turned, "twice") == &turned[1]);
@@ -114,7 +114,7 @@ TEST_CASE("a kernel is chosen by its name, of the highest architecture") {
   one.architecture = 90, other.architecture = 80;
   const std::vector<DeviceCode> two = {other, one};
   CHECK(choose_code(two, "").architecture == 90);
-  DeviceCode only_cubin = all[0];  // a kernel that is in a cubin alone is found there
+  DeviceCode only_cubin = all[0];  // a kernel that is only in a cubin is found there
   const std::vector<DeviceCode> mixed = {other, one, only_cubin};
   CHECK(&choose_code(mixed, "add") == &mixed[2]);
 }
@@ -163,7 +163,7 @@ TEST_CASE("a broken file is refused with the offset and the rule") {
   CHECK(refusal(file) == "offset 0x4: an ELF file must be of 64 bits and little-endian to hold device code");
 }
 
-TEST_CASE("LZ4: literals, matches that repeat themselves, long lengths, and blocks that break the rules") {
+TEST_CASE("LZ4: literals, overlapping matches, long lengths, and invalid blocks") {
   CHECK(unpack_lz4({"\x30"
                     "abc",
                     4},
@@ -194,7 +194,7 @@ TEST_CASE("LZ4: literals, matches that repeat themselves, long lengths, and bloc
                8) == "LZ4 block, byte 3: it ends inside of a sequence");
 }
 
-TEST_CASE("no file makes it crash: what is cut and what is changed is read or refused") {
+TEST_CASE("no file makes it crash: cut and changed files are read or refused") {
   std::vector<std::string> seeds = {fatbin("none"), fatbin("speed"), fatbin("size")};
   seeds.push_back(elf_with(".nv_fatbin", seeds[1]));
   seeds.push_back(device_code(seeds[2])[0].code());

@@ -33,7 +33,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// PTX without what changes when a line of C++ moves: line and file marks, debug sections and comments.
+// Returns PTX without the parts that change if a line of C++ moves: line and file marks, debug sections and
+// comments.
 std::string without_lines(const std::string& ptx) {
   std::string kept;
   bool in_section = false;
@@ -51,7 +52,7 @@ std::string without_lines(const std::string& ptx) {
   return kept;
 }
 
-// The first lines that differ, three at most, each with what stood there before.
+// Returns the first lines that differ, at most three, each with the previous text.
 std::string difference(const std::string& golden, const std::string& now) {
   std::vector<std::string> before = lines_of(golden), after = lines_of(now);
   std::string report;
@@ -96,7 +97,7 @@ TEST_CASE("the instruction table") {
   check_golden("isa.txt", text);
 }
 
-// The header that the build prints has also the rows with short names, which isa.txt has, and the manual's
+// The header that the build prints also has the rows with short names, which are in isa.txt, and the manual's
 // forms.
 TEST_CASE("what is printed of the families of instructions") {
   std::ifstream in(PTXBUILDER_BIN "/../printed/ptxbuilder/isa/printed_rows.h", std::ios::binary);
@@ -129,7 +130,7 @@ TEST_CASE("every golden file belongs to something") {
     CHECK_MESSAGE(known.contains(entry.path().filename().string()), entry.path().string());
 }
 
-TEST_CASE("what the comparison leaves out, and what it keeps") {
+TEST_CASE("the comparison ignores some text and keeps other text") {
   const std::string ptx =
       "// made by LLVM\n.version 8.0\n\t.loc\t1 7 0                           // a.cpp:7:0\n"
       "\t.local .align 8 .b8 \ta[8];\n\tadd.s32 \t%r1, %r2, 3; // why\n$L__tmp0:\n$L__BB0_1:\n\t.file\t1 "
@@ -141,8 +142,8 @@ TEST_CASE("what the comparison leaves out, and what it keeps") {
   CHECK(difference("a\n", "a\nb\n") == "line 2:\n- (end)\n+ b\n");
 }
 
-// These are 16-byte units: A is K-major in 128 x 64 with rows of 128 B, so k advances 32 B and the second 64
-// rows lie 64 x 128 B on. B is along n, so 16 of k are 16 rows of 128 B.
+// Offsets are in 16-byte units: A is K-major in 128 x 64 with rows of 128 B, so k advances 32 B and the
+// second 64 rows begin 64 x 128 B later. B is along n, so 16 of k are 16 rows of 128 B.
 TEST_CASE("the descriptors of gemm_tile's wgmmas") {
   std::string ptx = ptx_of_family(command::family("gemm_tile"));
   // A descriptor is the address in 16-byte units plus the fixed bits and the offset; the first is 0.

@@ -1,5 +1,5 @@
-// A process that uses NVPTX itself is not disturbed: what its own TargetMachines say and print is the same
-// before, while and after kernels are compiled, on this thread and on others.
+// A process that uses NVPTX itself is not disturbed: its own TargetMachines return and print the same before,
+// while and after kernels are compiled, on this thread and on others.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace {
 
 std::string hosts_layout() { return hosts_machine()->createDataLayout().getStringRepresentation(); }
 
-// The host's own kernel: a load through a shared pointer of as many bits as LLVM gives it.
+// The host's own kernel loads through a shared pointer, with LLVM's number of bits.
 std::string hosts_ptx() {
   HostModule host;
   llvm::IRBuilder<>& ir = host.ir;

@@ -1,4 +1,4 @@
-// The PTX of a kernel is kept in the cache by its IR, and comes from there as it was.
+// The PTX of a kernel is kept in the cache under its IR, and is returned unchanged.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -22,7 +22,7 @@ std::string ptx(Kernel k, Cache* cache) { return generate_ptx(k.builder(), cache
 
 }  // namespace
 
-TEST_CASE("PTX is that of the same IR, and of no other") {
+TEST_CASE("PTX is found with the same IR, and with no other") {
   const Folder folder;
   Cache cache({.directory = folder.path("kept")});
   const std::string made = ptx(add(1), &cache);
@@ -48,7 +48,7 @@ TEST_CASE("PTX that is damaged is made anew") {
   CHECK(cache.statistics().corrupt == 1);
 }
 
-TEST_CASE("a compiler keeps PTX where it assembles nothing, unless it has to keep nothing") {
+TEST_CASE("a compiler keeps PTX even if it assembles nothing, unless it must keep nothing") {
   const Folder folder;
   const auto files = [&] {
     return std::filesystem::exists(folder.path("kept"))

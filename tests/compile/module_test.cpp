@@ -1,4 +1,4 @@
-// LLVM's IR of somebody else's, to PTX: what it becomes, and what is said of what does not compile.
+// LLVM IR of other front ends is compiled to PTX: the results, and the errors for IR that does not compile.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -57,7 +57,7 @@ define ptx_kernel void @exponential(ptr addrspace(1) %d) {
 declare float @__nv_expf(float)
 )";
 
-// The floats at an address after a kernel of 32 threads has run on the emulator.
+// Returns the floats at an address after a kernel of 32 threads has run on the emulator.
 template <class... P>
 std::vector<float> run(const std::string& ptx, const char* kernel, std::vector<float> d,
                        const std::vector<float>& x, const P&... more) {
@@ -83,7 +83,7 @@ std::vector<float> run(const std::string& ptx, const char* kernel, std::vector<f
 
 }  // namespace
 
-TEST_CASE("a module of LLVM's IR becomes PTX and runs") {
+TEST_CASE("a module of LLVM IR becomes PTX and runs") {
   const std::string ptx = ptx_of_ir(saxpy, "saxpy.ll").ptx;
   CHECK(contains(ptx, ".target sm_90a"));
   CHECK(contains(ptx, ".visible .entry saxpy("));
@@ -110,7 +110,7 @@ TEST_CASE("functions of libdevice are linked") {
   CHECK(d[0] == doctest::Approx(2.718281828).epsilon(1e-6));
 }
 
-TEST_CASE("what does not compile is an Error that says where, and the process lives") {
+TEST_CASE("IR that does not compile is an Error with its place, and the process survives") {
   struct Mistake {
     const char* what;
     std::string ir;
@@ -141,7 +141,7 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
        "its data layout is e-p:32:32, and NVPTX's is "
        "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64: "
        "ptr has 4 bytes, aligned to 4, instead of 8, aligned to 8. Compile it for nvptx64-nvidia-cuda"},
-      {"a layout that aligns a type in use otherwise",
+      {"a layout with another alignment of a used type",
        "target datalayout = \"e-i64:32\"\ndefine ptx_kernel void @k(i64 %n) {\n" + end,
        {},
        "i64 has 8 bytes, aligned to 4, instead of 8, aligned to 8"},
@@ -268,11 +268,11 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
   }
 }
 
-TEST_CASE("data layouts of other versions of LLVM are NVPTX's where they say the same of the types in use") {
+TEST_CASE("data layouts of other versions of LLVM are accepted if they agree about the types in use") {
   const char* layouts[] = {// LLVM 3 to 18, and 19 to 20
                            "e-i64:64-v16:16-v32:32-n16:32:64", "e-i64:64-i128:128-v16:16-v32:32-n16:32:64",
                            "e-p6:32:32-i64:64-i128:128-v16:16-v32:32-n16:32:64",
-                           // NVVM, as Numba has it
+                           // NVVM, as in Numba
                            "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-"
                            "f64:64:64-v16:16:16-v32:32:"
                            "32-v64:64:64-v128:128:128-n16:32:64",
@@ -319,7 +319,7 @@ define ptx_kernel void @k(ptr addrspace(1) %x) !dbg !5 {
   }
 }
 
-// out[i] = 2 * in[i] + i where i < n, of a kernel 'k' that takes these in a form of its own.
+// Checks out[i] = 2 * in[i] + i for i < n, for a kernel 'k' whose parameters have a form of their own.
 TEST_CASE("modules of four front ends compile and run on the emulator") {
   constexpr int32_t kN = 20;
   const int64_t zero = 0, one = 1, count = 32;
@@ -365,7 +365,7 @@ TEST_CASE("modules of four front ends compile and run on the emulator") {
   }
 }
 
-TEST_CASE("text of LLVM 14 is read with all that looks like a pointer's type, and nothing else") {
+TEST_CASE("text of LLVM 14 is read with all kinds of pointer types, and nothing else is changed") {
   const std::pair<const char*, const char*> texts[] = {
       {"i32* %p, i8 addrspace(3)** @q", "ptr %p, ptr @q"},
       {"%\"class.a::b\"* %p, %0* %q, %struct.S addrspace(1)* %r", "ptr %p, ptr %q, ptr addrspace(1) %r"},
@@ -409,7 +409,7 @@ TEST_CASE("target and .version are those that inline asm needs") {
   }
 }
 
-// This makes inline asm, as another front end would write it, of a module that holds one row alone.
+// Makes inline asm, in the form of another front end, from a module with only one row.
 std::string as_module(const isa::Row& row, const isa::Target& target) {
   const std::string ptx = isa::standalone_module(row, target, target.ptx_version);
   const size_t begin = ptx.find("\n{\n") + 1, end = ptx.rfind("\tret;");
@@ -424,7 +424,7 @@ std::string as_module(const isa::Row& row, const isa::Target& target) {
       "define ptx_kernel void @k() {{\n  call void asm sideeffect \"{}\", \"\"()\n  ret void\n}}\n", text);
 }
 
-TEST_CASE("inline asm of every .version assembles without a word of it") {
+TEST_CASE("inline asm of every .version assembles without a given version") {
   const Compiler compiler({.cache = false});
   if (!compiler.ptxas()) return skip("no ptxas");
   constexpr size_t kOfEach = 6;
@@ -435,8 +435,8 @@ TEST_CASE("inline asm of every .version assembles without a word of it") {
     std::vector<std::pair<std::string, std::string>>& of_version = modules[row.ptx_version];
     if (of_version.size() == kOfEach || row.targets.empty() || row.ptx_version > 90) return;
     const std::string mnemonic(row.mnemonic()), family = mnemonic.substr(0, mnemonic.find('.'));
-    // There is one of a family, and none that asks more of its surroundings than registers, or more for some
-    // numbers.
+    // One row of each family is taken, except rows that need more than registers, or a higher version for
+    // some numbers.
     if (family == "call" || family == "ret" || family == "exit" || family == "stackrestore" ||
         family == "setmaxnreg" || family == "tensormap" || family == "alloca")
       return;
@@ -459,7 +459,7 @@ TEST_CASE("inline asm of every .version assembles without a word of it") {
   CHECK(modules.size() >= 15);
 }
 
-TEST_CASE("what a module of somebody else's costs is a note, and what it says in vain") {
+TEST_CASE("notes report the costs of a foreign module, and its directives without effect") {
   const std::string ir = R"(
 @zero = internal addrspace(3) global [32 x i32] zeroinitializer
 @a.b = internal global i32 7
@@ -509,7 +509,8 @@ TEST_CASE("modules and kernels compile side by side") {
 
 namespace {
 
-// scaled[i] = a * x[i]; out[i] = x[i] + y[i] for i < n, through shared memory; and nothing.
+// The kernels compute scaled[i] = a * x[i]; out[i] = x[i] + y[i] for i < n, through shared memory; and
+// nothing.
 const std::string three_kernels = R"(
 @tile = internal addrspace(3) global [64 x float] undef, align 16
 define ptx_kernel void @scale(ptr %scaled, ptr addrspace(1) %x, float %a) #0 {
@@ -610,7 +611,7 @@ TEST_CASE("a module's PTX and sidecars are launched from their files") {
     else
       CHECK(std::isnan(found[i]));
   }
-  // Checked launches, as of the library's own kernels.
+  // Launches are checked like those of the library's own kernels.
   CHECK(contains(error_of([&] { add.launch({.grid = {1}}, {runtime::scalar(a)}); }),
                  "takes 4 arguments (arg0, arg1, arg2, n), 1 are given"));
   CHECK(contains(error_of([&] {
@@ -618,7 +619,7 @@ TEST_CASE("a module's PTX and sidecars are launched from their files") {
                                                 runtime::pointer(dx, DType::u8), runtime::scalar(1u)});
                  }),
                  "takes a scalar of f32, one of u32 is given"));
-  // A kernel is named where there are several.
+  // A kernel must be named if there are several.
   CHECK(contains(error_of([&] { runtime::LoadedKernel::from_file(*device, image); }),
                  "m.json: cannot be read; " + image + " has sidecars of the kernels add, nothing, scale"));
   CHECK(
@@ -626,7 +627,7 @@ TEST_CASE("a module's PTX and sidecars are launched from their files") {
                "m.sub.json: cannot be read; " + image + " has sidecars of the kernels add, nothing, scale"));
 }
 
-TEST_CASE("sidecars that a module has no longer are removed, and other files are not") {
+TEST_CASE("sidecars of kernels that a module no longer has are removed, and other files are not") {
   namespace fs = std::filesystem;
   Folder folder;
   const Compiler compiler(options_of(nullptr));
@@ -645,7 +646,7 @@ TEST_CASE("sidecars that a module has no longer are removed, and other files are
   compile(saxpy);  // whose threads are not known
   CHECK(fs::exists(folder.path("m.ptx")));
   CHECK_FALSE(fs::exists(folder.path("m.json")));
-  CHECK(fs::exists(folder.path("m.add.json")));  // of another module, as far as this one knows
+  CHECK(fs::exists(folder.path("m.add.json")));  // apparently of another module
 
   std::ofstream(folder.path("m.json")) << R"({"grid": 1})";
   CHECK(
@@ -654,7 +655,7 @@ TEST_CASE("sidecars that a module has no longer are removed, and other files are
   CHECK(fs::exists(folder.path("m.json")));
 }
 
-TEST_CASE("a signature holds what the module says of a launch") {
+TEST_CASE("a signature has the module's values for a launch") {
   const std::string ir = R"(
 @a = internal addrspace(3) global [3 x i8] undef
 @b = internal addrspace(3) global [100 x float] undef, align 16
@@ -701,7 +702,7 @@ attributes #1 = { "nvvm.maxntid"="32,1,1" "nvvm.maxclusterrank"="8" "nvvm.cluste
   CHECK(kernels[1].signature->static_shared_bytes == 999 + 3);  // the device function may be called
 }
 
-TEST_CASE("what the module does not say is not guessed") {
+TEST_CASE("values that the module does not give are not guessed") {
   struct Gap {
     const char *parameters, *attributes, *body, *why;  // why: "" for none
   };
@@ -758,7 +759,7 @@ TEST_CASE("what the module does not say is not guessed") {
   }
 }
 
-TEST_CASE("a signature has the blocks of a kernel, and structs, arrays and vectors by their parts") {
+TEST_CASE("a signature has the block size of a kernel, and the parts of structs, arrays and vectors") {
   const ModulePtx compiled = ptx_of_ir(R"(
 %P = type { ptr, i32, float, [2 x { i8, i16 }] }
 define ptx_kernel void @k(ptr byval(%P) align 8 %p, <2 x float> %v, i128 %w) #0 {
@@ -796,7 +797,7 @@ attributes #0 = { "nvvm.reqntid"="16,4,2" }
     CHECK(contains(error_of([&] { signature_from_json(with(block), "k.json"); }), "k.json.block: "));
 }
 
-TEST_CASE("sidecars of kernels with long names are found, and pipes are none") {
+TEST_CASE("sidecars of kernels with long names are found, and pipes are not sidecars") {
   const Folder folder;
   const std::string first(1000, 'a'), second = first + "b";
   const auto kernel = [](const std::string& name, int threads) {
@@ -849,7 +850,7 @@ attributes #0 = { "nvvm.reqntid"="8,4,1" }
   CHECK(got == wanted);
 }
 
-TEST_CASE("metadata that a Kernel left is read as far as it fits the function") {
+TEST_CASE("metadata of a Kernel is read as far as it fits the function") {
   Signature left;
   left.kernel = "k";
   left.threads = 64;

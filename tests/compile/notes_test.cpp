@@ -98,8 +98,8 @@ struct Recorded {
   std::string text;
 };
 
-// One message of each kind. Those of C7506, C7512, C7516 and C7600 are from ptxas's own table of texts, the
-// others from a log.
+// One message of each kind. Those of C7506, C7512, C7516 and C7600 are from ptxas's own table of texts, and
+// the others are from a log.
 const Recorded recorded[] = {
     {"C7504",
      "Potential Performance Loss: 'setmaxnreg' ignored to maintain compatibility across compilation units."},
@@ -160,7 +160,7 @@ TEST_CASE("a PTX line maps to the C++ line of the nearest .loc before it in its 
   CHECK(to_string(lines.at(31)) == "gemm.cpp:50");
 
   CHECK_FALSE(lines.at(9));   // before the function's first .loc
-  CHECK_FALSE(lines.at(25));  // line 0 means: made by no line
+  CHECK_FALSE(lines.at(25));  // line 0 means that no line made it
   CHECK_FALSE(lines.at(29));  // the .loc of another function does not count
   CHECK_FALSE(lines.at(33));  // outside of functions
   CHECK_FALSE(lines.at(0));
@@ -306,7 +306,7 @@ ptxas info    : Used 4 registers, used 0 barriers
   CHECK(notes.spill_bytes() == 28);
 }
 
-TEST_CASE("every known message is recognized, by its own row only") {
+TEST_CASE("every known message is recognized, only by its own row") {
   std::set<std::string_view> seen;
   for (const Recorded& message : recorded) {
     CAPTURE(message.code);
@@ -329,7 +329,7 @@ TEST_CASE("every known message is recognized, by its own row only") {
   CHECK(find_advisory("Arguments mismatch for instruction 'add'") == nullptr);
 }
 
-TEST_CASE("the text decides, where a later ptxas has renumbered or reworded a message") {
+TEST_CASE("the text decides if a later ptxas has renumbered or reworded a message") {
   Note note =
       only_note("ptxas info    : (C7519) " +
                 serialized("program dependence on compiler-inserted WG.AR in divergent path in the function "
@@ -349,7 +349,7 @@ TEST_CASE("the text decides, where a later ptxas has renumbered or reworded a me
   CHECK(note.explanation.empty());
 }
 
-TEST_CASE("a message without a line points to the first instruction it can be about") {
+TEST_CASE("a message without a line points to the first instruction that may cause it") {
   auto note_of = [](const char* code) {
     for (const Recorded& message : recorded) {
       if (std::string(message.code) == code) return only_note(info(message));
@@ -366,7 +366,7 @@ TEST_CASE("a message without a line points to the first instruction it can be ab
   CHECK(note_of("C7508").ptx_line == 14);
   CHECK(to_string(note_of("C7508").source) == "{odd}.h:7");
 
-  // ptxas 13.5 tells the line, or 0 when it does not know.
+  // ptxas 13.5 prints the line, or 0 if it does not know.
   note = only_note("ptxas info    : (C7510) " +
                    serialized("wgmma pipeline crossing function boundary at a function "
                               "call in the function 'k' in line 23\n"));
@@ -450,7 +450,7 @@ TEST_CASE("check() reports spills and stack until they are waived") {
   CHECK(thrown(stack_log, {"spills"}) == thrown(stack_log));
 }
 
-TEST_CASE("check() tells all faults at once") {
+TEST_CASE("check() reports all faults at once") {
   const std::string text = thrown(info(recorded[4]) + info(recorded[10]) + spill_log);
   for (const char* part : {"C7508", "C7514", "\"spills\"", "\"stack\""}) CHECK(contains(text, part));
 }
@@ -465,7 +465,7 @@ TEST_CASE("a waiver that names nothing is an error, also for a clean kernel") {
   for (const std::string& name : waiver_names()) CHECK(thrown(clean_log, {name}) == "");
   CHECK(waiver_names().size() == 17 + 2 + 3);  // codes, spills and stack, defects
 
-  // A code that a future ptxas brings can be waived where it comes.
+  // An unknown code of a future ptxas can be waived if it occurs.
   const std::string future =
       "ptxas info    : (C7599) Potential Performance Loss: something new\n" + clean_log;
   CHECK(contains(thrown(future), "C7599"));

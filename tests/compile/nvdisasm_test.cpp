@@ -1,4 +1,4 @@
-// Finding nvdisasm, and running it, with scripts in its place.
+// Finds and runs nvdisasm, which scripts replace.
 #include "ptxbuilder/compile/nvdisasm.h"
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::test::nvdisasm_test {
 
-TEST_CASE("nvdisasm is looked for where ptxas is, and among the packages of the Pythons on PATH") {
+TEST_CASE("nvdisasm is searched for next to ptxas, and among the packages of the Pythons in PATH") {
   const Folder folder;
   std::filesystem::create_directories(folder.path("venv/lib/python3.11/site-packages"));
   PtxasSearch search;
@@ -38,7 +38,7 @@ TEST_CASE("nvdisasm is looked for where ptxas is, and among the packages of the 
   CHECK_ERROR(Nvdisasm{search}, "Looked at:\n  " + folder.path("nowhere"));
 }
 
-TEST_CASE("nvdisasm gets the cubin, and is asked for lines of PTX where they are wanted") {
+TEST_CASE("nvdisasm gets the cubin, and prints lines of PTX if requested") {
   const Folder folder;
   PtxasSearch search;
   search.file = folder.script("nvdisasm", "echo \"$@\"; cat /dev/stdin");

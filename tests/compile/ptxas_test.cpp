@@ -1,4 +1,4 @@
-// Finds and runs ptxas: the real one if there is one, and scripts that misbehave in its place.
+// Finds and runs ptxas: the real one if there is one, and misbehaving scripts that replace it.
 #include "ptxbuilder/compile/ptxas.h"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ const std::string version_124 =
 const std::string version_123 =
     "echo 'Cuda compilation tools, release 12.3, V12.3.107'; echo 'Build cuda_12.3/1'";
 
-// A script that prints a version and, when it is called to assemble, runs `body`.
+// Writes a script that prints a version and, if it is called to assemble, runs `body`.
 std::string fake(const std::string& body) {
   return "if [ \"$1\" = --version ]; then " + version_130 + "; exit 0; fi\n" + body;
 }
@@ -71,7 +71,7 @@ std::string kernel(const std::string& body, const std::string& bounds = ".maxnti
 const std::string fence = "wgmma.fence.sync.aligned;\n", commit = "wgmma.commit_group.sync.aligned;\n";
 const std::string wait_all = "wgmma.wait_group.sync.aligned 0;\n";
 
-// One m64nNk16 with its N / 2 accumulators named after `set`.
+// Returns one m64nNk16 with its N / 2 accumulators named after `set`.
 std::string wgmma(int n, const std::string& set = "a", const std::string& a_operand = "%rd1") {
   std::string text = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k16.f32.bf16.bf16 {";
   for (int i = 0; i < n / 2; ++i) text += (i ? "," : "") + set + std::to_string(i);
@@ -106,7 +106,7 @@ const std::string local_array = kernel(
 
 }  // namespace
 
-TEST_CASE("ptxas is looked for in PATH, CUDA_PATH, then /usr/local, and nowhere else") {
+TEST_CASE("ptxas is searched for in PATH, CUDA_PATH, then /usr/local, and nowhere else") {
   Folder folder;
   for (const char* name :
        {"local/cuda-12.9/bin", "local/cuda-13.0/bin", "local/cuda-13.10/bin", "local/cuda/bin"}) {
@@ -147,7 +147,7 @@ TEST_CASE("without a ptxas the error says where it looked and how to get one") {
   CHECK(contains(text, "old/ptxas: is version 12.3.107"));
 }
 
-TEST_CASE("a ptxas that is too old or broken is passed over, unless it was asked for") {
+TEST_CASE("a ptxas that is too old or broken is skipped, unless it was requested") {
   Folder folder;
   const std::string old = folder.script("old/ptxas", version_123);
   const std::string crashing = folder.script("crashing/ptxas", "kill -SEGV $$");
@@ -168,7 +168,7 @@ TEST_CASE("a ptxas that is too old or broken is passed over, unless it was asked
   CHECK(error_of([&] { Ptxas one(only(good)); }) == "");
 }
 
-TEST_CASE("where none of CUDA 13 is found, the newest from 12.4 on is taken") {
+TEST_CASE("if none of CUDA 13 is found, the newest from 12.4 on is used") {
   Folder folder;
   PtxasSearch search;
   search.install_folder = folder.path("local");
@@ -186,7 +186,7 @@ TEST_CASE("where none of CUDA 13 is found, the newest from 12.4 on is taken") {
   CHECK(Ptxas(only(folder.path("first/ptxas"))).version() == PtxasVersion{12, 4, 131});
 }
 
-TEST_CASE("the version is asked for once and then found in the cache, until the file changes") {
+TEST_CASE("the version is requested once and then found in the cache, until the file changes") {
   Folder folder;
   const std::string file = folder.script("ptxas", "echo asked >> " + folder.path("log") + "\n" + version_130);
   auto asked = [&] {
@@ -218,7 +218,7 @@ TEST_CASE("the arguments come from the PTX text and the options") {
   CHECK(contains(error_of([&] { Ptxas::arguments(".target sm_90", options); }), "optimization level 4"));
 }
 
-TEST_CASE("a program gets its input and gives its output, however large") {
+TEST_CASE("a program receives its input and returns its output, however large") {
   using std::chrono::seconds;
   std::string large(20 << 20, 'x');
   for (size_t i = 0; i < large.size(); i += 64) large[i] = '\n';
@@ -266,11 +266,11 @@ TEST_CASE("children get none of this library's descriptors but their own three, 
         run_process({"/bin/sh", "-c", "cat; ls /proc/self/fd >&2; ls -l /proc/self/fd >&2"}, input,
                     std::chrono::seconds(60));
     CHECK(result.output == input);
-    size_t memory_files = 0;  // standard input; standard output is turned away
+    size_t memory_files = 0;  // standard input; standard output is redirected
     for (size_t at = 0; (at = result.messages.find("memfd:", at)) != std::string::npos; ++at) ++memory_files;
     return std::pair(result.messages.substr(0, result.messages.find("total")), memory_files);
   };
-  const auto alone = descriptors("alone");  // with those that this test was itself started with
+  const auto alone = descriptors("alone");  // the descriptors with which this test itself was started
   CHECK(alone.second == 1);
   std::vector<std::jthread> threads;
   std::atomic<int> wrong = 0;
@@ -312,7 +312,7 @@ TEST_CASE("a ptxas that fails without a message still gives a useful error") {
         "ELF....");
 }
 
-TEST_CASE("assemble() keeps its results, and does without a cache that cannot be written") {
+TEST_CASE("assemble() keeps its results, and works without a cache that cannot be written") {
   Folder folder;
   const std::string file = folder.script(
       "ptxas", fake("echo run >> " + folder.path("runs") +
@@ -368,7 +368,7 @@ TEST_CASE("assemble() keeps its results, and does without a cache that cannot be
   CHECK_FALSE(assemble(other, &cache, kernel(more_registers), waived).from_cache);
 }
 
-TEST_CASE("assemble_all() keeps the order and tells every failure") {
+TEST_CASE("assemble_all() keeps the order and reports every failure") {
   Folder folder;
   const std::string file =
       folder.script("ptxas", fake("cat > " + folder.path("in") +
@@ -406,7 +406,7 @@ TEST_CASE("assemble_all() keeps the order and tells every failure") {
   for (int i = 0; i < 20; ++i) CHECK(std::holds_alternative<Error>(results[i]) == (i == 4 || i == 17));
 }
 
-TEST_CASE("the true ptxas assembles a wgmma kernel") {
+TEST_CASE("the real ptxas assembles a wgmma kernel") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   MESSAGE(ptxas->path() << ", " << ptxas->build());
@@ -430,7 +430,7 @@ TEST_CASE("the true ptxas assembles a wgmma kernel") {
   MESSAGE("ptxas: " << result.milliseconds << " ms, cache: " << again.milliseconds << " ms");
 }
 
-TEST_CASE("the true ptxas's errors name the C++ line") {
+TEST_CASE("the real ptxas's errors name the C++ line") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   std::string text = error_of([&] {
@@ -458,7 +458,7 @@ TEST_CASE("the true ptxas's errors name the C++ line") {
   CHECK(contains(text, "C7602 at sample.cpp:15: Insufficient registers"));
 }
 
-TEST_CASE("the true ptxas's advisories are errors, each with its twin that passes") {
+TEST_CASE("the real ptxas's advisories are errors, each with its twin that passes") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   const std::string extern_printf = ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n";
@@ -519,14 +519,14 @@ TEST_CASE("the true ptxas's advisories are errors, each with its twin that passe
   }
   CHECK(contains(error_of([&] { assemble(*ptxas, nullptr, cases[2].bad); }), "sample.cpp:77"));
 
-  // ptxas 13.0 says when it adds a fence; later versions add it without a word.
+  // ptxas 13.0 reports when it adds a fence; later versions add it silently.
   const std::string no_fence =
       kernel("ld.global.f32 a1, [%rd3];\n" + wgmma(64) + commit + wait_all + store(64));
   const std::string text = error_of([&] { assemble(*ptxas, nullptr, no_fence); });
   if (ptxas->version() < PtxasVersion{13, 1, 0}) CHECK(contains(text, "ptxas info C7519"));
 }
 
-TEST_CASE("the true ptxas's spills and stack are errors, each with its twin that passes") {
+TEST_CASE("the real ptxas's spills and stack are errors, each with its twin that passes") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   AssembleOptions waive_both;
@@ -543,7 +543,7 @@ TEST_CASE("the true ptxas's spills and stack are errors, each with its twin that
   CHECK(assemble(*ptxas, nullptr, local_array, waive_both).stack_bytes == 400);
 }
 
-TEST_CASE("many threads use one true ptxas and one cache") {
+TEST_CASE("many threads use one real ptxas and one cache") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   Folder folder;
@@ -563,7 +563,7 @@ TEST_CASE("many threads use one true ptxas and one cache") {
   CHECK_FALSE(has_children());
 }
 
-TEST_CASE("a text of several megabytes and a log of several megabytes pass through the true ptxas") {
+TEST_CASE("a text of several megabytes and a log of several megabytes pass through the real ptxas") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   std::string comments;

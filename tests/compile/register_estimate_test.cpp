@@ -1,6 +1,6 @@
-// The estimate of registers ahead of ptxas, against what ptxas needs for the kernels here:
-// compile/registers.txt, which `unit_tests register_estimate_test --bless` writes in a minute. Of a few
-// kernels, ptxas is asked each time.
+// The estimate of registers before ptxas runs is compared with ptxas's numbers for the kernels here:
+// compile/registers.txt, which `unit_tests register_estimate_test --bless` writes in a minute. For a few
+// kernels, ptxas runs each time.
 #include "ptxbuilder/analysis/register_estimate.h"
 
 #include <doctest/doctest.h>
@@ -50,7 +50,7 @@ std::string kernel(const std::string& declarations, const std::string& body) {
       declarations, body);
 }
 
-// It has the registers of the machine code by what each role is granted, 0 if there are no roles.
+// The registers of the machine code, by the number that each role is granted, 0 if there are no roles.
 using Needs = std::map<int, int>;
 
 Needs needs_of(const std::string& ptx, const Ptxas& ptxas, const Nvdisasm& nvdisasm) {
@@ -71,7 +71,7 @@ Needs needs_of(const std::string& ptx, const Ptxas& ptxas, const Nvdisasm& nvdis
 std::vector<std::string> golden_kernels() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder / "golden"))
-    // tcgen05 has its sums elsewhere, and nvdisasm's ranges are of Hopper here.
+    // The sums of tcgen05 are not in registers, and nvdisasm's ranges are those of Hopper here.
     if (entry.path().extension() == ".ptx" && entry.path().stem() != "blackwell_tile")
       names.push_back(entry.path().stem());
   std::sort(names.begin(), names.end());
@@ -94,9 +94,9 @@ struct Tools {
 
 }  // namespace
 
-TEST_CASE("what is alive at once counts, by width, and what is not, does not") {
-  // An address of each lane and a value of 64 bits are alive at once, after the 32 bits; a predicate takes
-  // no register, and a parameter is in a uniform one.
+TEST_CASE("values that are live at once count, by width, and others do not") {
+  // An address for each lane and a value of 64 bits are live at once, after the 32 bits; a predicate needs no
+  // register, and a parameter is in a uniform one.
   const auto some = estimates_of(kernel(".reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<5>;",
                                         "ld.param.u64 %rd1, [p];\nmov.u32 %r2, %tid.x;\n"
                                         "mad.wide.u32 %rd3, %r2, 16, %rd1;\nld.global.u64 %rd2, [%rd3];\n"
@@ -109,7 +109,7 @@ TEST_CASE("what is alive at once counts, by width, and what is not, does not") {
   CHECK_FALSE(some[0].is_too_large());
 }
 
-TEST_CASE("values that another order has one after the other count once") {
+TEST_CASE("values that another order computes one after the other count once") {
   std::string loads, stores;
   for (int i = 2; i < 122; ++i) {
     loads += fmt::format("ld.global.u32 %r{}, [%rd1+{}];\n", i, 4 * i);
@@ -121,7 +121,7 @@ TEST_CASE("values that another order has one after the other count once") {
         .others;
   };
   CHECK(with("") == 1);                 // each store stays after the load of its own bytes alone
-  CHECK(with("bar.sync 0;\n") == 120);  // which no load and no store may pass
+  CHECK(with("bar.sync 0;\n") == 120);  // across which no load and no store may move
 }
 
 TEST_CASE("the first wgmma of a product does not need its accumulators") {
@@ -141,7 +141,7 @@ TEST_CASE("the first wgmma of a product does not need its accumulators") {
   CHECK(with("%p2") == 8);
 }
 
-TEST_CASE("a role that cannot have what it needs is found, with the numbers") {
+TEST_CASE("a role that cannot get its registers is found, with the numbers") {
   std::string loads, sums;
   for (int i = 2; i < 122; ++i) {
     loads += fmt::format("ld.volatile.global.u32 %r{}, [%rd1+{}];\n", i, 4 * i);
@@ -163,7 +163,7 @@ TEST_CASE("a role that cannot have what it needs is found, with the numbers") {
   CHECK_FALSE(large[0].is_too_large());
 }
 
-TEST_CASE("a block that would take long is left out") {
+TEST_CASE("a block that would take long is skipped") {
   auto others = [](int loads) {
     std::string text = "ld.param.u64 %rd1, [p];\n";
     for (int i = 1; i <= loads; ++i) text += fmt::format("ld.volatile.global.u32 %r{}, [%rd1];\n", i);
@@ -174,7 +174,7 @@ TEST_CASE("a block that would take long is left out") {
   CHECK(others(4100) == 0);
 }
 
-TEST_CASE("the estimate is near what ptxas needs for every kernel, and refuses none") {
+TEST_CASE("the estimate is near ptxas's number for every kernel, and refuses none") {
   const fs::path table = folder / "compile" / "registers.txt";
   const std::vector<std::string> names = golden_kernels();
   if (bless) {
@@ -219,7 +219,7 @@ TEST_CASE("the estimate is near what ptxas needs for every kernel, and refuses n
   CHECK(mean_of_products < 22);
 }
 
-TEST_CASE("a few kernels need today what the table says") {
+TEST_CASE("a few kernels need today the registers of the table") {
   const Tools tools;
   if (!tools.nvdisasm) return;
   const std::string table = text_of(folder / "compile" / "registers.txt");
@@ -229,7 +229,7 @@ TEST_CASE("a few kernels need today what the table says") {
       REQUIRE(row != std::string::npos);
       const std::string there = table.substr(row, table.find('\n', row) - row);
       const int known = std::stoi(there.substr(there.rfind(' ')));
-      // Another ptxas may take a few more.
+      // Another ptxas may use a few more.
       CHECK_MESSAGE(std::abs(needed - known) <= 16, there, ", now ", needed);
     }
 }

@@ -1,4 +1,4 @@
-// Single instructions against what the host computes: integer and floating point arithmetic, conversions,
+// Single instructions compared with the host's results: integer and floating point arithmetic, conversions,
 // shuffles.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -76,7 +76,7 @@ std::vector<uint64_t> integers(uint32_t seed) {
 std::vector<uint64_t> floats(uint32_t seed) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal;
-  // With ties of f16 (2049) and e5m2 (1.125), whose last places are 2 and 0.25 there.
+  // The inputs include ties of f16 (2049) and e5m2 (1.125), whose last places are 2 and 0.25 there.
   const float edges[] = {0.0f,
                          -0.0f,
                          1.0f,
@@ -210,7 +210,7 @@ TEST_CASE("emulator: integer instructions") {
           [](auto a, auto b, auto c) { return u32(u32(c) + 5 + u32((uint64_t{u32(a)} + u32(b)) >> 32)); });
     check("sub.cc.u32 %r4, %r1, %r2; subc.u32 %r0, %r3, 5;", "%r0", v,
           [](auto a, auto b, auto c) { return u32(u32(c) - 5 - (u32(a) < u32(b))); });
-    // The carry of a difference is 1 where nothing is borrowed, for addc too.
+    // The carry of a difference is 1 if nothing is borrowed, for addc too.
     check("sub.cc.u32 %r4, %r1, %r2; addc.u32 %r0, %r3, 0;", "%r0", v,
           [](auto a, auto b, auto c) { return u32(u32(c) + (u32(a) >= u32(b))); });
     check("add.cc.u32 %r4, %r1, %r2; subc.u32 %r0, %r3, 1;", "%r0", v,
@@ -313,7 +313,7 @@ TEST_CASE("emulator: integer instructions") {
     });
     check("setp.lt.s32 %p1, %r1, %r2; setp.hi.and.u32 %p0, %r1, %r3, !%p1;", "%p0", v,
           [](auto a, auto b, auto c) { return uint64_t{u32(a) > u32(c) && !(s32(a) < s32(b))}; });
-    // The predicate that is combined is one of the results.
+    // The combined predicate is one of the results.
     check("setp.gt.u32 %p1, %r3, 31; setp.lt.and.s32 %p1|%p0, %r1, %r2, %p1;", "%p0", v,
           [](auto a, auto b, auto c) { return uint64_t{s32(a) >= s32(b) && u32(c) > 31}; });
     check("setp.eq.s32 %p1, %r1, %r2; selp.b32 %r0, %r1, %r3, %p1;", "%r0", v,
@@ -399,7 +399,7 @@ TEST_CASE("emulator: floating point instructions") {
       return uint64_t{std::isnan(x) || x <= 0 ? 0u : x >= 4294967296.0f ? ~0u : static_cast<uint32_t>(x)};
     });
     check("cvt.rn.f16.f32 %h0, %f1;", "%h0", v, [](auto a, auto, auto) {
-      // Independent of numeric.h: the nearest multiple of the last place, by nearbyint.
+      // This does not use numeric.h: it returns the nearest multiple of the last place, from nearbyint.
       float x = f32(a);
       if (std::isnan(x)) return uint64_t{0x7fff};
       uint64_t sign = std::signbit(x) ? 0x8000 : 0;
@@ -473,7 +473,7 @@ TEST_CASE("emulator: istypep holds for no register, as there are no textures, sa
           [](uint64_t, uint64_t, uint64_t) { return 0; });
 }
 
-// An H100 takes 0x7ff7 and 0xfff7 alone for what is outside, in a and in b, each half by itself.
+// An H100 treats only 0x7ff7 and 0xfff7 as outside, in a and in b, each half separately.
 TEST_CASE("emulator: fma.oob is zero where a factor is outside a tensor") {
   const uint64_t halves[] = {0x7ff7, 0xfff7, 0x7ff6, 0x7fff, 0x7ff8, 0xffff, 0x3c00, 0xbf80, 0x7c00};
   std::mt19937 engine(1);

@@ -1,5 +1,5 @@
 // Stores, reductions and copies that signal an mbarrier, within a CTA and across a cluster; tensor maps that
-// a kernel changes; and what is refused by name. Each has its mutants.
+// a kernel changes; and instructions that are refused by name. Each has its mutants.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ std::string changed(std::string text, const std::string& from, const std::string
   return text.replace(at, from.size(), to);
 }
 
-// Runs a kernel of one pointer and `ctas` CTAs, and gives what it wrote; the buffer starts as `out`.
+// Runs a kernel with one pointer and `ctas` CTAs, and returns what it wrote; the buffer starts as `out`.
 template <class T>
 std::vector<T> run(const std::string& text, uint32_t ctas, uint32_t threads, const std::vector<T>& out,
                    uint64_t seed) {
@@ -31,7 +31,7 @@ std::vector<T> run(const std::string& text, uint32_t ctas, uint32_t threads, con
   return bench.download<T>(at, out.size());
 }
 
-// The fault of the first of 20 seeds that has one.
+// Returns the fault of the first of 20 seeds that has one.
 template <class F>
 std::optional<Fault> first_fault(F run_seed, std::string* what = nullptr) {
   std::optional<Fault> fault;
@@ -39,8 +39,8 @@ std::optional<Fault> first_fault(F run_seed, std::string* what = nullptr) {
   return fault;
 }
 
-// Two CTAs: what `body` sends to %r3, the other's `box` of 512 B, with its mbarrier %r4, arrives there, and
-// is written out.
+// Two CTAs: data that `body` sends to %r3, the other's `box` of 512 B, with its mbarrier %r4, arrives there
+// and is written to memory.
 std::string exchange(const std::string& body, int expected) {
   return head + fmt::format(R"(.visible .entry k(.param .u64 out) .reqnctapercluster 2, 1, 1 {{
 .shared .align 16 .b8 box[512]; .shared .align 16 .b8 mine[512]; .shared .align 8 .b8 bar[8];
@@ -136,7 +136,7 @@ TEST_CASE("emulator: what is sent to the other CTA of a cluster is there when it
     const bool named = fewer == Fault::tx_count || fewer == Fault::race;
     CHECK(named);
     CHECK(fault("@!%p1 bra W;", "") == Fault::race);
-    // The release of the cluster's barrier makes an mbarrier known to threads, but not to copies.
+    // The release of the cluster's barrier makes an mbarrier visible to threads, but not to copies.
     const bool copies = std::string(e.body).find("cp.") != std::string::npos;
     const std::string unfenced =
         changed(changed(text, "fence.mbarrier_init.release.cluster;", ""), "A: fence.proxy.async;", "A:");
@@ -172,7 +172,7 @@ TEST_CASE("emulator: st.async and red.async are held to alignment, types and pla
         }).find("st.async.release.gpu.global.b32: it needs sm_100") != std::string::npos);
 }
 
-// One thread reduces `count` elements of shared memory into as many of global memory.
+// One thread reduces `count` elements of shared memory into the same number in global memory.
 template <class T>
 std::string reduction(const std::string& op) {
   return head + fmt::format(R"(.visible .entry k(.param .u64 out) {{
@@ -273,7 +273,7 @@ std::vector<float> run_replace(const std::string& text, uint64_t seed, int threa
   std::iota(data.begin(), data.end(), 1.0f);
   Address in = bench.upload(data), out = bench.upload(std::vector<float>(128)),
           place = bench.upload(std::vector<float>(32));
-  // Rows of 32, by two: the kernel makes it every other row from the second on, three of them.
+  // The map has rows of 32; the kernel changes it to every other row from the second on, three of them.
   bench.run({1, 1, 1}, 0, bench.map_2d(in, DType::f32, 8, 32, 8, 32, Swizzle::none), out, place, in + 128);
   return bench.download<float>(out, 128);
 }
@@ -314,7 +314,7 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
           fault("fill_mode.shared::cta.b1024.b32 [%r2], 0", "elemtype.shared::cta.b1024.b32 [%r2], 13");
         }).find("it needs sm_100f") != std::string::npos);
   CHECK(fault("fill_mode", "l2_mode", ".l2_mode is given where it has .") == Fault::unsupported);
-  // Changed where it is, it must be released as well.
+  // If it is changed in place, it must be released as well.
   const std::string again =
       "fence.proxy.tensormap::generic.acquire.gpu [%rd3], 128;\n@%p0 bra W;\n"
       "tensormap.replace.tile.fill_mode.global.b1024.b32 [%rd3], 0;";
@@ -332,8 +332,7 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
                   "[%rd3], 128;") == std::nullopt);
 }
 
-// Triton does this: the map is made of zeros, and another warp than the one that acquires it loads through
-// it.
+// Triton does this: the map is made from zeros, and another warp than the acquiring one loads through it.
 std::string made_of_zeros() {
   std::string text = changed(replace, "st.shared.b32 [%r5], %r6;", "@%p2 st.shared.b32 [%r5], 0;");
   text = changed(text, "ld.param.b32 %r6, [%rd2];", "setp.lt.u32 %p2, %r0, 32;");

@@ -1,5 +1,5 @@
-// These measure how fast the emulator is: warp-instructions a second of plain arithmetic, accesses of memory
-// a second, and a whole GEMM, each with and without checks.
+// Measures the emulator's speed: warp instructions of plain arithmetic per second, memory accesses per
+// second, and a whole GEMM, each with and without checks.
 #include <benchmark/benchmark.h>
 
 #include "emulator_kit.h"
@@ -31,7 +31,7 @@ void plain(benchmark::State& state) {
 }
 BENCHMARK(plain)->ArgName("checks")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
-// Kernels that do little but access memory, each over n floats; a thread has 4 iterations.
+// Kernels that mostly access memory, each over n floats; a thread has 4 iterations.
 const char* const memory_bound = R"(.version 8.0
 .target sm_90a
 .address_size 64

@@ -1,4 +1,4 @@
-// Kernels that nvcc compiled from CUDA C++, each against what it should compute.
+// Kernels that nvcc compiled from CUDA C++, each compared with the expected results.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 namespace ptxbuilder::runtime::emulator_cuda_test {
 namespace {
 
-// The PTX of tests/emulator/kernels.cu; empty if there is no nvcc.
+// Returns the PTX of tests/emulator/kernels.cu; empty if there is no nvcc.
 const std::string& kernels() {
   static const std::string text = [] {
     std::string nvcc =
@@ -33,7 +33,7 @@ const std::string& kernels() {
   return text;
 }
 
-// Runs `test` with the kernel on several schedules, or says why not.
+// Runs `test` with the kernel on several schedules, or reports why it cannot.
 template <class F>
 void with_kernel(const char* name, uint32_t threads, F test) {
   if (kernels().empty()) {

@@ -19,7 +19,7 @@ const std::string& gemm() {
   return text;
 }
 
-// Runs a small GEMM and gives the bits of D, with what was counted.
+// Runs a small GEMM and returns the bits of D and the counters.
 std::vector<uint16_t> run(const EmulatorOptions& options, EmulatorStatistics* statistics = nullptr) {
   Bench bench(gemm(), 384, options);
   const uint32_t m = 256, n = 512, k = 192;
@@ -260,7 +260,7 @@ TEST_CASE("emulator: notes say what is no fault, once for each instruction") {
       unseen[0]);
 }
 
-// A kernel of one thread or 32 around `body`, with %rd0 its parameter.
+// Returns a kernel of one or 32 threads around `body`, with its parameter in %rd0.
 std::string around(const std::string& body, const std::string& module = "") {
   return ".version 8.0\n.target sm_90a\n.address_size 64\n" + module +
          "\n.visible .entry k(.param .u64 p) {\n.reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p<4>; .reg "
@@ -341,7 +341,7 @@ Signature named_k() {
   return s;
 }
 
-// The report of running it; "no fault" if there is none.
+// Returns the report of running it; "no fault" if there is none.
 std::string report(const std::string& text) {
   std::string what;
   Bench bench(text, 32);
@@ -618,7 +618,7 @@ TEST_CASE("emulator: a graph runs what was recorded, as often as it is launched"
     device->queue_fill(values.address(), 0, values.bytes(), stream);
     add(stream, 5);
     add(stream, 6);
-    add({}, 1000);  // to the device's own stream, and so not part of the graph
+    add({}, 1000);  // to the device's own stream, so it is not part of the graph
     device->queue_copy_out(result.data(), values.address(), values.bytes(), stream);
   });
   CHECK(values.copy_out<uint32_t>() == std::vector<uint32_t>(32, 1007));
@@ -633,7 +633,7 @@ TEST_CASE("emulator: a graph runs what was recorded, as often as it is launched"
   add({}, 1);
   CHECK(values.copy_out<uint32_t>() == std::vector<uint32_t>(32, 13));
 
-  // One queue serves all streams, so an event has come when it is requested.
+  // One queue serves all streams, so an event is complete when it is queried.
   auto stream = device->create_stream();
   auto event = device->create_event();
   add(*stream, 2);

@@ -1,5 +1,5 @@
 // Several devices of one address space, whose launches run at once: what orders their kernels, on many
-// schedules, and what is reported where it is left out.
+// schedules, and the reports if it is left out.
 #include <array>
 #include <optional>
 
@@ -61,7 +61,7 @@ struct Pair {
   std::vector<std::unique_ptr<Program>> programs;
 };
 
-// The first report of some seeds, of what both devices run.
+// Returns the first report of some seeds while both devices run.
 std::optional<EmulatorError> found(const std::string& text, uint64_t seeds = 24) {
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     Pair pair(seed);

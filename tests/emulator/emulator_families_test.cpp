@@ -1,4 +1,4 @@
-// The library's own kernels, as they are built now: they verify on every schedule, and their mutants are
+// The library's own kernels, as currently built: they verify on every schedule, and their mutants are
 // reported.
 #include "pipeline_mutants.h"
 

@@ -1,4 +1,4 @@
-// Faults that the emulator comes upon when kernels run, and that lint must find before: each in a kernel of
+// Faults that the emulator finds when kernels run, and that lint must find before: each is in a kernel of
 // tests/emulator/faults, which is right without it.
 #include <doctest/doctest.h>
 
@@ -38,7 +38,7 @@ const Planted kPlanted[] = {
     {"ring", "  fence.proxy.async.shared::cta;\n", "", "proxy-fence", "missing fence.proxy.async"},
     {"copies", "  fence.proxy.async.shared::cta;\n", "", "proxy-fence", "missing fence.proxy.async"},
     {"through", "  fence.proxy.async.shared::cta;\n", "", "proxy-fence", "missing fence.proxy.async", 2},
-    // Something is not there yet.
+    // Here data has not arrived yet.
     {"copies", kCopyDone.c_str(), "  fence.proxy.async.shared::cta;\n", "copy-wait", "cp.async"},
     {"copies", "  cp.async.wait_group 0;\n", "", "copy-wait", "cp.async", 2},
     {"copies", "  cp.async.wait_group 0;\n", "  cp.async.wait_group 1;\n", "copy-wait", "cp.async", 2},
@@ -72,7 +72,7 @@ const Planted kPlanted[] = {
     {"words", "  xor.b32 %parity, %parity, 1;\n", "", "circular-wait", "deadlock"},
     {"words", "bar.sync 1, 64;", "bar.sync 1, 96;", "named-barrier", "deadlock"},
     {"words", "  @!%lane0 bra DONE;\n", "", "arrival-count", "wrong count of arrivals"},
-    // No rule of its own: an order of threads.
+    // This has no rule of its own: it is an order of threads.
     {"tree", "  bar.sync 0;\n", "", "schedule", "race"},
     {"tree", "  mov.u32 %r5, 128;\nLOOP:\n  bar.sync 0;\n", "  bar.sync 0;\n  mov.u32 %r5, 128;\nLOOP:\n",
      "schedule", "race"},
@@ -95,7 +95,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 std::string kernel_text(const std::string& name) { return test_file("emulator/faults/" + name + ".ptx"); }
 
-// This is what the emulator says in some of a few schedules; "no fault" where all end well.
+// Returns the emulator's first report over a few schedules; "no fault" if all succeed.
 std::string emulated(const std::string& text) {
   std::string what;
   for (uint64_t seed = 0; seed < 4; ++seed) {
@@ -118,7 +118,7 @@ std::string emulated(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("what is right runs, and lint finds nothing in it") {
+TEST_CASE("correct kernels run, and lint finds nothing in them") {
   for (const char* name : {"ring", "words", "copies", "through", "peers", "ends", "tree", "pieces", "push"}) {
     CAPTURE(std::string(name));
     CHECK(emulated(kernel_text(name)) == "no fault");
@@ -128,7 +128,7 @@ TEST_CASE("what is right runs, and lint finds nothing in it") {
   }
 }
 
-TEST_CASE("what is planted the emulator comes upon, and lint finds") {
+TEST_CASE("the emulator and lint find each planted fault") {
   for (const Planted& p : kPlanted) {
     CAPTURE(std::string(p.kernel));
     CAPTURE(std::string(p.from));

@@ -1,4 +1,4 @@
-// The two reference GEMMs, which another program made, on the emulator.
+// Runs the two reference GEMMs, which another program made, on the emulator.
 #include <doctest/doctest.h>
 
 #include "emulator_kit.h"

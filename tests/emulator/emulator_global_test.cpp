@@ -1,5 +1,5 @@
-// Races in global memory: each correct program passes on every schedule, and each with one piece left out or
-// put in another's place is reported on some. --write=DIR writes all of them as PTX for plants_gpu.py.
+// Races in global memory: each correct program passes on every schedule, and each program with one piece
+// omitted or replaced is reported on some. --write=DIR writes all of them as PTX for plants_gpu.py.
 #include <fstream>
 
 #include "options.h"
@@ -11,8 +11,8 @@ namespace {
 // A kernel of CTAs of 64 threads around `body`. Predicates: %p0 thread 0, %p1 CTA 0, %p2 thread 0 of CTA 0,
 // %p3 thread 0 of CTA 1, %p4 CTA 1. %r0 tid.x, %r1 ctaid.x, %r2 the address of 1 KB of shared memory, %r3 of
 // a barrier. %rd0 global memory of zeros (16 KB), %rd1 a flag in it, %rd2 a counter, %rd3 %rd0 + 4 tid, %rd4
-// the same after 512 B for each CTA, %rd5 the same of the next thread, which another warp may be. What is in
-// %r6 at the end is after 12 KB, as %rd4 tells.
+// the same after 512 B for each CTA, %rd5 the same of the next thread, which another warp may be. The final
+// value of %r6 is stored after 12 KB, at the offset of %rd4.
 std::string kernel(const std::string& body, int cluster) {
   return fmt::format(R"(.version 8.6
 .target sm_90a
@@ -223,7 +223,8 @@ const std::vector<Row>& rows() {
   return table;
 }
 
-// These have other shapes of code: loops, guards in place of branches, flags of several kinds, clusters.
+// These programs have other forms of code: loops, guards instead of branches, flags of several kinds,
+// clusters.
 const std::string meet_cluster = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
 
 const std::vector<Row>& more_rows() {
@@ -338,7 +339,7 @@ TEST_CASE("the emulator reports races in global memory, and none in their right 
 const std::string& written_to = test::option<std::string>("write", "");
 
 // A program has a number, and so has a plant after its number: "7.ptx", "7.1.ptx".
-TEST_CASE("programs and plants are written for a GPU where somebody asks for them") {
+TEST_CASE("programs and plants are written for a GPU if requested") {
   if (written_to.empty()) return;
   std::ofstream list(written_to + "/list.tsv");
   size_t number = 0;
@@ -418,7 +419,7 @@ TEST_CASE("lanes of one warp race in global memory where nothing orders them") {
   plants.tell();
 }
 
-// ---- a launch that may begin before the one ahead has ended ----
+// ---- a launch that may begin before the previous one has ended ----
 
 std::optional<Fault> dependent(const std::string& second_body, bool overlaps, std::string* what,
                                bool is_waited_for = false) {

@@ -1,5 +1,5 @@
-// Idioms by which warps and CTAs hand data to each other, such as rings, locks, trees and signal pads: each
-// is silent as it is right, and named with one piece put wrong.
+// Idioms with which warps and CTAs pass data to each other, such as rings, locks, trees and signal pads: a
+// correct one is not reported, and one with a wrong piece is.
 #include "plants_kit.h"
 
 namespace ptxbuilder::runtime::emulator_idioms_test {
@@ -62,7 +62,7 @@ std::string bulk_store(const std::string& to, const std::string& from) {
 }
 const std::string fill_and_fence = "st.shared.u32 [%r4], %r0;\nfence.proxy.async.shared::cta;\nbar.sync 0;\n";
 
-// Loads a word into %r11 again and again while the comparison with it is true.
+// Loads a word into %r11 repeatedly while the comparison with it is true.
 std::string poll(const std::string& label, const std::string& load, const std::string& from,
                  const std::string& while_it_is) {
   return fmt::format("{0}: {1} %r11, [{2}];\nsetp.{3};\n@%p5 bra {0};\n", label, load, from,
@@ -72,7 +72,7 @@ const std::string acquire = "ld.acquire.gpu.global.u32";
 const std::string count_up =
     "ld.global.u32 %r12, [%rd0];\nadd.u32 %r12, %r12, 1;\nst.global.u32 [%rd0], %r12;\n";
 
-// Two CTAs meet by words of a signal pad, which they take back.
+// Two CTAs synchronize with words of a signal pad, which they then reset.
 std::string meet_by_pads(int which) {
   return fmt::format(
       "bar.sync 0;\n@!%p0 bra D{0};\nxor.b32 %r10, %r1, 1;\nmul.wide.u32 %rd8, %r10, 4;\n"
@@ -301,7 +301,7 @@ TEST_CASE("idioms of handing data over are silent as they are right, and named w
   plants.tell();
 }
 
-// The report of a launch that is not done in time.
+// Returns the report of a launch that is not done in time.
 std::string late(const std::string& body, uint32_t ctas, uint64_t seed) {
   std::string text = kernel(body, 1);
   text.insert(text.find(".visible"), ".visible .global .align 4 .b8 flags[64];\n");
@@ -333,13 +333,13 @@ TEST_CASE("a launch that is out of time says who polls what, and of a slow one t
       says(report, "CTA (1, 0, 0) warp 0 lane 0 (and 1 more) " + of_flag);
       says(report, ": " + load);
     }
-    // All lanes look at a word of their own, of a variable that has a name.
+    // Each lane polls a word of its own, in a named variable.
     const std::string lanes =
         "mov.u64 %rd8, flags;\nand.b32 %r10, %r0, 3;\nmul.wide.u32 %rd9, %r10, 4;\n"
         "add.u64 %rd8, %rd8, %rd9;\n";
     says(late(lanes + poll("W", acquire, "%rd8+8", "eq.u32 {}, 0"), 1, seed),
          "CTA (0, 0, 0) warp 0 lane 0 (and 3 more) polls flags+8, where it reads 0 each time");
-    // One CTA counts, and would set the flag at last, which another waits for.
+    // One CTA counts, and would finally set the flag for which another waits.
     const std::string count =
         "A: mov.u32 %r10, 0;\nC: ld.volatile.global.u32 %r12, [%rd0];\nld.global.u32 %r13, [%rd0];\n"
         "add.u32 %r10, %r10, 1;\nsetp.lt.u32 %p2, %r10, 0x7fffffff;\n@%p2 bra C;\n"

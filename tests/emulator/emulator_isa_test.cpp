@@ -1,4 +1,4 @@
-// The emulator decodes every instruction that the library can emit, and what the manual has for sm_90a.
+// The emulator decodes every instruction that the library can emit, and those of the manual for sm_90a.
 #include <doctest/doctest.h>
 
 #include "form_rows.h"
@@ -13,7 +13,7 @@ namespace emulator = ptxbuilder::runtime::emulator;
 
 namespace {
 
-// Why an instruction of the kernel `row` is not executed; "" if all are.
+// Returns why an instruction of the kernel `row` is not executed; "" if all are.
 std::string refusal(const std::string& text) {
   emulator::GlobalMemory memory;
   try {
@@ -34,7 +34,7 @@ TEST_CASE("the emulator decodes every row of the instruction table") {
     const std::string why = refusal(text);
     CHECK_MESSAGE(why.empty(), row.name << ": " << why);
   }
-  // The last row, with a mnemonic that does not exist.
+  // The last row has a mnemonic that does not exist.
   text.insert(text.rfind("\n\tret;"), "\n\tnonsense.b32;");
   CHECK(refusal(text) == "the emulator does not know this instruction");
 }

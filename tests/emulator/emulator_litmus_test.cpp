@@ -1,5 +1,5 @@
-// Litmus tests of PTX's memory model: over seeds each outcome appears that the model allows and the machine
-// promises, and none that the model forbids.
+// Litmus tests of PTX's memory model: over many seeds, each outcome appears that the model allows and the
+// machine promises, and no outcome appears that the model forbids.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -12,14 +12,14 @@ namespace ptxbuilder::runtime::emulator_litmus_test {
 namespace {
 
 // One line of code for each thread. "x = 1" stores, "r = x" loads, "r = x += 1" is an atomic addition, "F" is
-// the fence of the case. Values of r, in the order of the threads, are the outcome; after them stand those
-// that x, y, ... hold in the end.
+// the fence of the case. The values of r, in the order of the threads, are the outcome, followed by the final
+// values of x, y, ...
 struct Shape {
   const char* name;
   std::vector<std::vector<const char*>> threads;
   const char* locations;
-  // The values of each in an outcome, a list for each: all outcomes of them are there, except for what is
-  // forbidden. Or the outcomes themselves.
+  // Either a list of values for each position of an outcome, all of whose combinations must appear except
+  // forbidden ones; or the outcomes themselves.
   std::vector<const char*> values;
 };
 
@@ -51,7 +51,7 @@ struct Case {
   const char* load;  // "ld.relaxed.gpu"
   const char* store;
   const char* fence;  // "" for none
-  // One that appears and one that does not; "" if there is none. All others may.
+  // An outcome that appears and one that does not; "" if there is none. All others may appear.
   const char* weak = "";
   const char* forbidden = "";
   bool together = false;  // the threads are warps of one CTA; else each has a CTA
@@ -107,7 +107,7 @@ class Trial {
         bench_(ptx(c), c.together ? 32 * threads() : 32, options(exploration)),
         memory_(bench_.upload(std::vector<uint32_t>(256))) {}
 
-  // Returns what the loads gave, and after a blank what the locations hold in the end.
+  // Returns the results of the loads and, after a blank, the final values of the locations.
   std::string outcome(uint64_t seed);
 
  private:

@@ -1,5 +1,5 @@
-// Every shape and type of mma and mma.sp that sm_90 has, and wgmma.mma_async.sp, against what the host
-// computes of small whole numbers, whose sums every type holds. With --device=cuda on a GPU:
+// Every shape and type of mma and mma.sp that sm_90 has, and wgmma.mma_async.sp, compared with the host's
+// results for small whole numbers, whose sums are exact in every type. With --device=cuda it runs on a GPU:
 //
 //   unit_tests emulator_mma_test --device=cuda
 #include <doctest/doctest.h>
@@ -47,7 +47,7 @@ int value_of(uint64_t bits, const std::string& type) {
   return static_cast<int32_t>(bits);
 }
 
-// It draws whole numbers that the type holds, and whose products add up to what f16 holds.
+// Draws whole numbers that are exact in the type, and whose sums of products are exact in f16.
 int draw(const std::string& type, std::mt19937& engine) {
   if (type == "b1") return static_cast<int>(engine() % 2);
   const int most = type == "s4" ? 7 : 6;
@@ -115,7 +115,7 @@ std::vector<Form> forms() {
   return all;
 }
 
-// This is what is stored of a sparse A: its columns, and the metadata of each row, four bits a group.
+// The stored part of a sparse A: its columns, and the metadata of each row, four bits per group.
 struct Stored {
   Matrix values;
   std::vector<std::vector<uint32_t>> groups;
@@ -152,7 +152,7 @@ Stored make_sparse(Matrix& a, int k, int bits, std::mt19937& engine) {
   return stored;
 }
 
-// It stores the two elements of each group in the other order.
+// Stores the two elements of each group in the other order.
 void exchange_pairs(Stored& stored) {
   for (size_t row = 0; row < stored.values.size(); ++row)
     for (size_t g = 0; g < stored.groups[row].size(); ++g) {
@@ -172,7 +172,8 @@ std::vector<uint32_t> metadata(const Stored& a, size_t first, int bits, int sele
     words[lane] = 0;
     const size_t among = t % holders;
     for (size_t n = 0; n < 8; ++n) {
-      // Half a register of 16 and 32 bits is the upper row's; of fewer, odd lanes are.
+      // With elements of 16 and 32 bits, half of a register belongs to the upper row; with smaller ones, odd
+      // lanes do.
       const size_t row = bits >= 16 ? g + 8 * (n / 4) : g + 8 * (among % 2);
       const size_t group = bits >= 16 ? 4 * among + n % 4 : 8 * (among / 2) + n;
       words[lane] |= a.groups[first + row][group] << (4 * n);
@@ -181,7 +182,8 @@ std::vector<uint32_t> metadata(const Stored& a, size_t first, int bits, int sele
   return words;
 }
 
-// Registers of a fragment, lane by lane: of rows l / 4 and 8 below, 32 bits from column (l % 4) * 32 bits on.
+// Returns the registers of a fragment, lane by lane: for rows l / 4 and 8 below, 32 bits from column (l % 4)
+// * 32 bits on.
 std::vector<std::vector<uint64_t>> fragment(const Matrix& rows, const std::string& type, bool two) {
   const int bits = element_bits(type), each = bits == 64 ? 1 : 32 / bits;
   const size_t columns = rows[0].size();
@@ -206,7 +208,7 @@ std::string names(const char* prefix, size_t count) {
   return "{" + text + "}";
 }
 
-// Returns what the threads of a CTA write, this many results each, of the words that kernel k reads.
+// Returns the results of a CTA's threads, this many each, for the words that kernel k reads.
 template <class Result, class Word>
 std::vector<Result> run_of(Device& device, const std::string& text, uint32_t threads,
                            const std::vector<Word>& words, size_t results) {
@@ -418,8 +420,8 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
               "its operands are those of: mma.sp::ordered_metadata.sync.aligned.m16n8k32");
 }
 
-// A sparse product of a warpgroup, of 64 x k by k x 8 without a swizzle: units of 8 rows by 16 B one after
-// the other along K, and B's columns likewise.
+// A sparse product of a warpgroup, of 64 x k by k x 8 without a swizzle: units of 8 rows by 16 B follow each
+// other along K, and B's columns likewise.
 std::string check_wgmma(Device& device, const std::string& type, const std::string& d, bool in_registers,
                         int selector, const std::function<void(std::vector<uint32_t>&)>& spoil = {}) {
   const int bits = element_bits(type), k = 2 * 256 / bits;

@@ -13,11 +13,11 @@ namespace {
 
 struct Mutant {
   const char* what;
-  // This is what is replaced: the `nth` occurrence (from 0; -1 for all) of `from` becomes `to`.
+  // The replacement: the `nth` occurrence (from 0; -1 for all) of `from` becomes `to`.
   const char* from;
   const char* to;
   int nth;
-  std::vector<Fault> causes;        // those that name what is wrong; none where a note does
+  std::vector<Fault> causes;        // faults that name the error; empty if a note does
   const char* also_from = nullptr;  // and all of this become `also_to`
   const char* also_to = nullptr;
 };

@@ -1,8 +1,7 @@
-// Small programs, drawn by a seed, of all instructions that each lane executes alone and whose results
-// the manual gives to the bit: integers, carries, logic, comparisons, floats, halves, conversions, video.
-// Each value of a program is stored, and compared with what the host computes on its own, for the
-// instructions where it does. With --device=cuda a GPU runs them too, and every value must be that of the
-// emulator:
+// Small random programs of all instructions that each lane executes separately and whose results the manual
+// defines exactly: integers, carries, logic, comparisons, floats, halves, conversions, video. Each value of a
+// program is stored, and compared with the host's own result for the instructions that the host computes.
+// With --device=cuda a GPU runs them too, and every value must equal that of the emulator:
 //
 //   unit_tests emulator_programs_test --device=cuda --programs=2000
 //   unit_tests emulator_programs_test --seed=42 --programs=1      the program that a failure names
@@ -49,7 +48,7 @@ double f64(uint64_t x) { return std::bit_cast<double>(x); }
 uint64_t of(float x) { return std::isnan(x) ? 0x7fffffff : std::bit_cast<uint32_t>(x); }
 uint64_t of(double x) { return std::bit_cast<uint64_t>(x); }
 
-// A float's operation in one of the host's rounding modes.
+// Computes a float's operation in one of the host's rounding modes.
 template <class F>
 Host rounded(const std::string& mode, F f) {
   const int how = mode == "rz"   ? FE_TOWARDZERO
@@ -64,7 +63,7 @@ Host rounded(const std::string& mode, F f) {
   };
 }
 
-// The host's compiler is not to compute in another rounding mode than that which is set.
+// The host's compiler must not compute in another rounding mode than the current one.
 template <class T>
 T opaque(T x) {
   volatile T value = x;
@@ -89,7 +88,7 @@ class Operations {
   void add(std::string text, const char* kinds_of_it, Host host = {}) {
     all.push_back({std::move(text), kinds_of_it, std::move(host)});
   }
-  // One for each of some words in the place of @.
+  // Returns one template for each of some words, which replace @.
   void each(std::initializer_list<const char*> words, const std::string& text, const char* kinds_of_it) {
     for (const char* word : words) {
       std::string one = text;
@@ -528,7 +527,7 @@ Program program_of(uint64_t seed, const std::vector<Operation>& operations) {
     body += s.text + "\n";
     p.steps_of_it.push_back(std::move(s));
   }
-  // Values of a lane lie side by side, the inputs first.
+  // Values of a lane are adjacent, the inputs first.
   std::string declarations, loads, stores;
   for (size_t v = 0; v < p.kind.size(); ++v) {
     const std::string& name = p.names[v];
@@ -594,7 +593,7 @@ uint64_t input(char kind, std::mt19937_64& engine) {
   }
 }
 
-// Values of lanes side by side, the inputs set.
+// Returns the values of lanes, which are adjacent, with the inputs set.
 std::vector<uint64_t> inputs(const Program& p, uint64_t seed) {
   std::mt19937_64 engine(seed * 2 + 1);
   std::vector<uint64_t> values(lanes * p.kind.size());
@@ -626,7 +625,7 @@ bool same(char kind, uint64_t a, uint64_t b) {
   return a == b || (kind == 'd' && std::isnan(f64(a)) && std::isnan(f64(b)));
 }
 
-// "step 3, add.s32 %r24, %r0, %r1; of 0x1, 0x2 in lane 5 gives 0x4, and 0x3 is right".
+// Returns text such as "step 3, add.s32 %r24, %r0, %r1; of 0x1, 0x2 in lane 5 gives 0x4, and 0x3 is right".
 std::string wrong(const Program& p, const Step& s, const std::vector<uint64_t>& values, size_t lane,
                   uint64_t is, uint64_t right) {
   std::string of_what;
@@ -634,7 +633,7 @@ std::string wrong(const Program& p, const Step& s, const std::vector<uint64_t>& 
   return fmt::format("{} of{} in lane {} gives {:#x}, and {:#x} is right", s.text, of_what, lane, is, right);
 }
 
-// Values that the host computes on its own, from those that the emulator has for the operands.
+// Returns values that the host computes itself, from the emulator's values of the operands.
 std::string against_host(const Program& p, const std::vector<uint64_t>& values, size_t& compared) {
   for (const Step& s : p.steps_of_it) {
     if (!s.operation->host) continue;
@@ -651,9 +650,9 @@ std::string against_host(const Program& p, const std::vector<uint64_t>& values, 
   return {};
 }
 
-// Returns whether ptxas goes another way than the PTX ISA, which the emulator follows: ptxas 13.0 saturates
-// video instructions otherwise, takes the greatest of a NaN and itself for a copy, of a constant length of
-// bfi.b32 five bits, and the least s32 for 255 where cvt.sat makes a u8 of it.
+// Returns whether ptxas deviates from the PTX ISA, which the emulator follows: ptxas 13.0 saturates video
+// instructions differently, treats the maximum of a NaN and itself as a copy, uses only five bits of a
+// constant length of bfi.b32, and converts the least s32 to 255 with cvt.sat to u8.
 bool is_left_to_ptxas(const Step& s) {
   const std::string_view text = s.text;
   if (text.starts_with("bfi.b32")) return std::stoi(s.text.substr(s.text.rfind(' ') + 1)) > 31;

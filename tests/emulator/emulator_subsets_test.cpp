@@ -1,5 +1,5 @@
-// Programs with every subset of their fences, waits and arrivals: a program is silent exactly where the
-// subset has what orders its accesses. The hand-overs are those on which interpreters of kernels are tried.
+// Programs with every subset of their fences, waits and arrivals: a program is reported unless the subset
+// orders its accesses. The patterns of communication are those with which interpreters of kernels are tested.
 #include <bit>
 
 #include "subsets_kit.h"
@@ -156,7 +156,7 @@ const std::vector<SubsetProgram>& copies() {
   return table;
 }
 
-// Some place is written after two stores, which are read or written after each kind of wait.
+// A place is written after two stores; the stored places are read or written after each kind of wait.
 std::vector<SubsetProgram> waits_of_stores() {
   std::vector<SubsetProgram> programs;
   for (const std::string place :
@@ -230,8 +230,8 @@ std::string await_far(int mbarrier) {
       mbarrier, 8 * mbarrier);
 }
 
-// All CTAs meet in each round at an mbarrier of that round, and hand on a word of global memory to the CTA
-// ahead.
+// All CTAs synchronize in each round at an mbarrier of that round, and pass a word of global memory to the
+// next CTA.
 SubsetProgram rounds(uint32_t ctas) {
   std::string body = "mul.wide.u32 %rd4, %r1, 4;\nadd.u64 %rd4, %rd4, %rd0;\nst.global.u32 [%rd4], %r4;\n" +
                      fmt::format("add.u32 %r12, %r1, 1;\nrem.u32 %r12, %r12, {};\n", ctas) +
@@ -253,8 +253,8 @@ SubsetProgram rounds(uint32_t ctas) {
           ctas};
 }
 
-// Each CTA of a cluster of two along each axis tells those that differ from it along one of the collective
-// axes, and reads what all have written that differ along any of these.
+// Each CTA of a cluster with two CTAs along each axis signals those that differ from it along one of the
+// collective axes, and reads the data of all that differ along any of these axes.
 SubsetProgram mesh(uint32_t axes, uint32_t collective) {
   std::string body =
       "mul.wide.u32 %rd4, %r1, 4;\nadd.u64 %rd4, %rd4, %rd0;\nst.global.u32 [%rd4], %r4;\n"
@@ -297,7 +297,7 @@ void run(const SubsetProgram& program, const std::string& body, const EmulatorOp
   bench.run_for(std::chrono::seconds(5), {program.ctas, 1, 1}, 0, p);
 }
 
-TEST_CASE("copies are ordered exactly by the fences and waits that stand between them and threads") {
+TEST_CASE("copies are ordered exactly by the fences and waits between them and threads") {
   Subsets subsets(run);
   for (const SubsetProgram& program : copies()) subsets.check(program);
   for (const SubsetProgram& program : waits_of_stores()) subsets.check(program);

@@ -52,15 +52,16 @@ TEST_CASE("a Blackwell tile without what it needs is reported") {
   CHECK_MESSAGE(what.find(" reaches lanes ") != std::string::npos, what);
   CHECK(fault("add.s32 \t%r417, %r126, 192;", "add.s32 %r417, %r126, 224;", &what) == Fault::out_of_bounds);
   CHECK_MESSAGE(what.find("which no allocation of the CTA has") != std::string::npos, what);
-  // Nothing was there to add to.
+  // There was nothing to add to.
   CHECK(fault("mov.pred \t%p22, 0;", "mov.pred %p22, -1;", &what) == Fault::uninitialised);
 }
 
-// A kernel of one or two warpgroups that has brought A and B to shared memory, made four mbarriers of one
-// arrival each and allocated 32 columns, around `body`: a product of one instruction's 32 bytes of k, without
-// swizzle. A has 128 rows, B has 16 columns, all of k. Each group of 8 rows is 128 B for each 16 B of k, and
-// these lie one after the other. %r1 tid.x, %r2 its warp, %r9 the columns, %r12 those of the warp's lanes,
-// %r13 the mbarriers, %rd3 d, %rd6 and %rd7 the descriptors of A and B, %p2 not thread 0, %p3 not warp 0.
+// A kernel of one or two warpgroups around `body`, which has loaded A and B into shared memory, initialised
+// four mbarriers of one arrival each and allocated 32 columns: a product of one instruction's 32 bytes of k,
+// without swizzle. A has 128 rows, and B has 16 columns, all of k. Each group of 8 rows has 128 B for each 16
+// B of k, and these follow each other. %r1 tid.x, %r2 its warp, %r9 the columns, %r12 those of the warp's
+// lanes, %r13 the mbarriers, %rd3 d, %rd6 and %rd7 the descriptors of A and B, %p2 not thread 0, %p3 not warp
+// 0.
 std::string around(const std::string& body) {
   return R"(.version 8.6
 .target sm_100a
@@ -272,7 +273,7 @@ TEST_CASE("a missing wait or fence between a transfer, a product and another thr
     CHECK_MESSAGE(handing_over(changed(text, p.left_out, ""), &what) == p.fault, p.left_out);
     CHECK_MESSAGE(what.find(p.reported) != std::string::npos, p.left_out << ": " << what);
   }
-  // A load that is not used is still to be over before a product overwrites what it reads.
+  // Even an unused load must be complete before a product overwrites its source.
   const std::string unused =
       changed(text, "mul.wide.u32 %rd8, %r1, 4; add.s64 %rd8, %rd8, %rd3; st.global.b32 [%rd8], %r31;",
               "mul.wide.u32 %rd8, %r1, 4; add.s64 %rd8, %rd8, %rd3;");
@@ -299,7 +300,7 @@ std::string store(int column = 0) {
 std::string load(int column = 0, int to = 16) {
   return fmt::format("tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r{}}}, [%r12+{}];\n", to, column);
 }
-// Thread 0 alone, or another; labels are by numbers.
+// Only thread 0 runs this, or another thread; labels have numbers.
 std::string only(int number, const std::string& what, int thread = 0) {
   return fmt::format("setp.ne.u32 %p1, %r1, {1};\n@%p1 bra O{0};\n{2}O{0}:\n", number, thread, what);
 }
@@ -328,7 +329,7 @@ std::string second_group(int number, const std::string& what) {
   return fmt::format("setp.lt.u32 %p1, %r1, 128;\n@%p1 bra G{0};\n{1}G{0}:\n", number, what);
 }
 
-// It copies to 16 columns after the accumulator, and a product reads A there.
+// Copies to 16 columns after the accumulator, where a product reads A.
 const std::string copy = "add.s32 %r15, %r9, 16;\ntcgen05.cp.cta_group::1.128x256b [%r15], %rd6;\n";
 const std::string copy_over = "tcgen05.cp.cta_group::1.128x256b [%r9], %rd6;\n";
 const std::string product_of_copy =
@@ -498,7 +499,7 @@ const std::vector<SubsetProgram>& one_warpgroup() {
   return table;
 }
 
-// They hand a tile over from one warpgroup to another.
+// One warpgroup passes a tile to another.
 std::vector<SubsetProgram> two_warpgroups() {
   std::vector<SubsetProgram> programs;
   for (const bool stores : {true, false})

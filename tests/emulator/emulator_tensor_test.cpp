@@ -1,4 +1,4 @@
-// Tensor copies of 1 to 5 dimensions against a walk over the elements.
+// Tensor copies of 1 to 5 dimensions are compared with a loop over the elements.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 namespace ptxbuilder::runtime::emulator_tensor_test {
 namespace {
 
-// Loads a box at the coordinates of the parameters, writes shared memory out as it is, and stores the box
-// again at coordinates of its own through a second map, or reduces it there.
+// Loads a box at the coordinates of the parameters, writes shared memory unchanged to global memory, and
+// stores the box at coordinates of its own through a second map, or reduces it there.
 std::string kernel(int rank, uint32_t bytes, const char* reduction) {
   std::string at, to, loads;
   for (int d = 0; d < rank; ++d) {
@@ -204,7 +204,7 @@ TEST_CASE("emulator: a copy outside of the tensor map's allocation, or of the wr
   CHECK(fault_of([&] { run(bent, false); }) == Fault::misaligned);
 }
 
-// An H100 stops at these as an illegal instruction, though the manual has no word on it.
+// An H100 stops at these with an illegal instruction, which the manual does not mention.
 TEST_CASE("emulator: a box that begins at no multiple of 16 B, or is stored in front of the tensor") {
   auto fault = [](int32_t at, int32_t to, int32_t to_row = 0) {
     const Case c{2, {64, 40}, {32, 16}, {1, 1}, {at, -1}, {to, to_row}, Swizzle::none, OobFill::zero};
@@ -275,8 +275,8 @@ D: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;
   CHECK(without("mov.b16 %h0, 3;", "mov.b16 %h0, 1;") == Fault::tx_count);
 }
 
-// Loads pixels of 4 channels of images of 5 by 4 with 8 channels, writes shared memory out, and stores the
-// pixels again through a map of another tensor.
+// Loads pixels with 4 channels from images of 5 by 4 with 8 channels, writes shared memory to global memory,
+// and stores the pixels through a map of another tensor.
 const std::string pixels = R"(.version 8.0
 .target sm_90a
 .address_size 64
@@ -331,7 +331,7 @@ TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so
   };
   for (const Walk& walk : {Walk{1, -1, -1, 0}, Walk{1, 2, 1, 0}, Walk{2, -1, 1, 0}, Walk{1, 0, 2, 1}}) {
     const auto [got, stored] = run(pixels, walk, {{-1, -1}, {-1, -1}});
-    // Pixels go from -1 to the last but one, in all 5 by 4 of an image, where each second counts for a
+    // Pixels go from -1 to the last but one, a total of 5 by 4 per image, of which every second counts with a
     // stride of 2.
     const int columns = (width + walk.stride - 1) / walk.stride,
               rows = (height + walk.stride - 1) / walk.stride;

@@ -1,5 +1,5 @@
-// The lanes of a warp go their own ways: they leave alone, wait for each other, and come together where the
-// program asks for it.
+// The lanes of a warp are independent: they exit separately, wait for each other, and converge where the
+// program requires it.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ ret;
                      body);
 }
 
-// This is what all threads have stored on every schedule, or the first report.
+// Returns the words that all threads have stored on every schedule, or the first report.
 struct Result {
   std::vector<uint32_t> words;
   std::optional<Fault> fault;
@@ -60,7 +60,7 @@ Result run(const std::string& body, uint32_t threads = 64, uint64_t seeds = 12) 
   return run_text(kernel(body), threads, seeds);
 }
 
-// `value` in the words below `below`, which are 0 else.
+// Returns words that are `value` before `below`, and 0 otherwise.
 std::vector<uint32_t> constant(uint32_t threads, uint32_t value, uint32_t below = 1000) {
   std::vector<uint32_t> words(threads);
   for (uint32_t i = 0; i < std::min(threads, below); ++i) words[i] = value;
@@ -126,7 +126,7 @@ TEST_CASE("emulator: lanes of a warp that wait for each other go on") {
         constant(32, 1));
 }
 
-// The kernel with functions in front of it.
+// Returns the kernel preceded by functions.
 std::string with(const std::string& functions, const std::string& body) {
   std::string text = kernel(body);
   return text.insert(text.find(".visible"), functions);
@@ -299,7 +299,7 @@ TEST_CASE("emulator: an .aligned instruction of a part of a warp is named, which
   }
 }
 
-// ptxas 13.0 says this with -v of kernels that use setmaxnreg.
+// ptxas 13.0 prints these numbers with -v for kernels that use setmaxnreg.
 TEST_CASE("emulator: setmaxnreg begins with the registers that ptxas gives, and shares them") {
   const auto ran = [](uint32_t threads, int ctas, const char* of_first, const char* of_others) {
     std::string text =

@@ -1,5 +1,5 @@
-// The truth table of orders that are and are not enough: each correct program passes on every schedule, and
-// each with one piece left out is reported on some.
+// The truth table of sufficient and insufficient orders: each correct program passes on every schedule, and
+// each program without one piece is reported on some.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -76,7 +76,7 @@ const std::string wgmma_setup =
 const std::string wgmma =
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {acc0, acc1, acc2, acc3}, %rd2, %rd2, 0, 1, 1, 0, "
     "0;\nwgmma.commit_group.sync.aligned;\n";
-// The same where %p2 says whether it adds.
+// Does the same, and %p2 determines whether it adds.
 const std::string adding_wgmma =
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {acc0, acc1, acc2, acc3}, %rd2, %rd2, %p2, 1, 1, 0, "
     "0;\nwgmma.commit_group.sync.aligned;\n";
@@ -531,7 +531,7 @@ TEST_CASE("emulator: the truth table holds") {
       REQUIRE(at != std::string::npos);
       mutant.replace(at, std::strlen(leave.out), leave.instead);
       fault = outcome(kernel(mutant, row.cluster), &what);
-      // 255: that is enough as well. 254: some fault, which one depends on the schedule.
+      // 255 means that this is enough as well; 254 means some fault, which depends on the schedule.
       const bool ok = leave.fault == Fault(255)   ? !fault
                       : leave.fault == Fault(254) ? fault.has_value()
                                                   : fault == leave.fault;

@@ -1,4 +1,4 @@
-// CTAs whose order counts compute the same: a seed has one result with any number of host threads.
+// CTAs whose order matters compute the same: a seed has one result with any number of host threads.
 #include <doctest/doctest.h>
 
 #include "emulator_kit.h"

@@ -1,5 +1,5 @@
-// wgmma, mma, ldmatrix and stmatrix against products computed on the host, with operands laid out as the PTX
-// ISA says.
+// wgmma, mma, ldmatrix and stmatrix compared with the host's products, with operands in the layouts of the
+// PTX ISA.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 using namespace emulator;
 
-constexpr uint32_t dynamic_at = 1024;  // the shared address of dynamic shared memory when there is no static
+constexpr uint32_t dynamic_at = 1024;  // the address of dynamic shared memory if there is no static
 
 struct Element {
   const char* name;
@@ -285,7 +285,7 @@ mov.u32 %r5, sa; shl.b32 %r6, %r0, 4; add.s32 %r7, %r5, %r6; st.shared.v4.b32 [%
 mul.wide.u32 %rd3, %r0, 8; add.s64 %rd4, %rd1, %rd3; ld.global.v2.b32 {%r1, %r2}, [%rd4];
 mov.u32 %r8, sb; shl.b32 %r6, %r0, 3; add.s32 %r7, %r8, %r6; st.shared.v2.b32 [%r7], {%r1, %r2};
 bar.warp.sync 0xffffffff;
-// rows of A: lanes 0-15 give rows 0-15 of the first 16 bytes, 16-31 of the second
+// rows of A: lanes 0-15 address rows 0-15 of the first 16 bytes, and lanes 16-31 those of the second
 and.b32 %r9, %r0, 15; shl.b32 %r9, %r9, 5; shr.u32 %r10, %r0, 4; shl.b32 %r10, %r10, 4; add.s32 %r9, %r9, %r10; add.s32 %r9, %r9, %r5;
 ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r11, %r12, %r13, %r14}, [%r9];
 and.b32 %r10, %r0, 15; shl.b32 %r10, %r10, 4; add.s32 %r10, %r10, %r8;

@@ -62,7 +62,7 @@ extern "C" __global__ void transpose(float* out, const float* in, int n) {
   for (int r = 0; r < 32; r += 8) out[(y + r) * n + x] = tile[threadIdx.x % 32][threadIdx.x / 32 + r];
 }
 
-// Two halves of the block hand a buffer to and fro through two cuda::barriers.
+// Two halves of the block pass a buffer back and forth through two cuda::barriers.
 extern "C" __global__ void hand_over(int* out, int rounds) {
   using barrier = cuda::barrier<cuda::thread_scope_block>;
   __shared__ alignas(8) char storage[2 * sizeof(barrier)];
@@ -92,7 +92,7 @@ extern "C" __global__ void hand_over(int* out, int rounds) {
   }
 }
 
-// A 1-D bulk copy in, one bulk copy out, as cuda::ptx spells them.
+// One 1-D bulk copy in and one bulk copy out, with cuda::ptx.
 extern "C" __global__ void bulk_scale(float* out, const float* in, float factor) {
   __shared__ alignas(128) float data[1024];
   __shared__ uint64_t bar;
@@ -265,7 +265,7 @@ extern "C" __global__ void wide_integers(long long* out, const long long* in) {
                      (long long)((double)a * 0.5);
 }
 
-// Lanes of one warp that wait for each other: needs forward progress of every side of a branch.
+// Lanes of one warp wait for each other, which needs forward progress on every side of a branch.
 extern "C" __global__ void lane_chain(int* out) {
   __shared__ volatile int turn;
   if (threadIdx.x == 0) turn = 0;

@@ -1,10 +1,10 @@
-"""Planted races on a GPU: which of those that the emulator names show in what a program leaves in memory.
+"""Runs planted races on a GPU, and shows which of those that the emulator reports change a program's results in memory.
 
   build/release/bin/unit_tests emulator_global_test --write=DIR
   python3 tests/emulator/plants_gpu.py DIR [--times=N]
 
-Each program is launched N times on memory of zeros, and so are its plants. A plant shows where it leaves what the right program never
-has left, or does not end. Exit code 0: the table is printed, 77: there is no GPU.
+Each program is launched N times on memory of zeros, and so are its plants. A plant is visible if its results never occur in the right
+program, or if it does not end. Exit code 0: the table is printed, 77: there is no GPU.
 """
 import argparse
 import ctypes
@@ -30,7 +30,8 @@ def driver():
 
 
 def launch(folder, programs, times):
-    """Prints a line of JSON for each program: what it has left, and how often. A program that does not end ends this process."""
+    """Prints a line of JSON for each program: its results, and how often each occurred. A program that does not end terminates this
+    process."""
     call = driver()
     call("cuInit", 0)
     context, memory = ctypes.c_void_p(), ctypes.c_uint64()

@@ -1,5 +1,5 @@
-/* Launches an exported causal attention of bf16, 64 columns and two heads to one of the keys, and compares O
- * and lse with sums in double: attention_main SEED QUERIESxKEYSxHEADSxBATCHES... */
+/* Launches an exported causal attention with bf16, 64 columns and two heads per key head, and compares O and
+ * lse with sums in double: attention_main SEED QUERIESxKEYSxHEADSxBATCHES... */
 #include <math.h>
 
 #include "attention.h"

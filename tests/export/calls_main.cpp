@@ -1,6 +1,6 @@
-// Launches exported kernels on the mock driver: what is asked of it, which context is current, and what is
-// said of what is wrong. Of saxpy, of add_multicast, whose two CTAs of a cluster copy by tensor maps, and of
-// a matrix product whose CTAs wait for each other.
+// Launches exported kernels on the mock driver, and checks the driver's calls, the current context, and the
+// errors. The kernels are saxpy, add_multicast, in which two CTAs of a cluster copy with tensor maps, and a
+// matrix product whose CTAs wait for each other.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -64,7 +64,7 @@ void before_the_first_launch() {
   mock.load = Status::success;
 }
 
-// Eight threads at once, none with a context, while the caller captures a stream.
+// Eight threads call at once, without contexts, while the caller captures a stream.
 void first_use() {
   mock.capturing = true, mock.capture_mode = CaptureMode::global;
   std::vector<std::thread> threads;

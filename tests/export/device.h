@@ -46,7 +46,7 @@ static void download(void* to, const void* from, size_t bytes) {
   must(!copy(to, (uint64_t)(uintptr_t)from, bytes), "download");
 }
 
-/* NVIDIA's driver does not tell it. */
+/* NVIDIA's driver does not report it. */
 static const char* last_kernel(void) {
   const char* (*name)(void);
   void* symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "ptxbuilder_last_kernel");
@@ -54,7 +54,7 @@ static const char* last_kernel(void) {
   return symbol ? name() : "a kernel";
 }
 
-/* Uniform in -1 to 1. */
+/* Returns a number that is uniform in -1 to 1. */
 static double fresh(void) { return 2.0 * rand() / RAND_MAX - 1; }
 
 #endif

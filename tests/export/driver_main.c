@@ -1,5 +1,5 @@
-/* A program of the driver's own calls, linked with libcuda: memory, streams and events around an exported
- * saxpy, and what is said of a kernel that goes wrong. */
+/* A program with calls of the driver, linked with libcuda: memory, streams and events around an exported
+ * saxpy, and the error of a kernel that fails. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

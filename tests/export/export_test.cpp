@@ -1,4 +1,4 @@
-// Kernels as C: what `ptxb export` writes is compiled by a C and a C++ compiler, and launched on the mock
+// Kernels as C: the output of `ptxb export` is compiled by a C and a C++ compiler, and launched on the mock
 // driver and on the emulator.
 #include <sys/wait.h>
 
@@ -52,7 +52,7 @@ class Workshop {
   Ran exported(const std::string& words) const {
     return run(fmt::format("ptxb export {} -o {}", words, path()));
   }
-  // NAME.c to NAME.o, as C, and as C++ to NAME_cxx.o.
+  // Compiles NAME.c to NAME.o, as C, and as C++ to NAME_cxx.o.
   void compile(const std::string& name) const {
     const std::string file = path(name);
     good(shell(fmt::format("{} -c {}.c -o {}.o", kC, file, file)));
@@ -81,8 +81,7 @@ std::string seed() { return std::to_string(std::random_device()() % 1000000); }
 
 }  // namespace
 
-TEST_CASE(
-    "the driver is asked for what a launch needs, in the context that it takes, and errors have words") {
+TEST_CASE("launches make the necessary driver calls in the right context, and errors have messages") {
   const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
   for (const char* kernel : {"saxpy", "add_multicast", "gemm --split_last 4 --name divided"}) {
     good(w.exported(std::string(kernel) + " --ptx"));
@@ -165,7 +164,7 @@ TEST_CASE("a launch takes the first configuration whose condition holds") {
   CHECK(contains(ran, "136x72x64 by gemm_64x128x64_8_w1: all are right"));
 }
 
-TEST_CASE("conditions may be on extents, of a kernel that does not take the sizes") {
+TEST_CASE("conditions may use extents, for a kernel without parameters for sizes") {
   const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
   good(w.exported(
       "gemm_warp_specialized --stages 2 --bm 64 --ptx --name product --config \"bn=64 if extent(A, 1) "
@@ -179,7 +178,7 @@ TEST_CASE("conditions may be on extents, of a kernel that does not take the size
   CHECK(contains(ran, "136x72x64 by gemm_warp_specialized: all are right"));
 }
 
-TEST_CASE("a matrix product takes the tile of the nearest shape, and has each tile once") {
+TEST_CASE("a matrix product uses the tile of the nearest shape, and has each tile once") {
   const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
   std::ofstream(w.path("shapes"))
       << "# m x n x k\n128x2112x7168, 512x1280x8192\n128x2112x7168\n64x256x2048\n";
@@ -195,7 +194,8 @@ TEST_CASE("a matrix product takes the tile of the nearest shape, and has each ti
   w.link(kC + " -DWITH_SIZES", "product_main.c", "product.o");
   const std::string words = seed();
   CAPTURE(words);
-  // The second is, in powers of 2, 9.8, 7.3 and 6.0 from the shapes, and the third 10.5, 8 and 9.3.
+  // The distance of the second from the shapes, in powers of 2, is 9.8, 7.3 and 6.0, and that of the third
+  // 10.5, 8 and 9.3.
   const Ran ran = w.launched(words + " 40x80x136 512x128x520 512x640x64 128x1056x72");
   CHECK(contains(ran, "40x80x136 by " + kernel(2) + ": all are right"));
   CHECK(contains(ran, "512x128x520 by " + kernel(2) + ": all are right"));
@@ -203,7 +203,7 @@ TEST_CASE("a matrix product takes the tile of the nearest shape, and has each ti
   CHECK(contains(ran, "128x1056x72 by " + kernel(0) + ": all are right"));
 }
 
-TEST_CASE("an attention takes the tile of the nearest shape, and none of these wants whole blocks of keys") {
+TEST_CASE("an attention uses the tile of the nearest shape, and none of these needs whole blocks of keys") {
   const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
   const Ran made =
       good(w.exported("attention --causal yes --type bf16 --depth 64 --group 2 --ptx --json --shapes "
@@ -237,7 +237,7 @@ TEST_CASE("an attention takes the tile of the nearest shape, and none of these w
                  "write QUERIESxKEYSxHEADSxBATCHES,QUERIESxKEYSxHEADSxBATCHES,..."));
 }
 
-TEST_CASE("a rule yields in C what it yields here") {
+TEST_CASE("a rule has the same value in C as here") {
   struct Values final : RuleValues {
     uint64_t bits(size_t i) const override { return i == 0 ? 1000 : 7; }
     uint64_t extent(size_t, size_t) const override { return 0; }
@@ -286,7 +286,7 @@ TEST_CASE("a rule yields in C what it yields here") {
   CHECK(shell(program).output == expected);
 }
 
-TEST_CASE("what cannot be exported is refused") {
+TEST_CASE("kernels that cannot be exported are refused") {
   const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
   auto refused = [&](const std::string& words, const std::string& text) {
     const Ran ran = w.exported(words + " --ptx");
@@ -319,7 +319,7 @@ TEST_CASE("what cannot be exported is refused") {
 }
 
 TEST_CASE(
-    "the header alone says how a tensor must be laid out, and a shape whose rows need gaps is reported") {
+    "the header describes how a tensor must be laid out, and a shape whose rows need gaps is reported") {
   const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
   const Ran even = good(w.exported("gemm --ptx --a e4m3 --shapes 512x512x256"));
   CHECK(even.output.find("warning") == std::string::npos);
@@ -338,13 +338,14 @@ TEST_CASE(
   CHECK(nlohmann::json::parse(json.output)["warnings"].size() == 1);
 }
 
-TEST_CASE("a kernel that adds up across CTAs says how much workspace it wants") {
+TEST_CASE("a kernel that adds up across CTAs says how much workspace it needs") {
   const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
   good(w.exported("gemm --split_last 4 --ptx"));
   w.compile("gemm");
   const std::string header = text_of(w.path("gemm.h"));
   CHECK(header.find("float* workspace, const uint32_t grid[3]") != std::string::npos);
-  // 132 CTAs of 2 warpgroups, twice, with 64 x 256 sums of 4 B and a mark of 8 B for each 64 x 8 of them.
+  // There are 132 CTAs of 2 warpgroups, twice, with 64 x 256 sums of 4 B, and a mark of 8 B for each 64 x 8
+  // of them.
   CHECK(
       header.find("workspace: f32 on the device; 34738176 B at a multiple of 16, which may hold anything") !=
       std::string::npos);

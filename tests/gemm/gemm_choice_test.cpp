@@ -1,4 +1,4 @@
-// Tiles of the matrix product: their names, what goes with what, and that every choice is legal.
+// Tiles of the matrix product: their names, valid and invalid combinations, and that every choice is legal.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -20,7 +20,7 @@ constexpr int kMultiprocessors = 132;
 
 }  // namespace
 
-TEST_CASE("every tuned tile is legal, bears its own name, and is what its product gets") {
+TEST_CASE("every tuned tile is legal, has its own name, and is chosen for its product") {
   REQUIRE(tuned_rows().size() > 50);
   for (const TunedRow& row : tuned_rows()) {
     CAPTURE(row.tile);
@@ -103,20 +103,20 @@ TEST_CASE("tiles are divided so that no CTA has more than its share") {
           CHECK(d.tiles <= d.ctas);
           CHECK((d.tiles == 1 ? d.ctas <= depth : d.tiles < depth));
           CHECK((d.tiles == 1 ? d.ctas <= split : d.ctas == d.tiles + 1));
-          // Where two or more CTAs are there for each tile, and may have it, none has a whole one.
+          // If two or more CTAs are available for each tile, and may share it, none has a whole one.
           if (d.rest > 0 && 2 * d.rest <= ctas && depth > 1)
             CHECK(d.ctas == std::min({ctas / d.rest, depth, int64_t{split}}));
         }
-  // 40 of 172 tiles are left, for three CTAs each; 90 of 222, where two have three; 124 of 256, which stay
-  // whole.
+  // With 172 tiles, 40 are left, for three CTAs each; with 222, 90 are left, of which two have three CTAs;
+  // with 256, 124 are left, which stay whole.
   CHECK(tile_division(172, 132, 448, 4).ctas == 3);
   CHECK(tile_division(222, 132, 448, 2).tiles == 3);
   CHECK(tile_division(256, 132, 448, 2).ctas == 1);
 }
 
 TEST_CASE(
-    "the shortlist keeps the order, two tiles of the same rows and columns, divided or whole, at most, and "
-    "doubts the divided ones") {
+    "the shortlist keeps the order, has at most two divided and two whole tiles of the same rows and "
+    "columns, and doubts the divided ones") {
   const GemmOperation o;
   auto time = [](const Candidate& c) { return doubted(c); };
   for (const GemmSize& size : {GemmSize{1024, 8192, 28672, 1}, {64, 64, 4096, 1}, {777, 2048, 4096, 1}}) {
@@ -131,12 +131,12 @@ TEST_CASE(
       if (i > 0) CHECK(time(first[i - 1]) <= time(first[i]));
     }
     CHECK(first[0].tile == choose(o, size, kMultiprocessors));
-    // None that is left out is better than the first.
+    // No omitted tile is better than the first.
     for (const Candidate& c : all) CHECK(time(c) >= time(first[0]));
   }
 }
 
-TEST_CASE("CTAs that divide k come in clusters of up to 8, those through L2 only where no tile is whole") {
+TEST_CASE("CTAs that divide k are in clusters of up to 8, and those through L2 only if no tile is whole") {
   size_t through_l2 = 0, in_cluster = 0;
   for (const GemmSize& size : {GemmSize{432, 672, 13304, 1}, {4632, 32000, 6144, 1}})
     for (const Candidate& c : candidates({}, size, kMultiprocessors)) {
@@ -158,7 +158,8 @@ TEST_CASE("a choice says whether the table or the model made it") {
   CHECK(choice_of(o, {4096, 4096, 4096, 2}, kMultiprocessors).source == ChoiceSource::model);
 }
 
-TEST_CASE("tiles of one wave do not hang over the output, others may, and no CTA of a cluster is outside") {
+TEST_CASE(
+    "tiles of one wave do not extend beyond the output, others may, and no CTA of a cluster is outside") {
   GemmOperation o;
   const GemmSize hanging = {300, 4096, 4096, 1}, waves = {4095, 8190, 4096, 1}, odd = {4224, 8192, 4096, 1};
   size_t moved = 0, whole = 0;
@@ -183,7 +184,7 @@ TEST_CASE("tiles of one wave do not hang over the output, others may, and no CTA
   CHECK_FALSE(choose(o, hanging, 132).inside);
 }
 
-TEST_CASE("a prediction grows with the work, and its clock falls where power binds") {
+TEST_CASE("a prediction grows with the work, and its clock falls if power is the limit") {
   const GemmOperation o;
   const TilePlan tile = checked(o, parse_tile("128x256_2x1"));
   double before = 0;
@@ -200,14 +201,14 @@ TEST_CASE("a prediction grows with the work, and its clock falls where power bin
   CHECK(large.watts > 700);
   CHECK(large.megahertz < 0.9 * constants.clock);
   CHECK(clock_of(large.watts, constants) == doctest::Approx(large.megahertz));
-  // A clock that is known takes the place of the model's.
+  // A known clock replaces that of the model.
   const Prediction known =
       predict(o, {8192, 8192, 8192, 1}, tile, kMultiprocessors, constants, constants.clock);
   CHECK(known.multiply == doctest::Approx(large.multiply * large.megahertz / constants.clock));
   CHECK(known.memory == large.memory);
 }
 
-TEST_CASE("an activation is counted where no other warpgroup multiplies meanwhile") {
+TEST_CASE("an activation is counted if no other warpgroup multiplies meanwhile") {
   const GemmSize size = {4096, 8192, 2048};
   GemmOperation plain, gelu, silu;
   gelu.activation = Activation::gelu;
@@ -225,7 +226,7 @@ TEST_CASE("an activation is counted where no other warpgroup multiplies meanwhil
   CHECK(choose(gelu, size, kMultiprocessors).pingpong);
 }
 
-TEST_CASE("what does not go together is refused, and what to change is said") {
+TEST_CASE("invalid combinations are refused with advice") {
   struct Case {
     std::string bad, good, phrase;
     DType type = DType::bf16;
@@ -276,7 +277,7 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
     CHECK(error_of([&] { checked(o, parse_tile(c.good)); }) == "");
     CHECK(error_of([&] { checked(o, parse_tile(c.bad)); }).find(c.phrase) != std::string::npos);
   }
-  // Two CTAs store the middle one of 15 groups of columns, which an end that reads C may not.
+  // Two CTAs store the middle one of 15 groups of columns, which an epilogue that reads C must not.
   GemmOperation with_c;
   with_c.beta = true;
   CHECK(error_of([&] { checked({}, parse_tile("128x120_2x1_k2")); }) == "");
@@ -309,7 +310,7 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
   CHECK(error_of([&] { checked(o, {}); }).find("A of e4m3 stored along m") != std::string::npos);
 }
 
-TEST_CASE("tiles of groups are chosen by how many rows, or how much of k, a group may be expected to have") {
+TEST_CASE("tiles of groups are chosen by the expected rows, or the expected part of k, of a group") {
   GemmOperation rows, k;
   rows.group_ends = k.group_ends = k.groups_of_k = true;
   k.a_k_major = k.b_k_major = false;

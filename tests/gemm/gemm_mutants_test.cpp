@@ -11,7 +11,7 @@ void check_right(const Subject& subject) {
   REQUIRE(report == "right");
 }
 
-// Runs a mutant by seeds until it has a fault or, if those count, wrong results.
+// Runs a mutant with several seeds until it has a fault or, if those count, wrong results.
 std::optional<Fault> first_fault(const Subject& subject, const Mutant& m, bool or_wrong_results,
                                  std::string& report) {
   const std::string text = mutated(subject.text(), m);
@@ -34,7 +34,7 @@ void check_wrong(const Subject& subject, const std::vector<Mutant>& mutants) {
   }
 }
 
-// The last bit of a number is another.
+// Changes the last bit of a number.
 bool take_neighbour(Instruction& i) {
   i.opcode = "xor.b32", i.operands[2] = number(1);
   return true;
@@ -42,8 +42,8 @@ bool take_neighbour(Instruction& i) {
 
 }  // namespace
 
-// CTAs of a cluster do not meet at the end: whoever counts the stages hands back those that are filled again,
-// and no other.
+// CTAs of a cluster do not synchronize at the end: the consumer counts the stages and hands back only those
+// that are filled again.
 TEST_CASE("emulator: gemm with clusters and its mutants") {
   Subject subject("gemm", {{"m", 128},
                            {"n", 136},
@@ -54,7 +54,7 @@ TEST_CASE("emulator: gemm with clusters and its mutants") {
                            {"consumers", 1},
                            {"cluster_m", 2},
                            {"sms", 4}});
-  const char* const counted = "setp.gt.s32";  // of a tile's last stage, of one under a store, of the others
+  const char* const counted = "setp.gt.s32";  // of a tile's last stage, of one during a store, of the others
   const std::vector<Fault> too_many = {Fault::early_exit, Fault::arrival_count};
   check_mutants(
       subject,
@@ -71,7 +71,7 @@ TEST_CASE("emulator: gemm with clusters and its mutants") {
               {"a stage less is handed back late", counted, 2, add_to(2, 1), {Fault::deadlock}}});
 }
 
-// The last tile's parts are summed up by the CTA that has the first: the others tell it by a mark in global
+// The CTA with the first part of the last tile sums all parts: the others signal it with a mark in global
 // memory.
 TEST_CASE("emulator: sums over CTAs through global memory and their mutants") {
   const Subject subject("gemm", {{"m", 200},
@@ -85,10 +85,10 @@ TEST_CASE("emulator: sums over CTAs through global memory and their mutants") {
   const char *const mark = "st.release.gpu.global.u64", *const look = "ld.acquire.gpu.global.u64";
   const std::vector<Mutant> mutants = {
       {"the mark does not release", mark, 0, becomes("st.relaxed.gpu.global.u64"), {}},
-      {"the mark releases to its CTA alone", mark, 0, becomes("st.release.cta.global.u64"), {}},
+      {"the mark releases only to its CTA", mark, 0, becomes("st.release.cta.global.u64"), {}},
       {"the mark is not a strong store", mark, 0, becomes("st.global.u64"), {}},
-      {"whoever looks does not acquire", look, 0, becomes("ld.relaxed.gpu.global.u64"), {}},
-      {"whoever looks acquires of its CTA alone", look, 0, becomes("ld.acquire.cta.global.u64"), {}},
+      {"the reader does not acquire", look, 0, becomes("ld.relaxed.gpu.global.u64"), {}},
+      {"the reader acquires only from its CTA", look, 0, becomes("ld.acquire.cta.global.u64"), {}},
       {"the mark is not waited for",
        "setp.eq.b64",
        0,
@@ -107,7 +107,7 @@ TEST_CASE("emulator: sums over CTAs through global memory and their mutants") {
 }
 
 // CTAs that share loads divide k with those along z of their cluster. Each adds up 24 of 40 columns, 8 of
-// which are those of both. The k-th part of a sum is the k-th load of a vector.
+// which belong to both. The k-th part of a sum is the k-th load of a vector.
 TEST_CASE("emulator: sums over CTAs of a cluster that share loads and their mutants") {
   const Subject subject("gemm", {{"m", 128},
                                  {"n", 80},
@@ -134,14 +134,14 @@ TEST_CASE("emulator: sums over CTAs of a cluster that share loads and their muta
                          becomes("mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64"),
                          {}},
                         {"the others are not notified", tell, 0, drop, {}},
-                        {"the first CTA's part in place of another's", place, 3, rank_zero, {}},
+                        {"the first CTA's part instead of another's", place, 3, rank_zero, {}},
                         {"a part is added twice", place, 4, rank_zero, {}},
                         {"the columns of the neighbour", "min.u32", 2, set_operand(2, 8), {}},
-                        {"the CTAs do not meet at the end", "barrier.cluster.wait", 1, drop, {}}});
+                        {"the CTAs do not synchronize at the end", "barrier.cluster.wait", 1, drop, {}}});
 }
 
-// Groups of rows, whose tiles store in place of each other where an end or a place is wrong. Consumers read a
-// tile's words in a row: its place, group, stages, and where the group begins and ends.
+// Groups of rows, whose tiles overwrite each other if an end or a place is wrong. Consumers read a tile's
+// words in order: its place, group, stages, and the beginning and end of the group.
 TEST_CASE("emulator: gemm of rows in groups and its mutants") {
   const Subject subject("gemm", {{"m", 200},
                                  {"n", 72},
@@ -170,7 +170,7 @@ TEST_CASE("emulator: gemm of rows in groups and its mutants") {
   check_wrong(subject, mutants);
 }
 
-// Gathered rows, where each thread copies pieces of its own: it has their numbers from memory.
+// Gathered rows: each thread copies pieces of its own, whose row numbers it reads from memory.
 TEST_CASE("emulator: gemm of gathered rows and its mutants") {
   const Subject subject("gemm", {{"m", 200},
                                  {"n", 72},
@@ -192,14 +192,14 @@ TEST_CASE("emulator: gemm of gathered rows and its mutants") {
                          0,
                          becomes("cp.async.mbarrier.arrive.shared::cta.b64"),
                          {}},
-                        {"products may run ahead of the copies' proxy",
+                        {"products may run before the copies' proxy fence",
                          "fence.proxy.async.shared::cta",
                          3,
                          becomes("membar.cta"),
                          {}}});
 }
 
-// Gathered rows of 8 bits, whose scales of blocks are those of the product's rows.
+// Gathered rows of 8 bits, whose block scales belong to the product's rows.
 TEST_CASE("emulator: gemm of gathered rows with scales of blocks and its mutants") {
   const Subject subject("gemm", {{"m", 200},
                                  {"n", 72},
@@ -218,7 +218,7 @@ TEST_CASE("emulator: gemm of gathered rows with scales of blocks and its mutants
   check_wrong(subject, {{"rows are those of their neighbours", "min.u32", 0, take_neighbour, {}}});
 }
 
-// Scattered rows, where each thread stores pieces of its own, times the weight of its row.
+// Scattered rows: each thread stores pieces of its own, times the weight of its row.
 TEST_CASE("emulator: gemm of scattered rows and its mutants") {
   const Subject subject("gemm", {{"m", 200},
                                  {"n", 72},
@@ -292,7 +292,7 @@ TEST_CASE("emulator: gemm of added rows and its mutants") {
                         {"a row is not added", adds, 1, drop, {}}});
 }
 
-// Six blocks of k: four follow each other in a turn of the loop, and a box of B's scales has four.
+// There are six blocks of k: an iteration of the loop has four, and a box of B's scales has four.
 TEST_CASE("emulator: gemm with scales of blocks and its mutants") {
   const Subject subject("gemm", {{"m", 136},
                                  {"n", 200},
@@ -307,8 +307,8 @@ TEST_CASE("emulator: gemm with scales of blocks and its mutants") {
   check_wrong(subject,
               {{"scales of B are those of another 128 columns", "shr.u32", 6, set_operand(2, 6), {}},
                {"scales of B are those of the first blocks of k", "and.b32", 1, set_operand(2, 0), {}},
-               {"the last stage takes the scale of the one before", "and.b32", 5, set_operand(2, 0), {}},
-               {"rows take the scales of others", "shr.u32", 8, set_operand(2, 2), {}}});
+               {"the last stage uses the scale of the one before", "and.b32", 5, set_operand(2, 0), {}},
+               {"rows use the scales of others", "shr.u32", 8, set_operand(2, 2), {}}});
 }
 
 // Packed weights have scales and zeros of two groups in a block; there are two blocks along k and two along
@@ -331,7 +331,7 @@ TEST_CASE("emulator: gemm with packed weights and its mutants") {
                {"a zero is that of the next group", zero, 0, add_to(1, 128), {}},
                {"a zero is that of the next row", zero, 1, add_to(1, 2), {}},
                {"nibbles are in another order", "shr.u32", 10, set_operand(2, 8), {}},
-               {"a part takes the weights of the one before", words, 1, add_to(1, -2048), {}},
+               {"a part uses the weights of the one before", words, 1, add_to(1, -2048), {}},
                {"blocks are those of other columns", "min.u32", 1, take_neighbour, {}},
                {"sums of a group are read while they are added", "wgmma.wait_group", 0, add_to(0, 1), {}}});
 }
@@ -358,12 +358,12 @@ TEST_CASE("emulator: gemm with a sparse A and its mutants") {
   const char* const product = "wgmma.mma_async.sp.sync.aligned.m64n64k32.f32.bf16.bf16";
   check_wrong(
       subject,
-      {{"the first 32 of k take the metadata of the others", product, 2, set_operand(4, 1), {}},
-       {"the last 32 of k take the metadata of the others", product, 3, set_operand(4, 0), {}},
+      {{"the first 32 of k use the metadata of the others", product, 2, set_operand(4, 1), {}},
+       {"the last 32 of k use the metadata of the others", product, 3, set_operand(4, 0), {}},
        {"metadata is that of another tile", "shl.b32", 7, set_operand(2, 0), {}},
        {"metadata is that of the first 64 of k", "and.b32", 2, set_operand(2, 0), {}},
-       {"both warpgroups take the metadata of the first", "and.b32", 13, set_operand(2, 0), {}},
-       {"a thread takes another's metadata", "shl.b32", 28, set_operand(2, 3), {}},
+       {"both warpgroups use the metadata of the first", "and.b32", 13, set_operand(2, 0), {}},
+       {"a thread uses another's metadata", "shl.b32", 28, set_operand(2, 3), {}},
        {"metadata outside of the tensor names an element twice", "selp.b32", 11, set_operand(1, 0), {}}});
 }
 

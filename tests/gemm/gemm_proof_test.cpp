@@ -1,4 +1,4 @@
-// The matrix product is proved: in all that it takes, by its tuned tiles, and where threads store.
+// The matrix product is proved: in all of its forms, with its tuned tiles, and with stores by threads.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 
 namespace ptxbuilder::test::gemm_proof_test {
 
-TEST_CASE("a matrix product is proved where threads store what TMA cannot") {
+TEST_CASE("a matrix product is proved if threads store what TMA cannot") {
   for (const char* tile : {"128x256x64_4_2x1", "64x128x64_8_1x2_pp_swap", "128x64_s4"}) {
     kernels::GemmOperation o;
     o.d_by_threads = true;
@@ -23,7 +23,7 @@ TEST_CASE("a matrix product is proved where threads store what TMA cannot") {
     const Proof proof = prove(kernel.record());
     CHECK_MESSAGE(proof, tile << ": " << text_of(proof));
     CHECK(proof.unproved.empty());
-    CHECK(elements_of(proof, "store: ") > 0);  // what TMA stores; threads go by no tile
+    CHECK(elements_of(proof, "store: ") > 0);  // columns that TMA stores; threads store without a tile
   }
 }
 
@@ -58,9 +58,9 @@ TEST_CASE("every tuned matrix product is proved") {
   CHECK(seen.size() > 30);
 }
 
-// Types, majors, exchanged operands, widths and clusters of the kernel that has them all. What it refuses to
-// build is not there to be proved.
-TEST_CASE("gemm is proved in all that it takes") {
+// All types, majors, exchanged operands, widths and clusters of the kernel. Forms that it refuses to build
+// cannot be proved.
+TEST_CASE("gemm is proved in all of its forms") {
   int built = 0, refused = 0;
   auto check = [&](const Values& values) {
     KernelRecord record;
@@ -77,14 +77,14 @@ TEST_CASE("gemm is proved in all that it takes") {
     ++built;
   };
   constexpr int outputs[] = {0, 1, 2, 0, 0, 3, 3};  // bf16, f16, tf32, e4m3, e5m2, s8 and u8 into these
-  // One of four widths is taken, in turn: each width comes with every type, with all majors and swapped or
+  // One of four widths is used in turn: each width occurs with every type, with all majors, and swapped or
   // not.
   constexpr int widths[] = {8, 40, 64, 96, 128, 192, 200, 256};
   for (int type = 0; type < 7; ++type)
     for (int majors = 0; majors < 4; ++majors)
       for (int swapped : {0, 1})
         for (int width = 0; width < 8; ++width) {
-          const bool is_narrow = type < 2;  // 16 bits: the other types are refused but for one of the majors
+          const bool is_narrow = type < 2;  // 16 bits: other types are refused except with one of the majors
           if (is_narrow ? (width + majors + 2 * swapped + type) % 4 != 0 : (width + type) % 2 != swapped)
             continue;
           check({{"a", type},
@@ -152,7 +152,7 @@ TEST_CASE("gemm is proved in all that it takes") {
   CHECK(built > 80);
 }
 
-TEST_CASE("a sparse product is proved for all schedules, and takes half of the tensor cores' clocks") {
+TEST_CASE("a sparse product is proved for all schedules, and uses half of the tensor cores' clocks") {
   const auto ptx_with = [](bool is_sparse) {
     kernels::GemmOperation o;
     o.a_metadata = is_sparse;

@@ -1,10 +1,10 @@
-// Random matrix products of the gemm family, by Matmul: what is computed, with all that may stand after the
-// sum, tile, sizes, placement and data follow from a seed. Each runs twice on poisoned memory between guards,
-// gives the same bits, and is compared with float64.
+// Random matrix products of the gemm family, through Matmul: the operation with everything after the sum,
+// tile, sizes, placement and data follow from a seed. Each runs twice on poisoned memory between guards, must
+// produce the same bits, and is compared with float64.
 //
 //   gemm_random_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX] [--compile]
 //
-// --only repeats one product, as the line of a failure says; --compile takes all kernels through ptxas, which
+// --only repeats one product, which a failure's line names; --compile assembles all kernels with ptxas, which
 // must find nothing that costs speed, and runs none.
 #include <doctest/doctest.h>
 
@@ -36,7 +36,7 @@ struct Built {
   std::string problem;
 };
 
-// This runs on as many threads as the machine has.
+// This runs on all threads of the machine.
 std::vector<Built> build(const std::vector<RandomCase>& cases, const Compiler& compiler) {
   std::vector<Built> built(cases.size());
   std::atomic<size_t> next = 0;
@@ -56,7 +56,7 @@ std::vector<Built> build(const std::vector<RandomCase>& cases, const Compiler& c
   return built;
 }
 
-// Returns what is wrong with two runs; "" when nothing is.
+// Returns what is wrong with two runs; "" if nothing is.
 std::string run_twice(runtime::Device& device, kernels::Matmul& matmul, const RandomCase& c) {
   auto* emulator = dynamic_cast<runtime::Emulator*>(&device);
   test::MatmulTrial trial(device, c.product);
@@ -65,14 +65,14 @@ std::string run_twice(runtime::Device& device, kernels::Matmul& matmul, const Ra
   if (std::string problem = trial.wrong(first); !problem.empty()) return problem;
   if (emulator) emulator->seed(2 * c.product.seed + 1);
   const std::vector<std::byte> second = trial.run(matmul);
-  if (c.operation.add_to_rows) return trial.wrong(second);  // sums have no certain order
+  if (c.operation.add_to_rows) return trial.wrong(second);  // sums have no fixed order
   const auto differ = std::mismatch(first.begin(), first.end(), second.begin()).first - first.begin();
   return first == second ? "" : fmt::format("a second run gives other bits, from byte {} on", differ);
 }
 
 }  // namespace
 
-TEST_CASE("random products are right, repeat their bits and touch nothing else") {
+TEST_CASE("random products are right, reproducible and touch nothing else") {
   std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
   const bool large = !device->wants_ptx();
   const Scale scale = large ? Scale{3000, int64_t{1} << 28} : Scale{400, int64_t{1} << 24};
@@ -127,7 +127,7 @@ namespace {
 
 constexpr const char* kTaken = "taken: its kernel is asked for";
 
-// One choice of each, by an index.
+// Returns one choice of each, selected by an index.
 test::MatmulCase combination(size_t index) {
   const auto one_of = [&](const auto& values) {
     return values.begin()[std::exchange(index, index / values.size()) % values.size()];
@@ -146,7 +146,7 @@ test::MatmulCase combination(size_t index) {
 }
 constexpr size_t kCombinations = 3 * 4 * 3 * 2 * 2 * 2 * 64;
 
-// Its arguments, in memory that there is not.
+// Returns its arguments, in memory that does not exist.
 MatmulArguments arguments_of(const test::MatmulCase& c) {
   MatmulArguments p = arguments_without_memory(c);
   constexpr size_t kApart = 1 << 20;
@@ -159,7 +159,7 @@ MatmulArguments arguments_of(const test::MatmulCase& c) {
   return p;
 }
 
-// The rules that a combination breaks, as the errors say them; none: it is taken.
+// Returns the rules that a combination violates, in the words of the errors; empty if it is accepted.
 std::vector<std::string> broken_rules(const MatmulArguments& p) {
   std::vector<std::string> rules;
   const bool has_activation = p.activation != Activation::none;
@@ -179,7 +179,7 @@ std::vector<std::string> broken_rules(const MatmulArguments& p) {
 
 }  // namespace
 
-TEST_CASE("every combination of what comes after the sum is taken, or refused by a rule that it breaks") {
+TEST_CASE("every combination after the sum is accepted, or refused with a rule that it violates") {
   const std::unique_ptr<runtime::Device> device = runtime::open_device("emulator");
   kernels::MatmulOptions options;
   options.choose = [](const GemmOperation&, const kernels::GemmSize&, int) {

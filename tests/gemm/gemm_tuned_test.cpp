@@ -1,6 +1,6 @@
-// Tiles of the tuned table through ptxas, which must say nothing about them: no note, no warning, no spill.
-// They are as many as have every value of everything that a tile chooses, with every operation;
-// `library_tests gemm_tuned_test --every-row` takes all.
+// Tiles of the tuned table are assembled by ptxas, which must print nothing about them: no note, no warning,
+// no spill. The tested tiles cover every value of every field of a tile, with every operation; `library_tests
+// gemm_tuned_test --every-row` tests all.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -17,8 +17,8 @@ namespace {
 
 const bool& every_row = option("every-row", false);
 
-// This lists what the row's kernel chooses: its operation, and each field of its tile next to the operation's
-// types.
+// Lists the choices of the row's kernel: its operation, and each field of its tile together with the
+// operation's types.
 std::vector<std::string> choices_of(const TunedRow& row) {
   const kernels::GemmTile t = kernels::parse_tile(row.tile);
   const std::string type = fmt::format("{} {}", name(row.a), name(row.d));
@@ -39,8 +39,8 @@ std::vector<std::string> choices_of(const TunedRow& row) {
 
 }  // namespace
 
-TEST_CASE("every tuned kernel compiles without a word from ptxas") {
-  std::vector<test::TunedRow> distinct;  // sizes play no part in a kernel
+TEST_CASE("every tuned kernel compiles without a message from ptxas") {
+  std::vector<test::TunedRow> distinct;  // a kernel does not depend on sizes
   for (const test::TunedRow& row : test::tuned_rows()) {
     auto same = [&](const test::TunedRow& other) {
       return other.operation() == row.operation() && std::string(other.tile) == row.tile;

@@ -1,5 +1,5 @@
-// Matmul, the matrix product of any shape: sizes from nothing on, types, storage, placement, epilogues, what
-// it refuses, and the time that a call takes on the host.
+// Matmul, the matrix product of any shape: sizes from 0 on, types, storage, placement, epilogues, refused
+// calls, and the time that a call takes on the host.
 //
 //   matmul_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ runtime::Device& device() {
   return *device;
 }
 
-// Small tiles, so that there are several even in small products.
+// Tiles are small, so that there are several even in small products.
 kernels::GemmTile small_tile(const kernels::GemmOperation& operation, const kernels::GemmSize& size, int) {
   kernels::GemmTile t;
   t.bm = 64;
@@ -76,7 +76,7 @@ MatmulCase sized(int64_t m, int64_t n, int64_t k, int64_t batches = 1) {
 
 }  // namespace
 
-TEST_CASE("sizes from nothing on") {
+TEST_CASE("sizes from 0 on") {
   for (int64_t m : {0, 1, 70})
     for (int64_t n : {0, 1, 40})
       for (int64_t k : {0, 1, 72}) check_case(sized(m, n, k));
@@ -90,7 +90,7 @@ TEST_CASE("the tile that the model chooses") {
   CHECK(trial.wrong(trial.run(chosen)) == "");
 }
 
-TEST_CASE("without a product, what is added remains") {
+TEST_CASE("without a product, the addends remain") {
   for (int64_t batches : {1, 3})
     for (Activation activation : {Activation::none, Activation::relu}) {
       MatmulCase c = sized(20, 72, 0, batches);
@@ -152,7 +152,7 @@ TEST_CASE("storage") {
       }
 }
 
-TEST_CASE("strides and addresses that TMA does not take are copied, those that it takes are not") {
+TEST_CASE("operands with strides and addresses that TMA does not support are copied, and others are not") {
   const MatmulCase plain = sized(40, 72, 48);
   Matmul fresh = [] {
     MatmulOptions options;
@@ -174,7 +174,7 @@ TEST_CASE("strides and addresses that TMA does not take are copied, those that i
   check_fresh(c, false);
   c = plain;
   c.beta = 2;
-  c.c_lie.offset = c.c_lie.gap = 1;  // read as it is
+  c.c_lie.offset = c.c_lie.gap = 1;  // read in place
   check_fresh(c, false);
   c = plain;
   c.a_lie.offset = 1;
@@ -188,7 +188,7 @@ TEST_CASE("strides and addresses that TMA does not take are copied, those that i
   check_fresh(c, true);
 }
 
-TEST_CASE("a D that TMA cannot store as a whole takes no workspace, and nothing around it is written") {
+TEST_CASE("a D that TMA cannot store as a whole needs no workspace, and nothing around it is written") {
   for (DType type : {DType::bf16, DType::f32, DType::e4m3})
     for (int64_t n : {1, 7, 33, 72, 129})
       for (int64_t batches : {1, 2})
@@ -202,7 +202,7 @@ TEST_CASE("a D that TMA cannot store as a whole takes no workspace, and nothing 
             c.d_lie.offset = 1;
           MatmulTrial trial(device(), c);
           CHECK(matmul().workspace_bytes(trial.arguments()) == 0);
-          for (int call = 0; call < 2; ++call) {  // the second as a product that is known
+          for (int call = 0; call < 2; ++call) {  // the second as a known product
             CAPTURE(text(c));
             const std::string problem = trial.wrong(trial.run(matmul()));
             CHECK_MESSAGE(problem.empty(), problem);
@@ -290,7 +290,7 @@ TEST_CASE("parts of one larger matrix, side by side") {
   p.d.memory = at.part(2 * 100, at.bytes() - 2 * 100);  // its rows end within the next rows of A
   CHECK_ERROR(matmul()(p), "matmul: D overlaps A, which is read while D is written");
   p.m = m;
-  // Heads: batches lie side by side in each row.
+  // The batches are heads, which are side by side in each row.
   std::vector<uint16_t> heads(static_cast<size_t>(m * columns), 0x3f80);
   runtime::Buffer out = runtime::Buffer::of(dev, heads);
   p.batches = 2;
@@ -316,7 +316,7 @@ TEST_CASE("parts of one larger matrix, side by side") {
   CHECK_ERROR(matmul()(p), "let 49 rows of 40 in 2 batches overlap");
 }
 
-TEST_CASE("what is refused, next to what is accepted") {
+TEST_CASE("refused calls, and similar calls that are accepted") {
   const MatmulCase c = [] {
     MatmulCase c = sized(16, 24, 32);
     c.beta = 1;
@@ -394,7 +394,7 @@ TEST_CASE("what is refused, next to what is accepted") {
   CHECK_ERROR(matmul()(p), "its memory has");
 }
 
-TEST_CASE("a product that is known loads nothing, and encodes its tensor maps once") {
+TEST_CASE("a known product loads nothing, and encodes its tensor maps once") {
   IdleDevice idle;
   Matmul product(idle);
   MatmulCase c = sized(64, 64, 64, 2);
@@ -405,7 +405,7 @@ TEST_CASE("a product that is known loads nothing, and encodes its tensor maps on
   const int loads = idle.loads, encoded = idle.encoded;
   for (int call = 0; call < 10; ++call) product(trial.arguments());
   CHECK(idle.loads == loads);
-  CHECK(idle.encoded == encoded + 3);  // once for the form that is kept, whose addresses stay
+  CHECK(idle.encoded == encoded + 3);  // once for the kept form, whose addresses do not change
   CHECK(idle.launches == 11);
   c.a_lie.offset = c.b_lie.offset = c.d_lie.offset = 1;
   MatmulTrial moved(idle, c);
@@ -414,7 +414,7 @@ TEST_CASE("a product that is known loads nothing, and encodes its tensor maps on
   CHECK(idle.launches == 11 + 2 * 10);  // one copies A and B: threads store D
 }
 
-TEST_CASE("a product that is known by its rows alone encodes nothing, though its operands are copied") {
+TEST_CASE("a product that is known only by its rows encodes nothing, though its operands are copied") {
   IdleDevice idle;
   Matmul product(idle);
   MatmulCase c = sized(64, 64, 60);  // rows of 120 B
@@ -433,7 +433,7 @@ TEST_CASE("a product that is known by its rows alone encodes nothing, though its
   q.workspace.address = p.d.memory.address;
   CHECK_ERROR(product(q), "overlaps D: give it memory of its own");
 
-  // A copy that an address alone makes necessary is not taken for the product of any address.
+  // A copy that is needed only because of an address is not reused for products with other addresses.
   c = sized(64, 64, 64);
   MatmulTrial aligned(idle, c);
   c.a_lie.offset = 1;
@@ -449,7 +449,7 @@ TEST_CASE("a product that is known by its rows alone encodes nothing, though its
   CHECK(idle.launches == 2 + 2);
 }
 
-TEST_CASE("a product that is known copies the operands of each call, from and to where they are now") {
+TEST_CASE("a known product copies the operands of each call, from and to their current places") {
   Matmul known = [] {
     MatmulOptions options;
     options.choose = small_tile;
@@ -461,7 +461,7 @@ TEST_CASE("a product that is known copies the operands of each call, from and to
       c.alpha = 0.5F;
       if (beta) {
         c.beta = 2;
-        c.c_lie.batch_gap = 24;  // copied too, where there are several
+        c.c_lie.batch_gap = 24;  // copied too, if there are several
       }
       std::vector<std::unique_ptr<MatmulTrial>> trials;
       for (int round = 0; round < 2; ++round)
@@ -476,7 +476,7 @@ TEST_CASE("a product that is known copies the operands of each call, from and to
     }
 }
 
-TEST_CASE("a product that is known takes other matrices and scalars, and is checked where it has to be") {
+TEST_CASE("a known product accepts other matrices and scalars, and is checked where necessary") {
   MatmulCase c = sized(48, 40, 72, 2);
   c.bias = true;
   for (const auto& [alpha, beta] :
@@ -506,7 +506,7 @@ TEST_CASE("a product that is known takes other matrices and scalars, and is chec
   CHECK_ERROR(matmul()(q), "matmul: bias of");
 }
 
-TEST_CASE("a product with every operand is known as a plain one is, and takes those of each call") {
+TEST_CASE("a product with every operand is known like a plain one, and uses those of each call") {
   MatmulCase c = sized(64, 72, 64, 2);
   c.activation = Activation::silu, c.use = kernels::ActivationUse::slope, c.beta = 0.5F;
 #define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
@@ -542,7 +542,7 @@ TEST_CASE("a product with every operand is known as a plain one is, and takes th
   }
 }
 
-// TMA does not take scales as they lie of an m, or of a number of blocks of k, that is not a multiple of 4.
+// TMA cannot load scales in place if m, or the number of blocks of k, is not a multiple of 4.
 TEST_CASE("scales of blocks multiply the sums of each 128 of k") {
   MatmulCase c = sized(72, 144, 400);
   c.a = c.b = DType::e4m3;
@@ -640,8 +640,8 @@ TEST_CASE("a sparse A or B stores two of every four values along k") {
   refused("gemm: a sparse B with a gate");
 }
 
-// Half of the threads copy where a tile's rows are not a multiple of 16.
-TEST_CASE("rows of A are those that an index names, in any order and number") {
+// Half of the threads copy if a tile's rows are not a multiple of 16.
+TEST_CASE("an index selects rows of A, in any order and number") {
   MatmulCase c = sized(150, 72, 136);
   c.a_rows = true;
   for (const int64_t rows : {1, 40, 300}) {
@@ -656,7 +656,7 @@ TEST_CASE("rows of A are those that an index names, in any order and number") {
   c.group_ends = true, c.size.batches = 5, c.activation = Activation::silu,
   c.use = kernels::ActivationUse::gate;
   check_case(c);
-  c.alpha = 0;  // of a sum of 0 no rows count
+  c.alpha = 0;  // for a sum of 0 no rows matter
   check_case(c);
   for (const int64_t m : {1, 7, 24, 72}) {
     c = sized(m, 200, 64), c.a_rows = true, c.rows_of_a = 50;
@@ -699,7 +699,7 @@ TEST_CASE("rows of A are those that an index names, in any order and number") {
   CHECK_ERROR(matmul()(q), "gemm: a_rows with batches");
 }
 
-TEST_CASE("rows of D are those that an index names, and others stay as they are") {
+TEST_CASE("an index selects rows of D, and others do not change") {
   MatmulCase c = sized(150, 72, 136);
   c.d_rows = true;
   check_case(c);
@@ -733,8 +733,8 @@ TEST_CASE("rows of D are those that an index names, and others stay as they are"
   CHECK_ERROR(matmul()(q), "gemm: d_rows with beta C");
 }
 
-// Counts are out of range now and then; other rows stay as they are.
-TEST_CASE("groups of equal room have as many rows as a number in memory says") {
+// Counts are sometimes out of range; other rows do not change.
+TEST_CASE("groups with equal room have the numbers of rows that are in memory") {
   for (const auto& [m, groups] : {std::pair{150, 5}, {42, 7}, {300, 1}, {9, 9}}) {
     MatmulCase c = sized(m, 72, 136, groups);
     c.group_counts = true;
@@ -747,7 +747,7 @@ TEST_CASE("groups of equal room have as many rows as a number in memory says") {
     c.a_rows = true, c.rows_of_a = 40;
     check_case(c);
     c.size.n = 96, c.d_rows = true;
-    if (m > 64) c.use = kernels::ActivationUse::gate;  // others' tiles are swapped
+    if (m > 64) c.use = kernels::ActivationUse::gate;  // tiles of other types are swapped
     check_case(c);
     c.d_rows = false, c.add_to_rows = true, c.d = DType::f32;
     check_case(c);
@@ -875,7 +875,7 @@ TEST_CASE("rows are added to those of D that an index names, to one any number o
   CHECK_ERROR(matmul()(measured.arguments()), "gemm: add_to_rows with amax");
 }
 
-TEST_CASE("a product with nothing to do is known too, and is checked where it has to be") {
+TEST_CASE("a product with nothing to do is known too, and is checked where necessary") {
   MatmulCase c = sized(0, 40, 72);
   c.bias = true;
   IdleDevice idle;
@@ -896,8 +896,7 @@ TEST_CASE("a product with nothing to do is known too, and is checked where it ha
 }
 
 TEST_CASE(
-    "what a thread launched last by one Matmul is not launched by another, or by one that came in its "
-    "place") {
+    "a thread's last launch through one Matmul is not repeated by another, or by a new one at its address") {
   const MatmulCase c = sized(64, 64, 64, 2);
   IdleDevice first, second;
   MatmulTrial trial(first, c);
@@ -938,12 +937,12 @@ TEST_CASE("products of other sizes share a kernel; other tiles and operations ha
   CHECK(loads_of(c) == 0);
 }
 
-TEST_CASE("a tile that spills with an epilogue is used all the same") {
+TEST_CASE("a tile that spills with an epilogue is used nevertheless") {
   std::unique_ptr<Compiler> compiler;
   try {
     compiler = std::make_unique<Compiler>(CompilerOptions{.cache = false});
   } catch (const Error&) {
-    return;  // without a ptxas nobody knows
+    return;  // without ptxas this is unknown
   }
   MatmulCase c = sized(64, 64, 64);
   c.beta = 1;
@@ -996,7 +995,7 @@ TEST_CASE("a workspace that is also a matrix is refused before anything is queue
     const MatmulArguments good = trial.arguments(divided);
     REQUIRE(good.workspace.bytes > 0);
     for (int known = 0; known < 2; ++known) {
-      // The device chooses which of the others come after or before it.
+      // The device determines which of the others are after or before it.
       for (const runtime::View& memory :
            {good.a.memory, good.b.memory, good.c.memory, good.d.memory, good.bias}) {
         MatmulArguments p = good;
@@ -1007,7 +1006,7 @@ TEST_CASE("a workspace that is also a matrix is refused before anything is queue
       }
       const std::string problem = trial.wrong(trial.run(divided));
       CHECK_MESSAGE(problem.empty(), problem);
-      divided(good);  // from now on it is known
+      divided(good);  // from now on the product is known
     }
   }
   device().synchronize();
@@ -1030,7 +1029,7 @@ TEST_CASE("a product goes to the caller's stream, with the copies of its operand
   CHECK(idle.allocations == allocations);  // the workspace is the caller's
 }
 
-TEST_CASE("sixteen threads multiply with one Matmul, of several products, each for the first time") {
+TEST_CASE("sixteen threads multiply with one Matmul, several products, each for the first time") {
   MatmulOptions options;
   options.choose = small_tile;
   Matmul shared(device(), options);
@@ -1050,7 +1049,7 @@ TEST_CASE("sixteen threads multiply with one Matmul, of several products, each f
 
 namespace {
 
-// Tiles of 64 x 64, of whose last wave as many CTAs divide k.
+// Tiles are 64 x 64, and this many CTAs divide k of those of the last wave.
 MatmulOptions dividing_k(int ctas) {
   MatmulOptions options;
   options.choose = [ctas](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
@@ -1065,7 +1064,7 @@ MatmulOptions dividing_k(int ctas) {
 
 }  // namespace
 
-TEST_CASE("a divided k leaves its sums in the workspace, whatever it held, and two launches have two") {
+TEST_CASE("a divided k stores its sums in the workspace, whatever its contents, and two launches have two") {
   MatmulOptions options = dividing_k(4);
   options.multiprocessors = 5;
   Matmul product(device(), options);
@@ -1080,7 +1079,7 @@ TEST_CASE("a divided k leaves its sums in the workspace, whatever it held, and t
   p.stream = *a, q.stream = *b;
   device().synchronize();
   for (int round = 0; round < 10; ++round) product(p), product(q);
-  device().synchronize(*a, std::chrono::minutes(5));  // under a sanitizer as well
+  device().synchronize(*a, std::chrono::minutes(5));  // with a sanitizer as well
   device().synchronize(*b, std::chrono::minutes(5));
   CHECK(first.wrong(first.result()) == "");
   CHECK(second.wrong(second.result()) == "");
@@ -1105,10 +1104,11 @@ TEST_CASE("products whose CTAs wait for each other fill the GPU twice, on two st
 }
 
 TEST_CASE(
-    "columns that fill no whole boxes are stored twice or in narrow boxes, and a cluster shares any extent") {
+    "columns that do not fill whole boxes are stored twice or in narrow boxes, and a cluster shares any "
+    "extent") {
   struct Tile {
     const char* name;
-    bool twice;  // if nothing else speaks against it
+    bool twice;  // if no other rule refuses it
   };
   for (const Tile& t :
        {Tile{"64x72_pp", true}, Tile{"64x104_2x1_pp", true}, Tile{"128x88_2x1", true}, Tile{"128x80", false},
@@ -1134,9 +1134,10 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("clusters divide k together: each CTA adds up with those that have its tile in the others") {
+TEST_CASE(
+    "clusters divide k together: each CTA adds up with those that have the same tile in other clusters") {
   struct Division {
-    int multiprocessors, cluster_m, cluster_n;  // for 3 x 4 tiles, where some are left for all to divide
+    int multiprocessors, cluster_m, cluster_n;  // for 3 x 4 tiles, of which some are left for all to divide
   };
   for (const Division& d : {Division{10, 2, 1}, {10, 1, 2}, {0, 2, 2}, {7, 2, 1}, {0, 4, 1}, {0, 2, 4}}) {
     MatmulOptions options;
@@ -1179,7 +1180,7 @@ TEST_CASE("a product can be captured, and its graph runs as often as it is launc
   }
 }
 
-TEST_CASE("the first call of a product may stand in a capture") {
+TEST_CASE("the first call of a product may be in a capture") {
   Matmul product(device(), [] {
     MatmulOptions options;
     options.choose = small_tile;
@@ -1254,7 +1255,7 @@ TEST_CASE("an epilogue of the user's own that adds to D meets each element once,
        {"64x32x64_2_w1_in", "64x72x64_2_w1_in", "64x72x64_2_w1", "128x40x64_2_2x1_pp_in"}) {
     CAPTURE(std::string(tile));
     MatmulOptions options;
-    options.multiprocessors = 2;  // which take the tiles one after the other
+    options.multiprocessors = 2;  // which process the tiles one after the other
     options.choose = [&](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
       return kernels::parse_tile(tile);
     };
@@ -1289,7 +1290,7 @@ TEST_CASE("an epilogue of the user's own that adds to D meets each element once,
   }
 }
 
-TEST_CASE("the greatest |D| takes the place of whatever is smaller, a negative number too") {
+TEST_CASE("the greatest |D| replaces a smaller number, even a negative one") {
   for (float was : {-1.0F, -0.0F, -INFINITY, 0.25F}) {
     MatmulCase c = sized(70, 40, 64);
     c.amax = true;
@@ -1298,7 +1299,7 @@ TEST_CASE("the greatest |D| takes the place of whatever is smaller, a negative n
   }
 }
 
-TEST_CASE("a gate of few columns, of every type, by the tile that the model chooses") {
+TEST_CASE("a gate of few columns, of every type, with the tile that the model chooses") {
   Matmul chosen(device());
   for (int64_t n : {2, 4, 8, 10})
     for (auto [a, d, fast] : {std::tuple(DType::bf16, DType::bf16, true),
@@ -1336,7 +1337,7 @@ TEST_CASE("slopes of great numbers are 1 and 0") {
     }
 }
 
-TEST_CASE("a gate, a slope and 8-bit results are asked for in ways that go together") {
+TEST_CASE("a gate, a slope and 8-bit results are requested in valid combinations") {
   Matmul product(device(), [] {
     MatmulOptions options;
     options.choose = small_tile;
@@ -1368,7 +1369,7 @@ TEST_CASE("a gate, a slope and 8-bit results are asked for in ways that go toget
 
 namespace {
 
-// A device on which tune() finds the tile of number `take` the fastest, with what was reported meanwhile.
+// A device on which tune() finds tile number `take` to be the fastest, with the reports meanwhile.
 struct Tuner {
   explicit Tuner(runtime::Device& on = device()) : clock(on) {}
 
@@ -1403,8 +1404,7 @@ std::string lines_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE(
-    "the first call measures where that is asked for, and the winner is taken from the file afterwards") {
+TEST_CASE("the first call measures if requested, and afterwards the winner comes from the file") {
   const Folder folder;
   const std::string file = folder.path("deep/tuned.txt");
   MatmulCase c = sized(96, 64, 136);
@@ -1429,7 +1429,7 @@ TEST_CASE(
   CHECK(std::count(kept.begin(), kept.end(), '\n') == 1);
   const std::string winner = kept.substr(kept.rfind(' ') + 1, kept.size() - kept.rfind(' ') - 2);
 
-  // Another process, or a later one.
+  // This is another process, or a later one.
   std::vector<std::string> loaded;
   Matmul later(tuner.clock, counting(tuner, file, true, loaded));
   MatmulTrial trial(device(), c);
@@ -1439,7 +1439,7 @@ TEST_CASE(
   CHECK(tuner.warnings.lines().empty());
 }
 
-TEST_CASE("without being asked for, nothing is measured and no file is read, unless tune() is called") {
+TEST_CASE("nothing is measured and no file is read unless requested, or unless tune() is called") {
   const Folder folder;
   const std::string file = folder.path("tuned.txt");
   Tuner tuner;
@@ -1468,7 +1468,7 @@ TEST_CASE("without being asked for, nothing is measured and no file is read, unl
 
 namespace {
 
-// tune() takes the second tile.
+// tune() chooses the second tile.
 MatmulOptions second_tile() {
   MatmulOptions options;
   options.choose = small_tile;
@@ -1478,7 +1478,7 @@ MatmulOptions second_tile() {
 
 }  // namespace
 
-TEST_CASE("a thread that has launched a product launches the kernel that tune() finds from then on") {
+TEST_CASE("after tune() a thread that has launched a product launches the kernel that tune() found") {
   IdleDevice idle;
   ClockedDevice clock(idle);
   clock.records = false;
@@ -1491,7 +1491,7 @@ TEST_CASE("a thread that has launched a product launches the kernel that tune() 
   CHECK(idle.last_program != before);
 }
 
-TEST_CASE("a call that is under way while tune() ends leaves its kernel to no call after it") {
+TEST_CASE("a call that runs while tune() ends does not leave its kernel to later calls") {
   IdleDevice idle;
   ClockedDevice clock(idle);
   clock.records = false;
@@ -1508,11 +1508,11 @@ TEST_CASE("a call that is under way while tune() ends leaves its kernel to no ca
   CHECK(idle.last_program != before);
 }
 
-TEST_CASE("the bytes of workspace are those of the kernel that tune() finds from then on") {
+TEST_CASE("after tune() the bytes of workspace are those of the kernel that tune() found") {
   IdleDevice idle;
   ClockedDevice clock(idle);
   clock.records = false;
-  MatmulTrial trial(idle, sized(64, 64, 8192));  // so few tiles that some kernels take a workspace
+  MatmulTrial trial(idle, sized(64, 64, 8192));  // so few tiles that some kernels need a workspace
   const kernels::MatmulArguments p = trial.arguments();
   size_t bytes = 0;
   for (clock.take = 1; bytes == 0 && (clock.take == 1 || clock.take < clock.contenders); ++clock.take) {
@@ -1561,7 +1561,7 @@ TEST_CASE("a file of tuned tiles that is damaged or cannot be written is one war
   REQUIRE(tuner.warnings.lines().size() == 1);
   CHECK(tuner.warnings.lines()[0].find("line 1 is not understood and passed over: 'no line'") !=
         std::string::npos);
-  // The line that was added counts, being the last.
+  // The added line counts, since it is the last.
   Matmul later(tuner.clock, tuner.options(damaged, true));
   CHECK(trial.wrong(trial.run(later)) == "");
   CHECK(tuner.clock.calls == 1);
@@ -1577,7 +1577,7 @@ TEST_CASE("a file of tuned tiles that is damaged or cannot be written is one war
         std::string::npos);
 }
 
-TEST_CASE("a file of tuned tiles may end without an end of line, have those of Windows, or be a pipe") {
+TEST_CASE("a file of tuned tiles may lack the last line end, have those of Windows, or be a pipe") {
   const Folder folder;
   Tuner tuner;
   const std::string kept = folder.path("kept.txt"), pipe = folder.path("pipe"),
@@ -1604,7 +1604,7 @@ TEST_CASE("a file of tuned tiles may end without an end of line, have those of W
   CHECK(unread.warnings.lines()[0].find("it is not a regular file") != std::string::npos);
 }
 
-TEST_CASE("what a user's functions give is checked, and numbers that are no enumerators") {
+TEST_CASE("results of a user's functions are checked, and numbers that are not enumerators") {
   auto refused = [&](const char* text, const std::function<void(MatmulOptions&)>& change) {
     MatmulOptions options;
     options.choose = small_tile;
@@ -1647,7 +1647,7 @@ TEST_CASE("what a user's functions give is checked, and numbers that are no enum
   CHECK_ERROR(matmul()(p), "the use of the activation is 77");
 }
 
-TEST_CASE("tuning without a clock is refused, and left out where it is on by default") {
+TEST_CASE("tuning without a clock is refused, and is skipped if it is on by default") {
   if (device().properties().ordinal >= 0) return;
   MatmulOptions options;
   options.choose = small_tile;
@@ -1716,7 +1716,7 @@ class TimedDevice final : public runtime::Device {
 
 }  // namespace
 
-TEST_CASE("the fastest is by the median over rounds, in one go over all sets, and the first of equals") {
+TEST_CASE("the fastest has the least median over rounds, over all sets, and is the first of equals") {
   TimedDevice clock;
   std::map<size_t, size_t> launches;
   std::set<size_t> sets;
@@ -1731,7 +1731,7 @@ TEST_CASE("the fastest is by the median over rounds, in one go over all sets, an
   CHECK(sets == std::set<size_t>{0, 1, 2});
   CHECK(launches[0] == launches[1]);
   CHECK(launches[1] > 60);
-  CHECK(fastest({10, 8.03, 8, 8.01}) == 1);  // what is within half a percent is alike
+  CHECK(fastest({10, 8.03, 8, 8.01}) == 1);  // times within half a percent are equal
   CHECK(fastest({10, 8.1, 8}) == 2);
   CHECK(fastest({5000, 4000}) == 1);
 }

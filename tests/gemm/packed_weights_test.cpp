@@ -28,7 +28,7 @@ std::vector<PackedForm> forms() {
   return all;
 }
 
-// These are plain weights of a form, and every number is legal.
+// Plain weights of a form, which contain every legal number.
 struct Plain {
   std::vector<std::byte> weights, scales, zeros;
 
@@ -56,7 +56,7 @@ std::vector<std::byte> packed(const PackedForm& form, int64_t n, int64_t k, cons
 
 }  // namespace
 
-TEST_CASE("weights unpack as they were packed, of every form and size") {
+TEST_CASE("unpacking restores packed weights, for every form and size") {
   for (const PackedForm& form : forms())
     for (const auto& [n, k] : {std::pair{1, 1}, {64, 128}, {70, 300}, {129, 96}, {0, 8}, {3, 0}}) {
       const Plain plain(form, n, k);
@@ -71,8 +71,8 @@ TEST_CASE("weights unpack as they were packed, of every form and size") {
     }
 }
 
-// A thread's values of wgmma's operand, in their order, are in words that follow each other four at a time.
-TEST_CASE("each thread finds its weights where wgmma takes them") {
+// A thread's values of wgmma's operand are, in their order, in groups of four consecutive words.
+TEST_CASE("each thread finds its weights in the places of wgmma's operand") {
   const RegisterLayout layout = wgmma_layout(kernels::kPackedColumns, kernels::kPackedDepth);
   for (const int bits : {4, 8})
     for (int thread = 0; thread < RegisterLayout::kThreads; ++thread)
@@ -87,7 +87,7 @@ TEST_CASE("each thread finds its weights where wgmma takes them") {
       }
 }
 
-TEST_CASE("numbers that a type does not have are not packed") {
+TEST_CASE("numbers outside of a type are not packed") {
   const auto said = [](const PackedForm& form, const std::function<void(Plain&)>& change, int64_t n = 2,
                        int64_t k = 160) {
     Plain plain(form, 2, 160);
@@ -127,8 +127,8 @@ TEST_CASE("numbers that a type does not have are not packed") {
         }).starts_with("packed weights: n = 1048576 and k = 1048576, which take more"));
 }
 
-// One Matmul makes all calls, which differ only in the form. The tile is the model's.
-TEST_CASE("a product with packed weights is that of the numbers that they stand for") {
+// One Matmul makes all calls, which differ only in the form. The model chooses the tile.
+TEST_CASE("a product with packed weights is that of the numbers that they represent") {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
   kernels::Matmul matmul(*device);
   uint64_t seed = 1;
@@ -136,7 +136,7 @@ TEST_CASE("a product with packed weights is that of the numbers that they stand 
     for (const auto& [m, n, k] : {std::tuple{1, 72, 200}, {24, 130, 300}}) {
       MatmulCase c;
       c.a = c.b = m == 1 || form.scales == DType::f16 ? DType::f16 : DType::bf16;
-      c.d = DType::f32;  // since f16 would not hold all
+      c.d = DType::f32;  // since f16 could not represent all
       c.size = {m, n, k, 1};
       c.packed = form;
       c.column_scales = form.group == 0;
@@ -198,7 +198,7 @@ TEST_CASE("rows in no group are zeros whatever scales the last group has") {
   CHECK(std::isnan(got[0]));
 }
 
-TEST_CASE("what does not go together with packed weights is refused, and what does is taken") {
+TEST_CASE("invalid combinations with packed weights are refused, and valid ones are accepted") {
   const std::unique_ptr<runtime::Device> device = runtime::open_device("emulator");
   kernels::Matmul matmul(*device);
   const auto said = [&](const std::function<void(MatmulArguments&)>& change) {

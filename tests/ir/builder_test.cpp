@@ -1,5 +1,5 @@
-// Tests what the builder emits: values, control flow, memory, instructions, lines and versions, as PTX; many
-// threads at once.
+// Tests the builder's PTX: values, control flow, memory, instructions, lines and versions; many threads at
+// once.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -69,14 +69,14 @@ TEST_CASE("operators follow the type's sign and kind") {
 
   using F = std::function<f32(f32, f32)>;
   CHECK(contains(binary<f32>(F([](f32 a, f32) { return -a; })), "neg.f32"));
-  // Rounding is spelt out, so that ptxas does not fuse the two: fma() is the author's choice.
+  // Rounding is explicit, so that ptxas does not fuse the two: fma() is the author's choice.
   std::string text = binary<f32>(F([](f32 a, f32 b) { return a * b + 1.5; }));
   in_order(text, {"mul.rn.f32", "add.rn.f32", "0f3FC00000"});
   CHECK_FALSE(contains(text, "fma"));
   CHECK(contains(binary<f32>(F([](f32 a, f32 b) { return fma(a, b, a); })), "fma.rn.f32"));
   CHECK(contains(binary<f32>(F([](f32 a, f32 b) { return a / b; })), "div.rn.f32"));
   CHECK(contains(binary<f32>(F([](f32 a, f32 b) { return max(a, b); })), "max.f32"));
-  // An unordered comparison is true for != alone, as in C.
+  // An unordered comparison is true only for !=, as in C.
   CHECK(contains(binary<f32>(F([](f32 a, f32 b) { return select(a < b, a, 1); })), "setp.lt.f32"));
   CHECK(contains(binary<f32>(F([](f32 a, f32 b) { return select(a != b, a, 1); })), "setp.neu.f32"));
 }
@@ -118,7 +118,7 @@ TEST_CASE("branches and loops") {
     while_([&] { return sum.value() > 3; }, [&] { sum -= 3; });
     to[0] = sum;
   });
-  CHECK_FALSE(contains(text, ".local"));  // a Var is a register in the end
+  CHECK_FALSE(contains(text, ".local"));  // a Var becomes a register
   in_order(text, {"bra", "add.s32 %r3, %r3, %r4", "setp.ge.u32", "xor.b32 %r3, %r3, %r4", "setp.lt.u32",
                   "st.global.b32", "ret;"});
 
@@ -142,7 +142,7 @@ TEST_CASE("loads and stores: addresses, widths, spaces") {
     auto four = load<4>(from + i * 4);
     store(to + i * 4, four);
     staging[i + 3] = from[i];
-    to[i] = from[i] * from[i + 1] + (to[i] - from[i]) / from[i + 2];  // elements read as their values
+    to[i] = from[i] * from[i + 1] + (to[i] - from[i]) / from[i + 2];  // elements are read as their values
     to[i] = from[i] + to[i];
     to[i + 7] += from[i];
   });
@@ -156,7 +156,7 @@ TEST_CASE("loads and stores: addresses, widths, spaces") {
   CHECK(contains(text, ".extern .shared .align 1024 .b8 k_smem[];"));
 }
 
-TEST_CASE("products as expressions are calls of mma") {
+TEST_CASE("products in expressions are calls of mma") {
   auto text = [](bool expression, bool minus, bool in_registers) {
     return built([&](Kernel& k) {
       SharedTile a = k.shared<f16>({64, 64}, Swizzle128B), b = k.shared<f16>({32, 64}, Swizzle128B);
@@ -207,7 +207,7 @@ TEST_CASE("ptx(): holes that read, write, and read and write") {
   std::smatch m;
   REQUIRE(std::regex_search(text, m, std::regex(R"(atom\.shared\.add\.u32 (%r\d+), \[(%r\d+)\], (%r\d+);)")));
   std::string old = m[1], n = m[3];
-  // Read and written: one register, which the operand's value was moved to before.
+  // If an operand is read and written, it is one register, to which its value is moved before.
   REQUIRE(std::regex_search(text, m, std::regex("add\\.u32 (%r\\d+), " + old + ", 9;")));
   std::string count = m[1];
   CHECK(contains(text, "mov.b32 " + count + ", 5;"));
@@ -277,10 +277,10 @@ TEST_CASE("typed instructions: results, guards, constants as text") {
   CHECK(std::regex_search(text, std::regex(R"(@%p\d+ nanosleep\.u32 %r\d+;)")));
   CHECK(std::regex_search(
       text, std::regex(R"(mbarrier\.try_wait\.parity\.shared::cta\.b64 %p\d+, \[%r\d+\], 0;)")));
-  CHECK(contains(text, "shfl.sync.idx.b32"));  // kept although nobody reads it
+  CHECK(contains(text, "shfl.sync.idx.b32"));  // kept although nothing reads it
 }
 
-TEST_CASE("effects: pure instructions merge and vanish, the others stay as often and in the order written") {
+TEST_CASE("effects: pure instructions are merged and removed, and the others keep their number and order") {
   std::string text = built([](Kernel& k) {
     auto [to] = k.params<gptr<u32>>("to");
     f32 x(tid_x());
@@ -375,7 +375,7 @@ TEST_CASE(".loc lines are the author's, never those of the library") {
   for (std::sregex_iterator i(text.begin(), text.end(), file), end; i != end; ++i) files.insert((*i)[2]);
   CHECK(files == std::set<std::string>{"tests/ir/builder_test.cpp"});
 
-  // The line that is in force where an instruction is.
+  // Returns the line that applies to an instruction.
   auto line_of = [&](const char* instruction) {
     size_t at = text.find(instruction);
     REQUIRE(at != std::string::npos);
@@ -397,7 +397,7 @@ TEST_CASE(".loc lines are the author's, never those of the library") {
   CHECK_FALSE(contains(ptx_of(bare), ".loc"));
 }
 
-TEST_CASE("a kernel's life: moved, finished once, and in the middle of another") {
+TEST_CASE("a kernel's lifetime: moved, finished once, and built during another") {
   auto make = [] {
     Kernel k("k");
     sync_threads();
@@ -424,7 +424,7 @@ TEST_CASE("a kernel's life: moved, finished once, and in the middle of another")
   CHECK(contains(ptx_of(outer), ".visible .entry outer"));
 }
 
-TEST_CASE("every operator of every type on every target is code that LLVM can make") {
+TEST_CASE("LLVM can generate every operator of every type on every target") {
   auto all = []<class T>(const char* target, T) {
     using V = typename T::type;
     Kernel k("k", {.target = target, .line_info = false});
@@ -469,7 +469,7 @@ TEST_CASE("every operator of every type on every target is code that LLVM can ma
   }
 }
 
-TEST_CASE("64 kernels built on 8 threads are those built one by one") {
+TEST_CASE("64 kernels built on 8 threads equal those built one by one") {
   auto build = [](size_t i) {
     static const char* names[] = {"gemm_warp_specialized", "gemm_tile", "saxpy", "saxpy_tma", "hello"};
     const command::Family& family = command::family(names[i % 5]);

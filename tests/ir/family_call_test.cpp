@@ -1,4 +1,4 @@
-// Typed calls of each family, which compute on a device what PTX ISA says.
+// Typed calls of each family compute on a device what the PTX ISA specifies.
 //
 //   family_call_test [--device=emulator|cuda|auto]
 #include <bit>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint32_t kAllLanes = 0xffffffff;
 
-// Shared memory that holds as many words, by their numbers.
+// Returns shared memory with this many words, indexed by their numbers.
 sptr<u32> shared_words(Kernel& k, int count) { return sptr<u32>(k.shared<u32>({1, count})[0].address()); }
 
 gptr<u32> words_of(gptr<bf16> p) { return gptr<u32>(gmem(p)); }
@@ -43,30 +43,30 @@ std::vector<double> product_of(const Matrix& a, const Matrix& b) {
   return d;
 }
 
-// Whole numbers, whose products and sums bf16 holds.
+// Returns whole numbers, whose products and sums are exact in bf16.
 Matrix small_numbers(TileExtent extent) {
   Matrix m = random_matrix(DType::bf16, extent, -2, 3);
   for (double& v : m.values) v = std::floor(v);
   return m;
 }
 
-// A K-major matrix of 8 rows of 32 bytes at `at`, without swizzle.
+// Returns the descriptor of a K-major matrix of 8 rows of 32 bytes at `at`, without swizzle.
 u64 descriptor_of(smem at) {
   const MatrixDescriptor fields = WgmmaOperand(DType::bf16, Major::k, Swizzle::none, 8, 16).descriptor();
   return ((u64(u32(at)) & 0x3ffff) >> 4) | u64(fields.encode());
 }
 
-// This is where word `word` of row `row` of such a matrix is.
+// Returns the place of word `word` of row `row` of such a matrix.
 u32 word_of(u32 row, u32 word) { return row * 4 + word / 4 * 32 + word % 4; }
 
-// The four registers of A that a thread of a warpgroup has (PTX ISA, wgmma, "Register Fragments"), from rows
-// of 8 words.
+// Returns the four registers of A that a thread of a warpgroup has (PTX ISA, wgmma, "Register Fragments"),
+// from rows of 8 words.
 std::array<u32, 4> fragment_of(gptr<u32> a) {
   const u32 row = tid_x() / 32 * 16 + laneid() / 4, word = laneid() % 4;
   return {a[row * 8 + word], a[(row + 8) * 8 + word], a[row * 8 + word + 4], a[(row + 8) * 8 + word + 4]};
 }
 
-// A zero that is in a register ahead of the next fence, which LLVM does not move.
+// Returns a zero that is in a register before the next fence, and that LLVM does not move.
 template <class T>
 T ahead_of_fence() {
   return bit_cast<T>(mov_b32(0));
@@ -255,7 +255,7 @@ TEST_CASE("a bulk copy that keeps the least") {
   check_equal(result_of(std::move(k), {x}, {DType::u32, {32, 1}, {}}), x.values, "least");
 }
 
-TEST_CASE("a row of somebody's own takes generic addresses") {
+TEST_CASE("a row of a user's own accepts generic addresses") {
   const Matrix x = random_matrix(DType::u32, {32, 1}, 0, 1000);
   Kernel k("generic");
   k.threads(32);

@@ -1,5 +1,5 @@
-// Tensors in global memory: elements, slices and tiles at every place, of shapes and strides that the host
-// knows and that the device alone knows; tails are left alone and read as the fill.
+// Tensors in global memory: elements, slices and tiles at every place, with shapes and strides that the host
+// knows or that only the device knows; tails are not written, and are read as the fill.
 //
 //   global_tensor_test [--device=emulator|cuda|auto]
 #include "library_kit.h"
@@ -126,7 +126,7 @@ namespace {
 
 enum class Order { rows, cols, gaps };  // which stride is 1
 
-// A tile of a matrix of rows x cols from (row, col) on, in and out again at another place of another matrix.
+// Loads a tile from (row, col) of a matrix of rows x cols, and stores it at another place of another matrix.
 template <class T>
 void check_tile(const RegisterLayout& layout, int rows, int cols, int row, int col, bool known, Order order,
                 int promise, int fill) {
@@ -155,7 +155,7 @@ void check_tile(const RegisterLayout& layout, int rows, int cols, int row, int c
     return load(source.tile(i, j), layout);
   }();
   store(target.tile(i, j), t);
-  // The fill itself: all of the tile, after the matrix.
+  // Only the fill: the whole tile is beyond the matrix.
   store(out + (elements + 127) / 128 * 128, t);
   const int whole = (elements + 127) / 128 * 128;
   std::vector<double> expected(static_cast<size_t>(whole + layout.elements()), 0);
@@ -185,7 +185,7 @@ void check_tile(const RegisterLayout& layout, int rows, int cols, int row, int c
 
 }  // namespace
 
-TEST_CASE("tiles: what is outside is not touched, and reads as the fill") {
+TEST_CASE("tiles: outside elements are not written, and are read as the fill") {
   for_types<f32, f16, bf16, e4m3, u8, s32>([]<class T>() {
     const std::vector<RegisterLayout> layouts = {
         wgmma_layout(64, 32), wgmma_8bit(32), strided({64, 32}, 4), wgmma_transposed(64, 32),
@@ -194,12 +194,12 @@ TEST_CASE("tiles: what is outside is not touched, and reads as the fill") {
       const bool known = draw(0, 1) == 0;
       const Order order = static_cast<Order>(draw(0, 2));
       const int fill = NumberElement<T> && draw(0, 1) == 0 ? 3 : 0;
-      // Fresh shapes, and tiles that hang over by part of a row, a column, or all.
+      // Shapes are random, and tiles extend beyond the matrix by part of a row, a column, or completely.
       check_tile<T>(layout, draw(1, 90), draw(1, 50), draw(0, 20), draw(0, 20), known, order, 1, fill);
       check_tile<T>(layout, layout.rows(), layout.cols(), 0, 0, known, order, 1, 0);
       check_tile<T>(layout, 5, 7, 5, 0, known, order, 1, fill);
       check_tile<T>(layout, 5, 7, 0, 9, !known, order, 1, fill);
-      // Wide accesses by the author's word.
+      // Wide accesses are used because the author allows them.
       const int m = 8 * draw(1, 9), n = 8 * draw(1, 5);
       check_tile<T>(layout, m, n, 8 * draw(0, 3), 8 * draw(0, 3), !known,
                     draw(0, 1) ? Order::rows : Order::cols, 8, fill);
@@ -207,7 +207,7 @@ TEST_CASE("tiles: what is outside is not touched, and reads as the fill") {
   });
 }
 
-TEST_CASE("how wide accesses of tiles are") {
+TEST_CASE("the widths of accesses of tiles") {
   auto text = [](bool bounded, bool promised, bool known, const char* what) {
     Kernel k("wide", {.line_info = false});
     auto [from, out, m, n] = k.params<gptr<f16>, gptr<f16>, u32, u32>("from", "out", "m", "n");
@@ -218,7 +218,7 @@ TEST_CASE("how wide accesses of tiles are") {
     store(out, load(tile, strided({64, 64}, 8)));
     return count(ptx_of(k), what);
   };
-  // 4096 elements of 128 threads: 4 accesses of 8, or 32 of 1, each under a predicate where the tile is
+  // 128 threads access 4096 elements: 4 accesses of 8, or 32 of 1, each under a predicate if the tile is
   // bounded.
   for (bool bounded : {true, false}) {
     CHECK(text(bounded, true, false, "ld.global.v4.b32") == 4);
@@ -226,7 +226,7 @@ TEST_CASE("how wide accesses of tiles are") {
     CHECK(text(bounded, false, false, "ld.global.b16") == 32);
   }
   CHECK(text(true, true, false, "bra") == 0);  // predicates, no branches
-  // A tensor that is known to hold the tile bounds nothing.
+  // A tensor that is known to contain the tile needs no bounds.
   Kernel k("whole", {.line_info = false});
   auto [from, out] = k.params<gptr<f16>, gptr<f16>>("from", "out");
   store(GlobalTensor(out, {128, 128}).tile(64, 0),
@@ -234,7 +234,7 @@ TEST_CASE("how wide accesses of tiles are") {
   CHECK_FALSE(contains(ptx_of(k), "setp"));
 }
 
-TEST_CASE("addresses of rows that the device alone knows are computed once a row") {
+TEST_CASE("addresses of rows that only the device knows are computed once per row") {
   Kernel k("rows", {.line_info = false});
   auto [from, out, m, n] = k.params<gptr<f32>, gptr<f32>, u32, u32>("from", "out", "m", "n");
   GlobalTensor x = GlobalTensor(from, {m, n}).multiples_of(4);

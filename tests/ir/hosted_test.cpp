@@ -1,5 +1,5 @@
-// Kernels and device functions that a front end of the test's own has begun, with the library's values, tiles
-// and roles in the middle of them.
+// Kernels and device functions that a front end of the test's own begins, with the library's values, tiles
+// and roles in between.
 #include <llvm/IR/Verifier.h>
 
 #include <random>
@@ -19,7 +19,7 @@
 namespace ptxbuilder::test::hosted_test {
 namespace {
 
-// out[i] for each of the threads after a launch of one CTA, from memory that was poisoned before.
+// Returns out[i] for each of the threads after a launch of one CTA, in memory that was poisoned before.
 std::vector<uint32_t> run(const std::string& ptx, Signature signature, uint32_t n) {
   auto device = runtime::open_device("emulator");
   std::vector<uint32_t> values(signature.threads, 0xdeadbeef);
@@ -41,7 +41,7 @@ void check_assembles(const std::string& ptx) {
   if (const Ptxas* ptxas = real_ptxas()) CHECK_FALSE(ptxas->assemble(ptx).cubin.empty());
 }
 
-// Stores a value of each thread by the front end's own IR.
+// Stores a value of each thread with the front end's own IR.
 void store_for_thread(HostModule& host, llvm::Value* value) {
   llvm::Value* tid = emit(host.ir, isa::rows_def::tid_x, {})[0];
   host.ir.CreateStore(value, host.ir.CreateGEP(host.ir.getInt32Ty(), host.kernel->getArg(0), tid));
@@ -53,10 +53,10 @@ llvm::BasicBlock* block(HostModule& host, const char* name) {
 
 }  // namespace
 
-TEST_CASE("values cross in both directions, and control flow goes into the middle of a block") {
+TEST_CASE("values pass in both directions, and control flow is inserted in the middle of a block") {
   HostModule host;
   llvm::IRBuilder<>& ir = host.ir;
-  // A loop of the front end's, finished before the library comes to its middle:
+  // A loop of the front end, which is complete before the library fills its middle:
   //   for (i = 0; i < n; ++i) { x = i * i; HERE; sum += x; }
   llvm::BasicBlock *entry = ir.GetInsertBlock(), *body = block(host, "body"), *end = block(host, "end");
   ir.CreateBr(body);
@@ -93,10 +93,10 @@ TEST_CASE("values cross in both directions, and control flow goes into the middl
   for (uint32_t tid = 0; tid < 128; ++tid)
     for (uint32_t at = 0; at < 7; ++at) wanted[tid] += 2 * at * at + (at % 2 ? tid : 0) + 300;
   CHECK(run(generate_ptx(host.module), k.signature(), 7) == wanted);
-  CHECK(run(host.ptx(), k.signature(), 7) == wanted);  // by the front end's own TargetMachine
+  CHECK(run(host.ptx(), k.signature(), 7) == wanted);  // with the front end's own TargetMachine
 }
 
-TEST_CASE("a product of tiles, with barriers and TMA, in the middle of a front end's kernel") {
+TEST_CASE("a product of tiles, with barriers and TMA, inside a front end's kernel") {
   constexpr int M = 64, N = 16, K = 64;
   for (bool wide : {true, false}) {
     CAPTURE(wide);
@@ -156,7 +156,7 @@ TEST_CASE("a product of tiles, with barriers and TMA, in the middle of a front e
     const CompiledModule compiled = Compiler({.assemble = false}).compile(host.module);
     CHECK(compiled.ptx == ptx);
     CHECK(compiled.kernels[0].signature == kernels[0].signature);
-    // It stays with the module when that is written, and read again.
+    // It stays with the module if that is written and read again.
     std::string text;
     llvm::raw_string_ostream written(text);
     host.module.print(written, nullptr);
@@ -281,7 +281,7 @@ TEST_CASE("a kernel is built inside another's role, and both are right") {
 
 namespace {
 
-// A host with a kernel whose Kernel is still to be made, for one mistake.
+// A host with a function for which no Kernel has been made yet, for one mistake.
 struct Subject : HostModule {
   llvm::Function* device = function("device", {llvm::Type::getInt32Ty(context)});
   llvm::Value* out = kernel->getArg(0);

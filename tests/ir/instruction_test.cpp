@@ -27,7 +27,7 @@ TEST_CASE("instructions by mnemonic: operands, results, words after it, predicat
   CHECK(contains(ptx, ".version 7.8"));
 }
 
-TEST_CASE("what PTX has for other targets is refused with those that have it") {
+TEST_CASE("instructions of other targets are refused with the targets that have them") {
   Kernel k("hopper", {.target = "sm_90a"});
   const std::string text = error_of([&] { instruction<"tcgen05.fence::before_thread_sync">(); });
   CHECK(contains(text, "instruction_test.cpp:" + std::to_string(__LINE__ - 1)));
@@ -60,7 +60,7 @@ TEST_CASE("a target that is not stated is the lowest from sm_90 on that has all 
           auto [x] = k.params<gptr<u64>>("x");
           x[0] = instruction<"add.rn.f32x2">(x[0], x[1]);
         }) == ".version 8.6 .target sm_100");
-  // Multicast is on sm_90 too, but ptxas warns of it there.
+  // Multicast exists on sm_90 too, but ptxas warns about it there.
   const auto multicast = [](Kernel& k) {
     const smem at = k.builder().shared_base();
     auto [from] = k.params<gptr<u32>>("from");
@@ -68,7 +68,7 @@ TEST_CASE("a target that is not stated is the lowest from sm_90 on that has all 
   };
   CHECK(head(multicast) == ".version 8.0 .target sm_90a");
   CHECK(head([&](Kernel& k) { multicast(k), fence(); }) == ".version 8.6 .target sm_100a");
-  // Text of the author's says by its mnemonics what it needs.
+  // The mnemonics of the author's text determine what it needs.
   CHECK(head([](Kernel&) { ptx("griddepcontrol.wait;", {}); }) == ".version 7.8 .target sm_90");
   CHECK(head([](Kernel&) {
           ptx("{{ .reg .pred p; setp.eq.u32 p, 1, 1; @p wgmma.fence.sync.aligned; }}", {});
@@ -77,7 +77,7 @@ TEST_CASE("a target that is not stated is the lowest from sm_90 on that has all 
         ".version 8.6 .target sm_100a");
 }
 
-TEST_CASE("Blackwell: tensor memory is a type of its own, and 8-bit registers are the text's") {
+TEST_CASE("Blackwell: tensor memory is a type of its own, and 8-bit registers exist only in text") {
   Kernel k("blackwell", {.target = "sm_100a", .line_info = false});
   auto [out] = k.params<gptr<u32>>("out");
   const smem slot = k.builder().shared_base();
@@ -96,7 +96,7 @@ TEST_CASE("Blackwell: tensor memory is a type of its own, and 8-bit registers ar
   CHECK(contains(ptx, " cvt.u16.u8 %rs"));
 }
 
-TEST_CASE("an immediate is an integer, and no number that would be rounded to one") {
+TEST_CASE("an immediate is an integer, not a number that would be rounded to one") {
   using Lop3 = decltype(instruction<"lop3.b32">);
   static_assert(std::is_invocable_v<Lop3, u32, u32, u32, int>);
   static_assert(std::is_invocable_v<Lop3, u32, u32, u32, uint64_t>);
@@ -104,7 +104,7 @@ TEST_CASE("an immediate is an integer, and no number that would be rounded to on
   static_assert(!std::is_invocable_v<Lop3, u32, u32, u32, float>);
 }
 
-TEST_CASE("the .version is the least that the target has the instruction in") {
+TEST_CASE("the .version is the least in which the target has the instruction") {
   const auto version_of = [](const char* target, bool by_name) {
     Kernel k("k", {.target = target, .line_info = false});
     auto [out] = k.params<gptr<u16>>("out");
@@ -119,7 +119,7 @@ TEST_CASE("the .version is the least that the target has the instruction in") {
   }
 }
 
-TEST_CASE("registers are given and taken on each target that has it") {
+TEST_CASE("setmaxnreg works on each target that has it") {
   for (const char* target : {"sm_90a", "sm_100a", "sm_120a"}) {
     Kernel k("k", {.target = target, .line_info = false});
     setmaxnreg_inc(64);

@@ -26,7 +26,7 @@ uint64_t flag(const llvm::Module& module, const char* key) {
   return value ? value->getZExtValue() : 0;
 }
 
-// out[tid] = the greatest of the warp's n * tid, through an mbarrier.
+// The kernel computes out[tid] = the greatest of the warp's n * tid, through an mbarrier.
 void greatest(HostModule& host) {
   llvm::IRBuilder<>& ir = host.ir;
   llvm::Value* bar = host.shared("bar", 8);
@@ -55,7 +55,7 @@ size_t calls_of_asm(const llvm::Function& function) {
   return n;
 }
 
-// This is as a front end's pipeline would do it.
+// Compiles as a front end's pipeline would.
 void optimize(HostModule& host) {
   llvm::legacy::FunctionPassManager passes(&host.module);
   passes.add(llvm::createEarlyCSEPass());
@@ -72,7 +72,7 @@ TEST_CASE("a front end's kernel uses rows and runs") {
   greatest(host);
   CHECK(flag(host.module, "ptxbuilder.ptx") == 78);
   auto* targets = llvm::cast<llvm::MDNode>(host.module.getModuleFlag("ptxbuilder.targets"));
-  std::set<std::string> sets;  // of mbarrier.init, and of what Hopper has first
+  std::set<std::string> sets;  // of mbarrier.init, and of Hopper's first new instructions
   for (const llvm::MDOperand& set : targets->operands())
     sets.insert(llvm::cast<llvm::MDString>(set)->getString().str());
   CHECK(sets.contains("sm_90"));
@@ -106,7 +106,7 @@ TEST_CASE("LLVM drops and merges pure rows, and leaves the others") {
   llvm::Value* x = ir.CreateLoad(ir.getFloatTy(), host.kernel->getArg(0));
   llvm::Value* a = emit(ir, rows::ex2_approx_f32, {x})[0];
   llvm::Value* b = emit(ir, rows::ex2_approx_f32, {x})[0];  // the same
-  emit(ir, rows::lg2_approx_ftz_f32, {a});                  // nobody reads it
+  emit(ir, rows::lg2_approx_ftz_f32, {a});                  // nothing reads it
   emit(ir, rows::redux_sync_max_u32, {host.kernel->getArg(1)});
   emit(ir, rows::redux_sync_max_u32, {host.kernel->getArg(1)});  // lanes meet twice
   ir.CreateStore(ir.CreateFAdd(a, b), host.kernel->getArg(0));
@@ -140,7 +140,7 @@ TEST_CASE("a row of the front end's own, and wgmma by its form") {
   CHECK(contains(ptx, "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%r"));
 }
 
-TEST_CASE("mistakes at the border name the row, the operand and what to do, and emit nothing") {
+TEST_CASE("mistakes at the interface name the row, the operand and what to do, and emit nothing") {
   HostModule host, stranger;
   llvm::IRBuilder<>& ir = host.ir;
   llvm::Value *bar = host.shared("bar", 8), *out = host.kernel->getArg(0), *n = host.kernel->getArg(1);
@@ -312,7 +312,7 @@ TEST_CASE("mistakes at the border name the row, the operand and what to do, and 
   CHECK(calls_of_asm(*host.kernel) == 1);
 }
 
-TEST_CASE("named registers are those that the function's asm declares") {
+TEST_CASE("named registers must be declared in the function's asm") {
   HostModule host;
   llvm::IRBuilder<>& ir = host.ir;
   auto* type = llvm::FunctionType::get(ir.getVoidTy(), false);
@@ -340,7 +340,7 @@ TEST_CASE("tcgen05 instructions of a function are for one CTA or for a pair") {
   emit(other, pair, {});
 }
 
-TEST_CASE("a module is compiled for what it says, or for the lowest target that has its rows") {
+TEST_CASE("a module is compiled for its own target, or for the lowest one that has its rows") {
   const auto module_of = [](std::initializer_list<const isa::Row*> rows, const char* cpu = nullptr) {
     auto host = std::make_unique<HostModule>();
     if (cpu) host->kernel->addFnAttr("target-cpu", cpu);
@@ -355,7 +355,7 @@ TEST_CASE("a module is compiled for what it says, or for the lowest target that 
   CHECK(contains(head(*module_of({&blackwell})), ".version 8.6 .target sm_100a "));
   CHECK(contains(head(*module_of({&rows::fence_mbarrier_init}, "sm_90")), ".version 8.0 .target sm_90 "));
 
-  // A target that lacks a row is refused with the function and, where there is debug information, the line.
+  // A target that lacks a row is refused with the function and, if there is debug information, the line.
   auto host = module_of({&blackwell, &rows::fence_mbarrier_init});
   const auto refused = [&] { return error_of([&] { generate_ptx(host->module, {.target = "sm_90a"}); }); };
   const std::string words =
@@ -383,7 +383,7 @@ TEST_CASE("a module is compiled for what it says, or for the lowest target that 
                  "the target-cpu of 'kernel' is sm_90a, but that of 'other' is sm_100a; name the target"));
 }
 
-TEST_CASE("lower() says what is asked of any IR") {
+TEST_CASE("lower() returns the requirements for any IR") {
   const isa::InlineAsm call =
       isa::lower(rows::mbarrier_init, std::vector<isa::Filling>{isa::ValueCount{}, int64_t{3}}, true);
   CHECK(call.text == "@$1 mbarrier.init.shared::cta.b64 [$0], 3;");

@@ -10,7 +10,7 @@
 namespace ptxbuilder::test::misuse_test {
 namespace {
 
-// A value of each type that no host knows.
+// Values of each type that the host does not know.
 template <class T>
 T unknown() {
   return T(tid_x());
@@ -26,7 +26,7 @@ namespace row = isa::rows_def;
 void fail_if(bool bad) {
   if (bad) throw std::runtime_error("the author's");
 }
-// Structs that are parameters, one of them right.
+// Structs for parameters, of which one is right.
 struct Once {
   u32 x, y;
   static constexpr auto fields() { return std::tuple{field("x", &Once::x), field("y", &Once::y)}; }
@@ -590,13 +590,13 @@ TEST_CASE("exceptions out of the author's bodies") {
        }},
   });
 
-  // An error that is caught inside the body leaves the kernel whole.
+  // An error that is caught inside the body leaves the kernel intact.
   Kernel k("k");
   if_(tid_x() == 0, [] { CHECK_THROWS_AS(fail_if(true), std::runtime_error); });
   done(k);
 }
 
-TEST_CASE("a kernel that could not be finished says the same again") {
+TEST_CASE("a kernel that could not be finished throws the same error again") {
   Kernel k("k");
   k.params<TensorMap>("A");
   const std::string first = error_of([&] { k.builder().finish(); });
@@ -605,7 +605,7 @@ TEST_CASE("a kernel that could not be finished says the same again") {
   CHECK_THROWS_AS(Builder::current(), Error);
 }
 
-TEST_CASE("a kernel is built in the middle of another") {
+TEST_CASE("a kernel is built during another") {
   Kernel outer("outer");
   auto [out] = outer.params<gptr<u32>>("out");
   u32 i = tid_x();

@@ -1,5 +1,5 @@
-// Philox against the numbers that its authors publish (kat_vectors of Random123), and a kernel's against the
-// host's.
+// Philox is compared with its authors' published numbers (kat_vectors of Random123), and a kernel's results
+// with the host's.
 #include "ptxbuilder/ir/philox.h"
 
 #include "register_tile_kit.h"
@@ -20,7 +20,7 @@ TEST_CASE("the known answers of philox2x32 and philox4x32, of ten rounds") {
         Four{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("a kernel draws what the host knows") {
+TEST_CASE("a kernel draws the host's numbers") {
   constexpr int kThreads = 128, kWords = 6;
   const Matrix seeds = random_matrix(DType::u32, {kThreads, 1}, 0, 0xffffffff);
   Kernel k("draws");

@@ -1,5 +1,5 @@
-// Values belong to the body of a branch, a loop or a role: what would be a variable on the device without
-// saying so is refused, and what C++ does with values on the host stays possible.
+// Values belong to the body of a branch, a loop or a role: assignments that would need a variable on the
+// device are refused, and C++ code on the host's values works as usual.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -238,7 +238,7 @@ TEST_CASE("a value is assigned in a branch, a loop or a role") {
   });
 }
 
-TEST_CASE("what a branch, a loop or a role has made is used when it has ended") {
+TEST_CASE("a value of a branch, a loop or a role is used after its end") {
   check_cases({
       {"a constant by emplace",
        {kEnded, "k: a value made at region_test.cpp:"},
@@ -325,7 +325,7 @@ TEST_CASE("what a branch, a loop or a role has made is used when it has ended") 
          done(s.k);
        }},
   });
-  // Reading a Var takes no line.
+  // Reading a Var has no line.
   check_cases(
       {
           {"a Var of a branch",
@@ -357,7 +357,7 @@ TEST_CASE("what a branch, a loop or a role has made is used when it has ended") 
       false);
 }
 
-TEST_CASE("operations of a warpgroup where some of its threads are left out") {
+TEST_CASE("operations of a warpgroup without some of its threads") {
   auto tile = [] { return RegisterTile<f32>(1, strided({16, 64}, 4)); };
   check_cases({
       {"a store in elect",
@@ -519,7 +519,7 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
   });
 }
 
-TEST_CASE("a Var that is moved from is no longer used, and two are swapped by their values") {
+TEST_CASE("a moved-from Var is not used, and two Vars are swapped by their values") {
   auto refused = [](const std::function<void(Subject&)>& body) {
     const std::string text = error_of([&] {
       Subject s;
@@ -557,7 +557,7 @@ TEST_CASE("a Var that is moved from is no longer used, and two are swapped by th
   done(s.k);
 }
 
-TEST_CASE("an object of the host serves one kernel after another") {
+TEST_CASE("a host object is reused for one kernel after another") {
   std::optional<u32> row;
   std::vector<u32> registers;
   {
@@ -576,7 +576,7 @@ TEST_CASE("an object of the host serves one kernel after another") {
   done(s.k);
 }
 
-TEST_CASE("what is known of threads before a CTA has its number of them") {
+TEST_CASE("the threads before their number is set") {
   check_cases({
       {"threads, when tiles have been loaded",
        {"threads: 64, after operations of a CTA of 128; call it before"},
@@ -612,7 +612,7 @@ TEST_CASE("what is known of threads before a CTA has its number of them") {
   });
 }
 
-TEST_CASE("values on the host are as any in C++") {
+TEST_CASE("values on the host behave like any C++ values") {
   Subject s;
   const u32 x = s.p[0];
   u32 sum = 0;
@@ -655,7 +655,7 @@ TEST_CASE("values on the host are as any in C++") {
   done(s.k);
 }
 
-TEST_CASE("an operation of a warpgroup in a branch that whole warpgroups take, or nobody can tell") {
+TEST_CASE("an operation of a warpgroup in a branch that whole warpgroups take, or that cannot be analysed") {
   {
     Subject other;
     const RegisterTile<f32> x(1, strided({16, 64}, 4));
@@ -672,7 +672,7 @@ TEST_CASE("an operation of a warpgroup in a branch that whole warpgroups take, o
     done(other.k);
   }
   Subject s;
-  s.k.warpgroups(2, 40, [&](u32 group) {  // by what a warpgroup has for itself, in a Var or in memory
+  s.k.warpgroups(2, 40, [&](u32 group) {  // with a value of the warpgroup, in a Var or in memory
     const RegisterTile<f32> x(1, strided({16, 64}, 4));
     Var<u32> i(ctaid_x() * 2 + group);
     while_([&] { return i < s.p[0]; },

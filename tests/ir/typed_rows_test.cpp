@@ -1,5 +1,4 @@
-// A typed call has the row that the table has, which is made at run time, and emits what Builder::emit does
-// with it.
+// A typed call has the row of the run-time table, and emits the same as Builder::emit does with that row.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -45,7 +44,7 @@ class Samples {
     for (const auto& [cls, value] : values_) all.push_back(cls);
     return all;
   }
-  // The same ones each time.
+  // These are the same each time.
   Registers registers(const isa::Operand& o) {
     auto [place, is_new] = registers_.try_emplace({o.cls, o.count});
     if (is_new) place->second = builder().declare_registers(o.cls, o.count);
@@ -63,7 +62,7 @@ class Samples {
   std::map<std::pair<Class, int>, Registers> registers_;
 };
 
-// This is what a typed call takes.
+// The arguments of a typed call.
 template <class T>
 struct Sample {
   static T of(Samples& samples, const isa::Operand&) { return T(samples.of(T::cls).handle()); }
@@ -103,7 +102,7 @@ const isa::Operand& nth_read(const isa::Row& row, size_t n) {
 struct TypedCall {
   const isa::Row* row;
   bool named;              // whether accumulators are named registers
-  void (*emit)(Samples&);  // none if this would take the compiler long, for the sake of a longer list alone
+  void (*emit)(Samples&);  // empty if only a list is longer, which takes the compiler long
 };
 
 template <class Call>
@@ -150,8 +149,8 @@ void emit_from_table(Samples& samples, const isa::Row& row, bool named) {
   samples.builder().emit(row, arguments, std::nullopt);
 }
 
-// Checks that typed calls have the rows of the table, and emit the same text, constraints and values as those
-// do. It ends the kernel of the samples.
+// Checks that typed calls have the rows of the table, and emit the same text, constraints and values. Ends
+// the kernel of the samples.
 void check_same(Samples& samples, const std::vector<TypedCall>& calls) {
   size_t instructions = 0;
   for (const TypedCall& call : calls) {
@@ -177,7 +176,7 @@ void check_same(Samples& samples, const std::vector<TypedCall>& calls) {
   for (size_t i = 1; i + 1 < emitted.size(); i += 2) CHECK(emitted[i] == emitted[i + 1]);
 }
 
-// This is what LLVM knows of a class.
+// LLVM's view of a class.
 std::string_view shape_of(Class cls) {
   switch (cls) {
     case Class::b8:
@@ -201,7 +200,7 @@ std::string_view shape_of(Class cls) {
   }
 }
 
-// Bits take whatever is as wide.
+// Bits accept any value of the same width.
 bool may_fill(Class operand, Class value) {
   const auto one_of = [&](std::initializer_list<Class> classes) {
     return std::ranges::count(classes, value) > 0;
@@ -214,7 +213,7 @@ bool may_fill(Class operand, Class value) {
 
 }  // namespace
 
-TEST_CASE("typed calls of short names emit what the table says") {
+TEST_CASE("typed calls with short names emit the table's text") {
   Samples samples;
   std::vector<TypedCall> calls;
 #define ADD_CALL(name) add(calls, ptxbuilder::name);  // time.h has a clock() too
@@ -224,7 +223,7 @@ TEST_CASE("typed calls of short names emit what the table says") {
   check_same(samples, calls);
 }
 
-// C++ refuses it where the call is typed; here as for a caller that has values of LLVM's alone.
+// C++ refuses it if the call is typed; here it is tested as for a caller with plain LLVM values.
 TEST_CASE("a value of a wrong class is refused: random rows of the manual, operands and classes") {
   const unsigned seed = std::random_device()();
   CAPTURE(seed);
@@ -275,8 +274,8 @@ TEST_CASE("a value of a wrong class is refused: random rows of the manual, opera
   CHECK(accepted > 100);
 }
 
-// The text is what is compiled, without its spaces: clang-format may break it.
-TEST_CASE("a member's typed call is the one that is reported, and emits what the table says") {
+// The text is compared without its spaces, since clang-format may break it.
+TEST_CASE("the typed call of a member is the reported one, and emits the table's text") {
   Samples samples;
   std::vector<TypedCall> calls;
   const auto check = [&](const isa::Row& row, const auto& typed, std::string text) {

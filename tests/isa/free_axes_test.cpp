@@ -1,5 +1,5 @@
-// Every form of ld, st, atom and red that ptxas takes has a row, and what has one ptxas takes: words of all
-// axes, in the manual's order, drawn without regard to what goes with what.
+// Every form of ld, st, atom and red that ptxas accepts has a row, and ptxas accepts every row: words of all
+// axes, in the manual's order, are drawn without regard to valid combinations.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -45,7 +45,7 @@ class Draws {
     return *at;
   }
 
-  // A module that holds it, and the key.
+  // A module that contains it, and the key.
   std::pair<std::string, std::string> draw(std::string_view instruction) {
     const bool atomic = instruction == "atom" || instruction == "red", loads = instruction == "ld";
     const std::string_view space = of(kSpaces), hint = of(kHints), vector = of(kVectors);
@@ -97,8 +97,8 @@ class Draws {
   std::mt19937_64 engine_;
 };
 
-// This is what ptxas takes against the manual: eight numbers of 8 or 16 bits, which crash it now and then,
-// and L2 priorities with cache operators and volatile accesses.
+// ptxas accepts these against the manual: eight numbers of 8 or 16 bits, which sometimes crash it, and L2
+// priorities with cache operators and volatile accesses.
 bool is_left_out(std::string_view key) {
   const auto has = [&](std::string_view text) { return key.find(text) != std::string_view::npos; };
   if (key.starts_with("ld") || key.starts_with("st"))
@@ -113,7 +113,7 @@ bool is_left_out(std::string_view key) {
 
 }  // namespace
 
-TEST_CASE("ptxas takes what has a row, of ld, st, atom and red") {
+TEST_CASE("ptxas accepts exactly the forms of ld, st, atom and red that have rows") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   const isa::Target& target = isa::target(isa::Sm::sm_100a);

@@ -17,7 +17,7 @@ using namespace isa;
 
 namespace {
 
-// Returns what is wrong with a syntax line, as parse() says; "" when nothing is.
+// Returns what is wrong with a syntax line, in the words of parse(); "" if nothing is.
 std::string reason(std::string_view syntax) {
   try {
     parse(syntax);
@@ -80,8 +80,9 @@ TEST_CASE("every class can be named, and has a register type and a constraint") 
     const std::string hole = "{a:" + std::string(c.name) + "}";
     CHECK(parse(hole, Names::some)[0].cls == c.cls);
     if (c.cls == Class::name || c.cls == Class::names)
-      CHECK(error_of([&] { parse_at(hole, Where::here()); }).find("a hole is a name, which no call gives") !=
-            std::string::npos);
+      CHECK(error_of([&] {
+              parse_at(hole, Where::here());
+            }).find("a hole that is a name, which no call gives") != std::string::npos);
     else
       CHECK(register_type(c.cls).starts_with('.'));
   }
@@ -118,7 +119,7 @@ TEST_CASE("the numbers that an operand may be") {
   CHECK(lowered(16).starts_with("bar_sync: operand 'id' must be from 0 to 15, but is 16"));
 }
 
-TEST_CASE("what the parser refuses, each with the like that it takes") {
+TEST_CASE("syntax that the parser refuses, each with a similar one that it accepts") {
   struct Case {
     std::string_view good, bad, why;
   };
@@ -204,7 +205,7 @@ TEST_CASE("runs_on: later targets run earlier code, but for architecture-specifi
   static_assert(runs_on(Sm::sm_90, static_cast<Sm>(1000)));
 }
 
-// The build prints the rows with short names as they are when they have been read.
+// The build prints the rows with short names in their parsed form.
 TEST_CASE("a row that is printed has the operands that its syntax has") {
   const auto is_same = [](const Operand& a, const Operand& b) {
     return a.name == b.name && a.cls == b.cls && a.access == b.access && a.count == b.count &&
@@ -234,7 +235,7 @@ TEST_CASE("the table: names are unique and found, floors are those of known targ
     CHECK(row.syntax.find(';') == row.syntax.size() - 1);  // one instruction
     CHECK(row.ptx_version >= row.targets.least().ptx_version);
     CHECK(row.intrinsic.empty() != row.intrinsic.starts_with("llvm.nvvm."));
-    if (row.effect == Effect::pure) {  // what only reads and has no result would be dropped
+    if (row.effect == Effect::pure) {  // a row that only reads and has no result would be dropped
       bool writes = false;
       for (const Operand& o : row.operands) writes |= o.writes();
       CHECK(writes);
@@ -332,7 +333,7 @@ TEST_CASE("wgmma: every n of every type, and no other") {
   CHECK(rows_of_the_family == members);
 }
 
-TEST_CASE("wgmma: what is refused, and why") {
+TEST_CASE("wgmma: refused forms, and the reasons") {
   using enum DType;
   for (int n : {0, 4, 12, 264, -8}) {
     CAPTURE(n);
@@ -625,7 +626,7 @@ TEST_CASE("element types: every number of 8 and 16 bits is its own nearest, and 
   CHECK(decode(DType::f64, encode(DType::f64, 0.1)) == 0.1);
 }
 
-TEST_CASE("element types: what is too great is infinite, but the greatest where cvt saturates") {
+TEST_CASE("element types: numbers that are too great become infinite, or the greatest if cvt saturates") {
   const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
   struct Case {
     DType type;
@@ -680,7 +681,7 @@ TEST_CASE("element types: what is too great is infinite, but the greatest where 
   CHECK(decode(DType::u64, ~uint64_t{0}) == 0x1p64);
 }
 
-TEST_CASE("a tool asks what a row takes, what it touches and where it runs") {
+TEST_CASE("a tool can query a row's operands, effects and targets") {
   using isa::Filling, isa::ValueCount;
   const isa::Row& init = isa::rows_def::mbarrier_init;
   const isa::Row& arrive = isa::rows_def::fence_mbarrier_init;

@@ -1,5 +1,5 @@
-// The forms of the manual: their notation, their rows by key, and that what NVIDIA's headers use is among
-// them.
+// The forms of the manual: their notation, their rows by key, and the instructions of NVIDIA's headers, which
+// must be among them.
 #include "ptxbuilder/isa/manual.h"
 
 #include <doctest/doctest.h>
@@ -97,8 +97,8 @@ TEST_CASE("every row of the manual is found by its key, once") {
         "std::array<f32, 2> d = instruction<\"ld.global.v2.f32\">(a);");
 }
 
-// Forms that kernels in public have, in the order of words that they have there.
-TEST_CASE("spellings that are in use have rows") {
+// Forms in published kernels, with their order of words.
+TEST_CASE("spellings in use have rows") {
   std::string missing;
   for (const std::string_view key :
        {"mbarrier.try_wait.parity.shared.b64",
@@ -155,7 +155,7 @@ TEST_CASE("spellings that are in use have rows") {
   CHECK(missing == "");
 }
 
-// ptxas takes most words in any order, and the rows have one. Each pair is from a kernel in public.
+// ptxas accepts most words in any order, and the rows have one order. Each pair is from a published kernel.
 TEST_CASE("a key whose words are in another order gets the row that has them") {
   for (const auto& [key, row] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"red.global.v4.f32.add", "red.global.add.v4.f32"},
@@ -174,7 +174,7 @@ TEST_CASE("a key whose words are in another order gets the row that has them") {
     CHECK_MESSAGE(contains(text, fmt::format("; {} has the same words;", row)), text);
     CHECK(isa::nearest(key).has_same_words);
   }
-  // The types of a conversion are not words that may change places.
+  // The types of a conversion must not be exchanged.
   CHECK_FALSE(isa::nearest("cvt.rn.satfinite.f32.e4m3x2").has_same_words);
 }
 
@@ -200,8 +200,8 @@ TEST_CASE("the instructions of a text come after labels, guards and comments, wi
 
 namespace {
 
-// This is what asm statements of cuda::ptx use: from a CUDA toolkit, or the headers that scripts/setup takes
-// from PyPI.
+// Returns the instructions in asm statements of cuda::ptx, from a CUDA toolkit or the headers that
+// scripts/setup gets from PyPI.
 std::set<std::string> used_by_cuda_ptx() {
   namespace fs = std::filesystem;
   fs::path folder;
@@ -237,7 +237,7 @@ std::set<std::string> used_by_cuda_ptx() {
   return used;
 }
 
-// This is what CUTLASS 4.7 uses.
+// Returns the instructions that CUTLASS 4.7 uses.
 std::set<std::string> used_by_cutlass() {
   std::ifstream in(PTXBUILDER_TEST_DIR "/isa/cutlass.txt");
   std::set<std::string> used;
@@ -252,7 +252,7 @@ bool is_in_the_manual(const std::string& mnemonic) {
          !isa::rows_of(std::regex_replace(mnemonic, shared, ".shared::cta")).empty();
 }
 
-// The instructions of the manual that are used by neither.
+// Returns the instructions of the manual that neither uses.
 size_t count_extra() {
   static const size_t count = [] {
     std::set<std::string, std::less<>> extra;

@@ -20,7 +20,7 @@
 namespace ptxbuilder::test::mlir_oracle_test {
 namespace {
 
-// Every function takes these. An operation names them after a %; the row's operands name them as they are.
+// Every function has these parameters. An operation names them with a %, and a row's operands without it.
 struct Parameter {
   std::string name, mlir;
   std::function<llvm::Type*(llvm::LLVMContext&)> type;
@@ -103,7 +103,8 @@ std::vector<Pair> pairs_of(const std::string& target) {
 
 // ---- MLIR's side ----
 
-// The tools of Debian's package mlir-22-tools; null if they are missing, and the test is then skipped.
+// Returns the tools of Debian's package mlir-22-tools; null if they are missing, and the test is then
+// skipped.
 struct Tools {
   std::string optimize, translate, codegen;
 };
@@ -127,7 +128,7 @@ std::string output_of(const std::vector<std::string>& command, const std::string
   return ran.output;
 }
 
-// A function @opN for each operation, in LLVM's IR.
+// Returns a function @opN for each operation, in LLVM IR.
 std::string llvm_by_mlir(const Tools& tools, const std::vector<std::string>& operations) {
   std::string parameters, module = "module {\n";
   for (const Parameter& p : kParameters)
@@ -159,7 +160,7 @@ class OurModule {
     module_.setDataLayout("e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64");
   }
 
-  // A function @opN that holds the row alone.
+  // Returns a function @opN with only the row.
   void add(const isa::Row& row, const std::string& operands) {
     std::vector<llvm::Type*> types;
     for (const Parameter& p : kParameters) types.push_back(p.type(context_));
@@ -222,7 +223,7 @@ class OurModule {
     return list;
   }
 
-  // The registers of a struct, or of a vector of 32-bit elements; none of all else.
+  // Returns the registers of a struct, or of a vector of 32-bit elements; none for other types.
   static std::vector<llvm::Value*> parts_of(llvm::IRBuilder<>& ir, llvm::Value* whole) {
     std::vector<llvm::Value*> parts;
     if (auto* all = llvm::dyn_cast<llvm::StructType>(whole->getType()))
@@ -234,8 +235,8 @@ class OurModule {
     return parts;
   }
 
-  // The same bits in the type that the class has: packed numbers are an integer, and one address may stand
-  // for another's.
+  // Returns the same bits in the type of the class: packed numbers are an integer, and one kind of address
+  // may replace another.
   llvm::Value* as(llvm::IRBuilder<>& ir, isa::Class cls, llvm::Value* value) const {
     using isa::Class;
     if (value->getType()->isVectorTy())
@@ -285,9 +286,9 @@ void compare(const char* target, size_t least) {
 TEST_CASE("NVVM operations and rows are the same instructions on sm_90a") { compare("sm_90a", 90); }
 TEST_CASE("NVVM operations and rows are the same instructions on sm_100a") { compare("sm_100a", 35); }
 
-// Three defects of MLIR 22, which the rows do not share. Where a later one has mended them, this fails, and
-// the operations can join those above.
-TEST_CASE("where NVVM operations are wrong, the rows are not") {
+// These are three defects of MLIR 22, which the rows do not share. If a later version has fixed them, this
+// test fails, and the operations can join those above.
+TEST_CASE("if NVVM operations are wrong, the rows are right") {
   const Tools* mlir = tools();
   if (!mlir) return;
   OurModule ours;
@@ -306,10 +307,10 @@ TEST_CASE("where NVVM operations are wrong, the rows are not") {
   // LLVM may move accesses to memory across an asm that does not say that it touches memory.
   CHECK(contains(theirs, "asm sideeffect \"@$2 mbarrier.init.shared.b64 [$0], $1;\", \"r,r,b\""));
   CHECK(contains(mine, "mbarrier.init.shared::cta.b64 [$0], $1;\", \"r,r,b,~{memory}\""));
-  // $1 is the operation's result, and what it reads is $2.
+  // $1 is the operation's result, and $2 its operand.
   CHECK(contains(theirs, "\"add.u32 $0, $0, $1;\", \"=r,=r,r,0\""));
   CHECK(contains(mine, "\"add.u32 $0, $1, $2;\", \"=r,r,r\""));
-  // ptxas wants the operation on bits in the mnemonic.
+  // ptxas requires the bit operation in the mnemonic.
   CHECK(contains(theirs, "m64n8k256.s32.b1.b1 {"));
   CHECK(contains(mine, "m64n8k256.s32.b1.b1.and.popc {"));
 }

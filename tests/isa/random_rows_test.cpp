@@ -1,10 +1,10 @@
-// Random instructions with random operands, legal or not: the library decides as it does for its callers
-// (isa/lower.h), and ptxas judges the text of what it lets pass. A draw is legal by construction, from the
-// notation of its row; so three must agree.
+// Random instructions with random operands, legal or not: the library decides as for its callers
+// (isa/lower.h), and ptxas judges the text that it accepts. Whether a draw is legal follows from the notation
+// of its row; so all three must agree.
 //
-//   unit_tests random_rows_test --draws=20000    as many; 1,500 by default
-//   unit_tests random_rows_test --seed=42        the draws of that seed; printed with each failure, which
-//                                                --seed=THAT --draws=1 repeats alone
+//   unit_tests random_rows_test --draws=20000 this many; 1,500 by default unit_tests random_rows_test
+//   --seed=42 the draws of that seed, which each failure prints; --seed=THAT --draws=1 repeats only the
+//   failing draw
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ const uint64_t& first_seed = option("seed", uint64_t{std::random_device()()});
 class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
-  // The number is from 0 to `count` - 1.
+  // Returns a number from 0 to `count` - 1.
   size_t below(size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(engine_); }
   int64_t between(int64_t least, int64_t greatest) {
     return std::uniform_int_distribution<int64_t>(least, greatest)(engine_);
@@ -42,7 +42,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// The keys of each form of the manual.
+// Returns the keys of each form of the manual.
 const std::vector<std::vector<std::string>>& forms() {
   static const std::vector<std::vector<std::string>> all = [] {
     std::vector<std::vector<std::string>> keys;
@@ -56,7 +56,7 @@ const std::vector<std::vector<std::string>>& forms() {
   return all;
 }
 
-// This is what one draw does wrong.
+// The flaw of a draw.
 enum class Flaw { none, key, too_few, too_many, guard, count, number, no_number, no_register };
 
 struct Draw {
@@ -76,8 +76,8 @@ struct Draw {
   }
 };
 
-// A mnemonic with one word replaced by one of another mnemonic, left out or written twice. It may be
-// one of the manual nevertheless.
+// Returns a mnemonic with one word replaced by one of another mnemonic, omitted or duplicated. The result may
+// still be in the manual.
 std::string disturbed(const std::string& key, Random& random) {
   const auto words_of = [](const std::string& text) {
     std::vector<std::string> words(1);
@@ -105,7 +105,7 @@ std::string disturbed(const std::string& key, Random& random) {
   return text;
 }
 
-// A number that the operand may be: at its bounds as often as anywhere between.
+// Returns a legal number for the operand: at its bounds as often as between them.
 int64_t legal_number(const Operand& o, Random& random) {
   std::vector<int64_t> numbers;
   if (o.doubles) {
@@ -121,7 +121,7 @@ int64_t legal_number(const Operand& o, Random& random) {
   return random.of(numbers);
 }
 
-// One that it may not be, if there is one.
+// Returns an illegal number, if there is one.
 std::optional<int64_t> illegal_number(const Operand& o, Random& random) {
   std::vector<int64_t> numbers;
   if (o.least > INT64_MIN) numbers.insert(numbers.end(), {o.least - 1, INT64_MIN});
@@ -146,7 +146,7 @@ Filling legal_filling(const Row& row, const Operand& o, Random& random) {
   return ValueCount{o.count};
 }
 
-// Draws the operands of a row and perhaps one flaw of them, which `draw` then names.
+// Draws the operands of a row and perhaps one flaw, which `draw` then names.
 void draw_operands(const Row& row, Random& random, Draw& draw) {
   std::vector<const Operand*> read;
   bool writes_only = false;
@@ -181,7 +181,7 @@ void draw_operands(const Row& row, Random& random, Draw& draw) {
       draw.flaw = Flaw::too_few;
       break;
     case 3:
-      // Few rows have an immediate: without this, one in 50 runs of 1,500 draws spoils none.
+      // Few rows have an immediate: without this, one in 50 runs of 1,500 draws would have no flawed one.
       if (const auto immediate = std::ranges::find(read, Class::imm, &Operand::cls);
           immediate != read.end() && !random.one_in(8))
         at = static_cast<size_t>(immediate - read.begin());
@@ -201,7 +201,7 @@ void draw_operands(const Row& row, Random& random, Draw& draw) {
   }
 }
 
-// A module whose one kernel has what lower() says, with registers of the classes that it asks for.
+// Returns a module with one kernel that has the output of lower(), with registers of the necessary classes.
 std::string module_of(const Row& row, const Draw& draw, const InlineAsm& call, const isa::Target& target,
                       int ptx_version) {
   std::string declarations, body;
@@ -237,7 +237,7 @@ struct Counts {
   int accepted = 0, refused = 0;
 };
 
-// Draws by a seed and asks the library. What it lets pass is appended to `entries`; yields a disagreement.
+// Draws with a seed and calls the library. Accepted draws are appended to `entries`; returns a disagreement.
 std::string draw_one(uint64_t seed, std::vector<Entry>& entries, Counts& counts) {
   Random random(seed);
   Draw draw;
@@ -271,7 +271,7 @@ std::string draw_one(uint64_t seed, std::vector<Entry>& entries, Counts& counts)
 
 }  // namespace
 
-TEST_CASE("where the library accepts operands ptxas does, and what is illegal the library refuses") {
+TEST_CASE("ptxas accepts the operands that the library accepts, and the library refuses illegal ones") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   std::vector<Entry> entries;

@@ -1,7 +1,7 @@
-// PTX text gives back the row that printed it, and what is no row is refused with the nearest one.
+// From PTX text the row that printed it is recovered, and text without a row is refused with the nearest one.
 //
-//   unit_tests recognise_test --draws=10000    as many instructions, and a fifth of it near misses
-//   unit_tests recognise_test --seed=42        the draws of that seed
+//   unit_tests recognise_test --draws=10000 this many instructions, and a fifth of that number of near misses
+//   unit_tests recognise_test --seed=42 the draws of that seed
 #include "ptxbuilder/isa/recognise.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ class Random {
   std::mt19937_64 engine_{seed};
 };
 
-// Lists the forms of the manual, those with names too.
+// Lists the forms of the manual, including those with names.
 std::vector<const isa::Form*> forms() {
   std::vector<const isa::Form*> all;
   for (const isa::Form& form : isa::detail::kManual)
@@ -63,7 +63,7 @@ struct Printed {
   }
 };
 
-// Prints the row with registers of its own types, or numbers where it takes them.
+// Prints the row with registers of its own types, or numbers where these are allowed.
 Printed print(const Row& row, Random& random) {
   Printed printed;
   std::string text = ".entry x() { ";
@@ -190,7 +190,7 @@ TEST_CASE("a near miss is refused, and the nearest row is named with what differ
   }
 }
 
-TEST_CASE("what differs is said in words") {
+TEST_CASE("differences are described in words") {
   for (const auto& [text, why] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"mbarrier.init.shared::cta.b65 [%r], 1",
             "mbarrier.init.shared::cta.b64 is nearest: .b65 is given where it has .b64"},
@@ -209,7 +209,7 @@ TEST_CASE("what differs is said in words") {
 }
 
 TEST_CASE(
-    "ptxas takes more than the manual's syntax: negated predicates, unwanted results, vectors by name, "
+    "ptxas accepts more than the manual's syntax: negated predicates, discarded results, vectors by name, "
     "braces") {
   for (const auto& [text, key] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"selp.b32 %r, 1, %q, !%p", "selp.b32"},

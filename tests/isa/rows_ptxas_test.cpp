@@ -1,7 +1,7 @@
-// Every instruction row through ptxas: it assembles alone at its floor, and not below. The text it is given
-// is the row's own, so a row whose syntax, floor or operand class is wrong fails here. Of the manual, rows
-// that have every choice of each form, at their floors; `unit_tests rows_ptxas_test --every-row` asks of all
-// rows, as ask_all() says, which takes some minutes.
+// Every instruction row is assembled by ptxas: it assembles alone at its floor, and not below. The text is
+// the row's own, so a row whose syntax, floor or operand class is wrong fails here. Of the manual, rows that
+// have every choice of each form are tested at their floors; `unit_tests rows_ptxas_test --every-row` tests
+// all rows, as ask_all() describes, which takes some minutes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -32,8 +32,8 @@ bool is_floor(std::string_view message) {
          message.find("discard mode is not allowed") != std::string_view::npos;
 }
 
-// Assembles all, many to a module, in which ptxas names what it refuses in each; one that it does not name is
-// asked about alone.
+// Assembles all, many in a module, in which ptxas names the refused ones; one that it does not name is
+// assembled alone.
 void check_refused_for_floor(const Ptxas& ptxas, std::vector<Entry> entries) {
   const auto batches = batches_of(entries);
   std::vector<std::string> failures = in_parallel(batches.size(), [&](size_t b) {
@@ -54,7 +54,7 @@ Entry entry_of(std::string what, const std::string& module, const isa::Target& t
   return {Statement::of(std::move(what), module), &target, ptx_version};
 }
 
-// The ends of what an operand may be, and a few numbers between.
+// Returns the bounds of an operand, and a few numbers between them.
 std::set<int64_t> sample_values(const isa::Operand& o) {
   std::set<int64_t> values = {o.least, o.greatest};
   for (const int64_t value : {0, 1, 32, -1})
@@ -92,7 +92,7 @@ TEST_CASE("every row is refused one target and one PTX version below its floor")
     else
       ++no_target;
     std::optional<int> version = isa::version_before(row.ptx_version);
-    if (version && *version >= target.ptx_version)  // else the target itself asks for as much
+    if (version && *version >= target.ptx_version)  // otherwise the target itself needs this version
       add(target, *version);
     else
       ++no_version;
@@ -105,7 +105,7 @@ TEST_CASE("every row is refused one target and one PTX version below its floor")
 
 namespace {
 
-// This is what ptxas is asked of rows of the manual.
+// The requests to ptxas for rows of the manual.
 struct Questions {
   std::vector<Entry> taken, refused;
   size_t rows = 0, no_target = 0, no_version = 0;
@@ -115,7 +115,7 @@ struct Questions {
     (row.targets.has(target.sm) ? taken : refused)
         .push_back({statement, &target, std::max(row.row().version_on(target.sm), target.ptx_version)});
   }
-  // At its least target and .version, one .version below, and at the targets that `also` says.
+  // Tests a row at its least target and .version, one .version below, and at the targets of `also`.
   void ask(const isa::MadeRow& row, const std::function<bool(const isa::Target&)>& also) {
     const isa::Target& least = row.targets.least();
     const auto statement = statement_of(row);
@@ -136,7 +136,7 @@ struct Questions {
   }
 };
 
-// With rows that have every choice of each axis, and of the targets that lack a row with one.
+// Tests rows that have every choice of each axis, and the targets that lack such a row.
 void ask_some(const isa::Form& form, Questions& questions) {
   for_each_choice(form, [&](const isa::MadeRow& row) {
     bool had_one = false;
@@ -147,8 +147,8 @@ void ask_some(const isa::Form& form, Questions& questions) {
   });
 }
 
-// All rows, at all targets. Where there are more than 1,000, each at one other target, and at all of them
-// those that have every two choices of two axes.
+// Tests all rows at all targets. If a form has more than 1,000, each is tested at one other target, and only
+// those with every two choices of two axes at all targets.
 void ask_all(const isa::Form& form, std::mt19937_64& random, Questions& questions) {
   const bool many = count_rows(form) > 1000;
   isa::for_each_row(form, [&](const isa::MadeRow& row) {
@@ -164,7 +164,7 @@ void ask_all(const isa::Form& form, std::mt19937_64& random, Questions& question
 
 }  // namespace
 
-TEST_CASE("rows of the manual assemble at their floors, and where they do not exist they are refused") {
+TEST_CASE("rows of the manual assemble at their floors, and are refused where they do not exist") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   Questions questions;
@@ -187,7 +187,7 @@ TEST_CASE("rows of the manual assemble at their floors, and where they do not ex
   check_refused_for_floor(*ptxas, std::move(questions.refused));
 }
 
-// Code generation prints operands that are known while the kernel is built as numbers.
+// Code generation prints operands as numbers if they are known while the kernel is built.
 TEST_CASE("every scalar integer and predicate that a row reads may be a number") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
@@ -198,7 +198,7 @@ TEST_CASE("every scalar integer and predicate that a row reads may be a number")
     if (!row.takes_numbers()) continue;
     for (const isa::Operand& o : row.operands) {
       if (o.cls == isa::Class::imm || !o.takes_numbers()) continue;
-      // The ends of what this operand may be, and one of the numbers between, the next one for the next
+      // Returns the bounds of this operand, and one of the numbers between them, a different one for the next
       // operand.
       const std::set<int64_t> values = sample_values(o);
       size_t between = turn++;
@@ -219,8 +219,8 @@ TEST_CASE("every scalar integer and predicate that a row reads may be a number")
   check_accepted(*ptxas, std::move(entries));
 }
 
-// Instructions that the manual lacks for another reason have no like.
-TEST_CASE("what CUTLASS writes and the manual lacks is refused at every target") {
+// Instructions that the manual lacks for another reason have no similar row.
+TEST_CASE("instructions of CUTLASS that the manual lacks are refused at every target") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   int refusals = 0;

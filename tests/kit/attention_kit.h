@@ -1,4 +1,4 @@
-// Tests of attention and of its gradient share these sinks and this dropout.
+// Sinks and dropout, which tests of attention and of its gradient share.
 #pragma once
 
 #include <random>
@@ -30,7 +30,7 @@ class SinksAndDropout {
   double sink(int64_t head) const {
     return sinks_.empty() ? -INFINITY : static_cast<double>(sinks_[static_cast<size_t>(head)]);
   }
-  // A weight is multiplied by this.
+  // Returns the factor of a weight.
   double factor(int64_t batch, int64_t head, int64_t query, int64_t key) const {
     if (dropout_ == 0) return 1;
     const auto word = [](int64_t x) { return static_cast<uint32_t>(x); };

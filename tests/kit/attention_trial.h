@@ -21,7 +21,7 @@ using kernels::AttentionSize;
 using kernels::AttentionTile;
 using kernels::DeviceHeads;
 
-// This is what a call is asked, on the host: how the tensors lie, and where sequences begin.
+// A call's request on the host: the layout of the tensors, and the starts of sequences.
 struct Case {
   AttentionArguments p;
   enum class Lie : uint8_t { rows_first, heads_first, apart, odd } lie = Lie::rows_first;
@@ -29,7 +29,7 @@ struct Case {
   uint64_t data = 1;
   bool has_sinks = false;
   float dropout = 0;
-  // Q, K and V are of e4m3; with their scales, as many of each, or without.
+  // Q, K and V are e4m3, with this many scales of each, or without scales.
   bool e4m3 = false;
   std::vector<float> q_scale = {}, k_scale = {}, v_scale = {};
 
@@ -49,7 +49,7 @@ inline std::string text(const Case& c) {
   return all;
 }
 
-// One tensor with its gaps, on the host and on the device.
+// A tensor with its gaps, on the host and on the device.
 struct Tensor {
   Tensor(const Case& c, DType the_type, int64_t the_columns, int64_t the_rows, int64_t the_heads,
          int64_t the_batches)
@@ -95,7 +95,7 @@ struct Tensor {
   int64_t columns, rows, heads, batches, first = 0;
   DeviceHeads at;
   std::vector<uint16_t> bits;  // also of elements of 8 bits
-  std::vector<double> values;  // what the bits are, once filled
+  std::vector<double> values;  // the bits, once filled
   runtime::Buffer buffer;
 };
 
@@ -180,7 +180,7 @@ class Trial {
     return is_poison(o_->buffer.copy_out<std::byte>()) && is_poison(lse_.copy_out<std::byte>());
   }
 
-  // "" if O and lse are right, and nothing else was written.
+  // Returns "" if O and lse are right, and nothing else was written.
   std::string wrong(const std::vector<std::byte>& got) {
     std::vector<bool> written(o_->bits.size(), false);
     std::vector<uint16_t> o(o_->bits.size());
@@ -204,7 +204,7 @@ class Trial {
               written[at] = true;
               const double value = decode(c_.p.type, o[at]), e = row.values[static_cast<size_t>(column)];
               const auto at_column = static_cast<size_t>(column);
-              // Roundings of many weights to e4m3 do not all go the same way: 4 is 7 standard deviations.
+              // Roundings of many weights to e4m3 do not all have the same sign: 4 is 7 standard deviations.
               const double magnitude = row.magnitudes[at_column],
                            rounded = c_.e4m3 ? std::min(magnitude, 4 * std::sqrt(row.squares[at_column]))
                                              : magnitude;
@@ -239,7 +239,7 @@ class Trial {
     std::vector<double> values, magnitudes, squares, errors;
     double error = 0, log_sum = -INFINITY;
   };
-  // Returns the share of sums of magnitudes that the tensor core loses: it keeps some 14 bits of those of
+  // Returns the share of sums of magnitudes that the tensor core loses: it keeps some 14 bits of sums of
   // e4m3.
   double lost_of_sums() const { return !c_.e4m3 ? 1e-5 : c_.p.promote > 0 ? 0x1p-12 : 0x1p-10; }
   static double scale_of(const std::vector<float>& scales, int64_t head) {
@@ -286,8 +286,8 @@ class Trial {
       for (size_t column = 0; column < v.size(); ++column) {
         const double factor = more_.factor(sequence, h, i, key - first_key),
                      value = v[column] * scale_of(c_.v_scale, shared), term = weight / sum * value * factor;
-        // Half of the least number of f16, where the greatest weights were dropped, or a sink is the
-        // greatest, and of e4m3, of weights times 2^4 at least.
+        // This is half of the least number of f16, if the greatest weights were dropped or a sink is the
+        // greatest; with e4m3, half of the least number of weights times at least 2^4.
         const double least = c_.e4m3 ? 0x1p-14 : p.type == DType::f16 ? 0x1p-25 : 0;
         row.errors[column] += least / sum * std::abs(value) * factor;
         row.values[column] += term;

@@ -16,7 +16,7 @@ Subject subject(const std::string& name, Kernel& k, Subject::Check check) {
   return Subject(name, text, k.signature(), std::move(check));
 }
 
-// Launches a kernel that takes `arguments` and where it is to write words.
+// Launches a kernel with `arguments` and the address for its words.
 std::string compare(runtime::Device& device, runtime::LoadedKernel& kernel, runtime::Dim3 grid,
                     const std::vector<uint32_t>& expected, std::vector<runtime::Argument> arguments = {}) {
   runtime::Buffer out(device, 4 * expected.size());
@@ -123,7 +123,7 @@ Subject relay(std::array<uint32_t, 3> cluster, const std::string& axes, int roun
   std::vector<size_t> along;
   for (char axis : axes) along.push_back(static_cast<size_t>(axis - 'x'));
   const uint32_t rows = 8 * cluster[along[0]], words = rows * kCols, parts = x * y * z / cluster[along[0]];
-  // This says which of the lines along an axis a CTA is in. I is u32, or uint32_t on the host.
+  // Returns the number of a CTA's line along an axis. I is u32, or uint32_t on the host.
   auto line = [cluster]<class I>(const std::array<I, 3>& at, size_t axis) {
     I number = 0;
     for (size_t i = 0; i < 3; ++i)

@@ -1,4 +1,4 @@
-// This makes small whole numbers for products in bf16, which sum exactly.
+// Small whole numbers for products in bf16, whose sums are exact.
 #pragma once
 
 #include <cstddef>

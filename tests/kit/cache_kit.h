@@ -1,5 +1,5 @@
-// Tests of attention over caches share these trials: each call is compared with float64 on poisoned memory,
-// and a second run must give the same bits.
+// Trials that tests of attention over caches share: each call is compared with float64 on poisoned memory,
+// and a second run must produce the same bits.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -56,7 +56,7 @@ class CacheTrial {
     p.batches = batches_;
     more_.give(p);
     const int64_t row =
-        p.key_heads * (p.depth + (is_latent() ? 0 : columns_));  // K and V of a key side by side
+        p.key_heads * (p.depth + (is_latent() ? 0 : columns_));  // K and V of a key are adjacent
     cache_.resize(static_cast<size_t>(pieces_ * rows_ * row));
     p.k.row_stride = p.v.row_stride = row;
     p.k.head_stride = p.depth, p.v.head_stride = columns_;
@@ -108,7 +108,7 @@ class CacheTrial {
     q_memory_.copy_in(std::as_bytes(std::span(q_)));
   }
 
-  // Other lengths, in other pages, with other keys and values: rows of no batch are NaN.
+  // Sets other lengths, in other pages, with other keys and values: rows without a batch are NaN.
   void lay(const std::vector<int64_t>& lengths) {
     c_.lengths = lengths;
     const kernels::AttentionArguments& p = c_.p;
@@ -190,7 +190,7 @@ class CacheTrial {
   int64_t queries_of(int64_t batch) const {
     return is_packed() ? c_.query_counts[static_cast<size_t>(batch)] : c_.p.queries;
   }
-  // A query's row among those of all batches.
+  // Returns a query's row among those of all batches.
   int64_t query_row(int64_t batch, int64_t query) const {
     for (int64_t b = 0; b < batch; ++b) query += queries_of(b);
     return query;

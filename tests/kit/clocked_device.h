@@ -1,5 +1,5 @@
-// A device with a clock that says of all kernels that are measured which is the fastest, so that what tunes
-// itself by times can be tested if there are none.
+// A device with a clock that determines which measured kernel is the fastest, so that tuning can be tested
+// without real times.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::test {
 
-// Passes everything on to another device, and counts the measurements of kernels::fastest(): contenders come
+// Forwards everything to another device, and counts the measurements of kernels::fastest(): contenders run
 // one by one, then as bursts over all sets of operands, and then in rounds.
 class ClockedDevice final : public runtime::Device {
  public:
@@ -20,7 +20,7 @@ class ClockedDevice final : public runtime::Device {
 
   size_t take = 1;  // the number of the contender that is the fastest, modulo all
   size_t calls = 0, contenders = 0,
-         sets = 0;  // how often was measured, and of the last time how many there were
+         sets = 0;  // the number of measurements, and the number of contenders of the last one
 
   runtime::DeviceProperties properties() const override {
     runtime::DeviceProperties properties = device_.properties();
@@ -54,10 +54,10 @@ class ClockedDevice final : public runtime::Device {
     device_.synchronize(stream, limit);
   }
 
-  // A device that records nothing runs it at once.
+  // A device that does not record runs it at once.
   std::unique_ptr<runtime::Graph> capture(const std::function<void(runtime::Stream)>& work) override {
     launches_.clear();
-    if (is_burst_) contenders_.clear(), is_burst_ = false;  // those of another measurement come now
+    if (is_burst_) contenders_.clear(), is_burst_ = false;  // another measurement begins now
     std::unique_ptr<runtime::Graph> graph;
     if (records)
       graph = device_.capture(work);
@@ -94,8 +94,8 @@ class ClockedDevice final : public runtime::Device {
     size_t launches_;
   };
 
-  // One contender is timed. Returns whether its launches are still to be run: each once by itself, and the
-  // burst of the first, which goes through all sets.
+  // Times one contender. Returns whether its launches must still run: each once by itself, and the burst of
+  // the first, which uses all sets.
   bool met(const runtime::Program* program, size_t launches) {
     timed_ = program;
     const bool is_known = std::ranges::find(contenders_, program) != contenders_.end();

@@ -13,7 +13,7 @@ struct Ran {
   std::string output;  // standard output and error
 };
 
-// `words` begin with an executable of the project; `before` is in front of it, as a variable's value.
+// `words` begin with an executable of the project; `before` precedes it, such as a variable's value.
 inline Ran run(const std::string& words, const std::string& before = "") {
   std::string command = fmt::format("{} {}/{} 2>&1", before, PTXBUILDER_BIN, words);
   FILE* pipe = popen(command.c_str(), "r");
@@ -25,8 +25,8 @@ inline Ran run(const std::string& words, const std::string& before = "") {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
 }
 
-// This takes the one of two texts of PTX that there is: C++ compilers evaluate operands in different orders,
-// and by these registers have their numbers.
+// Returns the one of two PTX texts that occurs: C++ compilers evaluate operands in different orders, which
+// determine the numbers of registers.
 inline std::string by_compiler([[maybe_unused]] const std::string& gcc,
                                [[maybe_unused]] const std::string& clang) {
 #if defined(__clang__)

@@ -1,5 +1,4 @@
-// Declares what the tests of copies share: the device that they run on, data, and the way out of shared
-// memory.
+// Declares what the tests of copies share: their device, data, and copying from shared memory.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -36,7 +35,7 @@ inline std::string launch(const Running& running, Kernel kernel, runtime::Dim3 g
   return compiled.ptx;
 }
 
-// Elements 1, 2, ... of a type, as far as it has them: all bytes of 8-bit types, small integers of the
+// Returns elements 1, 2, ... of a type, as far as they exist: all bytes of 8-bit types, small integers of the
 // others.
 inline std::vector<std::byte> numbered(DType type, size_t count) {
   std::vector<std::byte> bytes(count * static_cast<size_t>(size_of(type)));
@@ -54,7 +53,7 @@ inline std::vector<std::byte> rows_of(const std::vector<std::byte>& matrix, int6
   return part;
 }
 
-// out = the tile, from shared memory as `memory` says, by vectors of 16 bytes.
+// Stores the tile from shared memory to `out` with the layout `memory`, in vectors of 16 bytes.
 inline void write_out(gmem out, smem tile, DType type, int64_t rows, int64_t cols,
                       const ComposedLayout& memory) {
   const int64_t elements = 16 / size_of(type);

@@ -7,7 +7,7 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-// The driver's linker, which also owns the cubin it made.
+// The driver's linker, which also owns the cubin that it made.
 class Linker {
  public:
   Linker(const cu::Driver& driver, JitLog& log) : driver_(driver), log_(log) {
@@ -18,7 +18,7 @@ class Linker {
   Linker& operator=(const Linker&) = delete;
 
   void add(const std::string& ptx) {
-    // The driver reads the text up to and with its closing NUL.
+    // The driver reads the text including its terminating NUL.
     expect(driver_.link_add_data.status(state_, cu::JitInput::ptx, const_cast<char*>(ptx.c_str()),
                                         ptx.size() + 1, "ptx", 0, nullptr, nullptr),
            "cuLinkAddData");

@@ -25,8 +25,8 @@ inline std::string test_file(const std::string& name) {
   return text.str();
 }
 
-// The .entry `name` of a PTX text, or its first, with what it asks of a launch; its parameters are left to
-// the PTX.
+// The .entry `name` of a PTX text, or its first, with its requirements for a launch; its parameters follow
+// from the PTX.
 inline Signature signature_of(const std::string& text, uint32_t threads, const std::string& name = {}) {
   ptx_text::Module module = ptx_text::parse(text);
   Signature s;
@@ -69,7 +69,7 @@ class Bench {
     return values;
   }
 
-  // Row-major [rows, columns], with boxes of [box_rows, box_columns].
+  // Makes a tensor map of a row-major [rows, columns], with boxes of [box_rows, box_columns].
   TensorMap map_2d(Address at, DType type, uint64_t rows, uint64_t columns, uint32_t box_rows,
                    uint32_t box_columns, Swizzle swizzle) {
     TensorMapArguments a;
@@ -118,8 +118,9 @@ inline std::vector<uint16_t> random_bf16(size_t count, uint32_t seed) {
   return values;
 }
 
-// The largest error of d[m, n] = sum over k of a[m, k] b[n, k], relative to what is allowed: half a unit in
-// the last place of bf16 for the store, and `accumulation` of the sum of magnitudes for adding in f32.
+// Returns the largest error of d[m, n] = sum over k of a[m, k] b[n, k], relative to the allowed error: half a
+// unit in the last place of bf16 for the store, and `accumulation` of the sum of magnitudes for adding in
+// f32.
 inline double gemm_error(const std::vector<uint16_t>& a, const std::vector<uint16_t>& b,
                          const std::vector<uint16_t>& d, size_t m, size_t n, size_t k) {
   using emulator::from_bf16;
@@ -156,7 +157,7 @@ inline double run_gemm(const std::string& text, uint32_t m, uint32_t n, uint32_t
   return gemm_error(a, b, bench.download<uint16_t>(dd, d.size()), m, n, k);
 }
 
-// The fault that a run ends with, and its report in `what`; nothing when it ends well.
+// Returns the fault with which a run ends, and its report in `what`; nothing if it succeeds.
 template <class F>
 std::optional<Fault> fault_of(F run, std::string* what = nullptr) {
   try {

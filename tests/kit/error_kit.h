@@ -1,4 +1,4 @@
-// Returns what an action throws, for tests that look at the words of an Error.
+// Returns what an action throws, for tests that check the text of an Error.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::test {
 
-// The message of the Error that `action` throws; "" when it throws none.
+// Returns the message of the Error that `action` throws; "" if it throws none.
 template <class Action>
 std::string error_of(Action&& action) {
   try {

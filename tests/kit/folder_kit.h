@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-// A new folder, removed with all in it at the end of its scope.
+// A new folder, which is removed with its contents at the end of its scope.
 class Folder {
  public:
   Folder() {
@@ -22,10 +22,10 @@ class Folder {
     std::filesystem::remove_all(path_, ignored);
   }
 
-  // A name in the folder; nothing is made.
+  // Returns a name in the folder; nothing is created.
   std::string path(const std::string& name = "new") const { return path_ / name; }
 
-  // An executable shell script, which replaces a tool.
+  // Writes an executable shell script, which replaces a tool.
   std::string script(const std::string& name, const std::string& body) const {
     namespace fs = std::filesystem;
     fs::create_directories(fs::path(path(name)).parent_path());

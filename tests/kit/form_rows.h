@@ -1,4 +1,4 @@
-// Some rows of a form that stand for all of them.
+// Some rows of a form that represent all of them.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ inline size_t count_rows(const isa::Form& form) {
   return rows;
 }
 
-// Calls `visit` with rows that have every choice of each axis between them: as many as the longest axis has
+// Calls `visit` with rows that together cover every choice of each axis: as many as the longest axis has
 // choices.
 inline void for_each_choice(const isa::Form& form, const std::function<void(const isa::MadeRow&)>& visit) {
   const auto axes = isa::axes_of(form);
@@ -41,8 +41,7 @@ inline void for_each_choice(const isa::Form& form, const std::function<void(cons
   }
 }
 
-// This adds rows that have every two choices of two axes between them. Where that leaves an axis open,
-// `random` chooses.
+// Adds rows that cover every two choices of two axes. If this leaves an axis open, `random` chooses.
 inline void for_each_pair(const isa::Form& form, std::mt19937_64& random,
                           const std::function<void(const isa::MadeRow&)>& visit) {
   const auto axes = isa::axes_of(form);

@@ -1,4 +1,4 @@
-// The PTX of the library's kernels, as it is kept in tests/golden.
+// The PTX of the library's kernels in tests/golden.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// A matrix on a device between guards, with what it holds known on the host.
+// A matrix on a device between guards, whose contents are known on the host.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,9 +13,9 @@
 
 namespace ptxbuilder::test {
 
-// This says how a matrix is in its buffer beyond rows, columns and batches, in elements.
+// The layout of a matrix in its buffer beyond rows, columns and batches, in elements.
 struct Lie {
-  int64_t offset = 0;     // of the first element from where the buffer's guard ends, a multiple of 256 bytes
+  int64_t offset = 0;     // of the first element from the end of the buffer's guard, a multiple of 256 bytes
   int64_t gap = 0;        // between rows
   int64_t batch_gap = 0;  // between batches
 };
@@ -51,7 +51,7 @@ class GuardedMatrix {
     values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
     each([&](size_t at) { set(at, scale * normal(random)); });
   }
-  // Each element is value(batch, row, column), which is called in this order.
+  // Sets each element to value(batch, row, column), which is called in this order.
   template <class Value>
   void fill_by(Value&& value) {
     values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
@@ -63,7 +63,7 @@ class GuardedMatrix {
     values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
     each([&](size_t at) { set(at, value); });
   }
-  // These are the elements row by row.
+  // Returns the elements row by row.
   template <class Number>
   void fill_row(const std::vector<Number>& values) {
     values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
@@ -82,13 +82,14 @@ class GuardedMatrix {
   std::vector<std::byte> from_device() const { return buffer_.copy_out<std::byte>(); }
   const std::vector<std::byte>& bytes() const { return bytes_; }
 
-  // Byte of an element.
+  // Returns the byte of an element.
   size_t at(int64_t batch, int64_t row, int64_t column) const {
     return static_cast<size_t>((offset_ + batch * batch_stride_ + row * stride_ + column) * size_of(type_));
   }
-  // An element of the host's copy, as it was filled.
+  // Returns an element of the host's copy, as it was filled.
   double value(int64_t batch, int64_t row, int64_t column) const { return *values(batch, row, column); }
-  // This begins at an element: the others of its row are after it, and each further row is `stride` on.
+  // Returns memory that begins at an element: the others of its row follow it, and the rows are `stride`
+  // apart.
   const float* values(int64_t batch, int64_t row, int64_t column) const {
     return values_.data() + offset_ + batch * batch_stride_ + row * stride_ + column;
   }
@@ -96,7 +97,7 @@ class GuardedMatrix {
   double value_in(const std::vector<std::byte>& bytes, int64_t batch, int64_t row, int64_t column) const {
     return read_element(&bytes[at(batch, row, column)], type_);
   }
-  // The first byte outside the elements that differs from what was there; none: bytes.size().
+  // Returns the first changed byte outside the elements; bytes.size() if there is none.
   size_t first_touched(std::vector<std::byte> bytes) const {
     each([&](size_t at) { std::memcpy(&bytes[at], &bytes_[at], static_cast<size_t>(size_of(type_))); });
     return static_cast<size_t>(std::mismatch(bytes.begin(), bytes.end(), bytes_.begin()).first -
@@ -129,7 +130,7 @@ class GuardedMatrix {
   int64_t rows_, columns_, batches_, offset_, stride_, batch_stride_;
   size_t end_;  // byte after the last element
   std::vector<std::byte> bytes_;
-  std::vector<float> values_;  // by element of bytes_, where it was filled
+  std::vector<float> values_;  // by element of bytes_, if it was filled
   runtime::Buffer buffer_;
 };
 

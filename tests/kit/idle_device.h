@@ -1,4 +1,4 @@
-// A device that takes everything and does nothing: what is left is the host's part of a call.
+// A device that accepts everything and does nothing, so that only the host's part of a call remains.
 #pragma once
 
 #include <atomic>
@@ -54,11 +54,11 @@ class IdleDevice final : public runtime::Device {
   std::atomic<void*> last_stream = nullptr;  // null for the device's own
   std::atomic<uint32_t> last_grid = 0;
   std::atomic<const runtime::Program*> last_program = nullptr;
-  std::function<void()> meanwhile;  // what another thread does while the next launch is under way
+  std::function<void()> meanwhile;  // what another thread does during the next launch
 
  private:
   std::mutex mutex_;
-  std::atomic<runtime::Address> next_ = runtime::Address{1} << 32;  // far from 0, as a GPU has it
+  std::atomic<runtime::Address> next_ = runtime::Address{1} << 32;  // far from 0, like addresses of a GPU
 };
 
 }  // namespace ptxbuilder::test

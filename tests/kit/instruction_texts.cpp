@@ -12,7 +12,7 @@
 namespace ptxbuilder::test {
 namespace {
 
-// This is what a register means: the parameter that it was loaded from, a number, or a result of the
+// The meaning of a register: the parameter from which it was loaded, a number, or a result of the
 // instruction.
 class Names {
  public:
@@ -29,7 +29,7 @@ class Names {
            ranges_.contains(name.substr(0, name.find_last_not_of("0123456789") + 1));
   }
 
-  // An instruction that only brings a parameter or a number into place.
+  // Handles an instruction that only moves a parameter or a number.
   void follow(const ptx_text::Instruction& i) {
     if (i.operands.size() < 2) return;
     std::vector<ptx_text::Operand> targets = i.operands[0].parts;
@@ -77,10 +77,10 @@ std::string spelled_alike(std::string opcode) {
   return opcode;
 }
 
-// The function's instructions of the mnemonic's kind (its first word), with their registers renamed.
+// Returns the function's instructions of the mnemonic's kind (its first word), with their registers renamed.
 std::vector<std::string> instructions_of(const std::vector<ptx_text::Statement>& body, Names& names,
                                          std::string_view mnemonic) {
-  // This is what brings parameters and results into place.
+  // These instructions move parameters and results.
   static const std::set<std::string_view> kMoves = {"ld",   "st",   "mov", "cvt", "and",
                                                     "setp", "selp", "shr", "prmt"};
   std::vector<std::string> found;

@@ -1,4 +1,4 @@
-// PTX of two origins, to be compared instruction by instruction. Apart from the tests, since ptx() of the
+// Compares PTX of two origins instruction by instruction. It is separate from the tests, since ptx() of the
 // library and the namespace of the parser share a name.
 #pragma once
 
@@ -14,9 +14,9 @@ class InstructionTexts {
   // The functions of the text all have these parameters.
   InstructionTexts(const std::string& text, std::vector<std::string> parameters);
 
-  // A function's instructions of the mnemonic's kind, which is its first word. A register is shown as
-  // the parameter or the number that it holds, or which of the instruction's results it is. Of moves such as
-  // mov and cvt, by which operands come into place, only those that have the mnemonic itself count.
+  // Returns a function's instructions of the mnemonic's kind, which is its first word. A register is shown as
+  // the parameter or the number that it holds, or as the number of the instruction's result. Moves of
+  // operands, such as mov and cvt, count only if they have the mnemonic itself.
   std::vector<std::string> of(const std::string& function, std::string_view mnemonic) const;
 
  private:

@@ -1,4 +1,4 @@
-// Tests of the library share these helpers: they search in text, and print the PTX of a kernel.
+// Helpers that tests of the library share: they search in text, and print the PTX of a kernel.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ inline size_t count(std::string_view text, std::string_view part) {
   return n;
 }
 
-// Runs of blanks as one, so that expected snippets need not know how PTX is indented.
+// Merges runs of blanks, so that expected snippets do not depend on the indentation of PTX.
 inline std::string squeezed(std::string_view text) {
   std::string out;
   for (char c : text) {

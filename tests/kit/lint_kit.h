@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::test {
 
-// The rules that find something in any of its kernels.
+// Returns the rules that find something in any of its kernels.
 inline std::set<std::string> rules_that_find(const std::string& text) {
   const ptx_text::Module module = ptx_text::parse(text);
   std::set<std::string> rules;
@@ -21,8 +21,8 @@ inline std::set<std::string> rules_that_find(const std::string& text) {
   return rules;
 }
 
-// These rules find something in a mutant and nothing in what it was made of: "wait, parity"; "" if none
-// does.
+// Returns the rules that find something in a mutant and nothing in its original, such as "wait, parity"; ""
+// if none does.
 inline std::string found_in_mutant(const std::string& original, const std::string& mutant) {
   std::set<std::string> rules = rules_that_find(mutant);
   for (const std::string& rule : rules_that_find(original)) rules.erase(rule);

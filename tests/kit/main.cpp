@@ -2,10 +2,9 @@
 //
 //   EXECUTABLE [SUITE...] [--OPTION[=VALUE]...]
 //
-// A suite is a test file by its name without .cpp; without any, all run.
-// Further options are the test files' own, as --device=cuda, and doctest's (--help). Exits with 0 where all
-// passes, 1 where a check fails, 2 where a word is not known or no test is found, and 77 where something was
-// left out.
+// A suite is the name of a test file without .cpp; if none is given, all run. Further options belong to the
+// test files, such as --device=cuda, and to doctest (--help). The exit code is 0 if all tests pass, 1 if a
+// check fails, 2 if a word is unknown or no test is found, and 77 if something was skipped.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -37,7 +36,7 @@ std::string suite_of(const doctest::TestCaseData& test) {
   return std::filesystem::path(test.m_file.c_str()).stem().string();
 }
 
-// The suites of this executable, and those with a test that ran.
+// Collects the suites of this executable, and those with a test that ran.
 struct Suites : doctest::IReporter {
   static inline std::set<std::string> all, run;
 
@@ -67,8 +66,8 @@ std::string joined(const std::set<std::string>& words) {
   return text;
 }
 
-// Returns whether doctest knows an option, which is without its dashes and value; it ignores what it does
-// not.
+// Returns whether doctest knows an option, given without its dashes and value; doctest ignores unknown
+// options.
 bool of_doctest(const std::string& name) {
   static const std::set<std::string> known = {"abort-after",
                                               "count",

@@ -1,4 +1,4 @@
-// Products that follow from a seed: what is computed, tile, sizes, placement and data.
+// Products that follow from a seed: operation, tile, sizes, placement and data.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-// This says how large products may be.
+// The largest sizes of products.
 struct Scale {
   int64_t extent, volume;  // of m, n and k; of whole tiles, in multiplications
 };
@@ -43,10 +43,10 @@ struct RandomCase {
   MatmulCase product;
   kernels::GemmOperation operation;
   kernels::GemmTile tile;
-  int multiprocessors;  // 0: all; with few of them, CTAs take several tiles
+  int multiprocessors;  // 0: all; with few of them, CTAs process several tiles
 };
 
-// This is what becomes of the sum, in every combination that the rules allow.
+// Draws the operations after the sum, in every combination that the rules allow.
 inline void draw_epilogue(Draw& draw, MatmulCase& c) {
   using kernels::Activation, kernels::ActivationUse;
   c.alpha = draw.of({1.0F, 0.5F, -2.0F});
@@ -62,14 +62,14 @@ inline void draw_epilogue(Draw& draw, MatmulCase& c) {
   }
   c.amax_was = draw.of({0.0F, 0.0F, 0.5F, 1e30F});
   c.d_scale = !draw.chance(size_of(c.d) == 1 ? 4 : 3) == (size_of(c.d) == 1);
-  // So that of D some clamp 8 bits and some are below their normal numbers.
+  // With this factor, some elements of an 8-bit D are clamped and some are below the normal numbers.
   c.d_scale_is =
       static_cast<float>(std::ldexp(draw.of({1.0, -1.0, 1.375}), static_cast<int>(draw.between(-10, 6))));
 }
 
 inline bool has_groups(const MatmulCase& c) { return c.group_ends || c.group_counts; }
 
-// Weights that are packed, of any form, where the rest of the product allows it.
+// Draws packed weights, of any form, if the rest of the product allows it.
 inline void draw_packed_form(Draw& draw, MatmulCase& c) {
   using kernels::WeightType;
   if (size_of(c.a) != 2 || (c.size.batches > 1 && !has_groups(c)) || c.groups_of_k || c.a_rows ||
@@ -87,7 +87,7 @@ inline MatmulCase draw_product(Draw& draw) {
   const bool integer = c.a == DType::s8 || c.a == DType::u8;
   if (integer) c.b = draw.of({DType::s8, DType::u8});
   if (c.a == DType::e4m3 || c.a == DType::e5m2) c.b = draw.of({DType::e4m3, DType::e5m2});
-  // f16 does not hold the sums of integers.
+  // f16 cannot represent the sums of integers.
   c.d = integer ? draw.of({DType::s32, DType::f32, DType::bf16, DType::e4m3, DType::e5m2})
                 : draw.of({DType::bf16, DType::f16, DType::f32, DType::bf16, DType::e4m3, DType::e5m2});
   if (size_of(c.a) == 2) {
@@ -111,7 +111,7 @@ inline MatmulCase draw_product(Draw& draw) {
     c.rows_of_a = draw.spread(1, 300);
   }
   if (!c.groups_of_k && (has_groups(c) || c.size.batches == 1) && !c.amax && draw.chance(4)) {
-    c.d_rows = true;  // of the greatest that is stored nobody knows where a row is dropped
+    c.d_rows = true;  // the greatest stored number is unknown if a row is dropped
     c.beta = 0, c.in_place = false;
     if (size_of(c.d) > 1 && c.d != DType::s32 && draw.chance(2)) {
       c.d_rows = false, c.add_to_rows = true;
@@ -172,7 +172,7 @@ inline Lie draw_lie(Draw& draw, DType type) {
   return lie;
 }
 
-// Multiplications of all tiles, which a device computes whole.
+// Returns the multiplications of all tiles, which a device computes whole.
 inline int64_t volume(const RandomCase& c) {
   auto whole = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile * tile; };
   const auto& [m, n, k, batches] = c.product.size;
@@ -180,7 +180,7 @@ inline int64_t volume(const RandomCase& c) {
          whole(c.tile.swapped ? m : n, c.tile.bn * c.tile.cluster_n) * whole(k, c.tile.bk) * batches;
 }
 
-// The case's D, beginning after a guard.
+// Returns the case's D, which begins after a guard.
 inline kernels::Operand placed_output(const MatmulCase& c, const kernels::GemmOperation& operation) {
   const int64_t columns = operation.d_columns(c.size.n), stride = columns + c.d_lie.gap;
   kernels::DeviceMatrix d = {
@@ -197,14 +197,14 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
   int64_t extent = scale.extent;
   do {
     c.tile = draw_tile(draw, c.operation);
-    // Rows without padding take a tensor map as they lie where they are multiples of 16 bytes.
+    // Rows without padding suit a tensor map if they are multiples of 16 bytes.
     auto size = [&] {
       const int64_t step = draw.chance(3) ? 1 : 16 / size_of(c.product.a);
       const int64_t any = draw.chance(2) ? draw.between(1, extent) : draw.spread(1, extent);
       return std::max<int64_t>(any / step * step, 1);
     };
     c.product.size.m = size();
-    if (c.operation.group_counts)  // which has as many rows of memory for each group
+    if (c.operation.group_counts)  // which has the same number of rows of memory for each group
       c.product.size.m =
           (c.product.size.m + c.product.size.batches - 1) / c.product.size.batches * c.product.size.batches;
     c.product.size.n = size();

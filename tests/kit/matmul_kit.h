@@ -1,4 +1,4 @@
-// A matrix product with matrices in guarded memory, compared with float64: what tests of Matmul share.
+// A matrix product with matrices in guarded memory, compared with float64, which tests of Matmul share.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ inline int64_t rows_of_d(const MatmulCase& c) {
   return c.d_rows ? c.size.m + kMoreRows : c.add_to_rows ? c.size.m / 3 + kMoreRows : c.size.m;
 }
 
-// Its arguments, except for the matrices' places: what a Matmul's operation follows from.
+// Returns its arguments, except for the matrices' addresses: a Matmul's operation follows from these.
 inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   kernels::MatmulArguments p;
   p.m = c.size.m, p.n = c.size.n, p.k = c.size.k, p.batches = c.size.batches;
@@ -60,7 +60,7 @@ inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   return p;
 }
 
-// The matrices of a case on a device, and what comes of them.
+// The matrices of a case on a device, and the results.
 class MatmulTrial {
  public:
   MatmulTrial(runtime::Device& device, const MatmulCase& c)
@@ -130,7 +130,7 @@ class MatmulTrial {
     return p;
   }
 
-  // The same with as much workspace as the product takes, poisoned.
+  // Does the same with the workspace that the product needs, poisoned.
   kernels::MatmulArguments arguments(kernels::Matmul& matmul) {
     kernels::MatmulArguments p = arguments();
     const size_t bytes = matmul.workspace_bytes(p);
@@ -141,7 +141,7 @@ class MatmulTrial {
     return p;
   }
 
-  // The bytes of D's buffer, and after them amax's, after one product on poisoned D.
+  // Returns the bytes of D's buffer, followed by those of amax, after one product on a poisoned D.
   std::vector<std::byte> run(kernels::Matmul& matmul) {
     poison();
     matmul(arguments(matmul));
@@ -159,11 +159,11 @@ class MatmulTrial {
     of(kernels::ProductOperand::amax).to_device();
   }
 
-  // This is what an element should be, of the dot product without alpha, and the bias.
+  // Returns the expected element, from the dot product without alpha, and the bias.
   using Wanted = std::function<double(double sum, double bias, int64_t batch, int64_t row, int64_t column)>;
 
-  // Returns what is wrong with what run() gave; "" when nothing is. Takes all processors. Without `wanted` it
-  // is compared with what the case says, with it to 1e-4 of 1 + |sum|.
+  // Returns what is wrong with the results of run(); "" if nothing is. Uses all processors. Without `wanted`
+  // they are compared with the case's own results, and with it to 1e-4 of 1 + |sum|.
   std::string wrong(const std::vector<std::byte>& result, const Wanted& wanted = nullptr) const {
     const size_t of_d = out().bytes().size();
     const std::vector<std::byte> got(result.begin(), result.begin() + static_cast<ptrdiff_t>(of_d)),
@@ -194,8 +194,8 @@ class MatmulTrial {
   }
 
  private:
-  // The findings about some rows: how many elements are wrong, and between what the greatest |D| before its
-  // factor is, and what it is as stored.
+  // The findings about some rows: the number of wrong elements, the bounds of the greatest |D| before its
+  // factor, and its stored value.
   struct Seen {
     size_t wrong = 0;
     std::string first;
@@ -209,7 +209,7 @@ class MatmulTrial {
     }
   };
 
-  // B has the numbers that the weights stand for, on the host alone.
+  // B has the numbers that the weights represent, only on the host.
   void fill_packed(std::mt19937_64& random) {
     std::normal_distribution<double> normal;
     const kernels::PackedDraw draw = draw_packed(
@@ -220,7 +220,7 @@ class MatmulTrial {
     packed_->to_device();
   }
   int64_t batches_of_d() const { return operation_.grouped_rows() ? 1 : case_.size.batches; }
-  // Each four elements of a row have two zeros at least.
+  // Each four elements of a row have at least two zeros.
   static void fill_sparse(GuardedMatrix& x, std::mt19937_64& random) {
     std::normal_distribution<double> normal;
     std::array<int64_t, 2> kept = {};
@@ -247,7 +247,7 @@ class MatmulTrial {
     stored_->to_device();
     return words;
   }
-  // Groups of any sizes, many of them 0; what is after the last of them is in none.
+  // Draws groups of any sizes, many of them 0; rows after the last group are in none.
   void fill_ends(GuardedMatrix& x, std::mt19937_64& random) {
     const int64_t extent = operation_.groups_of_k ? case_.size.k : case_.size.m;
     std::vector<int64_t> ends;
@@ -258,7 +258,7 @@ class MatmulTrial {
     std::ranges::sort(ends);
     x.fill_row(ends);
   }
-  // Any numbers of rows, some of them out of range.
+  // Draws any numbers of rows, some of them out of range.
   void fill_counts(GuardedMatrix& x, std::mt19937_64& random) {
     std::vector<int64_t> counts;
     for (int64_t g = 0; g < case_.size.batches; ++g)
@@ -298,7 +298,7 @@ class MatmulTrial {
     const int64_t apart = case_.size.m / case_.size.batches;
     return static_cast<double>(i % apart) < of(kernels::ProductOperand::group_counts).value(0, 0, i / apart);
   }
-  // Any rows of a matrix, and some that it does not have.
+  // Draws any rows of a matrix, and some that it does not have.
   void fill_rows(GuardedMatrix& x, int64_t all, std::mt19937_64& random) {
     std::vector<int64_t> rows;
     for (int64_t i = 0; i < case_.size.m; ++i)
@@ -306,7 +306,7 @@ class MatmulTrial {
                                         : std::uniform_int_distribution<int64_t>(0, all - 1)(random));
     x.fill_row(rows);
   }
-  // Some of D's rows, each once, and some that it does not have.
+  // Draws some of D's rows, each once, and some that it does not have.
   void fill_places(GuardedMatrix& x, std::mt19937_64& random) {
     std::vector<int64_t> rows;
     for (int64_t i = 0; i < rows_of_d(case_); ++i) rows.push_back(i);
@@ -316,7 +316,7 @@ class MatmulTrial {
       if (random() % 16 == 0) row = random() % 2 == 0 ? -1 : rows_of_d(case_);
     x.fill_row(rows);
   }
-  // The row of D that a row of the product becomes; -1 for none.
+  // Returns the row of D that a row of the product becomes; -1 for none.
   int64_t row_of_d(int64_t i) const {
     if (!has_row(i)) return -1;
     if (!operation_.scatters()) return i;
@@ -339,7 +339,7 @@ class MatmulTrial {
     }
     return false;
   }
-  // The row of A that counts in a row of the product; -1 where that is of zeros.
+  // Returns the row of A that is used in a row of the product; -1 if that is zeros.
   int64_t row_of_a(int64_t i) const {
     if (!operation_.gathers()) return i;
     const auto row = static_cast<int64_t>(of(kernels::ProductOperand::a_rows).value(0, 0, i));
@@ -348,7 +348,7 @@ class MatmulTrial {
   int64_t end_of(int64_t group) const {
     return group < 0 ? 0 : static_cast<int64_t>(of(kernels::ProductOperand::group_ends).value(0, 0, group));
   }
-  // The group of a row; their number for one that is in none.
+  // Returns the group of a row; the number of groups for a row that is in none.
   int64_t group_of(int64_t row) const {
     if (operation_.group_counts) return row / (case_.size.m / case_.size.batches);
     int64_t group = 0;
@@ -375,7 +375,7 @@ class MatmulTrial {
   const GuardedMatrix& greatest() const { return of(kernels::ProductOperand::amax); }
   GuardedMatrix& out() { return case_.in_place ? of(kernels::ProductOperand::c) : d_; }
   const GuardedMatrix& out() const { return case_.in_place ? of(kernels::ProductOperand::c) : d_; }
-  // The element of an operand that counts at a place of the product.
+  // Returns the element of an operand that applies to a place of the product.
   double value(const kernels::ProductOperandRow& row, int64_t batch, int64_t i, int64_t j) const {
     const auto& [m, n, k, batches] = case_.size;
     const GuardedMatrix& x = of(row.operand);
@@ -385,7 +385,7 @@ class MatmulTrial {
     return x.value(0, 0, row.at(m, n, batch, i, j, grouped_rows));
   }
 
-  // The factor of the products from `depth` of k on, 128 of them at most.
+  // Returns the factor of the products from `depth` of k on, for at most 128 of them.
   double block_factor(int64_t batch, int64_t i, int64_t j, int64_t depth) const {
     const auto& [m, n, k, batches] = case_.size;
     double factor = 1;
@@ -426,13 +426,13 @@ class MatmulTrial {
     return dots;
   }
 
-  // This is what the activation is of.
+  // Returns the input of the activation.
   kernels::Approximate input(const kernels::Dot& dot, int64_t batch, int64_t i, int64_t j) const {
     return input_of(operation_, dot, double{case_.alpha}, double{case_.beta},
                     [&](const kernels::ProductOperandRow& row) { return value(row, batch, i, j); });
   }
 
-  // Calls `work` with each column of D and what a row of the product has there before D's factor.
+  // Calls `work` with each column of D and the value of a row of the product there before D's factor.
   template <class Work>
   void each_output(int64_t batch_of_d, int64_t i, const Wanted& wanted, Work&& work) const {
     const int64_t batch = operation_.grouped_rows() ? group_of(i) : batch_of_d;
@@ -453,7 +453,8 @@ class MatmulTrial {
       work(j, y);
     }
   }
-  // The least and the greatest number that may be stored for it: to round, and to clamp, keeps the order.
+  // Returns the least and the greatest number that may be stored for it: rounding and clamping keep the
+  // order.
   std::pair<double, double> bounds(const kernels::Approximate& y) const {
     const double factor = case_.d_scale ? double{case_.d_scale_is} : 1;
     return std::minmax({stored(factor * (y.value - y.lost)), stored(factor * (y.value + y.lost))});
@@ -475,8 +476,8 @@ class MatmulTrial {
     });
   }
 
-  // A row of D has what it held and the sum of its rows of the product; each addition, in any order, rounds a
-  // sum that is no greater than that of all magnitudes.
+  // A row of D has its previous contents plus the sum of its rows of the product; each addition, in any
+  // order, rounds a sum that is not greater than that of all magnitudes.
   void judge_added(const std::vector<std::byte>& got, int64_t row, const Wanted& wanted, Seen& seen) const {
     const auto columns = static_cast<size_t>(operation_.d_columns(case_.size.n));
     std::vector<double> low(columns), high(columns), magnitude(columns);
@@ -505,7 +506,7 @@ class MatmulTrial {
     }
   }
 
-  // The value as an element of D.
+  // Returns the value as an element of D.
   double stored(double value) const { return decode(case_.d, encode(case_.d, value)); }
 
   std::string wrong_amax(const Seen& seen, double got) const {
@@ -518,7 +519,7 @@ class MatmulTrial {
     if (!(got > was && seen.least <= got && got <= seen.most))
       return fmt::format("amax is {}, was {}, and the greatest |D| is {} to {}", got, was, seen.least,
                          seen.most);
-    // The element that it is of has been stored, and rounding keeps the order.
+    // Its element has been stored, and rounding keeps the order.
     const double as_stored =
         stored(double{static_cast<float>(got) * std::abs(case_.d_scale ? case_.d_scale_is : 1)});
     return as_stored == seen.stored

@@ -13,14 +13,14 @@
 namespace ptxbuilder::test {
 
 inline Where marked;                  // the line that the message must name
-#define HERE marked = Where::here();  // precedes the call that is wrong, on its line
+#define HERE marked = Where::here();  // precedes the wrong call, on its line
 #define ON(target_name) \
   { .target = target_name }  // BuilderOptions
 
 struct Case {
   const char* name;
   std::vector<const char*> phrases;    // each is in the message
-  std::function<void(bool bad)> body;  // builds a kernel to its end; wrong when `bad`
+  std::function<void(bool bad)> body;  // builds a kernel to its end; wrong if `bad`
 };
 
 inline void done(Kernel& k) {
@@ -28,7 +28,7 @@ inline void done(Kernel& k) {
   CHECK(contains(text, ".visible .entry"));
 }
 
-// `with_line`: the message ends in the marked line. Without, the misuse has no line of C++.
+// With `with_line` the message ends with the marked line. Otherwise the misuse has no line of C++.
 inline void check_cases(const std::vector<Case>& cases, bool with_line = true) {
   for (const Case& c : cases) {
     std::string name = c.name;
@@ -44,7 +44,7 @@ inline void check_cases(const std::vector<Case>& cases, bool with_line = true) {
     if (with_line) CHECK_MESSAGE(text.ends_with(line), line);
     text = error_of([&] { c.body(false); });
     CHECK_MESSAGE(text.empty(), "the twin is refused: " << text);
-    CHECK_THROWS_AS(Builder::current(), Error);  // no kernel is left
+    CHECK_THROWS_AS(Builder::current(), Error);  // no kernel remains
   }
 }
 

@@ -1,4 +1,4 @@
-// The dense types of wgmma that tests go through.
+// The dense types of wgmma that tests use.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ inline std::vector<Types> all_types() {
   return types;
 }
 
-// Calls body.operator()<T>() with the tile's element type that A is of.
+// Calls body.operator()<T>() with the tile's element type for A.
 template <class Body>
 void visit_a_type(DType type, const Body& body) {
   switch (type) {

@@ -1,4 +1,4 @@
-// A stand-in for libcuda.so.1 that a test steers and looks into; its device memory is the host's.
+// A replacement of libcuda.so.1 that a test controls and observes; its device memory is host memory.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 struct MockDriver {
   using Status = ptxbuilder::runtime::cu::Status;
 
-  // This is what the driver is to answer.
+  // These variables control the driver's answers.
   Status init = Status::success;
   int device_count = 1;
   int major = 9, minor = 0;
   Status alloc = Status::success;
-  int not_ready_answers = 0;        // to queries, before the next answer; -1: for ever
+  int not_ready_answers = 0;        // answers to queries, before the next one; -1: for ever
   Status stream = Status::success;  // once it is ready
   Status load = Status::success;
   const char* jit_errors = "";
@@ -24,26 +24,26 @@ struct MockDriver {
   Status encode = Status::success;
   ptxbuilder::runtime::cu::Context stream_context = nullptr;  // of every stream
   std::vector<size_t> parameter_sizes;
-  bool reads_ptx = false;  // each image is PTX, whose kernel has the parameters and the cluster that it says
+  bool reads_ptx = false;  // each image is PTX, which defines the parameters and the cluster of its kernel
   int max_threads = 1024, static_shared = 0, max_cluster = 8;
   int required_cluster[3] = {0, 0, 0};
 
-  // This is what it was asked.
+  // These variables record the requests.
   int context_retains = 0, context_releases = 0, stream_synchronizes = 0;
   int context_questions = 0, context_changes = 0;
-  int streams = 0, events = 0, captured_graphs = 0, graphs = 0;  // alive; graphs that can be launched
+  int streams = 0, events = 0, captured_graphs = 0, graphs = 0;  // that exist; graphs that can be launched
   int libraries = 0;                                             // loaded
   int allocations = 0;                                           // alive
   int launches = 0, records = 0, encodes = 0;
   int max_dynamic_shared = -1, non_portable = 0;
   ptxbuilder::runtime::cu::LaunchConfig config = {};
   ptxbuilder::runtime::cu::Context launch_context = nullptr;  // the current one at the last launch
-  // Launches whose stream, tensor and number are not of one thread: stream 16 + n, the tensor 128 n bytes
-  // after the first, the number n.
+  // Counts launches whose stream, tensor and number do not belong to one thread: stream 16 + n, the tensor
+  // 128 n bytes after the first, and the number n.
   int mixed_launches = 0;
   bool capturing = false;
   ptxbuilder::runtime::cu::CaptureMode capture_mode =
-      ptxbuilder::runtime::cu::CaptureMode::global;  // of the capture under way
+      ptxbuilder::runtime::cu::CaptureMode::global;  // of the current capture
   int captures = 0, ended_captures = 0, relaxed_threads = 0;
   std::vector<ptxbuilder::runtime::cu::Stream> graph_launches;
   std::vector<ptxbuilder::runtime::cu::LaunchAttribute> attributes;

@@ -18,14 +18,14 @@ using ptx_text::Instruction;
 using ptx_text::Operand;
 using runtime::Fault;
 
-// Makes an instruction another one; false drops it.
+// Changes an instruction to another one; false drops it.
 using Change = std::function<bool(Instruction&)>;
 
 inline Operand number(int64_t value) { return {Operand::Kind::number, std::to_string(value), {}, {}}; }
 
 inline bool drop(Instruction&) { return false; }
 
-// Adds to an operand that is a number, or to the address in brackets.
+// Adds to a numeric operand, or to the address in brackets.
 inline Change add_to(size_t operand, int64_t by) {
   return [=](Instruction& i) {
     Operand& o = i.operands.at(operand);
@@ -57,14 +57,14 @@ inline Change becomes(const char* opcode) {
   };
 }
 
-// The wait becomes one that has succeeded.
+// Replaces the wait by one that has succeeded.
 inline bool do_not_wait(Instruction& i) {
   i.opcode = "setp.eq.u32";
   i.operands = {i.operands[0], number(0), number(0)};
   return true;
 }
 
-// The arrival without the bytes that it announces.
+// Removes the announced bytes from the arrival.
 inline bool arrive_without_bytes(Instruction& i) {
   i.opcode = "mbarrier.arrive.shared::cta.b64";
   i.operands.pop_back();
@@ -76,12 +76,12 @@ struct Mutant {
   std::string opcode;  // what the mnemonic starts with
   int nth;             // of those, from 0
   Change change;
-  std::vector<Fault> causes;  // those that name what is wrong; none where a note does
-  int times = 1;              // that the change is made, each time on the nth that is left
-  std::string says = {};      // what the report, or the note, contains as well
+  std::vector<Fault> causes;  // faults that name the error; empty if a note does
+  int times = 1;              // times that the change is made, each time to the nth that remains
+  std::string says = {};      // text that the report, or the note, also contains
 };
 
-// Makes the change in the nth instruction of a body; false where there are fewer.
+// Makes the change in the nth instruction of a body; returns false if there are fewer.
 inline bool edit(std::vector<ptx_text::Statement>& body, const Mutant& m, int& nth) {
   for (size_t i = 0; i < body.size(); ++i) {
     ptx_text::Statement& s = body[i];
@@ -103,7 +103,7 @@ inline std::string mutated(const std::string& text, const Mutant& m) {
     for (ptx_text::Statement& s : module.statements)
       if (s.kind == ptx_text::Statement::Kind::function && s.function[0].has_body)
         found = found || edit(s.function[0].body, m, nth);
-    if (!found && time > 0) break;  // all that there are
+    if (!found && time > 0) break;  // all of them
     REQUIRE_MESSAGE(found, m.what);
   }
   return ptx_text::print(module);

@@ -9,7 +9,7 @@ namespace ptxbuilder::test {
 struct Subject::Built {
   std::string name, text;
   Signature signature;
-  // Launches with seeds from `seed` on, and each is a schedule to be chosen, and reports.
+  // Launches with seeds from `seed` on, each of which chooses a schedule, and reports.
   using Choose = std::function<void(uint64_t)>;
   std::function<std::string(runtime::Device&, runtime::LoadedKernel&, uint64_t seed, int schedules, Choose)>
       run;

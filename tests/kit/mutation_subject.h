@@ -1,4 +1,4 @@
-// A kernel of the library that is run as it is, or with its PTX changed.
+// A kernel of the library that runs unchanged, or with changed PTX.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ class Subject {
  public:
   // The kernel of a family.
   Subject(const std::string& family, const std::map<std::string, int64_t>& fields);
-  // A kernel of a test: `check` launches, and says "right" or what is wrong.
+  // A kernel of a test: `check` launches, and returns "right" or what is wrong.
   using Check = std::function<std::string(runtime::Device&, runtime::LoadedKernel&)>;
   Subject(std::string name, std::string text, Signature signature, Check check);
   ~Subject();
@@ -25,11 +25,12 @@ class Subject {
   std::string name() const;  // "gemm_tile m=128"
   const std::string& text() const;
 
-  // Runs `text` in place of the kernel's own PTX and verifies, on `schedules` schedules from `seed` on: the
-  // fault that this ends with, if any, and the report, "right" or what is wrong. Adds to the notes, if asked.
+  // Runs `text` instead of the kernel's own PTX and verifies, on `schedules` schedules from `seed` on.
+  // Returns the fault with which this ends, if any, and the report, "right" or what is wrong. Adds to the
+  // notes, if requested.
   std::optional<runtime::Fault> run(const std::string& text, uint64_t seed, int schedules,
                                     std::string& report, std::string* notes = nullptr) const;
-  // Runs it as it is, `times` times, on any device.
+  // Runs it unchanged, `times` times, on any device.
   std::string run_on(runtime::Device& device, int times) const;
 
  private:

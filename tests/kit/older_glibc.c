@@ -1,5 +1,5 @@
-// Preloaded, this makes glibc one that has no _dl_find_object(), as before 2.35: programs then find the
-// tables of the unwinder by runtime/glibc.
+// If this library is preloaded, glibc has no _dl_find_object(), as before 2.35: programs then find the tables
+// of the unwinder through runtime/glibc.
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>

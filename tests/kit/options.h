@@ -1,5 +1,4 @@
-// Reads what a test file takes from the command line in addition to doctest's options, and how it says that
-// it leaves something out.
+// Reads a test file's own options from the command line, in addition to doctest's, and reports skipped parts.
 #pragma once
 
 #include <charconv>
@@ -12,11 +11,11 @@
 
 namespace ptxbuilder::test {
 
-// `take` is given the VALUE of --NAME=VALUE, "" for --NAME alone, and says whether it is a legal one.
+// `take` is called with the VALUE of --NAME=VALUE, "" for --NAME alone, and returns whether it is legal.
 void add_option(const char* name, std::function<bool(std::string_view)> take);
 
-// At namespace scope, `const int& repeat = option("repeat", 1);` takes --repeat=N; a bool takes --NAME alone.
-// Test files of one executable may take the same option.
+// At namespace scope, `const int& repeat = option("repeat", 1);` reads --repeat=N; a bool reads --NAME alone.
+// Test files of one executable may share an option.
 template <class T>
 const T& option(const char* name, T initial) {
   static std::deque<T> values;
@@ -39,7 +38,7 @@ const T& option(const char* name, T initial) {
 // --device=emulator|cuda|auto, for runtime::open_device.
 inline const std::string& device_name = option<std::string>("device", "emulator");
 
-// Says that something is left out, and why. Where nothing fails, the whole run then counts as skipped.
+// Reports that something is skipped, and why. If nothing fails, the whole run then counts as skipped.
 void skip(const std::string& reason);
 
 }  // namespace ptxbuilder::test

@@ -1,12 +1,12 @@
-// These mutants go wrong as a kernel may that loads by TMA, multiplies by wgmma and stores; its test adds its
-// own.
+// Mutants with typical errors of a kernel that loads with TMA, multiplies with wgmma and stores; its test
+// adds its own.
 #pragma once
 
 #include "mutation_kit.h"
 
 namespace ptxbuilder::test {
 
-// These go wrong when barriers are made known to the CTA, which `sets` of them are.
+// These mutants fail when barriers are made visible to the CTA; there are `sets` of them.
 inline std::vector<Mutant> publishing(int sets = 1) {
   return {
       {"no fence after the init",
@@ -20,7 +20,7 @@ inline std::vector<Mutant> publishing(int sets = 1) {
   };
 }
 
-// These go wrong with a barrier that copies complete, before its wait.
+// These mutants fail at a barrier that copies complete, before its wait.
 inline std::vector<Mutant> loading() {
   return {
       {"an mbarrier is not initialised", "mbarrier.init", 0, drop, {Fault::mbarrier_use}},
@@ -38,7 +38,7 @@ inline std::vector<Mutant> loading() {
   };
 }
 
-// These go wrong with tensor cores and with the way out, after the fences of `sets` of barriers.
+// These mutants fail at tensor cores and in the epilogue, after the fences of `sets` of barriers.
 inline std::vector<Mutant> multiplying(int sets = 1) {
   return {
       {"no wgmma.fence", "wgmma.fence", 0, drop, {Fault::matrix_fence}},

@@ -1,4 +1,4 @@
-// Programs of PTX that are silent as they stand, and named by the emulator with one piece put wrong.
+// PTX programs that the emulator does not report, and that it reports with one piece changed.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@
 
 namespace ptxbuilder::runtime {
 
-inline constexpr Fault none = Fault(255);  // that is right as well
+inline constexpr Fault none = Fault(255);  // which is right as well
 inline constexpr Fault some = Fault(254);  // which one it is depends on the schedule
 
 struct Leave {
@@ -22,22 +22,22 @@ struct Leave {
   Fault fault = Fault::race;
 };
 
-// The body with a piece left out.
+// Returns the body without a piece.
 inline std::string planted(std::string body, const Leave& leave) {
   const size_t at = body.find(leave.out);
   REQUIRE_MESSAGE(at != std::string::npos, leave.out);
   return body.replace(at, leave.out.size(), leave.instead);
 }
 
-// A row has what it is in words, a body, pieces to leave out, and CTAs and the size of a cluster.
+// A row has a description, a body, pieces to omit, and the CTAs and the size of a cluster.
 class Plants {
  public:
   using Kernel = std::function<std::string(const std::string& body, int cluster)>;
-  // Launches of CTAs of this many threads, each with 16 KB of zeros, are done within the limit.
+  // Launches of CTAs with this many threads, each with 16 KB of zeros, end within the limit.
   Plants(Kernel kernel, uint32_t threads, std::chrono::seconds limit)
       : kernel_(std::move(kernel)), threads_(threads), limit_(limit) {}
 
-  // Runs the program as it is on some schedules, and each plant until one names it.
+  // Runs the unchanged program on some schedules, and each plant until it is reported.
   template <class Row>
   void check(const Row& row, uint64_t seeds, uint64_t seeds_of_plants) {
     std::string what;

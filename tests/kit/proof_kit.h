@@ -1,4 +1,4 @@
-// Tests of proofs share this: what a kernel by its name records, and what a proof says.
+// Helpers that tests of proofs share: the record of a kernel by its name, and the text of a proof.
 #pragma once
 
 #include "kernels/family/family.h"

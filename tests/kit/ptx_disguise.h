@@ -1,4 +1,4 @@
-// PTX that does the same and looks otherwise.
+// Makes PTX that does the same and looks different.
 #pragma once
 
 #include <fmt/format.h>
@@ -56,8 +56,8 @@ class Disguise {
            !s.instruction.operands.back().text.starts_with("%clock") &&
            pure.contains(ptx_text::split_opcode(s.instruction.opcode)[0]);
   }
-  // Returns whether two statements declare variables where neither names the other, and which differ in more
-  // than the name: of others that the host can reach the order tells which is which.
+  // Returns whether two statements declare variables that do not name each other and differ in more than the
+  // name: others that the host can reach are distinguished by their order.
   static bool are_apart(ptx_text::Statement a, ptx_text::Statement b) {
     if (a.kind != ptx_text::Statement::Kind::declaration || b.kind != a.kind) return false;
     for (ptx_text::Statement* s : {&a, &b})

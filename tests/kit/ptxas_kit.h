@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::test {
 
-// Null if there is none; the test that asks is then skipped.
+// Null if there is none; the calling test is then skipped.
 inline const Ptxas* real_ptxas() {
   static std::string reason;
   static const std::optional<Ptxas> ptxas = []() -> std::optional<Ptxas> {

@@ -1,4 +1,4 @@
-// Computes what reductions by asynchronous copies are to yield.
+// Computes the expected results of reductions with asynchronous copies.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace ptxbuilder::test {
 
 using isa::CopyReduction;
 
-// This is what becomes of `old` where `now` arrives; both small integers, not negative where the type has no
-// sign.
+// Returns the result of `old` and an arriving `now`; both are small integers, which are not negative if the
+// type is unsigned.
 inline double reduced(CopyReduction reduction, double old, double now) {
   auto a = static_cast<int64_t>(old), b = static_cast<int64_t>(now);
   switch (reduction) {

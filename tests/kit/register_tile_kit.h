@@ -1,5 +1,5 @@
-// Declares what the tests of register tiles share: a kernel of 128 threads from some buffers of numbers to
-// another, run on the device that --device names.
+// Declares what the tests of register tiles share: a kernel of 128 threads with some input buffers and an
+// output buffer, run on the device that --device names.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@
 
 namespace ptxbuilder::test {
 
-// A rows x cols matrix; a tensor map where the kernel's parameter is one.
+// A rows x cols matrix; it is a tensor map if the kernel's parameter is one.
 struct Matrix {
   DType dtype;
   TileExtent extent;
@@ -44,7 +44,7 @@ inline double rounded(DType dtype, double value) {
 // --seed=N repeats the random numbers of a run, which prints its seed.
 inline const uint64_t& matrix_seed = option("seed", uint64_t{std::random_device()()});
 
-// Fresh numbers from `least` to `greatest` that the type holds.
+// Returns random numbers from `least` to `greatest` that the type represents.
 inline Matrix random_matrix(DType dtype, TileExtent extent, double least, double greatest) {
   static std::mt19937_64 engine = [] {
     MESSAGE("--seed=" << matrix_seed);
@@ -59,8 +59,8 @@ inline Matrix random_matrix(DType dtype, TileExtent extent, double least, double
   return m;
 }
 
-// The elements of `out` after a launch of one CTA, or `ctas`, on poisoned memory. Parameters are the inputs
-// and `out`. On the emulator `seed` chooses the schedule.
+// Returns the elements of `out` after a launch of one CTA, or `ctas`, on poisoned memory. Parameters are the
+// inputs and `out`. On the emulator `seed` chooses the schedule.
 inline std::vector<double> result_of(Kernel k, const std::vector<Matrix>& inputs, const Matrix& out,
                                      uint64_t seed = 0, uint32_t ctas = 1) {
   static std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
@@ -97,7 +97,7 @@ void for_types(F f) {
   (f.template operator()<T>(), ...);
 }
 
-// Wrong elements, and the first of them; NaN equals NaN.
+// Returns the number of wrong elements, and the first of them; NaN equals NaN.
 inline void check_equal(const std::vector<double>& got, const std::vector<double>& expected,
                         const std::string& what, double relative = 0, double absolute = 0) {
   REQUIRE(got.size() == expected.size());

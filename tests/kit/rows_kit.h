@@ -1,5 +1,4 @@
-// Many instructions, as ptxas sees them: joined to modules and kernels, since starting it takes longer than
-// assembling.
+// Joins many instructions to modules and kernels for ptxas, since starting it takes longer than assembling.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -21,7 +20,7 @@
 
 namespace ptxbuilder::test {
 
-// Returns what ptxas says against a module; "" when it takes it.
+// Returns the error of ptxas about a module; "" if it accepts it.
 inline std::string refusal(const Ptxas& ptxas, const std::string& ptx) {
   try {
     ptxas.assemble(ptx);
@@ -31,7 +30,7 @@ inline std::string refusal(const Ptxas& ptxas, const std::string& ptx) {
   }
 }
 
-// Runs body(i) for i below `count` on all cores, and yields the messages in order.
+// Runs body(i) for i below `count` on all cores, and returns the messages in order.
 inline std::vector<std::string> in_parallel(size_t count, const std::function<std::string(size_t)>& body) {
   std::vector<std::string> results(count);
   std::atomic<size_t> next = 0;
@@ -44,15 +43,15 @@ inline std::vector<std::string> in_parallel(size_t count, const std::function<st
   return results;
 }
 
-// An instruction with the registers that it declares, and what it is about.
+// An instruction with the registers that it declares, and its subject.
 struct Statement {
   std::string what, text;
-  // Returns whether it has a kernel of its own: what ends a thread makes dead code of what follows, and some
-  // instructions say what the kernel as a whole must be like.
+  // Returns whether it needs a kernel of its own: an instruction that ends a thread makes the following ones
+  // dead code, and some instructions restrict the whole kernel.
   bool alone = false;
   bool of_a_pair = false;  // .cta_group::2, which may not be in a kernel with .cta_group::1
 
-  // Takes the statement from a module whose one kernel holds it and no more.
+  // Takes the statement from a module with one kernel that contains only this statement.
   static std::shared_ptr<const Statement> of(std::string what, const std::string& module) {
     const size_t begin = module.find("{\n") + 2, end = module.rfind("\tret;\n}");
     std::string text = module.substr(begin, end - begin);
@@ -68,14 +67,14 @@ struct Statement {
   }
 };
 
-// This is what ptxas is asked about.
+// A request to ptxas.
 struct Entry {
   std::shared_ptr<const Statement> statement;
   const isa::Target* target;
   int ptx_version;
 };
 
-// Each statement is in a block of its own, at "line" i + 1 of a file `rows`, by which messages name it.
+// Each statement is in a block of its own, at "line" i + 1 of a file `rows`, which messages name.
 inline std::string joined(const std::vector<Entry>& entries, size_t begin, size_t end) {
   std::string text = fmt::format(".version {}\n.target {}\n.address_size 64\n.file 1 \"rows\"\n",
                                  isa::version_text(entries[begin].ptx_version), entries[begin].target->name);
@@ -97,7 +96,8 @@ inline std::string refusal(const Ptxas& ptxas, const Entry& entry) {
   return refusal(ptxas, joined({entry}, 0, 1));
 }
 
-// Ranges of entries for one target and .version each; sorts them. A kernel for each statement takes longer.
+// Sorts the entries, and returns ranges of entries with one target and .version each. A kernel for each
+// statement takes longer.
 inline std::vector<std::pair<size_t, size_t>> batches_of(std::vector<Entry>& entries) {
   const auto key = [](const Entry& e) {
     return std::tuple(e.statement->alone, e.statement->of_a_pair, e.target->sm, e.ptx_version);
@@ -121,7 +121,7 @@ inline std::string named(const Entry& e, const std::string& text) {
                      isa::version_text(e.ptx_version), text);
 }
 
-// Returns what ptxas says of each of the entries from `begin` to `end`, by the line that it names.
+// Returns the messages of ptxas about the entries from `begin` to `end`, by the line that each names.
 inline std::vector<std::string> said_of_each(const std::string& messages, size_t begin, size_t end) {
   std::vector<std::string> said(end - begin);
   std::istringstream lines(messages);
@@ -134,8 +134,8 @@ inline std::vector<std::string> said_of_each(const std::string& messages, size_t
   return said;
 }
 
-// Assembles all, many to a module, and each of a module that is refused alone: yields what ptxas refuses,
-// each by its name, with what it says.
+// Assembles all, many in a module, and each entry of a refused module alone. Returns the entries that ptxas
+// refuses, by name, with the messages.
 inline std::vector<std::string> refused(const Ptxas& ptxas, std::vector<Entry> entries) {
   const auto batches = batches_of(entries);
   std::vector<std::string> failures = in_parallel(batches.size(), [&](size_t b) {

@@ -1,5 +1,5 @@
-// Programs with every subset of their fences, waits and arrivals, which the emulator names exactly where the
-// subset lacks what orders the program's accesses.
+// Programs with every subset of their fences, waits and arrivals, which the emulator reports unless the
+// subset orders the program's accesses.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@
 
 namespace ptxbuilder::runtime {
 
-// `<n>` of the body means piece n where the subset has bit n, and else for nothing.
+// `<n>` in the body means piece n if the subset has bit n, and nothing otherwise.
 struct SubsetProgram {
   std::string what, body;
   std::vector<std::string> pieces;
@@ -63,7 +63,7 @@ class Subsets {
       options.seed = seed;
       const auto fault = fault_of([&] { run_(program, body, options); }, what);
       if (!fault) continue;
-      // These would be the test's own.
+      // Errors of these kinds would be the test's own.
       for (const Fault other : {Fault::undefined_register, Fault::operand, Fault::unsupported,
                                 Fault::out_of_bounds, Fault::misaligned, Fault::divergence})
         CHECK_MESSAGE(*fault != other, *what);

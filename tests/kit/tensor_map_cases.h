@@ -1,4 +1,4 @@
-// The rules of tensor maps, each as a change that breaks it next to its nearest change that does not.
+// The rules of tensor maps, each as a change that violates it and the nearest change that does not.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct TensorMapCase {
   bool driver_refuses = true;  // false: our own rule
 };
 
-// A legal map that every case starts from: 64 x 128 boxes of a bf16 tensor of 1024 x 512.
+// A legal map from which every case starts: 64 x 128 boxes of a bf16 tensor of 1024 x 512.
 inline ptxbuilder::runtime::TensorMapArguments legal_tensor_map() {
   using namespace ptxbuilder;
   return {.recipe = {.dtype = DType::bf16,

@@ -1,5 +1,5 @@
-// Declares what the tests of tensor copies share: a kernel that copies a box, and a model of what it should
-// do.
+// Declares what the tests of tensor copies share: a kernel that copies a box, and a model of the expected
+// result.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,9 +31,9 @@ inline size_t width(DType type) { return static_cast<size_t>(size_of(type)); }
 
 // --- The kernels ---
 
-// This is what one launch does, as a kernel reads it from global memory.
+// The task of one launch, which the kernel reads from global memory.
 struct Job {
-  int32_t at[5] = {}, to[5] = {};  // where the box is loaded from, and where it is stored to
+  int32_t at[5] = {}, to[5] = {};  // the coordinates of the loaded and of the stored box
   uint32_t box_bytes = 0;          // that the load completes
   uint32_t dumped_bytes = 0;       // of shared memory, poisoned before and written out after the load
   uint32_t source = 0, mask = 0;   // the CTA that loads, and those that receive, by rank
@@ -113,7 +113,7 @@ DONE: ret;
 
 // --- The model ---
 
-// A box somewhere in a tensor whose rows have gaps after them. Lists run from the innermost dimension.
+// A box in a tensor whose rows are followed by gaps. Lists run from the innermost dimension.
 struct Place {
   DType type;
   Swizzle swizzle;
@@ -129,7 +129,7 @@ struct Place {
     for (size_t d = 0; d < rank(); ++d) bytes *= extent(d);
     return bytes;
   }
-  // Each row and each slab is followed by 16 bytes that belong to nobody.
+  // Each row and each slab is followed by 16 unused bytes.
   std::vector<uint64_t> strides() const {
     std::vector<uint64_t> all = {width(type)};
     for (size_t d = 0; d < rank(); ++d) all.push_back((all.back() * shape[d] + 15) / 16 * 16 + 16);
@@ -142,7 +142,7 @@ struct Place {
   void each(const std::vector<int32_t>& start, F f) const {
     walk(start, static_cast<int64_t>(shape[0]), f);
   }
-  // This is for a store, which writes whole units of 16 B at the end of a row.
+  // Does this for a store, which writes whole units of 16 B at the end of a row.
   template <class F>
   void each_stored(const std::vector<int32_t>& start, F f) const {
     const int64_t unit = 16 / static_cast<int64_t>(width(type));
@@ -175,7 +175,7 @@ struct Place {
   }
 };
 
-// Where a byte of the box is in shared memory, which starts at a multiple of 1024.
+// Returns the place of a byte of the box in shared memory, which starts at a multiple of 1024.
 inline size_t swizzled(size_t byte, Swizzle swizzle) {
   constexpr size_t lines[] = {1, 2, 4, 8};
   return (byte / 16 ^ byte / 128 % lines[static_cast<int>(swizzle)]) * 16 + byte % 16;
@@ -185,7 +185,7 @@ inline bool is_floating(DType t) {
   return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::tf32 || t == DType::f64;
 }
 
-// Random bits; tf32, which a copy may round, as small integers.
+// Returns random bits; for tf32, which a copy may round, small integers.
 inline Bytes random_tensor(const Place& p, uint32_t seed) {
   std::mt19937 engine(seed);
   Bytes bytes(p.tensor_bytes());

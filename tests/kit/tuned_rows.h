@@ -1,4 +1,4 @@
-// The rows of the tuned table, for tests of what is in it.
+// The rows of the tuned table, for tests of its contents.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@ namespace ptxbuilder::test {
 
 struct TunedRow {
   DType a, d;
-  const char* layout;  // as GEMM libraries name it for row-major data: T or N of B, then of A
+  const char* layout;  // in GEMM libraries' letters for row-major data: T or N for B, then for A
   kernels::GemmSize size;
   const char* tile;
 

@@ -1,4 +1,4 @@
-// It collects what is written to standard error while it lives.
+// Collects the output on standard error during its lifetime.
 #pragma once
 
 #include <unistd.h>
@@ -25,7 +25,7 @@ class Warnings {
   Warnings(const Warnings&) = delete;
   Warnings& operator=(const Warnings&) = delete;
 
-  // The lines so far.
+  // Returns the lines so far.
   std::vector<std::string> lines() const {
     std::fflush(stderr);
     std::string text(static_cast<size_t>(::lseek(::fileno(file_), 0, SEEK_END)), '\0');

@@ -1,5 +1,5 @@
-// Layouts of device values: the code they become, run on the emulator over shapes and strides that only the
-// kernel's memory knows, yields what the same layouts of host integers yield.
+// Layouts of device values: their code, which runs on the emulator with shapes and strides that are only in
+// the kernel's memory, has the same results as the same layouts of host integers.
 #include <doctest/doctest.h>
 
 #include "layout_kit.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kThreads = 32;
 
-// One kernel of many cases: thread i stores the value of each case at i, which the host knows.
+// One kernel with many cases: thread i stores the value of each case at i, which the host knows.
 class Cases {
  public:
   Cases() : kernel_("layouts", {.line_info = false}) {
@@ -30,7 +30,7 @@ class Cases {
     return (*values_)[static_cast<uint32_t>(input_.size() - 1)];
   }
 
-  // Each integer hidden or known, as `hide` says; of strides those that are not 0 alone.
+  // Each integer is hidden or known, as `hide` determines; only strides other than 0 are hidden.
   template <class Hide>
   DeviceTuple tuple(const IntTuple& t, Hide hide) {
     if (!t.is_tuple())
@@ -100,14 +100,14 @@ TEST_CASE("offsets and coordinates of random layouts") {
     DeviceTuple c = idx2crd<Index>(cases.thread(), device.shape());
     cases.expect("idx2crd", device(c), [=](int64_t i) { return host(idx2crd(i, host.shape())); });
     cases.expect("crd2idx", crd2idx<Index>(c, device.shape()), [](int64_t i) { return i; });
-    int64_t n = size(host);  // coalesce keeps the function in the domain alone
+    int64_t n = size(host);  // coalesce keeps the function only in the domain
     cases.expect("coalesce", coalesce(device)(cases.thread() % u32(n)),
                  [=](int64_t i) { return host(i % n); });
   }
   cases.run();
 }
 
-TEST_CASE("tiles of a matrix whose extents and strides the kernel learns at run time") {
+TEST_CASE("tiles of a matrix whose extents and strides the kernel reads at run time") {
   Cases cases;
   for (auto [m, n, ld] : {std::array{64, 96, 100}, {128, 32, 128}, {72, 40, 4096}}) {
     Layout host({m, n}, {1, ld});
@@ -157,7 +157,7 @@ TEST_CASE("tiles of a matrix whose extents and strides the kernel learns at run 
   cases.run();
 }
 
-TEST_CASE("what is known folds, and only the rest becomes code") {
+TEST_CASE("known values are folded, and only the others become code") {
   auto code = [](auto body) {
     Kernel k("k", {.line_info = false});
     auto [out, n] = k.params<gptr<u32>, u32>("out", "n");
@@ -182,12 +182,12 @@ TEST_CASE("what is known folds, and only the rest becomes code") {
   CHECK(!DeviceLayout({n, 4}, {1, n})({0, 1}).known().has_value());
   CHECK(to_string(coalesce(DeviceLayout({4, 8, n}, {1, 4, 32}))) == "(32,?):(1,32)");
   CHECK(to_string(coalesce(DeviceLayout({n, 4, 8}, {1, n, 7}))) == "(?,4,8):(1,?,7)");
-  // i % 8 and i / 8 are one instruction each, and a stride of 1 none.
+  // i % 8 and i / 8 are one instruction each, and a stride of 1 needs none.
   std::string text = code([](u32 i) { return DeviceLayout({8, i}, {1, 8})(i); });
   CHECK(count(text, "mul") + count(text, "div") + count(text, "rem") == 0);
 }
 
-TEST_CASE("what hangs on a value that is not known is an error that says so") {
+TEST_CASE("an operation that depends on an unknown value is an error that says so") {
   auto with_n = [](auto body) {
     return error_of([&] {
       Kernel k("k", {.line_info = false});
@@ -228,7 +228,7 @@ TEST_CASE("what hangs on a value that is not known is an error that says so") {
       },
       "the stride 5 must be below the shape 4");
   passes([](u32 n) { composition(DeviceLayout({4, 6, n}, {2, 3, 5}), DeviceTiler(DeviceLayout(6, 4))); });
-  // There are, without a kernel, no device values.
+  // Without a kernel there are no device values.
   CHECK(contains(error_of([] { Index(3).value(); }), "no kernel"));
 }
 

@@ -1,4 +1,4 @@
-// Layout expressions: what the notation means, where an error is, and that no text does harm.
+// Layout expressions: the meaning of the notation, the places of errors, and arbitrary text.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ std::string repeated(std::string_view text, int count) {
 TEST_CASE("the notation") {
   CHECK(eval("7") == "7");
   CHECK(eval(" ( 4 , ( 2 , 4 ) ) : ( 1 , ( 16 , 4 ) ) ") == "(4,(2,4)):(1,(16,4))");
-  CHECK(eval("(_4,(_2,_4)):(_1,(_16,_4))") == "(4,(2,4)):(1,(16,4))");  // as CuTe prints static integers
+  CHECK(eval("(_4,(_2,_4)):(_1,(_16,_4))") == "(4,(2,4)):(1,(16,4))");  // CuTe's notation of static integers
   CHECK(eval("4:-1") == "4:-1");
   CHECK(eval("(4)") == "(4)");
   CHECK(eval("(4,)") == "(4)");
@@ -36,7 +36,7 @@ TEST_CASE("calls evaluate and slice, and bind to the whole layout before them") 
   CHECK(eval("(4,8):(8,1)(1,2)") == "10");
   CHECK(eval("(4,8):(8,1)((1,2))") == "10");
   CHECK(eval("(4,8):(8,1)(5)") == "9");
-  CHECK(eval("(4,8)(1,2)") == "9");  // a shape as its compact layout
+  CHECK(eval("(4,8)(1,2)") == "9");  // a shape means its compact layout
   CHECK(eval("(4,8):(8,1)(_,2)") == "(4):(8)");
   CHECK(eval("(4,(2,4)):(1,(16,4))(_,(_,1))") == "(4,2):(1,16)");
   CHECK(eval("(4,8):(8,1)(_)") == "(4,8):(8,1)");
@@ -50,7 +50,7 @@ TEST_CASE("o composes") {
   CHECK(eval("Sw<3,4,3> o (8,64):(64,1)") == "Sw<3,4,3> o 0 o (8,64):(64,1)");
   CHECK(eval("Sw<3,4,3> o 64 o (8,64):(64,1)") == "Sw<3,4,3> o 64 o (8,64):(64,1)");
   CHECK(eval("Sw<3,4,3> o 64") == "Sw<3,4,3> o 0 o 64:1");
-  // This is what CuTe prints ahead of a layout: a swizzle ahead of a pointer acts on bytes.
+  // CuTe prints these before a layout: a swizzle before a pointer acts on bytes.
   CHECK(eval("Sw<3,4,3> o smem_ptr[16b](unset) o ((_64,_4),(_8,_8)):((_1,_512),(_64,_2048))") ==
         "Sw<3,3,3> o 0 o ((64,4),(8,8)):((1,512),(64,2048))");
   CHECK(eval("Sw<2,4,3>_smem_ptr[8b](0x7f0000000400) o (8,64):(64,1)") == "Sw<2,4,3> o 0 o (8,64):(64,1)");
@@ -64,11 +64,11 @@ TEST_CASE("o composes") {
         "Sw<3,4,3> o 0 o ((4,2),(16,4)):((64,256),(1,16))");
 }
 
-TEST_CASE("every function that is listed can be called") {
+TEST_CASE("every listed function can be called") {
   for (const LayoutFunction& f : layout_functions()) {
     std::string name(f.signature.substr(0, f.signature.find('(')));
     CAPTURE(name);
-    // Eight arguments are too many, or do: the name at least is known.
+    // Eight arguments are too many or are accepted: in both cases the name is known.
     std::string message = error_of([&] { evaluate_layout(name + "(4,4,4,4,4,4,4,4)"); });
     bool known = message.find("there is no function") == std::string::npos;
     CHECK(known);
@@ -77,7 +77,7 @@ TEST_CASE("every function that is listed can be called") {
   CHECK_ERROR(eval("compositon(4:1, 2:1)"), "there is no function compositon; there are size, ");
 }
 
-TEST_CASE("what is printed is read again") {
+TEST_CASE("printed text can be read again") {
   CAPTURE(layout_seed());
   LayoutMaker make(layout_seed());
   for (int round = 0; round < 2000; ++round) {
@@ -91,7 +91,7 @@ TEST_CASE("what is printed is read again") {
   }
 }
 
-TEST_CASE("an error says the column and what was expected") {
+TEST_CASE("an error has the column and the expected text") {
   struct Wrong {
     const char *text, *message;
   };
@@ -133,7 +133,7 @@ TEST_CASE("an error says the column and what was expected") {
   }
 }
 
-TEST_CASE("limits are errors, and what is within them is not") {
+TEST_CASE("exceeding a limit is an error, and reaching it is not") {
   CHECK_ERROR(evaluate_layout(repeated("(", 65) + "4" + repeated(")", 65)),
               "column 65: nested more than 64 deep");
   CHECK(eval(repeated("(", 60) + "4" + repeated(")", 60)).size() == 121);
@@ -150,8 +150,8 @@ TEST_CASE("limits are errors, and what is within them is not") {
   CHECK_ERROR(eval("upcast(4:-9223372036854775807, 2)"), "one must divide the other");
 }
 
-// Random texts, and random changes of right ones: each is a value or an Error, and quick.
-TEST_CASE("no text does harm") {
+// Random texts, and random changes of valid ones: each quickly results in a value or an Error.
+TEST_CASE("every text is handled") {
   CAPTURE(layout_seed());
   LayoutMaker make(layout_seed());
   const std::vector<std::string> pieces = [] {

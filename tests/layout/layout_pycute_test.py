@@ -1,8 +1,8 @@
 """Compares `ptxb layout --batch` with pycute, NVIDIA's Python model of CuTe's layouts, on random layouts.
 
-  layout_pycute_test.py PTXB [FOLDER] [SEED]   FOLDER holds the wheel nvidia_cutlass-*.whl, as scripts/setup puts it
+  layout_pycute_test.py PTXB [FOLDER] [SEED] FOLDER has the wheel nvidia_cutlass-*.whl that scripts/setup gets
 
-Where pycute and CuTe C++ part, C++ is right: FIXED has what C++ yields there, and the random cases leave these out.
+If pycute and CuTe C++ differ, C++ is right: FIXED has the results of C++, and the random cases omit these.
 """
 
 import glob
@@ -16,8 +16,8 @@ ROUNDS = 1000
 
 # pycute: composition keeps the modes beyond a short tiler; right_inverse stops at stride 0, at a gap and at strides that
 # overlap; tiled_divide unpacks a rest of one mode; logical_product by an integer divides; sizes of 1 keep a stride.
-# Where a tile hangs over the end of a layout, pycute drops elements without a word, and C++ rounds up or refuses.
-# All are results of CuTe C++ (include/cute/layout.hpp).
+# If a tile extends beyond the end of a layout, pycute silently drops elements, and C++ rounds up or refuses. All are results of CuTe C++
+# (include/cute/layout.hpp).
 FIXED = {
     "composition((4,8):(1,4), <2>)": ([2], [1]),
     "composition((4,8,2):(1,4,32), <2:2,4>)": ([2, 4], [2, 4]),
@@ -42,7 +42,7 @@ FIXED = {
 
 def skip(why):
     print("SKIPPED: " + why)
-    sys.exit(77)  # what ctest takes for a skipped test
+    sys.exit(77)  # ctest's code for a skipped test
 
 
 def load_pycute(folder):
@@ -51,7 +51,7 @@ def load_pycute(folder):
     try:
         import pycute
     except ImportError:
-        skip("no pycute here; scripts/setup takes it from the wheel nvidia-cutlass of PyPI")
+        skip("pycute is missing; scripts/setup gets it from the wheel nvidia-cutlass of PyPI")
     return pycute
 
 
@@ -67,7 +67,7 @@ def text(value, pycute):
 
 
 def normal(shape, stride):
-    """Lists, with stride 0 for modes of size 1, whose stride says nothing."""
+    """Returns lists, with stride 0 for modes of size 1, whose stride has no meaning."""
     if isinstance(shape, (tuple, list)):
         pairs = [normal(s, d) for s, d in zip(shape, stride)]
         return [p[0] for p in pairs], [p[1] for p in pairs]
@@ -90,7 +90,7 @@ class Cases:
                 return shape
 
     def layout(self, gaps=True, deepest=2):
-        """Injective: compact in a random order of modes, perhaps with gaps."""
+        """Returns an injective layout: compact in a random order of modes, perhaps with gaps."""
         shape = self.small_shape(deepest)
         flat = self.pycute.flatten(shape)
         strides, current = [0] * len(flat), 1
@@ -104,12 +104,12 @@ class Cases:
         return self.pycute.Layout(shape, fill(shape))
 
     def tiler(self, layout):
-        """By mode, for all modes; pycute has no integers in products, so layouts stand for them."""
+        """Returns the tilers by mode, for all modes; pycute has no integers in products, so layouts represent them."""
         one = lambda: self.random.choice([None, self.pycute.Layout(2, 1), self.pycute.Layout(4, 1), self.pycute.Layout(2, 2)])
         return tuple(one() for _ in range(len(layout)))
 
     def fits(self, layout, tiler):
-        """No tile hangs over the end of what it divides, nor does a mode of size 1 begin there, which C++ refuses."""
+        """Returns whether no tile extends beyond the end of its layout, and no mode of size 1 begins there, which C++ refuses."""
         if isinstance(tiler, tuple):
             return all(t is None or self.fits(layout[i], t) for i, t in enumerate(tiler))
         p, size = self.pycute, self.pycute.size(layout)
@@ -117,7 +117,7 @@ class Cases:
         return p.cosize(tiler) <= size and all(d < size for s, d in modes if s == 1)
 
     def whole(self, result, *sizes):
-        """pycute has kept all elements."""
+        """Returns whether pycute has kept all elements."""
         expected = 1
         for value in sizes:
             for v in value if isinstance(value, tuple) else (value,):
@@ -126,7 +126,7 @@ class Cases:
         return result
 
     def case(self):
-        """(expression, what pycute yields)"""
+        """(expression, the result of pycute)"""
         p, layout = self.pycute, self.layout()
         name = self.random.choice("coalesce filter composition composition by_mode complement right_inverse left_inverse logical_divide "
                                   "zipped_divide tiled_divide logical_product zipped_product tiled_product crd2idx "
@@ -197,14 +197,14 @@ def main():
     while len(cases) < ROUNDS:
         try:
             cases.append(maker.case())
-        except AssertionError:  # pycute's own, for what it does not divide
+        except AssertionError:  # pycute's own error, for layouts that it does not divide
             refused += 1
     problems, compared, names = [], 0, set()
     for (expression, expected), got in zip(cases, run(ptxb, [c[0] for c in cases])):
         name = expression[:expression.index("(")]
         if "error" in got:
             right = False
-            # A left inverse is there only where strides divide each other.
+            # A left inverse exists only if strides divide each other.
             if name == "left_inverse" and "must be a multiple" in got["error"]:
                 continue
         elif name == "left_inverse":
@@ -230,7 +230,7 @@ def main():
 
 
 def sum_of(layout, i, pycute):
-    """The layout at i, beyond its table too."""
+    """Returns the layout at i, also beyond its table."""
     tuples = lambda v: tuple(tuples(x) for x in v) if isinstance(v, list) else v
     return pycute.crd2idx(i, tuples(layout["shape"]), tuples(layout["stride"]))
 

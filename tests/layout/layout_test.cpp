@@ -1,5 +1,5 @@
-// The layout algebra: its laws on thousands of random layouts, forms that CuTe's documentation gives,
-// swizzles, and errors with their twins.
+// The layout algebra: its laws on thousands of random layouts, examples of CuTe's documentation, swizzles,
+// and errors with their accepted twins.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -18,14 +18,14 @@ constexpr int kRounds = 4000;
 
 std::string eval(std::string_view text) { return to_string(evaluate_layout(text)); }
 
-// f(i) for all i below the size.
+// Returns f(i) for all i below the size.
 std::vector<int64_t> table(const Layout& layout) {
   std::vector<int64_t> result;
   for (int64_t i = 0; i < size(layout); ++i) result.push_back(layout(i));
   return result;
 }
 
-// The first i below n for which `law` does not hold; -1 when there is none.
+// Returns the first i below n for which `law` does not hold; -1 if there is none.
 template <class F>
 int64_t broken_at(int64_t n, F law) {
   for (int64_t i = 0; i < n; ++i)
@@ -42,8 +42,8 @@ std::optional<Layout> accepted(F f) {
   }
 }
 
-// b's offsets are places of `a`, and each of its strides and extents cuts the modes of `a` evenly: then
-// nothing is rounded up.
+// Returns whether b's offsets are places of `a`, and each of its strides and extents divides the modes of `a`
+// evenly, so that nothing is rounded up.
 bool cuts_evenly(const Layout& a, const Layout& b) {
   if (cosize(b) > size(a)) return false;
   for (size_t k = 0; k < leaves(b.shape()).size(); ++k) {
@@ -62,7 +62,7 @@ bool cuts_evenly(const Layout& a, const Layout& b) {
 
 }  // namespace
 
-TEST_CASE("coordinates and indices go to each other and back") {
+TEST_CASE("coordinates and indices convert to each other and back") {
   CAPTURE(layout_seed());
   LayoutMaker make(layout_seed());
   for (int round = 0; round < kRounds; ++round) {
@@ -79,7 +79,7 @@ TEST_CASE("coordinates and indices go to each other and back") {
     REQUIRE(crd2crd(c, shape, size(shape)) == IntTuple(i));
     REQUIRE(crd2crd(i, size(shape), shape) == c);
     REQUIRE(crd2crd(c, shape, shape) == c);
-    // The offset by its definition: the sum of coordinate times stride.
+    // The offset follows its definition: the sum of coordinate times stride.
     int64_t sum = 0;
     std::vector<IntTuple> cs = leaves(c), ds = leaves(layout.stride());
     for (size_t k = 0; k < cs.size(); ++k) sum += cs[k].value() * ds[k].value();
@@ -131,7 +131,7 @@ TEST_CASE("composition is a(b(c)), compatible with b") {
   REQUIRE(checked > kRounds / 10);
 }
 
-TEST_CASE("the complement fills what a layout leaves out, in order") {
+TEST_CASE("the complement fills the gaps of a layout, in order") {
   CAPTURE(layout_seed());
   LayoutMaker make(layout_seed());
   int checked = 0;
@@ -159,7 +159,7 @@ TEST_CASE("the complement fills what a layout leaves out, in order") {
   REQUIRE(checked == kRounds);
 }
 
-TEST_CASE("inverses undo a layout") {
+TEST_CASE("inverses reverse a layout") {
   CAPTURE(layout_seed());
   LayoutMaker make(layout_seed());
   int lefts = 0;
@@ -229,7 +229,7 @@ TEST_CASE("divides and products follow from composition and complement") {
   REQUIRE(multiplied > kRounds / 3);
 }
 
-TEST_CASE("by-mode divides gather tiles and rests") {
+TEST_CASE("by-mode divides collect tiles and remainders") {
   Layout a = make_layout({12, {4, 8}}, {59, {13, 1}});
   Tiler tiler{make_layout(3, 4), make_layout({2, 4}, {1, 8})};
   Layout logical = logical_divide(a, tiler), zipped = zipped_divide(a, tiler);
@@ -267,7 +267,7 @@ TEST_CASE("widening and narrowing elements keeps addresses") {
   REQUIRE(checked > kRounds / 4);
 }
 
-// Forms that CuTe's documentation gives (media/docs/cpp/cute: 01_layout, 02_layout_algebra).
+// Examples of CuTe's documentation (media/docs/cpp/cute: 01_layout, 02_layout_algebra).
 TEST_CASE("known forms") {
   const std::map<std::string, std::string> forms = {
       {"make_layout((4,(2,2)))", "(4,(2,2)):(1,(4,8))"},
@@ -400,7 +400,7 @@ TEST_CASE("errors name the function, its arguments and the condition; the twin i
   CHECK_ERROR(make_identity_layout({4, 8})(3), "yields coordinates, not offsets");
 }
 
-TEST_CASE("drawings hold every offset, and every value of every thread") {
+TEST_CASE("drawings contain every offset, and every value of every thread") {
   LayoutGrid grid = grid_of(evaluate_layout("Sw<2,0,2> o (4,(2,2)):(4,(1,2))"));
   REQUIRE((grid.rows == 4 && grid.columns == 4));
   CHECK(to_text(grid).find(" 3 | 15  14  13  12\n") != std::string::npos);

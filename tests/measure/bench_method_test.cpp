@@ -1,5 +1,5 @@
-// The benchmark's method on a driver, a cuBLASLt and an NVML of the tests' own, whose device memory is the
-// host's: who is timed, checked, compared and left out.
+// The benchmark's method on a driver, a cuBLASLt and an NVML of the tests' own, whose device memory is host
+// memory: which contenders are timed, checked, compared and left out.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -130,10 +130,10 @@ TEST_CASE("each round has every contender once, in an order that changes") {
   }
   CHECK(orders.size() > 5);
   calls.clear();
-  CHECK(interleave(2, 20, 9, measure, [] { return true; })[1].size() == 5);  // late: five rounds, and whole
+  CHECK(interleave(2, 20, 9, measure, [] { return true; })[1].size() == 5);  // late: after five whole rounds
 }
 
-TEST_CASE("buffer sets outgrow the L2 three times") {
+TEST_CASE("buffer sets have three times the size of the L2") {
   const GemmProblem p = problem();
   CHECK(set_count(p, false, 0) == 2);
   const auto bytes = static_cast<size_t>(bench::bytes(p));
@@ -143,7 +143,7 @@ TEST_CASE("buffer sets outgrow the L2 three times") {
   CHECK(set_count(p, true, size_t{1} << 40) == 1);
 }
 
-TEST_CASE("numbers are rounded as their types are") {
+TEST_CASE("numbers are rounded to their types") {
   for (DType type : {DType::f16, DType::bf16, DType::e4m3, DType::e5m2}) {
     CAPTURE(name(type));
     const uint32_t all = 1u << (8 * size_of(type));
@@ -164,7 +164,7 @@ TEST_CASE("numbers are rounded as their types are") {
   CHECK(decode(DType::tf32, encode(DType::tf32, 1 + 0x1p-12)) == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "random contents are what the host says, and N(0,1)") {
+TEST_CASE_FIXTURE(Fixture, "random contents equal the host's, and are N(0,1)") {
   const Gpu gpu(kMock);
   const RandomBlock block(gpu, DType::bf16, 3);
   std::mt19937_64 random(4);
@@ -186,7 +186,7 @@ TEST_CASE_FIXTURE(Fixture, "random contents are what the host says, and N(0,1)")
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "cuBLASLt is asked for the product that the problem defines, in every layout and type") {
+                  "cuBLASLt computes the product that the problem defines, in every layout and type") {
   const Gpu gpu(kMock);
   CublasLt cublaslt(gpu, kMock);
   CHECK(cublaslt.version() == "13.1.0");
@@ -239,7 +239,7 @@ TEST_CASE_FIXTURE(Fixture, "alpha and beta scale") {
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "a plan that is refused is passed over, and none at all is an error with the status") {
+                  "a refused plan is skipped, and if all are refused, this is an error with the status") {
   const Gpu gpu(kMock);
   runtime::Buffer memory(gpu.device(), 1 << 16);
   const GemmProblem::Set set = {memory, memory, memory};
@@ -260,7 +260,7 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "a wrong result is named and not timed, whether the sample or the reference sees it") {
+                  "a wrong result is named and not timed, whether the sample or the reference shows it") {
   const Gpu gpu(kMock);
   Method method(gpu, nullptr, quick());
   const Regime regimes[] = {Regime::sustained, Regime::cool};
@@ -286,7 +286,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(static_cast<Host&>(*contenders[0]).launched.size() == results[0].sets);
   CHECK(results[0].sets > 1);
 
-  // A reference that is wrong itself is not compared with.
+  // Nothing is compared with a wrong reference.
   mock.error = 50;
   results = method.measure(given(p), regimes, contenders, "cuBLASLt", Clock::time_point::max());
   CHECK(results[0].entries[0].counts());
@@ -294,7 +294,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(results[0].reference_rows == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "who refuses or fails is left out, and says why") {
+TEST_CASE_FIXTURE(Fixture, "a contender that refuses or fails is left out, with its reason") {
   const Gpu gpu(kMock);
   Method method(gpu, nullptr, quick());
   const Regime regimes[] = {Regime::sustained};
@@ -312,7 +312,7 @@ TEST_CASE_FIXTURE(Fixture, "who refuses or fails is left out, and says why") {
   CHECK(results[0].entries[1].counts());
 }
 
-TEST_CASE("every element is compared, in rows that fit") {
+TEST_CASE("every element is compared, in chunks of rows that fit") {
   const GemmProblem p = problem();
   const auto row = static_cast<size_t>(p.n * 2);
   Rows got{{0, 1}, std::vector<std::byte>(2 * row)}, other = got;
@@ -326,7 +326,7 @@ TEST_CASE("every element is compared, in rows that fit") {
   CHECK_ERROR(compare(p.output(), got, other, expected), "1 rows and 2");
 }
 
-TEST_CASE_FIXTURE(Fixture, "large outputs are sampled by rows, the first and the last among them") {
+TEST_CASE_FIXTURE(Fixture, "large outputs are sampled by rows, including the first and the last") {
   const Gpu gpu(kMock);
   const GemmProblem p = problem();
   runtime::Buffer d(gpu.device(), static_cast<size_t>(p.output().bytes()));
@@ -364,7 +364,7 @@ TEST_CASE_FIXTURE(Fixture, "without a GPU it says that one is needed") {
   CHECK_ERROR(Gpu{"/nowhere/libcuda.so.1"}.l2_bytes(), "a benchmark needs a Hopper GPU");
 }
 
-TEST_CASE("NVML's values, and what it lacks") {
+TEST_CASE("NVML's values, and missing ones") {
   const Nvml nvml("0000:1B:00.0", kMock);
   const Telemetry t = nvml.sample();
   CHECK(t.sm_mhz == 1755);
@@ -377,7 +377,7 @@ TEST_CASE("NVML's values, and what it lacks") {
   CHECK_ERROR(Nvml("0000:1B:00.0", "/nowhere/libnvidia-ml.so.1"), "is not found");
 }
 
-TEST_CASE("power is what is between two steps of the counter") {
+TEST_CASE("power is measured between two steps of the counter") {
   const auto start = std::chrono::steady_clock::now();
   auto counter = [&](double watts) {
     // 5 kW for the first 40 ms, which do not count; a step each 10 ms.
@@ -393,7 +393,7 @@ TEST_CASE("power is what is between two steps of the counter") {
   CHECK(still.watts() == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a brief check sees a wrong sample, and no more; energy takes NVML") {
+TEST_CASE_FIXTURE(Fixture, "a brief check finds only a wrong sample; energy needs NVML") {
   const Gpu gpu(kMock);
   MethodOptions options = quick();
   options.checked_elements = 4;  // the corners
@@ -491,7 +491,7 @@ TEST_CASE_FIXTURE(
   CHECK(refused[0].entries[3].counts());
 }
 
-TEST_CASE("attention's work is that of the pairs that its mask leaves") {
+TEST_CASE("attention's work is counted for the pairs that its mask leaves") {
   AttentionProblem p = attention();
   const double each = 2 * (24 + 16) * 4;  // of a pair of rows, in all heads
   CHECK(p.flops() == each * 2 * 9 * 12);

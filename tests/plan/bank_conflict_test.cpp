@@ -1,5 +1,5 @@
-// Bank conflicts of copies to and from shared memory, against a count of the tests' own, and the planner's
-// choices.
+// Bank conflicts of copies to and from shared memory, compared with a count of the tests' own, and the
+// planner's choices.
 #include <fmt/format.h>
 
 #include <map>
@@ -15,7 +15,7 @@ using enum DType;
 
 namespace {
 
-// Wavefronts of one phase of byte addresses, each `bytes` wide, by sorting (bank, word) pairs.
+// Returns the wavefronts of one phase of byte addresses, each `bytes` wide, by sorting (bank, word) pairs.
 int wavefronts(const std::vector<int64_t>& addresses, int bytes) {
   std::set<std::pair<int64_t, int64_t>> touched;
   for (int64_t a : addresses)
@@ -54,7 +54,7 @@ TEST_CASE("accumulators stored transposed: stmatrix.trans without conflicts") {
   for (DType type : {f16, bf16})
     for (int n = 8; n <= 256; n += 8) {
       CAPTURE(n);
-      // D^T: n rows of 64 elements. What was at (i, j) is at (j, i).
+      // D^T has n rows of 64 elements. Element (i, j) becomes (j, i).
       Layout transposed = composition(make_layout({64, n}, {n, 1}), accumulators(n));
       TransferPlan plan = plan_store(type, transposed, panel_layout(type, n, 64, Swizzle::b128));
       CHECK(plan.copy.atom() == CopyAtom::stmatrix(n % 16 == 0 ? 4 : 2, true));
@@ -78,7 +78,7 @@ TEST_CASE("accumulators stored transposed as f32: one word a thread, without con
 
 // A half of a warp has 4 rows of 32 bytes, and the swizzle exchanges 16 bytes: two rows meet in the same
 // banks.
-TEST_CASE("accumulators as f32: pairs by vectors of 8 bytes, 2-way but for the narrowest") {
+TEST_CASE("accumulators as f32: pairs in vectors of 8 bytes, 2-way except for the narrowest") {
   for (int n = 8; n <= 256; n += 8) {
     CAPTURE(n);
     TransferPlan plan = plan_store(f32, accumulators(n), TensorCopy(f32, {64, n}).shared_layout());
@@ -90,7 +90,7 @@ TEST_CASE("accumulators as f32: pairs by vectors of 8 bytes, 2-way but for the n
   }
 }
 
-// Odd rows take the groups of columns in another order.
+// Odd rows use the groups of columns in another order.
 TEST_CASE("accumulators as f32 in exchanged order: free of conflicts at every width") {
   for (int n = 8; n <= 256; n += 8) {
     CAPTURE(n);
@@ -117,7 +117,8 @@ TEST_CASE("accumulators as f32 in exchanged order: free of conflicts at every wi
 }
 
 TEST_CASE(
-    "fragments by ldmatrix: free of conflicts under each swizzle, and as bad as the rows are wide without") {
+    "fragments with ldmatrix: free of conflicts under each swizzle, and without one as bad as the rows are "
+    "wide") {
   for (auto [swizzle, cols] :
        {std::pair{Swizzle::b32, 16}, {Swizzle::b64, 32}, {Swizzle::b128, 64}, {Swizzle::b128, 128}}) {
     CAPTURE(cols);
@@ -193,7 +194,7 @@ TEST_CASE("the count is that of all bytes, phase by phase") {
     }
 }
 
-TEST_CASE("the planner takes vectors where no matrix fits, and says when nothing does") {
+TEST_CASE("the planner uses vectors if no matrix fits, and reports if nothing does") {
   // Rows of 8-byte pieces: no matrix row, which is of 16 bytes.
   Layout pieces = make_layout({32, 4}, {1, 32});  // a thread holds a row of 4 elements
   TransferPlan plan = plan_store(bf16, pieces, panel_layout(bf16, 32, 4, Swizzle::none));

@@ -1,5 +1,5 @@
-// Copies compared with CuTe's: copy_oracle/cute.txt has what copy_oracle/cute.cpp prints, whose head says
-// what each line is made of.
+// Copies compared with CuTe's: copy_oracle/cute.txt has the output of copy_oracle/cute.cpp, whose first
+// comment describes each line.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -28,7 +28,7 @@ Swizzle swizzle_of(int span) {
 }
 
 std::string boxes(DType type, const std::string& major, int swizzle, int mn, int k) {
-  // In memory k is contiguous, or m and n are.
+  // In memory either k is contiguous, or m and n are.
   const bool along_k = major == "k";
   std::vector<int64_t> extents = along_k ? std::vector<int64_t>{mn, k} : std::vector<int64_t>{k, mn};
   TensorCopy copy(type, extents, {}, swizzle_of(swizzle));
@@ -61,7 +61,7 @@ std::string addresses(const std::string& instruction, DType type, int swizzle, i
 
 }  // namespace
 
-TEST_CASE("boxes, layouts and addresses are CuTe's") {
+TEST_CASE("boxes, layouts and addresses equal CuTe's") {
   std::ifstream in(PTXBUILDER_TEST_DIR "/plan/copy_oracle/cute.txt");
   int count = 0;
   for (std::string line; std::getline(in, line); ++count) {

@@ -1,5 +1,5 @@
-// Descriptors of matrices in shared memory: known answers, CuTe's own, and the hardware's walk against the
-// layout, for every type, majorness, swizzle, tile and order of atoms.
+// Descriptors of matrices in shared memory: known answers, CuTe's own, and the hardware's address sequence
+// compared with the layout, for every type, majorness, swizzle, tile and order of atoms.
 #include "ptxbuilder/plan/descriptor.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ constexpr std::array kTypes = {DType::f16,  DType::bf16, DType::tf32, DType::e4m
                                DType::e5m2, DType::s8,   DType::u8};
 constexpr std::array kSwizzles = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
 
-// Every operand that is legal, over a range of extents.
+// Calls `visit` with every legal operand, over a range of extents.
 template <class Body>
 int for_each_operand(Body body) {
   int count = 0;
@@ -74,9 +74,9 @@ TEST_CASE("descriptors: known answers") {
         Bytes{0, 32, 64, 96, 1024, 1056, 1088, 1120});
 }
 
-// By hand from the manual's table "Shared memory descriptor layout" (PTX ISA, tcgen05): bits 48..46 are
-// 0b001, and the swizzle in bits 63..61 is 0 for none, 2 for 128 B, 4 for 64 B and 6 for 32 B. Distances are
-// in 16 B, LBO from bit 16 on, SBO from bit 32 on.
+// These values are computed by hand from the manual's table "Shared memory descriptor layout" (PTX ISA,
+// tcgen05): bits 48..46 are 0b001, and the swizzle in bits 63..61 is 0 for none, 2 for 128 B, 4 for 64 B and
+// 6 for 32 B. Distances are in 16 B, LBO from bit 16 on, SBO from bit 32 on.
 TEST_CASE("descriptors of tcgen05: known answers") {
   auto bits = [](Major major, Swizzle swizzle, int mn, int k) {
     return WgmmaOperand(DType::f16, major, swizzle, mn, k).descriptor().encode_tcgen05();
@@ -93,10 +93,10 @@ TEST_CASE("descriptors of tcgen05: known answers") {
         0x000a'4000'0000'1234);
 }
 
-// By hand from the table "Instruction descriptor format for .kind::tf32, .kind::f16, .kind::f8f6f4 and
-// .kind::i8": the type of D in bits 5..4, of A in 9..7, of B in 12..10, A and B transposed in 15 and 16, N /
-// 8 in 22..17, M / 16 in 28..24.
-TEST_CASE("instruction descriptors of tcgen05: known answers, and what is refused") {
+// These values are computed by hand from the table "Instruction descriptor format for .kind::tf32,
+// .kind::f16, .kind::f8f6f4 and .kind::i8": the type of D in bits 5..4, of A in 9..7, of B in 12..10, A and B
+// transposed in 15 and 16, N / 8 in 22..17, M / 16 in 28..24.
+TEST_CASE("instruction descriptors of tcgen05: known answers, and refused ones") {
   using D = Tcgen05Descriptor;
   CHECK(D{.n = 256}.encode() == 0x0840'0010);
   CHECK(D{.a = DType::bf16, .b = DType::bf16, .n = 256}.encode() == 0x0840'0490);
@@ -113,8 +113,8 @@ TEST_CASE("instruction descriptors of tcgen05: known answers, and what is refuse
         std::string::npos);
 }
 
-// descriptor_oracle/cute.txt is what cute.cpp next to it prints.
-TEST_CASE("descriptors, advances and counts are CuTe's") {
+// descriptor_oracle/cute.txt is the output of cute.cpp next to it.
+TEST_CASE("descriptors, advances and counts equal CuTe's") {
   std::ifstream golden(PTXBUILDER_TEST_DIR "/plan/descriptor_oracle/cute.txt");
   std::string line;
   int lines = 0;
@@ -145,8 +145,8 @@ TEST_CASE("descriptors, advances and counts are CuTe's") {
   CHECK(lines == (4 * 4 * 2 * 3 + 5) * 2);
 }
 
-// Exhaustive: what an instruction reads through a descriptor is what the layout says, element by element.
-TEST_CASE("the hardware's walk of a descriptor is the layout") {
+// This test is exhaustive: an instruction reads through a descriptor exactly the elements of the layout.
+TEST_CASE("the hardware's address sequence of a descriptor follows the layout") {
   uint32_t start = 3 * 1024;
   int wrong = 0;
   int count = for_each_operand([&](const WgmmaOperand& whole) {
@@ -186,7 +186,7 @@ TEST_CASE("a layout puts every element in a place of its own, and fills its byte
   });
 }
 
-TEST_CASE("rows that are no atoms make no operand") {
+TEST_CASE("rows that are not atoms make no operand") {
   auto operand = [](int rows, Swizzle swizzle, int panel_cols = 0) {
     const ComposedLayout tile = panel_layout(DType::bf16, rows, 128, swizzle, panel_cols);
     const Layout eight = replace(tile.layout(), 0, composition(tile.layout()[0], make_layout(8)));
@@ -198,7 +198,7 @@ TEST_CASE("rows that are no atoms make no operand") {
   CHECK_ERROR(operand(16, Swizzle::none), "rows of 256 B, where no swizzle has 16 B");
 }
 
-TEST_CASE("a part stays where it was") {
+TEST_CASE("a part keeps its place") {
   WgmmaOperand whole(DType::bf16, Major::mn, Swizzle::b64, 128, 96);
   const ComposedLayout tile = panel_layout(DType::bf16, 96, 128, Swizzle::b64);  // k rows, in panels of 32
   const Layout rows = composition(tile.layout(), {32, {32, 2}});
@@ -209,7 +209,7 @@ TEST_CASE("a part stays where it was") {
   CHECK(corner.advances_k() == std::vector<int>{0, 1024});
 }
 
-TEST_CASE("encode and decode are inverse, and refuse what has no bits") {
+TEST_CASE("encode and decode are inverse, and refuse values without bits") {
   for (Swizzle swizzle : kSwizzles)
     for (uint32_t bytes : {0u, 16u, 1024u, 0x3fff0u})
       for (uint32_t base : {0u, 7u}) {
@@ -244,7 +244,7 @@ TEST_CASE("a descriptor in words") {
       std::string::npos);
 }
 
-TEST_CASE("operands that wgmma cannot read, each next to one that it can") {
+TEST_CASE("operands that wgmma cannot read, each with one that it can") {
   auto operand = [](DType type, Major major, Swizzle swizzle, int mn, int k) {
     return [=] { WgmmaOperand(type, major, swizzle, mn, k); };
   };

@@ -11,7 +11,7 @@ using enum DType;
 
 namespace {
 
-// Every element once, `copies` times where all threads share an operand.
+// Checks that every element occurs once, or `copies` times if all threads share an operand.
 void check_covers(const Layout& layout, int64_t elements, int64_t threads, int64_t copies) {
   CAPTURE(to_string(layout));
   std::map<int64_t, int64_t> seen;
@@ -26,7 +26,7 @@ void check_covers(const Layout& layout, int64_t elements, int64_t threads, int64
 
 }  // namespace
 
-TEST_CASE("layouts of wgmma are CuTe's") {
+TEST_CASE("layouts of wgmma equal CuTe's") {
   MmaAtom atom = MmaAtom::wgmma(f32, bf16, bf16, 128);
   CHECK(to_string(atom.layout_c()) == "((4,8,4),(2,2,16)):((128,1,16),(64,8,512))");
   CHECK(to_string(atom.layout_a()) == "(128,(64,16)):(0,(1,64))");
@@ -44,7 +44,7 @@ TEST_CASE("layouts of wgmma are CuTe's") {
         "wgmma_mma_async_m64n64k32_f32_e4m3_e5m2_rs");
 }
 
-TEST_CASE("layouts of mma.sync are CuTe's") {
+TEST_CASE("layouts of mma.sync equal CuTe's") {
   MmaAtom atom = MmaAtom::mma_sync(f32, bf16, bf16, 16);
   CHECK(to_string(atom.layout_a()) == "((4,8),(2,2,2)):((32,1),(16,8,128))");
   CHECK(to_string(atom.layout_b()) == "((4,8),(2,2)):((16,1),(8,64))");
@@ -74,7 +74,7 @@ TEST_CASE("every element is held, and once") {
 }
 
 // PTX ISA, wgmma.mma_async, "Register Fragments": D, and A of elements of `bytes`.
-TEST_CASE("registers of wgmma hold what the manual says") {
+TEST_CASE("registers of wgmma have the elements of the manual") {
   auto check = [](const RegisterLayout& layout, int beside) {
     CAPTURE(layout.describe());
     REQUIRE(layout.values() == layout.elements() / 128);
@@ -136,7 +136,7 @@ TEST_CASE("tiles of a CTA: counts, descriptors and advances") {
   CHECK_ERROR(from_registers.descriptor_a(0, 0), "A is in registers and has no descriptor");
 }
 
-TEST_CASE("plans that do not fit, each next to one that does") {
+TEST_CASE("plans that do not fit, each with one that does") {
   WgmmaOperand a(f16, Major::k, Swizzle::b128, 128, 64), b(f16, Major::mn, Swizzle::b128, 128, 64);
   MmaAtom atom = MmaAtom::wgmma(f32, f16, f16, 128, Major::k, Major::mn);
   CHECK(error_of([&] { TiledMma(atom, a, b); }) == "");

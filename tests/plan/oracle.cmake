@@ -1,10 +1,10 @@
-# cmake -DSOURCE=... -DORACLE=FOLDER [-DDO=...] -P oracle.cmake: FOLDER/cute.txt is what FOLDER/cute.cpp prints, which is compiled
-# against CUTLASS' headers. That takes most of a minute, and is done once for each change: cute.sums has the sums of what went into
-# it and what came out of it.
+# cmake -DSOURCE=... -DORACLE=FOLDER [-DDO=...] -P oracle.cmake: checks that FOLDER/cute.txt is the output of FOLDER/cute.cpp, which is
+# compiled against CUTLASS' headers. That takes most of a minute, and is done once for each change: cute.sums has the checksums of the
+# inputs and of the output.
 #   without DO       compares the sums
-#   -DDO=recompute   compiles and runs cute.cpp, and compares what it prints with cute.txt
-#   -DDO=bless       compiles and runs cute.cpp, and writes cute.txt and cute.sums
-# The last two take -DWORK=... -DCXX=... [-DCUTLASS=...]: the headers are in the folder CUTLASS, or in the wheel nvidia-cutlass that
+#   -DDO=recompute compiles and runs cute.cpp, and compares its output with cute.txt -DDO=bless compiles and runs cute.cpp, and writes
+#   cute.txt and cute.sums
+# The last two need -DWORK=... -DCXX=... [-DCUTLASS=...]: the headers are in the folder CUTLASS, or in the wheel nvidia-cutlass that
 # scripts/setup keeps.
 set(folder ${SOURCE}/tests/plan/${ORACLE})
 file(STRINGS ${SOURCE}/scripts/setup cutlass REGEX "nvidia-cutlass==")
@@ -26,8 +26,8 @@ if(NOT DO)
   sums_now(now)
   file(READ ${folder}/cute.sums written)
   if(NOT now STREQUAL written)
-    message(FATAL_ERROR "${ORACLE}/cute.sums was written for other files than there are now, which are\n${now}"
-            "If ${ORACLE}/cute.txt is to be what CuTe prints now, run ninja -C build/release bless_${ORACLE}, and look at what changed; "
+    message(FATAL_ERROR "${ORACLE}/cute.sums was written for other files than the current ones, which are\n${now}"
+            "If ${ORACLE}/cute.txt should have CuTe's current output, run ninja -C build/release bless_${ORACLE}, and check the changes; "
             "ninja -C build/release recompute_${ORACLE} compares only.")
   endif()
   message("cute.txt and what it was made from are as they were when CuTe printed it")
@@ -52,14 +52,14 @@ if(NOT cuda)
   message("SKIPPED: CUTLASS' headers need those of a CUDA toolkit; there is none in CUDA_PATH or /usr/local/cuda")
   return()
 endif()
-# g++ -O1 leaves out most of CuTe before it makes code of it, and takes half as long as -O0.
+# g++ -O1 removes most of CuTe before it generates code, and takes half as long as -O0.
 file(MAKE_DIRECTORY ${WORK})
 execute_process(COMMAND ${CXX} -std=c++17 -O1 -w -isystem ${CUTLASS} -isystem ${cuda} -isystem ${cuda}/cccl ${folder}/cute.cpp
                         -o ${WORK}/cute RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "cute.cpp does not compile")
 endif()
-# CuTe complains on the host that it cannot convert an address of shared memory, and takes 0, which is meant.
+# CuTe complains on the host that it cannot convert an address of shared memory, and uses 0, which is intended.
 execute_process(COMMAND ${WORK}/cute OUTPUT_VARIABLE printed RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "cute.cpp ends with ${failed}")
@@ -73,7 +73,7 @@ endif()
 file(READ ${folder}/cute.txt expected)
 if(NOT printed STREQUAL expected)
   file(WRITE ${WORK}/cute.txt "${printed}")
-  message(FATAL_ERROR "CuTe prints other lines than cute.txt has; see ${WORK}/cute.txt")
+  message(FATAL_ERROR "CuTe's output differs from cute.txt; see ${WORK}/cute.txt")
 endif()
 string(REGEX MATCHALL "\n" lines "${printed}")
 list(LENGTH lines count)

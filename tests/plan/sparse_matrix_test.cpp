@@ -1,5 +1,5 @@
-// Matrices with two of every four elements: compressed and back, their metadata where the manual has it, and
-// what is refused.
+// Matrices with two of every four elements: compression and decompression, the places of metadata in the
+// manual, and refused matrices.
 #include "ptxbuilder/plan/sparse_matrix.h"
 
 #include <fmt/format.h>
@@ -42,9 +42,9 @@ SparseMatrix compressed(const Dense& d) {
   return compress_2_4(d.type, d.bytes.data(), d.rows, d.cols, d.stride);
 }
 
-// The four bits for a group, from the lane and the bits that the manual's figures give it (PTX ISA,
-// wgmma.mma_async.sp): with 16 bits, an instruction has 32 columns, and two lanes of four hold its metadata;
-// with 8 bits it has 64, and four do.
+// Returns the four bits of a group, from the lane and the bits in the manual's figures (PTX ISA,
+// wgmma.mma_async.sp): with 16 bits, an instruction has 32 columns, and two lanes of four have its metadata;
+// with 8 bits it has 64, and all four do.
 uint32_t bits_of(const SparseMatrix& s, int64_t row, int64_t col) {
   const bool wide = size_of(s.type) == 2;
   const int64_t warp = row % 64 / 16, g = row % 8, upper = row % 16 / 8, k = col % 64;
@@ -59,7 +59,7 @@ constexpr std::array kTypes = {DType::f16, DType::bf16, DType::e4m3, DType::e5m2
 
 }  // namespace
 
-TEST_CASE("a matrix is compressed, its metadata is where the manual has it, and comes back") {
+TEST_CASE("a matrix is compressed, its metadata is in the manual's places, and it is restored") {
   std::mt19937 random(20261128);
   for (const DType type : kTypes)
     for (const auto [rows, cols, gap] :
@@ -105,7 +105,7 @@ TEST_CASE("a negative zero is zero, and an empty matrix has nothing") {
   CHECK(decompress_2_4(compress_2_4(DType::bf16, nullptr, 5, 0)).empty());
 }
 
-TEST_CASE("what is not sparse is refused where it is") {
+TEST_CASE("a matrix that is not sparse is refused with the place") {
   std::mt19937 random(1);
   Dense d = draw(DType::bf16, 70, 136, 0, random);
   CHECK_NOTHROW(compressed(d));
@@ -121,7 +121,7 @@ TEST_CASE("what is not sparse is refused where it is") {
               "compress_2_4: a matrix of tf32; it takes f16");
 }
 
-TEST_CASE("metadata that names an element twice is refused where it is") {
+TEST_CASE("metadata that names an element twice is refused with the place") {
   std::mt19937 random(2);
   SparseMatrix s = compressed(draw(DType::f16, 70, 128, 0, random));
   CHECK_NOTHROW(decompress_2_4(s));

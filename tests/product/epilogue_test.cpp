@@ -1,5 +1,5 @@
-// The library's epilogues against the same in float64: of a tile that hangs over its output, upright and
-// transposed, where what is outside is neither read nor counted.
+// The library's epilogues compared with float64, for a tile that extends beyond its output, plain and
+// transposed, whose outer elements are neither read nor counted.
 //
 //   epilogue_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/product/epilogue.h"
@@ -14,7 +14,7 @@ constexpr TileExtent kOutput = {100, 88};
 constexpr int kPitch = 104;  // of the residual
 constexpr float kAlpha = 0.75f, kBeta = -1.5f;
 
-// This is where a tile goes: its rows are the output's columns where it is transposed.
+// The place of a tile: its rows are the output's columns if it is transposed.
 struct Place {
   bool transposed;
   TileExtent tile;
@@ -91,7 +91,7 @@ size_t at(TileExtent place, int pitch) { return static_cast<size_t>(place.rows *
 
 }  // namespace
 
-TEST_CASE("epilogues of tiles that hang over") {
+TEST_CASE("epilogues of tiles that extend beyond the output") {
   for_types<f32, bf16>([]<class T>() {
     Matrix bias = random_matrix(T::dtype, {1, kOutput.cols}, -2, 2),
            scales = random_matrix(DType::f32, {1, kOutput.rows}, 0.5, 2),
@@ -132,7 +132,7 @@ TEST_CASE("epilogues of tiles that hang over") {
   });
 }
 
-TEST_CASE("amax counts what is in the output, all of it, and NaNs") {
+TEST_CASE("amax counts all elements of the output, and NaNs") {
   for (const Place& place : kPlaces)
     for (const bool nan : {false, true}) {
       Matrix x = random_matrix(DType::f32, place.tile, -4, 4);
@@ -165,7 +165,7 @@ TEST_CASE("amax counts what is in the output, all of it, and NaNs") {
     }
 }
 
-TEST_CASE("pairs of columns become one, of a tile that hangs over") {
+TEST_CASE("pairs of columns become one, in a tile that extends beyond the output") {
   for_types<f32, bf16, e4m3>([]<class T>() {
     const TileExtent tile = {64, 96}, output = {50, 32};
     Matrix x = random_matrix(DType::f32, tile, -4, 4), bias = random_matrix(DType::f32, {1, 96}, -2, 2);
@@ -191,9 +191,9 @@ TEST_CASE("pairs of columns become one, of a tile that hangs over") {
   });
 }
 
-// Copies of a tile's panels may land in any order: each of two that share columns must have the right ones by
-// itself.
-TEST_CASE("of a deferred store that repeats columns, each panel holds its own") {
+// Copies of a tile's panels may complete in any order: each of two that share columns must have the right
+// elements.
+TEST_CASE("in a deferred store that repeats columns, each panel has its own") {
   const TileExtent tile = {64, 88};
   const Matrix x = random_matrix(DType::bf16, tile, -4, 4);
   for (int panel : {0, 1}) {
@@ -204,7 +204,7 @@ TEST_CASE("of a deferred store that repeats columns, each panel holds its own") 
     out.take(load(from, wgmma_layout(tile.rows, tile.cols)), 0, 0);
     out.step(panel);
     const int first = panel == 0 ? 0 : 24;                  // of 64 columns
-    std::vector<double> expected(x.count(), std::nan(""));  // what is not stored keeps its poison
+    std::vector<double> expected(x.count(), std::nan(""));  // elements that are not stored keep their poison
     for (int i = 0; i < tile.rows; ++i)
       for (int j = first; j < first + 64; ++j)
         expected[at({i, j}, tile.cols)] = x.values[at({i, j}, tile.cols)];
@@ -213,7 +213,7 @@ TEST_CASE("of a deferred store that repeats columns, each panel holds its own") 
   }
 }
 
-TEST_CASE("a deferred store goes on through the buffers that its panels were stored through") {
+TEST_CASE("a deferred store continues with the buffers of its panels") {
   const TileExtent tile = {64, 128}, half = {64, 64};
   const Matrix x = random_matrix(DType::bf16, tile, -4, 4);
   Kernel k("meanwhile");
@@ -226,10 +226,10 @@ TEST_CASE("a deferred store goes on through the buffers that its panels were sto
   out.take(load(from, wgmma_layout(tile.rows, tile.cols)), 0, 0);
   out.finish();
   const Matrix zeros{DType::bf16, tile, std::vector<double>(x.count()), true};
-  check_equal(result_of(std::move(k), {x}, zeros), x.values, "what was taken last");
+  check_equal(result_of(std::move(k), {x}, zeros), x.values, "the last stored column");
 }
 
-TEST_CASE("what pairs of columns are not") {
+TEST_CASE("refused pairs of columns") {
   Kernel k("pairs");
   auto [D] = k.params<TensorMap>("D");
   const RegisterTile<f32> x(0, wgmma_layout(64, 64));

@@ -1,5 +1,5 @@
-// Sums of a tile over CTAs through global memory: the bits of additions in the order of ranks, whatever the
-// schedule, with marks that a launch leaves as the next one wants them.
+// Sums of a tile over CTAs through global memory: the exact bits of additions in the order of ranks, on every
+// schedule, with marks that a launch leaves in the state that the next one needs.
 //
 //   global_sum_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/product/global_sum.h"
@@ -19,8 +19,8 @@ namespace {
 constexpr int kRows = 64, kCols = 192, kConsumers = 2;
 constexpr uint32_t kTiles = 2;
 
-// CTA t + r kTiles has part r of tile t: rows of its own of `from`, with kRows for each warpgroup. The parts
-// are completed by all, or by the one of rank 0, which has them in `to`, tile below tile.
+// CTA t + r kTiles has part r of tile t: rows of its own of `from`, with kRows for each warpgroup. All CTAs
+// complete the parts, or only that of rank 0, and store them to `to`, one tile below the other.
 struct Division {
   uint32_t parts;
   bool by_all;
@@ -55,7 +55,7 @@ std::vector<float> random_floats(size_t count, std::mt19937_64& random) {
   return values;
 }
 
-// This is what each element becomes: the sum of all, in the order of ranks.
+// Each element becomes the sum over all ranks, in their order.
 std::vector<float> expected(const Division& d, const std::vector<float>& from) {
   constexpr size_t kPart = size_t{kConsumers} * kRows * kCols;
   std::vector<float> to(kTiles * kPart, 0);
@@ -67,7 +67,7 @@ std::vector<float> expected(const Division& d, const std::vector<float>& from) {
 
 }  // namespace
 
-TEST_CASE("CTAs add up in one order, in every schedule, launch after launch in the same memory") {
+TEST_CASE("CTAs add up in one order, on every schedule, launch after launch in the same memory") {
   Running running;
   auto* emulator = dynamic_cast<runtime::Emulator*>(running.device.get());
   std::mt19937_64 random(1);

@@ -1,11 +1,11 @@
-// Products of one tile on the tensor cores, one generated kernel for each of: types, transposes, m and n,
-// swizzle, the type of the result, and A in shared memory or in registers. The data are small integers, whose
-// sums every type holds exactly, so every result has one right value.
+// Products of one tile on the tensor cores, with one generated kernel for each combination of types,
+// transposes, m and n, swizzle, the type of the result, and A in shared memory or in registers. The data are
+// small integers, whose sums are exact in every type, so every result has one right value.
 //
 //   mma_matrix_test [--device=emulator|cuda|auto] [--repeat=N]
 //
-// Kernels with A in registers run N times, 100 on a GPU unless said, and every time must give the same bits:
-// an instruction that overtakes the wgmma that reads its registers shows now and then.
+// Kernels with A in registers run N times, 100 on a GPU by default, and must always produce the same bits: an
+// instruction that overwrites registers before the wgmma has read them fails only sometimes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ namespace {
 
 const int& repeat = test::option("repeat", 0);  // 0: 100 on a GPU, once on the emulator
 
-// This says how A comes to the tensor cores: by descriptor, or in registers by ldmatrix or from a product's
+// The path of A to the tensor cores: through a descriptor, or in registers, from ldmatrix or from a product's
 // accumulators.
 enum class Source { shared, loaded, computed };
 
@@ -48,7 +48,7 @@ struct Case {
   }
 };
 
-// The rows and columns of an operand as it is in memory.
+// The rows and columns of an operand in memory.
 TileShape shape(int mn, int k, bool transposed, DType type, Swizzle swizzle) {
   TileShape s = transposed ? TileShape{k, mn} : TileShape{mn, k};
   if (swizzle == Swizzle::none) s.panel_cols = 16 / size_of(type);
@@ -63,7 +63,7 @@ TileView oriented(const SharedTile& tile, bool transposed) {
   return transposed ? tile[0].transposed() : tile[0];
 }
 
-// The type that the first product of a computed A has: A itself, times a permutation.
+// The types of the first product of a computed A: A itself, times a permutation.
 DType first_result(const Case& c) {
   if (c.d == DType::s32) return DType::s32;
   return c.a == DType::f16 ? c.d : DType::f32;
@@ -72,7 +72,7 @@ DType first_result(const Case& c) {
 template <class T>
 Kernel product(const Case& c) {
   Kernel k("product");
-  // Accumulators next to fragments may exceed the registers: right, but slow.
+  // Accumulators together with fragments may exceed the registers, which is right but slow.
   for (const char* advisory : {"C7511", "spills", "stack"}) k.waive(advisory);
   auto [A, B, P, out] = k.params<TensorMap, TensorMap, TensorMap, gptr<T>>("A", "B", "P", "out");
   auto a = tile(k, c.a, shape(c.m, c.k(), c.a_transposed, c.a, c.swizzle), c.swizzle);
@@ -124,7 +124,7 @@ Kernel build(const Case& c) {
   return product<f32>(c);
 }
 
-// rows x columns of numbers on the host, and as elements of the device.
+// A rows x columns matrix of numbers on the host, and of elements on the device.
 struct Matrix {
   int rows, cols;
   std::vector<double> values;
@@ -174,7 +174,7 @@ runtime::Argument tensor(const runtime::Buffer& buffer, DType type, const Matrix
   return runtime::tensor(buffer, type, {static_cast<uint64_t>(m.cols), static_cast<uint64_t>(m.rows)});
 }
 
-// This says how often a case runs.
+// Returns how often a case runs.
 int rounds_of(const Case& c, const runtime::Device& device) {
   if (c.source == Source::shared) return 1;
   if (repeat > 0) return repeat;
@@ -213,7 +213,7 @@ int wrong_elements(runtime::Device& device, const Case& c, const Compiled& compi
   return wrong;
 }
 
-// Cubins for a GPU where there is a ptxas, else PTX, which the driver compiles.
+// Uses cubins for a GPU if there is a ptxas, else PTX, which the driver compiles.
 Compiler compiler_for(const runtime::Device& device) {
   CompilerOptions options;
   options.cache = false;
@@ -246,8 +246,8 @@ constexpr std::array kSwizzles = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swi
 }  // namespace
 
 TEST_CASE("products with A and B in shared memory") {
-  // A GPU takes all of m and n. The emulator takes one of each three, which differ by types, swizzle and
-  // transposition, so that each m and each n is there with all of them.
+  // A GPU runs all of m and n. The emulator runs one of each three, which differ by types, swizzle and
+  // transposition, so that each m and each n occurs with all of them.
   bool all = device_name == "cuda";
   std::vector<Case> cases;
   int types = 0;
@@ -284,7 +284,7 @@ TEST_CASE("products of several wgmmas side by side") {
 }
 
 TEST_CASE("products with A in registers") {
-  // The emulator takes one n of the three with each swizzle, which differs by types and transposition.
+  // The emulator runs one n of the three with each swizzle, which differs by types and transposition.
   const bool all = device_name == "cuda";
   std::vector<Case> cases;
   int types = 0;

@@ -1,5 +1,5 @@
-// Products with a sparse A: one generated kernel for each of types, swizzles, transposes, m and n, against
-// sums of small integers, which every type holds exactly; what is proved of them; and what is refused.
+// Products with a sparse A: one generated kernel for each combination of types, swizzles, transposes, m and
+// n, compared with sums of small integers, which are exact in every type; their proofs; and refused ones.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -187,7 +187,7 @@ MmaRecord& product_in(KernelRecord& r) { return r.mmas.at(0); }
 
 }  // namespace
 
-TEST_CASE("the proof finds metadata of another place") {
+TEST_CASE("the proof finds metadata from another place") {
   const std::vector<Mutant> mutants = {
       {"the next block's word", DType::bf16,
        [](KernelRecord& r) { std::swap(product_in(r).metadata[0].word, product_in(r).metadata[4].word); },

@@ -1,4 +1,4 @@
-// Stores through staging that the author gives: the place of an operand, which several stores share.
+// Stores through staging that the author provides: the memory of an operand, which several stores share.
 //
 //   store_staging_test [--device=emulator|cuda|auto]
 #include "copy_kit.h"
@@ -14,8 +14,8 @@ namespace {
 constexpr int kRows = 128, kCols = 64;
 enum class Order : uint8_t { one_by_one, deferred };
 
-// D = A in bf16 and E = A + 1 in f32, of two warpgroups with 64 rows each, through the place of A or through
-// buffers of their own. Where the first is deferred, the second comes between its two steps.
+// D = A in bf16 and E = A + 1 in f32, from two warpgroups with 64 rows each, through the memory of A or
+// through buffers of their own. If the first is deferred, the second comes between its two steps.
 Kernel stored(bool shares, Order order) {
   Kernel k("stored");
   auto [A, D, E] = k.params<TensorMap, TensorMap, TensorMap>("A", "D", "E");
@@ -27,7 +27,7 @@ Kernel stored(bool shares, Order order) {
     if_(wg == 0, [&] { elect([&] { tma_load(tile[0].expecting(bar[0]), from, 0, 0); }); });
     barrier_wait(bar[0], 0);
     const auto x = load<bf16>(tile[0].rows(wg * 64, 64), wgmma_layout(64, kCols * across));
-    both.sync();  // nobody reads the tile after this
+    both.sync();  // nothing reads the tile after this
     StoreOptions through;
     if (shares) through.staging = order == Order::deferred ? SharedRegion(tile[0]) : SharedRegion(tile);
     const auto y = astype<f32>(x) + 1;
@@ -48,7 +48,7 @@ Kernel stored(bool shares, Order order) {
 
 }  // namespace
 
-TEST_CASE("stores share the place of a tile that is no longer needed") {
+TEST_CASE("stores share the memory of a tile that is no longer needed") {
   Running running;
   for (Order order : {Order::one_by_one, Order::deferred})
     for (bool shares : {false, true}) {

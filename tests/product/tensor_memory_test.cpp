@@ -1,5 +1,5 @@
-// Products in tensor memory: the PTX of blackwell_tile, which ptxas accepts, and what is refused. It has run
-// on no device; emulator_tensor_memory_test runs it on the emulator.
+// Products in tensor memory: the PTX of blackwell_tile, which ptxas accepts, and refused products. The kernel
+// has not run on a device; emulator_tensor_memory_test runs it on the emulator.
 #include "ptxbuilder/product/tensor_memory.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ Kernel tile(const std::vector<std::pair<std::string, std::string>>& values) {
   return family.build(fields);
 }
 
-// Fails if a part does not follow the one before, and names the first such place.
+// Fails if a part does not follow the previous one, and names the first such place.
 void check_order(const std::string& text, const std::vector<std::string>& parts) {
   size_t at = 0;
   for (const std::string& part : parts) {
@@ -84,7 +84,7 @@ TEST_CASE("blackwell_tile: the instructions in their order") {
   CHECK(count(ptx, "wgmma") == 0);
 }
 
-TEST_CASE("blackwell_tile: ptxas takes it, and its descriptors read what its copies wrote") {
+TEST_CASE("blackwell_tile: ptxas accepts it, and its descriptors read what its copies wrote") {
   const Ptxas* ptxas = real_ptxas();
   using Values = std::vector<std::pair<std::string, std::string>>;
   for (const Values& values :
@@ -110,7 +110,7 @@ TEST_CASE("blackwell_tile: ptxas takes it, and its descriptors read what its cop
   }
 }
 
-TEST_CASE("tensor memory: what is refused") {
+TEST_CASE("tensor memory: refused uses") {
   auto error = [](auto body) {
     Kernel k("refused", {.target = "sm_100a", .line_info = false});
     return error_of([&] { body(k); });

@@ -8,7 +8,7 @@ build, top = sys.argv[1:]
 sys.path.insert(0, f"{top}/scripts")
 import changed_tests  # noqa: E402
 
-# A file, tests that it can affect, and tests that it cannot.
+# Each case has a file, tests that it can affect, and tests that it cannot.
 CASES = [
     ("README.md", "readme words", "value_test format golden_test"),
     ("tests/ir/value_test.cpp", "value_test format", "region_test ptx_test words_test"),
@@ -40,5 +40,5 @@ for path, affected, others in CASES:
         if name in reads and name not in chosen:
             problems.append(f"{path} can affect {name}, which is not chosen")
     problems += [f"{path} cannot affect {name}, which is chosen" for name in others.split() if name in chosen]
-print("\n".join(problems) or f"{len(reads)} tests, {len(CASES)} files: those are chosen that each can affect")
+print("\n".join(problems) or f"{len(reads)} tests, {len(CASES)} files: the tests that each can affect are chosen")
 sys.exit(bool(problems))

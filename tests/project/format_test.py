@@ -1,6 +1,6 @@
-"""Every C++ and CUDA file of the project is as clang-format leaves it; names the first line of each file that is not.
+"""Checks that every C++ and CUDA file of the project is formatted by clang-format; names the first line of each file that is not.
 
-  format_test.py SOURCE KNOWN   SOURCE is the top of the project; KNOWN keeps sums of what was right, which is not checked again
+  format_test.py SOURCE KNOWN SOURCE is the top of the project; KNOWN keeps checksums of correct files, which are not checked again
 """
 import hashlib
 import os
@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-VERSION = 14  # Debian 12's; others break lines elsewhere
+VERSION = 14  # the version of Debian 12; others break lines differently
 FOLDERS = ("ptxbuilder", "runtime", "kernels", "tests", "scripts")
 SUFFIXES = (".h", ".cpp", ".inl", ".cu")
 
@@ -23,11 +23,11 @@ def clang_format():
                 return path, version
             seen.append(version)
     print(f"SKIPPED: no clang-format {VERSION} here, which scripts/setup installs" + "".join(f"; {v}" for v in seen))
-    sys.exit(77)  # what ctest takes for a skipped test
+    sys.exit(77)  # ctest's code for a skipped test
 
 
 def sums_of(files, version):
-    """A sum of each file, of the style and of the program that knows it."""
+    """Returns a checksum of each file, of the style and of the program."""
     with open(".clang-format", "rb") as style:
         rule = version.encode() + style.read()
     sums = {}
@@ -63,7 +63,7 @@ def main(source, known):
         print(f"{file}:{line}: not as {os.path.basename(program)} leaves it; clang-format -i {file} mends it")
     with open(known, "w") as file:
         file.write("\n".join(sums[path] for path in files if path not in first) + "\n")
-    print(f"{len(files)} files, {len(first)} of them not formatted; {len(asked)} were not known from the last time")
+    print(f"{len(files)} files, {len(first)} of them not formatted; {len(asked)} were not known from the last run")
     sys.exit(bool(first))
 
 

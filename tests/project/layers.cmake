@@ -1,13 +1,13 @@
-# cmake -DSOURCE=... -P layers.cmake: a folder includes only what is above it in this list, and no public header
-# pulls LLVM, fmt or JSON into its users.
+# cmake -DSOURCE=... -P layers.cmake checks that a folder includes only folders above it in this list, and that no public header brings
+# LLVM, fmt or JSON into its users.
 cmake_policy(SET CMP0057 NEW)
 set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/isa/print ptxbuilder/ptx ptxbuilder/analysis ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
     ptxbuilder/registers ptxbuilder/product ptxbuilder/compile
     runtime/glibc runtime runtime/compile runtime/emulator/machine runtime/emulator/checks runtime/emulator/decode runtime/emulator/instructions runtime/emulator runtime/record
     kernels/family kernels/call kernels/rows kernels/ranks kernels/gemm kernels/steps kernels/attention kernels/attention_gradient kernels/measure kernels/tune kernels/export kernels/simulate
     kernels/inspect kernels/command kernels/bench/peers kernels/bench kernels/c kernels/python/src tests)
-# Some go their own way: the runtime knows the base and the machine's limits, and the PTX text the base alone. A room of kernels/
-# knows the library, whose PTX text and its analysis are for those that look at PTX, and the rooms that are named. The table of
+# Some folders have rules of their own: the runtime may include the base and the machine's limits, and the PTX text only the base. A folder
+# of kernels/ may include the library and the listed folders; the PTX text and its analysis are for folders that examine PTX. The table of
 # instructions recognises those of PTX text.
 set(library ${layers})
 list(FILTER library EXCLUDE REGEX "^kernels/|^tests|^ptxbuilder/(ptx|analysis)$")
@@ -36,8 +36,8 @@ list(APPEND allowed_kernels/simulate ptxbuilder/ptx ptxbuilder/analysis)
 list(APPEND allowed_kernels/inspect ptxbuilder/ptx ptxbuilder/analysis)
 list(APPEND allowed_kernels/command ptxbuilder/ptx ptxbuilder/analysis)
 set(private_headers ptxbuilder/ir/state.h ptxbuilder/json_text.h)
-set(umbrella ptxbuilder/ptxbuilder.h)  # includes all, and none of them includes it
-set(doors ${umbrella} ptxbuilder/llvm.h)  # for users, above the folders that they lead to
+set(umbrella ptxbuilder/ptxbuilder.h)  # includes all, and no folder includes it
+set(doors ${umbrella} ptxbuilder/llvm.h)  # for users, above the folders to which they lead
 set(problems "")
 
 file(GLOB_RECURSE files RELATIVE ${SOURCE} ${SOURCE}/ptxbuilder/*.h ${SOURCE}/ptxbuilder/*.cpp ${SOURCE}/runtime/*.h
@@ -47,7 +47,7 @@ set(checked 0)
 foreach(file ${files})
   get_filename_component(folder ${file} DIRECTORY)
   if(NOT folder IN_LIST layers)
-    list(APPEND problems "${file}: the folder ${folder} is no layer")
+    list(APPEND problems "${file}: the folder ${folder} is not a layer")
   endif()
   if(DEFINED allowed_${folder})
     set(allowed ${allowed_${folder}})
@@ -59,7 +59,7 @@ foreach(file ${files})
   endif()
   file(STRINGS ${SOURCE}/${file} once REGEX "std::call_once\\(")
   if(once)
-    list(APPEND problems "${file}: std::call_once, which ends the process where what it calls throws; see runtime/lazy.h")
+    list(APPEND problems "${file}: std::call_once, which ends the process if its function throws; see runtime/lazy.h")
   endif()
   file(STRINGS ${SOURCE}/${file} includes REGEX "^#include [\"<]")
   foreach(line ${includes})
@@ -69,13 +69,13 @@ foreach(file ${files})
       if(line MATCHES "\"${umbrella}\"")
         list(APPEND problems "${file}: includes ${umbrella}, which is for the library's users")
       elseif(NOT from IN_LIST allowed AND NOT file IN_LIST doors)
-        list(APPEND problems "${file}: includes from ${from}, which does not stand above ${folder}")
+        list(APPEND problems "${file}: includes from ${from}, which is not above ${folder}")
       endif()
     elseif(line MATCHES "<(llvm|fmt|nlohmann)/" AND file MATCHES "\\.h$" AND NOT file IN_LIST private_headers)
       list(APPEND problems "${file}: a public header with ${line}")
     endif()
     if(line MATCHES "<llvm/" AND NOT folder STREQUAL "ptxbuilder/ir" AND NOT file STREQUAL "ptxbuilder/compile/codegen.cpp")
-      list(APPEND problems "${file}: LLVM is known to ptxbuilder/ir and code generation alone")
+      list(APPEND problems "${file}: only ptxbuilder/ir and code generation may use LLVM")
     endif()
   endforeach()
 endforeach()

@@ -1,8 +1,8 @@
-"""Runs the commands that kernels/command/README.md shows for a kernel of MLIR's, in a copy of tests/project/mlir.
+"""Runs the commands that kernels/command/README.md shows for an MLIR kernel, in a copy of tests/project/mlir.
 
   mlir_test.py PTXB SOURCE
 
-The kernel must be right, and a copy of it without a fence or a barrier must be found out.
+The kernel must be right, and a fault must be found in copies without a fence or a barrier.
 """
 
 import os
@@ -19,7 +19,7 @@ NO_PTXAS = "no ptxas of version"
 
 
 def commands(source):
-    """The indented lines of the README's section."""
+    """Returns the indented lines of the README's section."""
     with open(os.path.join(source, "kernels/command/README.md")) as file:
         section = file.read().split("## A kernel of MLIR's\n")[1].split("\n## ")[0]
     return "".join(line[4:] for line in section.splitlines(keepends=True) if line.startswith("    "))

@@ -1,9 +1,9 @@
-"""The project as its users get it: installed, installed in part, and as a package in an empty root.
+"""Tests the project in its users' form: installed, partly installed, and as a package in an empty root.
 
   package_test.py PART BUILD SOURCE WORK CXX
 
-Builds the outside projects of tests/project/package against what the build installs, and runs them. A part of the test, a function
-part_NAME below, takes from WORK what those have made that tests/CMakeLists.txt names as its fixtures.
+Builds the outside projects of tests/project/package against what the build installs, and runs them. A part of the test is a function
+part_NAME below; it uses the files in WORK of the parts that tests/CMakeLists.txt names as its fixtures.
 """
 
 import glob
@@ -17,7 +17,7 @@ import shipped
 
 LIMIT_OF_RUNTIME = 3 << 20  # bytes
 PRIVATE = ["ir/state.h", "runtime/driver.h", "runtime/emulator/machine/machine.h", "kernels/family/execute.h"]
-# This is what a Debian package may expect to find: the files of libc6.
+# A Debian package may rely on these: the files of libc6.
 LIBC = ["/lib64/ld-linux-x86-64.so.2", *(f"/lib/x86_64-linux-gnu/lib{x}" for x in
                                         ["c.so.6", "m.so.6", "dl.so.2", "pthread.so.0", "rt.so.1"])]
 
@@ -43,7 +43,7 @@ def files_of(folder):
 
 
 def build(source, folder, prefix, cxx, *options, code=0):
-    # CMake's findings about the compilers are kept in the first build folder of all parts, and is the same for all.
+    # CMake's findings about the compilers are kept in the first build folder of all parts, and are the same for all.
     for known in sorted(glob.glob(f"{os.path.dirname(folder)}/compilers/CMakeFiles/[0-9]*/CMakeC*Compiler.cmake")):
         version = os.path.basename(os.path.dirname(known))
         os.makedirs(f"{folder}/CMakeFiles/{version}", exist_ok=True)
@@ -53,11 +53,11 @@ def build(source, folder, prefix, cxx, *options, code=0):
                      f"-DCMAKE_CXX_COMPILER={cxx}", *options, code=code)
     if code == 0:
         run("cmake", "--build", folder)
-    return " ".join(configured.split())  # CMake wraps what it says
+    return " ".join(configured.split())  # CMake wraps its messages
 
 
 def check_files(prefix, build_folder, source):
-    """No private header, no path of the build, no fmt by its own name, no executable but ptxb."""
+    """Checks that there is no private header, no path of the build, no fmt under its own name, and no executable except ptxb."""
     for header in PRIVATE:
         if os.path.exists(f"{prefix}/include/ptxbuilder/{header}"):
             sys.exit(f"{header} is installed, and is not public")
@@ -77,34 +77,34 @@ def check_files(prefix, build_folder, source):
 
 
 def check_new(work, prefix):
-    """This is what `ptxb new` writes and says; it is built with the project `outside`."""
+    """Checks the files and the output of `ptxb new`; they are built with the project `outside`."""
     ptxb = f"{prefix}/bin/ptxb"
     os.mkdir(f"{work}/made")
     here = {"cwd": f"{work}/made"}
     expect(run(ptxb, "new", "mine", **here), "wrote mine/mine.cpp, mine/CMakeLists.txt, mine/README.md", "    cd mine\n"
            f"    cmake -B build -DCMAKE_PREFIX_PATH={prefix}\n    cmake --build build\n    ctest --test-dir build\n")
     if left := [path for path in files_of(f"{work}/made") if re.search(r"@\w+@", open(path).read())]:
-        sys.exit(f"{left} have words in them that were to be replaced")
+        sys.exit(f"{left} contain words that should have been replaced")
     expect(run(ptxb, "new", "mine", code=1, **here), "mine: is here already, and nothing is overwritten")
     return f"{work}/made/mine"
 
 
 def check_precompiled(folder):
-    """All kernels of a project that are compiled alike have one precompiled header."""
+    """Checks that all kernels of a project that are compiled alike share one precompiled header."""
     made = [path for path in files_of(folder) if re.search(r"cmake_pch\.hxx\.(gch|pch)$", path)]
     if len(made) != 1:
         sys.exit(f"one precompiled header was expected, and there are {made}")
 
 
 def part_kernels(work, prefix, source, cxx, build_folder):
-    """Kernels of a project outside: its own, those that `ptxb new` makes, the examples, and what is emitted and exported."""
+    """Tests kernels of an external project: its own, those that `ptxb new` makes, the examples, and emitted and exported ones."""
     folder, examples = f"{work}/kernels", f"{prefix}/share/doc/ptxbuilder/examples"
     made = check_new(work, prefix)
-    # Optimization would be half of the compile time; the test own_kernel has what a project gets that asks for none.
+    # Optimization would be half of the compile time; the test own_kernel has the result of a project that requests none.
     build(f"{source}/kernels", folder, prefix, cxx, f"-DEXAMPLES={examples}", f"-DNEW={made}", "-DCMAKE_CXX_FLAGS=-O0")
     check_precompiled(folder)
     expect(run("ctest", "--test-dir", f"{folder}/new"), "100% tests passed, 0 tests failed out of 2")
-    run(f"{folder}/new/mine", "--rows", "1000", "--columns", "1024", "--device", "emulator")  # as its README has it
+    run(f"{folder}/new/mine", "--rows", "1000", "--columns", "1024", "--device", "emulator")  # as in its README
     for example, words in {"gemm_multistage": "--m 128 --n 128 --k 192", "gemm_warp_specialized": "--m 128 --n 256 --k 192",
                            "attention_step": "--heads 1 --queries 64 --keys 128"}.items():
         expect(run(f"{folder}/{example}", *words.split(), "--device", "emulator", "--assembler", "none"), "verified: ")
@@ -116,7 +116,7 @@ def part_kernels(work, prefix, source, cxx, build_folder):
     expect(run(scale, "--emit", f"{folder}/emitted", "--assembler", "none"), "scale.ptx")
     emulated = ["--device", "emulator", "--assembler", "none"]
     if "verified" in expect(run(scale, "--bench", *emulated, code=1), "only a GPU gives times", "--device cuda"):
-        sys.exit("--bench verifies, and was not asked to")
+        sys.exit("--bench verifies, which was not requested")
     expect(run(scale, "--verify", "--bench", *emulated, code=1), "verified: 1000 of 1000", "only a GPU gives times")
     expect(run(scale, "run", "--n", "777", *emulated), "verified: 777 of 777 elements")
     expect(run(scale, "lint", "threads=64"), "scale: 1 found", "(advice)")
@@ -142,7 +142,7 @@ def part_kernels(work, prefix, source, cxx, build_folder):
 
 
 def part_library(work, prefix, source, cxx, build_folder):
-    """Programs that call the library: from C++, from a compiler with an LLVM module of its own, and from C."""
+    """Tests programs that call the library: from C++, from a compiler with an LLVM module of its own, and from C."""
     folder = f"{work}/library"
     build(f"{source}/library", folder, prefix, cxx, "-DCMAKE_CXX_FLAGS=-O0")
     expect(run(f"{folder}/outside"), ".visible .entry twice(", ".target sm_90\n", "add.rn.f32", "twice: 42 42",
@@ -153,7 +153,7 @@ def part_library(work, prefix, source, cxx, build_folder):
 
 
 def part_runtime(work, prefix, source, cxx, build_folder):
-    """The runtime alone, without LLVM, next to the package of another one; and what CMake says where something is missing."""
+    """Tests the runtime alone, without LLVM, together with the package of another LLVM; and CMake's messages if something is missing."""
     alone = f"{work}/runtime"
     run("cmake", "--install", build_folder, "--prefix", alone, "--component", "runtime")
     size = sum(os.path.getsize(path) for path in files_of(alone))
@@ -172,7 +172,7 @@ def part_runtime(work, prefix, source, cxx, build_folder):
 
 
 def check_precompiling(folder, configure, source):
-    """Kernels share what is precompiled where they are compiled alike, and have their own way where they ask for it."""
+    """Checks that kernels share precompiled headers if they are compiled alike, and that their own settings apply if given."""
     kernels = "\n".join(f"ptxbuilder_add_kernel({name} {source}/kernels/scale.cpp)" for name in "abcdef")
     configure("kernels", f"""{kernels}
 set_target_properties(a b c d e f PROPERTIES EXCLUDE_FROM_ALL ON)
@@ -185,15 +185,15 @@ target_link_options(f PRIVATE -fuse-ld=bfd)""", code=0)
     makes = sorted(set(re.findall(r"^build CMakeFiles/(\w)\.dir/cmake_pch\.hxx\.", rules, re.M)))
     if makes != ["b", "d", "e"]:
         sys.exit(f"headers are precompiled for {makes}, and not for b (with c and f), d and e")
-    # The fast linker that there is, except for f, which names one.
+    # The fast linker that is installed is used, except for f, which names one.
     fast = next((name for name in ("lld", "gold") if shutil.which(f"ld.{name}")), None)
     linkers = re.findall(r"-fuse-ld=(\w+)", rules)
     if sorted(linkers) != ["bfd"] + 5 * [fast] * bool(fast):
-        sys.exit(f"kernels are linked by {linkers}, and not by {fast} where they leave it open")
+        sys.exit(f"kernels are linked by {linkers}, and not by {fast} if they do not choose one")
 
 
 def check_configuring(work, prefix, source, cxx):
-    """A missing component is named by CMake before anything is built."""
+    """CMake names a missing component before anything is built."""
     folder = f"{work}/configured"
 
     def configure(components, lines="", before="", code=1):
@@ -218,7 +218,7 @@ def check_configuring(work, prefix, source, cxx):
     expect(configure("builder", "", no_llvm), "component 'builder' needs libLLVM-")
 
     def with_llvm(version):
-        """A program that links another LLVM's library too, which is found after ptxbuilder."""
+        """Tests a program that also links the library of another LLVM, which is found after ptxbuilder."""
         return (f"add_library(LLVM SHARED IMPORTED)\nset_target_properties(LLVM PROPERTIES IMPORTED_LOCATION /nowhere/libLLVM.so)\n"
                 f"set(LLVM_VERSION_MAJOR {version})\nadd_executable(two {source}/launcher/launcher.cpp)\n"
                 "set_target_properties(two PROPERTIES EXCLUDE_FROM_ALL ON)\ntarget_link_libraries(two PRIVATE ptxbuilder::load LLVM)")
@@ -228,7 +228,7 @@ def check_configuring(work, prefix, source, cxx):
 
 
 def check_documents(prefix):
-    """The pages read well without the repository: what they name is there."""
+    """Checks that the pages work without the repository: the files that they name are installed."""
     folder = f"{prefix}/share/doc/ptxbuilder"
     for page in ["README.md", "commands.md", "sidecar.md"]:
         with open(f"{folder}/{page}") as file:
@@ -244,15 +244,15 @@ def check_documents(prefix):
 
 
 def compilers(cxx):
-    """That of the build, and clang, whose users link what g++ built."""
+    """Returns the compiler of the build, and clang, whose users link the output of g++."""
     clang = shutil.which("clang++-22")
     if not clang:
-        print("left out: programs by clang++-22, which is not here")
+        print("left out: programs of clang++-22, which is not installed")
     return [cxx, clang] if clang else [cxx]
 
 
 def part_pkg_config(work, prefix, source, cxx, build_folder):
-    """Programs that are compiled and linked by the words of pkg-config, by g++ and clang."""
+    """Tests programs that g++ and clang compile and link with the flags of pkg-config."""
     environment = {**os.environ, "PKG_CONFIG_PATH": glob.glob(f"{prefix}/lib*/**/pkgconfig", recursive=True)[0]}
 
     def flags(package):
@@ -260,8 +260,8 @@ def part_pkg_config(work, prefix, source, cxx, build_folder):
 
     program = f"{work}/by_pkg_config"
     all_compilers = compilers(cxx)
-    # The compiler of the build has compiled these already, by the same -I and with all warnings as errors: CMake's object files
-    # are linked here by what pkg-config says. Where there is no clang++, nothing else would be compiled by its words.
+    # The compiler of the build has already compiled these, with the same -I and with all warnings as errors: CMake's object files are
+    # linked here with the flags of pkg-config. If there is no clang++, nothing else would be compiled with its flags.
     objects = f"{work}/library/CMakeFiles/outside.dir/outside.cpp.o", f"{work}/launcher/CMakeFiles/launcher.dir/launcher.cpp.o"
     for package, compiler, code in (("kernels", cxx, objects[0]), ("runtime", cxx, objects[1]),
                                     ("kernels", all_compilers[-1], f"{source}/library/outside.cpp")):
@@ -287,7 +287,7 @@ def part_pkg_config(work, prefix, source, cxx, build_folder):
 
 
 def install(root, *packages, code=0):
-    """By dpkg, which sees to what they depend on; only root may, and else they are unpacked."""
+    """Installs them with dpkg, which checks their dependencies; only root may do this, and otherwise they are unpacked."""
     if os.geteuid() == 0:
         return run("dpkg", "--root", root, "--force-unsafe-io", "--install", *packages, code=code)
     for package in packages if code == 0 else ():
@@ -296,9 +296,9 @@ def install(root, *packages, code=0):
 
 
 def check_lint(linting):
-    """This is what Debian's own tool says of the packages, except for what they are on purpose."""
+    """Checks the packages with Debian's own tool, except for intended deviations."""
     if not linting:
-        print("left out: lintian, which is not here")
+        print("left out: lintian, which is not installed")
         return
     said, _ = linting.communicate()
     if found := [line for line in said.splitlines() if re.match("[EW]: ", line)]:
@@ -318,9 +318,9 @@ def lint(packages):
 
 
 def part_debian(work, prefix, source, cxx, build_folder):
-    """The three .debs in a root that has nothing else but libc; the library first, which is all that a program needs."""
+    """Tests the three .debs in a root with only libc; the library comes first, which is all that a program needs."""
     packages, root = f"{work}/packages", f"{work}/root"
-    # Most of the time would go into what the .deb saves by compression.
+    # Compression of the .deb would take most of the time.
     run(f"{source}/../../../scripts/package", build_folder, packages, "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none")
     debs, (archive,) = sorted(glob.glob(packages + "/*.deb")), glob.glob(packages + "/*.tar.gz")
     linting = lint(debs)
@@ -381,7 +381,7 @@ Version: {shipped.oldest_glibc()}\nMaintainer: test\nDescription: test\n\n""")
 
 
 def part_installed(work, prefix, source, cxx, build_folder):
-    """Installs what all other parts use, and moves it to a folder that is not the one it was installed to."""
+    """Installs the files that all other parts use, and moves them to another folder than the one of the installation."""
     shutil.rmtree(work, ignore_errors=True)
     run("cmake", "--install", build_folder, "--prefix", f"{work}/prefix")
     os.rename(f"{work}/prefix", prefix)

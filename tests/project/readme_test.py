@@ -1,4 +1,5 @@
-"""The README is short, its GEMM is the one in kernels/steps, and its numbers and pictures are those of kernels/MEASURED.md.
+"""Checks that the README is short, that its GEMM is the one in kernels/steps, and that its numbers and pictures are those of
+kernels/MEASURED.md.
 
   readme_test.py SOURCE
 """

@@ -1,6 +1,6 @@
-"""scripts/run_tests.py against tests that pass, fail, are skipped, hang, cannot be started, or are not there.
+"""Runs scripts/run_tests.py with tests that pass, fail, are skipped, hang, cannot be started, or do not exist.
 
-  run_tests_test.py RUN_TESTS FOLDER   RUN_TESTS is the script, FOLDER is made anew
+  run_tests_test.py RUN_TESTS FOLDER RUN_TESTS is the script, and FOLDER is created anew
 """
 import os
 import shutil
@@ -19,7 +19,7 @@ TESTS = {
     "missing": "/nonexistent/program",
 }
 
-# The request, the exit code's being 0, and the last line.
+# Each case has the arguments, whether the exit code is 0, and the last line.
 CASES = [
     (["-R", "^good$"], True, "tests: 1 ran, 1 passed, 0 failed, 0 skipped"),
     (["-R", "^(good|bad)$"], False, "tests: 2 ran, 1 passed, 1 failed, 0 skipped"),

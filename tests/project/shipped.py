@@ -1,4 +1,4 @@
-"""Answers what tests ask of libraries and programs: names, symbols and their versions, against what the sources say."""
+"""Helpers of tests for libraries and programs: names, symbols and their versions, compared with the sources."""
 
 import os
 import re
@@ -17,7 +17,7 @@ def version_numbers():
 
 
 def abi_version():
-    """The minor version breaks programs of major version 0, later the major one alone."""
+    """The minor version breaks programs while the major version is 0, and later only the major version does."""
     major, minor, _ = version_numbers()
     return f"0.{minor}" if major == "0" else major
 
@@ -32,7 +32,7 @@ def needed_by(path):
 
 
 def exports_of(path):
-    """(name, version) of each symbol that is defined; the version is None if it has none."""
+    """Returns (name, version) of each defined symbol; the version is None if it has none."""
     lines = [line.split() for line in said_by("objdump", "-T", path).splitlines()]
     return {(words[-1], words[-2] if len(words) > 6 else None) for words in lines
             if len(words) >= 6 and "*UND*" not in words and "*ABS*" not in words}
@@ -44,9 +44,9 @@ def oldest_glibc():
 
 
 def newer_than_oldest_glibc(path):
-    """(symbol, version) of what the oldest glibc lacks; None in the symbol's place where the file as a whole wants the version, as packed
-    relocations do. An error where the file names no glibc at all."""
-    def numbers(version):  # a version in words, as ABI_DT_RELR, is newer than any that is allowed
+    """Returns (symbol, version) of symbols that the oldest glibc lacks; the symbol is None if the file as a whole needs the version, as
+    with packed relocations. It is an error if the file names no glibc at all."""
+    def numbers(version):  # a version in words, such as ABI_DT_RELR, is newer than any allowed one
         return [int(part) for part in version.split(".")] if re.fullmatch(r"[\d.]+", version) else [999]
 
     def is_newer(version):
@@ -61,7 +61,7 @@ def newer_than_oldest_glibc(path):
 
 
 def problems_of_licenses(text_of):
-    """This is what is missing of the licences of what is linked in; text_of("NAME.txt") gives their text, or raises."""
+    """Returns the missing licences of linked libraries; text_of("NAME.txt") returns a licence's text, or raises."""
     problems = []
     for name, words in {"LLVM": "LLVM Exceptions to the Apache 2.0 License", "CLI11": "University of Cincinnati",
                         "fmt": "Victor Zverovich", "nlohmann-json": "Niels Lohmann", "zlib": "Jean-loup Gailly",

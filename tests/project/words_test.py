@@ -1,10 +1,9 @@
-"""Counts comments that begin as fragments, and odd connectives in comments, documents and strings, by folder; names those that are new.
+"""Counts comments that begin as fragments, and odd connectives in comments, documents and strings, by folder, and names new ones.
 
-  words_test.py SOURCE           fails where a folder has more of any kind than words.txt grants it
-  words_test.py SOURCE --bless   lowers what words.txt grants to what there is; raising it is done by hand
-  words_test.py SOURCE --list FOLDER   prints every place of a folder
+  words_test.py SOURCE fails if a folder has more of any kind than words.txt grants words_test.py SOURCE --bless lowers the grants of
+  words.txt to the actual numbers; raise them by hand words_test.py SOURCE --list FOLDER prints every place of a folder
 
-words.txt has the words that are looked for, for a person to extend, and the budgets.
+words.txt has the words that are searched for, which a person may extend, and the budgets.
 """
 import ast
 import collections
@@ -72,7 +71,7 @@ def comments(path):
 
 
 def docstrings(path):
-    """Yields the texts in three quotes of a file of Python."""
+    """Yields the triple-quoted texts of a Python file."""
     text = read(path)
     for found in re.finditer(r'"""(.*?)"""', text, re.S):
         first = text.count("\n", 0, found.start()) + 1
@@ -80,7 +79,7 @@ def docstrings(path):
 
 
 def strings(path):
-    """Yields the strings with several words, as their first lines and texts; C++ has one where literals follow each other."""
+    """Yields the strings with several words, as their first lines and texts; adjacent literals of C++ are one string."""
     text = read(path)
     if path.endswith((".py", ".pyi")):
         nodes = list(ast.walk(ast.parse(text)))
@@ -167,7 +166,7 @@ def all_places(lists):
 
 
 def changed_lines():
-    """Returns the lines of each file that are newer than words.txt, where git knows."""
+    """Returns the lines of each file that are newer than words.txt, if git knows them."""
     commit = subprocess.run(["git", "log", "-1", "--format=%H", "--", WORDS], capture_output=True, text=True).stdout.strip()
     if not commit:
         return None
@@ -193,7 +192,7 @@ def bless(counts, budgets):
 def main(source, option=None, folder=None):
     os.chdir(source)
     if subprocess.run(["git", "rev-parse"], capture_output=True).returncode:
-        print("SKIPPED: no git repository, which says which files there are")
+        print("SKIPPED: this is not a git repository, which would list the files")
         sys.exit(77)
     lists, budgets = rules()
     by_folder, blocks, words = all_places(lists)

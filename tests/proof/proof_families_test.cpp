@@ -1,11 +1,11 @@
-// Every kernel that `ptxb` has is proved as it is registered.
+// Every kernel of `ptxb` is proved with its default fields.
 #include <doctest/doctest.h>
 
 #include "proof_kit.h"
 
 namespace ptxbuilder::test::proof_families_test {
 
-TEST_CASE("every kernel as it is registered is proved") {
+TEST_CASE("every kernel is proved with its default fields") {
   CHECK(command::families().size() >= 6);
   int whole = 0;  // kernels with products, whose operands are all proved
   for (const command::Family& family : command::families()) {

@@ -20,7 +20,7 @@ using At = Counterexample::Element;
 
 namespace {
 
-// The rows and columns of an operand as it is in memory.
+// The rows and columns of an operand in memory.
 TileShape shape(int mn, int k, bool transposed, DType type, Swizzle swizzle) {
   TileShape s = transposed ? TileShape{k, mn} : TileShape{mn, k};
   if (swizzle == Swizzle::none) s.panel_cols = 16 / size_of(type);
@@ -34,7 +34,7 @@ struct Product {
   bool a_transposed = false, b_transposed = false;
 };
 
-// One product of two tiles that TMA brings, in two stages.
+// One product of two tiles that TMA loads, in two stages.
 KernelRecord product_of(const Product& c) {
   Kernel k("product");
   auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
@@ -53,7 +53,7 @@ KernelRecord product_of(const Product& c) {
   return k.record();
 }
 
-// A product whose A TMA brings and ldmatrix takes to registers.
+// A product whose A is loaded by TMA and moved to registers by ldmatrix.
 KernelRecord registers_of(DType type, Swizzle swizzle, bool transposed) {
   Kernel k("registers");
   auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
@@ -73,8 +73,8 @@ KernelRecord registers_of(DType type, Swizzle swizzle, bool transposed) {
 
 }  // namespace
 
-// From global memory to the matrix instruction and out again, one element after the other.
-TEST_CASE("all ways through shared memory are proved") {
+// Each element is followed from global memory to the matrix instruction and back.
+TEST_CASE("all paths through shared memory are proved") {
   Proof proof = prove(record_of("gemm_cp_async_wgmma"));
   REQUIRE_MESSAGE(proof, text_of(proof));
   CHECK(elements_of(proof, "load_async by 128 threads x 8 times cp.async of 16 B") ==
@@ -111,7 +111,7 @@ TEST_CASE("all ways through shared memory are proved") {
 
 namespace {
 
-// A tile by a tensor copy, shared by CTAs along some axes, and read by wgmma.
+// A tile that a tensor copy loads, that CTAs along some axes share, and that wgmma reads.
 KernelRecord tensor_copy_of(const std::vector<CopyTransform>& transforms, ClusterAxes axes = {}) {
   Kernel k("tensor_copy");
   auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
@@ -131,7 +131,7 @@ const std::vector<CopyTransform> kPanels = {TileTransform{{64, 64}}, TransposeTr
 
 }  // namespace
 
-TEST_CASE("tensor copies are proved, through transforms and by multicast") {
+TEST_CASE("tensor copies are proved, with transforms and with multicast") {
   for (const auto& transforms : {std::vector<CopyTransform>{}, kPanels})
     for (ClusterAxes axes :
          {ClusterAxes(), ClusterAxes(ClusterAxis::x), ClusterAxes(ClusterAxis::y),
@@ -143,14 +143,14 @@ TEST_CASE("tensor copies are proved, through transforms and by multicast") {
       CHECK(elements_of(proof, "tma_load: A") == 2 * 128 * 128 * (axes.empty() ? 1 : 8));
       CHECK(elements_of(proof, "mma: A") == 2 * 128 * 128);
     }
-  // Tiles row by row are no panels.
+  // Tiles that are stored row by row are not panels.
   Proof proof = prove(tensor_copy_of({kPanels[0]}));
   REQUIRE_FALSE(proof);
   CHECK(proof.counterexample->wanted == At{0, 64});
   CHECK(proof.counterexample->found == At{64, 0});
 }
 
-TEST_CASE("slices of tiles are proved, also from where only the device knows") {
+TEST_CASE("slices of tiles are proved, also at offsets that only the device knows") {
   Kernel k("slices");
   auto [A] = k.params<TensorMap>("A");
   auto a = k.shared<bf16>({64, 128}, Swizzle128B);
@@ -169,8 +169,8 @@ TEST_CASE("slices of tiles are proved, also from where only the device knows") {
 
 namespace {
 
-// The most words of one bank that threads write at a time: 8 rows of a matrix, or as many lanes as make 128
-// B.
+// Returns the largest number of words of one bank that threads write at a time: 8 rows of a matrix, or as
+// many lanes as make 128 B.
 int most_words(const ThreadCopyRecord& write, int access) {
   const size_t bytes = static_cast<size_t>(write.bytes), together = std::min<size_t>(128 / bytes, 32),
                used = write.matrices > 0 ? 8 * static_cast<size_t>(write.matrices) : 32;
@@ -191,10 +191,10 @@ int most_words(const ThreadCopyRecord& write, int access) {
 
 }  // namespace
 
-// Each type, width and direction of the way out, and what it costs.
+// Tests each type, width and direction of the epilogue, and its cost.
 TEST_CASE("accumulators are proved to reach their elements") {
-  // Each type takes the widths with one transposition and height after the other, and begins with another of
-  // these, so that every width is there with every type, and with every transposition and height.
+  // Each type combines the widths with one transposition and height after the other, from a different start,
+  // so that every width occurs with every type, and with every transposition and height.
   int built = 0, first = 0;
   for (DType type : {DType::bf16, DType::f16, DType::f32, DType::s32}) {
     int turn = first++;
@@ -265,7 +265,7 @@ TEST_CASE("parameter sets of the kernels are proved") {
   }
 }
 
-TEST_CASE("as many elements are tried as there are") {
+TEST_CASE("all elements are tried") {
   Proof proof =
       prove(record_of("gemm_warp_specialized", {{"bm", 128}, {"bn", 256}, {"bk", 64}, {"stages", 4}}));
   REQUIRE_MESSAGE(proof, text_of(proof));
@@ -278,7 +278,7 @@ TEST_CASE("as many elements are tried as there are") {
 }
 
 TEST_CASE("products of all types, majors, swizzles and widths are proved") {
-  // Heights come in turn: each is there with every width, swizzle and type.
+  // Heights alternate: each occurs with every width, swizzle and type.
   int products = 0, turn = 0;
   for (Types t : all_types())
     for (Swizzle swizzle : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128})
@@ -318,7 +318,7 @@ TEST_CASE("A in registers of all types and swizzles is proved") {
       }
 }
 
-TEST_CASE("views of some rows are proved, and tiles that no copy fills are named") {
+TEST_CASE("views of some rows are proved, and tiles that no copy fills are reported") {
   Kernel k("views");
   auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
   auto a = k.shared<bf16>({192, 128}, Swizzle128B), b = k.shared<bf16>({64, 64}, Swizzle64B, 1);
@@ -688,7 +688,7 @@ TEST_CASE("bulk copies are proved as contiguous bytes") {
   CHECK(text_of(proof).find("bulk_load of 'contiguous memory'") != std::string::npos);
 }
 
-// Right, but rows of a matrix lie in the same banks as others.
+// This is right, but rows of a matrix are in the same banks as others.
 TEST_CASE("bank conflicts are counted") {
   auto link_with = [](Swizzle swizzle, int mask) {
     KernelRecord record = registers();

@@ -1,5 +1,5 @@
-// Texts that the fuzzer found to take the parser along every path it knows: each is refused or makes the
-// round trip.
+// Texts with which the fuzzer reached every known path of the parser: each is refused or makes the round
+// trip.
 #include <doctest/doctest.h>
 
 #include <filesystem>

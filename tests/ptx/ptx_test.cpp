@@ -1,4 +1,4 @@
-// The PTX lexer, parser and printer: what goes in comes out, and errors say where.
+// The PTX lexer, parser and printer: text is reproduced, and errors have their places.
 #include "ptxbuilder/ptx/ptx.h"
 
 #include <doctest/doctest.h>
@@ -93,7 +93,7 @@ TEST_CASE("ptx: print(parse(x)) is x up to white space") {
   CHECK(squeezed(print(parse(module))) == squeezed(module));
 }
 
-TEST_CASE("ptx: what was printed parses to the same") {
+TEST_CASE("ptx: printed text parses to the same") {
   for (const char* text : {"mov.u32 %r1, 4 % r2;", "mov.u32 %r1, 7 % 4;", "mov.u32 %r1, 1 - -1;",
                            "mov.u32 %r1, 1 << (2 >> 1);"}) {
     std::string once = print(parse(body(text)));
@@ -102,13 +102,13 @@ TEST_CASE("ptx: what was printed parses to the same") {
   CHECK(integer_value(instruction_of("mov.u32 %r1, 7 % (2+2);").operands[1]) == 3);
 }
 
-TEST_CASE("ptx: a byte-order mark ahead of the text is not one of it") {
+TEST_CASE("ptx: a byte-order mark before the text does not belong to it") {
   const std::string text = body("mov.u32 %r1, 4;");
   CHECK(print(parse("\xef\xbb\xbf" + text)) == print(parse(text)));
   CHECK_THROWS(parse(text + "\xef\xbb\xbf"));
 }
 
-TEST_CASE("ptx: the tree says what the text says") {
+TEST_CASE("ptx: the tree represents the text") {
   Instruction i = instruction_of("@!%p3 mad.lo.s32 %r1, %r2, (2+3)*4, -0x10;");
   REQUIRE(i.guard);
   CHECK(i.guard->negated);
@@ -158,13 +158,13 @@ TEST_CASE("ptx: errors give the line, the column and what was expected") {
   CHECK(error_of(".func f(.param .u32);") == "");
 }
 
-TEST_CASE("ptx: the tree of an expression is no deeper than its nesting may be, whatever makes it deep") {
+TEST_CASE("ptx: the tree of an expression is not deeper than the nesting limit, whatever makes it deep") {
   auto times = [](int n, std::string_view what) {
     std::string text;
     for (int i = 0; i < n; ++i) text += what;
     return text;
   };
-  // Each of these, without a limit, overflows the stack where the tree is walked or freed.
+  // Without a limit, each of these would overflow the stack when the tree is traversed or freed.
   for (const char* step : {"1+", "-", "(", "1 ? 2 : ", "f(", "{", "(1)+"}) {
     CAPTURE(step);
     CHECK(error_of(body("mov a, " + times(300000, step) + "1;")).find("deeper than 200") !=

@@ -1,4 +1,4 @@
-"""Attention of numpy's arrays, on the emulator: masks, widths, layouts and strides against float64, and what is refused."""
+"""Tests attention of numpy's arrays, on the emulator: masks, widths, layouts and strides against float64, and refused calls."""
 import kit
 
 kit.use("numpy", "ml_dtypes")
@@ -39,7 +39,7 @@ for case in reference.CASES:
         check(lse, expected_lse, 1e-4, case)
         kit.check(np.array_equal(pb.attention(q, k, v, device="emulator", **words), o), case)
 
-# Strides: parts of one tensor of Q, K and V as a layer makes it, steps, backwards, no columns side by side.
+# Tests strides: parts of one tensor of Q, K and V as from a layer, steps, negative strides, and columns that are not adjacent.
 qkv = drawn(2, 40, 3, 2, 64)
 q, k, v = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
 expected, _ = reference.attention(wide(q), wide(k), wide(v))
@@ -52,7 +52,7 @@ pb.attention(q, k, v, out=out[..., :64], device="emulator")
 check(out[..., :64], expected, 2**-6)
 kit.check(np.all(out[..., 64:] == 7))
 
-# Packed sequences, each as by itself; one of them is empty.
+# Tests packed sequences, each like a separate one; one of them is empty.
 lengths, key_lengths = [20, 1, 0, 33], [20, 9, 5, 40]
 offsets, key_offsets = (np.cumsum([0] + x, dtype=np.int32) for x in (lengths, key_lengths))
 q, k, v = drawn(54, 4, 64), drawn(74, 2, 64), drawn(74, 2, 64)
@@ -65,7 +65,7 @@ for i in range(4):
     check(o[rows], expected[0], 2**-6, i)
     check(lse[:, rows], expected_lse[0], 1e-4, i)
 
-# Q, K and V of e4m3: weights are rounded to it, by up to 2^-4 each, and not all the same way.
+# Tests Q, K and V of e4m3: weights are rounded to it, by up to 2^-4 each, and not all in the same direction.
 E4M3 = ml_dtypes.float8_e4m3fn
 for scales, words in (None, {"causal": True}), ((0.5,), {"window": (20, 3)}), ((0.5, 3.0), {"promote": 32}), ((2.0, 0.7), {"softcap": 3.0}):
     q, k, v = drawn(2, 40, 4, 64, dtype=E4M3), drawn(2, 56, 2, 64, dtype=E4M3), drawn(2, 56, 2, 64, dtype=E4M3)
@@ -96,21 +96,23 @@ pb.warm_up("attention", [((1, 64, 2, 64), (1, 64, 1, 64))], "e4m3", "emulator", 
 
 q, k, v = drawn(2, 16, 4, 64), drawn(2, 24, 2, 64), drawn(2, 24, 2, 64)
 for words, text in ((dict(q=q[0]), "Q and V: of shapes (16, 4, 64) and (2, 24, 2, 64)"), (dict(k=k[:, :23]), "V: [2, 24, 2, 64]"),
-                    (dict(k=drawn(2, 24, 3, 64), v=drawn(2, 24, 3, 64)), "heads"), (dict(k=k.astype(np.float16)), "K: of f16, and Q of bf16"),
+                    (dict(k=drawn(2, 24, 3, 64), v=drawn(2, 24, 3, 64)), "heads"), (dict(k=k.astype(np.float16)), "K: of f16, and Q of "
+                                                                                                    "bf16"),
                     (dict(layout="bsdh"), "layout 'bsdh' is not one of"), (dict(scale=0.0), "scale: 0.0, and it has to be above 0"),
                     (dict(softcap=-1.0), "softcap"), (dict(query_offsets=offsets), "packed sequences take all of"),
                     (dict(layout="bhsd", **packed), "packed sequences lie as"), (dict(device=None), "Q: its memory is on the CPU"),
                     (dict(window=((1, 0), 0)), "window: ((1, 0), 0); it is two integers"), (dict(window=(True, 0)), "window: (True, 0)"),
                     (dict(k=None), "K: <class 'NoneType'> among"), (dict(v=v.tolist()), "V: <class 'list'> among tensors of numpy's"),
                     (dict(out=q), "O overlaps"), (dict(out=np.broadcast_to(q[:1], q.shape)), "O: it is read-only"),
-                    (dict(q=q.astype(np.float32)), "f32"), (dict(sinks=np.zeros(3, np.float32)), "sinks: [3] of f32; it is of float32, [4]"),
+                    (dict(q=q.astype(np.float32)), "f32"), (dict(sinks=np.zeros(3, np.float32)), "sinks: [3] of f32; it is of float32, "
+                                                                                "[4]"),
                     (dict(sinks=[0, 0, 0, 0]), "sinks: <class 'list'> among"), (dict(dropout="x"), "dropout: 'x' is a str"),
                     (dict(dropout=1.0, dropout_seed=1), "dropout = 1; from 0 to below 1"), (dict(dropout=0.5), "dropout_seed: None, and"),
                     (dict(dropout=0.5, dropout_seed=-1), "dropout_seed: -1; it is a number"),
                     (dict(dropout=0.5, dropout_seed=np.zeros(4, np.int64)), "dropout_seed: [4] of s64")):
     with kit.refused(text):
         pb.attention(**{"q": q, "k": k, "v": v, "device": "emulator", **words})
-# The part that is dropped, and how often neighbours agree, lie within five deviations of what independent draws give.
+# The share of dropped weights, and how often neighbours agree, are within five deviations of independent draws.
 mask = pb.dropout_mask((1 << 40, 3), 2, 4, 200, 300, 0.3)
 independent = 0.3**2 + 0.7**2
 for agree, expected in ((~mask, 0.3), *((mask[tuple(np.s_[a:] if axis == i else np.s_[:] for i in range(4))]

@@ -1,5 +1,5 @@
-"""Convolutions of images on the emulator, against sums of numpy's products: windows, memory formats and types, what is refused, and the
-gradients of those of PyTorch."""
+"""Tests convolutions of images on the emulator, against sums of numpy's products: windows, memory formats and types, refused calls, and the
+gradients of PyTorch's."""
 import importlib.util
 import itertools
 
@@ -16,7 +16,7 @@ random = np.random.default_rng(1)
 
 
 def drawn(shape, dtype=ml_dtypes.bfloat16):
-    """Whole numbers, with channels last in memory."""
+    """Returns whole numbers, with channels last in memory."""
     n, c, h, w = shape
     return random.integers(-3, 4, (n, h, w, c)).astype(dtype).transpose(0, 3, 1, 2)
 
@@ -53,7 +53,7 @@ for of_x, of_w, words, by_side in (
     y = pb.conv2d(x, w, bias, out_dtype="f32", device="emulator", **words)
     kit.check(np.array_equal(y, expected(x, w, bias, **by_side)), of_x, of_w, words)
     kit.check(y.strides[1] == y.itemsize, "channels are last")
-# Other memory formats are copied, views of larger ones are not; and the activation comes last.
+# Other memory formats are copied, and views of larger tensors are not; the activation comes last.
 x, w = drawn((2, 24, 6, 7)), drawn((8, 16, 3, 3))
 wide = np.ascontiguousarray(x)[:, 4:20]
 kit.check(np.array_equal(pb.conv2d(wide, np.ascontiguousarray(w), out_dtype="f32", device="emulator"), expected(wide, w)), "channels first")
@@ -121,7 +121,7 @@ if importlib.util.find_spec("torch"):
     kit.check(torch.equal(torch.func.grad(of_x)(x.detach()), right), "torch.func.grad")
     with kit.refused("jvp", kind=NotImplementedError):  # A tangent would be lost.
         torch.func.jvp(of_x, (x.detach(),), (x.detach(),))
-    # Second derivatives, also where the first one's incoming gradient asks for none, as that of a sum does.
+    # Tests second derivatives, also if the first one's incoming gradient requires none, like that of a sum.
     for words in ({"padding": 1}, {"stride": 2, "padding": 1, "groups": 2}, {"dilation": 2, "padding": 2}):
         x, w = tensors((2, 16, 6, 5), (16, 16 // words.get("groups", 1), 3, 3))
         exactly = [one.detach().double().requires_grad_() for one in (x, w)]
@@ -143,7 +143,7 @@ if importlib.util.find_spec("torch"):
     none = torch.zeros(0, 8, 6, 6, dtype=torch.float16, requires_grad=True)
     of_none = torch.autograd.grad(pb.conv2d(none, w, device="emulator").float().sum(), (none, w))
     kit.check(of_none[0].shape == none.shape and not of_none[1].any(), "no images")
-    # A forward call refuses what its backward call would refuse, and nothing else.
+    # Checks that a forward call refuses exactly what its backward call would refuse.
     outcomes = set()
     for channels, pixels, taps, stride, padding in ((4, 300, 200, 1, 0), (4, 300, 200, 1, 100), (4, 300, 129, 1, 0), (4, 300, 130, 1, 0),
                                                     (4, 300, 200, 2, 0), (4, 520, 262, 2, 1), (4, 300, 290, 4, 2), (16, 40, 9, 3, 4)):

@@ -1,4 +1,4 @@
-"""decode() of numpy's arrays, on the emulator: caches in one piece and in pages, against float64, and what is refused."""
+"""Tests decode() with numpy's arrays, on the emulator: caches in one piece and in pages, against float64, and refused calls."""
 import kit
 
 kit.use("numpy", "ml_dtypes")
@@ -59,7 +59,7 @@ for page, queries, layout, scales in ((16, 1, "NHD", (0.5, 3.0)), (16, 2, "HND",
     check(o, expected, 2**-6 * max(1, abs(expected).max()), "e4m3", page, scales)
     check(lse, expected_lse, 1e-4, "e4m3", page, scales)
 
-# Mixed batches: all of a prompt, one query, none, and a part of a prompt.
+# Tests mixed batches: all of a prompt, one query, none, and a part of a prompt.
 counts = [100, 1, 5]
 offsets = np.cumsum([0, *counts], dtype=np.int32)
 for page, layout, is_e4m3 in ((0, "NHD", False), (16, "HND", False), (5, "NHD", True), (16, "NHD", True)):
@@ -68,7 +68,7 @@ for page, layout, is_e4m3 in ((0, "NHD", False), (16, "HND", False), (5, "NHD", 
     q, sinks = c.q.astype(BF16), np.array([0.5, -1, 2, 0], np.float32)
     k, v = (x.astype(E4M3 if is_e4m3 else BF16) for x in (c.k, c.v))
     exact = (x.astype(np.float64) * (by[:, None] if is_e4m3 else 1) for x in (k, v))
-    expected, expected_lse = reference.decoded(q.astype(np.float64), *exact, c.lengths, c.table, sinks=sinks)  # the last ones are meant
+    expected, expected_lse = reference.decoded(q.astype(np.float64), *exact, c.lengths, c.table, sinks=sinks)  # these are the last ones
     caches = (k, v) if layout == "NHD" else (np.ascontiguousarray(x.swapaxes(1, 2)) for x in (k, v))
     packed = np.concatenate([q[b, 100 - count:] for b, count in enumerate(counts)])
     o, lse = pb.decode(packed, *caches, c.lengths, c.table, query_offsets=offsets, max_queries=100, sinks=sinks, cache_layout=layout,
@@ -131,7 +131,7 @@ for most in (1, 23, c.lengths.max() - 1, c.lengths.max()):
     expected, _ = reference.decoded(*(x.astype(np.float64) for x in (q, k, v)), np.minimum(c.lengths, most), c.table)
     check(pb.decode(q, k, v, c.lengths, c.table, max_seq_len=int(most), device="emulator"), expected, 2**-6, "max_seq_len", most)
 
-# decode() multiplies by the scales what append() has divided by them.
+# Checks that decode() multiplies by the scales by which append() has divided.
 tokens, rows, by = 20, 8, np.array([0.3, 0.7], np.float32)
 k, v = random.standard_normal((2, tokens, 2, 32)).astype(BF16)
 caches = pb.append(k, v, *(np.zeros((4, rows, 2, 32), E4M3) for _ in range(2)), np.arange(tokens, dtype=np.int32) + rows, k_scale=by,
@@ -144,7 +144,8 @@ check(o, reference.decoded(q[:, None].astype(np.float64), *exact, lengths, None)
 c = reference.Caches(random, 1, 16)
 q, k, v = (x.astype(BF16) for x in (c.q[:, 0], c.k, c.v))
 for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c.table[:2]), "block_table: [2,7] of s32; it is of int32"),
-                    (dict(block_table=c.table.astype(np.int64)), "block_table: [3,7] of s64"), (dict(seq_lens=c.lengths[:2]), "seq_lens: [2]"),
+                    (dict(block_table=c.table.astype(np.int64)), "block_table: [3,7] of s64"), (dict(seq_lens=c.lengths[:2]), "seq_lens: "
+                                                                                                                        "[2]"),
                     (dict(q=q[0]), "q: 2 dimensions"), (dict(cache_layout="NDH"), "cache_layout 'NDH' is not one of"),
                     (dict(max_seq_len=500), "max_seq_len = 500, and 7 pages of 16 rows of a batch, which hold 112"),
                     (dict(block_table=None, max_seq_len=5), "max_seq_len is of pages"),

@@ -1,5 +1,5 @@
-"""Contractions by name against numpy.einsum, on the emulator: letters, strides and types, what is refused, and the gradients of those of
-PyTorch and JAX that this Python has."""
+"""Tests contractions by name against numpy.einsum, on the emulator: letters, strides and types, refused calls, and the gradients of
+PyTorch's and JAX's, if this Python has them."""
 import importlib.util
 import itertools
 import os
@@ -40,7 +40,7 @@ for subscripts, a, b in (("mbk,nbk->mnb", (20, 6, 32), (24, 6, 32)), ("abk,nk->b
     a, b = drawn(a), drawn(b)
     d = pb.einsum(subscripts, a, b, out_dtype="f32", device="emulator")
     kit.check(np.array_equal(d, expected(subscripts, a, b)), subscripts)
-# Any order and any steps, those that go back too.
+# Returns any order and any steps, including negative ones.
 a, b = drawn((10, 40, 3))[:, ::-1][:, ::2].transpose(1, 2, 0), drawn((20, 9, 10))
 out = np.zeros((9, 3), np.float32).T
 kit.check(pb.einsum("kbm, knm -> bn", a, b, out=out, device="emulator") is out)

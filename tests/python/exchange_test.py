@@ -1,5 +1,5 @@
-"""Tests what the extension asks of a framework on a GPU, by a framework and a driver of the tests' own: its stream in every call, memory
-for results, which is given back where a call is refused; and what a call costs.
+"""Tests how the extension uses a framework on a GPU, with a framework and a driver of the tests' own: its stream in every call, memory for
+results, which is freed if a call is refused; and the cost of a call.
 
   exchange_test.py FOLDER MOCK   the folder of fake_framework, and the driver
 """
@@ -47,7 +47,7 @@ def product(a, b, out=None, activation=None, out_dtype=None, device=None, is_bel
 
 
 def change(call):
-    """By how much a call changed what was seen, and what it gave."""
+    """Returns by how much a call changed the counters, and its result."""
     before = framework.seen()
     given = call()
     after = framework.seen()
@@ -65,7 +65,7 @@ kit.check(seen == {"launches": 1, "allocated": 1, "streams_asked": 1} and type(g
 seen, _, given = change(lambda: [product(a, b) for _ in range(3)] and None)
 kit.check(seen["allocated"] == 0, "results are freed with their last reference", seen)
 
-# Nothing is launched, and no result is left, where something else must look at it.
+# Nothing is launched, and no result remains, if something else must handle the call.
 for what, call in (("a mode", lambda: (modes.__setitem__(0, 1), product(a, b), modes.__setitem__(0, 0))[1]),
                    ("a type that is none", lambda: product(tensor(1, dtype=F64), tensor(2, dtype=F64))),
                    ("two types", lambda: product(a, tensor(2, dtype=F16))), ("shapes", lambda: product(a, tensor(2, 500))),
@@ -89,7 +89,7 @@ grad[0] = True
 kit.check(change(lambda: product(a, b, d))[0]["launches"] == 1, "gradients are on, but nothing asks for one")
 grad[0] = False
 modes[0] = 1
-kit.check(change(lambda: product(a, b, d, is_below=True))[0]["launches"] == 1, "below PyTorch's dispatcher modes have had their say")
+kit.check(change(lambda: product(a, b, d, is_below=True))[0]["launches"] == 1, "below PyTorch's dispatcher modes have handled it")
 modes[0] = 0
 wide = [tensor(i, dtype=F32) for i in (1, 2, 3)]
 autocast[0] = True
@@ -100,13 +100,13 @@ kit.check(change(lambda: product(*wide, tf32=True, transpose_b=True))[0]["launch
 profiler._is_profiler_enabled = True
 kit.check(product(a, b, d) is NotImplemented, "a profiler is to see a name")
 profiler._is_profiler_enabled = False
-# Rows are added to what a result that is given holds, unless all is to repeat to the bit.
+# Rows are added to the contents of a given result, unless results must be bitwise reproducible.
 index = framework.tensor(4 << 32, 0, 32, 512, 1, 0)
 kit.check(product(a, b, add_to_rows=index) is NotImplemented and not asked, "rows are added to nothing")
 kit.check(product(a, b, d, add_to_rows=index) is NotImplemented and asked, "sums in no order", asked)
 asked.clear()
 kit.check(change(lambda: product(a, b, d))[0]["launches"] == 1 and not asked, "a product repeats to the bit", asked)
-# torch.jit.trace, asked of Python, and by where PyTorch keeps its state.
+# torch.jit.trace is checked through Python, and through the address of PyTorch's state.
 state = ctypes.c_void_p(None)
 where = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(state))
 for is_known in (False, True):
@@ -123,7 +123,7 @@ with kit.refused("B: its memory is on device 1 of type 2, but the product's devi
 seen, launched_on, _ = change(lambda: _ext.product(a, b, d, 1.0, 0.0, 0, 0, 0, None, 99, *NONE))
 kit.check(seen["streams_asked"] == 0 and launched_on == 99, "a stream that is given", seen, launched_on)
 
-# Convolutions of images whose channels are last; with windows of one pixel their kernel is the product's above.
+# Convolutions of images whose channels are last; with windows of one pixel their kernel is that of the product above.
 x, w = framework.image(1 << 32, 8, 512, 8, 8, False), framework.image(2 << 32, 512, 512, 1, 1, False)
 
 
@@ -226,7 +226,7 @@ for name, call in (("a product on the mock", lambda: product(a, b, d)), ("one wi
         times.append((time.perf_counter() - begin) / 200 * 1e6)
     print(f"{name}: {min(times):.2f} us")
     kit.check(min(times) < 20, name, min(times))
-# A kernel that was loaded; and in a child that is forked nothing reaches the driver.
+# This tests a loaded kernel; in a forked child nothing reaches the driver.
 framework.open(sys.argv[2], (24, 8, 4))
 program, _ = _ext.program(struct_kernel.files(), None, 0, "")
 
@@ -237,7 +237,7 @@ def launch():
 
 
 kit.check(change(launch)[0]["launches"] == 1, "a kernel that was loaded")
-# XLA's handlers: scalars that lie in the GPU's memory are waited for, by a handler that XLA does not capture.
+# This tests XLA's handlers: a handler that XLA does not capture waits for scalars in the GPU's memory.
 known, waiting = (_ext.handlers()[name, "CUDA"] for name in ("ptxbuilder_kernel", "ptxbuilder_kernel_waits"))
 kit.check(framework.may_be_captured(known) and not framework.may_be_captured(waiting))
 count, bias = ctypes.c_int32(32), ctypes.c_float(1.5)

@@ -1,5 +1,5 @@
-// A framework of the tests' own, whose tensors are said to lie on GPUs: Python's module fake_framework, on
-// the driver mock_libcuda.cpp, so that what the extension asks of a framework can be counted without a GPU.
+// A framework of the tests' own, whose tensors claim to be on GPUs: the Python module fake_framework, on the
+// driver mock_libcuda.cpp, so that the extension's requests to a framework can be counted without a GPU.
 #define Py_LIMITED_API 0x030a0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -33,7 +33,7 @@ struct {
   ptxbuilder::runtime::cu::Status (*retain)(ptxbuilder::runtime::cu::Context*, int);
   ptxbuilder::runtime::cu::Status (*make_current)(ptxbuilder::runtime::cu::Context);
 } driver_calls;
-// This is what was asked of the framework: memory that is alive, and streams.
+// The requests to the framework: existing memory, and streams.
 int allocated = 0, streams_asked = 0;
 void* current = nullptr;
 uintptr_t next_address = uintptr_t{1} << 40;
@@ -130,8 +130,8 @@ PyObject* dims(PyObject*, PyObject* tensor) {
                        t.strides[1], t.strides[2], t.strides[3]);
 }
 
-// open(mock, sizes of a kernel's parameters): whoever opens libcuda.so.1 from now on gets the mock. Again,
-// for other sizes.
+// open(mock, sizes of a kernel's parameters): opening libcuda.so.1 from now on returns the mock. It may be
+// called again for other sizes.
 PyObject* open_driver(PyObject*, PyObject* args) {
   const char* path;
   PyObject* sizes;
@@ -158,14 +158,14 @@ PyObject* seen(PyObject*, PyObject*) {
                        streams_asked, "stream", PyLong_FromVoidPtr(driver->config.stream));
 }
 
-// ---- What XLA does ----
+// ---- The role of XLA ----
 
 using Handler = void*(void* call);
 Handler* handler_of(PyObject* capsule) {
   return reinterpret_cast<Handler*>(PyCapsule_GetPointer(capsule, "xla._CUSTOM_CALL_TARGET"));
 }
 
-// may_be_captured(handler): what it answers when it is registered.
+// may_be_captured(handler): the handler's answer at its registration.
 PyObject* may_be_captured(PyObject*, PyObject* capsule) {
   Handler* handler = handler_of(capsule);
   if (!handler) return nullptr;
@@ -226,7 +226,7 @@ PyObject* run_kernel(PyObject*, PyObject* args) {
   return PyUnicode_FromString(error.c_str());
 }
 
-// capture(is_on): of all streams, in which nothing may be waited for.
+// capture(is_on): captures all streams, during which nothing may wait.
 PyObject* set_capturing(PyObject*, PyObject* is_on) {
   driver->capturing = PyObject_IsTrue(is_on);
   Py_RETURN_NONE;

@@ -1,4 +1,4 @@
-"""Gradients of f16 operands where the result is f32: what comes in is beyond the range of f16, on the CPU by the emulator.
+"""Tests gradients of f16 operands if the result is f32: the incoming gradient is beyond the range of f16; on the CPU, with the emulator.
 
   gradient_range_test.py
 """
@@ -27,7 +27,7 @@ def last(x):
     return x.contiguous(memory_format=torch.channels_last)
 
 
-# The product, the same in float64, and the shapes of its operands.
+# Each case has the product, the same in float64, and the shapes of its operands.
 CASES = {
     "matmul": (lambda a, b: pb.matmul(a, b, out_dtype=torch.float32, device="emulator"), torch.matmul, ((40, 24), (24, 32))),
     "broadcast": (lambda a, b: pb.matmul(a, b, out_dtype=torch.float32, alpha=0.5, device="emulator"),
@@ -66,7 +66,7 @@ for ours, to in ((lambda x, w: pb.matmul(x, w, out_dtype=torch.bfloat16, device=
     found, = torch.autograd.grad(y, x, weight.reshape(y.shape))
     check(found, weight.double() @ w.double().t(), 2**-9, "of a bf16 result")
 
-# The second derivative, and one of each of a batch; zeros stay zeros, and what is infinite leaves the other rows alone.
+# Tests the second derivative, and gradients of each batch; zeros stay zeros, and an infinite element does not affect other rows.
 product, _, shapes = CASES["matmul"]
 a, b = (drawn(*shape, by=1e-3).requires_grad_() for shape in shapes)
 c, d = (x.detach().double().requires_grad_() for x in (a, b))

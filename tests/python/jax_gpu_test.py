@@ -1,4 +1,4 @@
-"""JAX's arrays on a GPU: jit, a chain in a command buffer, grad, vmap and shard_map, against float64.
+"""Tests JAX's arrays on a GPU: jit, a chain in a command buffer, grad, vmap and shard_map, against float64.
 
   jax_gpu_test.py FOLDER   with saxpy.cubin and saxpy.json in it
 """
@@ -82,8 +82,7 @@ spec = jax.sharding.PartitionSpec
 check(jax.jit(jax.shard_map(pb.matmul, mesh=mesh, in_specs=(spec("x"), spec()), out_specs=spec("x")))(a[0], b),
       wide(a[0]) @ wide(b), 2**-8, "shard_map")
 
-# This has what goes with the operands: scales, the amax, gates and slopes, and D of 8 bits; its gradients and batches are jnp's
-# functions.
+# Tests the other operands: scales, the amax, gates and slopes, and D of 8 bits; their gradients and batches are jnp's functions.
 check_beside(pb)
 left, right, rows, columns = drawn(256, 320), drawn(320, 384), jnp.asarray(random.standard_normal(256), jnp.float32), drawn(384, dtype=jnp.float32)
 gated = jax.jit(lambda a, rows, alpha: pb.matmul(a, right, scale_a=rows, scale_b=columns, alpha=alpha, activation="silu", gate=True, amax=True))
@@ -98,7 +97,7 @@ check(jax.jit(jax.grad(lambda rows: pb.matmul(left, right, scale_a=rows, out_dty
 check(jax.vmap(lambda a, rows: pb.matmul(a, right, scale_a=rows, out_dtype="f32"))(jnp.stack([left, -left]), jnp.stack([rows, 2 * rows])),
       np.stack([wide(left) @ wide(right) * wide(rows)[:, None], -2 * wide(left) @ wide(right) * wide(rows)[:, None]]), 2**-8, "vmap")
 
-# Forward mode, and second derivatives, against jnp's functions in f32.
+# Tests forward mode, and second derivatives, against jnp's functions in f32.
 moves = drawn(*left.shape), drawn(*right.shape)
 _, moved = jax.jit(lambda: jax.jvp(lambda a, b: pb.matmul(a, b, activation="silu"), (left, right), moves))()
 check(moved, jax.jvp(lambda a, b: jax.nn.silu(a @ b), *([x.astype(jnp.float32) for x in pair] for pair in ((left, right), moves)))[1], 2**-6, "jvp")
@@ -159,7 +158,7 @@ for i in range(6):
     check(traced(float(i), x, y, x.size - i), 2 * i * wide(x) * (np.arange(x.size) < x.size - i - 1) + before + 1, 1e-6, "traced scalars", i)
 kit.check(np.array_equal(wide(y), before), "JAX's arrays are not written")
 
-# Operations on rows and their gradients.
+# Tests operations on rows and their gradients.
 for columns, dtype in ((1000, jnp.bfloat16), (16384, jnp.bfloat16), (4097, jnp.float32)):
     bound = 2**-16 if dtype == jnp.float32 else 2**-7
     x, w = drawn(90, columns, dtype=dtype), drawn(columns, dtype=dtype)
@@ -174,9 +173,9 @@ for columns, dtype in ((1000, jnp.bfloat16), (16384, jnp.bfloat16), (4097, jnp.f
                             for f, given in ((pb.rms_norm, (x, w)), (exact, far)))):
         check(got, wide(right), bound, "rms_norm", columns, dtype, "gradient")
 
-# Two GPUs: arrays of the second, and both at once under shard_map.
+# Tests two GPUs: arrays of the second, and both at once under shard_map.
 if len(jax.devices()) < 2:
-    print("left out: it takes two GPUs, and one is here")
+    print("left out: it needs two GPUs, and there is one")
 else:
     a, b, ones = drawn(256, 333), drawn(333, 264), jnp.ones(1000, jnp.float32)
     there = [jax.device_put(t, jax.devices()[1]) for t in (a, b, ones)]
@@ -197,7 +196,8 @@ else:
     a, b = drawn(3, 240, 72), drawn(72, 40)
 
 kit.in_threads(lambda index: check(jax.jit(pb.matmul)(a[0], b), wide(a[0]) @ wide(b), 2**-8, "thread", index), 4)
-for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX's arrays"), (lambda: pb.matmul(b, b), "its rows have to be")):
+for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX's arrays"), (lambda: pb.matmul(b, b), "its rows have to "
+                                                                                                                "be")):
     with kit.refused(text):
         function()
 with kit.refused("takes a pointer of f32, and is given an array of int32", kind=Exception):
@@ -213,7 +213,8 @@ for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):
         for got, exactly in zip(back(grad), (wide(grad) @ exact, wide(grad).sum(0))):
             check(got, exactly, 2**-7, "gradients by packed weights", word, group)
 
-# An error of the device names the kernel, the call that met it, its sizes, and how to learn more. It ends a process of its own.
+# Checks that an error of the device names the kernel, the call that noticed it, its sizes, and how to learn more. It runs in a process of
+# its own.
 FAILING = """
 import os, sys, jax, jax.numpy as jnp, ptxbuilder as pb
 saxpy, x, a = pb.load(sys.argv[1] + "/saxpy", updates=["y"]), jnp.ones(4, jnp.float32), jnp.ones((512, 512), jnp.bfloat16)

@@ -1,4 +1,4 @@
-"""Has what the tests of JAX share, on the CPU and on a GPU: arrays that are drawn, and their comparison in float64."""
+"""The tests of JAX share this module, on the CPU and on a GPU: random arrays, and comparison in float64."""
 import jax
 import jax.numpy as jnp
 import kit
@@ -25,14 +25,14 @@ def check(got, expected, bound, *words):
 
 
 def product_of(case):
-    """A case of reference.PRODUCTS: arrays, the same as float64 of numpy's, words, and whether it has an amax."""
+    """Returns a case of reference.PRODUCTS: arrays, the same in numpy's float64, words, and whether it has an amax."""
     drawn_case, words = reference.drawn_product(case, random)
     tensors = {name: jnp.asarray(x.astype(jnp.dtype(kind))) for name, (x, kind) in drawn_case.items()}
     return tensors, {name: wide(x) for name, x in tensors.items()}, words, "amax" in case[4]
 
 
 def check_beside(pb):
-    """Every case, as it is, and under jax.jit with A and B turned."""
+    """Tests every case directly, and under jax.jit with A and B transposed."""
     for case in reference.PRODUCTS:
         tensors, wide_ones, words, has_amax = product_of(case)
         more = {"amax": True} if has_amax else {}

@@ -1,4 +1,5 @@
-"""Packed weights of JAX's arrays on the CPU: packed and unpacked, multiplied and differentiated against float64, and what is refused."""
+"""Tests packed weights of JAX's arrays on the CPU: packed and unpacked, multiplied and differentiated against float64, and refused
+calls."""
 import jax_cpu  # noqa: F401
 import jax
 import jax.numpy as jnp
@@ -35,7 +36,7 @@ for *form, activation in CASES:
         kit.check(got.dtype == jnp.bfloat16)
         check(got, exactly, 2**-6, form, activation, "the gradient of", name)
 
-# Types: weights of 8-bit floats and rows of f16, whose range is less than that of the scales.
+# Tests types: weights of 8-bit floats and rows of f16, whose range is less than that of the scales.
 w = np.asarray(random.standard_normal((72, 136)), jnp.float8_e4m3fn)
 for group, size in ((64, 1e6), (0, 1e-6), (128, 1.0)):
     s = (size * random.uniform(0.5, 2, (72, -(-136 // group) if group else 1))).astype(np.float32)
@@ -73,7 +74,7 @@ for *form, activation in CASES[:2] + CASES[4:]:
 with kit.refused("offs of packed weights under jax.vmap"):
     jax.vmap(lambda a: pb.packed_mm(a, experts, offs=jnp.asarray(ends)))(a[None])
 
-# vmap, of rows and of what is added to them, before and after grad.
+# Tests vmap of rows and of their addends, before and after grad.
 a, c, bias = drawn(4, 3, 136), drawn(4, 3, 72), drawn(4, 72)
 exact = wide(a) @ wide(exact.T)
 for mapped, more in (((0, None, None), lambda c, bias: bias[0] + 2 * c[0]), ((0, 0, None), lambda c, bias: bias[0] + 2 * c),

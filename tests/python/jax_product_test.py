@@ -1,4 +1,4 @@
-"""Products of JAX's arrays on the CPU, through the same targets of XLA's as on a GPU: jit, grad, vmap and shard_map against jnp."""
+"""Tests products of JAX's arrays on the CPU, through the same XLA targets as on a GPU: jit, grad, vmap and shard_map against jnp."""
 import jax_cpu  # noqa: F401
 import jax
 import jax.export
@@ -29,12 +29,12 @@ for dtype, words in ((jnp.float16, {}), (jnp.float32, {"tf32": True}), (jnp.floa
             check(pb.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b, **words),
                   turned(wide(a), turn_a) @ turned(wide(b), turn_b), 2**-8, dtype, turn_a, turn_b)
 
-# Gradients of every operand.
+# Tests gradients of every operand.
 activations = reference.activations(jnp)
 kit.check(set(activations) == set(ACTIVATIONS) == set(_FUNCTIONS), activations, ACTIVATIONS, _FUNCTIONS)
 for i, name in enumerate(activations):
     for turn_a in (False, True):
-        turn_b = turn_a == (i % 2 == 0)  # every two of the three are there together
+        turn_b = turn_a == (i % 2 == 0)  # every pair of the three occurs
         a, b = drawn(*((72, 24) if turn_a else (24, 72))), drawn(*((40, 72) if turn_b else (72, 40)))
         operands = (a, b, drawn(24, 40), drawn(40))
         weight = wide(drawn(24, 40)).astype(np.float32)
@@ -43,7 +43,7 @@ for i, name in enumerate(activations):
             d = pb.matmul(a, b, c=c, bias=bias, alpha=0.5, beta=2.0, activation=name, transpose_a=turn_a, transpose_b=turn_b)
             return (d.astype(jnp.float32) * weight).sum()
 
-        # The chain rule gives what is expected; XLA would compile a gradient for each case.
+        # The chain rule gives the expected values; XLA would compile a gradient for each case.
         p, q, *added = turned(wide(a), turn_a), turned(wide(b), turn_b), *map(wide, operands[2:])
         of_sum = weight * reference.slope(name, 0.5 * p @ q + 2 * added[0] + added[1])
         expected = turned(0.5 * of_sum @ q.T, turn_a), turned(0.5 * p.T @ of_sum, turn_b), 2 * of_sum, of_sum.sum(0)
@@ -52,7 +52,7 @@ for i, name in enumerate(activations):
             kit.check(x.dtype == jnp.bfloat16)
             check(x, y, 2**-7, turn_a, turn_b, name, operand)
 
-# vmap, of either operand and of both, along any dimension, in another vmap, before and after grad.
+# Tests vmap of either operand and of both, along any dimension, in another vmap, before and after grad.
 for in_a, in_b, a, b in ((0, None, (3, 24, 72), (72, 40)), (None, 0, (24, 72), (3, 72, 40)), (0, 0, (3, 24, 72), (3, 72, 40)),
                          (1, 2, (24, 3, 72), (72, 40, 3)), (None, 0, (2, 24, 72), (3, 72, 40)), (0, None, (3, 24, 72), (2, 72, 40))):
     a, b = drawn(*a), drawn(*b)
@@ -75,7 +75,8 @@ for transform in (lambda f: jax.vmap(jax.grad(total(f)), (0, None))(a[0], b[0]),
                   lambda f: jax.grad(lambda b: total(f)(a[0], b))(b[0])):
     check(transform(pb.matmul), jax.jit(lambda: transform(lambda a, b: (a.astype(jnp.float32) @ b.astype(jnp.float32))))(), 2**-7)
 
-# Forward mode of every operand, by its finite difference in float64; it agrees with reverse mode, and each computes no product in vain.
+# Tests forward mode for every operand, against its finite difference in float64; it agrees with reverse mode, and neither computes an
+# unnecessary product.
 def dot(x, y):
     return sum((wide(p) * wide(q)).sum() for p, q in zip(x, y))
 
@@ -114,7 +115,7 @@ kit.check(to_a.shape == (2, *a.shape) and to_b.shape == (2, *b.shape), "vmap of 
 for function, count in ((lambda a, b: pb.matmul(a, b, activation="relu"), 2), (lambda a, b: pb.matmul(a, b, bias=b[0], scale_a=jnp.ones(1)), 2)):
     for transform in (jax.grad(lambda a: function(a, b).astype(jnp.float32).sum()), lambda a: jax.jvp(lambda a: function(a, b), (a,), (a,))):
         kit.check(str(jax.make_jaxpr(transform)(a[0])).count("= ptxbuilder_matmul[") == count, function, "computes what nobody asked for")
-# Second derivatives, as a Hessian, forward over reverse, and the gradient of a gradient.
+# Tests second derivatives: a Hessian, forward over reverse, and the gradient of a gradient.
 w, x = drawn(6, 4, dtype=jnp.float32) / 4, drawn(5, 6, dtype=jnp.float32)
 
 
@@ -130,7 +131,7 @@ ours, theirs = energy(lambda x, y: pb.matmul(x, y, tf32=True, activation="silu")
 for transform in (jax.hessian, lambda f: jax.grad(lambda w: (jax.grad(f)(w) ** 2).sum())):
     check(jax.jit(transform(ours))(w), jax.jit(transform(theirs))(w), 2**-7, transform)
 
-# Two devices have rows each, and columns and rows with a sum.
+# Tests two devices with rows each, and with columns and rows and a sum.
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
 P = jax.sharding.PartitionSpec
 a, b = drawn(32, 64), drawn(64, 48)
@@ -145,7 +146,8 @@ for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", Non
 
 for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="cuda"), "device: JAX's arrays"), (dict(device="cpu"), "are worked on by 'emulator'"),
                     (dict(activation="tanh"), "activation 'tanh' is not one of"), (dict(c=a), "C: its shape is (32, 64)"),
-                    (dict(bias=b), "it is bf16 where D is bf16, of [48]"), (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it is bf16"),
+                    (dict(bias=b), "it is bf16 where D is bf16, of [48]"), (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it "
+                                                                                                  "is bf16"),
                     (dict(beta=1.0), "beta is 1, but C is NULL"), (dict(out_dtype=jnp.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
@@ -166,7 +168,7 @@ for transform in (lambda f: jax.grad(f)(a8), lambda f: jax.jvp(f, (a8,), (a8,)))
 check(jax.grad(lambda s: pb.matmul(a8, b8, scale_a=s, out_dtype="f32").sum())(jnp.ones(32)), (wide(a8) @ wide(b8)).sum(1), 1e-5,
       "the gradient of 8 bits' scales")
 
-# The other arguments are traced, and not; A and B as they lie and turned; the amax is a second result.
+# Tests the other arguments, traced and not; A and B, plain and transposed; the amax is a second result.
 check_beside(pb)
 for case in reference.PRODUCTS:
     tensors, wide_ones, words, has_amax = product_of(case)
@@ -227,7 +229,7 @@ for words, text in ((dict(b=[[1.0]]), "B: <class 'list'> among tensors of JAX's"
                     (dict(scale_a="x"), "scale_a: <class 'str'> among tensors of JAX's"), (dict(alpha=None), "alpha: None is a NoneType")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": b, **words})
-# Groups, as jax.lax.ragged_dot has them, and their gradients; and groups of k.
+# Tests groups as in jax.lax.ragged_dot, and their gradients; and groups of k.
 ends = jnp.asarray(reference.ENDS)
 sizes = jnp.diff(ends, prepend=0)
 x, y = (jnp.asarray(random.standard_normal(shape), jnp.bfloat16) for shape in ((reference.ALL, 72), (5, 72, 56)))
@@ -303,7 +305,7 @@ with kit.refused("a_rows: (1, 130) of int32; it is [m] of int32"):
 with kit.refused("precision and group_offset: they are None"):
     pb.ragged_dot(x, y, sizes, precision="highest")
 
-# Scales of blocks.
+# Tests block scales.
 x, y = (jnp.asarray(random.standard_normal(shape), jnp.float8_e4m3fn) for shape in ((64, 384), (384, 144)))
 of_x, of_y = (jnp.asarray(random.uniform(0.5, 2, shape), jnp.float32) for shape in ((3, 64), (2, 3)))
 exact = reference.in_blocks(wide(x), wide(y), np.asarray(of_x), np.asarray(of_y))
@@ -325,7 +327,8 @@ kit.check((wide(pb.decompress_2_4(s)) == wide(w)).all(), "compress_2_4 and back"
 for way in (pb.matmul, jax.jit(pb.matmul, static_argnames="transpose_b")):
     check(way(x, s, transpose_b=True), wide(x) @ wide(w).T, 2**-7, "a sparse B")
     check(way(s, x, transpose_b=True), wide(w) @ wide(x).T, 2**-7, "a sparse A")
-check(pb.matmul(x, s, transpose_b=True, d_rows=jnp.arange(64, dtype=jnp.int32)), wide(x) @ wide(w).T, 2**-7, "a sparse B and scattered rows")
+check(pb.matmul(x, s, transpose_b=True, d_rows=jnp.arange(64, dtype=jnp.int32)), wide(x) @ wide(w).T, 2**-7, "a sparse B and scattered "
+                                                                                                "rows")
 with kit.refused("b_metadata: a product whose gradient is asked for has none"):
     jax.grad(lambda x: pb.matmul(x, s, transpose_b=True, out_dtype="f32").sum())(x)
 with kit.refused("under jax.vmap"):
@@ -335,7 +338,7 @@ symbolic = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 64"), jnp.bfloat16
 with kit.refused("an operation is compiled for numbers, not symbols"):
     jax.export.export(jax.jit(lambda a: pb.matmul(a, b)))(symbolic)
 
-# Gradients of f16 operands where the result is f32 or bf16: what comes in is beyond the range of f16, or below it.
+# Tests gradients of f16 operands if the result is f32 or bf16: the incoming gradient is beyond the range of f16, or below it.
 for name in ("f32", "bf16"):
     for size in (1e6, 1e-7):
         a, b = (drawn(*shape, dtype=jnp.float16) * jnp.float16(1e-3 if size > 1 else 1e2) for shape in ((24, 16), (16, 40)))

@@ -1,4 +1,4 @@
-"""Attention and kernels of JAX's arrays on the CPU, through the same targets of XLA's as on a GPU; jax_product_test.py has products.
+"""Tests attention and kernels with JAX's arrays on the CPU, through the same XLA targets as on a GPU; jax_product_test.py tests products.
 
   jax_test.py FOLDER   with saxpy.ptx and saxpy.json in it
 """
@@ -18,7 +18,7 @@ from jax_kit import check, drawn, wide, with_arrays
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
 P = jax.sharding.PartitionSpec
 
-# Attention: traced and not, batches by vmap, and heads on two devices.
+# Tests attention: traced and not, batches with vmap, and heads on two devices.
 for case in reference.CASES[:4] + reference.CASES[6:]:
     operands, words = [drawn(*shape) for shape in reference.shapes(case)], case[-1]
     expected, expected_lse = reference.attention(*map(wide, operands), **words)
@@ -117,7 +117,7 @@ X, Y = drawn(8, 32, dtype=jnp.float32), drawn(8, 32, dtype=jnp.float32)
 check(jax.jit(lambda X, Y: tma(X=X, Y=Y, alpha=3.0) + 1)(X, Y), 3 * wide(X) + wide(Y) + 1, 1e-6, "saxpy_tma")
 by_rows = jax.shard_map(lambda x, y: saxpy(x=x, y=y, alpha=2.0, count=x.size), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
 check(jax.jit(by_rows)(x, y), 2 * wide(x) + before, 1e-6, "saxpy on two devices")
-# A struct's tensors, one written and one allocated.
+# Tests a struct's tensors, one written and one allocated.
 scaled = pb.load(struct_kernel.files(), updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
 
 
@@ -135,7 +135,8 @@ with kit.refused("parameter 'p.x' takes a pointer of f32, and is given an array 
     scaled((32,), p=dict(x=x.astype(jnp.int32), n=1000, s=2.0, to=y), bias=1.0)
 with kit.refused("JAX has to know what it changes"):
     pb.load(path, device="emulator")(x=x, y=y, alpha=2.0, count=1000)
-# Scalars that are traced are read when the call runs: of any type that holds them, of a struct, of each of a batch, of each device.
+# Tests traced scalars, which are read when the call runs: of any type that represents them, in a struct, for each batch, and on each
+# device.
 traced = jax.jit(lambda alpha, count: saxpy(x=x, y=y, alpha=alpha, count=count))
 for alpha, count in ((2.0, 1000), (2, np.uint8(200)), (jnp.bfloat16(-0.5), np.int16(300)), (np.float16(0.25), True)):
     check(traced(alpha, count), before + np.where(np.arange(1000) < int(count), float(alpha), 0) * wide(x), 1e-6, alpha, count)
@@ -153,10 +154,12 @@ for words, text in ((dict(count=2.0), "parameter 'count' is a u32, and is given 
         traced(**{**dict(alpha=2.0, count=1000), **words})
 with kit.refused("its grid is traced"):
     jax.jit(lambda grid: saxpy(grid, x=x, y=y, alpha=2.0, count=1000))(3)
-# A fault is known when a call is traced, before XLA runs it.
-for words, text in ((dict(x=x.astype(jnp.int32)), "parameter 'x' takes a pointer of f32, and is given an array of int32: give x.astype('float32')"),
+# Checks that an error is reported when a call is traced, before XLA runs it.
+for words, text in ((dict(x=x.astype(jnp.int32)), "parameter 'x' takes a pointer of f32, and is given an array of int32: give "
+                                     "x.astype('float32')"),
                     (dict(y=y.astype(jnp.bfloat16)), "parameter 'y' takes a pointer of f32, and is given an array of bfloat16"),
-                    (dict(x=[1.0]), "parameter 'x': <class 'list'> among tensors of JAX's"), (dict(x=None), "parameter 'x': <class 'NoneType'>"),
+                    (dict(x=[1.0]), "parameter 'x': <class 'list'> among tensors of JAX's"), (dict(x=None), "parameter 'x': <class "
+                                                                                                   "'NoneType'>"),
                     (dict(count=-1), "parameter 'count' is a u32, and is given the integer -1"), (dict(count=1 << 70), "it does not fit"),
                     (dict(grid=0), "a grid of (0, 1, 1)"), (dict(grid=(1, 1 << 16)), "a grid of (1, 65536, 1)"), (dict(grid=1.5), "a grid of (1.5, 1, 1)")):
     with kit.refused(text):

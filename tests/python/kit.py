@@ -1,4 +1,4 @@
-"""Has what the tests of the package for Python share."""
+"""The tests of the Python package share this module."""
 import contextlib
 import hashlib
 import os
@@ -17,26 +17,26 @@ def pythons():
 
 
 def python_with(*modules):
-    """The first Python that has the modules; None for none. They are looked for and not imported, for which JAX takes seconds."""
+    """Returns the first Python that has the modules, or None. They are searched for and not imported, which takes seconds for JAX."""
     code = "import importlib.util, sys; sys.exit(None in map(importlib.util.find_spec, sys.argv[1:]))"
     return next((python for python in pythons() if subprocess.run([python, "-c", code, *modules]).returncode == 0), None)
 
 
 def use(*modules):
-    """Runs the test by the first Python that has the modules; skips it if there is none."""
+    """Runs the test with the first Python that has the modules; skips it if there is none."""
     python = python_with(*modules)
     if python == sys.executable:
         return
     if python:
         os.execv(python, [python, *sys.argv])
     print(f"SKIPPED: no Python here has {' and '.join(modules)}")
-    sys.exit(77)  # what ctest takes for a skipped test
+    sys.exit(77)  # ctest's code for a skipped test
 
 
 def quick_xla():
-    """The environment in which XLA takes the least time for programs that run once or twice."""
-    # Half of the time goes into programs that XLA has compiled the last time as well. A folder is one test's, since two that run at
-    # once may not write one file, and one kind of CPU's, whose instructions are in it.
+    """Returns the environment in which XLA takes the least time for programs that run once or twice."""
+    # Half of the time would go into programs that XLA has already compiled in the last run. Each test has its own folder, since two tests
+    # that run at once must not write one file, and each kind of CPU has its own, whose instructions the programs contain.
     flags = re.search(r"^(?:flags|Features)\s*:(.*)", open("/proc/cpuinfo").read(), re.M)
     cpu = hashlib.sha256(flags[1].encode() if flags else b"").hexdigest()[:12]
     test = os.path.basename(sys.argv[0]).removesuffix(".py")
@@ -51,7 +51,7 @@ failures = 0
 
 
 def check(holds, *words):
-    """Counts and says what does not hold; gives whether it does."""
+    """Counts and reports a failure; returns whether there is none."""
     global failures
     if not holds:
         failures += 1
@@ -62,7 +62,7 @@ def check(holds, *words):
 
 @contextlib.contextmanager
 def refused(*texts, kind=ValueError):
-    """The code inside raises with these words."""
+    """Checks that the code inside raises with these words."""
     try:
         yield
     except kind as error:

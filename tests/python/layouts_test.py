@@ -1,6 +1,6 @@
-"""The extension's declarations of XLA's and DLPack's interfaces against their headers: layouts_test.py CC TOP.
+"""Compares the extension's declarations of XLA's and DLPack's interfaces with their headers: layouts_test.py CC TOP.
 
-jaxlib ships XLA's header and PyTorch DLPack's; that of one which no Python here has is left out, and said.
+jaxlib ships XLA's header, and PyTorch DLPack's; a header that no Python here has is left out, which is printed.
 """
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""ptxbuilder in one process with others that bring an LLVM of their own, imported in any order, and each compiles.
+"""Tests ptxbuilder in one process with packages that have an LLVM of their own, imported in any order; each of them compiles.
 
   neighbours_test.py   with those of jaxlib, llvmlite and Triton that this Python has
 """

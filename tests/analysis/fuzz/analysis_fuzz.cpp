@@ -1,5 +1,5 @@
-// A libFuzzer target of the analysis: of every module that the parser takes, each kernel is read, compared
-// with itself, linted and tried to be proved, or refused by an Error.
+// A libFuzzer target of the analysis: each kernel of every module that the parser accepts is read, compared
+// with itself, linted and given to the prover, or refused with an Error.
 #include <cstdlib>
 
 #include "ptxbuilder/analysis/diff.h"

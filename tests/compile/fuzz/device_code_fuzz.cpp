@@ -1,4 +1,4 @@
-// A libFuzzer target of the reader of fatbins: what it gets is read or refused by an Error.
+// A libFuzzer target of the reader of fatbins: every input is read or refused with an Error.
 #include "ptxbuilder/compile/device_code.h"
 #include "ptxbuilder/error.h"
 

@@ -1,5 +1,5 @@
-// Copies and tensor cores run in parallel to the threads here: cuda::barrier, cuda::pipeline, cp.async, bulk
-// copies, wgmma.
+// Kernels whose copies and tensor cores run in parallel to the threads: cuda::barrier, cuda::pipeline,
+// cp.async, bulk copies, wgmma.
 #include "kernels.h"
 
 using Tokens = Barrier::arrival_token;
@@ -134,7 +134,7 @@ KERNEL(groups_of_cp_async) {
   const int t = threadIdx.x;
   auto copy = [&](int k) {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(&s[k % 3][t]));
-    const int bytes = k < 3 ? 16 : 0;  // after the end zeros come
+    const int bytes = k < 3 ? 16 : 0;  // after the end there are zeros
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(in + 256 * k + 4 * t),
                  "r"(bytes)
                  : "memory");
@@ -291,7 +291,7 @@ __device__ inline unsigned shared_address(const void* p) {
 
 //: product_of_matrices: kept=True, threads=32, expect=[sum((y*16 + k) % 5 * ((x*16 + k) % 3) for k in
 //: range(16)) for y in range(16) for x in range(8)], plants=["race", "divergence|undefined|deadlock"]
-KERNEL(product_of_matrices) {  // This is by ldmatrix and mma.sync.
+KERNEL(product_of_matrices) {  // This uses ldmatrix and mma.sync.
   __shared__ alignas(16) __half a[16][16], b[8][16];
   const int lane = threadIdx.x;
   for (int i = lane; i < 256; i += 32) a[i / 16][i % 16] = __int2half_rn(in[i] % 5);
@@ -315,7 +315,7 @@ KERNEL(product_of_matrices) {  // This is by ldmatrix and mma.sync.
 }
 
 //: stored_matrices: kept=True, threads=32, expect=[i % 8 + 8 * (i // 8) for i in range(64)], plants=["race"]
-KERNEL(stored_matrices) {  // This is by stmatrix.
+KERNEL(stored_matrices) {  // This uses stmatrix.
   __shared__ alignas(16) __half s[8][8];
   const int lane = threadIdx.x;
   const __half2 pair = __floats2half2_rn(in[2 * lane], in[2 * lane + 1]);
@@ -333,7 +333,7 @@ KERNEL(stored_matrices) {  // This is by stmatrix.
 KERNEL(warpgroup_product) {
   __shared__ alignas(128) __half a[64 * 16], b[8 * 16];
   const int t = threadIdx.x;
-  // Without a swizzle, 8 x 8 elements lie together: of A by rows then by k, of B likewise.
+  // Without a swizzle, 8 x 8 elements are contiguous: in A by rows, then by k, and likewise in B.
   for (int i = t; i < 64 * 16; i += 128) {
     const int m = i / 16, k = i % 16;
     a[(m / 8 * 2 + k / 8) * 64 + m % 8 * 8 + k % 8] = __int2half_rn((m + k) % 5);
@@ -349,7 +349,7 @@ KERNEL(warpgroup_product) {
            uint64_t{stride >> 4} << 32;
   };
   float d[4] = {0, 0, 0, 0};
-  for (float& v : d) asm volatile("" : "+f"(v)::"memory");  // this keeps the zeros ahead of the fence
+  for (float& v : d) asm volatile("" : "+f"(v)::"memory");  // this keeps the zeros before the fence
   UNLESS(3) asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -386,7 +386,7 @@ KERNEL(remote_stores) {  // st.async stores into the other CTA.
 
 //: peer_by_bulk: kept=True, threads=64, grid=2, cluster=2, expect=[100*(1 - b) + 3*i for b in range(2) for i
 //: in range(64)], plants=["fence.proxy", "race|uninitialised", "exit"]
-KERNEL(peer_by_bulk) {  // a bulk copy from shared memory into the other CTA's
+KERNEL(peer_by_bulk) {  // a bulk copy from shared memory into that of the other CTA
   __shared__ alignas(16) int mine[64];
   __shared__ alignas(16) int inbox[64];
   __shared__ uint64_t bar;

@@ -1,4 +1,4 @@
-// These kernels have atomic operations, locks, queues and flags.
+// Kernels with atomic operations, locks, queues and flags.
 #include "kernels.h"
 
 //: operations: threads=64, expect=[2016, 64, 0, 63, 63, 0, 0, 4, 32, 96, 128], plants=["race"]
@@ -52,7 +52,7 @@ KERNEL(lock_by_flag) {
 }
 
 //: lock_in_line: threads=32, expect=[32], plants=["race"]
-KERNEL(lock_in_line) {  // Who waits looks at a place of its own (MCS).
+KERNEL(lock_in_line) {  // Each waiting thread polls a place of its own (MCS).
   __shared__ int tail, next[32], locked[32], count;
   const int t = threadIdx.x;
   if (t == 0) tail = -1, count = 0;
@@ -167,7 +167,7 @@ KERNEL(pairs_of_halves) {
 }
 
 //: one_of_two_or_both: threads=64, expect=[1]
-KERNEL(one_of_two_or_both) {  // Of two stores ahead of two loads, seq_cst lets one of the loads see a 1.
+KERNEL(one_of_two_or_both) {  // With two stores before two loads, seq_cst lets one of the loads see a 1.
   __shared__ int x, y, r0, r1;
   if (threadIdx.x == 0) x = y = 0;
   __syncthreads();
@@ -201,7 +201,7 @@ KERNEL(list_of_nodes) {  // One thread empties a stack without a lock.
 }
 
 //: words_of_64: kept=True, optimised=True, threads=96, expect=[96*95//2, 96], plants=["race", "race"]
-KERNEL(words_of_64) {  // two counts in one word of 64 bits, added to by a loop of compare and swap
+KERNEL(words_of_64) {  // two counts in one word of 64 bits, which a loop of compare and swap increments
   __shared__ unsigned long long both;
   const int t = threadIdx.x;
   if (t == 0) both = 0;
@@ -221,7 +221,7 @@ KERNEL(words_of_64) {  // two counts in one word of 64 bits, added to by a loop 
 
 //: sums_of_doubles: optimised=True, threads=64, expect=[2*sum(range(k, 64, 4)) for k in range(4)],
 //: plants=["race"]
-KERNEL(sums_of_doubles) {  // as CUDA's guide adds doubles
+KERNEL(sums_of_doubles) {  // the addition of doubles in CUDA's guide
   __shared__ double sums[4];
   const int t = threadIdx.x;
   if (t < 4) sums[t] = 0;
@@ -239,7 +239,7 @@ KERNEL(sums_of_doubles) {  // as CUDA's guide adds doubles
 }
 
 //: own_barrier: kept=True, threads=128, expect=[3*i + 2 for i in range(127, -1, -1)], plants=["race", "race"]
-KERNEL(own_barrier) {  // a barrier of counts, as people wrote it
+KERNEL(own_barrier) {  // a barrier of counters, as it was often written
   __shared__ int s[128], arrived;
   const int t = threadIdx.x;
   if (t == 0) arrived = 0;

@@ -1,15 +1,15 @@
-"""Kernels of CUDA C++ as people write them, on the emulator: the right ones run without a fault, and what is planted is named.
+"""Runs typical CUDA C++ kernels on the emulator: correct ones run without a fault, and planted faults are named.
 
   python3 tests/emulator/cuda/cuda_kernels.py [NAME...] [--bin build/release/bin] [--options "-O0 -Xcicc -O0"] [--seeds 10] [--kept]
-  python3 tests/emulator/cuda/cuda_kernels.py --emit DIR    writes the right ones as PTX and launch files
-  python3 tests/emulator/cuda/cuda_kernels.py --bless       writes ptx/ again
+  python3 tests/emulator/cuda/cuda_kernels.py --emit DIR writes the correct ones as PTX and launch files python3
+  tests/emulator/cuda/cuda_kernels.py --bless writes ptx/ again
 
-Each kernel of the .cu files here has Python ahead of it, `//: NAME: threads=..., expect=[...], plants=[...]`: how it is launched, what
-`out` begins with (zeros follow), and by which kind of fault each plant has to be named, alternatives with a | between. nvcc
-makes the PTX, which is kept under build/corpus. With --kept, or where there is no nvcc, those run whose PTX is in ptx/
-(`kept=True`). Some kernels are right as optimised code alone (`optimised=True`): accumulators of wgmma have to stay in their registers,
-and what a plain load guesses is not followed into the functions that atomicCAS() is then.
-Exit code 0: all is as it should be; 1: something is not.
+Each kernel of the .cu files here follows a line of Python, `//: NAME: threads=..., expect=[...], plants=[...]`: how it is launched, the
+beginning of `out` (zeros follow), and the kind of fault that must be reported for each plant, with alternatives separated by |. nvcc makes
+the PTX, which is kept under build/corpus. With --kept, or if there is no nvcc, the kernels whose PTX is in ptx/ run (`kept=True`). Some
+kernels are correct only as optimised code (`optimised=True`): accumulators of wgmma must stay in their registers, and the emulator does not
+follow the guess of a plain load into the functions that atomicCAS() becomes otherwise. Exit code 0: everything is as expected; 1: something
+is not.
 """
 import argparse
 import concurrent.futures
@@ -68,7 +68,7 @@ def collatz(v):
 
 
 def tripled():
-    """Says of each lane whether 3 v + 1 of 32 bits meets 3 modulo 7, as C++ divides, within 64 steps."""
+    """Returns for each lane whether the sequence 3 v + 1 of 32 bits reaches 3 modulo 7, with C++'s division, within 64 steps."""
     found = []
     for v in range(32):
         steps = 0
@@ -125,7 +125,7 @@ def kernels():
 
 
 def compiled(file, list, options):
-    """Has nvcc make one module of a file's kernels with all that is planted in them."""
+    """Compiles a file's kernels, with all planted faults, to one module with nvcc."""
     wrapper = f'#include "{HERE}/{file}"\n' + "".join(
         f"template __global__ void {k.name}<{p}>(int*, const int*, int);\n" for k in list for p in range(len(k.plants) + 1))
     with open(f"{HERE}/{file}") as f, open(f"{HERE}/kernels.h") as h:
@@ -145,7 +145,7 @@ def compiled(file, list, options):
 
 
 def alone(text, entry):
-    """Leaves of a module one kernel and what that names, and no comments or lines of the source."""
+    """Reduces a module to one kernel and the names that it uses, without comments and source lines."""
     items, item, depth = [], [], 0
     for line in text.splitlines():
         code = line.partition("//")[0].rstrip()
@@ -186,7 +186,7 @@ def simulated(bin, text, kernel, plant, seeds):
 
 
 def judged(bin, text, kernel, plant, seeds):
-    """Says what is wrong with the emulator's words on a kernel; None where nothing is."""
+    """Returns what is wrong with the emulator's report of a kernel; None if nothing is."""
     code, said = simulated(bin, text, kernel, plant, seeds)
     kinds = sorted({f["kind"] for f in said["faults"]})
     told = "; ".join([f["report"].partition("\n")[0] for f in said["faults"][:1]] + [c["first_wrong"] for c in said["comparisons"]])
@@ -199,7 +199,7 @@ def judged(bin, text, kernel, plant, seeds):
 
 
 def kept_texts(all):
-    """Reads the PTX that is kept, by kernel and plant."""
+    """Reads the kept PTX, by kernel and plant."""
     made = {}
     for k in all:
         for plant in range(len(k.plants) + 1 if k.kept else 0):
@@ -209,7 +209,7 @@ def kept_texts(all):
 
 
 def texts(all, options):
-    """Has nvcc make the same of all kernels."""
+    """Makes the same for all kernels with nvcc."""
     files = sorted({k.file for k in all})
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         modules = dict(zip(files, pool.map(lambda file: compiled(file, [k for k in kernels() if k.file == file], options), files)))
@@ -222,7 +222,7 @@ def main():
     parser.add_argument("--bin", default="build/release/bin")
     parser.add_argument("--options", default="-O3")
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--kept", action="store_true", help="those of ptx/ alone, as they are there")
+    parser.add_argument("--kept", action="store_true", help="only those of ptx/, unchanged")
     parser.add_argument("--emit")
     parser.add_argument("--bless", action="store_true")
     o = parser.parse_args()

@@ -1,5 +1,5 @@
-// The kernels of this folder share these. Each is a template over the fault that is planted in it: with none,
-// 0, it is right.
+// The kernels of this folder share this code. Each is a template over the fault that is planted in it: with
+// 0, no fault, it is right.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -32,7 +32,7 @@ namespace ptx = cuda::ptx;
   template <int plant>    \
   __global__ void __VA_ARGS__ name(int* out, const int* in, int n)
 
-// The statement after it is left out where this fault is planted, or is there alone.
+// UNLESS omits the following statement if this fault is planted, and IF keeps it only then.
 #define UNLESS(fault) if constexpr (plant != fault)
 #define IF(fault) if constexpr (plant == fault)
 

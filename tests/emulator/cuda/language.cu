@@ -1,4 +1,4 @@
-// These kernels show what C++ asks of a compiler: calls, stacks, tables, types, arithmetic.
+// Kernels with features of C++ that challenge a compiler: calls, stacks, tables, types, arithmetic.
 #include "kernels.h"
 
 __device__ __noinline__ int ackermann(int m, int n) {

@@ -1,4 +1,4 @@
-// These algorithms have the threads of a block communicate through shared memory.
+// Algorithms in which the threads of a block communicate through shared memory.
 #include "kernels.h"
 
 //: sum_strided: threads=256, grid=2, expect=[sum(i for i in range(4096) if i // 256 % 2 == b) for b in

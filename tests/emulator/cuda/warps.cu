@@ -1,4 +1,4 @@
-// Here the lanes of a warp exchange values, vote, and meet by masks.
+// Kernels in which the lanes of a warp exchange values, vote, and synchronize with masks.
 #include "kernels.h"
 
 //: sort_by_shuffles: threads=64, expect=sorted((i*29) % 32 for i in range(32)) + [32 + k for k in range(32)],

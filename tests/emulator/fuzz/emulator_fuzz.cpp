@@ -1,7 +1,6 @@
-// A libFuzzer target of the emulator and of launch files: each PTX text runs for a moment, or is refused by
-// an Error, and so is each launch file, which begins with a brace. Beside bytes it changes statements: one is
-// dropped, written twice or put elsewhere, and words change places, so that much of what is tried is PTX
-// still.
+// A libFuzzer target of the emulator and of launch files: each PTX text runs for a moment, or is refused with
+// an Error, and so is each launch file, which begins with a brace. It changes statements in addition to
+// bytes: one is dropped, duplicated or moved, and words are exchanged, so that many inputs are still PTX.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +20,7 @@ extern "C" const char* __asan_default_options() { return "allocator_may_return_n
 namespace ptxbuilder {
 namespace {
 
-constexpr uint64_t kMostBytes = 1 << 20;  // of the buffers that a launch file asks for
+constexpr uint64_t kMostBytes = 1 << 20;  // of the buffers that a launch file requests
 
 runtime::EmulatorOptions options(uint64_t seed) {
   runtime::EmulatorOptions o;
@@ -32,7 +31,7 @@ runtime::EmulatorOptions options(uint64_t seed) {
   return o;
 }
 
-// Each parameter of 8 bytes is the address of one buffer, all else is 16s.
+// Each parameter of 8 bytes is the address of one buffer, and all others are 16.
 void run_ptx(const std::string& text) {
   for (const runtime::Entry& entry : runtime::entries(text)) {
     Signature signature;

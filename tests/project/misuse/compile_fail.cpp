@@ -1,8 +1,8 @@
 // clang-format off
-// Misuse that the C++ compiler refuses: with the bits of some cases in LOW, and of those from 64 on in HIGH, the file must not
-// compile, and the diagnostic must match the expression after "CASE n:". With -DTWIN instead it holds the accepted twin of every
-// case. Run by tests/project/misuse/run.
-// Expressions stand on one line, however long.
+// Misuse that the C++ compiler refuses: with the bits of some cases in LOW, and of those from 64 on in HIGH,
+// the file must not compile, and the diagnostic must match the expression after "CASE n:". With -DTWIN
+// instead it contains the accepted twin of every case. tests/project/misuse/run compiles it. Expressions are
+// on one line, however long.
 #include "ptxbuilder/tile/bulk.h"
 #include "ptxbuilder/tile/tma.h"
 #include "ptxbuilder/tile/kernel.h"
@@ -22,7 +22,7 @@ using namespace ptxbuilder;
 #define ONE_OF(wrong, right) wrong
 #endif
 
-// Structs that kernels take: one that is right, one that holds a struct, one that does not name all its members.
+// Structs for kernels: a right one, one that contains a struct, and one that does not name all its members.
 struct Flat {
   u32 x;
   f32 y;
@@ -43,7 +43,7 @@ PTXBUILDER_ROW(ld_generic, "ld.u32 {d:=u32}, [{a:generic}];", memory, 63, sm_75)
 void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, smem shared, cluster_smem remote,
             gptr<u32> global, gptr<f32> reals, TensorMap map, TileView view, Accumulator& acc,
             const RegisterTile<f32>& tile, const TensorCopy& copy, const TiledCopy& tiled) {
-  // One that a case does not use is no matter.
+  // It does not matter if a case does not use one of these.
   (void)k, (void)p, (void)narrow, (void)with_sign, (void)wide, (void)real, (void)shared, (void)remote, (void)global;
   (void)map, (void)view, (void)reals, (void)tile, (void)acc, (void)copy, (void)tiled;
 
@@ -164,7 +164,7 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   k.params<ONE_OF(Short, Flat)>("s");
 #endif
 
-  // A part of a sum is no sum.
+  // A part of a sum is not a sum.
   auto part = partial_rows<Reduction::add>(tile);
   (void)part;
 #if IS(30)

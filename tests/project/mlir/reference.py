@@ -1,4 +1,4 @@
-"""Writes x.bin and w.bin, fresh N(0, 1) data for rms_norm.json, and what is right, y.bin, computed in float64."""
+"""Writes x.bin and w.bin, fresh N(0, 1) data for rms_norm.json, and the expected result y.bin, computed in float64."""
 
 import array
 import json

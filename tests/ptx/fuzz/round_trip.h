@@ -1,5 +1,5 @@
-// What must hold of any text: it parses or is refused by an Error, and what parses is printed as a text that
-// parses and prints the same again.
+// Any text must parse or be refused with an Error, and parsed text is printed as text that parses and prints
+// the same again.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-/* Two kernels as C, of the project and of its user: without a driver they say so. */
+/* Two kernels as C, one of the project and one of its user: without a driver they report this. */
 #include <stdio.h>
 
 #include "saxpy_c.h"

@@ -1,4 +1,4 @@
-// A kernel family of somebody else's: y = alpha x, with the command line of the project's own kernels.
+// A user's kernel family: y = alpha x, with the command line of the project's own kernels.
 #include "ptxbuilder/kernels/family/family.h"
 #include "ptxbuilder/kernels/family/run.h"
 

@@ -1,4 +1,4 @@
-/* A program in C that opens a device by the installed library, and reads what it did wrong. */
+/* A program in C that opens a device with the installed library, and reads the message of an error. */
 #include <ptxbuilder/ptxb.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
-// Somebody else's compiler: parses "d[i] = x@y * a[i] + c", writes LLVM's IR with an IRBuilder of its own,
-// takes Hopper's instructions from the installed library's rows and the product x@y from its tiles, and lets
-// the library make the PTX. Vectors come to shared memory by bulk copies that an mbarrier counts.
+// A user's compiler: it parses "d[i] = x@y * a[i] + c", writes LLVM IR with an IRBuilder of its own, uses the
+// installed library's rows for Hopper's instructions and its tiles for the product x@y, and lets the library
+// make the PTX. Bulk copies that an mbarrier counts load vectors into shared memory.
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
@@ -19,9 +19,9 @@ namespace rows = isa::rows_def;
 // A CTA computes a tile of kM x kN elements, row after row; i counts the elements of all tiles.
 constexpr int kThreads = 128, kM = 64, kN = 16, kK = 64, kTile = kM * kN, kBytes = 4 * kTile;
 
-// The kernel of one statement: names with [i] are vectors, those with an @ matrices, x of kM rows for each
-// CTA and y of kN rows, both kK wide; others are numbers that all threads share. Its parameters are the
-// vectors, the numbers and the matrices, each in the order of their names.
+// The kernel of one statement: names with [i] are vectors, those with an @ are matrices, x with kM rows for
+// each CTA and y with kN rows, both kK wide; others are numbers that all threads share. Its parameters are
+// the vectors, the numbers and the matrices, each in the order of their names.
 class FrontEnd {
  public:
   FrontEnd(const std::string& statement, llvm::Module& module)
@@ -40,7 +40,7 @@ class FrontEnd {
     ir_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "entry", function_));
   }
 
-  // The sidecar, by which the kernel is launched.
+  // Returns the sidecar with which the kernel is launched.
   Signature compile() {
     Kernel kernel(*function_);
     kernel.insert_at(ir_, [&] { declare(kernel.builder()); });

@@ -1,5 +1,5 @@
-// Uses the installed library by its umbrella headers: prints the PTX of a kernel, runs it on the emulator,
-// and multiplies.
+// Uses the installed library through its umbrella headers: prints the PTX of a kernel, runs it on the
+// emulator, and multiplies.
 #include <iostream>
 
 #include "ptxbuilder/kernels/gemm/matmul.h"
@@ -17,7 +17,7 @@ Kernel twice() {
   return k;
 }
 
-// clang warns where the sides of an == have two types.
+// clang warns if the sides of an == have different types.
 RegisterTile<pred> same(const RegisterTile<f32>& x, const RegisterTile<f32>& y) { return x == y; }
 
 int main() {
