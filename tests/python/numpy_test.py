@@ -1,4 +1,4 @@
-"""numpy's arrays through the extension, on the emulator: every type, shape and stride, and what is refused.
+"""Tests numpy's arrays through the extension, on the emulator: every type, shape and stride, and refused calls.
 
   numpy_test.py FOLDER   with saxpy.ptx, saxpy.json and saxpy_tma's in it
 """
@@ -27,12 +27,12 @@ from ptxbuilder._common import ACTIVATIONS  # noqa: E402
 import reference  # noqa: E402
 import struct_kernel  # noqa: E402
 
-# matmul() takes and says what the library's table has.
+# Checks that matmul() has the operands of the library's table.
 named = inspect.signature(pb.matmul).parameters
 for row in pb._product.ROWS:
     kit.check(row.word in named and (f"`{row.word}`" in pb.matmul.__doc__ or row.label in pb.matmul.__doc__.split()), row)
 
-# Tools are given the functions' own types.
+# Checks that tools see the functions' own types.
 stub = ast.parse(open(pb.__file__ + "i").read())
 for name in ("matmul", "grouped_mm", "scaled_mm", "attention", "load", "warm_up"):
     told = [node.args for node in stub.body if isinstance(node, ast.FunctionDef) and node.name == name]
@@ -60,7 +60,7 @@ def wide(x):
 
 
 def check_product(a, b, turn_a=False, turn_b=False, **words):
-    """Against float64: one rounding to D's type of every element."""
+    """Compares with float64: one rounding to D's type of every element."""
     d = pb.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b, device="emulator", **words)
     x, y = wide(a), wide(b)
     x, y = x.swapaxes(-1, -2) if turn_a else x, y.swapaxes(-1, -2) if turn_b else y
@@ -91,12 +91,12 @@ for a_type in (E4M3, E5M2):
         for precise in (False, True):
             kit.check(check_product(drawn(16, 256, dtype=a_type), drawn(40, 256, dtype=b_type), turn_b=True,
                                     precise=precise).dtype == BF16)
-    check_product(drawn(16, 48, dtype=a_type), drawn(48, 24, dtype=a_type), out_dtype="f32")  # copied to lie along k
+    check_product(drawn(16, 48, dtype=a_type), drawn(48, 24, dtype=a_type), out_dtype="f32")  # copied to be contiguous along k
 check_product(drawn(20, 72, dtype=np.float32), drawn(72, 40, dtype=np.float32), tf32=True)
 kit.check(check_product(drawn(16, 32, dtype=np.int8), drawn(24, 32, dtype=np.int8), turn_b=True).dtype == np.int32)
 kit.check(check_product(drawn(16, 32, dtype=np.uint8), drawn(32, 24, dtype=np.uint8)).dtype == np.int32)
 
-# Strides: gaps, steps, backwards, none, and an offset of one element, which TMA does not take.
+# Tests strides: gaps, steps, negative ones, zero, and an offset of one element, which TMA does not support.
 a, b = drawn(40, 96), drawn(96, 80)
 for x, y in ((a[:, :48], b[:48]), (a[:, ::2], b[::2]), (a[::-1], b), (a, b[:, ::-1]), (a[:, 1:], b[1:]), (a[3::5], b[:, ::3]),
              (np.broadcast_to(a[:1], a.shape), b), (a, np.broadcast_to(b[:, :1], b.shape)), (a.T.copy().T, b.T.copy().T)):
@@ -111,7 +111,7 @@ for name, function in ((name, activation(z)) for name, activation in reference.a
     kit.check(np.all(abs(wide(d) - function) <= abs(function) * 2**-8 + 2e-3), name)
 kit.check(np.array_equal(pb.matmul(a, b, c=c, device="emulator"), pb.matmul(a, b, c=c, beta=1.0, device="emulator")))
 
-# This has what goes with the operands: scales, the amax, gates and slopes, and D of 8 bits; given a D, of other batches' strides.
+# Tests the other operands: scales, the amax, gates and slopes, and D of 8 bits, also with a given D that has other batch strides.
 for case in reference.PRODUCTS:
     drawn_case, words = reference.drawn_product(case, random)
     tensors = {name: x.astype(getattr(ml_dtypes, kind, None) or kind) for name, (x, kind) in drawn_case.items()}
@@ -134,7 +134,8 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it is 
                     (dict(scale_a=rows[None]), "scale_a: its shape is (1, 24)"), (dict(scale_a=wide(rows)), "scale_a: it is of float64"),
                     (dict(scale_result=rows), "scale_result: its shape is (24,); it has one element"),
                     (dict(alpha=rows), "alpha: its shape is (24,); it has one element"), (dict(amax=rows), "amax: its shape is (24,)"),
-                    (dict(amax=np.broadcast_to(number, (1,))), "amax: it is read-only"), (dict(amax=0.0), "amax: <class 'float'> among tensors of numpy's"),
+                    (dict(amax=np.broadcast_to(number, (1,))), "amax: it is read-only"), (dict(amax=0.0), "amax: <class 'float'> among "
+                                                                                               "tensors of numpy's"),
                     (dict(gate=True), "gate: activation is None"), (dict(slope_of=drawn(24, 40)), "slope_of: activation is None"),
                     (dict(gate=True, activation="silu", slope_of=drawn(24, 40)), "one product is a gate or the way back"),
                     (dict(gate=True, activation="silu", c=drawn(24, 40)), "gate: with C"),
@@ -148,7 +149,7 @@ with kit.refused("gate: B has 39 columns; they come in pairs"):
 with kit.refused("D of s32 with an epilogue"):
     pb.matmul(drawn(16, 32, dtype=np.int8), drawn(32, 24, dtype=np.int8), scale_a=np.ones(16, np.float32), device="emulator")
 
-# A result that is given: written, and nothing next to it.
+# Tests a given result: it is written, and nothing next to it.
 out = np.full((24, 100), 7, BF16)
 kit.check(pb.matmul(a, b, out=out[:, 3:43], device="emulator").base is not None)
 kit.check(np.array_equal(out[:, 3:43], pb.matmul(a, b, device="emulator")) and np.all(out[:, :3] == 7) and
@@ -222,10 +223,10 @@ with kit.refused("gate: activation is None"):
 with kit.refused("operation 'conv'"):
     pb.warm_up("conv", [], "bf16")
 
-# Kernels of anybody's.
+# Tests any kernel.
 folder = sys.argv[1]
 x, y = drawn(1000, dtype=np.float32), drawn(1000, dtype=np.float32)
-expected = np.float32(2) * x + y  # one rounding less than this has: see below
+expected = np.float32(2) * x + y  # one rounding less than in this expression: see below
 saxpy = pb.load(f"{folder}/saxpy", updates=["y"], device="emulator")
 result = y.copy()
 kit.check(saxpy(x=x, y=result, alpha=2.0, count=1000, device="emulator") is result)
@@ -262,7 +263,7 @@ with kit.refused("outputs: kernel 'saxpy' has no tensor 'alpha'"):
 with kit.refused("nothing.json: cannot be read"):
     pb.load(f"{folder}/nothing", device="emulator")
 
-# A struct's tensors are as others are: the framework is known by them alone, and outputs and updates name them.
+# Tests a struct's tensors, which are like others: they alone determine the framework, and outputs and updates name them.
 path, to = struct_kernel.files(), np.zeros(1000, np.float32)
 scaled = pb.load(path, updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
 kit.check(str(inspect.signature(scaled)) == "(grid=None, /, *, p, bias, device=None)", inspect.signature(scaled))
@@ -278,10 +279,14 @@ read_only = np.frombuffer(bytes(4000), np.float32)
 kit.check(scaled((32,), p={**whole, "x": read_only}, bias=1, device="emulator")[1] is to, "what is read may be read-only")
 for p, text in (({"x": x, "n": 1000, "to": to}, "parameter 'p': there is no 's'"),
                 ({**whole, "z": 1}, "parameter 'p' is given 'z', and takes x, n, s, to"),
-                ((x, 1000, 2.0, to), "parameter 'p' takes a dict of its fields, x, n, s, to, and is given (array("), (x, "parameter 'p' takes a dict"),
-                ({**whole, "s": "2"}, "parameter 'p.s' is a f32, and is given '2'"), ({**whole, "n": x}, "parameter 'p.n' is a u32, and is given array("),
-                ({**whole, "n": 1.5}, "parameter 'p.n' is a u32, and is given 1.5"), ({**whole, "n": None}, "parameter 'p.n' is a u32, and is given None"),
-                ({**whole, "x": 3}, "parameter 'p.x': <class 'int'> among tensors of numpy's"), ({**whole, "x": x[::2]}, "parameter 'p.x' is a pointer"),
+                ((x, 1000, 2.0, to), "parameter 'p' takes a dict of its fields, x, n, s, to, and is given (array("), (x, "parameter 'p' "
+                                                                                                                      "takes a dict"),
+                ({**whole, "s": "2"}, "parameter 'p.s' is a f32, and is given '2'"), ({**whole, "n": x}, "parameter 'p.n' is a u32, and "
+                                                                                      "is given array("),
+                ({**whole, "n": 1.5}, "parameter 'p.n' is a u32, and is given 1.5"), ({**whole, "n": None}, "parameter 'p.n' is a u32, "
+                                                                                      "and is given None"),
+                ({**whole, "x": 3}, "parameter 'p.x': <class 'int'> among tensors of numpy's"), ({**whole, "x": x[::2]}, "parameter "
+                                                                                                                  "'p.x' is a pointer"),
                 ({**whole, "x": None, "to": None}, "it is given no tensor"), ({**whole, "to": read_only}, "p.to: it is read-only")):
     with kit.refused(text):
         scaled((32,), p=p, bias=1.0, device="emulator")
@@ -296,17 +301,18 @@ for words, text in ((dict(updates=["p"]), "updates: kernel 'scaled' has no tenso
 with kit.refused("outputs: 'y' has the shape of 'p.z', which kernel 'scaled' is not given"):
     pb.load(path, outputs={"y": "p.z"}, device="emulator")((32,), p=whole, bias=1.0, device="emulator")
 
-# Another process loads what is pickled, by its path and with its words; a copy is the kernel.
+# Checks that another process loads a pickled kernel from its path and its arguments; a copy is the kernel itself.
 code = ("import pickle, sys, numpy as np; f = pickle.load(sys.stdin.buffer); x = np.ones((8, 32), np.float32); "
         "assert (f(X=x, Y=2 * x, alpha=3.0, device='emulator') == 5).all()")
 done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(tma), capture_output=True)
 kit.check(done.returncode == 0, done.stderr.decode())
 kit.check(copy.deepcopy({"kernel": tma})["kernel"] is tma)
 
-# Operands of other frameworks, and values that are not numbers.
+# Tests operands of other frameworks, and values that are not numbers.
 for words, text in ((dict(b=None), "B: <class 'NoneType'> among"),
                     (dict(b=[[1.0]]), "B: <class 'list'> among tensors of numpy's: give numpy.asarray(x)"),
-                    (dict(out=[1.0]), "out: <class 'list'> among"), (dict(slope_of=[1.0], activation="silu"), "slope_of: <class 'list'> among"),
+                    (dict(out=[1.0]), "out: <class 'list'> among"), (dict(slope_of=[1.0], activation="silu"), "slope_of: <class 'list'> "
+                                                                                    "among"),
                     (dict(c=c, beta=1j), "beta: 1j is a complex"), (dict(out_dtype=[1]), "a type that is not supported: [1]"),
                     (dict(precise="no"), "precise: 'no' is not one of True and False"), (dict(device="cpu"), "are worked on by 'emulator'")):
     with kit.refused(text):
@@ -314,7 +320,7 @@ for words, text in ((dict(b=None), "B: <class 'NoneType'> among"),
 with kit.refused("shapes: 64 is none; they are a list of tuples"):
     pb.warm_up("matmul", (64, 64, 64), "bf16", device="emulator")
 
-# A mask is nothing that a kernel reads; offsets of packed sequences are read before.
+# Tests masked arrays, whose masks kernels do not read, and wrong offsets of packed sequences, which are checked before.
 given = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator")
 masked = np.ma.array(a, mask=wide(a) > 0)
 rows = drawn(40, 2, 64)
@@ -331,7 +337,8 @@ def packed(queries, keys, most=20):
 
 
 kit.check(packed([0, 20, 40], [0, 20, 40]).shape == rows.shape)
-for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20, "query_offsets: [1, 20, 40]; they begin at 0, do not fall, and end at the 40 rows"),
+for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20, "query_offsets: [1, 20, 40]; they begin at 0, do not fall, and end at "
+                                                 "the 40 rows"),
                                   ([0, 30, 20, 40], [0, 20, 30, 40], 40, "query_offsets: [0, 30, 20, 40]; they begin"),
                                   ([0, 20, 40], [0, 20, 39], 20, "key_offsets: [0, 20, 39]; they begin"),
                                   ([0, 20, 40], [0, 20, 41], 40, "key_offsets: [0, 20, 41]; they begin"),
@@ -341,7 +348,7 @@ for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20, "query_offsets:
     with kit.refused(text):
         packed(queries, keys, most)
 
-# A module of LLVM's is compiled where it is loaded, and says itself what it takes.
+# Checks that a module of LLVM IR is compiled when it is loaded, and defines its own parameters.
 MODULE = """define ptx_kernel void @axpy(ptr addrspace(1) %d, ptr addrspace(1) %x, float %a) "nvvm.maxntid"="64" {
   %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %px = getelementptr float, ptr addrspace(1) %x, i32 %i
@@ -374,9 +381,9 @@ with tempfile.TemporaryDirectory() as modules:
 with kit.refused("cuda:63", kind=RuntimeError):  # there is no such GPU, or no driver
     pb.matmul(a, b, device="cuda:63")
 
-# Ctrl-C ends what the emulator is about, and what comes after is right; the work that takes it minutes is said before.
+# Checks that Ctrl-C ends the emulator's work, and later calls are right; work that takes minutes causes a warning before.
 def interrupted(call, text):
-    """The seconds until Ctrl-C, half a second after its begin, has ended a call that takes minutes."""
+    """Returns the seconds until Ctrl-C, half a second after the start, has ended a call that takes minutes."""
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     begin = time.monotonic()
@@ -385,7 +392,7 @@ def interrupted(call, text):
         kit.check(False, text, "was not interrupted")
     except KeyboardInterrupt:
         took = time.monotonic() - begin - 0.5
-        kit.check(took < 5, text, took)  # a second where nothing else works here
+        kit.check(took < 5, text, took)  # a second if nothing else runs here
         print(f"{text} ended after {took:.2f} s")
     timer.join()
 
@@ -408,9 +415,10 @@ time.sleep(0.2)
 interrupted(lambda: [pb.matmul(a, b, device="emulator") for _ in iter(lambda: 0, 1)], "a call after another thread's")
 other.join()
 
-# A child that is forked, also while a thread is in a call: it says so at once, and one of a process that has used nothing works.
+# Tests forked children, also while a thread is in a call: a child reports this at once, and a child of a process that has not used a device
+# works.
 def of_child(function):
-    """Returns whether function() gives True in a child that is forked; it is given a minute."""
+    """Returns whether function() returns True in a forked child, within a minute."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -459,7 +467,7 @@ assert os.waitpid(pid, 0)[1] == 0
 done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 kit.check(done.returncode == 0, "a child of a process that has used nothing", done.stderr)
 
-# Groups of rows, of columns and of k, however the operands lie; and what is refused.
+# Tests groups of rows, of columns and of k, with any layout of the operands, and refused calls.
 ends, a, of_groups = reference.ENDS, drawn(reference.ALL, 72), drawn(len(reference.ENDS), 72, 56)
 
 
@@ -477,15 +485,17 @@ group = np.minimum(np.searchsorted(ends, np.arange(reference.ALL), "right"), len
 exact = rows[:, None] * columns[group] * reference.grouped(wide(a), wide(of_groups), ends) + wide(bias)[group]
 exact[ends[-1]:] = 0
 check_groups(got, np.maximum(exact, 0), "with all")
-for call, text in ((lambda: pb.grouped_mm(a, of_groups, ends.astype(np.int64), device="emulator"), "offs: (5,) of int64; it is [groups] of int32"),
+for call, text in ((lambda: pb.grouped_mm(a, of_groups, ends.astype(np.int64), device="emulator"), "offs: (5,) of int64; it is [groups] "
+                                                                    "of int32"),
                    (lambda: pb.grouped_mm(a, of_groups[:3], ends, device="emulator"), "B: 3 matrices, but offs has the ends of 5 groups"),
                    (lambda: pb.grouped_mm(a, of_groups[:, 1:], ends, device="emulator"), "B: 71 rows, but A has 72 columns"),
                    (lambda: pb.matmul(a, of_groups, offs=ends, bias=bias[0], device="emulator"), "bias: [56] of bf16; it is bf16"),
-                   (lambda: pb.grouped_mm(drawn(8, 64, dtype=E4M3), drawn(64, 16, dtype=E4M3), ends, device="emulator"), "16-bit types alone")):
+                   (lambda: pb.grouped_mm(drawn(8, 64, dtype=E4M3), drawn(64, 16, dtype=E4M3), ends, device="emulator"), "16-bit types "
+                                                                          "alone")):
     with kit.refused(text):
         call()
 
-# Gathered rows, in groups and of one matrix, however A is laid out; and what is refused.
+# Tests gathered rows, in groups and of one matrix, with any layout of A, and refused calls.
 rows, few = reference.GATHERED, drawn(reference.ROWS_OF_A, 72)
 for x in (few, few.T.copy().T, drawn(reference.ROWS_OF_A, 80)[:, :72], few[:, ::-1]):
     exact = reference.gathered(wide(x), rows)
@@ -506,7 +516,7 @@ for words, text in ((dict(a_rows=rows.astype(np.int64)), "a_rows: (130,) of int6
 with kit.refused("a_rows: of groups of columns"):
     pb.grouped_mm(of_groups.swapaxes(1, 2), a.T, ends, a_rows=rows, device="emulator")
 
-# Scattered rows: of a D that is made, and of one that is given and has more rows.
+# Tests scattered rows: in a new D, and in a given one that has more rows.
 exact, places = reference.grouped(wide(a), wide(of_groups), ends), reference.PLACES
 for words, factor in ({}, 1), (dict(d_weights=scale), scale[:, None]):
     check_groups(pb.grouped_mm(a, of_groups, ends, d_rows=places, device="emulator", **words)[places], factor * exact, "scattered")
@@ -515,12 +525,13 @@ dropped = np.where(np.arange(reference.ALL) % 9 == 0, -1, places + 60).astype(np
 pb.matmul(a, of_groups[0], d_rows=dropped, out=got, device="emulator")
 check_groups(got[dropped[dropped >= 0]], (wide(a) @ wide(of_groups[0]))[dropped >= 0], "scattered into more rows")
 kit.check((np.delete(got, dropped[dropped >= 0], 0) == 7).all(), "rows that are not named stay")
-for words, text in ((dict(d_rows=places[1:]), "d_rows: [129] of s32; it is int32"), (dict(d_rows=places.astype(np.int64)), "d_rows: [130] of s64"),
+for words, text in ((dict(d_rows=places[1:]), "d_rows: [129] of s32; it is int32"), (dict(d_rows=places.astype(np.int64)), "d_rows: "
+                                                                                                               "[130] of s64"),
                     (dict(b=of_groups[0][:, :51], d_rows=places), "with d_rows"), (dict(b=of_groups[0], c=exact.astype(a.dtype), d_rows=places), "d_rows with beta C")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": of_groups[0], "device": "emulator", **words})
 
-# Groups of equal room, whose first rows count; of a D that is made, and of one that is given, whose other rows stay.
+# Tests groups of equal room, of which the first rows are counted; in a new D, and in a given one, whose other rows do not change.
 counts, room = np.array([3, 0, 40, -1, 26], np.int32), reference.ALL // 5
 counted = np.arange(reference.ALL) % room < counts.repeat(room)
 of_each, bias = np.concatenate([wide(a[g * room:][:room]) @ wide(of_groups[g]) for g in range(5)]), drawn(5, 56)
@@ -581,7 +592,7 @@ for words, text in ((dict(), "add_to_rows: without out and C"), (dict(c=begin, b
     with kit.refused(text):
         pb.matmul(a, of_groups[0], add_to_rows=named, device="emulator", **words)
 
-# Gathered rows with scales of blocks, which are those of the product's rows.
+# Tests gathered rows with block scales, which belong to the product's rows.
 x, y = (np.asarray(random.standard_normal(shape), E4M3) for shape in ((reference.ROWS_OF_A, 384), (144, 384)))
 of_x, of_y = (random.uniform(0.5, 2, shape).astype(np.float32) for shape in ((3, reference.ALL), (2, 3)))
 exact = reference.in_blocks(reference.gathered(wide(x), reference.GATHERED), wide(y).T, of_x, of_y)
@@ -592,7 +603,7 @@ check_groups(pb.matmul(x, y.T[None], offs=np.array([reference.ALL], np.int32), s
 with kit.refused("scale_a_1x128: its shape is (3, 50); it is (3, 130)"):
     pb.matmul(x, y.T, scale_b_128x128=of_y, **{**words, "scale_a_1x128": of_x[:, :50]})
 
-# Scales of blocks, dense, in batches and in groups, as the library and as PyTorch lay them; and what is refused.
+# Tests block scales, dense, in batches and in groups, in the layouts of the library and of PyTorch, and refused calls.
 def scales(*shape):
     return random.uniform(0.5, 2, shape).astype(np.float32)
 
@@ -631,14 +642,15 @@ for words, text in ((dict(scale_a_1x128=of_a[:3], scale_b_128x128=of_blocks), "s
                     (dict(scale_a_1x128=of_a, scale_b_128x128=of_blocks.astype(float)), "scale_b_128x128: it is of float64")):
     with kit.refused(text):
         pb.matmul(a, b, device="emulator", **words)
-for recipes, text in ((("BlockWise128x128", "BlockWise128x128"), "scale_recipe_a: BlockWise128x128; it is TensorWise, RowWise, BlockWise1x128"),
+for recipes, text in ((("BlockWise128x128", "BlockWise128x128"), "scale_recipe_a: BlockWise128x128; it is TensorWise, RowWise, "
+                        "BlockWise1x128"),
                       (("BlockWise1x128", "BlockWise1x32"), "scale_recipe_b: BlockWise1x32"), ((3, 4), "scale_recipe_a: 3")):
     with kit.refused(text):
         pb.scaled_mm(a, b, of_a.T, recipes[0], of_blocks.T, recipes[1], device="emulator")
 with kit.refused("swizzle_a: SWIZZLE_32_4_4"):
     pb.scaled_mm(a, b, of_a.T, "BlockWise1x128", of_blocks.T, "BlockWise128x128", "SWIZZLE_32_4_4", device="emulator")
 
-# Sparse matrices of both sides, in batches and in groups; and what is refused.
+# Tests sparse matrices on both sides, in batches and in groups, and refused calls.
 def check_sparse(got, exact, *words):
     kit.check(got.shape == exact.shape and np.abs(wide(got) - exact).max() <= 2**-7 * np.abs(exact).max(), "sparse", *words)
 
@@ -687,6 +699,6 @@ with kit.refused("decompress_2_4: the metadata of row 0, columns 0 to 3, names e
 with kit.refused("metadata: (1, 256) of int32; with values (96, 64) it is (2, 256) of int32"):
     pb.decompress_2_4(s._replace(metadata=s.metadata[:1]))
 
-# More than one thread at once, at first use.
+# Tests several threads at once, at first use.
 kit.in_threads(lambda seed: check_product(drawn(24 + 8 * seed, 40), drawn(40, 56)), 4)
 kit.end()

@@ -1,9 +1,9 @@
-"""Has what the tests of packed weights share: weights that are drawn, and the numbers that they stand for."""
+"""The tests of packed weights share this module: random weights, and the numbers that they represent."""
 import numpy as np
 
 
 def plain(random, type, n, k, group, scales):
-    """(w, scales, zeros) of a type of integers, and the numbers that they stand for."""
+    """Returns (w, scales, zeros) of an integer type, and the numbers that they represent."""
     groups = -(-k // group) if group else 1
     low, high = {"int4": (-8, 8), "uint4": (0, 16), "int8": (-128, 128)}[type]
     w = random.integers(low, high, (n, k)).astype(np.uint8 if type == "uint4" else np.int8)

@@ -1,7 +1,7 @@
-"""The examples of kernels/python/README.md, as they stand: readme_test.py README KERNELS
+"""Runs the examples of kernels/python/README.md unchanged: readme_test.py README KERNELS
 
-KERNELS is a folder with what the examples load. An example runs by the first Python that has what it imports, and where there is mypy, that
-finds its types to be right.
+KERNELS is a folder with the kernels that the examples load. An example runs with the first Python that has its imports, and mypy, if it is
+installed, must accept its types.
 """
 import os
 import re

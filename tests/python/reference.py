@@ -1,4 +1,4 @@
-"""Attention and products in float64, with which all frameworks are compared, and the cases for each."""
+"""References in float64 for attention and products, with which all frameworks are compared, and the cases for each."""
 import functools
 import math
 
@@ -50,7 +50,7 @@ def _factors(q, k, dropout=0.0, dropout_seed=None):
 
 
 def _apart(words):
-    """The arguments that determine weights, and those of dropout."""
+    """Returns the arguments that determine weights, and those of dropout."""
     of_dropout = {name: x for name, x in words.items() if name.startswith("dropout")}
     return {name: x for name, x in words.items() if name not in of_dropout}, of_dropout
 
@@ -76,7 +76,7 @@ def decoded(q, k, v, lengths, table=None, tree_mask=None, **words):
 
 
 class Caches:
-    """Queries of three sequences, of 100 keys at most, and their caches, which are NaN where no sequence has a key."""
+    """Returns queries of three sequences with at most 100 keys, and their caches, which are NaN where no sequence has a key."""
 
     def __init__(self, random, queries, page=0, columns=64, heads=4, key_heads=2):
         self.lengths, most = np.array([100, 7, 33], np.int32), 100
@@ -95,7 +95,7 @@ class Caches:
 
 
 def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministic=False, **words):
-    """Returns the gradients of sum(O grad) + sum(lse lse_grad) by Q, K and V, and by sinks if there are any."""
+    """Returns the gradients of sum(O grad) + sum(lse lse_grad) with respect to Q, K and V, and to sinks if there are any."""
     q, k, v, grad = _turned(layout, q, k, v, grad)
     group, shape = q.shape[1] // k.shape[1], k.shape[:2]
     k, v = (np.repeat(x, group, 1) for x in (k, v))
@@ -112,7 +112,7 @@ def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministi
     return gradients if words.get("sinks") is None else (*gradients, -(of_sinks * taken).sum((0, 2)))
 
 
-# The cases of attention: heads, key heads, columns, value columns, queries, keys, and words.
+# The cases of attention: heads, key heads, columns, value columns, queries, keys, and arguments.
 CASES = [(2, 2, 64, 64, 40, 40, {}), (4, 2, 64, 32, 33, 50, {"causal": True}), (2, 1, 128, 128, 17, 90, {"window": (20, 0)}),
          (2, 2, 24, 24, 30, 30, {"causal": True, "top_left": True, "scale": 0.3}), (1, 1, 64, 64, 1, 70, {"softcap": 5.0}),
          (2, 2, 64, 64, 50, 20, {"causal": True}), (3, 1, 40, 40, 20, 30, {"window": (3, 4), "layout": "bhsd"}),
@@ -121,19 +121,19 @@ SINKS, SEED = np.array([-0.5, 1.25], np.float32), np.array([11, -2, 3, 4], np.in
 CASES += [(2, 1, 64, 64, 33, 50, {"causal": True, "sinks": SINKS}), (2, 2, 40, 40, 30, 20, {"sinks": SINKS, "window": (3, 0)}),
           (2, 1, 64, 64, 40, 70, {"dropout": 0.3, "dropout_seed": SEED}),
           (2, 2, 128, 128, 20, 30, {"dropout": 0.6, "dropout_seed": SEED, "sinks": SINKS, "layout": "bhsd"})]
-# These are those that have a gradient.
+# The cases that have a gradient.
 DIFFERENTIABLE = [*CASES, (2, 1, 64, 64, 40, 150, {"causal": True, "deterministic": True}), (1, 1, 192, 128, 30, 70, {})]
 
 
 def shapes(case, batch=2):
-    """The gradients of Q, K and V."""
+    """Returns the gradients of Q, K and V."""
     heads, key_heads, columns, value_columns, queries, keys, words = case
     lay = (lambda rows, of, across: (batch, of, rows, across)) if words.get("layout") == "bhsd" else \
         (lambda rows, of, across: (batch, rows, of, across))
     return lay(queries, heads, columns), lay(keys, key_heads, columns), lay(keys, key_heads, value_columns)
 
 
-# ---- Products with all that may go with them ----
+# ---- Products with all of their operands ----
 
 # The operands of a product besides A and B that have a gradient.
 EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "placement", "gather", "scatter", "sparsity", "block_factor", "greatest",
@@ -162,7 +162,7 @@ PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scal
 
 
 def drawn_product(case, random):
-    """The tensors of a case by name, each as (array of float32, type), and the words."""
+    """Returns the tensors of a case by name, each as (array of float32, type), and the arguments."""
     a, b, kind, out, beside, words = case
     batch = np.broadcast_shapes(a[:-2], b[:-2])
     whole, addend = (*batch, a[-2], b[-1]), "bfloat16" if out.startswith("float8") else out
@@ -179,31 +179,31 @@ def drawn_product(case, random):
 
 # ---- Products in groups ----
 
-# Groups of rows or of k, `ALL` of these, end here: some are empty, and the last rows are in none.
+# Groups of rows or of k, of which there are `ALL`, end here: some groups are empty, and the last rows are in none.
 ENDS, ALL = np.array([0, 9, 9, 84, 120], np.int32), 130
 
 
 def gathered(a, rows):
-    """Rows of A, where those that A does not have are zeros."""
+    """Returns rows of A; rows that A does not have are zeros."""
     are = (rows >= 0) & (rows < len(a))
     return np.where(are[:, None], a[np.where(are, rows, 0)], 0)
 
 
 def scattered(rows, of_rows, count):
-    """The backward pass: the gradient of each of this many rows of A."""
+    """Returns the result of the backward pass: the gradient of each of this many rows of A."""
     to, are = np.zeros((count, of_rows.shape[1])), (rows >= 0) & (rows < count)
     np.add.at(to, rows[are], of_rows[are])
     return to
 
 
-# The product's rows take some of A's 50 rows, some of them several times, and some rows that A does not have.
+# The product uses some of A's 50 rows, some of them several times, and some rows that A does not have.
 ROWS_OF_A = 50
 PLACES = (np.arange(ALL) * 37 % ALL).astype(np.int32)  # where each row of a product goes
 GATHERED = np.concatenate([np.arange(ALL - 4) * 7 % ROWS_OF_A, [-1, ROWS_OF_A, 3, 3]]).astype(np.int32)[np.arange(ALL) * 3 % ALL]
 
 
 def grouped(a, b, ends):
-    """A product for each group of rows, of B's columns or of k, of numpy's arrays of float64."""
+    """Returns a product for each group of rows, of B's columns or of k, for numpy's arrays of float64."""
     begins = [0, *ends[:-1]]
     if a.ndim == b.ndim == 2:
         return np.stack([a[:, begin:end] @ b[begin:end] for begin, end in zip(begins, ends)])
@@ -216,7 +216,7 @@ def grouped(a, b, ends):
 
 
 def grouped_gradients(a, b, ends, grad):
-    """The gradients of sum(D grad) by A and by B."""
+    """Returns the gradients of sum(D grad) with respect to A and B."""
     if b.ndim == 2:
         return grouped(b, np.swapaxes(grad, 1, 2), ends).T, grouped(a.T, grad, ends)
     return grouped(grad, np.swapaxes(b, 1, 2), ends), grouped(a.T, grad, ends)
@@ -226,14 +226,14 @@ def grouped_gradients(a, b, ends, grad):
 
 
 def in_blocks(a, b, scale_a, scale_b):
-    """A product of numpy's arrays of float64 with scales of 128 of k: of A's rows, and of B's columns or of 128 columns."""
+    """Returns a product of numpy's arrays of float64 with scales for each 128 of k: of A's rows, and of B's columns or of 128 columns."""
     of_a = np.repeat(np.swapaxes(scale_a, -1, -2), 128, -1)[..., :a.shape[-1]]
     if scale_b.shape[-1] != b.shape[-1]:
         scale_b = np.repeat(np.swapaxes(scale_b, -1, -2), 128, -1)[..., :b.shape[-1]]
     return (a * of_a) @ (b * np.repeat(scale_b, 128, -2)[..., :b.shape[-2], :])
 
 
-# They use the arithmetic of `lib`, which is numpy, torch or jax.numpy, and knows the derivatives.
+# Returns functions in the arithmetic of `lib`, which is numpy, torch or jax.numpy, and knows the derivatives.
 ACTIVATIONS = {
     None: lambda lib, x: x,
     "relu": lambda lib, x: lib.where(x > 0, x, lib.zeros_like(x)),
@@ -244,7 +244,7 @@ ACTIVATIONS = {
 
 
 def activations(lib):
-    """Each as a function, by name."""
+    """Each is a function, by name."""
     return {name: functools.partial(function, lib) for name, function in ACTIVATIONS.items()}
 
 
@@ -259,8 +259,8 @@ def _lost(name, x, lost):
 
 
 def slope(name, x):
-    """The derivative of an activation."""
-    step = 1e-6  # of what is smooth; relu's is exact
+    """Returns the derivative of an activation."""
+    step = 1e-6  # for smooth activations; relu's is exact
     return (x > 0).astype(float) if name == "relu" else (_activated(name, x + step) - _activated(name, x - step)) / (2 * step)
 
 
@@ -284,7 +284,7 @@ def product(tensors, activation=None, gate=False, alpha=1.0, beta=1.0, out_dtype
     """Returns D before its scale, and its tolerance before it is rounded, from arrays of float64 by name."""
     t = tensors
     x, factor = with_operands(t, alpha, beta)
-    lost = abs(factor) * (abs(t["a"]) @ abs(t["b"])) * 2**-10 + 1e-5 * (1 + abs(x))  # of 8-bit floats about 14 bits are kept
+    lost = abs(factor) * (abs(t["a"]) @ abs(t["b"])) * 2**-10 + 1e-5 * (1 + abs(x))  # about 14 bits of sums of 8-bit floats are kept
     if gate:
         opening, of_opening = _activated(activation, x[..., 0::2]), _lost(activation, x[..., 0::2], lost[..., 0::2])
         x, lost = x[..., 1::2], lost[..., 1::2]
@@ -295,7 +295,7 @@ def product(tensors, activation=None, gate=False, alpha=1.0, beta=1.0, out_dtype
     return _activated(activation, x), _lost(activation, x, lost)
 
 
-# Bits of the fraction, the least exponent, and the greatest number.
+# Each type has the bits of the fraction, the least exponent, and the greatest number.
 _TYPES = {"float8_e4m3fn": (3, -6, 448), "float8_e5m2": (2, -14, 57344), "float16": (10, -14, 65504), "bfloat16": (7, -126, np.inf),
           "float32": (23, -126, np.inf)}
 
@@ -316,7 +316,7 @@ def wrong_product(d, amax, tensors, words):
         low, high = np.max(abs(y) - lost, initial=0), np.max(abs(y) + lost, initial=0)
         if not low <= amax <= high:
             return f"amax is {amax}, and the greatest |D| {low} to {high}"
-        # The reference is of what is stored, exactly: as far as the type holds it.
+        # This compares with the stored value exactly, as far as the type represents it.
         stored = np.max(abs(d), initial=0)
         if abs(np.clip(amax * abs(scale), 0, greatest) - stored) > stored * 2.0**(-bits - 1) * 1.0001 + 2.0**(least - bits - 1):
             return f"amax is {amax}, and the greatest |D| that is stored {stored}, of a scale of {scale}"

@@ -1,4 +1,5 @@
-"""A property of PyTorch's that a kernel cannot take, wherever it may be given, is refused in words: eager, compiled and under torch.func.
+"""Checks that tensors with properties that kernels do not support are refused with a message, in every argument: eager, compiled and under
+torch.func.
 
   refused_test.py FOLDER   with saxpy.ptx and saxpy.json in it
 """
@@ -38,7 +39,7 @@ def launch(x, y):
     return saxpy(x=x, y=y, alpha=2.0, count=100, device="emulator")
 
 
-# Each operand of each operation, by the name that its error has.
+# Returns each operand of each operation, by its name in errors.
 PLACES = {
     "A": lambda make: lambda: product(make(a), b), "B": lambda make: lambda: product(a, make(b)),
     "C": lambda make: lambda: product(a, b, c=make(c)), "bias": lambda make: lambda: product(a, b, bias=make(c[0])),
@@ -61,13 +62,15 @@ for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor, which 
                          ("rows", lambda x: (x if x.ndim == 2 else x.reshape(1, -1)).to_sparse_csr(), "a tensor of torch.sparse_csr"),
                          ("nested", lambda x: torch.nested.nested_tensor([x, x]), NESTED),
                          ("jagged", lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged), NESTED),
-                         ("quantized", lambda x: torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8), "a quantized tensor, of torch.qint8"),
+                         ("quantized", lambda x: torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8), "a quantized tensor, of "
+                                                                                   "torch.qint8"),
                          ("None", lambda x: None, "<class 'NoneType'> among tensors of PyTorch's"),
                          ("array", lambda x: x.float().numpy(), "<class 'numpy.ndarray'> among tensors of PyTorch's"),
-                         ("list", lambda x: x.tolist(), "<class 'list'> among tensors of PyTorch's: give torch.from_dlpack(x), or torch.tensor(x)")):
+                         ("list", lambda x: x.tolist(), "<class 'list'> among tensors of PyTorch's: give torch.from_dlpack(x), or "
+                                                     "torch.tensor(x)")):
     for name, place in PLACES.items():
         if kind in ("None", "array", "list") and name in ("A", "Q", "alpha", "parameter 'x'"):
-            continue  # by which the framework is known, and which may be a number
+            continue  # which determines the framework, and which may be a number
         if kind == "None" and name not in ("B", "K", "parameter 'y'", "parameter 'p.to'"):
             continue
         with kit.refused(name.strip(), text):
@@ -80,7 +83,7 @@ with kit.refused("a meta tensor, which has no memory, among others that have"):
     torch.ops.ptxbuilder.matmul(a, b.to("meta"))
 kit.check(torch.ops.ptxbuilder.matmul(meta, b.to("meta")).shape == (16, 32), "a shape alone")
 
-# torch.func.vmap knows no result that is given, and one amax, scale or clamp of all batches.
+# torch.func.vmap supports no given result, and only one amax, scale or clamp for all batches.
 batches = torch.stack([a, -a, 2 * a])
 for words, text in ((dict(amax=torch.zeros(1)), "amax is not known to torch.func.vmap"),
                     (dict(scale_result=torch.ones(1)), "scale_result is not known to torch.func.vmap"),
@@ -97,13 +100,14 @@ with kit.refused("amax: a product whose gradient is asked for has none"):
 with kit.refused("kernel 'saxpy' is not known to torch.func"):
     torch.func.vmap(launch)(torch.ones(3, 100), torch.ones(3, 100))
 amax = torch.zeros(1)
-product(batches, b, amax=amax)  # as the words say: the greatest of all batches
+product(batches, b, amax=amax)  # the greatest of all batches, as the message says
 check(amax, (batches.double() @ b.double()).abs().max().reshape(1), 1e-6, "amax")
 
-# Numbers, flags, devices and shapes that are none.
+# Tests invalid numbers, flags, devices and shapes.
 for words, text in ((dict(alpha=1j), "alpha: 1j is a complex; it has to be a number"), (dict(alpha=[1.0]), "alpha: [1.0] is a list"),
                     (dict(alpha=None), "alpha: None is a NoneType"), (dict(c=c, beta=[1.0]), "beta: [1.0] is a list"),
-                    (dict(transpose_a="no"), "transpose_a: 'no' is not one of True and False"), (dict(tf32=None), "tf32: None is not one of"),
+                    (dict(transpose_a="no"), "transpose_a: 'no' is not one of True and False"), (dict(tf32=None), "tf32: None is not one "
+                                                                                                      "of"),
                     (dict(out_dtype=3), "a type that is not supported: 3"),
                     (dict(device="cpu"), "are worked on by 'emulator'"),
                     (dict(device=torch.device("cpu")), "are worked on by 'emulator'"), (dict(device=True), "device True is not one of")):
@@ -120,7 +124,8 @@ packed = dict(query_offsets=offsets, key_offsets=offsets, max_queries=16, max_ke
 for q, v, words, text in ((heads, wide, {}, "V of 128 columns (value_depth) and Q of 64; V has 1 to as many as Q: give V in parts"),
                           (narrow, narrow, packed, "query_offsets: [2] of s64; it has one dimension of 2 numbers of int32 or uint32"),
                           (narrow, narrow, {**packed, "max_keys": 1.5}, "max_keys: 1.5; it is an integer"),
-                          (heads, heads, dict(scale=[1.0]), "scale: [1.0] is a list"), (heads, heads, dict(softcap=1j), "softcap: 1j is a complex"),
+                          (heads, heads, dict(scale=[1.0]), "scale: [1.0] is a list"), (heads, heads, dict(softcap=1j), "softcap: 1j is "
+                                                                                                           "a complex"),
                           (heads, heads, dict(window=("a", 0)), "window: ('a', 0); it is two integers"),
                           (heads, heads, dict(window=(1 << 63, None)), "it is two integers"), (heads, heads, dict(device="cpu"), "by 'emulator'")):
     with kit.refused(text):
@@ -136,8 +141,10 @@ for words, text in ((dict(alpha=None), "parameter 'alpha' is a f32, and is given
                     (dict(x=np.ones(100, "f4")), "among tensors of numpy's"), (dict(y=np.ones(100, "f4")), "among tensors of PyTorch's")):
     with kit.refused(text):
         saxpy(**{**dict(x=ones, y=ones * 1, alpha=2.0, count=100, device="emulator"), **words})
-for words, text in ((dict(s=None), "parameter 'p.s' is a f32, and is given None"), (dict(n=[3]), "parameter 'p.n' is a u32, and is given [3]"),
-                    (dict(z=1), "parameter 'p' is given 'z', and takes x, n, s, to"), (dict(s=ones), "parameter 'p.s' is a f32, and is given tensor(")):
+for words, text in ((dict(s=None), "parameter 'p.s' is a f32, and is given None"), (dict(n=[3]), "parameter 'p.n' is a u32, and is given "
+                                                                                            "[3]"),
+                    (dict(z=1), "parameter 'p' is given 'z', and takes x, n, s, to"), (dict(s=ones), "parameter 'p.s' is a f32, and is "
+                                                                                            "given tensor(")):
     with kit.refused(text):
         launch_struct(ones, ones * 1, **words)
 kit.end()

@@ -1,5 +1,5 @@
-"""Operations on rows: numpy's arrays on the emulator against float64, widths and types that are drawn, and what is refused; with
-PyTorch and JAX, the gradients, compiled and not: rows_test.py [FRAMEWORK]."""
+"""Tests operations on rows: numpy's arrays on the emulator against float64, random widths and types, and refused calls; with PyTorch and
+JAX, the gradients, compiled and not: rows_test.py [FRAMEWORK]."""
 import subprocess
 import sys
 
@@ -50,7 +50,7 @@ def check(got, exact, dtype, *words):
 
 
 def of_quantisation():
-    """A product of quantised matrices is the exact one, except for the error of 8 bits; scales come as products take them."""
+    """Checks that a product of quantised matrices is exact except for the error of 8 bits; scales have the form that products need."""
     import ml_dtypes
 
     x, w = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((2, 35, 272), (96, 272)))
@@ -89,13 +89,13 @@ def of_quantisation():
 
 
 def turned(x, cos, sin):
-    """x [.., heads, columns] in float64, rotated by angles [.., columns / 2]."""
+    """Returns x [.., heads, columns] in float64, rotated by angles [.., columns / 2]."""
     (a, b), cos, sin = np.split(wide(x), 2, -1), wide(cos)[..., None, :], wide(sin)[..., None, :]
     return np.concatenate((a * cos - b * sin, b * cos + a * sin), -1)
 
 
 def tokens(dtype, layout, index, count=20, heads=3, columns=16, pages=6, rows=5, positions=40):
-    """(k, v, two caches of NaN, slots, cos, sin, positions): three tokens have no slot, and no two the same."""
+    """Returns (k, v, two caches of NaN, slots, cos, sin, positions): three tokens have no slot, and no two share one."""
     shape = (pages, rows, heads, columns) if layout == "NHD" else (pages, heads, rows, columns)
     k, v = random.standard_normal((2, count, heads, columns)).astype(dtype)
     slots = random.permutation(pages * rows)[:count].astype(index)
@@ -127,7 +127,7 @@ def of_append():
             words = ("append", np.dtype(dtype).name, layout, given)
             check_cache(k_cache, turned(k, cos[positions], sin[positions]) if given else k, slots, layout, dtype, *words)
             check_cache(v_cache, v, slots, layout, np.float32, *words)
-            # The caches lie next to each other: by page, by row, and by head.
+            # The caches are next to each other: by page, by row, and by head.
             for axis in (1, 2, 3):
                 both = np.full((*k_cache.shape[:axis], 2, *k_cache.shape[axis:]), np.nan, dtype)
                 of_k, of_v = np.moveaxis(both, axis, 0)

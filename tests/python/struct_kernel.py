@@ -1,4 +1,4 @@
-"""A kernel with a struct among its parameters, y = s x + bias, written by hand: what tests load by files()."""
+"""A handwritten kernel with a struct among its parameters, y = s x + bias, which tests load from files()."""
 import json
 import tempfile
 
@@ -39,7 +39,7 @@ done:
 
 
 def files():
-    """The path of the kernel's PTX, without its ending."""
+    """Returns the path of the kernel's PTX, without its extension."""
     def pointer(name, **more):
         return {"name": name, "kind": "pointer", "meaning": "numbers", "dtype": "f32", **more}
 

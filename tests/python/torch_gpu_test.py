@@ -1,4 +1,4 @@
-"""PyTorch's tensors on a GPU: every way to call an operation, against float64, and the order of work on streams.
+"""Tests PyTorch's tensors on a GPU: every way to call an operation, against float64, and the order of work on streams.
 
   torch_gpu_test.py FOLDER   with saxpy.cubin and saxpy.json in it
 """
@@ -36,11 +36,11 @@ def check_product(a, b, **words):
 
 
 def exact_attention(q, k, v, **words):
-    """O and lse in float64."""
+    """Returns O and lse in float64."""
     return (torch.from_numpy(x).cuda() for x in reference.attention(*(x.double().cpu().numpy() for x in (q, k, v)), **words))
 
 
-# ---- Products as they lie ----
+# ---- Products in place ----
 
 for dtype in (BF16, torch.float16):
     for shapes in (((64, 64), (64, 64)), ((33, 20), (20, 41)), ((1, 7), (7, 1)), ((3, 17, 24), (3, 24, 40)), ((3, 17, 24), (24, 40)),
@@ -65,7 +65,7 @@ pb.matmul(a, b, out=out[:, 3:267])
 check(out[:, 3:267], a.double() @ b.double(), 2**-8, "out=")
 kit.check((out[:, :3] == 7).all() and (out[:, 267:] == 7).all(), "what is next to D")
 
-# ---- Gradients: straight, by the operation, compiled; in backward's own thread ----
+# ---- Gradients: direct, through the operation, compiled; in backward's own thread ----
 
 operands = [drawn(240, 720), drawn(720, 400), drawn(400), drawn(240, 400)]
 for x in operands:
@@ -94,14 +94,14 @@ small = [drawn(24, 40, dtype=torch.float32).requires_grad_(), drawn(40, 32, dtyp
 kit.check(torch.autograd.gradcheck(lambda a, b: pb.matmul(a, b, tf32=True).double(), small, eps=0.5, atol=0.05, rtol=0.02,
                                    nondet_tol=0, fast_mode=False), "gradcheck: a product is linear in each operand")
 
-# torch.func, and dual tensors, which are refused.
+# Tests torch.func, and dual tensors, which are refused.
 a, b = drawn(3, 160, 240), drawn(240, 320)
 check(torch.func.vmap(pb.matmul, (0, None))(a, b), a.double() @ b.double(), 2**-8, "vmap")
 check(torch.func.vmap(torch.func.grad(lambda a: pb.matmul(a, b).float().sum()))(a), b.double().sum(1).expand(3, 160, 240), 2**-7, "grad")
 with torch.autograd.forward_ad.dual_level(), kit.refused("jvp", kind=Exception):
     pb.matmul(torch.autograd.forward_ad.make_dual(a[0], a[0]), b)
 
-# ---- What goes with the operands: scales, the amax, gates and slopes, and D of 8 bits ----
+# ---- The other operands: scales, the amax, gates and slopes, and D of 8 bits ----
 
 
 def larger(shape):
@@ -114,7 +114,7 @@ check_beside((pb.matmul, traced), reference.PRODUCTS, "cuda")
 check_beside((pb.matmul,), [(larger(a), larger(b), *others) for a, b, *others in reference.PRODUCTS], "cuda")
 check_beside((pb.matmul, by_inductor), reference.PRODUCTS[:1] + reference.PRODUCTS[8:10], "cuda")
 check_gradients_beside((pb.matmul, by_inductor), reference.PRODUCTS[4:10], "cuda")
-for case in reference.PRODUCTS[:4] + reference.PRODUCTS[6:7] + reference.PRODUCTS[9:11]:  # by the short way, but for two scales of one element
+for case in reference.PRODUCTS[:4] + reference.PRODUCTS[6:7] + reference.PRODUCTS[9:11]:  # through the short path, unless two scales have one element
     t, words = tensors_of(case, "cuda")
     amax = torch.zeros(1, device="cuda") if "amax" in case[4] else None
     b = t["b"].mT.contiguous().mT  # as 8-bit floats must lie
@@ -123,12 +123,12 @@ for case in reference.PRODUCTS[:4] + reference.PRODUCTS[6:7] + reference.PRODUCT
                                   False, False, words.get("gate", False), None, False,
                                   *(given.get(row.word) for row in pb._product.ROWS if row.word != "alpha"))
     kit.check((d is NotImplemented) == ("one_a one_b" in case[4]), case, d is NotImplemented)
-# A row-wise product of 8-bit floats as PyTorch has it.
+# Tests a row-wise product of 8-bit floats in PyTorch's form.
 x, y = drawn(256, 512).to(torch.float8_e4m3fn), drawn(384, 512).to(torch.float8_e4m3fn)
 rows, columns = torch.rand(256, 1, device="cuda") + 0.5, torch.rand(1, 384, device="cuda") + 0.5
 theirs = torch._scaled_mm(x, y.T, scale_a=rows, scale_b=columns, out_dtype=BF16)
 check(pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns), theirs, 2**-7, "next to torch._scaled_mm")
-# Values in memory are read when the product runs: in a capture, by each replay.
+# Checks that values in memory are read when the product runs: in a capture, by each replay.
 alpha, amax = torch.ones((), device="cuda"), torch.zeros(1, device="cuda")
 pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns, alpha=alpha, amax=amax)
 graph = torch.cuda.CUDAGraph()
@@ -144,7 +144,8 @@ for factor in (3.0, 0.25):
 check(pb.matmul(x, y, transpose_b=True, alpha=torch.tensor(2.0)), 2 * x.double() @ y.double().T, 2**-7, "alpha on the CPU")
 check(pb.matmul(x[:, :256], x[:, :256], transpose_b=1), x[:, :256].double() @ x[:, :256].double().T, 2**-7, "1 is True")
 for words, text in ((dict(c=torch.zeros(256, 384, device="cuda", dtype=BF16), beta="2"), "beta: '2' is a str"), (dict(bias=[1.0]), "bias: <class 'list'>"),
-                    (dict(scale_a=rows.to("meta")), "scale_a: a meta tensor"), (dict(alpha=rows[0].to_sparse()), "alpha: a tensor of torch.sparse_coo")):
+                    (dict(scale_a=rows.to("meta")), "scale_a: a meta tensor"), (dict(alpha=rows[0].to_sparse()), "alpha: a tensor of "
+                                                                                                             "torch.sparse_coo")):
     with kit.refused(text):
         pb.matmul(x, y, transpose_b=True, **words)
 a, b, rows, columns = drawn(3, 160, 240), drawn(240, 320), torch.randn(3, 160, device="cuda"), torch.randn(320, device="cuda")
@@ -223,7 +224,7 @@ def on_stream_of_its_own(index):
 kit.in_threads(on_stream_of_its_own, 4)
 kit.in_threads(lambda index: check_product(drawn(512, 512), drawn(512, 512)), 2)  # on the default stream of a new thread
 
-# A capture, with kernels known and not; larger products after it leave it right, and its workspace alone.
+# Tests a capture with known and unknown kernels; larger products after it do not affect it or its workspace.
 a, b = drawn(300, 333), drawn(333, 420)  # k is odd: A is copied through a workspace
 pb.warm_up("matmul", [(300, 420, 333)], "bf16")
 graph = torch.cuda.CUDAGraph()
@@ -243,7 +244,7 @@ for _ in range(4):
     a = drawn(300, 333)
     check(block(a, b), (a.double() @ b.double()).relu() + 1, 2**-8, "reduce-overhead")
 
-# Between kernels of PyTorch's that write what it reads, and read what it writes.
+# Tests products between PyTorch's kernels that write their inputs and read their results.
 x = drawn(1024, 1024) / 32
 expected = x.double()
 y = x.clone()
@@ -271,10 +272,10 @@ for dynamic in (False, True):
     for n in (100000, 5000):
         check(compiled(x[:n], y[:n]), 2 * x[:n] + y[:n] + 1, 1e-6, dynamic, n)
 
-# ---- Two GPUs: the second one's tensors while the first is current, which it stays ----
+# ---- Two GPUs: the second one's tensors while the first is current, and stays current ----
 
 if torch.cuda.device_count() < 2:
-    print("left out: it takes two GPUs, and one is here")
+    print("left out: it needs two GPUs, and there is one")
 else:
     first = [drawn(512, 333), drawn(333, 264)]  # k is odd: a workspace on either
     second = [t.to("cuda:1").requires_grad_() for t in first]
@@ -288,7 +289,7 @@ else:
             check(got, exact, 2**-7, "in the second GPU's thread of autograd")
         check(way(*first), right, 2**-8, "and on the first again")
     late = []
-    for a, b in (first, second):  # each on its own GPU's current stream, after what runs there
+    for a, b in (first, second):  # each on its own GPU's current stream, after earlier work there
         with torch.cuda.device(a.device):
             x = torch.zeros_like(a, requires_grad=False)
             torch.cuda._sleep(50_000_000)
@@ -302,7 +303,7 @@ else:
     check(saxpy(x=twos, y=twos.clone(), alpha=3.0, count=1000), 4 * twos, 0, "a loaded kernel on the second GPU")
     with torch.cuda.device(1):
         graph = torch.cuda.CUDAGraph()
-        with torch.no_grad(), torch.cuda.graph(graph, stream=torch.cuda.Stream()):  # PyTorch's own is one of the first GPU
+        with torch.no_grad(), torch.cuda.graph(graph, stream=torch.cuda.Stream()):  # PyTorch's own capture is one of the first GPU
             d = pb.matmul(*second)
         d.zero_()
         graph.replay()
@@ -314,12 +315,13 @@ else:
         with torch.no_grad(), kit.refused(text):
             pb.matmul(x, y)
 
-# ---- What is refused ----
+# ---- Refused calls ----
 
 a, b = drawn(16, 24), drawn(24, 32)
 for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a result that is given has no gradient"),
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(bias=drawn(32).cpu()), "bias: its memory is on device 0"),
-                    (dict(bias=drawn(32).float()), "bias: [32] of f32; it is bf16"), (dict(activation="tanh"), "activation 'tanh' is not one of"),
+                    (dict(bias=drawn(32).float()), "bias: [32] of f32; it is bf16"), (dict(activation="tanh"), "activation 'tanh' is not "
+                                                                                           "one of"),
                     (dict(device="emulator"), "A: its memory is on GPU 0"), (dict(out_dtype=torch.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
@@ -335,7 +337,7 @@ with kit.refused("it has no memory, as a FakeTensor"):
 try:
     import cupy
 except ImportError:
-    print("left out: CuPy, which is not here")
+    print("left out: CuPy, which is not installed")
 else:
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
@@ -380,7 +382,7 @@ for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):
         check(dx, grad.double() @ weights, 2**-7, "the gradient of rows by packed weights", word, group)
         check(dbias, grad.double().sum(0), 2**-7, "the gradient of a bias by packed weights", word, group)
 
-# ---- Experts: rows that are added to those of tokens, rooms whose rows are counted, and packed weights of each ----
+# ---- Experts: rows that are added to those of tokens, groups whose rows are counted, and packed weights of each ----
 ends = torch.tensor([0, 400, 400, 1100, 1700, 1750, 2500, 2800, 2900], dtype=torch.int32, device="cuda")  # 100 rows are of no expert
 
 
@@ -466,20 +468,23 @@ jobs = [dict(code=PRELUDE + "torch.cuda._sleep(500_000_000); [pb.matmul(a, a) fo
         dict(code=PRELUDE + CHECK, XDG_CACHE_HOME=unwritable),
         dict(code="import ptxbuilder as pb; pb.warm_up('matmul', [(64, 64, 64)], 'bf16')", expected=1, text="RuntimeError",
              CUDA_VISIBLE_DEVICES=""),
-        dict(code=PRELUDE + CHECK + "import os; p = os.fork()\nif p == 0:\n try: pb.matmul(a, a)\n except Exception as e: print(e)\n os._exit(0)\n"
+        dict(code=PRELUDE + CHECK + "import os; p = os.fork()\nif p == 0:\n try: pb.matmul(a, a)\n except Exception as e: print(e)\n "
+             "os._exit(0)\n"
              "os.waitpid(p, 0)"),
-        # An error of the device names the kernel, the call that met it, its sizes, and how to learn more.
+        # Checks that an error of the device names the kernel, the call that noticed it, its sizes, and how to learn more.
         dict(code=PRELUDE + "pb.softmax(a)\ntry: a[torch.tensor([600], device='cuda')]; torch.cuda.synchronize()\n"
              "except Exception: pass\nfor _ in range(3):\n try: pb.softmax(a)\n except Exception as e: print(e, flush=True)\n"
              "import os; os._exit(0)",
              text=("of kernel 'softmax'", "this call is softmax x bf16 512 x 512, y bf16 512 x 512", "set PTXBUILDER_WATCHDOG=1000")),
-        # The first call of all is captured: its kernel is compiled and loaded there.
-        dict(code=PRELUDE + "g = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(g): d = pb.matmul(a, a)\ng.replay(); torch.cuda.synchronize(); "
+        # Captures the first call of the process, whose kernel is compiled and loaded in the capture.
+        dict(code=PRELUDE + "g = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(g): d = pb.matmul(a, a)\ng.replay(); "
+             "torch.cuda.synchronize(); "
              "assert (d.double() - a.double() @ a.double()).norm() < 1e-2 * d.double().norm()"),
-        # The first call of all is traced.
+        # Traces the first call of the process.
         dict(code=PRELUDE + "d = torch.compile(lambda a: pb.matmul(a, a), fullgraph=True, backend='aot_eager')(a); "
              "assert (d.double() - a.double() @ a.double()).norm() < 1e-2 * d.double().norm()"),
-        dict(code="import ptxbuilder as pb; " + PRELUDE + "d = torch.compile(lambda a: pb.matmul(a, a), fullgraph=True, backend='aot_eager')(a)")]
+        dict(code="import ptxbuilder as pb; " + PRELUDE + "d = torch.compile(lambda a: pb.matmul(a, a), fullgraph=True, "
+             "backend='aot_eager')(a)")]
 threads = [threading.Thread(target=process, kwargs=job) for job in jobs]
 for thread in threads:
     thread.start()

@@ -1,5 +1,5 @@
-"""Has what the tests of PyTorch share, on the CPU by the emulator and on a GPU: comparisons in float64, and products with all that may
-go with their operands. A test that imports this runs by a Python with a PyTorch that is new enough, or is skipped."""
+"""The tests of PyTorch share this module, on the CPU with the emulator and on a GPU: comparisons in float64, and products with all of their
+operands. A test that imports it runs with a Python whose PyTorch is new enough, or is skipped."""
 import sys
 
 import kit
@@ -38,7 +38,7 @@ def with_tensors(words, place):
 
 
 def check_attention_gradients(attend, place, cases=reference.DIFFERENTIABLE):
-    """By every way, of tensors of bf16, against float64."""
+    """Tests every way to call a product of bf16 tensors, against float64."""
     for case in cases:
         operands = [torch.from_numpy(random.standard_normal(shape)).to(place, torch.bfloat16) for shape in reference.shapes(case)]
         for way, has_lse in ((attend, False), (torch.compile(attend, fullgraph=True, backend="aot_eager"), True)):
@@ -58,7 +58,7 @@ def by_compiler(product, backend="aot_eager"):
 
 
 def check_beside(ways, cases, place):
-    """Products as reference.PRODUCTS has them; the first way is eager, and takes a D that is given, too."""
+    """Tests the products of reference.PRODUCTS; the first way is eager, and also uses a given D."""
     for case in cases:
         tensors, words = tensors_of(case, place)
         exact = {name: wide(x) for name, x in tensors.items()}
@@ -74,7 +74,7 @@ def check_beside(ways, cases, place):
 
 
 def exactly(a, b, activation=None, gate=False, slope_of=None, beta=1.0, out_dtype=None, **operands):
-    """The same by PyTorch's functions, which have derivatives."""
+    """Computes the same with PyTorch's functions, which have derivatives."""
     alpha = operands.pop("alpha", 1.0)
     operands |= {"alpha": alpha} if isinstance(alpha, torch.Tensor) else {}
     x, _ = reference.with_operands({"a": a, "b": b, **operands}, 1.0 if "alpha" in operands else alpha, beta)
@@ -87,7 +87,7 @@ def exactly(a, b, activation=None, gate=False, slope_of=None, beta=1.0, out_dtyp
 
 
 def check_gradients_beside(ways, cases, place):
-    """This checks every tensor but an amax, against float64 by PyTorch's own, where A, B and D have more than 8 bits."""
+    """Checks the gradient of every tensor except an amax, against PyTorch's own in float64, if A, B and D have more than 8 bits."""
     for case in cases:
         if "8" in case[2] + case[3] or 0 in case[0]:
             continue
@@ -104,9 +104,10 @@ def check_gradients_beside(ways, cases, place):
             got = torch.autograd.grad((d * weight).sum(), list(tensors.values()), allow_unused=True)
             for name, x, y in zip(tensors, got, gradients):
                 kit.check(x.dtype == tensors[name].dtype and x.shape == tensors[name].shape, case, name)
-                # That of one number is a sum of numbers of either sign.
+                # The gradient of a single number is a sum of numbers of either sign.
                 check(x, torch.zeros_like(x).double() if y is None else y, 2**-6 if x.numel() > 1 else 2**-4, case, name, way)
         for more in (dict(amax=torch.zeros(1, device=place)), dict(scale_result=torch.ones(1, device=place)),
                      dict(out_dtype=torch.float8_e4m3fn), dict(out=torch.zeros(d.shape, dtype=d.dtype, device=place))):
-            with kit.refused("out: a result that is given has no gradient" if "out" in more else "a product whose gradient is asked for has none"):
+            with kit.refused("out: a result that is given has no gradient" if "out" in more else "a product whose gradient is asked for "
+                             "has none"):
                 ways[0](**{**tensors, **words, **more})

@@ -1,6 +1,6 @@
 """Ranks of a process group call each other on the GPUs of this host, a process for each: torch_ranks_test.py [--ranks 2]
 
-Calls are right by float64 for drawn shapes and types, forward and backward, in graphs, in two streams, with one rank late, and under
+Calls are compared with float64 for random shapes and types, forward and backward, in graphs, in two streams, with one rank late, and under
 torch.compile. kernels/python/bench/ranks.py compares them with NCCL.
 """
 import argparse
@@ -68,7 +68,7 @@ def check_shape(pb, rank, rows, n, k, dtype):
     room = summed(part.abs()) * rounding * RANKS / 2 + lost * summed(sizes_of(a))
     check_near(pb.matmul_reduce_scatter(a, b.t(), **words), wanted.chunk(RANKS)[rank], room.chunk(RANKS)[rank], "matmul_reduce_scatter",
                rows, n, k, dtype)
-    # All rows come to all ranks, whose number need not divide them.
+    # Tests products in which all ranks get all rows, whose number the ranks need not divide.
     d = pb.matmul_all_reduce(a[1:], b.t(), **words)
     check_near(d, wanted[1:], room[1:], "matmul_all_reduce", rows, n, k, dtype)
     kit.check(all(torch.equal(one, d) for one in gathered_of(d).chunk(RANKS)), "the same sums on all ranks", rows, n, k, dtype)
@@ -133,7 +133,7 @@ def drawn_ends(count, experts):
 
 
 def check_experts(pb, rank):
-    """Rows times the matrices of their experts, which the ranks divide among them."""
+    """Returns rows times the matrices of their experts, which are distributed over the ranks."""
     for way in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
         for experts, count, k, n in ((4, 700, 256, 512), (1, 33, 128, 64), (24, 2000, 512, 256)):
             x, w, dy = drawn(count, k).requires_grad_(), drawn(experts, k, n).requires_grad_(), drawn(count, n)
@@ -154,7 +154,7 @@ def check_experts(pb, rank):
 
 
 def calls_of(pb):
-    """Returns a call of each form, whose results repeat to the bit."""
+    """Returns a call of each form, whose results are bitwise reproducible."""
     a, b, x = drawn(700, 512), drawn(1000, 512), drawn(8, 4096)
     whole = drawn(RANKS * 100, 512)
     _, ends = drawn_ends(700, 6)
@@ -168,7 +168,7 @@ def calls_of(pb):
 
 
 def check_repetitions(pb, rank):
-    """One rank is late now and then."""
+    """One rank is sometimes late."""
     for number, call in enumerate(calls_of(pb)):
         first = call()
         for i in range(300):
@@ -197,7 +197,7 @@ def check_graph(pb, rank):
         first = call()
         stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
         with torch.cuda.stream(stream):
-            call()  # It makes the stream's exchange memory.
+            call()  # This call makes the stream's exchange memory.
             torch.cuda.synchronize()
             with torch.cuda.graph(graph, stream=stream):
                 recorded = call()
@@ -226,7 +226,7 @@ def run(rank, place):
         if rank == 0:
             print(f"{check.__name__}: {time.monotonic() - begin:.0f} s, {kit.failures} failures so far", flush=True)
     print(f"rank {rank} of {RANKS}: {kit.failures} failures", flush=True)
-    os._exit(1 if kit.failures else 0)  # Peers' memory is in use to the end of the process.
+    os._exit(1 if kit.failures else 0)  # Peers use this memory until the end of the process.
 
 
 def check_gradients(rank, place):

@@ -1,4 +1,4 @@
-"""PyTorch's tensors on the CPU, by the emulator: eager, traced, compiled, differentiated and under torch.func.
+"""Tests PyTorch's tensors on the CPU, with the emulator: eager, traced, compiled, differentiated and under torch.func.
 
   torch_test.py FOLDER   with saxpy.ptx and saxpy.json in it
 """
@@ -57,7 +57,7 @@ result = product(a, b, out=out[:, 3:83])
 check(out[:, 3:83], a.double() @ b.double(), 2**-8)
 kit.check((out[:, :3] == 7).all() and (out[:, 83:] == 7).all())
 
-# Gradients: straight, by the operation, and compiled, against PyTorch's own in f32.
+# Tests gradients: direct, through the operation, and compiled, against PyTorch's own in f32.
 operands = [drawn(24, 72), drawn(72, 40), drawn(40), drawn(24, 40)]
 for x in operands:
     x.requires_grad_()
@@ -82,7 +82,7 @@ for shapes in (((8, 16, 24), (24, 32)), ((2, 1, 16, 24), (3, 24, 8))):  # what w
     for x, y in zip(torch.autograd.grad((product(a, b) * weight).sum(), (a, b)),
                     torch.autograd.grad(((a.float() @ b.float()) * weight).sum(), (a, b))):
         check(x, y, 2**-7, shapes)
-# A gradient is laid out as its tensor, so that none is copied once more on its way to a weight's `grad`.
+# A gradient has the layout of its tensor, so that none is copied once more for a weight's `grad`.
 rows, layer, columns = drawn(2, 16, 24).requires_grad_(), drawn(32, 24).requires_grad_(), drawn(24, 16).requires_grad_()
 for way in (product, by_compiler(product)):
     for x, words, operands in ((rows, dict(transpose_b=True), (rows, layer)),
@@ -97,7 +97,7 @@ first, = torch.autograd.grad((product(a, b, tf32=True)**2).sum(), a, create_grap
 check(torch.autograd.grad(first.sum(), b)[0], torch.autograd.grad(torch.autograd.grad(((a @ b)**2).sum(), a, create_graph=True)[0].sum(), b)[0],
       2**-8, "the second derivative")
 
-# The operations, as PyTorch examines them; static and dynamic shapes; a result that is given.
+# Tests the operations with PyTorch's own checks; static and dynamic shapes; a given result.
 for grad in (False, True):
     operators.opcheck(torch.ops.ptxbuilder.matmul.default, tuple(drawn(*s).requires_grad_(grad) for s in ((16, 24), (24, 32))))
 operators.opcheck(torch.ops.ptxbuilder.matmul.default, (drawn(3, 16, 24), drawn(24, 32), drawn(32), drawn(3, 16, 32), 0.5, 2.0, "gelu"))
@@ -111,7 +111,7 @@ out = drawn(m, 40)[:, 4:36]
 check(into(a, b, out) - 1, out, 2**-7)
 check(out, a.double() @ b.double(), 2**-8)
 
-# Numbers that are known when a graph runs.
+# Tests numbers that are known only when a graph runs.
 a, b, c, half, two = drawn(16, 24), drawn(24, 32), drawn(16, 32), torch.tensor(0.5), torch.tensor(2.0)
 for words in ({}, dict(scale_a=torch.full((16,), 2.0)), dict(out=drawn(16, 32))):
     numbers = by_compiler(lambda a, c, x, y: product(a, b, c=c, alpha=x.item(), beta=y.item(), **words))
@@ -124,7 +124,7 @@ for words in ({}, dict(scale_a=torch.full((16,), 2.0)), dict(out=drawn(16, 32)))
         check(da, 0.5 * weight.double() @ b.double().T * (2 if "scale_a" in words else 1), 2**-7, words)
         check(dc, 2 * weight, 2**-8, words)
 
-# torch.func and fake tensors.
+# Tests torch.func and fake tensors.
 a, b = drawn(3, 16, 24), drawn(24, 32)
 check(torch.func.vmap(product, (0, None))(a, b), a.double() @ b.double(), 2**-8)
 check(torch.func.vmap(lambda a, c: product(a, b, bias=c), (0, 0))(a, drawn(3, 32) * 0), a.double() @ b.double(), 2**-8)
@@ -155,7 +155,7 @@ with kit.refused("set `tf32` to allow it"):
 with kit.refused("have no gradients"):
     product(drawn(16, 16).to(torch.float8_e5m2).requires_grad_(), drawn(16, 16).to(torch.float8_e5m2)).sum().backward()
 
-# This has what goes with the operands, and the gradients of all of that.
+# Tests the other operands, and their gradients.
 check_beside((product, by_compiler(product)), reference.PRODUCTS, "cpu")
 check_beside((product, by_compiler(product, "inductor")), reference.PRODUCTS[:2] + reference.PRODUCTS[8:9], "cpu")
 check_gradients_beside((product, by_compiler(product)), reference.PRODUCTS, "cpu")
@@ -184,7 +184,7 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it is 
     with kit.refused(text):
         pb.matmul(a, b, **{"device": "emulator", **words})
 
-# Attention: straight, by the operation, compiled, under torch.func; and its gradient.
+# Tests attention: direct, through the operation, compiled, under torch.func; and its gradient.
 for case in reference.CASES[:4] + reference.CASES[6:]:
     operands, words = [drawn(*shape) for shape in reference.shapes(case)], with_tensors(case[-1], "cpu")
     expected, expected_lse = (torch.from_numpy(x) for x in reference.attention(*(x.double().numpy() for x in operands), **case[-1]))
@@ -246,7 +246,7 @@ for way in (pb.decode, by_compiler(pb.decode)):
                  device="emulator")
     check(o, torch.from_numpy(np.concatenate([exact[0][0], exact[0][1, 1:]])), 2**-6, "a mixed batch")
     check(lse, torch.from_numpy(np.concatenate([exact[1][0], exact[1][1, :, 1:]], 1)), 1e-4, "lse of a mixed batch")
-# Q, K and V of e4m3 give O of bf16, eager and traced, and no gradient.
+# Checks that Q, K and V of e4m3 give O of bf16, eager and traced, and no gradient.
 narrow = [x.to(torch.float8_e4m3fn) for x in (q, k, v)]
 scales = dict(q_scale=by[1:], k_scale=by[:1], v_scale=by[1:])
 exact = reference.attention(*(x.double().numpy() * factor.item() for x, factor in zip(narrow, scales.values())), causal=True)
@@ -301,7 +301,7 @@ for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     kit.check(torch.equal(way(trained, k, v).detach(), expected))
     with torch.no_grad():
         kit.check(torch.equal(way(trained, k, v), expected))
-# A seed is drawn anew at each call, by PyTorch's generator, and kept for the gradient.
+# Checks that PyTorch's generator draws a new seed at each call, which is kept for the gradient.
 halved = [attend(q, k, v, dropout=0.5) for _ in range(2)]
 torch.manual_seed(7)
 first, second = (by_compiler(attend)(q, k, v, dropout=0.5) if compiled else attend(q, k, v, dropout=0.5) for compiled in (False, True))
@@ -317,7 +317,7 @@ of_checkpoint, = torch.autograd.grad(kept.float().sum(), again)
 torch.manual_seed(7)
 of_straight, = torch.autograd.grad(attend(again, k, v, dropout=0.5).float().sum(), again)
 check(of_checkpoint, of_straight.double(), 2**-6, "dropout through a checkpoint")
-# PyTorch's own call, by ours where it has what is requested, and else by PyTorch's.
+# Tests PyTorch's own function, which ours computes if it supports the request, and PyTorch's otherwise.
 sdpa, of_torch = pb.scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention
 calls = []
 own = sys.modules["ptxbuilder._torch.sdpa"].attention
@@ -345,7 +345,7 @@ with kit.refused("packed sequences, sinks, dropout and caches under torch.func.v
 of_lse = torch.autograd.grad(attend(trained, k, v, return_lse=True)[1].sum(), trained)[0]
 check(of_lse, torch.from_numpy(next(reference.attention_gradients(*map(wide, (q, k, v, torch.zeros_like(q))), lse_grad=np.ones((3, 2, 40))))),
       2**-6, "of lse alone")
-# A word says whether gradients repeat to the bit, and so does PyTorch's switch.
+# An argument, or PyTorch's switch, makes gradients bitwise reproducible.
 asked = []
 door = sys.modules["ptxbuilder._torch.attention"]._attention
 run_gradient = door.run_gradient
@@ -401,9 +401,9 @@ with kit.refused("B: <class 'numpy.ndarray'> among tensors of PyTorch's"):
 with kit.refused("V: <class 'numpy.ndarray'> among tensors of PyTorch's"):
     pb.attention(q, k, np.zeros(4), device="emulator")
 
-# torch.jit.trace has the operations in its graph, for other shapes and for gradients too.
+# Checks that torch.jit.trace has the operations in its graph, for other shapes and for gradients too.
 a, b, heads = drawn(32, 64), drawn(64, 48), drawn(2, 20, 2, 64)
-state = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_void_p))(tensors.tracing_state())  # what the extension asks; PyTorch does not document it
+state = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_void_p))(tensors.tracing_state())  # the extension calls it; PyTorch does not document it
 for operands, function in (((a, b), product), ((a, b), lambda a, b: product(a, b, activation="gelu", transpose_a=False)),
                            ((a, b), lambda a, b: product(a, b, out=a.new_zeros(a.shape[0], 48))),
                            ((a, b), lambda a, b: product(a, b, scale_a=a[:, 0].float(), amax=torch.zeros(1))),
@@ -421,7 +421,7 @@ for operands, function in (((a, b), product), ((a, b), lambda a, b: product(a, b
     if not operands[0].requires_grad and len(operands[0].shape) == 2:
         kit.check(torch.equal(traced(a[:20], b), function(a[:20], b)), "of other rows", traced.code)
 
-# torch.autocast converts f32, as it does for torch.mm(), and gradients have the operands' types.
+# Checks that torch.autocast converts f32, as for torch.mm(), and gradients have the operands' types.
 a, b, bias = (drawn(*shape, dtype=torch.float32).requires_grad_() for shape in ((16, 24), (24, 32), (32,)))
 narrow = [x.detach().bfloat16().requires_grad_() for x in (a, b, bias)]
 weight = torch.randn(16, 32)
@@ -449,7 +449,7 @@ for way in (pb.attention, by_compiler(pb.attention)):
 with torch.autocast("cpu", torch.bfloat16), kit.refused("set `tf32` to allow it"):
     product(a.detach(), b.detach(), out=torch.zeros(16, 32))  # which torch.mm() does not convert either
 
-# A write is known to autograd, as of torch.mm(out=).
+# Checks that autograd knows of a write, as with torch.mm(out=).
 left, right, d = drawn(5, 8), drawn(8, 9), torch.zeros(5, 9, dtype=BF16)
 sums, heads = torch.zeros(1), drawn(1, 4, 1, 64)
 written = {"out": (d, lambda: pb.matmul(left, right, out=d, device="emulator")),
@@ -461,18 +461,18 @@ for x, write in written.values():
     write()
     with kit.refused("modified by an inplace operation", kind=RuntimeError):
         loss.backward()
-# A sign that PyTorch keeps next to the memory.
+# Tests a sign that PyTorch keeps outside of the memory.
 z = torch.randn(8, 1, dtype=torch.complex64).conj().imag
 check(pb.matmul(z, torch.ones(1, 4), tf32=True, device="emulator"), z.clone() @ torch.ones(1, 4), 2**-9)
 with kit.refused("out: a view whose sign PyTorch keeps outside of its memory"):
     pb.matmul(left, right, out=torch._neg_view(d), device="emulator")
-# NaN stays in relu, and 8 bits have no gradient.
+# Checks that relu keeps NaN, and that 8-bit types have no gradient.
 kit.check(pb.matmul(torch.full((1, 8), torch.nan, dtype=BF16), right, activation="relu", device="emulator").isnan().all())
 for activation in (None, "relu", "gelu"):
     with kit.refused("out_dtype of torch.float8_e4m3fn"):
         pb.matmul(left.clone().requires_grad_(), right, activation=activation, out_dtype="e4m3", device="emulator")
 
-# Any kernel, straight and compiled.
+# Tests any kernel, direct and compiled.
 x, y = drawn(1000, dtype=torch.float32), drawn(1000, dtype=torch.float32)
 saxpy = pb.load(f"{sys.argv[1]}/saxpy", updates=["y"], device="emulator")
 result = y.clone()
@@ -502,7 +502,7 @@ tma = pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": "X"}, device="emulator")
 X, Y = drawn(8, 32, dtype=torch.float32), drawn(8, 32, dtype=torch.float32)
 for way in (tma, torch.compile(lambda **words: tma(**words), fullgraph=True, backend="aot_eager")):
     check(way(X=X, Y=Y, alpha=3.0, device="emulator"), 3 * X + Y, 1e-6)
-# A struct's tensors, one written and one allocated.
+# Tests a struct's tensors, one written and one allocated.
 scaled = pb.load(struct_kernel.files(), updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
 for way in (scaled, by_compiler(lambda grid, **words: scaled(grid, **words))):
     to = torch.zeros(1000)
@@ -517,7 +517,8 @@ for backend in (None, "aot_eager"):
     with kit.refused("kernel 'saxpy' has no gradient", kind=Exception):
         way(x=x.clone().requires_grad_(), y=result, alpha=2.0, count=1000, device="emulator")
 
-# A graph that is exported names a kernel by what it is, so that another process runs that one or says that it lacks.
+# Checks that an exported graph identifies a kernel by its contents, so that another process runs the same one or reports that it is
+# missing.
 class Exported(torch.nn.Module):
     def forward(self, x, y):
         return saxpy(x=x, y=y * 1, alpha=2.0, count=x.numel(), device="emulator")
@@ -552,7 +553,7 @@ with tempfile.TemporaryDirectory() as folder:
     same, other = (pb.load(f"{folder}/{name}", updates=["y"], device="emulator").handle for name in ("same", "other"))
     kit.check(saxpy.handle == same != other, saxpy.handle, same, other)
 
-# A layer: as torch.nn.Linear with an activation after it, whose state it takes; and what is wrong.
+# Tests a layer: like torch.nn.Linear followed by an activation, whose state it loads; and errors.
 for activation, bias in ((None, True), ("gelu", True), ("silu", False)):
     ours, theirs = pb.Linear(24, 32, bias, activation, dtype=BF16), torch.nn.Linear(24, 32, bias, dtype=BF16)
     ours.load_state_dict(theirs.state_dict())
@@ -576,7 +577,7 @@ with kit.refused("has no attribute 'Conv'", kind=AttributeError):
 done = subprocess.run([sys.executable, "-c", "import ptxbuilder, sys; assert 'torch' not in sys.modules; ptxbuilder.Linear(3, 4)"])
 kit.check(done.returncode == 0, "PyTorch is imported for a layer alone")
 
-# PyTorch's tools count and name it.
+# Checks that PyTorch's tools count and name it.
 a, b, heads = drawn(3, 16, 24), drawn(24, 32), drawn(1, 20, 2, 64)
 for call, count in ((lambda: product(a, b), 2 * 3 * 16 * 24 * 32), (lambda: product(a, b, amax=torch.zeros(1)), 2 * 3 * 16 * 24 * 32),
                     (lambda: product(a, b, out=drawn(3, 16, 32)), 2 * 3 * 16 * 24 * 32), (lambda: attend(heads, heads, heads), 4 * 20 * 20 * 2 * 64),
@@ -589,7 +590,7 @@ with torch.profiler.profile() as profile:
 seen = {event.name for event in profile.events()}
 kit.check({f"ptxbuilder::{name}" for name in ("matmul", "attention", "launch")} <= seen, seen)
 
-# Groups, by every way, and their gradients.
+# Tests groups, in every way, and their gradients.
 ends = torch.from_numpy(reference.ENDS)
 for x, y in ((drawn(reference.ALL, 72), drawn(5, 72, 56)), (drawn(reference.ALL, 72).mT, drawn(reference.ALL, 40)),
              (drawn(5, 72, 56).mT, drawn(reference.ALL, 72).mT)):
@@ -606,7 +607,7 @@ for x, y in ((drawn(reference.ALL, 72), drawn(5, 72, 56)), (drawn(reference.ALL,
         if x.ndim == 2:
             for got, expected in zip(found, reference.grouped_gradients(wide(x), wide(y), reference.ENDS, wide(grad))):
                 check(got, torch.from_numpy(expected), 2**-7, "gradients of groups", x.shape)
-# Gathered rows, by every way, and their gradients.
+# Tests gathered rows, in every way, and their gradients.
 rows, x, y = torch.from_numpy(reference.GATHERED), drawn(reference.ROWS_OF_A, 72), drawn(5, 72, 56)
 taken = reference.gathered(wide(x), reference.GATHERED)
 
@@ -684,7 +685,7 @@ for way in (of_counts, by_compiler(of_counts)):
 with kit.refused("counts: a product whose gradient is asked for has none"):
     of_counts(whole.clone().requires_grad_(), y, counts)
 
-# Rows are added, several of them to one.
+# Tests added rows, several of which are added to one row.
 def added(x, y, c, ends, rows, weights):
     return pb.matmul(x, y, c=c, offs=ends, add_to_rows=rows, scale_a=weights, device="emulator")
 
@@ -716,7 +717,7 @@ check(pb.matmul(whole, y[0], c=begin, add_to_rows=rows, device="emulator"),
       "added rows of one matrix")
 
 
-def gathered_of_one(x, y, rows):  # Dynamo compiles a function few times, and product() has been
+def gathered_of_one(x, y, rows):  # Dynamo recompiles a function only a few times, and product() has reached the limit
     return pb.matmul(x, y, a_rows=rows, device="emulator")
 
 
@@ -741,7 +742,7 @@ for way in (product, by_compiler(product)):
 with kit.refused("bias with offs: a product whose gradient is asked for has none"):
     product(x.clone().requires_grad_(), y, offs=ends, bias=bias)
 
-# Scales of blocks, by every way.
+# Tests block scales, in every way.
 x, y = (torch.randn(shape).to(torch.float8_e4m3fn) for shape in ((64, 384), (144, 384)))
 of_x, of_y = torch.rand(3, 64) + 0.5, torch.rand(2, 3) + 0.5
 exact = torch.from_numpy(reference.in_blocks(wide(x), wide(y).T, of_x.numpy(), of_y.numpy()))
@@ -760,7 +761,7 @@ for way in (in_blocks, by_compiler(in_blocks)):
 with kit.refused("scale_a_1x128: a product whose gradient is asked for has none"):
     product(x, y.mT, bias=torch.zeros(144, dtype=BF16, requires_grad=True), scale_a_1x128=of_x, scale_b_128x128=of_y)
 
-# Sparse weights, by every way.
+# Tests sparse weights, in every way.
 w = torch.from_numpy(reference.with_zeros(np.random.default_rng(7), torch.randn(144, 200).numpy())).to(BF16)
 x, bias = torch.randn(2, 40, 200).to(BF16), torch.randn(144).to(BF16)
 s = pb.compress_2_4(w)
@@ -777,7 +778,7 @@ for way in (by_weights, by_compiler(by_weights)):
 with kit.refused("b_metadata: a product whose gradient is asked for has none"):
     by_weights(x.clone().requires_grad_(), s, bias)
 
-# These are measured on a GPU, and here in small.
+# These are measured on a GPU, and run here with small sizes.
 for name in ("block", "attention", "groups", "gathered", "blocks", "mixed", "sparse", "convolution", "training"):
     done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/{name}.py", "--small"], capture_output=True, text=True)
     kit.check(done.returncode == 0, name, done.stdout[-500:], done.stderr[-2000:])

@@ -1,6 +1,6 @@
-"""The wheel as its users get it: made, installed into a fresh environment, and used. wheel_test.py BUILD TOP
+"""Tests the wheel: it is made, installed into a fresh environment, and used. wheel_test.py BUILD TOP
 
-Says what is in it that should not be, and how large it is.
+Reports files in it that should not be there, and its size.
 """
 import email
 import glob
@@ -57,7 +57,7 @@ said = email.message_from_bytes(archive.read(f"{folder}/METADATA"))
 kit.check(said["License-File"] == "LICENSE" and said["License-Expression"] == "Apache-2.0 WITH LLVM-exception", said)
 kit.check(said["Author"] and "Hopper" in said["Keywords"] and "Typing :: Typed" in said.get_all("Classifier"), said)
 
-# Installed as pip does, into an environment of its own; numpy is lent from another one.
+# Installs it like pip, into an environment of its own; numpy is borrowed from another one.
 run(maker, "-m", "venv", "--without-pip", f"{work}/venv")
 python = f"{work}/venv/bin/python"
 site = run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])")
@@ -79,7 +79,7 @@ kit.check(said.endswith(" " + version), said)
 with_path = {**alone, "LD_LIBRARY_PATH": "/nonexistent"}
 run(python, "-c", code, env=with_path, cwd="/")
 
-# The command writes a kernel that the package loads, and runs one; without a ptxas it says so, or does without.
+# Checks that the command writes a kernel that the package loads, and runs one; without a ptxas it reports this, or works without it.
 bare = {"PATH": f"{work}/venv/bin", "HOME": work}
 kit.check(run("ptxb", "--version", env=bare, cwd="/") == f"ptxbuilder {version}", "another version of ptxb")
 run("ptxb", "emit", "saxpy", "--emit", work, "--assembler", "none", env=bare, cwd="/")
@@ -92,7 +92,7 @@ assert (pb.load("saxpy", updates=["y"], device="emulator")(x=x, y=y, alpha=2.0, 
 """
 run(python, "-c", code, env=alone, cwd=work)
 
-# Its libraries export what they should, and they and the command take nothing but libc, and know no folder of the build.
+# Checks that its libraries have the right exports, and that they and the command need only libc and contain no path of the build.
 for path, exports, needed in ((f"{site}/ptxbuilder/{soname}", r"ptxb_\w+", ""), (f"{work}/venv/bin/ptxb", None, ""),
                               (f"{work}/venv/lib/ptxbuilder/libcuda.so.1", r"cu\w+|ptxbuilder_last_kernel", ""),
                               (f"{work}/venv/lib/ptxbuilder/libptxb_record.so", r"cu\w+|dlsym", ""),
@@ -109,7 +109,7 @@ for path, exports, needed in ((f"{site}/ptxbuilder/{soname}", r"ptxb_\w+", ""), 
     content = open(path, "rb").read()
     kit.check(os.path.realpath(build).encode() + b"/" not in content, f"{name} has a path of the build in it")
 
-# This is what PyPI's own tool says of the tag.
+# Checks the tag with PyPI's own tool.
 auditor = kit.python_with("auditwheel")
 if auditor:
     said = run(auditor, "-m", "auditwheel", "show", wheel)

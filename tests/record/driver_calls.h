@@ -1,4 +1,4 @@
-/* The driver's functions, which programs that are recorded find by cuGetProcAddress(). */
+/* The driver's functions, which recorded programs find with cuGetProcAddress(). */
 #pragma once
 
 #define _GNU_SOURCE
@@ -23,7 +23,7 @@ static void* call(const char* name) {
 }
 #define CALL(name, ...) must(!((int (*)())call(#name))(__VA_ARGS__), #name)
 
-/* Opens the driver and the first GPU, and gives the module of `ptx`. */
+/* Opens the driver and the first GPU, and returns the module of `ptx`. */
 static void* opened(const char* ptx) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *context, *module;
   int device;

@@ -1,5 +1,5 @@
-/* A program that finds all of the driver by cuGetProcAddress(), as CUDA's runtime does, and launches a kernel
- * whose struct points to an array of pointers; its bytes are handed over packed, as by "extra". */
+/* A program that finds all driver functions with cuGetProcAddress(), like CUDA's runtime, and launches a
+ * kernel whose struct points to an array of pointers; its bytes are passed packed, through "extra". */
 #include "driver_calls.h"
 
 static const char ptx[] =

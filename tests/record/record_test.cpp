@@ -1,5 +1,5 @@
-// Recording: programs run under `ptxb record` on the emulator's libcuda, and what it writes runs by
-// `ptxb sim` with the same results; and the recorder itself, on memory that a test holds.
+// Recording: programs run under `ptxb record` on the emulator's libcuda, and `ptxb sim` runs its output with
+// the same results; and the recorder itself is tested on memory of a test.
 #include <sys/wait.h>
 
 #include <cstring>
@@ -91,7 +91,7 @@ TEST_CASE("launches of a graph are recorded each with the memory before and afte
     std::memcpy(&first, bytes.data(), sizeof first);
     return first;
   };
-  // The eighth is the second launch of the third graph; the ninth is not wanted.
+  // The eighth is the second launch of the third graph; the ninth is not recorded.
   const uint32_t before[] = {0, 5, 22}, after[] = {5, 22, 75};
   for (int n = 0; n < 8; ++n) {
     CHECK(recorded(n, "before") == before[n % 3]);
@@ -135,7 +135,7 @@ cu::Status copy_out(void* to, cu::DevicePtr from, size_t bytes) {
   return cu::Status::success;
 }
 
-record::Handle enumerated_module = nullptr;  // of functions that nobody has found by name
+record::Handle enumerated_module = nullptr;  // of functions that were not looked up by name
 
 record::DriverCalls own_driver() {
   return {.synchronize = [] { return cu::Status::success; },
@@ -168,7 +168,7 @@ constexpr const char* text =
     ".version 8.6\n.target sm_90a\n.address_size 64\n.global .align 4 .b8 table[8];\n.const .u32 unknown;\n"
     ".visible .entry _Z4copyPfS_(.param .u64 a, .param .u64 b, .param .align 64 .b8 map[128]) { ret; }\n";
 
-// Records one launch of `image`, and gives the words and the folder of it.
+// Records one launch of `image`, and returns its messages and its folder.
 struct Trial {
   Folder folder;
   Recorder recorder;
@@ -228,8 +228,7 @@ TEST_CASE("the recorder decodes tensor maps, keeps variables of the module, and 
   CHECK(trial.recorder.summary().find("1 of 1 launches") != std::string::npos);
 }
 
-TEST_CASE(
-    "launches that go into a graph are not launches yet, and kernels that nothing is known of are reported") {
+TEST_CASE("launches in a capture are not launches yet, and unknown kernels are reported") {
   Trial trial(Image::of(text));
   CHECK(!trial.launch({bytes_of(0), bytes_of(0), std::vector<std::byte>(128)},
                       reinterpret_cast<cu::Stream>(8)));
@@ -243,7 +242,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "PTX is found in fatbins, next to a cubin, and by what a linker was given; else the error says what to "
+    "PTX is found in fatbins, next to a cubin, and in the input of a linker; else the error says what to "
     "do") {
   auto fatbin = [](const std::string& ptx, uint32_t architecture) {
     auto put = [](std::string& to, auto value) {

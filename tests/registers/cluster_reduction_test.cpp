@@ -1,4 +1,4 @@
-// Scalars and tiles reduced over the CTAs of a cluster, again and again, in every schedule of the emulator.
+// Scalars and tiles are reduced over the CTAs of a cluster, repeatedly, on every schedule of the emulator.
 //
 //   cluster_reduction_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/registers/cluster_reduction.h"
@@ -69,8 +69,9 @@ TEST_CASE("each thread's scalar, turn after turn, by clusters of 1 to 8 CTAs") {
   check_scalars<f32>(3, Reduction::max, 0);
 }
 
-// The rows of a matrix, where each CTA of a cluster has some columns, divided by their sums after their
-// greatest is taken off, as of a softmax. One role reduces, the other does not take part.
+// A softmax of the rows of a matrix, of which each CTA of a cluster has some columns: the greatest is
+// subtracted, and the exponentials are divided by their sums. One role reduces, and the other does not take
+// part.
 TEST_CASE("tiles and rows, two reductions of different size in turn, in a role next to another") {
   constexpr int kRows = 64, kCols = 32;
   for (uint32_t ctas : {2u, 4u})

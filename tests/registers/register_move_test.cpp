@@ -1,5 +1,5 @@
-// Register tiles on their way: between layouts, shared and global memory, lanes and warps, and the operands
-// of matrix products; each element at its place, for every type, swizzle and layout.
+// Moves of register tiles: between layouts, shared and global memory, lanes and warps, and the operands of
+// matrix products; each element must be in its place, for every type, swizzle and layout.
 //
 //   register_move_test [--device=emulator|cuda|auto]
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 double least_of(DType type) { return type == DType::u8 || type == DType::u32 ? 0 : -8; }
 
-// Every layout of a 64 x cols tile, whose thread, row and column are not yet to be trusted.
+// Returns every layout of a 64 x cols tile, whose thread, row and column are still to be tested.
 std::vector<RegisterLayout> layouts(int cols) {
   TileExtent extent{64, cols};
   std::vector<RegisterLayout> all = {
@@ -32,8 +32,8 @@ std::vector<RegisterLayout> layouts(int cols) {
   return all;
 }
 
-// This runs in a kernel: `in` by TMA to shared memory, from there to registers, to registers of another
-// layout, to shared memory and by TMA to `out`.
+// The kernel moves `in` with TMA to shared memory, from there to registers, to registers of another layout,
+// to shared memory and with TMA to `out`.
 template <class T>
 std::vector<double> through_shared(const Matrix& in, Swizzle swizzle, const RegisterLayout& first,
                                    const RegisterLayout& second) {
@@ -70,8 +70,8 @@ TEST_CASE("shared memory in every swizzle, type and layout, and casts between la
       for (const RegisterLayout& first : all) {
         const RegisterLayout& second = all[++turn % all.size()];
         if (swizzle == Swizzle::none && cols > 256) continue;
-        // Every second one; of the odd number of layouts the others come with the next swizzle and with the
-        // next type.
+        // Every second one is used; since the number of layouts is odd, the others follow with the next
+        // swizzle and the next type.
         if ((turn + offset) % 2 != 0) continue;
         check_equal(through_shared<T>(in, swizzle, first, second), in.values,
                     fmt::format("{}, swizzle {}, {} to {}", name(T::dtype), name(swizzle), first.describe(),
@@ -124,7 +124,7 @@ std::vector<uint32_t> words_of(const RegisterLayout& layout, int thread, int byt
   return words;
 }
 
-// Returns whether it does so in one of the four warps. Beyond the last element is anything.
+// Returns whether it does so in one of the four warps. Elements beyond the last are arbitrary.
 bool puts_in_place(const LaneExchange& exchange, const RegisterLayout& from, const RegisterLayout& to,
                    int warp, int bytes) {
   std::vector<std::vector<uint32_t>> own;
@@ -301,7 +301,7 @@ TEST_CASE("layouts whose rows do not divide, and columns first") {
                 "columns to rows");
 }
 
-// Moves go by stmatrix and ldmatrix where they can: upright, and of a transposed view by .trans.
+// Moves use stmatrix and ldmatrix if possible: plain, and with .trans for a transposed view.
 TEST_CASE("16-bit tiles in wgmma_layout move as matrices") {
   for (bool transposed : {false, true})
     for (Swizzle swizzle : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128})
@@ -452,7 +452,7 @@ TEST_CASE("the layouts of reductions") {
   CHECK_FALSE(wgmma_layout(64, 32) == strided({64, 32}, 2));
   CHECK(wgmma_layout(64, 32) ==
         RegisterLayout({64, 32}, wgmma_layout(64, 32).thread_value(), "another name"));
-  // Element by element as the manual numbers an accumulator.
+  // Checks element by element in the manual's numbering of an accumulator.
   RegisterLayout layout = wgmma_layout(128, 32);
   for (int t = 0; t < 128; ++t)
     for (int v = 0; v < layout.values(); ++v) {
@@ -500,7 +500,7 @@ TEST_CASE("tiles of two warpgroups, each with its own scratch") {
 
 namespace {
 
-// D = A B^T with A from registers in its own type, twice: the second product adds to 1 + the first.
+// Computes D = A B^T twice, with A from registers in its own type: the second product adds to 1 + the first.
 template <class T, class D>
 void check_product() {
   int depth = 128 / size_of(T::dtype), n = 64;

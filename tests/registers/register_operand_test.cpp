@@ -1,6 +1,6 @@
-// Tests what goes with a register tile in an expression: one value for each row or column, a Var, bits,
-// elements and registers that a thread computed itself, and parts of sums; against the same in float64, on
-// fresh random numbers.
+// Tests the operands of expressions with register tiles: one value for each row or column, a Var, bits,
+// elements and registers that a thread computed itself, and parts of sums; compared with float64, on fresh
+// random numbers.
 //
 //   register_operand_test [--device=emulator|cuda|auto]
 #include "library_kit.h"
@@ -19,7 +19,7 @@ std::vector<RegisterLayout> layouts() {
 
 double least_of(DType type) { return type == DType::u32 ? 0 : -10; }
 
-// The greatest of each row and of each column, as tiles and as numbers.
+// Computes the greatest of each row and of each column, as tiles and as numbers.
 template <class T>
 struct Lines {
   RegisterTile<T> row, col;
@@ -88,7 +88,7 @@ std::vector<Expression<T>> expressions() {
 
 }  // namespace
 
-TEST_CASE("one value a row or a column stands for all of the row or column") {
+TEST_CASE("one value per row or column is used for the whole row or column") {
   for_types<f32, f16, bf16, s32, u32>([]<class T>() {
     Matrix in = random_matrix(T::dtype, kExtent, least_of(T::dtype), 10);
     const HostLines lines(in);
@@ -172,7 +172,7 @@ TEST_CASE("a Var of a tile is changed in place") {
 
 namespace {
 
-// Everything that takes a tile, of `x` and `row`: two tiles, or two Vars.
+// Uses everything that accepts a tile, with `x` and `row`: two tiles, or two Vars.
 template <class X>
 void use(gptr<f32> out, const X& x, const X& row, const Var<RegisterTile<pred>>& which) {
   int place = 0;
@@ -370,7 +370,7 @@ namespace {
 
 constexpr int kRounds = 4;
 
-// A row's (or column's) sum over rounds, rescaled before each, with one exchange at the end; and the
+// Computes a row's (or column's) sum over rounds, rescaled before each, with one exchange at the end; and the
 // greatest.
 template <class T>
 void check_partial(const RegisterLayout& layout, bool rows) {
@@ -443,8 +443,8 @@ TEST_CASE("the code of a partial sum: no shuffle in the loop, two for each row a
   store(out, complete(sum));
   std::string ptx = ptx_of(k);
   CHECK(count(ptx, "shfl.sync.bfly") == 2 * 2);
-  // Before the shuffles the loop, and all of its sums: 16 of each of two rows a tile, and what they are added
-  // to.
+  // The loop and all of its sums come before the shuffles: 16 for each of two rows per tile, and their
+  // addends.
   CHECK(count(ptx.substr(0, ptx.find("shfl")), "add.rn.f32") == 2 * 15 + 2 * 15 + 2);
 }
 

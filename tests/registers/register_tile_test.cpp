@@ -1,5 +1,5 @@
-// Arithmetic, functions and conversions of register tiles against the same in float64, for every type and
-// layout, on fresh random numbers.
+// Arithmetic, functions and conversions of register tiles, compared with float64, for every type and layout,
+// on fresh random numbers.
 //
 //   register_tile_test [--device=emulator|cuda|auto]
 #include "register_tile_kit.h"
@@ -11,7 +11,7 @@ constexpr TileExtent kExtent = {64, 32};
 
 std::vector<RegisterLayout> layouts() {
   return {wgmma_layout(64, 32), wgmma_8bit(32), wgmma_32bit(32), strided(kExtent, 4), strided(kExtent, 1),
-          // Columns first: a thread has half a column, in steps of two.
+          // Columns come first: a thread has half a column, in steps of two.
           RegisterLayout(kExtent, make_layout({{2, 32, 2}, 16}, {{32, 1, 1024}, 64}), "columns")};
 }
 

@@ -1,4 +1,5 @@
-// Keys and values of new tokens go to their slots of a paged cache, and nothing else of it is written.
+// Keys and values of new tokens are stored to their slots of a paged cache, and nothing else in it is
+// written.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -148,7 +149,7 @@ TEST_CASE("tokens go to their slots, by indices of both types") {
   check(wide, {11, -1, 2, 5, 1, -1, -1});
 }
 
-TEST_CASE("keys are turned by the angles of their positions") {
+TEST_CASE("keys are rotated by the angles of their positions") {
   Call c;
   c.call.tensors[4] = c.index<int64_t>({3, 8, -1, 4, 0});
   Floats cos, sin;
@@ -181,7 +182,7 @@ TEST_CASE("keys are turned by the angles of their positions") {
 
 // A cache of e4m3 holds the nearest number, or the greatest one if that is exceeded; there is a scale for
 // each head, or one for all.
-TEST_CASE("caches of e4m3 hold what is left after a division by scales") {
+TEST_CASE("caches of e4m3 contain the quotients of a division by scales") {
   for (const Floats& scales : {Floats{0.5F, 0.03F, 7}, Floats{0.9F}, Floats{}}) {
     Call c;
     c.call.tensors[4] = c.index<int32_t>({7, -1, 0, 11, 10});
@@ -244,7 +245,7 @@ TEST_CASE("misuse of append is refused") {
   refused("append: 2 scales; one, or one for each of 3 heads");
   c.call.tensors[0]->memory.address = c.call.tensors[2]->memory.address;
   refused("overlaps");
-  // Caches of no page take nothing.
+  // Nothing is stored to caches without pages.
   c.call.tensors[2]->extents[0] = c.call.tensors[3]->extents[0] = 0;
   c.run();
 }

@@ -1,5 +1,5 @@
-// A call on rows whose like was checked before: other addresses and numbers take effect, and what its form
-// does not say is looked at again.
+// A call on rows with a form that was checked before: other addresses and numbers take effect, and properties
+// that its form does not include are checked again.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,4 @@
-// The CUDA device without a GPU: a driver that is missing, that is broken, and a mock that answers as it is
-// asked to.
+// The CUDA device without a GPU: a missing driver, a broken driver, and a mock with configured answers.
 #include "runtime/cuda_device.h"
 
 #include <dlfcn.h>
@@ -74,7 +73,7 @@ void launch(Device& device, Program& program, const Launch& how) {
   device.launch(program, how, parameters);
 }
 
-// The smallest cubin that check_cubin can know: one kernel's section and the table of names.
+// Returns the smallest cubin that check_cubin accepts: one kernel's section and the table of names.
 std::string cubin_of(const std::string& kernel) {
   const std::string names = std::string("\0.shstrtab\0.text.", 17) + kernel + std::string(1, '\0');
   Elf64_Ehdr header = {};
@@ -227,7 +226,7 @@ TEST_CASE("a launch goes to the caller's stream, and asks the driver for nothing
   launch(*device, *program, how);
   CHECK(mock.config.stream == static_cast<cu::Stream>(Stream(*own).handle()));
 
-  // In a capture of the caller's a query, a wait and an allocation would be errors.
+  // In a capture of the caller, a query, a wait and an allocation would be errors.
   mock.capturing = true;
   launch(*device, *program, how);
   mock.capturing = false;
@@ -262,7 +261,7 @@ TEST_CASE("the context that a thread had is its context again") {
     in(before, [&] { device->synchronize(); });
     in(before, [&] { device->create_event()->record(); });
     in(before, [&] { launch(*device, *program, launch_of(signature())); });
-    // A context of the same GPU is good for a launch: its default stream may be what the caller means.
+    // A context of the same GPU is suitable for a launch: the caller may mean its default stream.
     CHECK(mock.launch_context == (before == same_gpu ? same_gpu : ours));
     mock.launch = Status::launch_out_of_resources;
     in(before, [&] { CHECK_THROWS(launch(*device, *program, launch_of(signature()))); });
@@ -404,7 +403,7 @@ TEST_CASE("sixteen threads launch one kernel on the driver, each with its own ar
   CHECK(mock.launches == 1600);
   CHECK(mock.mixed_launches == 0);
 
-  // And one that was prepared, whose last tensor map they share where they have the same address.
+  // The same with a prepared launch, whose last tensor map they share if the addresses are equal.
   const std::vector<Argument> first = {tensor(memory.part(0, 128), DType::f32, {32}), scalar(0u)};
   const PreparedLaunch prepared = kernel.prepare({.grid = {1}}, first);
   threads.clear();
@@ -646,7 +645,7 @@ TEST_CASE("tensor maps are checked before the driver sees them") {
   mock.encode = Status::invalid_value;
   CHECK_ERROR(device->encode(a),
               "cuTensorMapEncodeTiled failed: CUDA_ERROR_OF_MOCK (1): text of the mock; the map keeps");
-  // A kernel's failure is none of the map.
+  // A kernel's failure does not concern the map.
   mock.encode = Status::illegal_address;
   CHECK_ERROR(device->encode(a),
               "one queued before it failed, as cuTensorMapEncodeTiled reported: CUDA_ERROR");

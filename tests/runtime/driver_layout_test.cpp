@@ -90,7 +90,7 @@ static_assert(same(cu::TensorMapDataType::float64, CU_TENSOR_MAP_DATA_TYPE_FLOAT
 static_assert(same(cu::TensorMapDataType::bfloat16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16));
 static_assert(same(cu::TensorMapDataType::tfloat32, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32));
 
-// The runtime hands the sidecar's enumerations to the driver as they are.
+// The runtime passes the sidecar's enumerations to the driver unchanged.
 template <class Ours, class Theirs>
 constexpr bool same_value(Ours ours, Theirs theirs) {
   return static_cast<int>(ours) == static_cast<int>(theirs);
@@ -149,8 +149,8 @@ static_assert(offsetof(cu::LaunchConfig, stream) == offsetof(CUlaunchConfig, hSt
 static_assert(offsetof(cu::LaunchConfig, attributes) == offsetof(CUlaunchConfig, attrs));
 static_assert(offsetof(cu::LaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
 
-// The arguments are passed alike: as many, of the same sizes, pointers and (in registers of their own) floats
-// alike.
+// The arguments are passed in the same way: the same number, with the same sizes, and pointers and floats
+// (which have registers of their own) in the same places.
 template <class A, class B>
 constexpr bool passed_alike =
     sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>&& std::is_floating_point_v<A> ==

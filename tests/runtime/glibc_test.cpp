@@ -1,6 +1,6 @@
-// The functions of a newer glibc that are linked into what is shipped: exceptions are thrown through both
-// ways of _dl_find_object(), glibc's and the search over all that is loaded. It is linked as what is shipped
-// is.
+// The functions of a newer glibc that are linked into shipped libraries: exceptions are thrown through both
+// implementations of _dl_find_object(), glibc's and the search over all loaded objects. This test is linked
+// like the shipped libraries.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -74,7 +74,7 @@ int counted(void* address, dl_find_object* found) {
   return glibcs(address, found);
 }
 
-// Both ways say the same of each address.
+// Both return the same for each address.
 void check_same(void* address) {
   dl_find_object by_glibc = {}, searched = {};
   ptxbuilder_glibc_find_object = glibcs;

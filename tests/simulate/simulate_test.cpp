@@ -1,4 +1,4 @@
-// `ptxb sim` without its command line: what launch files say, what is wrong with the others, and what runs.
+// `ptxb sim` without its command line: launch files, their errors, and runs.
 #include "kernels/simulate/simulate.h"
 
 #include <fmt/format.h>
@@ -132,7 +132,7 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
       {"\"equals\": 4000000000", "\"equals\": {\"buffer\": \"a\"}",
        "outputs[1].equals.buffer: it has 8 elements, not 1"},
       {"\"equals\": 4000000000", "\"equals\": 0, \"relative\": -1", "outputs[1].relative: -1 is less than 0"},
-      // The PTX says this otherwise.
+      // The PTX contradicts these.
       {"\"add\"", "\"sub\"", "launch.json: entry: 'sub' is not in the PTX, which has add, other"},
       {"\"entry\": \"add\", ", "", "launch.json: entry: the PTX has add, other; name one of them"},
       {"\"add\"", "\"other\"", "launch.json: parameters: 4 are given, 'other' takes 0"},

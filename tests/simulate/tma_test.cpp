@@ -1,5 +1,5 @@
-// `ptxb tma` without its command line: which rule a tensor map breaks, the nearest legal map, and where the
-// chunks of a box lie.
+// `ptxb tma` without its command line: the rules that a tensor map violates, the nearest legal map, and the
+// places of a box's chunks.
 #include "kernels/simulate/tma.h"
 
 #include "error_kit.h"
@@ -22,8 +22,8 @@ struct Case {
   const char* what;
   void (*breaks)(TmaWords&);
   void (*keeps)(TmaWords&);
-  std::vector<const char*> texts;  // of the breaches, in order
-  void (*nearest)(TmaWords&);      // what legal() must become to be the nearest
+  std::vector<const char*> texts;  // of the violations, in order
+  void (*nearest)(TmaWords&);      // turns legal() into the nearest map
 };
 
 const Case cases[] = {

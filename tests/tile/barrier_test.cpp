@@ -1,5 +1,5 @@
-// Barriers whose phases are tracked, and barriers of clusters: right on every schedule, and their mutants are
-// reported.
+// Barriers whose phases are tracked, and barriers of clusters: they are right on every schedule, and their
+// mutants are reported.
 //
 //   barrier_test [--device=emulator|cuda|auto]
 #include "barrier_subject.h"
@@ -10,7 +10,7 @@
 namespace ptxbuilder::test::barrier_test {
 namespace {
 
-// On this many schedules of the emulator, or this many times on another device.
+// Runs on this many schedules of the emulator, or this many times on another device.
 void check_right(const Subject& subject, int schedules) {
   std::string report;
   if (device_name == "emulator")
@@ -20,7 +20,7 @@ void check_right(const Subject& subject, int schedules) {
   CHECK_MESSAGE(report == "right", subject.name() << ": " << report);
 }
 
-// The counts that the barriers of a kernel are initialised with, in order.
+// Returns the counts with which the barriers of a kernel are initialised, in order.
 std::vector<int64_t> counts(const Subject& subject) {
   std::vector<int64_t> all;
   std::function<void(const std::vector<ptx_text::Statement>&)> visit =
@@ -39,7 +39,7 @@ std::vector<int64_t> counts(const Subject& subject) {
   return all;
 }
 
-// Exclusive-or becomes a copy: nothing turns.
+// Replaces an exclusive-or by a copy, so that no parity changes.
 bool keep(Instruction& i) {
   i.opcode = "mov.b32";
   i.operands.resize(2);
@@ -129,7 +129,7 @@ TEST_CASE("emulator: mutants of a pipeline of a cluster of 2 x 2 x 2") {
 
 TEST_CASE("emulator: mutants of a ring") {
   const char *const wait = "mbarrier.try_wait", *const arrive = "mbarrier.arrive";
-  // A barrier's parity turns when its bit is exclusive-ored.
+  // An exclusive-or with its bit flips a barrier's parity.
   check_mutants(
       ring(3, 11),
       {

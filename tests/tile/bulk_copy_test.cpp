@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<std::optional<Eviction>, 4> kHints = {std::nullopt, Eviction::normal, Eviction::first,
                                                            Eviction::last};
 
-// A LoadView, or a CopyView of the copies back.
+// A LoadView, or a CopyView for the copies back.
 template <class View>
 View hinted(const View& view, std::optional<Eviction> hint) {
   return hint ? view.evict(*hint) : view;
@@ -44,7 +44,7 @@ TEST_CASE("CTAs share a bulk copy along any axes, with any hint") {
       SharedTile tile = k.shared<bf16>({8, kElements / 8});
       Barriers bar(k, {1});
       sync_cluster();
-      // CTAs of a group have the same elements; others have others.
+      // CTAs of a group have the same elements, and other groups have others.
       const std::array<u32, 3> at = {cluster_ctaid_x(), cluster_ctaid_y(), cluster_ctaid_z()};
       u32 part = 0;
       for (size_t i = 0; i < 3; ++i)
@@ -117,7 +117,7 @@ struct RowsCase {
   uint32_t count, column;
 };
 
-// out's rows `to[i]` get in's rows `from[i] + shift`, by columns from `column` on; `from` is in shared
+// Copies in's rows `from[i] + shift` to out's rows `to[i]`, in columns from `column` on; `from` is in shared
 // memory.
 Kernel moved_rows(const RowsCase& c, uint32_t shift, bool adds) {
   Kernel k("moved_rows");
@@ -162,7 +162,7 @@ TEST_CASE("rows that an index names are gathered and scattered, and a neighbour'
       to[4] = kMissing;
       for (uint32_t& row : from) row = random() % (c.count - 1);
       from[2] = kMissing;
-      // Small whole numbers, which bf16 adds exactly.
+      // Returns small whole numbers, which bf16 adds exactly.
       const auto number = [](size_t i) { return static_cast<float>(i * 2654435761u % 61); };
       std::vector<uint16_t> in(c.count * kWide), before(in.size());
       for (size_t i = 0; i < in.size(); ++i)
@@ -227,7 +227,7 @@ TEST_CASE("misuse of rows by an index is named, and its twin is accepted") {
 
 namespace {
 
-// 8 rows come from A, and join D from its element 16 on.
+// 8 rows from A are added to D from its element 16 on.
 Kernel joining(CopyReduction reduction, DType type, std::optional<Eviction> hint) {
   Kernel k("joining");
   auto [A, D] = k.params<gptr<u32>, gptr<u32>>("A", "D");

@@ -1,4 +1,4 @@
-// A kernel checks and prints, and one without checks has nothing of that.
+// A kernel with checks and prints, and the same kernel without them.
 //
 //   check_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/tile/check.h"
@@ -17,8 +17,8 @@
 namespace ptxbuilder::test::check_test {
 namespace {
 
-// Each thread of a role with few registers, and one of another, has a message. Without `checks` it does the
-// same.
+// Each thread of a role with few registers, and one thread of another role, has a message. Without `checks`
+// the kernel computes the same.
 Kernel subject(bool checks = true) {
   Kernel k("subject");
   auto [to, n] = k.params<gptr<f32>, u32>("out", "n");
@@ -66,7 +66,7 @@ Told run(Kernel k, uint32_t n, int launches = 1) {
 
 }  // namespace
 
-TEST_CASE("without checks a kernel has nothing of them") {
+TEST_CASE("without checks a kernel has no code of them") {
   const auto code = [](Kernel k) {  // without the lines, which differ
     std::string kept;
     std::istringstream lines(ptx_of(k));
@@ -81,7 +81,7 @@ TEST_CASE("without checks a kernel has nothing of them") {
   CHECK(signature_from_json(to_json(on.signature()), "subject.json") == on.signature());
 }
 
-TEST_CASE("what holds is silent, and what is printed has its values and its line") {
+TEST_CASE("checks that hold print nothing, and prints have their values and their line") {
   const Told told = run(checked([] { return subject(); }), 128, 2);
   CHECK(told.error == "");
   REQUIRE(told.printed.size() == 2);
@@ -94,8 +94,7 @@ TEST_CASE("what holds is silent, and what is printed has its values and its line
   CHECK(contains(line, " 0.25 true"));
 }
 
-TEST_CASE(
-    "checks that fail are an error with line, text and values; more than there is room for are counted") {
+TEST_CASE("failed checks are an error with line, text and values; messages beyond the room are counted") {
   const Told told = run(checked([] { return subject(); }), 125);
   CAPTURE(told.error);
   CHECK(contains(told.error, "kernel subject: 3 checks failed"));

@@ -1,5 +1,5 @@
-// Steps by cluster launch control: no device here runs it, nor the emulator, so that ptxas and the order of
-// its instructions hold it right.
+// Steps with cluster launch control: no device here runs it, nor does the emulator, so it is tested with
+// ptxas and through the order of its instructions.
 #include "library_kit.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/tile/scheduler.h"
@@ -19,7 +19,7 @@ Kernel steps_of_launch(const char* target) {
 
 }  // namespace
 
-TEST_CASE("cluster launch control: the next CTA is asked for ahead of the body, and read after it") {
+TEST_CASE("cluster launch control: the next CTA is requested before the body, and read after it") {
   for (const char* target : {"sm_100", "sm_120"}) {
     Kernel k = steps_of_launch(target);
     const std::string ptx = ptx_of(k);

@@ -1,5 +1,5 @@
-// Pipelines that emit_pipeline and emit_pipeline_warp_specialized write: their grids, blocks, ways of copying
-// and knobs, against what the host computes.
+// Pipelines of emit_pipeline and emit_pipeline_warp_specialized: their grids, blocks, kinds of copies and
+// options, compared with the host's results.
 //
 //   emit_pipeline_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/tile/emit_pipeline.h"
@@ -28,7 +28,7 @@ Floats numbers_from(size_t count, int first) {
   return x;
 }
 
-// This is a matrix of f32 in device memory.
+// A matrix of f32 in device memory.
 struct Matrix {
   uint64_t rows, cols;
   runtime::Buffer buffer;
@@ -65,7 +65,7 @@ void check(const Running& running, Kernel kernel, runtime::Dim3 grid,
   }
 }
 
-// y = x + 1 of a matrix in blocks, one CTA: over a grid of two named axes.
+// One CTA computes y = x + 1 for a matrix in blocks, over a grid of two named axes.
 Kernel plus_one(int rows, int cols, const BlockShape& shape, PipelineOptions o) {
   Kernel k("plus_one");
   auto [X, Y] = k.params<TensorMap, TensorMap>("X", "Y");
@@ -105,7 +105,7 @@ TEST_CASE("emit_pipeline runs a body over a grid, and blocks are loaded before i
   check(running, plus_one(kRows, kCols, {32, 96}, {3}), {1}, {X.map(), Y.map()}, Y.buffer, wanted);
   check(running, plus_one(kRows, kCols, TileShape{8, 96, 32}, {2}), {1}, {X.map(), Y.map()}, Y.buffer,
         wanted);
-  // Blocks of so few rows that panels of a swizzle would begin where TMA takes none.
+  // Blocks have so few rows that panels of a swizzle would begin at addresses that TMA does not support.
   const Floats wide = numbers_from(4 * 128, 3);
   Floats one_more = wide;
   for (float& v : one_more) ++v;
@@ -114,7 +114,7 @@ TEST_CASE("emit_pipeline runs a body over a grid, and blocks are loaded before i
   check(running, plus_one(4, 128, {1, 128}, {2}), {1}, {W.map(), V.map()}, V.buffer, one_more);
 }
 
-// Each CTA has some rows: y = x + bias, sum = of its blocks' columns; the count of blocks is carried.
+// Each CTA has some rows: y = x + bias, and sum is over its blocks' columns; the count of blocks is carried.
 TEST_CASE("emit_pipeline: fixed blocks, a carry, CTAs that have different numbers of steps, and none") {
   Running running;
   constexpr int kRows = 40, kCols = 32, kBlock = 8, kCtas = 4;  // the last CTA has no step
@@ -165,7 +165,7 @@ TEST_CASE("emit_pipeline: fixed blocks, a carry, CTAs that have different number
 
 namespace {
 
-// y = x + 1 of blocks that threads copy, of rows `stride` elements apart.
+// Computes y = x + 1 for blocks that threads copy, with rows `stride` elements apart.
 template <class T>
 Kernel by_threads(int rows, int cols, int stride, int block_rows, int block_cols, bool roles) {
   Kernel k("by_threads");
@@ -184,7 +184,7 @@ Kernel by_threads(int rows, int cols, int stride, int block_rows, int block_cols
 
 }  // namespace
 
-TEST_CASE("blocks that TMA does not copy come by cp.async, or by loads, and the sidecar says so") {
+TEST_CASE("blocks that TMA cannot copy use cp.async or loads, and the sidecar says so") {
   Running running;
   for (const bool roles : {false, true}) {
     const auto run = [&](int rows, int cols, int stride, int block_rows, int block_cols, const char* said) {
@@ -213,7 +213,7 @@ TEST_CASE("blocks that TMA does not copy come by cp.async, or by loads, and the 
     };
     run(64, 2, 2, 64, 2, "cp.async of 8 B by 64 threads");       // rows of 8 bytes
     run(32, 64, 65, 8, 32, "cp.async of 4 B by 128 threads");    // an odd stride
-    run(20, 40, 44, 16, 32, "cp.async of 16 B by 128 threads");  // blocks that reach outside
+    run(20, 40, 44, 16, 32, "cp.async of 16 B by 128 threads");  // blocks that extend beyond the matrix
   }
   // Elements of 2 bytes at odd places.
   constexpr int kRows = 16, kCols = 32, kStride = 33;
@@ -232,13 +232,13 @@ namespace {
 struct Product {
   int compute, stages, delay, cluster;
   bool tiles, b_by_threads, manual;
-  bool after = false;  // the sums are stored when the run has ended, whose last products may be in flight
+  bool after = false;  // the sums are stored after the run, whose last products may still be in flight
 };
 
 constexpr int kM = 256, kN = 128, kK = 5 * 64, kBn = 64;
 
-// D = A B^T in f32, by tiles of 64 rows for each warpgroup that computes and 64 columns, which leave as
-// blocks.
+// Computes D = A B^T in f32, in tiles of 64 rows for each computing warpgroup and 64 columns, which are
+// stored as blocks.
 Kernel product(const Product& p) {
   Kernel k("product");
   if (p.cluster > 1) k.cluster(static_cast<uint32_t>(p.cluster));
@@ -303,7 +303,7 @@ Kernel product(const Product& p) {
 
 }  // namespace
 
-TEST_CASE("emit_pipeline_warp_specialized: products by its knobs") {
+TEST_CASE("emit_pipeline_warp_specialized: products with its options") {
   Running running;
   const std::vector<float> a = numbers(kM * kK, 2654435761u), b = numbers(kN * kK, 40503);
   Floats wanted(kM * kN);
@@ -332,7 +332,7 @@ TEST_CASE("emit_pipeline_warp_specialized: products by its knobs") {
   }
 }
 
-// The sums of no products are zero, also of tiles, and also where products are left in flight.
+// Sums without products are zero, also in tiles, and also if products are left in flight.
 TEST_CASE("a pipeline that the device finds to have no step leaves sums of zero") {
   Running running;
   for (const bool tiles : {false, true}) {
@@ -381,7 +381,7 @@ TEST_CASE("a pipeline that the device finds to have no step leaves sums of zero"
   }
 }
 
-// y = x + bias of tiles of rows, where each tile has a bias of its own.
+// Computes y = x + bias for tiles of rows, each of which has a bias of its own.
 TEST_CASE("fixed blocks of several stages are loaded a tile ahead") {
   Running running;
   constexpr int kRows = 48, kCols = 32, kBlock = 8;
@@ -415,8 +415,8 @@ TEST_CASE("fixed blocks of several stages are loaded a tile ahead") {
   }
 }
 
-// Only a run shows this mistake of the author's: the body hands a stage back that it has yet to read.
-TEST_CASE("emulator: a stage that goes back too early is reported, and in time it is not") {
+// Only a run shows this mistake: the body hands back a stage before it reads it.
+TEST_CASE("emulator: a stage that is handed back too early is reported, and otherwise not") {
   for (const bool early : {true, false}) {
     Kernel k("early");
     auto [X, Y] = k.params<TensorMap, TensorMap>("X", "Y");
@@ -448,13 +448,13 @@ TEST_CASE("emulator: a stage that goes back too early is reported, and in time i
     CAPTURE(report);
     CHECK(contains(report, "race") == early);
     CHECK(contains(report, "in 0") == early);
-    // The load has the line of the pipeline, and not that of the map, which was called ahead of it.
+    // The load has the line of the pipeline, not that of the map, which was called before it.
     CHECK(contains(report, fmt::format("emit_pipeline_test.cpp:{}", pipeline.line + 1)) == early);
   }
 }
 
 // Roles whose orders of tiles differ wait for each other for ever.
-TEST_CASE("emulator: a deadlock in a pipeline is reported by the author's line and the stage's barrier") {
+TEST_CASE("emulator: a deadlock in a pipeline is reported with the author's line and the stage's barrier") {
   for (const bool differ : {true, false}) {
     Kernel k("differ");
     auto [X] = k.params<TensorMap>("X");

@@ -1,4 +1,4 @@
-// Loads of pixels in the mode im2col, through a pipeline, against the elements that windows over images have.
+// Loads of pixels in the mode im2col, through a pipeline, compared with the elements of windows over images.
 //
 //   im2col_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kStages = 2;
 
-// Windows over images: each list is of the dimensions between channels and images, innermost first.
+// Windows over images: each list has the dimensions between channels and images, innermost first.
 struct Windows {
   int rows, cols;  // of a tile: pixels and channels
   Swizzle swizzle;
@@ -56,8 +56,7 @@ struct Windows {
   }
 };
 
-// out[tile][tap][chunk] gets a tile of pixels: one CTA for each, whose warpgroup reads what another one
-// loads.
+// out[tile][tap][chunk] gets a tile of pixels from one CTA, in which one warpgroup loads and another reads.
 Kernel windows_of_tiles(const Windows& w) {
   Kernel k("windows_of_tiles");
   auto [X, out] = k.params<TensorMap, gptr<bf16>>("X", "out");
@@ -182,7 +181,7 @@ std::vector<uint16_t> elements(const Windows& w, Drawing& draw) {
 
 }  // namespace
 
-TEST_CASE("pixels under drawn windows come as they lie, of one to three dimensions") {
+TEST_CASE("pixels of random windows are loaded in order, in one to three dimensions") {
   Running running;
   Drawing draw{std::mt19937(20261127)};
   for (int i = 0; i < 18; ++i) {
@@ -193,7 +192,7 @@ TEST_CASE("pixels under drawn windows come as they lie, of one to three dimensio
   }
 }
 
-TEST_CASE("a wrong corner, step or dimension of a walk shows") {
+TEST_CASE("a wrong corner, step or dimension is noticed") {
   Running running;
   Drawing draw{std::mt19937(7)};
   const Windows w{.rows = 64,
@@ -224,8 +223,8 @@ TEST_CASE("a wrong corner, step or dimension of a walk shows") {
   CHECK(expected(other, in) != right);
 }
 
-// An H100 stops as well, but no test can go on there after it.
-TEST_CASE("a first pixel ahead of the lower corner is named") {
+// An H100 stops as well, but no test can continue there afterwards.
+TEST_CASE("a first pixel before the lower corner is reported") {
   const Running running;
   if (!dynamic_cast<const runtime::Emulator*>(running.device.get())) return;
   const Windows w{64, 32, Swizzle::b64, 32, 1, {9, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};

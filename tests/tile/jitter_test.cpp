@@ -1,4 +1,4 @@
-// Planted races, which jitter shows on a GPU and the emulator reports, and their twins, which jitter may not
+// Planted races, which jitter shows on a GPU and the emulator reports, and their twins, which jitter must not
 // change.
 //
 //   jitter_test [--device=emulator|cuda|auto] [--seeds=N]
@@ -19,7 +19,7 @@ const int& seeds = option("seeds", 2);
 
 constexpr uint32_t kCtas = 2, kThreads = 256;
 
-// Every thread of every CTA stores 7 where nothing races. Memory from `free` on is zero at first.
+// Every thread of every CTA stores 7 if nothing races. Memory from `free` on is initially zero.
 using Memory = gptr<u32>;
 constexpr uint32_t kFree = kCtas * kThreads;
 
@@ -36,7 +36,7 @@ sptr<u32> words(Kernel& k) {
   return sptr<u32>(builder.shared_base() + place);
 }
 
-// Warps read what the next one writes.
+// Warps read the data that the next one writes.
 void missing_barrier(Kernel& k, Memory m, bool planted) {
   k.threads(kThreads);
   const sptr<u32> s = words(k);
@@ -48,7 +48,7 @@ void missing_barrier(Kernel& k, Memory m, bool planted) {
   m[index()] = s[(tid_x() + 32) % kThreads];
 }
 
-// The second role reads what the first writes.
+// The second role reads the data of the first.
 void roles(Kernel& k, Memory m, const std::function<void(const Barriers&, sptr<u32>)>& first,
            const std::function<void(const Barriers&, sptr<u32>)>& second) {
   const sptr<u32> s = words(k);
@@ -78,7 +78,7 @@ void early_arrival(Kernel& k, Memory m, bool planted) {
       });
 }
 
-// The reader gives the place back before it has read it.
+// The reader returns the place before it has read it.
 void early_release(Kernel& k, Memory m, bool planted) {
   roles(
       k, m,
@@ -101,7 +101,7 @@ void early_release(Kernel& k, Memory m, bool planted) {
       });
 }
 
-// Warps meet at a barrier with an arrival that comes before what it announces.
+// Warps synchronize at a barrier, at which one arrives before the write that it announces.
 void early_named_arrival(Kernel& k, Memory m, bool planted) {
   const NamedBarrier written = k.named_barrier(kThreads);
   roles(
@@ -120,7 +120,7 @@ void early_named_arrival(Kernel& k, Memory m, bool planted) {
       });
 }
 
-// CTA 1 reads what CTA 0 writes, by a signal that comes too early.
+// CTA 1 reads the data of CTA 0 after a signal that comes too early.
 void early_signal(Kernel& k, Memory m, bool planted) {
   k.threads(kThreads);
   k.cooperative();
@@ -138,7 +138,7 @@ void early_signal(Kernel& k, Memory m, bool planted) {
   });
 }
 
-// A CTA reads the other's shared memory, which that has not written yet.
+// A CTA reads the other's shared memory before that CTA has written it.
 void missing_cluster_barrier(Kernel& k, Memory m, bool planted) {
   k.threads(kThreads);
   k.cluster(kCtas);
@@ -192,7 +192,7 @@ Came run(const Running& running, Kernel k, int launches = 1) {
 
 }  // namespace
 
-TEST_CASE("jitter is of its seed, and nothing of it is there without") {
+TEST_CASE("jitter depends on its seed, and a kernel without it has no code of it") {
   const auto ptx = [](std::optional<uint64_t> seed) {
     Kernel k = make(kPlants[1], false, seed);
     return ptx_of(k);

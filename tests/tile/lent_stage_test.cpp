@@ -1,4 +1,5 @@
-// Stages of a pipeline that its producer lends to consumers, who write what they send to global memory there.
+// Stages of a pipeline that its producer lends to consumers, which write data there that they store to global
+// memory.
 //
 //   lent_stage_test [--device=emulator|cuda|auto]
 #include "copy_kit.h"
@@ -14,8 +15,8 @@ namespace {
 
 constexpr int kTiles = 7, kRows = 32, kColumns = 64;
 
-// D = 2 S, of tiles one below the other. Two consumers see each tile; a stage is lent for it to one of them,
-// in turn and whole, or to both, and each writes half of it.
+// Computes D = 2 S for tiles one below the other. Two consumers see each tile; a stage is lent for it as a
+// whole to one of them in turn, or to both, and each writes half of it.
 Kernel doubled(int stages, bool to_both) {
   Kernel k("doubled");
   auto [S, D] = k.params<TensorMap, TensorMap>("S", "D");
@@ -110,8 +111,8 @@ TEST_CASE("a lent stage is written, sent and handed back, by one consumer or by 
     }
 }
 
-// More warpgroups than `consumers` says release every stage; the twin says how many.
-TEST_CASE("emulator: consumers that were miscounted are named") {
+// More warpgroups than `consumers` release every stage; the twin has the right number.
+TEST_CASE("emulator: miscounted consumers are reported") {
   auto run = [](int consumers) {
     Kernel k("miscounted");
     auto [out] = k.params<gptr<f32>>("out");

@@ -8,7 +8,7 @@
 namespace ptxbuilder::test::misuse_emit_pipeline_test {
 namespace {
 
-// y = x over a grid; a case bends it in one place.
+// Computes y = x over a grid; a case changes one part of it.
 struct Copying {
   GridShape grid = {{"row", 4}};
   BlockShape block = {8, 32};
@@ -28,7 +28,7 @@ void copying(const Copying& c, Where where) {
   done(k);
 }
 
-// This pipeline has roles.
+// A pipeline with roles.
 struct Specialized {
   int warpgroups = 1, memory_registers = 40;
   bool tiles = false;
@@ -58,7 +58,7 @@ void specialized(const Specialized& c, Where where) {
 
 }  // namespace
 
-// This is a pipeline of two inputs, which share their stages.
+// A pipeline of two inputs, which share their stages.
 void two_inputs(PipelineOptions o, const PipelineBody& body) {
   Kernel k("k");
   auto [X] = k.params<TensorMap>("X");
@@ -67,7 +67,7 @@ void two_inputs(PipelineOptions o, const PipelineBody& body) {
   done(k);
 }
 
-// This pipeline has tiles whose numbers the host gives to the role that loads, and to the one that computes.
+// A pipeline with tiles, whose numbers the host gives to the loading role and to the computing role.
 void tiles_by_host(const std::vector<uint32_t>& loaded, const std::vector<uint32_t>& computed, Where where) {
   Kernel k("k");
   auto [X] = k.params<TensorMap>("X");

@@ -10,7 +10,7 @@
 namespace ptxbuilder::test::misuse_layout_test {
 namespace {
 
-// The operand of wgmma that a case asks for.
+// Makes the operand of wgmma that a case requests.
 void operand(DType type, Major major, Swizzle swizzle, int mn, int k, Where where) {
   WgmmaOperand(type, major, swizzle, mn, k, where);
 }
@@ -24,7 +24,7 @@ MmaAtom atom(int n = 64, DType type = DType::bf16) { return MmaAtom::wgmma(DType
 // A tiled product of these operands.
 void tiled(const WgmmaOperand& a, const WgmmaOperand& b, Where where) { TiledMma(atom(), a, b, where); }
 
-// A load of a whole tile, by coordinates that a case gives.
+// Loads a whole tile at the coordinates of a case.
 template <class... C>
 void load_tile(DType type, TileShape shape, Swizzle swizzle, Where where, C... coordinates) {
   Kernel k("k");
@@ -36,7 +36,7 @@ void load_tile(DType type, TileShape shape, Swizzle swizzle, Where where, C... c
   done(k);
 }
 
-// A load of a tile that the CTAs of a cluster share along x.
+// Loads a tile that the CTAs of a cluster share along x.
 void load_shared(std::array<uint32_t, 3> cluster, int rows, bool one_coordinate, Where where) {
   Kernel k("k");
   k.cluster(cluster[0], cluster[1], cluster[2]);
@@ -65,7 +65,7 @@ void load_both(DType first, DType second, Swizzle one, Swizzle two, Where where)
   done(k);
 }
 
-// A product of views: `a` by the tile of A, `b` of B.
+// Multiplies views: `a` makes one from the tile of A, and `b` one from the tile of B.
 void multiply(DType type, TileShape a_shape, TileShape b_shape, Swizzle swizzle, bool a_transposed,
               bool b_transposed, Where where) {
   Kernel k("k");
@@ -428,7 +428,7 @@ TEST_CASE("clusters and barriers") {
          TileView view = k.shared<f32>({64, 32}, Swizzle128B)[0];
          Barriers bar(k, {1});
          sync_threads();
-         tma_store(A, view, 0, 0);  // stores find nothing outside, and so take either
+         tma_store(A, view, 0, 0);  // stores read nothing outside, so they accept either
          tma_load(view.on(bar[0]).outside(OobFill::nan), A, 0, 0);
          tma_store(A, view, 0, 0);
          HERE tma_load(view.on(bar[0]).outside(bad ? OobFill::zero : OobFill::nan), A, 0, 0);

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A product of two tiles, which a case bends in one place.
+// A product of two tiles, of which a case changes one part.
 struct Product {
   TileShape a = {64, 64}, b = {128, 64};
   Swizzle swizzle = Swizzle128B;
@@ -85,7 +85,7 @@ void write_zeros(const TileView& to, Where where = Where::here()) {
   store(to, RegisterTile<f16>(f16(f32(0.0f)), strided({to.row_count(), 64}, 8)), where);
 }
 
-// A store through a place that `staging` makes of a tile of this many rows, after as many bytes as are said.
+// Stores through a place that `staging` makes from a tile of this many rows, after a number of bytes.
 void store_through(TileShape shape, Swizzle swizzle, int before, SharedRegion (*staging)(const SharedTile&),
                    Where where) {
   Kernel k("k");
@@ -119,7 +119,7 @@ void two_rings(const std::function<void(Consumer&, Consumer&)>& consume) {
   done(k);
 }
 
-// A kernel that says how it is launched.
+// A kernel that defines its launch.
 void launched(const std::function<void(Kernel&)>& say) {
   Kernel k("k");
   auto [A, n, x] = k.params<TensorMap, u32, f32>("A", "n", "x");
@@ -163,7 +163,7 @@ void shared_stage(std::array<uint32_t, 3> cluster, ClusterAxes axes, Producing p
   done(k);
 }
 
-// One box of `rows` x 64 f16, loaded by coordinates that a case gives.
+// Loads one box of `rows` x 64 f16 at the coordinates of a case.
 template <class... C>
 void load_box(int rows, Where where, C... coordinates) {
   Kernel k("k");
@@ -1076,7 +1076,7 @@ TEST_CASE("pipelines") {
          Pipeline pipe(k, 2, {tile}, 1);
          sync_threads();
          Producer producer = pipe.producer();
-         if_(p[0] == 1u, [&] {  // by how many threads, nobody can tell
+         if_(p[0] == 1u, [&] {  // the number of threads is unknown
            Stage s = producer.acquire();
            tma_load(tile[s], map, 0, 0);
            HERE write_zeros(bad ? tile[s] : tile[0], marked);
@@ -1368,7 +1368,7 @@ TEST_CASE("named barriers get numbers that nothing else has") {
   CHECK(count(text, "bar.arrive 9, 64;") == 1);
 }
 
-// Faults of the command line and of the machine have no line of C++.
+// Errors of the command line and of the machine have no line of C++.
 TEST_CASE("names, fields, files and tools") {
   check_cases(
       {

@@ -1,4 +1,4 @@
-// Mistakes in pipelines that are not known when a kernel is built: the emulator notes them, or a check or the
+// Mistakes in pipelines that are unknown when a kernel is built: the emulator notes them, or a check or the
 // kernel itself reports them when it runs. Each has a right twin without a report.
 #include <fmt/format.h>
 
@@ -86,7 +86,7 @@ TEST_CASE("an output that some steps do not write is noted when it is sent again
   }
 }
 
-TEST_CASE("CTAs that stay and share different blocks by multicast are noted") {
+TEST_CASE("persistent CTAs that share different blocks through multicast are noted") {
   for (const bool bad : {false, true}) {
     Kernel k("k");
     k.cluster({{"pair", 2}});
@@ -113,7 +113,7 @@ TEST_CASE("CTAs that stay and share different blocks by multicast are noted") {
   }
 }
 
-TEST_CASE("roles that take tiles in different orders are reported by a kernel that checks") {
+TEST_CASE("a kernel with checks reports roles that process tiles in different orders") {
   for (const bool bad : {false, true}) {
     const ChecksScope scope;
     Kernel k("k");

@@ -1,4 +1,5 @@
-// Regions and marks: what a profiled kernel records on a device, and what one that is not has of them.
+// Regions and marks: the records of a profiled kernel on a device, and the code of a kernel that is not
+// profiled.
 //
 //   profile_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/tile/profile.h"
@@ -18,8 +19,8 @@ namespace {
 
 constexpr uint32_t kRounds = 5, kCtas = 3;
 
-// A role whose one thread goes through two regions, one in the other, in each round, and one whose warps have
-// one. Without `regions` it does the same.
+// A role with one thread that enters two nested regions in each round, and a role whose warps have one.
+// Without `regions` the kernel computes the same.
 Kernel worker(bool regions) {
   Kernel k("worker");
   auto [to] = k.params<gptr<u32>>("out");
@@ -86,7 +87,7 @@ std::map<std::string, size_t> regions_of(const runtime::Profile& profile, const 
 
 }  // namespace
 
-TEST_CASE("a kernel that is not profiled has nothing of its regions") {
+TEST_CASE("a kernel that is not profiled has no code of its regions") {
   Kernel with = worker(true);
   Kernel without = worker(false);
   CHECK(code_of(with) == code_of(without));
@@ -168,7 +169,7 @@ TEST_CASE("a span begins in one role and ends in another") {
   CHECK(contains(profile.summary(), runtime::Profile::kSpans));
 }
 
-TEST_CASE("instructions that wait or send are regions where that is asked for") {
+TEST_CASE("instructions that wait or send are regions if requested") {
   Running running;
   std::vector<uint32_t> out(kCtas);
   const auto waits = [] {
@@ -204,7 +205,7 @@ TEST_CASE("a body has one record, and events with no code between them share a t
       sync_threads();
       end_span("span", i);
     });
-    // Each lane of these records for itself, apart from its warp.
+    // Each lane of these records separately from its warp.
     if_(tid_x() % 32 >= 30,
         [] { if_(tid_x() % 2 == 0, [] { region("apart", [] { mark("lane", tid_x()); }); }); });
     return k;
@@ -384,7 +385,7 @@ TEST_CASE("a record of several units that begins in a full buffer's last place i
   }
 }
 
-TEST_CASE("a full buffer counts what it loses, and the kernel goes on") {
+TEST_CASE("a full buffer counts lost records, and the kernel continues") {
   Running running;
   std::vector<uint32_t> out(kCtas);
   const auto many = [] {

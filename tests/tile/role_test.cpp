@@ -1,4 +1,4 @@
-// Roles: which warp and warpgroup their threads find themselves in, from the kernel's entry or their own.
+// Roles: the warp and the warpgroup of their threads, computed at the kernel's entry or anew.
 //
 //   role_test [--device=emulator|cuda|auto]
 #include "copy_kit.h"
@@ -7,8 +7,8 @@
 namespace ptxbuilder::test::role_test {
 namespace {
 
-// A warpgroup, and two more, which find their warps anew or do not. Each thread stores its warp, and 100 for
-// each warpgroup of its role ahead of its own.
+// A role with one warpgroup, and one with two, which compute their warps anew or do not. Each thread stores
+// its warp, plus 100 for each warpgroup of its role before its own.
 Kernel roles(Kernel::WarpIndex index) {
   Kernel k("roles");
   auto [to] = k.params<gptr<u32>>("out");
@@ -27,7 +27,7 @@ int count(const std::string& text, const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("a role's warps, from the entry and found anew") {
+TEST_CASE("a role's warps, from the entry and computed anew") {
   Running running;
   for (const auto index : {Kernel::WarpIndex::of_entry, Kernel::WarpIndex::of_role}) {
     Compiled compiled = running.compile(roles(index));

@@ -56,7 +56,7 @@ TEST_CASE("planar_snake: Pallas' documented orders, on the host") {
   CHECK(row(5, 5, 0, 3, 0) == Row{0, 3, 6, 9, 12});
   CHECK(row(5, 5, 0, 3, 3) == Row{23, 21, 19, 17, 15});
   CHECK(row(8, 8, 1, 2, 0) == Row{0, 1, 30, 31, 32, 33, 62, 63});
-  // Every place once, and next to the one before it wherever tiles are whole.
+  // Checks that every place occurs once, next to the previous one wherever tiles are whole.
   for (int rows : {1, 2, 5, 8})
     for (int cols : {1, 3, 8})
       for (int minor : {0, 1})
@@ -71,7 +71,7 @@ TEST_CASE("planar_snake: Pallas' documented orders, on the host") {
         }
 }
 
-TEST_CASE("planar_snake on device values is that of the host") {
+TEST_CASE("planar_snake on device values equals that of the host") {
   Running running;
   for (int minor : {0, 1})
     for (int width : {1, 2, 3, 8}) {
@@ -139,7 +139,7 @@ TEST_CASE("nd_loop: a grid of 2 x 3 among four, sizes of the host and of the dev
   run(false, {}, 1, 1, {{0}, {}, {}, {}});
 }
 
-TEST_CASE("nd_loop: a tiling that does not divide an axis which the device knows is a trap") {
+TEST_CASE("nd_loop: a tiling that does not divide an axis that only the device knows traps") {
   Running running;
   const auto run = [&](uint32_t size) {
     Kernel k("loop");
@@ -181,7 +181,7 @@ TEST_CASE("named axes of the grid, the cluster and a role") {
 
 namespace {
 
-// Each step of a grid adds one to its place, and CTAs that take it from a counter leave that at zero.
+// Each step of a grid adds one to its place, and CTAs that get steps from a counter leave it at zero.
 Kernel counted(bool roles) {
   Kernel k("counted");
   auto [out, counter, m] = k.params<gptr<u32>, gptr<u32>, u32>("out", "counter", "m");
@@ -204,7 +204,8 @@ Kernel counted(bool roles) {
 
 }  // namespace
 
-TEST_CASE("steps from a counter: each is taken once, in roles and outside, and the counter is zero again") {
+TEST_CASE(
+    "steps from a counter: each is executed once, in roles and outside, and the counter is zero again") {
   Running running;
   constexpr uint32_t kSteps = 21;
   for (bool roles : {false, true}) {
@@ -226,9 +227,10 @@ TEST_CASE("steps from a counter: each is taken once, in roles and outside, and t
   }
 }
 
-// The pipeline's tiles come from the counter, a row of blocks each, where the first is loaded once more: y
-// = x + that block. The last output of a row holds the sum of all, and is written when the tile's run ends.
-TEST_CASE("a pipeline whose CTAs take their tiles from a counter") {
+// The pipeline's tiles come from the counter, each with a row of blocks, of which the first is loaded once
+// more: y = x + that block. The last output of a row is the sum of all, and is written when the tile's run
+// ends.
+TEST_CASE("a pipeline whose CTAs get their tiles from a counter") {
   Running running;
   constexpr int kRows = 56, kCols = 96;
   Kernel k("tiles");
@@ -274,8 +276,8 @@ TEST_CASE("a pipeline whose CTAs take their tiles from a counter") {
   }
 }
 
-// If one of its two barriers lacks, a thread of the loop may read the number of the next step; and a reader
-// in a role may hand a place back that lanes have yet to read.
+// If one of the two barriers is missing, a thread of the loop may read the number of the next step; and a
+// reader in a role may hand back a place before all lanes have read it.
 TEST_CASE("emulator: mutants of steps from a counter are reported") {
   Running running;
   running.device = runtime::open_emulator();

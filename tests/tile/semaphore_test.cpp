@@ -16,7 +16,8 @@ namespace {
 
 constexpr uint32_t kCtas = 12;
 
-// A CTA adds what its thread 0 finds in `sum` to `seen`, adds its number + 1, and lets the next one.
+// Thread 0 of a CTA adds the value of `sum` to `seen`, adds its number + 1 to `sum`, and signals the next
+// CTA.
 Kernel in_turn(Scope scope, bool sets = false) {
   Kernel k("in_turn");
   auto [counter, sum, seen] = k.params<gptr<u32>, gptr<u32>, gptr<u32>>("counter", "sum", "seen");
@@ -31,7 +32,8 @@ Kernel in_turn(Scope scope, bool sets = false) {
   return k;
 }
 
-// The first three quarters of the CTAs bring 1 to 3 signals each; each of the last takes 6, of three CTAs.
+// The first three quarters of the CTAs add 1 to 3 signals each; each of the last waits for 6, from three
+// CTAs.
 Kernel taking(Scope scope) {
   Kernel k("taking");
   auto [counter, taken] = k.params<gptr<u32>, gptr<u32>>("counter", "taken");
@@ -50,8 +52,8 @@ Kernel taking(Scope scope) {
   return k;
 }
 
-// CTA 0 writes a number and signals the others, each by a semaphore of its own, after one fence; they read
-// it.
+// CTA 0 writes a number and signals the others, each with a semaphore of its own, after one fence; they read
+// the number.
 Kernel to_all() {
   Kernel k("to_all");
   auto [counters, number, seen] = k.params<gptr<u32>, gptr<u32>, gptr<u32>>("counters", "number", "seen");
@@ -95,7 +97,7 @@ TEST_CASE("a grid barrier makes a kernel cooperative, and a grid that does not f
   Compiled compiled = running.compile(neighbours(1));
   CHECK(compiled.signature.cooperative);
   CHECK_FALSE(running.compile(in_turn(Scope::gpu)).signature.cooperative);
-  if (device_name != "emulator") return;  // a GPU's driver refuses in words of its own
+  if (device_name != "emulator") return;  // a GPU's driver refuses with its own message
   runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
   runtime::Buffer memory(*running.device, 4096);
   const auto pointer = runtime::pointer(memory, DType::u32);
@@ -127,7 +129,7 @@ TEST_CASE("CTAs take turns") {
   }
 }
 
-TEST_CASE("a count that is set has a scope that others see") {
+TEST_CASE("setting a count needs a scope that others see") {
   for (const Scope scope : {Scope::gpu, Scope::cluster}) {
     Kernel k("sets");
     auto [counter] = k.params<gptr<u32>>("counter");
@@ -140,7 +142,7 @@ TEST_CASE("a count that is set has a scope that others see") {
   }
 }
 
-TEST_CASE("signals are taken by one that waits") {
+TEST_CASE("a waiting CTA consumes signals") {
   Running running;
   for (Scope scope : {Scope::gpu, Scope::sys}) {
     Compiled compiled = running.compile(taking(scope));
@@ -158,7 +160,7 @@ TEST_CASE("signals are taken by one that waits") {
   }
 }
 
-TEST_CASE("one fence comes before the signals to many, which each arrive") {
+TEST_CASE("one fence precedes the signals to many CTAs, all of which arrive") {
   Running running;
   Compiled compiled = running.compile(to_all());
   CHECK(count(compiled.ptx, "fence.acq_rel.gpu") == 1);
@@ -192,7 +194,7 @@ TEST_CASE("one fence comes before the signals to many, which each arrive") {
   }
 }
 
-TEST_CASE("a grid meets, again and again") {
+TEST_CASE("a grid synchronizes repeatedly") {
   constexpr uint32_t kRounds = 4;
   Running running;
   Compiled compiled = running.compile(neighbours(kRounds));
@@ -219,7 +221,7 @@ TEST_CASE("a grid meets, again and again") {
   }
 }
 
-// Two rounds over seeds until one is reported.
+// Runs two rounds over seeds until one is reported.
 std::string report_of_barrier(const std::string& text, const Signature& signature, uint64_t seeds) {
   const auto device = runtime::open_emulator({});
   runtime::LoadedKernel kernel(*device, text, signature);
@@ -228,7 +230,7 @@ std::string report_of_barrier(const std::string& text, const Signature& signatur
     for (uint64_t seed = 0; seed < seeds; ++seed) {
       device->seed(seed);
       for (runtime::Buffer* x : {&a, &b, &counter}) x->fill(0);
-      // Numbers differ, since a store of what is there already is no race.
+      // Numbers differ, since a store of the same value is not a race.
       std::vector<uint32_t> values(kCtas * 128);
       for (uint32_t i = 0; i < values.size(); ++i) values[i] = i;
       a.copy_in(values);

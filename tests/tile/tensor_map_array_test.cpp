@@ -1,5 +1,5 @@
-// Tensor maps in global memory: groups of tensors at addresses and with extents of their own, where the
-// device chooses one; and what is refused when the kernel is built and when it is launched.
+// Tensor maps in global memory: groups of tensors with addresses and extents of their own, of which the
+// device chooses one; and errors when the kernel is built and when it is launched.
 //
 //   tensor_map_array_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
@@ -82,7 +82,7 @@ runtime::LoadedKernel loaded(const Running& running, Kernel kernel) {
 
 }  // namespace
 
-TEST_CASE("a product of groups takes its tensors by maps in memory") {
+TEST_CASE("a product of groups reads its tensors through maps in memory") {
   constexpr size_t K = kSteps * kTile;
   Running running;
   runtime::LoadedKernel kernel = loaded(running, grouped());
@@ -115,7 +115,7 @@ TEST_CASE("a product of groups takes its tensors by maps in memory") {
   }
 }
 
-TEST_CASE("maps in memory are prefetched and reduced by, and chosen by the device") {
+TEST_CASE("maps in memory serve prefetches and reductions, and the device chooses them") {
   Running running;
   runtime::LoadedKernel kernel = loaded(running, joined());
   std::vector<runtime::Buffer> as, ds;

@@ -1,5 +1,5 @@
-// Tensor copies that CTAs share, that reduce, that give L2 a hint, and that collapse or leave out dimensions:
-// every element at its place, against a model on the host.
+// Tensor copies that CTAs share, that reduce, that give L2 a hint, and that collapse or omit dimensions:
+// every element must be in its place, compared with a model on the host.
 //
 //   tensor_slice_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ runtime::Argument mapped(const runtime::Buffer& buffer, const TensorCopy& copy,
   return runtime::tensor(buffer, copy.dtype(), map.shape, map.strides);
 }
 
-// Each CTA gets a tile, shared along axes, and writes it out after those of the ranks before it.
+// Each CTA gets a tile, shared along axes, and writes it after those of the ranks before it.
 Kernel shared_by_ctas(const TensorCopy& copy, const Cluster& cluster, ClusterAxes axes) {
   Kernel k("shared_by_ctas");
   auto [A, out] = k.params<TensorMap, gptr<u32>>("A", "out");
@@ -40,7 +40,7 @@ Kernel shared_by_ctas(const TensorCopy& copy, const Cluster& cluster, ClusterAxe
   SharedTile tile = k.shared(copy.dtype(), {rows, cols}, Swizzle::none, 1, "tile");
   Barriers bar(k, {1});
   sync_cluster();
-  // CTAs of a group have the same rows of the tensor; others have others.
+  // CTAs of a group have the same rows of the tensor, and other groups have others.
   std::array<u32, 3> at = {cluster_ctaid_x(), cluster_ctaid_y(), cluster_ctaid_z()};
   for (size_t i = 0; i < 3; ++i)
     if (axes.has(i)) at[i] = 0;
@@ -210,7 +210,7 @@ Kernel conditional(DType type, Form form, OobFill fill) {
 
 }  // namespace
 
-TEST_CASE("copies that threads do where a condition holds, and what they find outside") {
+TEST_CASE("copies that threads make if a condition holds, and the values outside") {
   Running running;
   int count = 0;
   for (DType type : {DType::bf16, DType::f32, DType::u32})
@@ -258,7 +258,7 @@ TEST_CASE("copies that threads do where a condition holds, and what they find ou
 
 namespace {
 
-// A tile comes from A, and joins D twice: as a view, and as a tensor copy of 32-byte spans.
+// A tile from A is reduced into D twice: as a view, and as a tensor copy of 32-byte spans.
 Kernel joining(CopyReduction reduction, const TensorCopy& copy, bool by_view) {
   Kernel k("joining");
   auto [A, D] = k.params<TensorMap, TensorMap>("A", "D");
@@ -351,7 +351,7 @@ TEST_CASE("hints to L2 change the instructions, and no element") {
 
 TEST_CASE("six dimensions in a tensor map of three: collapsed, left out, transposed") {
   Running running;
-  // Elements at [2, i1, 0, i3, rows, cols] with gaps after rows: as strides say.
+  // Elements are at [2, i1, 0, i3, rows, cols], with gaps after rows according to the strides.
   const std::vector<int64_t> extents = {3, 4, 1, 2, 64, 64};
   const std::vector<int64_t> strides = {2 * 4 * 64 * 80, 64 * 80, 7680, 4 * 64 * 80, 80, 1};
   const std::vector<CopyTransform> transforms = {DropUnit{{2}}, TransposeTransform{{2, 0, 1, 3, 4}},
@@ -373,7 +373,7 @@ TEST_CASE("six dimensions in a tensor map of three: collapsed, left out, transpo
     tma_load(copy, tile[0].expecting(bar[0]), A,
              {ds(i0, 1), ds(i1, 1), ds(0, 1), ds(i3, 1), ds(0, 32), ds(0, 64)});
     barrier_wait(bar[0], 0);
-    // Two panels of 32 columns, as the transforms have put them.
+    // There are two panels of 32 columns, where the transforms have put them.
     tma_store(D, tile[0], 0, 0);
     cp_async_bulk_commit_group();
   });
@@ -397,7 +397,7 @@ namespace {
 
 enum class Left : uint8_t { nothing, commit, wait };
 
-// Each warpgroup of a role doubles its tile, sends it away, and zeroes it, and D is not to see that.
+// Each warpgroup of a role doubles its tile, stores it, and sets it to zero, which D must not show.
 Kernel overwriting(Left out) {
   Kernel k("overwriting");
   auto [D] = k.params<TensorMap>("D");
@@ -439,10 +439,10 @@ TEST_CASE("writes are committed before TMA reads, and wait until it has read") {
 
 namespace {
 
-// This is what a warpgroup gives the end of its role: a box, slices, or elements one after the other.
+// At the end of its role a warpgroup stores a box, slices, or contiguous elements.
 enum class Way : uint8_t { box, slices, elements };
 
-// Each of two warpgroups writes its rank + 2 to its 8 rows, which go out, or join what is there, by a way.
+// Each of two warpgroups writes its rank + 2 to its 8 rows, which are stored or reduced in one of these ways.
 // Without `commit`, TMA may read before the warpgroup has written.
 Kernel given_out(Way way, bool reduces, bool commit) {
   Kernel k("given_out");
@@ -511,7 +511,7 @@ struct HighTile {
   int copies;  // of a CTA, where two share the load
 };
 
-// Tiles of more rows or columns than a box has: a load that two CTAs share, a store, and a prefetch.
+// Tiles with more rows or columns than a box: a load that two CTAs share, a store, and a prefetch.
 Kernel high(const HighTile& of, bool shared) {
   Kernel k("high");
   auto [A, D] = k.params<TensorMap, TensorMap>("A", "D");
@@ -534,7 +534,7 @@ Kernel high(const HighTile& of, bool shared) {
 
 }  // namespace
 
-TEST_CASE("tiles of more than 256 rows or columns come and go in several boxes") {
+TEST_CASE("tiles of more than 256 rows or columns are copied in several boxes") {
   Running running;
   const std::vector<HighTile> tiles = {
       {DType::bf16, {384, 64}, Swizzle128B, 1},     {DType::bf16, {528, 64}, Swizzle128B, 3},
@@ -565,7 +565,7 @@ TEST_CASE("tiles of more than 256 rows or columns come and go in several boxes")
     }
 }
 
-TEST_CASE("what L2 fetches ahead is what CTAs load, and writes nothing") {
+TEST_CASE("prefetches into L2 are correct and write nothing") {
   Running running;
   Kernel k("ahead");
   auto [A, out] = k.params<TensorMap, gptr<u32>>("A", "out");
@@ -604,7 +604,7 @@ TEST_CASE("what L2 fetches ahead is what CTAs load, and writes nothing") {
   CHECK(b.copy_out<std::byte>() == wanted);
 }
 
-TEST_CASE("a tensor map whose encoding the author says, and one that is promoted") {
+TEST_CASE("a tensor map with the author's encoding, and one with L2 promotion") {
   Running running;
   Kernel k("encoded");
   auto [A, D] = k.params<TensorMap, TensorMap>("A", "D");

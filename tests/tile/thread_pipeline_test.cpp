@@ -1,5 +1,5 @@
-// Stages of a pipeline that threads fill, by cp.async and by stores, with and without tiles by TMA, and that
-// wgmma reads: against a product on the host.
+// Stages of a pipeline that threads fill, with cp.async and with stores, with and without tiles from TMA, and
+// that wgmma reads, compared with a product on the host.
 //
 //   thread_pipeline_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int BM = 128, BN = 64, BK = 64, kStages = 3, kSteps = 5;
 
-// This says how the threads of a warpgroup fill their rows of A; B comes by TMA or by cp.async.
+// How the threads of a warpgroup fill their rows of A; B comes from TMA or cp.async.
 enum class Fill : uint8_t { copies, stores, registers, both, addresses };
 
 struct Form {
@@ -42,7 +42,7 @@ void fill_a(Fill how, const TileView& to, const TensorTile<bf16>& from) {
   if (how == Fill::copies) load_async(copies, to, from, thread);
   if (how == Fill::stores) store(vectors, to, thread, load(vectors, from, thread));
   if (how == Fill::registers) store(to, load(from, strided({rows, BK}, 8)));
-  // The pipeline learns of the address alone by fills().
+  // fills() tells the pipeline about a plain address.
   if (how == Fill::addresses) store(vectors, to.address(), thread, load(vectors, from, thread));
 }
 

@@ -1,5 +1,5 @@
-// Where the elements of shared tiles lie, and the addresses that threads compute for them: a tile's one
-// layout against a formula of the test's own, on the host and on a device, over random tiles and views.
+// The places of elements in shared tiles, and the addresses that threads compute for them: a tile's layout is
+// compared with a formula of the test's own, on the host and on a device, over random tiles and views.
 //
 //   tile_layout_test [--device=emulator|cuda|auto]
 #include "library_kit.h"
@@ -30,15 +30,16 @@ T one_of(const std::vector<T>& all) {
   return all[static_cast<size_t>(from_to(0, static_cast<int>(all.size()) - 1))];
 }
 
-// A tile as k.shared() takes it.
+// A tile with the arguments of k.shared().
 struct Plan {
   DType type;
   int rows, cols, panel_cols;  // of one panel, always
   Swizzle swizzle;
 
   int size() const { return size_of(type); }
-  // The byte of an element as TMA writes boxes and exchanges chunks of 16 bytes (PTX ISA, "Tensor Swizzling
-  // Modes"): in each line of 128 bytes their numbers are exclusive-ored with the line's, modulo 2, 4 or 8.
+  // Returns the byte of an element in TMA's order of boxes, which exchanges chunks of 16 bytes (PTX ISA,
+  // "Tensor Swizzling Modes"): in each line of 128 bytes their numbers are exclusive-ored with the line's,
+  // modulo 2, 4 or 8.
   int lies(int row, int col) const {
     const int panel = col / panel_cols,
               byte = ((panel * rows + row) * panel_cols + col % panel_cols) * size();
@@ -65,7 +66,7 @@ Plan random_plan(bool rows_of_eight) {
   return p;
 }
 
-// A part of a tile, from an element on that the device gets when it runs or that is known before.
+// A part of a tile, from an element that the device reads when it runs or that is known before.
 struct Part {
   int row, rows, col, cols;
   bool transposed, known;
@@ -92,7 +93,7 @@ Part random_part(const Plan& p) {
   return part;
 }
 
-// A kernel of `threads`, where each stores numbers, and what they should be.
+// A kernel of `threads`, in which each thread stores numbers, and their expected values.
 class Numbers {
  public:
   explicit Numbers(int threads) : kernel_("numbers", {.line_info = false}), threads_(threads) {
@@ -130,7 +131,7 @@ class Numbers {
 
 }  // namespace
 
-TEST_CASE("a tile's layout is the figure of the manual, whole and in parts") {
+TEST_CASE("a tile's layout follows the figure of the manual, whole and in parts") {
   for (int i = 0; i < 300; ++i) {
     const Plan p = random_plan(from_to(0, 1) == 1);
     const Part part = random_part(p);
@@ -161,7 +162,7 @@ TEST_CASE("a tile's layout is the figure of the manual, whole and in parts") {
   }
 }
 
-TEST_CASE("a view begins on the device where the layout has its first element") {
+TEST_CASE("a view begins on the device at the layout's first element") {
   for (int batch = 0; batch < 4; ++batch) {
     Numbers numbers(32);
     for (int i = 0; i < 12; ++i) {
@@ -196,7 +197,7 @@ RegisterLayout random_layout(int rows, int cols) {
 
 }  // namespace
 
-TEST_CASE("threads compute the addresses that the layout has, one by one and together") {
+TEST_CASE("threads compute the addresses of the layout, one by one and together") {
   for (int batch = 0; batch < 6; ++batch) {
     Numbers numbers(kThreads);
     int split = 0, exchanged = 0;
@@ -215,7 +216,7 @@ TEST_CASE("threads compute the addresses that the layout has, one by one and tog
       ThreadAccess access(memory.with(select(memory.layout(), {1, 0})), p.size(), held.thread_value()[0],
                           elements);
       split += access.split().has_value();
-      // Every exchange that there is leads to the same addresses in another order.
+      // Every exchange leads to the same addresses in another order.
       std::vector<ThreadAccess> ways = {access};
       for (int bit = 1; bit < access.accesses(); bit *= 2)
         if (auto other = access.exchanged({1 << from_to(0, 6), bit})) ways.push_back(*other);
@@ -269,7 +270,7 @@ TEST_CASE("any number of threads, and a layout that does not begin at 0") {
 }
 
 // This holds at every width of wgmma: some rows take their accesses in another order.
-TEST_CASE("f32 tiles in wgmma_layout meet no bank twice, upright and transposed") {
+TEST_CASE("f32 tiles in wgmma_layout have no bank conflicts, plain and transposed") {
   for (bool transposed : {false, true})
     for (int n = 8; n <= 256; n += 8) {
       CAPTURE(transposed);

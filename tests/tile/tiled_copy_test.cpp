@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::array kSwizzles = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
 
-// This is what is in a shared tile: memory[offset] = element, from a layout's own function.
+// The contents of a shared tile: memory[offset] = element, from a layout's own function.
 std::vector<int64_t> filled(const ComposedLayout& memory) {
   const int64_t rows = size(memory.shape()[0]), cols = size(memory.shape()[1]);
   std::vector<int64_t> lies(static_cast<size_t>(rows * cols), -1);
@@ -31,8 +31,8 @@ std::vector<int64_t> filled(const ComposedLayout& memory) {
   return lies;
 }
 
-// PTX ISA, ldmatrix: what lane `lane` receives of matrix `m` as element `e` of its register, the row
-// addresses being elements of `memory`.
+// Returns what lane `lane` receives from matrix `m` as element `e` of its register (PTX ISA, ldmatrix); row
+// addresses are elements of `memory`.
 int64_t received(const std::vector<int64_t>& memory, const std::vector<int64_t>& row_starts, bool transposed,
                  int lane, int m, int e) {
   const int row = transposed ? 2 * (lane % 4) + e : lane / 4,
@@ -45,7 +45,8 @@ Layout fragments(int k) {
                   {{k / 16, 64 * 16}});
 }
 
-// Element (i, j) of a tensor copy as TMA writes it: box after box, each row-major in the order of the map.
+// Returns the place of element (i, j) of a tensor copy in TMA's order: box after box, each row-major in the
+// order of the map.
 std::vector<int64_t> written_by_boxes(const TensorCopy& copy) {
   const int64_t rows = copy.extents()[0], cols = copy.extents()[1];
   std::vector<int64_t> memory(static_cast<size_t>(rows * cols), -1);
@@ -76,10 +77,10 @@ struct TensorCase {
   int64_t rows, cols;
   std::vector<CopyTransform> transforms;
   std::optional<Swizzle> swizzle;
-  int64_t row, col;  // where the slice begins; both known on the device alone
+  int64_t row, col;  // where the slice begins; only the device knows both
 };
 
-// out = the slice at (row, col) of a tensor, through shared memory; and back into the tensor `back`.
+// Copies the slice at (row, col) of a tensor to `out` through shared memory, and back into the tensor `back`.
 Kernel through(const TensorCopy& copy) {
   Kernel k("through");
   auto [A, back, out, row, col] =
@@ -133,7 +134,7 @@ TEST_CASE("ldmatrix through a tiled copy gives each thread its elements, under e
     for (bool transposed : {false, true})
       for (int matrices : {1, 2, 4}) {
         CAPTURE(matrices);
-        // Upright 64 x 64 of m x k, or k x m of the same fragments.
+        // The tile is a plain 64 x 64 of m x k, or k x m with the same fragments.
         Layout held = fragments(64);
         if (transposed) held = composition(make_layout({64, 64}, {64, 1}), held);
         ComposedLayout memory = panel_layout(DType::bf16, 64, 64, swizzle);
@@ -182,7 +183,7 @@ TEST_CASE("neighbouring threads lie side by side along a row") {
   }
 }
 
-TEST_CASE("a tensor copy as TMA makes it: swizzle, boxes, bytes and the layout after it") {
+TEST_CASE("a tensor copy as TMA performs it: swizzle, boxes, bytes and the layout after it") {
   // Along m, 128 of them, and 64 along k: two boxes, one for each span of 64 elements.
   TensorCopy mn_major(DType::f16, {64, 128});
   CHECK(mn_major.swizzle() == Swizzle::b128);
@@ -264,7 +265,7 @@ TEST_CASE("transforms compose, and map tensors of any stride") {
   // A tile of tiles is the product of the steps.
   CHECK(transform({256, 256}, {TileTransform{{64, 64}}, TileTransform{{8, 64}}}) ==
         std::vector<TensorMode>{{4, 0, 64}, {4, 1, 64}, {8, 0, 8}, {1, 1, 64}, {8, 0, 1}, {64, 1, 1}});
-  // Elements keep their places: each index leads to the element that it is of.
+  // Elements keep their places: each index leads to its own element.
   CHECK(transform({4, 6}, {TransposeTransform{{1, 0}}, TransposeTransform{{1, 0}}}) ==
         std::vector<TensorMode>{{4, 0, 1}, {6, 1, 1}});
 
@@ -274,7 +275,7 @@ TEST_CASE("transforms compose, and map tensors of any stride") {
   CHECK(mapped.strides == std::vector<uint64_t>{1040, 128, 64 * 1040});
 }
 
-TEST_CASE("what boxes write is what the layout says, element by element") {
+TEST_CASE("boxes write exactly the layout, element by element") {
   int count = 0;
   for (DType type : {DType::e4m3, DType::f16, DType::f32})
     for (int64_t rows : {8, 64, 512})
@@ -414,7 +415,7 @@ TEST_CASE("registers to shared memory and back by every instruction") {
       SharedTile tile = k.shared<bf16>({64, 64}, swizzle);
       TiledCopy put(way.store, DType::bf16, held, tile[0].layout()),
           take(way.load, DType::bf16, held, tile[0].layout());
-      // Element (i, j) is the number i + 64 j: what the layout says that a thread holds.
+      // Element (i, j) is the number i + 64 j, from which the layout determines what a thread holds.
       std::vector<u32> numbers;
       DeviceLayout elements = to_device(held);
       for (int v = 0; v < 32; ++v) numbers.push_back(elements({Index(tid_x()), v}).value());
@@ -511,8 +512,8 @@ TEST_CASE("slices of a tile in shared memory, from starts that only the device k
   }
 }
 
-// Two alternatives of one place, used one after the other: with a barrier between them as it must be, and
-// without.
+// Two alternatives of one place are used one after the other: with the necessary barrier between them, and
+// without it.
 TEST_CASE("a shared place used again: right after a barrier, a race without one") {
   for (bool barrier : {true, false}) {
     if (!barrier && device_name != "emulator") continue;  // only the emulator sees races

@@ -1,5 +1,5 @@
-// Tensor copies against a model on the host: global to shared to global, byte for byte, in every rank, type
-// and swizzle, with boxes that lie partly or wholly outside their tensor; reductions; multicast.
+// Tensor copies compared with a model on the host: global to shared to global, byte for byte, in every rank,
+// type and swizzle, with boxes that are partly or wholly outside their tensor; reductions; multicast.
 //
 //   tma_identity_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
@@ -70,7 +70,8 @@ class Bench {
     Bytes shared, stored;
   };
 
-  // Loads from `in` and stores to `out` at `to`; yields shared memory of all CTAs and what `out` is then.
+  // Loads from `in` and stores to `out` at `to`; returns the shared memory of all CTAs and the contents of
+  // `out`.
   Result run(const Place& p, const Bytes& in, const Bytes& out, const std::vector<int32_t>& to,
              const std::string& reduction = "", runtime::Dim3 cluster = {}, uint32_t source = 0,
              uint32_t mask = 1) {
@@ -107,8 +108,8 @@ class Bench {
   std::map<std::string, std::unique_ptr<runtime::Program>> programs_;
 };
 
-// The box in shared memory, poison around it, compared with what a CTA has; returns what is wrong. What is
-// NaN by the fill may be any NaN, and then is taken over into `box`.
+// Compares the box in shared memory, surrounded by poison, with that of a CTA; returns what is wrong. NaNs
+// from the fill may be any NaN, and are then copied into `box`.
 std::string compare_shared(const Place& p, const Bytes& in, std::span<const uint8_t> shared, Bytes& box) {
   Bytes expected(shared.size(), kPoison);
   box.assign(p.box_bytes(), 0);
@@ -136,13 +137,13 @@ std::string compare_global(const Bytes& expected, const Bytes& got) {
   return "";
 }
 
-// Stores may not begin in front of a tensor, as loads may.
+// Stores must not begin before a tensor, unlike loads.
 std::vector<int32_t> not_in_front(std::vector<int32_t> at) {
   for (int32_t& c : at) c = std::max(c, 0);
   return at;
 }
 
-// Loads a box and stores it where it came from, or at the tensor's edge, in a poisoned tensor.
+// Loads a box and stores it in its own place, or at the tensor's edge, in a poisoned tensor.
 std::string copy_wrong(Bench& bench, const Place& p, uint32_t seed) {
   Bytes in = random_tensor(p, seed), out(in.size(), kPoison), box;
   const std::vector<int32_t> place = not_in_front(p.at);
@@ -155,7 +156,7 @@ std::string copy_wrong(Bench& bench, const Place& p, uint32_t seed) {
   return compare_global(out, result.stored);
 }
 
-// --- Where boxes lie ---
+// --- The places of boxes ---
 
 enum class Position : uint8_t { inside, in_front, behind, mixed, beyond, around };
 constexpr std::array kPositions = {Position::inside, Position::in_front, Position::behind,
@@ -171,7 +172,7 @@ Place place(int rank, DType type, Swizzle swizzle, uint32_t inner, Position posi
     const int32_t step = i == 0 ? 16 / element : 1,
                   n = i == 0 ? static_cast<int32_t>(inner) / element : extents[i];
     auto whole_steps = [&](int32_t x) { return x / step * step; };
-    // A tensor where the box has a step too many at each end, or else room for it.
+    // A tensor that the box exceeds by a step at each end, or that has room for it.
     const int32_t extent = position == Position::around ? std::max(1, n - 2 * step) : n + step + 2;
     const int32_t half = std::max(step, whole_steps(n / 2));
     int32_t at = 0;
@@ -208,7 +209,7 @@ uint32_t inner_extent(Swizzle swizzle) {
   return swizzle == Swizzle::none ? 48 : static_cast<uint32_t>(span_bytes(swizzle));
 }
 
-// Copies boxes of this inner extent, of every rank and type and everywhere; yields how many.
+// Copies boxes of this inner extent, of every rank and type, in all places; returns how many.
 uint32_t check_copies(Bench& bench, Swizzle swizzle, uint32_t inner) {
   uint32_t cases = 0;
   for (int rank = 1; rank <= 5; ++rank)
@@ -232,7 +233,7 @@ TEST_CASE("global to shared to global, every rank, type and swizzle, inside and 
   MESSAGE(cases << " copies on " << bench.device().properties().name);
 }
 
-// Hardware does not pack the rows of such a box; where it puts them is not modelled.
+// Hardware does not pack the rows of such a box; their places are not modelled.
 TEST_CASE("a swizzle wider than the box is refused by the emulator") {
   if (device_name == "cuda") return;
   Bench bench;
@@ -256,7 +257,7 @@ TEST_CASE("element strides") {
   CHECK(cases == 4 * 4 * 2 * 3 * 6);
 }
 
-TEST_CASE("what is outside is NaN where the map says so") {
+TEST_CASE("elements outside are NaN if the map requires it") {
   Bench bench;
   uint32_t cases = 0;
   for (int rank = 1; rank <= 5; ++rank)
@@ -354,7 +355,7 @@ TEST_CASE("reductions in every type that has them") {
       {"max", {u32, s32, u64, s64, f16, bf16}},
       {"inc", {u32}},
       {"dec", {u32}},
-      {"and", {u32, s32, u64}},  // of s64 an H100 calls these illegal instructions
+      {"and", {u32, s32, u64}},  // with s64 these are illegal instructions on an H100
       {"or", {u32, s32, u64}},
       {"xor", {u32, s32, u64}},
   };
@@ -404,7 +405,7 @@ TEST_CASE("multicast to the CTAs of a mask, and to no other") {
   CHECK(cases == 2 * (3 * 2) + 2 * (15 * 4));
 }
 
-// Through the library, which loads from negative coordinates of the host and of the device.
+// The library loads from negative coordinates that the host or only the device knows.
 TEST_CASE("tiles loaded from negative coordinates") {
   Kernel k("negative");
   auto [X, Y, y] = k.params<TensorMap, TensorMap, s32>("X", "Y", "y");
@@ -428,7 +429,7 @@ TEST_CASE("tiles loaded from negative coordinates") {
   kernel.launch({.grid = {1}}, {runtime::tensor(din, DType::f32, {64, 16}),
                                 runtime::tensor(dout, DType::f32, {64, 16}), runtime::scalar(int32_t{-2})});
   device->synchronize();
-  for (size_t row = 0; row < 8; ++row)  // zeros where the box is in front of X
+  for (size_t row = 0; row < 8; ++row)  // zeros where the box is before X
     for (size_t col = 0; col < 32; ++col)
       out[row * 64 + col] = row < 2 || col < 4 ? 0.0f : in[(row - 2) * 64 + col - 4];
   CHECK(dout.copy_out<float>() == out);

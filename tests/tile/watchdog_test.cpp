@@ -1,5 +1,5 @@
-// Planted hangs, where each is to be reported with its line, its barrier and the likely cause, and their
-// twins that end.
+// Planted hangs, each of which must be reported with its line, its barrier and the likely cause, and their
+// twins, which end.
 //
 //   watchdog_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/tile/watchdog.h"
@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t kCtas = 2, kLimit = 1;  // milliseconds
 
-// A kernel that hangs where it is planted to, and the line where it does.
+// A kernel with a planted hang, and the line of the hang.
 struct Made {
   Kernel kernel;
   unsigned line;
@@ -29,14 +29,14 @@ struct Plant {
   const char* name;
   Made (*make)(bool planted);
   std::vector<std::string> told;  // next to the line
-  // The word of an mbarrier adds this, which an H100 keeps to itself: a load of it gives 0.
+  // The word of an mbarrier adds this text, which an H100 does not reveal: a load of it returns 0.
   std::vector<std::string> decoded = {};
 };
 
 using Memory = gptr<u32>;
 
-// There are two roles of a warpgroup each: one thread of the first and all threads of the second run what
-// they are given.
+// There are two roles of a warpgroup each: one thread of the first and all threads of the second run the
+// given functions.
 Made with_roles(const std::vector<int>& arrivals,
                 const std::function<void(const Barriers&, Memory)>& producer,
                 const std::function<unsigned(const Barriers&, Memory)>& consumer) {
@@ -233,7 +233,7 @@ Made watched(const Plant& plant, bool planted) {
   return plant.make(planted);
 }
 
-// Returns what the launch throws, or nothing where it ends well.
+// Returns what the launch throws, or nothing if it succeeds.
 std::string launched(const Made& made, const Running& running, Compiled compiled) {
   runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
   runtime::Buffer memory(*running.device, 1024);
@@ -250,11 +250,10 @@ std::string launched(const Made& made, const Running& running, Compiled compiled
 
 }  // namespace
 
-TEST_CASE(
-    "a hang that is planted is reported with its line, its barrier and the likely cause; its twin ends") {
+TEST_CASE("a planted hang is reported with its line, its barrier and the likely cause; its twin ends") {
   for (const Plant& plant : kPlants) {
     CAPTURE(std::string(plant.name));
-    Running running;  // a device that hung is of no more use
+    Running running;  // a device that hung cannot be used again
     Made right = watched(plant, false);
     CHECK(launched(right, running, running.compile(std::move(right.kernel))) == "");
     if (!running.device->wants_ptx()) continue;  // the process has one GPU, which a hang ends
@@ -269,7 +268,7 @@ TEST_CASE(
   }
 }
 
-// A process of its own for each, since a hang ends a GPU's:
+// Each runs in a process of its own, since a hang ends the process of a GPU:
 //   library_tests watchdog_test --device=cuda --no-skip -tc="a hang on a GPU" -sc="count too great"
 TEST_CASE("a hang on a GPU" * doctest::skip()) {
   for (const Plant& plant : kPlants) SUBCASE(plant.name) {
@@ -283,7 +282,7 @@ TEST_CASE("a hang on a GPU" * doctest::skip()) {
     }
 }
 
-TEST_CASE("without a watchdog a kernel has nothing of it, and its sidecar says what one has") {
+TEST_CASE("without a watchdog a kernel has no code of it, and the sidecar describes one with it") {
   Kernel plain = count_too_great(false).kernel;
   CHECK_FALSE(contains(ptx_of(plain), "%globaltimer"));
   CHECK(plain.signature().parameters.size() == 1);

@@ -1,5 +1,5 @@
-// The project's own contenders on a driver that launches nothing: which kernels they launch with what, what
-// they refuse, and that a result that never came is seen.
+// The project's own contenders on a driver that launches nothing: their kernels and arguments, their
+// refusals, and that a missing result is noticed.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -46,9 +46,8 @@ AttentionProblem attention() {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(
-    Fixture,
-    "attention's contenders are the chosen tile, those that are named, and the first by prediction") {
+TEST_CASE_FIXTURE(Fixture,
+                  "attention's contenders are the chosen tile, the named ones, and the first by prediction") {
   OurOptions o = options();
   o.tiles = {"128x64_2", "128x128_2_whole"};
   o.candidates = 2;
@@ -88,7 +87,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Fixture, "packed sequences come with their offsets, and with the order of their blocks where CTAs stay") {
+    Fixture, "packed sequences have their offsets and, with persistent CTAs, the order of their blocks") {
   const auto kernels = attention_kernels(gpu, options());
   const Contenders all = attention_tiles(
       gpu, kernels,
@@ -118,7 +117,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Fixture, "one kernel that cannot be compiled is no failure of the others, and each is compiled once") {
+    Fixture, "a kernel that cannot be compiled does not make the others fail, and each is compiled once") {
   int made = 0;
   std::mutex mutex;
   OurKernels<kernels::AttentionOperation, kernels::AttentionTile> all(
@@ -140,8 +139,7 @@ TEST_CASE_FIXTURE(
   CHECK(made == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "a product's tiles are the chosen one, those that are named, and the model's first") {
+TEST_CASE_FIXTURE(Fixture, "a product's tiles are the chosen one, the named ones, and the model's first") {
   OurOptions o = options();
   o.tiles = {"128x64x64_4"};
   const Contenders all = product_tiles(gpu, 2, o);

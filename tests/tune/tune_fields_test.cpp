@@ -1,5 +1,5 @@
-// `tune` of a kernel's fields: which combinations are tried, what becomes of those that are refused, wrong
-// and right, and how times rank them.
+// `tune` of a kernel's fields: the tried combinations, the results of refused, wrong and right ones, and
+// their ranking by time.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -60,7 +60,7 @@ class Timed : public runtime::Device {
   std::unique_ptr<runtime::Emulator> emulator_ = runtime::open_emulator();
 };
 
-// y = 2 x, `each` elements a thread, where 8 and 16 are refused; with `wrong` it is y = x.
+// Computes y = 2 x, with `each` elements per thread, of which 8 and 16 are refused; with `wrong` it is y = x.
 Kernel twice(const Fields& f) {
   const int each = f.small("each");
   if (each == 8) throw Error("twice: 8 elements are more than a thread takes");
@@ -112,7 +112,7 @@ ExecuteOptions options() {
 
 }  // namespace
 
-TEST_CASE("all combinations of the values are tried, and words that name none are refused") {
+TEST_CASE("all combinations of the values are tried, and invalid words are refused") {
   const Fields fields(family().fields);
   const std::vector<Trial> all = trials(fields, {"each=1,4", "wrong=no,yes"}, {"n"});
   CHECK(values(all) == std::vector<std::string>{"each=1 wrong=no", "each=1 wrong=yes", "each=4 wrong=no",
@@ -134,13 +134,13 @@ TEST_CASE("all combinations of the values are tried, and words that name none ar
   CHECK_ERROR(trials(fields, {many, more}, {}), "are more than 4096 combinations: try fewer");
 }
 
-TEST_CASE("what is right is timed and ranked, what is refused or wrong says why") {
+TEST_CASE("right combinations are timed and ranked, and refused or wrong ones have their reason") {
   const Family twice = family();
   Timed device;
   std::vector<Trial> all = trials(Fields(twice.fields), {"each=1,2,4,8,16", "wrong=no,yes"}, {});
   measure(twice, all, device, options(), 5, true);
   REQUIRE(all.size() == 10);
-  // More elements a thread are fewer warps, and each finds out who it is.
+  // More elements per thread need fewer warps, each of which computes its index.
   CHECK(all[0].values == "each=4 wrong=no");
   CHECK(all[1].values == "each=2 wrong=no");
   CHECK(all[2].values == "each=1 wrong=no");
@@ -181,7 +181,7 @@ TEST_CASE("a kernel that is not measured, or not checked, is refused") {
   }
 }
 
-TEST_CASE("on the emulator all is verified and nothing is ranked; a kernel's name may be left out") {
+TEST_CASE("on the emulator everything is verified and nothing is ranked; a kernel's name may be left out") {
   for (const char* words : {"saxpy tune", "saxpy tune saxpy", "ptxb tune saxpy"}) {
     CAPTURE(words);
     const Ran ran = run(fmt::format(

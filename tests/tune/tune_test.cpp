@@ -1,4 +1,4 @@
-// Tests what `ptxb tune` keeps and prints: the table of tuned tiles, and predictions with times.
+// Tests the files and the output of `ptxb tune`: the table of tuned tiles, and predictions with times.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ ShapeResult result(std::vector<Entry> entries) {
 
 }  // namespace
 
-TEST_CASE("a row takes the place of its product's, and leaves all other lines as they are") {
+TEST_CASE("a row replaces that of its product, and all other lines are unchanged") {
   const std::string before = "// Tiles that were the fastest.\n\n" + row(kBf16, 64, 64, 64, "64x8x64_2"),
                     after = row(kBf16, 128, 64, 64, "64x16x64_2") + "// end\n";
   const std::string old = row(kBf16, 64, 128, 64, "64x24x64_2"),
@@ -63,7 +63,7 @@ TEST_CASE("a row takes the place of its product's, and leaves all other lines as
   CHECK(merge_tuned(before + old + after, other + transposed) == before + old + after + other + transposed);
 }
 
-TEST_CASE("a new row is given where m, n and k put it among those of its types and layout") {
+TEST_CASE("a new row is inserted in the order of m, n and k among those of its types and layout") {
   const std::string small = row(kBf16, 64, 64, 64, "a"), large = row(kBf16, 4096, 512, 64, "b"),
                     other = row(kF16, 1, 1, 1, "c");
   const std::string table = small + large + other;
@@ -76,7 +76,7 @@ TEST_CASE("a new row is given where m, n and k put it among those of its types a
   CHECK(merge_tuned("// no end of line", small) == "// no end of line\n" + small);
 }
 
-TEST_CASE("what is no row is refused with its line") {
+TEST_CASE("an invalid row is refused with its line") {
   const std::string good = row(kBf16, 64, 64, 64, "64x8x64_2");
   CHECK(error_of([&] { merge_tuned(good, good); }) == "");
   for (const char* bad :
@@ -87,7 +87,7 @@ TEST_CASE("what is no row is refused with its line") {
                 "line 2 of the tuned table is not a row: 'PTXBUILDER_TUNED");
 }
 
-TEST_CASE("tiles come by their times, each once, with what limits them") {
+TEST_CASE("tiles are sorted by their times, each once, with their limits") {
   Entry wrong = entry("128x64x64_8", 1), slow = entry("64x8x64_16_w1", 900), refused;
   wrong.wrong = "D[0,0] = 1, should be 2";
   refused.contender = "candidate 3";
@@ -133,7 +133,7 @@ TEST_CASE("the times that the model was fitted to are read") {
   CHECK(fit_of(products, {}).error < 0.2);
 }
 
-TEST_CASE("times of tiles are written and read alike, and what is no line is refused") {
+TEST_CASE("times of tiles are written and read in one format, and invalid lines are refused") {
   ShapeResult r =
       result({entry("128x256x64_4", 200), entry("128x256x64_4", 201), entry("64x128x64_8_pp_nopdl", 250)});
   for (Entry& e : r.entries)
@@ -164,7 +164,7 @@ TEST_CASE("times of tiles are written and read alike, and what is no line is ref
 
 namespace {
 
-// Times that a model with other constants gives.
+// Returns the times of a model with other constants.
 std::vector<TimedProduct> made_by(const kernels::ModelConstants& constants, Purpose purpose, int count) {
   std::vector<TimedProduct> products;
   for (const Shape& s : drawn_shapes(purpose, 5, count)) {
@@ -179,7 +179,7 @@ std::vector<TimedProduct> made_by(const kernels::ModelConstants& constants, Purp
 
 }  // namespace
 
-TEST_CASE("a fit finds constants that explain the times, also those that it was not given") {
+TEST_CASE("a fit finds constants that explain the times, including held-out ones") {
   const kernels::ModelConstants now;
   kernels::ModelConstants other;
   other.memory_bytes *= 0.7;
@@ -209,7 +209,7 @@ std::string contents(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("fitted constants take the place of the model's, line by line") {
+TEST_CASE("fitted constants replace those of the model, line by line") {
   const std::string model = contents(PTXBUILDER_TEST_DIR "/../kernels/gemm/model.def");
   kernels::ModelConstants constants;
   CHECK(model_text(model, constants) == model);
@@ -258,7 +258,7 @@ TEST_CASE("the explanation of a choice has its source, its terms and the runners
   CHECK(nlohmann::json::parse(choice_json(r))["from"] == "file");
 }
 
-TEST_CASE("the tiles of an explanation stand in the order in which they are chosen, doubt included") {
+TEST_CASE("the tiles of an explanation are in the order of the choice, including doubt") {
   GemmProblem p;
   p.m = 1768, p.n = 2688, p.k = 19688;
   const ChoiceReport r = explain_choice(p, 132, 8);
@@ -270,7 +270,7 @@ TEST_CASE("the tiles of an explanation stand in the order in which they are chos
     last = predicted * doubt;
     most_doubt = std::max(most_doubt, doubt);
   }
-  CHECK(most_doubt == 1.04);  // of three consumers in clusters of four, which the model alone would take
+  CHECK(most_doubt == 1.04);  // of three consumers in clusters of four, which the model alone would choose
   CHECK(choice_text(r).find(" 4 %") != std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// A program with two ranges, one in the other.
+// A program with two nested ranges.
 #include <cstdio>
 
 #include "runtime/nvtx.h"

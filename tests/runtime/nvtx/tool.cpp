@@ -1,5 +1,4 @@
-// A tool that prints ranges, as Nsight Systems would get them; by NVIDIA's own header if there is
-// one.
+// A tool that prints ranges as Nsight Systems would receive them, with NVIDIA's own header if there is one.
 #include <cstdint>
 #include <cstdio>
 
