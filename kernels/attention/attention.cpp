@@ -185,8 +185,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
       pointer(from_block_table, p.block_table, DType::u32);
       number(p.table_stride.value_or(p.pages_of_batch()));
     }
+    if (o.gathers() || o.page_scales) number(p.pages);
     if (o.gathers()) {
-      number(p.pages);
       for (const Operand* t : {&a.k, &a.v}) {
         number(t->columns);
         for (const size_t d : {kRows, kHeads, kBatches})

@@ -64,7 +64,9 @@ struct DeviceHeads {
 //
 // K and V of e4m3: with `cache_type`, they are of that type, and queries attend to K times k_scale and V
 // times v_scale. Both scales are f32 on the device, either one number or one for each head of K, or both are
-// left out. A k_scale is at least 0: one below 0 makes all rows of its heads NaN. Packed sequences cannot
+// left out. With `page_scales` each page has one number, or one for each head of K, and its keys and values
+// are multiplied before they are rounded to `type`. A k_scale is at least 0: one of a head below 0 makes all
+// of its rows NaN. Packed sequences cannot
 // have such caches, unless Q is of e4m3 too.
 //
 // Q of e4m3: with `query_type`, Q is of that type, and so must be K and V. The weights are then rounded to it
@@ -109,6 +111,7 @@ struct AttentionArguments {
   runtime::View k_scale = {}, v_scale = {};   // f32 [scales], with K and V of e4m3; or neither
   runtime::View q_scale = {};                 // f32 [scales], with Q of e4m3 and the two others
   int64_t scales = 1;                         // 1, or the heads of K
+  bool page_scales = false;                   // k_scale and v_scale have so many for each page
   std::vector<runtime::Argument> score = {};  // the arguments that AttentionOptions::score declares, in order
   runtime::View workspace = {};
   runtime::Stream stream = {};  // the device's own unless it is set

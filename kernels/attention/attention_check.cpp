@@ -44,8 +44,9 @@ void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches
                      p.pages_of_batch(),
                      1,
                      {{{"batch", p.batches, p.table_stride.value_or(p.pages_of_batch()), true}}}};
-  if (p.k_scale.address != 0) a.k_scale = one_row("k_scale", DType::f32, p.k_scale, p.scales);
-  if (p.v_scale.address != 0) a.v_scale = one_row("v_scale", DType::f32, p.v_scale, p.scales);
+  const int64_t scales = p.scales * (p.page_scales ? p.pages : 1);
+  if (p.k_scale.address != 0) a.k_scale = one_row("k_scale", DType::f32, p.k_scale, scales);
+  if (p.v_scale.address != 0) a.v_scale = one_row("v_scale", DType::f32, p.v_scale, scales);
   if (p.q_scale.address != 0) a.q_scale = one_row("q_scale", DType::f32, p.q_scale, p.scales);
   if (!p.packed()) return;
   const auto offsets = [&](const char* name, runtime::View view) {
@@ -130,6 +131,10 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
   if (has_products && p.key_lengths.address != 0)
     refuse(where,
            "key_lengths, and Q of e4m3, which has none: convert Q to f16 or bf16; K and V may stay of e4m3");
+  if (p.page_scales && (p.pages == 0 || !has_k || has_products))
+    refuse(where, fmt::format("scales of pages (page_scales), {} pages, {} k_scale, and Q of {}; they are of "
+                              "K and V of e4m3 in pages, and Q is of f16 or bf16",
+                              p.pages, has_k ? "a" : "no", name(p.query_type.value_or(p.type))));
   if (p.key_type() == p.type) {
     if (has_k) refuse(where, fmt::format("k_scale, with K of {}; scales are of e4m3", name(p.type)));
     return;
@@ -297,6 +302,7 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   a.operation.type = p.type;
   a.operation.e4m3 = p.key_type() == DType::e4m3;
   a.operation.e4m3_products = p.query_type.has_value();
+  a.operation.page_scales = p.page_scales;
   a.operation.promotes = p.promote > 0;
   const auto multiple = [unit = a.operation.e4m3 ? 32 : 16](int64_t columns) {
     return static_cast<int>((columns + unit - 1) / unit * unit);

@@ -32,6 +32,7 @@ AttentionOperation operation(const command::Fields& f) {
   o.e4m3_products = f["e4m3_products"] != 0;
   o.e4m3 = f["e4m3"] != 0 || o.e4m3_products;
   o.promotes = f["promote"] != 0;
+  o.page_scales = f["page_scales"] != 0;
   o.lengths = f["lengths"] != 0;
   o.tree = f["tree"] != 0;
   o.page = static_cast<int>(f["page"]);
@@ -251,20 +252,20 @@ void run(const command::Fields& f, command::Run& run) {
     arguments.push_back(tree.pointer());
   }
   if (o.page > 0) arguments.insert(arguments.end(), {table.pointer(), number(pages.of_batch())});
+  if (o.gathers() || o.page_scales) arguments.push_back(number(pages.count()));
   if (o.gathers()) {
-    arguments.push_back(number(pages.count()));
     for (const uint64_t of_row : {depth, columns}) {
       const uint64_t row = of_row * static_cast<uint64_t>(size_of(o.key_type())) / PageGatherer::kUnitBytes;
       for (const uint64_t value : {of_row, row, row * pages.rows(), row * pages.rows() * (heads / group)})
         arguments.push_back(number(value));
     }
   }
-  // Each head has its own scales, which are not powers of two.
-  command::Tensor k_scale = run.output(DType::f32, {heads / group}),
-                  v_scale = run.output(DType::f32, {heads / group}),
-                  q_scale = run.output(DType::f32, {heads / group});
-  for (size_t i = 0; i < heads / group; ++i)
-    k_scale.set(i, o.e4m3 ? 0.7 + 0.6 * static_cast<double>(i % 3) : 1),
+  // Each head has its own scales, or each head of a page, which are not powers of two.
+  const uint64_t scales = heads / group * (o.page_scales ? pages.count() : 1);
+  command::Tensor k_scale = run.output(DType::f32, {scales}), v_scale = run.output(DType::f32, {scales}),
+                  q_scale = run.output(DType::f32, {scales});
+  for (size_t i = 0; i < scales; ++i)
+    k_scale.set(i, o.e4m3 ? 0.7 + 0.4 * static_cast<double>(i % 5) : 1),
         v_scale.set(i, o.e4m3 ? 1.3 - 0.9 * static_cast<double>(i % 2) : 1),
         q_scale.set(i, o.e4m3_products ? 1.1 - 0.2 * static_cast<double>(i % 5) : 1);
   k_scale.to_device();
@@ -364,6 +365,7 @@ const command::Registration registration({
          {"page", 0, "rows of a page of K and V; 0 for none", 1, 0},
          {"type", 0, "type of Q, K, V and O, unless some are e4m3", 1, 1, kTypes},
          {"e4m3", 0, "whether K and V are e4m3, with a scale for each head", 1, 1, kYesNo},
+         {"page_scales", 0, "with e4m3 and pages, whether each page has scales of its heads", 1, 1, kYesNo},
          {"e4m3_products", 0, "whether Q is e4m3 too, and products multiply e4m3", 1, 1, kYesNo},
          {"promote", 0,
           "with e4m3_products, the number of keys after which sums go to others in f32; 0 for never", 1, 0},

@@ -201,6 +201,8 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   if (o.page < 0) refuse(fmt::format("pages of {} rows; 1 at least, or 0 for none", o.page));
   if (o.page > 0 && !o.lengths)
     refuse("pages, and no lengths: rows after the last key are in pages too, and only lengths hide them");
+  if (o.page_scales && (o.page == 0 || !o.converts()))
+    refuse("scales of pages, and no pages of K and V of e4m3 that are converted to the type of Q");
   if (o.tree && !o.lengths)
     refuse("a tree mask, and no lengths: the tree's keys are the last ones of each sequence; say lengths");
   if (o.lengths && (t.consumers > 1 || t.persistent))

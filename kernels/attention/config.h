@@ -17,7 +17,8 @@ struct AttentionOperation {
   // Q is of e4m3 too, and weights are rounded to it: products take operands of 8 bits. Otherwise K and V of
   // e4m3 are converted to the type of Q.
   bool e4m3_products = false;
-  bool promotes = false;  // sums of products of e4m3 go to others in f32 after every so many keys
+  bool page_scales = false;  // each page of K and V has scales, and heads do not have scales for all pages
+  bool promotes = false;     // sums of products of e4m3 go to others in f32 after every so many keys
   // Columns of Q and K, and of V and O: multiples of 16 up to 256. O must not be wider than Q, since O is
   // stored through the place of Q. Wider Q and K have latent values: see has_latent_values().
   int depth = 128, value_depth = 128;
@@ -56,6 +57,7 @@ struct AttentionOperation {
 
   DType key_type() const { return e4m3 ? DType::e4m3 : type; }
   DType product_type() const { return e4m3_products ? DType::e4m3 : type; }
+  bool head_scales() const { return e4m3 && !page_scales; }
   bool converts() const { return e4m3 && !e4m3_products; }
   bool gathers() const { return page % 8 != 0; }
   // Return whether threads fill the tiles from which keys, or values, are multiplied.

@@ -44,7 +44,7 @@ class AttentionConsumer {
         leaving_(values_.none()) {
     if (roles.turns) turn_ = roles.turns->of(wg);
     if (t.split) parts_.emplace(o.value_depth, sizes, p.get<gptr<f32>>("part_sums"));
-    if (o.e4m3) head_scale_.emplace(f32(1)), value_scale_.emplace(f32(1));
+    if (o.head_scales()) head_scale_.emplace(f32(1)), value_scale_.emplace(f32(1));
     // One instruction takes no more registers than a thread has at the kernel's start, and four warpgroups
     // have 128.
     if (o.e4m3_products && o.value_depth > 128) sums_.set_wgmma_columns(o.value_depth / 2);
@@ -55,7 +55,7 @@ class AttentionConsumer {
   void begin(const AttentionWork& w, const std::function<void()>& product = nullptr) {
     if (t_.query_places > 1)
       place_ = select(place_ < t_.consumers, place_ + t_.consumers, place_ - t_.consumers);
-    if (o_.e4m3) {
+    if (o_.head_scales()) {
       const u32 i = min(w.head / sizes_.group, p_.template get<u32>("scales") - 1);
       const auto scale = [&](const char* name) { return f32(p_.template get<gptr<f32>>(name)[i]); };
       *head_scale_ =
@@ -211,7 +211,7 @@ class AttentionConsumer {
   }
   // Returns the same as a function, since a head of e4m3 may have its own scales.
   std::function<f32()> exponents() const {
-    if (o_.e4m3) return [this] { return exponent(); };
+    if (o_.head_scales()) return [this] { return exponent(); };
     return [e = exponent()] { return e; };
   }
 
@@ -436,7 +436,7 @@ class AttentionConsumer {
   std::optional<Accumulator> promoted_;   // the earlier sums, of all keys but the last ones
   std::optional<Var<u32>> keys_in_sums_;  // after the last promotion
   f32 scale_;
-  // If K and V are of e4m3, these are the factors of the current head's scores and values.
+  // If heads have scales, these are the factors of the current head's scores and values.
   std::optional<Var<f32>> head_scale_, value_scale_;
   Softmax softmax_;
   std::optional<AttentionParts> parts_;

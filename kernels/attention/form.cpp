@@ -22,8 +22,8 @@ AttentionKey key_of(const PlacedAttention& attention) {
     return static_cast<uint64_t>(static_cast<uint32_t>(low)) | static_cast<uint64_t>(high) << 32;
   };
   uint64_t flags = uint64_t{o.type == DType::bf16};
-  for (const bool flag :
-       {o.causal, o.window, o.packed, o.lse, o.sinks, o.lengths, o.tree, o.e4m3, o.e4m3_products, o.promotes})
+  for (const bool flag : {o.causal, o.window, o.packed, o.lse, o.sinks, o.lengths, o.tree, o.e4m3,
+                          o.e4m3_products, o.promotes, o.page_scales})
     flags = flags << 1 | uint64_t{flag};
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) flags = flags << 1 | uint64_t{o.name};
 #include "kernels/attention/attention.def"
@@ -54,6 +54,7 @@ std::string call_text(const PlacedAttention& attention) {
   add(o.tree, "tree");
   add(o.e4m3, o.e4m3_products ? "e4m3_products" : "e4m3");
   add(o.promotes, "promotes");
+  add(o.page_scales, "page_scales");
   add(o.page > 0, fmt::format("page{}", o.page).c_str());
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) add(o.name, #name);
 #include "kernels/attention/attention.def"

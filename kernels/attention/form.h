@@ -31,7 +31,7 @@ std::array<uint64_t, kAttentionSources> sources_of(const AttentionArguments& p);
 float scale_of(const AttentionArguments& p);  // 1 / sqrt(depth) unless it is set
 
 // The words of a call's form: everything except its sources and the stream, in the format of ByForm.
-constexpr size_t kAttentionFormWords = 15
+constexpr size_t kAttentionFormWords = 16
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) +4
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) +1
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) +1
@@ -48,6 +48,7 @@ inline auto words_of(const AttentionArguments& p) {
     add(p.key_type());
     add(p.query_type.value_or(p.type));
     add(p.workspace.bytes);
+    add(p.page_scales);
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) \
   add(p.name.memory.bytes), add(p.name.row_stride), add(p.name.head_stride), add(p.name.batch_stride);
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) \

@@ -1,6 +1,7 @@
 // The gatherer copies keys or values from pages whose rows TMA cannot place in a tile.
 #pragma once
 
+#include "kernels/attention/pages.h"
 #include "kernels/attention/roles.h"
 #include "kernels/attention/work.h"
 #include "kernels/gemm/gathered_tile.h"
@@ -14,14 +15,12 @@ class PageGatherer {
   // `name` is K or V, and is also the prefix of its parameters.
   PageGatherer(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p,
                const std::string& name, const SharedTile& tile, const Pipeline& ring)
-      : page_(o.page),
+      : table_(o, p),
         sizes_(sizes),
         pages_(p.get<u32>("pages")),
         row_(p.get<u32>(name + "_row_stride")),
         head_(p.get<u32>(name + "_head_stride")),
         piece_(p.get<u32>(name + "_page_stride")),
-        table_(p.get<gptr<u32>>("block_table")),
-        table_stride_(p.get<u32>("table_stride")),
         rows_of_tile_(tile.rows()),
         rows_(o.key_type(), tile, p.get<gmem>(name), u32(kNoRow), p.get<u32>(name + "_columns"),
               u32(kUnitBytes / size_of(o.key_type()))),
@@ -30,11 +29,11 @@ class PageGatherer {
   static constexpr int kUnitBytes = 16;  // of the strides
 
   void fill(const AttentionWork& w, u32 block) {
-    const u32 last = max(w.keys, 1) - 1, of_batch = w.batch * table_stride_,
-              head = w.head / sizes_.group * head_;
+    const u32 head = w.head / sizes_.group * head_, page_rows = table_.rows();
     rows_.point([&](u32 row) {
-      const u32 key = block * rows_of_tile_ + row, page = table_[of_batch + min(key, last) / page_];
-      return select((key < w.keys) & (page < pages_), page * piece_ + key % page_ * row_ + head, u32(kNoRow));
+      const u32 key = block * rows_of_tile_ + row, page = table_.page_of(w, key);
+      return select((key < w.keys) & (page < pages_), page * piece_ + key % page_rows * row_ + head,
+                    u32(kNoRow));
     });
     const Stage to = region("wait", [&] { return ring_.acquire(); });
     region("load", [&] { rows_.load(to, 0); });
@@ -44,11 +43,9 @@ class PageGatherer {
  private:
   static constexpr uint32_t kNoRow = 0xffffffff;  // greater than any row number
 
-  int page_;
+  PageTable table_;
   const AttentionSizes& sizes_;
   u32 pages_, row_, head_, piece_;
-  gptr<u32> table_;
-  u32 table_stride_;
   int rows_of_tile_;
   GatheredTile rows_;
   Producer ring_;

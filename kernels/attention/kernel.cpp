@@ -81,8 +81,8 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
           "the pages of each batch's keys, in rows as long as the batch with the most keys needs");
     p.add("table_stride", scalar, DType::u32, "entries from a batch of block_table to the next");
   }
+  if (o.gathers() || o.page_scales) p.add("pages", scalar, DType::u32, "pages of K and V");
   if (o.gathers()) {
-    p.add("pages", scalar, DType::u32, "pages of K and V");
     for (const std::string name : {"K", "V"}) {
       p.add(name + "_columns", scalar, DType::u32, "columns of a row");
       for (const std::string what : {"row", "head", "page"})
@@ -94,9 +94,10 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
     p.add("promote", scalar, DType::u32, "keys after which sums of their values go to others in f32");
   if (o.e4m3_products) p.add("q_scale", pointer, DType::f32, "what Q is multiplied by, as k_scale");
   if (o.e4m3) {
-    p.add("k_scale", pointer, DType::f32, "what K is multiplied by: a number, or one of each of its heads");
+    p.add("k_scale", pointer, DType::f32,
+          "what K is multiplied by: a number, or one of each of its heads; or so for each page");
     p.add("v_scale", pointer, DType::f32, "what V is multiplied by, as k_scale");
-    p.add("scales", scalar, DType::u32, "how many numbers each of the two has");
+    p.add("scales", scalar, DType::u32, "how many numbers each of the two has, or has for a page");
   }
   if (t.split) {
     p.add("teams", scalar, DType::u32, "teams of CTAs, a divisor of heads: all teams have as many");
@@ -216,13 +217,15 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     fill(
         kGatherer, [&] { return PageGatherer(o, sizes, p, "K", roles.loaded_K(), roles.loaded_keys()); },
         [&] { return PageGatherer(o, sizes, p, "V", roles.loaded_V(), roles.loaded_values()); });
-  const auto converter = [&](const CacheRing& from, const SharedTile& to, const Pipeline& ring) {
-    return CacheConverter(o.type, from.tile, from.ring, to, ring);
+  const auto converter = [&](const CacheRing& from, const SharedTile& to, const Pipeline& ring,
+                             const char* scales) {
+    return CacheConverter(o.type, from, to, ring,
+                          o.page_scales ? std::optional(PageScales(o, sizes, p, scales)) : std::nullopt);
   };
   if (o.converts())
     fill(
-        "converter", [&] { return converter(*roles.key_cache, roles.K, roles.keys); },
-        [&] { return converter(*roles.value_cache, roles.V, roles.values); });
+        "converter", [&] { return converter(*roles.key_cache, roles.K, roles.keys, "k_scale"); },
+        [&] { return converter(*roles.value_cache, roles.V, roles.values, "v_scale"); });
   if (o.e4m3_products)
     k.warpgroups(1, registers.filler, [&](u32) { fill_rings("transposer", ValueTransposer(roles)); });
 

@@ -52,16 +52,16 @@ struct AttentionScore {
 // *key_lengths, one for each batch, u32 *tree_mask, one for each query of each batch (QueryTree), and u32
 // *block_table, ceil(keys / page) pages for each batch, u32
 // table_stride apart; K and V then have `page` rows each; if the page is not a multiple of 8, K and V are
-// pointers, followed by u32 pages and, for K and for V, columns and the strides of rows, heads and pages in
-// units of 16 bytes; u32 promote, if sums are promoted; with Q of e4m3 f32 *q_scale; with K and V of e4m3 f32
-// *k_scale and *v_scale, and u32 scales, the number of scales in each; with a split tile u32 teams and parts
-// (AttentionDivision), and f32 *part_sums (AttentionParts). Packed: queries are those of the longest
-// sequence, and without lengths keys are omitted; lse holds for each head the queries of all sequences, and
-// the map of O is replaced with O, u64 row_stride and head_stride in elements, multiples of 8, u32
-// *query_offsets and *key_offsets, batches + 1 of each, the latter without lengths, and if CTAs stay u32
-// *order (order.h). Both bounds count from keys - queries of a sequence. The score's parameters are last.
-// `sms` is the number of multiprocessors for which the grid is made if CTAs stay; 0 for the device's. Throws
-// Error as check() does.
+// pointers; then u32 pages, or if pages have scales, and with such pointers, for K and for V, columns and the
+// strides of rows, heads and pages in units of 16 bytes; u32 promote, if sums are promoted; with Q of e4m3
+// f32 *q_scale; with K and V of e4m3 f32 *k_scale and *v_scale, and u32 scales, the number of scales in each,
+// or of a page; with a split tile u32 teams and parts (AttentionDivision), and f32 *part_sums
+// (AttentionParts). Packed: queries are those of the longest sequence, and without lengths keys are omitted;
+// lse holds for each head the queries of all sequences, and the map of O is replaced with O, u64 row_stride
+// and head_stride in elements, multiples of 8, u32 *query_offsets and *key_offsets, batches + 1 of each, the
+// latter without lengths, and if CTAs stay u32 *order (order.h). Both bounds count from keys - queries of a
+// sequence. The score's parameters are last. `sms` is the number of multiprocessors for which the grid is
+// made if CTAs stay; 0 for the device's. Throws Error as check() does.
 Kernel attention(const AttentionOperation& operation, const AttentionTile& tile,
                  const AttentionScore& score = {}, int sms = 0, Where where = Where::here());
 

@@ -1,6 +1,7 @@
 // The producer loads the queries of each consumer, and blocks of keys and values.
 #pragma once
 
+#include "kernels/attention/pages.h"
 #include "kernels/attention/roles.h"
 #include "kernels/attention/work.h"
 #include "ptxbuilder/tile/region_chain.h"
@@ -65,8 +66,7 @@ class BlockLoader {
   BlockLoader(const AttentionOperation& o, const AttentionTile& t, const AttentionSizes& sizes,
               const Parameters& p)
       : o_(o), t_(t), sizes_(sizes) {
-    if (o.page > 0)
-      block_table_ = p.get<gptr<u32>>("block_table"), table_stride_ = p.get<u32>("table_stride");
+    if (o.page > 0) table_.emplace(o, p);
   }
 
   void load(const TileView& tile, TensorMap from, u32 column, const AttentionWork& w, u32 block) const {
@@ -76,22 +76,15 @@ class BlockLoader {
     const int rows = t_.copy_rows(o_.page);
     for (int row = 0; row < t_.bn; row += rows) {
       const u32 key = first + row;
-      tma_load(tile.rows(row, rows), from, column, key % o_.page, head, page_of(w, key));
+      tma_load(tile.rows(row, rows), from, column, key % o_.page, head, table_->page_of(w, key));
     }
   }
 
  private:
-  // Returns the page of a key; if there is no such key, the page of the last key, whose rows are hidden.
-  u32 page_of(const AttentionWork& w, u32 key) const {
-    const u32 last = max(w.keys, 1) - 1;
-    return (*block_table_)[w.batch * *table_stride_ + min(key, last) / o_.page];
-  }
-
   const AttentionOperation& o_;
   const AttentionTile& t_;
   const AttentionSizes& sizes_;
-  std::optional<gptr<u32>> block_table_;
-  std::optional<u32> table_stride_;
+  std::optional<PageTable> table_;
 };
 
 class AttentionProducer {

@@ -46,7 +46,7 @@ inline uint32_t tree_mask_of(const AttentionSequence& s, size_t query) {
   return number * 0x9e3779b9U ^ number * 0x85ebca6bU >> 13;
 }
 
-// Each head of K and V has a scale.
+// Each head of K and V has a scale, or each head of a page.
 struct AttentionTensors {
   const command::Tensor &q, &k, &v, &k_scale, &v_scale, &q_scale;
 };
@@ -93,8 +93,7 @@ class AttentionReference {
     const Row& r = row(i / columns);
     double sum = 0, magnitude = 0, squares = 0, values = 0;
     for (size_t j = 0; j < r.weights.size(); ++j) {
-      const double value = v_[r.places[j] * columns + i % columns] * r.value_scale,
-                   term = r.weights[j] * value;
+      const double value = scaled(v_, v_scale_, r.places[j], i % columns), term = r.weights[j] * value;
       sum += term, magnitude += std::abs(term), squares += term * term;
       if (r.weights[j] != 0) values += std::abs(value);
     }
@@ -122,13 +121,21 @@ class AttentionReference {
     if (q_.dtype() != DType::e4m3) return 1e-5;
     return f_["promote"] != 0 ? 0x1p-12 : 0x1p-10;
   }
+  // Returns an element of K or V times its scale. That of a page is multiplied before elements are rounded.
+  double scaled(const command::Tensor& t, const command::Tensor& scales, size_t place, size_t column) const {
+    const double element = t[place * t.shape()[0] + column];
+    const size_t heads = t.shape()[2], head = place / t.shape()[1] % heads;
+    if (f_["page_scales"] == 0) return element * scales[head];
+    const double scale = scales[place / pages_.rows() / heads * heads + head];
+    const auto product = static_cast<double>(static_cast<float>(element) * static_cast<float>(scale));
+    return decode(q_.dtype(), encode(q_.dtype(), product));
+  }
   // A query of a head holds its weight for each key that it sees, the rows of their values, how far rounding
   // in f32 may move their scores, and the logarithm of the sum by which the weights were divided.
   struct Row {
     std::vector<double> weights;
     std::vector<size_t> places;
     double score_error = 0, log_sum = -INFINITY;
-    double value_scale = 1;
     double greatest_weight = 0;  // of any score before dropout; kernels round weights relative to it
   };
   // `i` counts the rows of Q in memory order. Several threads request elements of O one after the other, so
@@ -152,8 +159,6 @@ class AttentionReference {
     const auto [first, end] = seen(*s, query - s->first_query);
     Row out;
     const size_t key_heads = k_.shape()[2], key_head = head / (heads / key_heads);
-    out.value_scale = v_scale_[key_head];
-    const double key_scale = k_scale_[key_head] * q_scale_[key_head];
     const auto place = [&](size_t key) {
       if (f_["packed"] != 0 && f_["lengths"] == 0) return key_head * k_.shape()[1] + s->first_key + key;
       const size_t page = pages_.page(static_cast<size_t>(s - sequences_.data()), key / pages_.rows());
@@ -165,7 +170,8 @@ class AttentionReference {
       double score = 0, magnitude = 0;
       out.places.push_back(place(static_cast<size_t>(first + j)));
       for (size_t l = 0; l < depth; ++l) {
-        const double product = q_[i * depth + l] * k_[out.places.back() * depth + l] * key_scale;
+        const double product =
+            q_[i * depth + l] * q_scale_[key_head] * scaled(k_, k_scale_, out.places.back(), l);
         score += product, magnitude += std::abs(product);
       }
       score *= scale_;

@@ -95,17 +95,24 @@ runtime::View of_heads(const char* name, const ptxb_tensor* tensor, const Heads&
   return t.memory();
 }
 
-// The scales of Q, K or V of e4m3 are one, or one for each head of K.
-runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k, int64_t& count, int gpu) {
+// The scales of Q, K or V of e4m3 are one, or one for each head of K; so many for each page if they have two
+// dimensions.
+runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k,
+                     kernels::AttentionArguments& p, int gpu) {
   const Placed t(name, tensor, gpu);
-  const int64_t given = t.rank() == 1 ? t.extent(0) : t.rank() == 0 ? 1 : -1;
-  if (t.type != DType::f32 || (given != 1 && given != k.heads) || (count != 0 && given != count) ||
-      (given > 1 && t.stride(0) != 1))
+  const bool of_pages = t.rank() == 2;
+  const int64_t given = t.rank() == 0 ? 1 : t.rank() <= 2 ? t.extent(t.rank() - 1) : -1;
+  const bool is_first = p.k_scale.address == 0 && p.v_scale.address == 0 && p.q_scale.address == 0;
+  if (t.type != DType::f32 || (given != 1 && given != k.heads) ||
+      (!is_first && (given != p.scales || of_pages != p.page_scales)) ||
+      (of_pages && (p.page == 0 || t.extent(0) != p.pages || (p.pages > 1 && t.stride(0) != given))) ||
+      (given > 1 && t.stride(t.rank() - 1) != 1))
     throw Error(fmt::format(
-        "{}: [{}] of {}; it is of float32, [1] or [{}], one for each head of K, without gaps, and all scales "
-        "have as many",
-        name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), k.heads));
-  count = given;
+        "{}: [{}] of {}; it is of float32, [1] or [{}], one for each head of K, or [pages, 1] or [pages, {}] "
+        "with a block_table, without gaps, and all scales have as many",
+        name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), k.heads,
+        k.heads));
+  p.scales = given, p.page_scales = of_pages;
   return t.memory();
 }
 
@@ -192,11 +199,6 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   if (a.lse) p.lse = logarithms("lse", a.lse, packed, q, gpu);
   if (a.sinks) p.sinks = of_heads("sinks", a.sinks, q, gpu);
   if (a.dropout_seed) p.dropout_seed = numbers("dropout_seed", a.dropout_seed, 4, gpu);
-  int64_t count = 0;
-  if (a.k_scale) p.k_scale = scales("k_scale", a.k_scale, k, count, gpu);
-  if (a.v_scale) p.v_scale = scales("v_scale", a.v_scale, k, count, gpu);
-  if (a.q_scale) p.q_scale = scales("q_scale", a.q_scale, k, count, gpu);
-  if (count > 0) p.scales = count;
   if (a.key_lengths) p.key_lengths = numbers("key_lengths", a.key_lengths, p.batches, gpu);
   if (a.tree_mask) p.tree_mask = tree_mask(a.tree_mask, packed, q, gpu);
   if (a.block_table) {
@@ -210,6 +212,9 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
     if (p.batches > 1) p.table_stride = table.stride(0);
     p.page = k.rows, p.pages = k.batches;
   }
+  if (a.k_scale) p.k_scale = scales("k_scale", a.k_scale, k, p, gpu);
+  if (a.v_scale) p.v_scale = scales("v_scale", a.v_scale, k, p, gpu);
+  if (a.q_scale) p.q_scale = scales("q_scale", a.q_scale, k, p, gpu);
   return p;
 }
 

@@ -388,12 +388,13 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * Caches: `key_lengths` says on the device how many of its keys each batch has; masks count from these in
  * place of `keys`, and what follows them may be anything. With a `block_table`, K and V are [page, row, head,
  * column], and row b of the table lists the pages that hold the keys of batch b, in order. K and V may be of
- * float8 (e4m3), and attention is then over K times `k_scale` and V times `v_scale`. Scales are at least 0:
- * one of K or Q below 0 makes the rows of its heads NaN. Mixed batches: with `query_offsets` and `queries`
- * besides `key_lengths`, and no `key_offsets`, Q, O and lse are packed, so that each batch has its own number
- * of queries. Trees of tokens, for speculation: the last keys of a batch are those of its queries, 32 at
- * most, and bit j of a query's `tree_mask` says whether it sees the key of query j; all see the keys before,
- * and other masks hold besides. None of these has a gradient.
+ * float8 (e4m3), and attention is then over K times `k_scale` and V times `v_scale`. With two dimensions
+ * these are of pages, and elements are multiplied before they are rounded to the type of Q. Scales are at
+ * least 0: one of K or Q below 0 makes the rows of its heads NaN. Mixed batches: with `query_offsets` and
+ * `queries` besides `key_lengths`, and no `key_offsets`, Q, O and lse are packed, so that each batch has its
+ * own number of queries. Trees of tokens, for speculation: the last keys of a batch are those of its queries,
+ * 32 at most, and bit j of a query's `tree_mask` says whether it sees the key of query j; all see the keys
+ * before, and other masks hold besides. None of these has a gradient.
  *
  * Latent values (multi-head latent attention with absorbed weights): K has one head of 576 columns, whose
  * first 512 are its values too, or 320 and 256, and V is NULL. They do not go with packed sequences, float8,
@@ -425,9 +426,10 @@ typedef struct ptxb_attention {
   int32_t reserved;                /* 0 */
   const ptxb_tensor* key_lengths;  /* int32 [batch]: keys that each batch has on the device, or NULL */
   const ptxb_tensor* block_table;  /* int32 [batch, n]: the pages of its keys, or NULL */
-  const ptxb_tensor *k_scale, *v_scale; /* float32 [1] or [key heads], with K and V of e4m3; or both NULL */
-  const ptxb_tensor* q_scale;           /* as many, with Q of e4m3; or NULL with both */
-  int64_t promote;                      /* with Q of e4m3, keys after which sums go to f32; 0: never */
+  const ptxb_tensor *k_scale,
+      *v_scale; /* float32 [1] or [key heads], or so for each page, with K and V of e4m3; or NULL */
+  const ptxb_tensor* q_scale;   /* as many, with Q of e4m3; or NULL with both */
+  int64_t promote;              /* with Q of e4m3, keys after which sums go to f32; 0: never */
   const ptxb_tensor* tree_mask; /* int32 [batch, queries], packed [rows of Q], with key_lengths; or NULL */
 } ptxb_attention;
 

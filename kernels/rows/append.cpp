@@ -42,7 +42,8 @@ Kernel append_kernel(const RowProblem& problem) {
         element = element + u64(at) * p.get<u64>(to.stride_name(static_cast<size_t>(dimension)));
       if (problem.types[scale]) {
         const gptr<f32> scales = p.get<gptr<f32>>(problem.operation->tensors[scale].name);
-        const f32 by = scales[min(own % heads, p.get<u32>("scales") - 1)];
+        const u32 each = p.get<u32>("scales"), of_page = min(page, p.get<u32>("scale_pages") - 1) * each;
+        const f32 by = scales[of_page + min(own % heads, each - 1)];
         x = {divide(x.first, by), divide(x.second, by)};
       }
       if (problem.types[cache] == DType::e4m3)
@@ -74,37 +75,41 @@ RowOperation append() {
   };
   return {
       .name = "append",
-      .summary = "stores the keys and values of new tokens to their slots of a paged cache",
-      .tensors = {{"k", head, any, read, "the keys of each token, two halves of each head"},
-                  {"v", head, of_first, read, "the values of each token"},
-                  cache("k_cache", "keys; rows without a new token stay unchanged"),
-                  cache("v_cache", "values, as k_cache"),
-                  {.name = "slots",
-                   .shape = {"rows"},
-                   .type = integer,
-                   .meaning =
-                       "page number x page_rows + row of each token; a number without a slot skips the token",
-                   .counts = {"pages", "page_rows"}},
-                  {"cos", angles, of_first, read_if_given,
-                   "the cosines of the angles by which keys are rotated"},
-                  {.name = "sin",
-                   .shape = angles,
-                   .use = read_if_given,
-                   .meaning = "the sines of the angles",
-                   .goes_with = "cos"},
-                  {.name = "position",
-                   .shape = {"rows"},
-                   .type = integer,
-                   .use = read_if_given,
-                   .meaning = "the row of cos and sin of each token; a number without a row makes NaN",
-                   .counts = {"positions"},
-                   .goes_with = "cos"},
-                  {"k_scale",
-                   {"scales"},
-                   number,
-                   read_if_given,
-                   "the divisor of keys: one number, or one for each head"},
-                  {"v_scale", {"scales"}, number, read_if_given, "the divisor of values, like k_scale"}},
+      .summary = "the keys and values of new tokens go to their slots of a paged cache",
+      .tensors =
+          {{"k", head, any, read, "the keys of each token, two halves of each head"},
+           {"v", head, of_first, read, "the values of each token"},
+           cache("k_cache", "keys; rows without a new token stay as they were"),
+           cache("v_cache", "values, as k_cache"),
+           {.name = "slots",
+            .shape = {"rows"},
+            .type = integer,
+            .meaning =
+                "page number x page_rows + row of each token; a number of no slot leaves the token out",
+            .counts = {"pages", "page_rows"}},
+           {"cos", angles, of_first, read_if_given, "the cosines of the angles by which keys are rotated"},
+           {.name = "sin",
+            .shape = angles,
+            .use = read_if_given,
+            .meaning = "the sines of the angles",
+            .goes_with = "cos"},
+           {.name = "position",
+            .shape = {"rows"},
+            .type = integer,
+            .use = read_if_given,
+            .meaning = "the row of cos and sin of each token; a number of no row makes NaN",
+            .counts = {"positions"},
+            .goes_with = "cos"},
+           {"k_scale",
+            {"scale_pages", "scales"},
+            number,
+            read_if_given,
+            "what keys are divided by: one number, or one for each head, of all pages or of each"},
+           {"v_scale",
+            {"scale_pages", "scales"},
+            number,
+            read_if_given,
+            "what values are divided by, as k_scale"}},
       .limits = {.rows_of_thread = 1},
       .reduces = false,
       .build = append_kernel};

@@ -245,7 +245,8 @@ RowExpected append(const RowReference& call, const std::string& cache, size_t el
   const auto scaled = [&](const char* scale, const RowExpected& x) -> RowExpected {
     const auto scales = call.given.find(scale);
     if (scales == call.given.end()) return x;
-    const double by = scales->second[std::min(head, scales->second.size() - 1)], value = x.value / by;
+    const size_t each = size("scales"), of_page = std::min(page, size("scale_pages") - 1) * each;
+    const double by = scales->second[of_page + std::min(head, each - 1)], value = x.value / by;
     return {value, std::abs(x.tolerance / by) + kError * std::abs(value)};
   };
   if (cache == "v_cache") return scaled("v_scale", {given("v", half), 0});

@@ -44,10 +44,10 @@ class RowCheck {
     check_apart();
     if (const auto k = checked.sizes.find("k"); k != checked.sizes.end() && k->second > checked.columns())
       fail(fmt::format("the {} greatest of {} columns", k->second, checked.columns()));
-    if (const auto s = checked.sizes.find("scales");
-        s != checked.sizes.end() && s->second != 1 && s->second != checked.sizes.at("heads"))
-      fail(fmt::format("{} scales; give one, or one for each of {} heads", s->second,
-                       checked.sizes.at("heads")));
+    for (const auto& [word, of] : {std::pair("scales", "heads"), {"scale_pages", "pages"}})
+      if (const auto s = checked.sizes.find(word);
+          s != checked.sizes.end() && s->second != 1 && s->second != checked.sizes.at(of))
+        fail(fmt::format("{} {}; one, or one for each of {} {}", s->second, word, checked.sizes.at(of), of));
     for (const auto& [blocks, of] :
          {std::pair("column_blocks", "columns"), std::pair("row_blocks", "rows")}) {
       const auto given = checked.sizes.find(blocks);
@@ -106,9 +106,11 @@ class RowCheck {
       fail(fmt::format("{} has the shape [{}], and is [{}]: {}", t.name, fmt::join(t.shape, ", "),
                        fmt::join(x.extents, ", "), what));
     };
-    // Extra extents at the front all count as rows.
+    // Extra extents at the front all count as rows. Scales of all pages have no extent of pages.
     const size_t rows = given + 1 - rank;
-    if (given + 1 < rank || (rows != 1 && t.shape[0] != "rows")) refuse("the number of dimensions is wrong");
+    if (given + 1 < rank ||
+        (rows != 1 && t.shape[0] != "rows" && !(rows == 0 && t.shape[0] == "scale_pages")))
+      refuse("the number of dimensions is another");
     int64_t ahead = 1;  // the product of all extents but the last
     for (size_t k = 0; k < rank; ++k) {
       int64_t extent = 1;

@@ -86,7 +86,27 @@ Subject caches_of_e4m3() {
            {"parts", 2}}};
 }
 
-// The same in pages of two rows, in f16.
+// These have pages of 16 rows and scales of their own.
+Subject scales_of_pages() {
+  return {"attention",
+          {{"queries", 4},
+           {"keys", 90},
+           {"depth", 32},
+           {"heads", 4},
+           {"group", 2},
+           {"heads_in_rows", 2},
+           {"batches", 2},
+           {"consumers", 1},
+           {"bn", 32},
+           {"e4m3", 1},
+           {"cache_stages", 2},
+           {"page", 16},
+           {"page_scales", 1},
+           {"lengths", 1},
+           {"parts", 2}}};
+}
+
+// These are the same in pages of two rows, of f16.
 Subject caches_in_small_pages() {
   return {"attention",
           {{"queries", 4},
@@ -392,6 +412,16 @@ TEST_CASE("mutants of caches of e4m3") {
        {"no proxy fence before the product of converted keys", "fence.proxy", 9, drop, {proxy_fence}},
        {"the scales of another head", "min.u32", 11, set_operand(2, 0), {}},
        {"one lane converts the bytes of its neighbour", "cvt.rn.f16x2.e4m3x2", 1, set_operand(1, 0), {}}});
+}
+
+TEST_CASE("mutants of scales of pages") {
+  check_each(scales_of_pages(),
+             {{"keys have the scales of the first page", "mad.lo.s32", 4, set_operand(1, 0), {}},
+              {"keys have the scales of another page", "mad.lo.s32", 4, set_operand(2, 1), {}},
+              {"keys have the scale of another head", "min.u32", 20, set_operand(2, 0), {}},
+              {"keys have the scales of another batch's pages", "mad.lo.s32", 3, set_operand(1, 0), {}},
+              {"values have the scales of another page", "mad.lo.s32", 7, set_operand(2, 1), {}},
+              {"an element of the keys has no scale", "mul.rn.f32", 0, copy_first, {}}});
 }
 
 TEST_CASE("mutants of products of e4m3") {

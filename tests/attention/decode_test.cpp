@@ -142,6 +142,25 @@ TEST_CASE("caches of e4m3") {
   check_trial(trial, attention(), 3);
 }
 
+// Pages have scales that are found again when tables change; pages of 8 rows and fewer have several in a
+// block that is converted at once.
+TEST_CASE("scales of pages") {
+  uint64_t at = 0;
+  for (const int64_t page : {64, 16, 48, 8, 3, 1})
+    for (const bool is_of_heads : {false, true}) {
+      CacheCase c = sized(at % 3 == 0 ? 3 : 1, 130, 4, 2, page, {130, 0, 33, 7});
+      c.p.type = at % 2 == 0 ? DType::bf16 : DType::f16;
+      c.p.cache_type = DType::e4m3;
+      c.p.depth = page == 48 ? 160 : 64, c.p.value_depth = at % 4 == 1 ? 32 : 0;
+      c.scales_of_page = is_of_heads ? 2 : 1;
+      c.has_sinks = at % 3 == 1;
+      if (at % 3 == 0) c.query_counts = {3, 1, 0, 2};
+      c.data = ++at;
+      CAPTURE(text(c));
+      check_reversed(c);
+    }
+}
+
 // Threads copy their rows, each thread 16 bytes of some; a key after the last, or one in a page that does not
 // exist, reads as zeros.
 TEST_CASE("pages of any number of rows") {
@@ -269,6 +288,9 @@ TEST_CASE("random calls over caches") {
     c.has_sinks = any(0, 2) == 0;
     if (any(0, 2) == 0) {
       c.p.cache_type = DType::e4m3;
+      if (c.p.page > 0 && any(0, 1) == 0) c.scales_of_page = any(0, 1) == 0 ? 1 : key_heads;
+    }
+    if (c.p.cache_type && c.scales_of_page == 0) {
       for (int64_t head = 0; head < key_heads; ++head)
         c.k_scale.push_back(std::uniform_real_distribution<float>(0.2F, 2)(random)),
             c.v_scale.push_back(std::uniform_real_distribution<float>(0.01F, 20)(random));
@@ -316,6 +338,12 @@ TEST_CASE("refused calls over caches") {
   refused([](auto& p) { p.cache_type = DType::e4m3, p.k_scale = p.key_lengths; }, "k_scale, and no v_scale");
   refused([](auto& p) { p.cache_type = DType::e4m3, p.k_scale = p.v_scale = p.key_lengths, p.scales = 3; },
           "3 scales of K and V; one, or one for each of 2 heads");
+  refused([](auto& p) { p.page_scales = true; }, "scales of pages (page_scales), 17 pages, no k_scale");
+  refused(
+      [](auto& p) {
+        p.cache_type = DType::e4m3, p.page_scales = true, p.k_scale = p.v_scale = p.key_lengths;
+      },
+      "k_scale of 8 B");
   refused([](auto& p) { p.key_lengths = {p.lse.address, p.lse.bytes}; }, "lse overlaps key_lengths");
 }
 

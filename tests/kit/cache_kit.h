@@ -25,6 +25,7 @@ struct CacheCase {
   bool has_lengths = true;                        // without them, all are p.keys
   std::vector<int64_t> query_counts = {};         // of packed queries, p.queries at most; or none
   std::vector<float> k_scale = {}, v_scale = {};  // of K and V of e4m3; or none
+  int64_t scales_of_page = 0;                     // 1 or p.key_heads of each page, in their place
   bool has_tree = false;                          // whether the queries are a tree of tokens
 };
 
@@ -32,10 +33,10 @@ inline std::string text(const CacheCase& c) {
   const kernels::AttentionArguments& p = c.p;
   return fmt::format(
       "{} and {} heads {} on {} queries {} keys {} depth {} {} page {} causal {} left {} softcap {} sinks {} "
-      "scales {} lengths {} packed {} tree {}",
+      "scales {} scales of page {} lengths {} packed {} tree {}",
       name(p.type), name(p.key_type()), p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth,
-      p.page, p.causal, p.left, p.softcap, c.has_sinks, fmt::join(c.k_scale, ","), fmt::join(c.lengths, ","),
-      fmt::join(c.query_counts, ","), c.has_tree);
+      p.page, p.causal, p.left, p.softcap, c.has_sinks, fmt::join(c.k_scale, ","), c.scales_of_page,
+      fmt::join(c.lengths, ","), fmt::join(c.query_counts, ","), c.has_tree);
 }
 
 // A case in memory.
@@ -80,10 +81,14 @@ class CacheTrial {
     p.o.memory = o_memory_;
     lse_memory_ = runtime::Buffer(device_, static_cast<size_t>(query_rows_ * p.heads) * 4);
     p.lse = lse_memory_;
+    std::uniform_real_distribution<float> any_scale(0.2F, 2);
+    for (int64_t i = 0; i < c_.scales_of_page * pieces_; ++i)
+      c_.k_scale.push_back(any_scale(random_)), c_.v_scale.push_back(any_scale(random_));
+    p.page_scales = c_.scales_of_page > 0;
     if (!c_.k_scale.empty()) {
       p.k_scale = k_scale_memory_ = runtime::Buffer::of(device_, c_.k_scale);
       p.v_scale = v_scale_memory_ = runtime::Buffer::of(device_, c_.v_scale);
-      p.scales = static_cast<int64_t>(c_.k_scale.size());
+      p.scales = p.page_scales ? c_.scales_of_page : static_cast<int64_t>(c_.k_scale.size());
     }
     // A tree's bits are any, also of keys that are not there and, sometimes, none at all.
     for (int64_t i = 0; i < query_rows_; ++i)
@@ -201,10 +206,11 @@ class CacheTrial {
     for (uint16_t& x : all) x = static_cast<uint16_t>(encode(c_.p.type, normal(random_)));
     return all;
   }
+  int64_t piece(int64_t batch, int64_t key) const {
+    return c_.p.page > 0 ? int64_t{table_[static_cast<size_t>(batch * table_stride_ + key / rows_)]} : batch;
+  }
   size_t place(int64_t batch, int64_t key) const {
-    const int64_t piece =
-        c_.p.page > 0 ? int64_t{table_[static_cast<size_t>(batch * table_stride_ + key / rows_)]} : batch;
-    return static_cast<size_t>((piece * rows_ + key % rows_) * c_.p.k.row_stride);
+    return static_cast<size_t>((piece(batch, key) * rows_ + key % rows_) * c_.p.k.row_stride);
   }
 
   // Returns whether a query's mask hides one of the last keys, which are those of the queries.
@@ -216,6 +222,16 @@ class CacheTrial {
   static double scale_of(const std::vector<float>& scales, int64_t head) {
     if (scales.empty()) return 1;
     return static_cast<double>(scales.size() == 1 ? scales[0] : scales[static_cast<size_t>(head)]);
+  }
+  // Returns an element of a key's row times its scale. That of a page is multiplied before elements are
+  // rounded to the type of Q.
+  double element(int64_t batch, int64_t key, int64_t at, const std::vector<float>& scales,
+                 int64_t head) const {
+    const double own = decode(c_.p.key_type(), cache_[place(batch, key) + static_cast<size_t>(at)]);
+    if (c_.scales_of_page == 0) return own * scale_of(scales, head);
+    const int64_t i = piece(batch, key) * c_.scales_of_page + std::min(head, c_.scales_of_page - 1);
+    const auto product = static_cast<double>(static_cast<float>(own) * scales[static_cast<size_t>(i)]);
+    return decode(c_.p.type, encode(c_.p.type, product));
   }
 
   Row expected(int64_t b, int64_t i, int64_t h) const {
@@ -230,14 +246,14 @@ class CacheTrial {
                      p.scale > 0 ? static_cast<double>(p.scale) : 1 / std::sqrt(static_cast<double>(p.depth)),
                  cap = static_cast<double>(p.softcap);
     std::vector<std::pair<int64_t, double>> scores;
-    if (scale_of(c_.k_scale, shared) < 0) scores.emplace_back(0, NAN);  // such a scale makes all rows NaN
+    if (c_.scales_of_page == 0 && scale_of(c_.k_scale, shared) < 0)
+      scores.emplace_back(0, NAN);  // such a scale makes all rows NaN
     for (int64_t j = 0; j < keys; ++j) {
       if ((p.causal && j > own) || (p.left >= 0 && j < own - p.left) || is_hidden(b, i, j)) continue;
       double score = 0, magnitude = 0;
       for (int64_t l = 0; l < p.depth; ++l) {
-        const double term =
-            decode(p.type, q_[q + static_cast<size_t>(l)]) * scale_of(c_.k_scale, shared) *
-            decode(p.key_type(), cache_[place(b, j) + static_cast<size_t>(shared * p.depth + l)]);
+        const double term = decode(p.type, q_[q + static_cast<size_t>(l)]) *
+                            element(b, j, shared * p.depth + l, c_.k_scale, shared);
         score += term, magnitude += std::abs(term);
       }
       score *= scale;
@@ -259,9 +275,7 @@ class CacheTrial {
     const int64_t of_values = is_latent() ? 0 : p.key_heads * p.depth + shared * columns_;
     for (const auto& [key, weight] : scores)
       for (int64_t column = 0; column < columns_; ++column) {
-        const double v =
-            scale_of(c_.v_scale, shared) *
-            decode(p.key_type(), cache_[place(b, key) + static_cast<size_t>(of_values + column)]);
+        const double v = element(b, key, of_values + column, c_.v_scale, shared);
         const auto at = static_cast<size_t>(column);
         if (p.type == DType::f16) row.errors[at] += 0x1p-25 / sum * std::abs(v);
         row.values[at] += weight / sum * v;

@@ -59,7 +59,31 @@ for page, queries, layout, scales in ((16, 1, "NHD", (0.5, 3.0)), (16, 2, "HND",
     check(o, expected, 2**-6 * max(1, abs(expected).max()), "e4m3", page, scales)
     check(lse, expected_lse, 1e-4, "e4m3", page, scales)
 
-# Tests mixed batches: all of a prompt, one query, none, and a part of a prompt.
+# Scales of pages, of one number or one of each head, which append() divides by and decode() multiplies by before it rounds to q's type.
+for page, layout, of_page in ((16, "NHD", 2), (16, "HND", 1), (5, "NHD", 2)):
+    c = reference.Caches(random, 2, page)
+    q, k, v = (x.astype(BF16) for x in (c.q, c.k, c.v))
+    count = k.shape[0]
+    by = [random.uniform(0.02, 0.5, (count, of_page)).astype(np.float32) for _ in range(2)]
+    caches = [np.full(x.shape, np.nan, E4M3) for x in (k, v)]
+    slots = np.array([table[key // page] * page + key % page for table, most in zip(c.table, c.lengths) for key in range(most)], np.int32)
+    new = [x.reshape(-1, *x.shape[2:])[slots] for x in (k, v)]
+    if layout == "HND":
+        caches = [np.ascontiguousarray(x.swapaxes(1, 2)) for x in caches]
+    pb.append(*new, *caches, slots, k_scale=by[0], v_scale=by[1], cache_layout=layout, device="emulator")
+    o = pb.decode(q, *caches, c.lengths, c.table, k_scale=by[0], v_scale=by[1], cache_layout=layout, device="emulator")
+    kept = [x if layout == "NHD" else x.swapaxes(1, 2) for x in caches]
+    held = [(x.astype(np.float32) / y[:, None, :, None]).astype(E4M3) for x, y in zip((k, v), by)]
+    kit.check(all(np.array_equal(x.view(np.uint8).reshape(-1, 2, 64)[slots], y.view(np.uint8).reshape(-1, 2, 64)[slots])
+                  for x, y in zip(kept, held)), "append by scales of pages", page, layout)
+    exact = ((x.astype(np.float32) * y[:, None, :, None]).astype(BF16).astype(np.float64) for x, y in zip(kept, by))
+    check(o, reference.decoded(q.astype(np.float64), *exact, c.lengths, c.table)[0], 2**-6, "scales of pages", page, layout)
+    for words, text in ((dict(k_scale=by[0][:-1], v_scale=by[1]), f"k_scale: [{count - 1},{of_page}] of f32; it is of float32"),
+                        (dict(k_scale=by[0], v_scale=by[1][0]), f"v_scale: [{of_page}] of f32; it is of float32")):
+        with kit.refused(text):
+            pb.decode(q, *caches, c.lengths, c.table, cache_layout=layout, device="emulator", **words)
+
+# Mixed batches: all of a prompt, one query, none, and a part of a prompt.
 counts = [100, 1, 5]
 offsets = np.cumsum([0, *counts], dtype=np.int32)
 for page, layout, is_e4m3 in ((0, "NHD", False), (16, "HND", False), (5, "NHD", True), (16, "NHD", True)):

@@ -53,6 +53,16 @@ masks = np.array([[1], [0], [1]], np.int32)
 expected_of_tree = reference.decoded(wide(cached[0])[:, None], *map(wide, cached[1:3]), caches.lengths, caches.table, masks)[0]
 check(of_tree(cached[0], jnp.asarray(masks)), expected_of_tree, 2**-7, "a tree of tokens")
 eights = [x.astype(jnp.float8_e4m3fn) for x in cached[1:3]]
+of_pages = jnp.linspace(0.5, 2, len(caches.k))[:, None]  # scales, with which rows of the first sequence replace its own
+rows = np.concatenate([caches.table[0] * 16 + row for row in range(16)]).astype(np.int32)
+new = [jnp.asarray(np.nan_to_num(np.asarray(x, np.float32)).reshape(-1, *x.shape[2:])[rows], jnp.bfloat16) for x in cached[1:3]]
+put = jax.jit(lambda k, v, scale: pb.append(k, v, *eights, jnp.asarray(rows), k_scale=scale, v_scale=scale))
+held = put(*new, of_pages)
+found = jax.jit(lambda scale: pb.decode(cached[0], *held, *cached[3:], k_scale=scale, v_scale=scale))(of_pages)
+scaled = [wide((x.astype(jnp.float32) * of_pages[:, None, :, None]).astype(jnp.bfloat16)) for x in held]
+check(found, reference.decoded(wide(cached[0])[:, None], *scaled, caches.lengths, caches.table)[0][:, 0], 2**-6, "scales of pages")
+kept = wide(held[0]).reshape(-1, *held[0].shape[2:])[rows] * np.repeat(wide(of_pages), 16, 0)[rows][..., None]
+check(kept, wide(new[0]), 0.25, "append by scales of pages")
 for scored in (lambda q, scale: pb.decode(q, *cached[1:]),
                lambda q, scale: pb.decode(cached[0], *eights, *cached[3:], k_scale=scale, v_scale=scale)):
     with kit.refused("attention over caches has no gradient, and is asked for one"):

@@ -181,18 +181,28 @@ TEST_CASE("keys are rotated by the angles of their positions") {
 }
 
 // A cache of e4m3 holds the nearest number, or the greatest one if that is exceeded; there is a scale for
-// each head, or one for all.
-TEST_CASE("caches of e4m3 contain the quotients of a division by scales") {
-  for (const Floats& scales : {Floats{0.5F, 0.03F, 7}, Floats{0.9F}, Floats{}}) {
+// each head, or one for all, of all pages or of each.
+TEST_CASE("caches of e4m3 hold what is left after a division by scales") {
+  Floats of_heads(kHeads * kPages), of_pages(kPages);
+  for (size_t i = 0; i < of_heads.size(); ++i) of_heads[i] = 0.1F * static_cast<float>(i + 1);
+  for (size_t i = 0; i < of_pages.size(); ++i) of_pages[i] = 0.3F * static_cast<float>(i + 1);
+  const auto length = [](const Floats& all) { return static_cast<int64_t>(all.size()); };
+  for (const auto& [scales, pages] : {std::pair(Floats{0.5F, 0.03F, 7}, int64_t{0}),
+                                      {Floats{0.9F}, 0},
+                                      {Floats{}, 0},
+                                      {Floats{0.9F}, 1},
+                                      {of_heads, kPages},
+                                      {of_pages, kPages}}) {
     Call c;
+    const int64_t each = length(scales) / std::max<int64_t>(pages, 1);
     c.call.tensors[4] = c.index<int32_t>({7, -1, 0, 11, 10});
     for (const size_t cache : {2, 3})
       c.call.tensors[cache] = kernels::RowOperand{DType::e4m3, c.call.tensors[cache]->extents,
                                                   c.put(std::vector<uint8_t>(kCache, 0x7f))};
     for (const size_t scale : {8, 9})
       if (!scales.empty())
-        c.call.tensors[scale] =
-            kernels::RowOperand{DType::f32, {static_cast<int64_t>(scales.size())}, c.put(scales)};
+        c.call.tensors[scale] = kernels::RowOperand{
+            DType::f32, pages == 0 ? std::vector{each} : std::vector{pages, each}, c.put(scales)};
     c.run();
     size_t wrong = 0, kept = 0;
     for (const auto& [tensor, factor] : {std::pair(size_t{2}, 1.F), {3, -3.F}}) {
@@ -205,8 +215,8 @@ TEST_CASE("caches of e4m3 contain the quotients of a division by scales") {
                 static_cast<size_t>((slot / kPageRows * kHeads + head) * kPageRows + slot % kPageRows) *
                     kHead +
                 e;
-            const float scale =
-                scales.empty() ? 1 : scales[scales.size() == 1 ? 0 : static_cast<size_t>(head)];
+            const int64_t of = (pages > 1 ? slot / kPageRows * each : 0) + std::min(head, each - 1);
+            const float scale = scales.empty() ? 1 : scales[static_cast<size_t>(of)];
             wrong +=
                 cache[at] != encode(DType::e4m3, static_cast<double>(given(token, head, e, factor) / scale));
           }
@@ -243,6 +253,8 @@ TEST_CASE("misuse of append is refused") {
   refused("append: v_cache is of bf16; its type is that of k, f32, or e4m3");
   c.call.tensors[8] = kernels::RowOperand{DType::f32, {2}, c.put(Floats(2))};
   refused("append: 2 scales; one, or one for each of 3 heads");
+  c.call.tensors[8] = kernels::RowOperand{DType::f32, {2, 3}, c.put(Floats(6))};
+  refused(fmt::format("append: 2 scale_pages; one, or one for each of {} pages", kPages));
   c.call.tensors[0]->memory.address = c.call.tensors[2]->memory.address;
   refused("overlaps");
   // Nothing is stored to caches without pages.

@@ -156,6 +156,18 @@ def _halves(x):
     return x.reshape(*x.shape[:-1], 2, x.shape[-1] // 2)
 
 
+def _scales(scale, cache, cache_layout):
+    """Scales of pages, as _pages() has them."""
+    if scale is None or cache_layout == "HND" or _has_strides(cache) or len(scale.shape) != 2 or scale.shape[0] == 1:
+        return scale
+    return scale.repeat(cache.shape[1], 0)
+
+
+def _has_strides(x):
+    """JAX's arrays have none."""
+    return hasattr(x, "strides") or hasattr(x, "stride")
+
+
 def _pages(name, cache, k, cache_layout):
     """Returns a view of a cache in the table's form, [pages, heads, rows of a page, 2, columns / 2]."""
     shape = tuple(cache.shape)
@@ -163,9 +175,8 @@ def _pages(name, cache, k, cache_layout):
     if len(shape) != 4 or shape[-1] != k.shape[-1]:
         raise ValueError(f"append: {name} is [{words}], of k's {k.shape[-1]} columns, and is {shape}")
     if cache_layout == "NHD":
-        has_strides = hasattr(cache, "strides") or hasattr(cache, "stride")
-        # JAX's arrays have no gaps, and each row is then a page of one row.
-        cache = cache.swapaxes(1, 2) if has_strides else cache.reshape(shape[0] * shape[1], shape[2], 1, shape[3])
+        # Each row is a page of one row where there are no strides.
+        cache = cache.swapaxes(1, 2) if _has_strides(cache) else cache.reshape(shape[0] * shape[1], shape[2], 1, shape[3])
     return _halves(cache)
 
 
@@ -182,8 +193,8 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
     With `cos` and `sin`, [positions, columns / 2] of the same type, keys are rotated like by rotary(), with the row that `positions`, int32
     or int64 [tokens], names; a row that does not exist makes NaN. Columns are an even number, up to 2048.
 
-    Keys are divided by `k_scale` and values by `v_scale`, float32 [1] or [heads] on k's device, if these are given; numbers beyond the
-    range of a float8_e4m3fn cache become its greatest number. decode() multiplies by the same scales.
+    Keys are divided by `k_scale` and values by `v_scale`, float32 [1] or [heads] on k's device, or [pages, 1] or [pages, heads], of each
+    page, if these are given; what a cache of float8_e4m3fn cannot hold becomes its greatest number. decode() multiplies by the same scales.
 
     The caches are written in place, also under torch.compile and in a CUDA graph. In JAX they are new arrays, which use the memory of the
     old ones if a jitted function has them in donate_argnums. It has no gradient.
@@ -197,7 +208,8 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
         if len(x.shape) < 3 or x.shape[-1] % 2 != 0:
             raise ValueError(f"append: {name} is [tokens, heads, columns], the last an even number, and is {tuple(x.shape)}")
     caches = (_pages("k_cache", k_cache, k, cache_layout), _pages("v_cache", v_cache, v, cache_layout))
-    found = _call("append", device, (_halves(k), _halves(v), *caches, slot_mapping, cos, sin, positions, k_scale, v_scale))
+    found = _call("append", device, (_halves(k), _halves(v), *caches, slot_mapping, cos, sin, positions,
+                                     *(_scales(scale, cache, cache_layout) for scale, cache in ((k_scale, k_cache), (v_scale, v_cache)))))
     if found is None:  # in place
         return k_cache, v_cache
     return tuple(x.reshape(cache.shape) for x, cache in zip(found, (k_cache, v_cache)))
