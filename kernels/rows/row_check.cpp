@@ -47,7 +47,8 @@ class RowCheck {
     for (const auto& [word, of] : {std::pair("scales", "heads"), {"scale_pages", "pages"}})
       if (const auto s = checked.sizes.find(word);
           s != checked.sizes.end() && s->second != 1 && s->second != checked.sizes.at(of))
-        fail(fmt::format("{} {}; one, or one for each of {} {}", s->second, word, checked.sizes.at(of), of));
+        fail(fmt::format("{} {}; give one, or one for each of {} {}", s->second, word, checked.sizes.at(of),
+                         of));
     for (const auto& [blocks, of] :
          {std::pair("column_blocks", "columns"), std::pair("row_blocks", "rows")}) {
       const auto given = checked.sizes.find(blocks);
@@ -110,7 +111,7 @@ class RowCheck {
     const size_t rows = given + 1 - rank;
     if (given + 1 < rank ||
         (rows != 1 && t.shape[0] != "rows" && !(rows == 0 && t.shape[0] == "scale_pages")))
-      refuse("the number of dimensions is another");
+      refuse("the number of dimensions is wrong");
     int64_t ahead = 1;  // the product of all extents but the last
     for (size_t k = 0; k < rank; ++k) {
       int64_t extent = 1;
