@@ -8,19 +8,6 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// Element i of a box in the view, the first dimension innermost.
-Element element_of(const CopyRecord& copy, const TmaBoxes::Box<int64_t>& box, uint32_t i) {
-  Element e;
-  for (size_t d = 0; d < copy.steps.size(); ++d) {
-    const uint32_t extent = copy.recipe.box[d];
-    const auto at = static_cast<int>(box.start[d] + i % extent);
-    e.row += at * copy.steps[d].rows;
-    e.col += at * copy.steps[d].cols;
-    i /= extent;
-  }
-  return e;
-}
-
 std::string verb_of(const CopyRecord& copy) {
   return fmt::format("{}_{}", copy.is_bulk ? "bulk" : "tma", copy.is_store ? "store" : "load");
 }

@@ -12,6 +12,19 @@ namespace ptxbuilder::detail {
 
 using Element = Counterexample::Element;
 
+// Returns element i of a box in the view, where the first dimension is innermost.
+inline Element element_of(const CopyRecord& copy, const TmaBoxes::Box<int64_t>& box, uint32_t i) {
+  Element e;
+  for (size_t d = 0; d < copy.steps.size(); ++d) {
+    const uint32_t extent = copy.recipe.box[d];
+    const auto at = static_cast<int>(box.start[d] + i % extent);
+    e.row += at * copy.steps[d].rows;
+    e.col += at * copy.steps[d].cols;
+    i /= extent;
+  }
+  return e;
+}
+
 // The TMA unit (PTX ISA, "Tensor Swizzling Modes") stores a box in shared memory without gaps, the first
 // dimension innermost. Then 16-byte chunks are permuted: the lowest 1, 2 or 3 bits of a chunk's number are
 // exclusive-ored with those of the number of its 128-byte line. Lines and chunks are counted from address 0

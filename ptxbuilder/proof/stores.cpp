@@ -95,13 +95,13 @@ class Buffer {
     // A view of the buffer begins at a row of its own.
     const int64_t begin = int64_t{copy.view.first_row.value_or(0)} * tile_.row_bytes + box.bytes,
                   start = start_ + begin;
-    const uint32_t count = recipe.box[0] * recipe.box[1];
+    uint32_t count = 1;
+    for (const uint32_t extent : recipe.box) count *= extent;
     if (start % 128 != 0) return fail("tma_store", std::nullopt, std::nullopt, begin, "no multiple of 128 B");
     for (uint32_t i = 0; i < count; ++i) {
-      const auto along = static_cast<int>(box.start[0] + i % recipe.box[0]),
-                 across = static_cast<int>(box.start[1] + i / recipe.box[0]);
-      const Element wanted = store_.transposed ? Element{along, piece.first_col + across}
-                                               : Element{across, piece.first_col + along};
+      const Element in_view = element_of(copy, box, i);
+      const Element wanted = store_.transposed ? Element{in_view.col, piece.first_col + in_view.row}
+                                               : Element{in_view.row, piece.first_col + in_view.col};
       const int64_t at = int64_t{where_tma_puts(recipe, static_cast<uint32_t>(start), i)} - start_;
       if (!holds(at) || !(there(at) == wanted))
         return fail(

@@ -57,17 +57,17 @@ int warpgroups_of(int role) {
 
 constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::z;
 
-// Loads must fetch all announced bytes of a stage, so the host must know which rows they load.
-void check_rows(const LoadView& view) {
+// Loads must fetch all announced bytes of a stage, so the host must know which rows and panels they load.
+void check_known(const LoadView& view) {
   if (view.condition())
     throw Error(
         "tma_load: a view of a pipeline's stage under a condition: where it does not hold, the bytes that "
         "the stage expects would never arrive; put acquire() under it too");
   const TileView& place = view.place();
-  if (!place.first_row() || place.tile().cols() != place.whole().cols())
+  if (!place.first_row() || !place.first_col())
     throw Error(
-        fmt::format("tma_load: {} x {} of a pipeline's {}: the stage expects all of its bytes; load whole "
-                    "rows of it, from rows that the host knows on",
+        fmt::format("tma_load: {} x {} of a pipeline's {}: the stage expects all of its bytes; load "
+                    "rows or columns that begin where the host knows",
                     place.row_count(), place.tile().cols(), place.whole().describe()));
 }
 
@@ -101,7 +101,8 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
 // Notes what has filled a stage while the kernel is built; it does not keep device values.
 struct detail::Filling final : StageFilling {
   explicit Filling(std::shared_ptr<const Ring> of) : ring(std::move(of)) {
-    for (const SharedTile& tile : ring->tiles) filled.emplace_back(static_cast<size_t>(tile.rows()));
+    for (const SharedTile& tile : ring->tiles)
+      filled.emplace_back(static_cast<size_t>(tile.panels() * tile.rows()));
   }
 
   void load(const LoadView& to) override;
@@ -118,7 +119,7 @@ struct detail::Filling final : StageFilling {
   size_t number(const SharedTile& tile, std::string_view operation) const;
 
   std::shared_ptr<const Ring> ring;
-  std::vector<std::vector<bool>> filled;                           // by tile and row
+  std::vector<std::vector<bool>> filled;                           // by tile, panel and row
   ClusterAxes shared;                                              // along which loads are
   bool has_copies = false, has_stores = false, committed = false;  // of threads: cp.async, st.shared
 };
@@ -140,16 +141,21 @@ void detail::Filling::load(const LoadView& to) {
     throw Error(
         "tma_load: a view of a pipeline's stage that completes on a barrier of its own: the bytes that the "
         "stage expects would never arrive");
-  if (!ring->by_threads()) check_rows(to);
+  if (!ring->by_threads()) check_known(to);
   check_shared(to, *ring);
   if (ring->by_threads()) {
     filled[i].assign(filled[i].size(), true);
   } else {
-    const auto begin = filled[i].begin() + *to.place().first_row(), end = begin + to.place().row_count();
-    if (std::find(begin, end, true) != end)
-      throw Error(
-          "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
-    std::fill(begin, end, true);
+    const TileView& place = to.place();
+    const int panel_cols = place.whole().panel_cols(), first_panel = *place.first_col() / panel_cols;
+    for (int panel = first_panel; panel * panel_cols < *place.first_col() + place.tile().cols(); ++panel) {
+      const auto begin = filled[i].begin() + panel * place.whole().rows() + *place.first_row(),
+                 end = begin + place.row_count();
+      if (std::find(begin, end, true) != end)
+        throw Error(
+            "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
+      std::fill(begin, end, true);
+    }
   }
   shared = shared | to.multicast_axes();
   if (!ring->by_threads()) return;  // acquire() has announced all bytes
@@ -174,12 +180,17 @@ void detail::Filling::fill(const SharedTile& tile, std::string_view operation, b
 
 void detail::Filling::check_filled(std::string_view operation, std::string_view way) const {
   for (size_t i = 0; i < ring->tiles.size(); ++i)
-    if (const auto missing = std::find(filled[i].begin(), filled[i].end(), false); missing != filled[i].end())
+    if (const auto missing = std::find(filled[i].begin(), filled[i].end(), false);
+        missing != filled[i].end()) {
+      const auto at = missing - filled[i].begin();
+      const int rows = ring->tiles[i].rows();
       throw Error(fmt::format(
-          "{}: the {} (number {} of the pipeline's) is never {} this stage{}, so its consumers would {}",
+          "{}: the {} (number {} of the pipeline's) is never {} this stage{}{}, so its consumers would {}",
           operation, ring->tiles[i].describe(), i, way,
-          missing == filled[i].begin() ? "" : fmt::format(" from row {} on", missing - filled[i].begin()),
+          at == 0 ? "" : fmt::format(" from row {} on", at % rows),
+          at < rows ? "" : fmt::format(" of panel {}", at / rows),
           ring->by_threads() ? "read what is no longer meant" : "wait for ever"));
+    }
 }
 
 void detail::Filling::check_axes() const {

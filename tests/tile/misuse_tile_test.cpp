@@ -878,7 +878,7 @@ TEST_CASE("pipelines") {
        }},
       {"rows of a stage that the host does not know",
        {"tma_load: 32 x 64 of a pipeline's f16 64x64 tile, 128 B swizzle: the stage expects all of its bytes",
-        "from rows that the host knows on"},
+        "load rows or columns that begin where the host knows"},
        [](bool bad) {
          ring(
              [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
@@ -1201,6 +1201,28 @@ TEST_CASE("pipelines") {
                if (!bad) tma_load(sB[s], B, 0, 0);
              },
              take_one);
+       }},
+      {"a panel that is never loaded",
+       {"acquire: the f16 64x128 tile, 128 B swizzle (number 0 of the pipeline's) is never loaded into this "
+        "stage from row 0 on of panel 1"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile sA = k.shared<f16>({64, 128}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {sA}, 1);
+         k.warpgroups(1, 0, [&](u32) {
+           Producer producer = pipe.producer();
+           elect([&] {
+             HERE Stage s = producer.acquire();
+             for (int panel = 0; panel < (bad ? 1 : 2); ++panel)
+               tma_load(sA[s].cols(panel * 64, 64), A, 0, 0, panel);
+           });
+         });
+         k.warpgroups(1, 0, [&](u32) {
+           Consumer consumer = pipe.consumer();
+           take_one(consumer);
+         });
+         done(k);
        }},
       {"a tile that is loaded twice",
        {"tma_load: this tile of the stage is loaded already"},
