@@ -72,9 +72,9 @@ struct GemmOperation {
   // TMA cannot store all of D where it is placed (see ThreadStore): threads store the rest.
   bool d_by_threads = false;
   // The numbers of tensor modes that make up m, n, k and the batches, and the number of elements along the
-  // first mode in a tile that continues along the second; 0 if tiles do not continue (ProductModes).
+  // first mode in a tile, or a stage, that continues along the second; 0 if it does not (ProductModes).
   uint8_t m_modes = 1, n_modes = 1, k_modes = 1, batch_modes = 1;
-  uint8_t m_box = 0, n_box = 0;
+  uint8_t m_box = 0, n_box = 0, k_box = 0;
   WindowsOf windows = WindowsOf::none;
   // Packed weights as B, which are converted to A's type, exactly; `b` is that type too.
   PackedForm packed = {};

@@ -119,7 +119,8 @@ struct Form {
   Axes axes;
   bool copied[3] = {};
   bool a_k_major = true, b_k_major = true;
-  int m_box = 0, n_box = 0;
+  int m_box = 0, n_box = 0, k_box = 0;
+  double depth = 1;  // how much more of k is multiplied, since stages extend beyond modes
   double microseconds = std::numeric_limits<double>::infinity();
   std::string refusal;  // empty if it is accepted
 };
@@ -249,8 +250,8 @@ class Former {
     const bool m_fixed = !f.a_k_major, n_fixed = !f.b_k_major || !contiguous_in_d.empty();
     f.m_box = settle_rows(x.m, m_fixed, f.a_k_major, 1);
     f.n_box = settle_rows(x.n, n_fixed, f.b_k_major, std::max<int>(8, static_cast<int>(kTma) / bytes(kD)));
-    if (x.k.size() > 1 && !(f.a_k_major && !f.copied[a]) && !(f.b_k_major && !f.copied[b]))
-      std::ranges::stable_sort(x.k, std::greater(), [](const Mode& mode) { return mode.place.extent; });
+    const bool k_fixed = (f.a_k_major && !f.copied[a]) || (f.b_k_major && !f.copied[b]);
+    settle_depth(f, k_fixed);
     return check(f, a, b);
   }
 
@@ -285,6 +286,7 @@ class Former {
   }
 
   static constexpr int kTile = 128;  // rows or columns of a usual tile
+  static constexpr int kStageBytes = 128;
   // Returns how much longer products take since tiles extend beyond modes, or, along a short mode, cannot be
   // larger.
   static double padded(const Modes& modes, int box) {
@@ -314,6 +316,27 @@ class Former {
     return best_box;
   }
 
+  // Decides along which modes of k a stage extends; the first mode stays if it is `fixed`.
+  void settle_depth(Form& f, bool fixed) const {
+    Modes order = f.axes.k;
+    if (order.empty() || order.size() > ModeList::kMost) return;
+    const int stage = kStageBytes / bytes(kA);
+    const bool is_along_k = f.a_k_major || f.b_k_major;
+    double least = std::numeric_limits<double>::infinity();
+    const auto by_extent = [](const Mode& x, const Mode& y) { return x.place.extent > y.place.extent; };
+    std::sort(order.begin() + fixed, order.end(), by_extent);
+    do {
+      for (const int box : {0, stage / 2, stage / 4}) {
+        if (box != 0 && order.size() == 1) break;
+        const auto all = static_cast<double>(tiles_along(list_of(order), box, stage) * stage);
+        // TMA takes more time for rows of 64 or 32 bytes in shared memory.
+        const double slower = box == 0 ? 1 : !is_along_k ? 1.02 : box == stage / 2 ? 1.05 : 1.15;
+        const double depth = slower * all / static_cast<double>(extent_of(order));
+        if (depth < 0.97 * least) least = f.depth = depth, f.axes.k = order, f.k_box = box;
+      }
+    } while (std::next_permutation(order.begin() + fixed, order.end(), by_extent));
+  }
+
   // Returns how much longer products take if rows of an operand begin within lines of 128 bytes or within
   // sectors of 32, because TMA then asks for more of them: these are times of drawn contractions on an H100,
   // next to products whose rows are aligned.
@@ -334,14 +357,10 @@ class Former {
     const double teraflops = bytes(kA) == 1 ? 1200 : bytes(kA) == 2 ? 620 : 310, bandwidth = 2.2e6;  // B a us
     const double m = static_cast<double>(extent_of(x.m)), n = static_cast<double>(extent_of(x.n)),
                  k = static_cast<double>(extent_of(x.k)), batch = static_cast<double>(extent_of(x.batch));
-    double depth = 1;
-    if (!x.k.empty()) {
-      const double stage = 128.0 / bytes(kA), first = static_cast<double>(x.k[0].place.extent);
-      depth = std::ceil(first / stage) * stage / first;
-    }
     const double rows = padded(x.m, f.m_box), columns = padded(x.n, f.n_box);
-    const double multiply = 2 * m * n * k * batch * depth * rows * columns * misalignment(f, a, f.a_k_major) *
-                            misalignment(f, b, f.b_k_major) / teraflops / 1e6;
+    const double multiply = 2 * m * n * k * batch * f.depth * rows * columns *
+                            misalignment(f, a, f.a_k_major) * misalignment(f, b, f.b_k_major) / teraflops /
+                            1e6;
     const double size[] = {m * k * batch * bytes(a), n * k * batch * bytes(b), m * n * batch * bytes(kD)};
     double microseconds = std::max(multiply, (size[0] + size[1] + size[2]) / bandwidth);
     const bool copied[] = {f.copied[a], f.copied[b], f.copied[kD]};
@@ -448,7 +467,7 @@ ContractionForm contraction(std::string_view subscripts, const ContractionTensor
   copy(b, f.axes.k, f.axes.n);
   copy(kD, f.axes.n, f.axes.m);
   form.a_k_major = f.a_k_major, form.b_k_major = f.b_k_major;
-  form.modes.m_box = f.m_box, form.modes.n_box = f.n_box;
+  form.modes.m_box = f.m_box, form.modes.n_box = f.n_box, form.modes.k_box = f.k_box;
   for (const auto& [from, to] : {std::pair{&f.axes.m, &form.modes.m},
                                  {&f.axes.n, &form.modes.n},
                                  {&f.axes.k, &form.modes.k},
@@ -458,10 +477,10 @@ ContractionForm contraction(std::string_view subscripts, const ContractionTensor
       if (exchanged) std::swap(place.a, place.b);
       to->add(place);
     }
-  if (is_zero) form.modes.k = {}, form.modes.k.add({0});
+  if (is_zero) form.modes.k = {}, form.modes.k.add({0}), form.modes.k_box = 0;
   form.modes.number = next_number_of_calls();
   form.text = fmt::format("{}, {}, {}, {}{}", axis_text("m", f.axes.m, f.m_box),
-                          axis_text("n", f.axes.n, f.n_box), axis_text("k", f.axes.k, 0),
+                          axis_text("n", f.axes.n, f.n_box), axis_text("k", f.axes.k, f.k_box),
                           axis_text("batches", f.axes.batch, 0), exchanged ? ", with A and B exchanged" : "");
   for (const ContractionCopy& one : form.copies)
     form.text += fmt::format("; {} is copied: {}", kNames[static_cast<size_t>(one.operand)], one.reason);

@@ -107,11 +107,11 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     return o.windows == operand ? std::optional<WindowAxis>(p) : std::nullopt;
   };
   const auto staged_a = [&](int extent) {
-    return staged_operand(k, "A", A, o.a, o.a_k_major, extent, t, o.m_box, windows(WindowsOf::a),
+    return staged_operand(k, "A", A, o.a, o.a_k_major, extent, t, o.m_box, o.k_box, windows(WindowsOf::a),
                           o.packed.is_packed() ? part_depth(o.packed) : 0, o.a_metadata);
   };
   const auto staged_b = [&](int extent) {
-    return staged_operand(k, "B", B, o.b, o.b_k_major, extent, t, o.n_box, windows(WindowsOf::b), 0,
+    return staged_operand(k, "B", B, o.b, o.b_k_major, extent, t, o.n_box, o.k_box, windows(WindowsOf::b), 0,
                           o.b_metadata);
   };
   std::optional<PackedOperand> weights;

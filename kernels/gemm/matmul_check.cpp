@@ -144,7 +144,7 @@ GemmSize PlacedProduct::size_in(const GemmTile& t) const {
     return list.size() <= 1 ? list.extent() : tiles_along(list, box, length) * length;
   };
   return {along(modes->m, modes->m_box, t.swapped ? t.bn : t.bm),
-          along(modes->n, modes->n_box, t.swapped ? t.bm : t.bn), along(modes->k, 0, t.bk),
+          along(modes->n, modes->n_box, t.swapped ? t.bm : t.bn), along(modes->k, modes->k_box, t.bk),
           modes->batch.extent()};
 }
 
@@ -344,7 +344,8 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
   o.operation.m_modes = count(modes.m), o.operation.n_modes = count(modes.n);
   o.operation.k_modes = count(modes.k), o.operation.batch_modes = count(modes.batch);
   o.operation.m_box = static_cast<uint8_t>(modes.m_box),
-  o.operation.n_box = static_cast<uint8_t>(modes.n_box);
+  o.operation.n_box = static_cast<uint8_t>(modes.n_box),
+  o.operation.k_box = static_cast<uint8_t>(modes.k_box);
   o.operation.windows = modes.windows_of;
   // Modes that do not run along a tile count as batches, whose tiles end separately.
   o.size = {p.m, p.n, p.k, p.batches};

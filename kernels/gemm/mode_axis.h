@@ -63,7 +63,7 @@ struct ModeAxes {
   ModeAxes(const GemmOperation& o, const GemmTile& t, const GemmParameters& p)
       : m(t.swapped ? t.bn : t.bm, o.m_box, p.extents("m", o.m_modes)),
         n(t.swapped ? t.bm : t.bn, o.n_box, p.extents("n", o.n_modes)),
-        k(t.bk, 0, p.extents("k", o.k_modes), stages_of(o, p)),
+        k(t.bk, o.k_box, p.extents("k", o.k_modes), stages_of(o, p)),
         batch(1, 0, p.extents("batch", o.batch_modes)) {}
 
   // Windows have their taps along k, and the producer has little time to divide for each tap.

@@ -97,7 +97,7 @@ std::string product_text(const GemmOperation& o, const GemmSize& size) {
     if (count > 1) add(true, fmt::format("{}{}_{}", axis, count, box));
   };
   modes("m", o.m_modes, o.m_box), modes("n", o.n_modes, o.n_box);
-  modes("k", o.k_modes, 0), modes("batch", o.batch_modes, 0);
+  modes("k", o.k_modes, o.k_box), modes("batch", o.batch_modes, 0);
   if (o.windows != WindowsOf::none) add(true, o.windows == WindowsOf::a ? "windows_of_a" : "windows_of_b");
   const std::string b = o.packed.is_packed() ? text(o.packed) : std::string(name(o.b));
   return fmt::format("{} {} {} {}{} {} {} {} {} {} {}", name(o.a), b, name(o.d), o.b_k_major ? "T" : "N",

@@ -60,7 +60,7 @@ struct PixelWindows {
 
 // D[batch, m, n] = sum_k A[batch, m, k] B[batch, n, k], where batch, m, n and k are each a list of modes. A
 // tile has m_box elements along the first mode of m and extends along the second, or with m_box = 0 only
-// along the first; likewise for n. A stage extends along the first mode of k. Elements beyond a mode's end
+// along the first; likewise for n, and for a stage of k. Elements beyond a mode's end
 // are read as zeros and not stored. The first mode of k, or of m if A is not k-major, has the stride 1 in A;
 // of k or n in B; and of n in D.
 //
@@ -69,7 +69,7 @@ struct PixelWindows {
 // strides are those in the other two tensors.
 struct ProductModes {
   ModeList m, n, k, batch;
-  int m_box = 0, n_box = 0;
+  int m_box = 0, n_box = 0, k_box = 0;
   WindowsOf windows_of = WindowsOf::none;
   PixelWindows windows = {};
   // Calls whose modes have the same number have equal modes, and are prepared once; 0 guarantees nothing.

@@ -14,7 +14,7 @@ struct StagedOperand {
   bool k_major;
   int extent;  // rows, or columns, of the output's tile
   SharedTile tile;
-  int box;                                 // elements along the first of several modes; 0 for all
+  int box, k_box = 0;  // elements along the first of several modes of the extent, and of k; 0 for all
   std::optional<WindowAxis> windows = {};  // of pixels
   bool is_sparse = false;                  // whether it stores half of its values along k
 
@@ -35,13 +35,21 @@ struct StagedOperand {
     std::vector<u32> at = {along[0]};
     at.insert(at.end(), rows.begin(), rows.end());
     if (windows) return tma_load(tile[s], *map, at, windows->offsets({along[1], along[2]}));
+    const size_t second_k = at.size();
     at.insert(at.end(), along.begin() + 1, along.end());
     at.insert(at.end(), outer.begin(), outer.end());
-    const LoadView to = tile[s].multicast(shared_along);
-    if (box != 0)
-      tma_load(to, *map, at, FoldedRows{box});
-    else
-      tma_load(to, *map, at);
+    const auto copy = [&](const TileView& to, int rows_of_box) {
+      if (rows_of_box != 0)
+        tma_load(to.multicast(shared_along), *map, at, FoldedRows{rows_of_box});
+      else
+        tma_load(to.multicast(shared_along), *map, at);
+    };
+    if (!k_major || k_box == 0) return copy(tile[s], k_major ? box : k_box);
+    // Each element of the second mode of k has a panel.
+    for (int first = 0; first < tile.cols(); first += k_box) {
+      copy(tile[s].cols(first, k_box), box);
+      at[second_k] = at[second_k] + 1;
+    }
   }
   // Returns a view of `count` elements of the extent, beginning at `first`.
   TileView view(const Stage& s, u32 first, int count) const {
@@ -57,13 +65,15 @@ struct StagedOperand {
 // Returns the operand with its tile, which it declares in the kernel. It may be read in parts of `part` along
 // k.
 inline StagedOperand staged_operand(Kernel& k, const char* name, std::optional<TensorMap> map, DType type,
-                                    bool k_major, int extent, const GemmTile& t, int box = 0,
+                                    bool k_major, int extent, const GemmTile& t, int box = 0, int k_box = 0,
                                     std::optional<WindowAxis> windows = std::nullopt, int part = 0,
                                     bool is_sparse = false) {
+  if (k_box != 0) part = k_box;  // a panel
   const int depth = is_sparse ? t.bk / 2 : t.bk;
   TileShape shape = k_major ? TileShape{extent, depth} : TileShape{depth, extent};
   const Swizzle swizzle = widest_swizzle((k_major && part != 0 ? part : shape.cols) * size_of(type));
-  return {map, k_major, extent, k.shared(type, shape, swizzle, t.stages, name), box, windows, is_sparse};
+  return {map, k_major, extent,  k.shared(type, shape, swizzle, t.stages, name),
+          box, k_box,   windows, is_sparse};
 }
 
 }  // namespace ptxbuilder::kernels

@@ -165,6 +165,7 @@ std::string broken_rule(const ContractionForm& f, const Drawn& c) {
     if (!why.empty()) return why;
   if (f.modes.m_box != 0 && !f.a_k_major) return "a box of m, which A is stored along";
   if (f.modes.n_box != 0 && !f.b_k_major) return "a box of n, which B is stored along";
+  if (f.modes.k_box != 0 && f.modes.k.size() < 2) return "a box of k, which has one mode";
   return size_of(c.tensors[0].type) != 2 && !(f.a_k_major && f.b_k_major) ? "k is not innermost" : "";
 }
 
@@ -250,6 +251,14 @@ TEST_CASE("modes that do not fold are dimensions of a tensor map, in boxes where
   const ContractionForm depth = of("mxk,xnk->mn", {512, 16, 128}, {16, 512, 128}, {512, 512});
   CHECK(depth.copies.empty());
   CHECK(depth.modes.k.size() == 2);
+  CHECK(depth.modes.k_box == 0);
+  // Stages of 64 would extend beyond 96 and 8, and boxes of 32 x 2 do not.
+  const ContractionForm boxes = of("mxk,xnk->mn", {2048, 24, 96}, {24, 2048, 96}, {2048, 2048});
+  CHECK_MESSAGE(boxes.copies.empty(), boxes.text);
+  CHECK(boxes.modes.k_box == 32);
+  const ContractionForm rows = of("xkm,kxn->mn", {24, 16, 2048}, {16, 24, 2048}, {2048, 2048});
+  CHECK_MESSAGE(rows.copies.empty(), rows.text);
+  CHECK(rows.modes.k_box == 16);
 }
 
 TEST_CASE("an operand is copied where this takes less time than its rows that begin within sectors") {

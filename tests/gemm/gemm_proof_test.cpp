@@ -152,6 +152,30 @@ TEST_CASE("gemm is proved in all of its forms") {
   CHECK(built > 80);
 }
 
+// An operand's rows and its depth may each be two modes in a box; a stage of windows is pixels; and rows that
+// an index names are loaded and stored by threads.
+TEST_CASE("products of boxes of two modes, of windows, and of rows by an index are proved") {
+  const auto check = [](const char* tile, const std::function<void(kernels::GemmOperation&)>& set) {
+    kernels::GemmOperation o;
+    set(o);
+    Kernel kernel = kernels::gemm(o, kernels::parse_tile(tile));
+    kernel.builder().finish();
+    const Proof proof = prove(kernel.record());
+    CHECK_MESSAGE(proof, tile << ": " << text_of(proof));
+    CHECK(elements_of(proof, "mma: ") > 0);
+    return proof.unproved.empty();
+  };
+  for (const int k_box : {16, 32})
+    for (const bool k_major : {true, false})
+      CHECK(check("128x128x64_4_1x2", [&](auto& o) {
+        o.k_modes = 2, o.k_box = static_cast<uint8_t>(k_box), o.a_k_major = k_major, o.b_k_major = true;
+      }));
+  CHECK(check("128x128x64_4",
+              [](auto& o) { o.m_modes = o.k_modes = 2, o.m_box = 16, o.k_box = 32, o.b_k_major = true; }));
+  CHECK(check("128x128x64_4", [](auto& o) { o.windows = kernels::WindowsOf::a, o.k_modes = 3; }));
+  CHECK(check("128x128x64_4", [](auto& o) { o.group_ends = o.a_rows = o.d_rows = true; }));
+}
+
 TEST_CASE("a sparse product is proved for all schedules, and uses half of the tensor cores' clocks") {
   const auto ptx_with = [](bool is_sparse) {
     kernels::GemmOperation o;
