@@ -1,4 +1,4 @@
-// A form is a line of the manual with axes: each choice along the axes makes a row.
+// A form is a line of the manual with axes: each choice along the axes yields a row.
 //
 //   "ld.relaxed<scope=.cta|.cluster@78/sm_90|.gpu|.sys>.global<type=.u32|.f32> {d:=<type>}, [{a:gmem}];"
 //
@@ -12,9 +12,9 @@
 //                   <dim-2> two less
 //   {c:s32*<dim>}   in braces, as many operands of their own: c0, c1
 //   <hint?TEXT>     TEXT, unless the alternative is empty
-//   %<name>         its text
-// If another form has the same mnemonic, a form begins with a word of its own, which may have axes: "#count
-// mbarrier.arrive...". The key of a row is its mnemonic and, after a space, this word.
+//   %<name>         the text of the alternative
+// If another form has the same mnemonic, the form begins with a distinguishing word, which may have axes:
+// "#count mbarrier.arrive...". The key of a row is its mnemonic and, after a space, this word.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ struct Form {
 struct Choice {
   std::string_view axis;
   std::string_view text = {};   // in the mnemonic
-  std::string_view value = {};  // what a hole makes of it
+  std::string_view value = {};  // what a hole prints for it
   int ptx_version = 0;
   Targets targets = Targets::all();
   EarlyFloor early = {};
@@ -52,7 +52,7 @@ struct Choices {
       if (items[i].axis == axis) return items[i];
     throw "a form names an axis that its mnemonic does not have";
   }
-  // This adds the choice along another axis.
+  // Adds the choice along another axis.
   constexpr void push(const Choice& choice) {
     if (count == items.size()) throw "a form has at most 12 axes";
     items[count++] = choice;
@@ -116,7 +116,7 @@ constexpr Choice parse_alternative(std::string_view axis, std::string_view text)
 
 // An axis, or a reference to an axis, that begins at the `<` of a mnemonic.
 struct AxisAt {
-  std::string_view name, alternatives;  // empty alternatives in a reference
+  std::string_view name, alternatives;  // references have no alternatives
   size_t end;                           // after the `>`
 };
 
@@ -144,7 +144,7 @@ constexpr bool match(std::string_view mnemonic, std::string_view key, Choices& c
   }
   for (size_t from = 0; from <= axis.alternatives.size();) {
     const std::string_view left = axis.alternatives.substr(from);
-    size_t same = 0;  // characters that the key and the alternative have in common: most have few
+    size_t same = 0;  // compares characters one by one, since most alternatives differ early
     while (same < left.size() && same < key.size() && left[same] == key[same]) ++same;
     const size_t to = find_or_end(axis.alternatives, '|', from + same);
     const bool begins = same == left.size() || left[same] == '|' || left[same] == '=' || left[same] == '@';
@@ -164,7 +164,7 @@ constexpr bool match(std::string_view mnemonic, std::string_view key, Choices& c
 constexpr int number_in(std::string_view text) {
   size_t i = 0;
   while (i < text.size() && (text[i] < '0' || text[i] > '9')) ++i;
-  if (i == text.size()) throw "a form counts by an alternative that has no number";
+  if (i == text.size()) throw "a form takes a count from an alternative that has no number";
   int number = 0;
   for (; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) number = number * 10 + (text[i] - '0');
   return number;
@@ -181,7 +181,8 @@ constexpr int count_of(std::string_view mention, const Choices& choices) {
   return mention[end] == '*' ? number * factor : number / factor;
 }
 
-// Returns how many operands the hole at `from` makes, such as {c:s32*<dim>}; 0 if it is not repeated.
+// Returns the number of operands that a repeated hole at `from`, such as {c:s32*<dim>}, stands for; 0 if the
+// hole is not repeated.
 constexpr int repetition(std::string_view text, size_t from, const Choices& choices) {
   const size_t end = find_or_end(text, '}', from);
   const size_t star = find_or_end(text, '*', from);
@@ -244,7 +245,7 @@ constexpr void write_mnemonic(std::string_view mnemonic, const Choices& choices,
   }
 }
 
-// The effect and the minimum target and .version of a row, without its text.
+// The effect, the minimum target and the .version of a row, without its text.
 constexpr MadeRow floor_row(const Form& form, const Choices& choices) {
   MadeRow row = {
       .effect = form.effect, .ptx_version = form.ptx_version, .targets = Targets::parse(form.targets)};

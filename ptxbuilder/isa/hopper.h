@@ -18,8 +18,8 @@ inline constexpr int local_bytes = 512 << 10;       // of a thread, at most
 inline constexpr int named_barriers = 16;           // of a CTA
 inline constexpr int64_t grid_x = 0x7fffffff, grid_yz = 65535;  // CTAs, at most
 
-// The CTAs of a cluster: on every GPU, and the most that a kernel can request if the GPU can place them (CUDA
-// C++ Programming Guide, "Thread Block Clusters").
+// The greatest cluster sizes: the one that every GPU supports, and the one that a kernel can request if the
+// GPU can place the CTAs (CUDA C++ Programming Guide, "Thread Block Clusters").
 inline constexpr int portable_cluster = 8, largest_cluster = 16;
 
 // NVIDIA H100 Tensor Core GPU Architecture, for the H100 SXM5.

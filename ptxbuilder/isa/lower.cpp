@@ -17,8 +17,8 @@ class Lowering {
 
   InlineAsm run() {
     check();
-    // A text of several statements may write a result before it reads all operands, so results and operands
-    // must not share registers.
+    // A text of several statements may write a result before it reads all of its operands, so results and
+    // operands must not share registers.
     early_ = std::count(row_.syntax.begin(), row_.syntax.end(), ';') > 1 ? "&" : "";
     for (size_t i = 0; i < row_.operands.size(); ++i) {
       const Operand& o = row_.operands[i];
@@ -112,8 +112,8 @@ class Lowering {
     return value;
   }
 
-  // Constraints do not offer 8-bit registers: the text declares its own, and moves the low bits of a 16-bit
-  // register from or to it.
+  // Inline asm has no constraint for 8-bit registers: the text declares its own register, and moves the low
+  // bits of a 16-bit register into or out of it.
   std::string narrow(size_t i, const std::string& wide) {
     const std::string name = fmt::format("narrow{}", i);
     before_ += fmt::format("{}.reg .b8 {}; ", before_.empty() ? "{ " : "", name);

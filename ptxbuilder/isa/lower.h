@@ -27,8 +27,8 @@ struct Registers {
 
 namespace ptxbuilder::isa {
 
-// A filling of a hole that the instruction reads: values of the caller's IR, each of which gets a register in
-// the asm; named registers instead of values; or a number, which is written into the asm.
+// Fills a hole that the instruction reads: with values of the caller's IR, each of which gets a register in
+// the asm; with named registers instead of values; or with a number, which is written into the asm.
 struct ValueCount {
   int count = 1;
 };
@@ -46,11 +46,12 @@ struct InlineAsm {
     int item;
     Class cls;
   };
-  std::vector<Register> results;  // what the call returns: a struct of them if there are several
-  // The call takes these, in this order: registers that are only read, the guard, read and written ones.
+  std::vector<Register> results;  // what the call returns; several results are returned as a struct
+  // The arguments of the call, in this order: registers that are only read, the guard, registers that are
+  // read and written.
   std::vector<Register> arguments;
 
-  // This is true if the call must keep its place and its order, and must never be duplicated. The call is
+  // True if the call must keep its place and its order, and must never be duplicated. The call is
   // then sideeffect and convergent, and ~{memory} is among the constraints. Otherwise its results depend only
   // on its arguments, and it is memory(none) and willreturn. In both cases it is nounwind.
   bool stays;

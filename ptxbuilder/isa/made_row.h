@@ -1,4 +1,4 @@
-// A row whose text a function of axes makes, at compile time or at run time.
+// A row whose text is made by a function of axes, at compile time or at run time.
 #pragma once
 
 #include <initializer_list>
@@ -23,7 +23,7 @@ class Text {
 
   constexpr Text() = default;
   constexpr Text(std::string_view pattern, std::initializer_list<Piece> pieces) { add(pattern, pieces); }
-  // This appends the pattern with its pieces. Throws a `const char*` if the numbers of `$` and pieces differ.
+  // Appends the pattern with its pieces. Throws a `const char*` if the numbers of `$` and pieces differ.
   constexpr void add(std::string_view pattern, std::initializer_list<Piece> pieces) {
     const Piece* next = pieces.begin();
     const char* from = pattern.data();
@@ -41,7 +41,7 @@ class Text {
     }
     if (next != pieces.end()) throw "a pattern of isa::Text has fewer `$` than there are pieces";
   }
-  // This appends one character.
+  // Appends one character.
   constexpr void put(char c) { put(&c, 1); }
   constexpr std::string_view view() const { return {characters_, size_}; }
 

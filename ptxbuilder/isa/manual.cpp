@@ -202,9 +202,11 @@ const Row* find_instruction(std::string_view key) {
 const Row& instruction(std::string_view key, Where where) {
   if (const Row* row = find_instruction(key)) return *row;
   throw Error(
-      where, fmt::format("instruction: '{}' has no row here{}; `ptxb isa --find TEXT` lists those that have "
-                         "TEXT in them; ptx(\"...\") writes what has no row, and PTXBUILDER_ROW declares one",
-                         key, like(key)));
+      where,
+      fmt::format(
+          "instruction: the manual has no row '{}'{}; `ptxb isa --find TEXT` lists the rows that contain "
+          "TEXT; use ptx(\"...\") for an instruction without a row, or declare a row with PTXBUILDER_ROW",
+          key, like(key)));
 }
 
 }  // namespace ptxbuilder::isa

@@ -1,7 +1,7 @@
 // The manual: every form of isa/manual. Keys, which are the mnemonics, identify its rows.
 //
-//   isa::instruction<"tanh.approx.f32">()  the row, as a constant; what is no key does not compile
-//   isa::instruction("tanh.approx.f32")    the same at run time; what is no key throws Error
+//   isa::instruction<"tanh.approx.f32">()  the row, as a constant; any other text does not compile
+//   isa::instruction("tanh.approx.f32")    the same at run time; any other text throws Error
 #pragma once
 
 #include <functional>
@@ -61,9 +61,10 @@ inline constexpr Row found_row = found<key>.row();
 
 template <Key key>
 constexpr const Row& instruction() {
-  static_assert(!detail::found<key>.syntax.view().empty(),
-                "no row here has this mnemonic, with this word after it: `ptxb isa --find TEXT` lists those "
-                "that have TEXT in them; ptx() writes what has no row, and PTXBUILDER_ROW declares one");
+  static_assert(
+      !detail::found<key>.syntax.view().empty(),
+      "no row here has this mnemonic, with this word after it: `ptxb isa --find TEXT` lists the rows that "
+      "contain TEXT; use ptx() for an instruction without a row, or declare a row with PTXBUILDER_ROW");
   return detail::found_row<key>;
 }
 
@@ -75,16 +76,16 @@ const Row* find_instruction(std::string_view key);
 
 // Returns the choices along each axis of a form, beginning with the axes of the word before the mnemonic.
 std::vector<std::vector<Choice>> axes_of(const Form& form);
-// Returns the forms whose mnemonics begin with this word, including the forms with names, which C++ cannot
-// call.
+// Returns the forms whose mnemonics begin with this word, including the forms with names, which have no call
+// in C++.
 std::span<const Form* const> forms_of(std::string_view first_word);
 // Calls `visit` with each choice that makes a row with a mnemonic, whichever distinguishing word follows it;
 // the rows with names come last.
 void for_each_row_of(std::string_view mnemonic,
                      const std::function<void(const Form&, const Choices&)>& visit);
-// Returns the manual's section of a row, which may have a short name; empty if the row has no section.
+// Returns the section of the manual that has a row, which may have a short name; empty if no section has it.
 std::string_view section_of(const Row& row);
-// Returns the rows with a mnemonic, without the rows that have names.
+// Returns the rows with a mnemonic, except the rows that have names.
 std::vector<MadeRow> rows_of(std::string_view mnemonic);
 // Returns whether a row of the form contains the name of a label, a function or a parameter.
 bool has_names(const Form& form);

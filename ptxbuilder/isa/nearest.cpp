@@ -68,7 +68,8 @@ class Beginning {
  private:
   size_t begin(size_t i) const { return i == 0 ? 0 : ends_[i - 1]; }
 
-  // Counts words that only one mnemonic has, words out of place, and words from the first difference on.
+  // Counts the words that only one mnemonic has, the words out of place, and the words from the first
+  // difference on.
   std::tuple<size_t, size_t, size_t> distance_of(const std::vector<int>& given, size_t i) const {
     const auto *first = numbers_.data() + begin(i), *last = numbers_.data() + ends_[i];
     const size_t size = ends_[i] - begin(i);
@@ -91,7 +92,7 @@ class Beginning {
 
   std::map<std::string, int, std::less<>> numbers_of_;
   std::vector<std::string_view> texts_;
-  std::vector<int> numbers_;  // of all mnemonics, one after another
+  std::vector<int> numbers_;  // of all mnemonics, concatenated
   std::vector<size_t> ends_;
 };
 
@@ -136,14 +137,14 @@ std::string dotted(const Words& words) { return fmt::format(".{}", fmt::join(wor
 std::string difference(const Words& given, const Words& row) {
   const Words lacks = without(row, given), more = without(given, row);
   if (!lacks.empty() && !more.empty())
-    return fmt::format("{} is given where it has {}", dotted(more), dotted(lacks));
+    return fmt::format("{} is given instead of {}", dotted(more), dotted(lacks));
   if (!lacks.empty()) return fmt::format("{} is left out", dotted(lacks));
-  if (!more.empty()) return fmt::format("{} is a word too many", dotted(more));
+  if (!more.empty()) return fmt::format("{} is one word too many", dotted(more));
   Words moved;
   for (size_t i = 0; i < row.size(); ++i)
     if (row[i] != given[i]) moved.push_back(given[i]);
   return moved.size() == 2 ? fmt::format(".{} and .{} are swapped", moved[0], moved[1])
-                           : fmt::format("{} stand in another order", dotted(moved));
+                           : fmt::format("{} are in another order", dotted(moved));
 }
 
 }  // namespace

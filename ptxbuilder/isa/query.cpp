@@ -50,7 +50,7 @@ int least_version(const auto& row) {
 }
 
 std::optional<Floor> least_floor(const std::function<bool(const detail::PatternParts&, Choices&)>& is_meant) {
-  // The forms are parsed once, because a lint asks about every instruction.
+  // The forms are parsed once, because a lint calls this for every instruction.
   static const auto parts = [] {
     std::vector<detail::PatternParts> all;
     for (const Form& form : detail::kManual) all.push_back(detail::parts_of(form.pattern));
@@ -107,7 +107,7 @@ std::optional<Floor> floor_of_alike(std::string_view mnemonic) {
   for_each_instruction([&](const MadeRow& made, std::string_view) {
     const Row row = made.row();
     const std::string_view other = row.mnemonic();
-    size_t same = 0;  // characters of the words that both begin with
+    size_t same = 0;  // the length of the words that both begin with
     for (size_t i = 0; i <= std::min(mnemonic.size(), other.size()); ++i) {
       const bool ends = i == mnemonic.size() || mnemonic[i] == '.',
                  ends_there = i == other.size() || other[i] == '.';

@@ -28,8 +28,8 @@ struct RowUse {
 };
 RowUse uses(const Row& row);
 
-// Returns why the instruction does not run on a target, in a module with this .version (times ten): which of
-// the two to change, and to what value. Empty if it runs.
+// Returns why the instruction does not run on a target, in a module with this .version (times ten), and
+// whether to change the target or the .version, and to what. Empty if it runs.
 std::string refusal(const Row& row, const Target& target, int ptx_version);
 
 // The minimum of one or several instructions: ten times the least .version, and all targets that support any
@@ -39,22 +39,24 @@ struct Floor {
   Targets targets = Targets::all();
 };
 Floor floor_of(const Row& row);
-// Returns the minimum of the manual's instructions with a mnemonic, with any operands or, if some have this
-// number, only of those; or of a special register, "%tid.x". Returns nothing if there is none.
+// Returns the minimum of the manual's instructions with a mnemonic, or of a special register, "%tid.x". If
+// some of the instructions have this number of operands, only those count. Returns nothing if the manual has
+// no such instruction.
 std::optional<Floor> floor_of(std::string_view mnemonic);
 std::optional<Floor> floor_of(std::string_view mnemonic, size_t operands);
 std::optional<Floor> floor_of_register(std::string_view name);
-// Returns the minimum of the instructions that share the most first words with a mnemonic that the manual may
-// not list in this form, for example with modifiers in another order, or the name of an intrinsic. Returns
-// nothing if no instruction shares the first word.
+// Does the same for a mnemonic that the manual may not list in this form, for example with modifiers in
+// another order, or for the name of an intrinsic: returns the minimum of the instructions that share the most
+// first words with it. Returns nothing if no instruction shares the first word.
 std::optional<Floor> floor_of_alike(std::string_view mnemonic);
 
-// Returns the targets that ptxas 13.0 advises for an instruction, all without advice: multicast on others is
-// "expected to have substantially reduced performance on some future architectures".
+// Returns the targets that ptxas 13.0 advises for an instruction, or all targets if it gives no advice:
+// multicast on other targets is "expected to have substantially reduced performance on some future
+// architectures".
 Targets advised_for(std::string_view mnemonic);
 
-// Returns the instructions in a PTX text, in order: of each statement, the first word with a dot in it after
-// labels, guards and comments, and the number of operands that follow.
+// Returns the instructions in a PTX text, in order: for each statement, the first word with a dot in it,
+// after labels, guards and comments, and the number of operands.
 struct Mentioned {
   std::string_view mnemonic;
   size_t operands;

@@ -18,7 +18,8 @@ using ptx_text::Instruction;
 using Given = ptx_text::Operand;
 using Kind = Given::Kind;
 
-// A hole in the tree of a row's operands is a name that PTX does not allow: this, and the operand's number.
+// In the tree of a row's operands, a hole is a name that PTX does not allow: this prefix and the operand's
+// number.
 constexpr std::string_view kHole = "%operand.";
 
 size_t hole_of(std::string_view name) {
@@ -40,7 +41,7 @@ std::vector<Given> pattern_of(const Row& row) {
   const auto append = [&](size_t to) {
     for (; done < to; ++done) {
       text += row.syntax[done];
-      if (row.syntax[done] == '{' || row.syntax[done] == '}') ++done;  // a doubled brace is one
+      if (row.syntax[done] == '{' || row.syntax[done] == '}') ++done;  // a doubled brace stands for one
     }
   };
   for (size_t h = 0; h < row.operands.hole_count; ++h) {
@@ -73,7 +74,7 @@ bool is_scalar(const Given& given) {
 // Tries to match an instruction with one row.
 class Match {
  public:
-  // Lenient is what ptxas takes besides the row's syntax.
+  // If lenient, also matches what ptxas accepts beyond the row's syntax.
   Match(const Candidate& candidate, bool lenient, const RegisterTypes& types, Recognised& to)
       : row_(*candidate.row), lenient_(lenient), types_(types), to_(to) {}
 
@@ -133,7 +134,7 @@ class Match {
   Recognised& to_;
 };
 
-// Counts the registers that have the type with which the row would declare them.
+// Counts the registers that are declared with the type that the row would use.
 int agreement(const Recognised& known, const RegisterTypes& types) {
   int count = 0;
   for (size_t i = 0; i < known.row->operands.size(); ++i) {
@@ -149,7 +150,7 @@ int agreement(const Recognised& known, const RegisterTypes& types) {
   return count;
 }
 
-// Keeps the rows of each mnemonic that was requested and has rows.
+// Caches the rows of each requested mnemonic that has rows.
 class Known {
  public:
   static Known& of_all() {
@@ -213,7 +214,7 @@ std::string why_unknown(const Instruction& instruction) {
   const auto by_count = [&](const Candidate& c) {
     return std::max(count, c.pattern.size()) - std::min(count, c.pattern.size());
   };
-  return fmt::format("its operands are those of: {}",
+  return fmt::format("its operands should be: {}",
                      std::ranges::min_element(candidates, {}, by_count)->row->syntax);
 }
 

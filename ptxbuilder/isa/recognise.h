@@ -21,7 +21,7 @@ namespace ptxbuilder::isa {
 struct Recognised {
   const Row* row = nullptr;  // null if no row matches; otherwise it lives as long as the program
   const Form* form = nullptr;
-  // The operands are in the row's order: a list is its vector, and a predicate may be `p` or `!p`.
+  // The operands are in the row's order: a list is a vector, and a predicate may be `p` or `!p`.
   std::array<const ptx_text::Operand*, std::tuple_size_v<decltype(Operands::items)>> operands = {};
 
   explicit operator bool() const { return row != nullptr; }
@@ -36,13 +36,13 @@ struct Recognised {
 // else distinguishes the rows, such as those of mov.b64 {a, b}, c.
 using RegisterTypes = std::function<std::string_view(std::string_view name)>;
 
-// The words of the mnemonic must be in the order of the row. In addition to the syntax of a row, ptxas takes
-// `_` for each result of several, `!p` or any number for a predicate that is read, the name of a vector for
-// its list, and braces around a single register.
+// The words of the mnemonic must be in the order of the row. In addition to the syntax of a row, ptxas
+// accepts `_` for any of several results, `!p` or any number for a predicate that is read, the name of a
+// vector for a list, and braces around a single register.
 Recognised recognise(const ptx_text::Instruction& instruction, const RegisterTypes& types = {});
 
 // Returns the nearest row of an instruction that is not recognised, and what to change: "fence.sc.gpu is
-// nearest: .gpu.sc stand in another order".
+// nearest: .gpu.sc are in another order".
 std::string why_unknown(const ptx_text::Instruction& instruction);
 
 }  // namespace ptxbuilder::isa

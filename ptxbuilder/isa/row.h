@@ -1,13 +1,14 @@
-// One PTX instruction as a row: the manual's syntax line with typed holes, from which all else is derived.
+// One PTX instruction as a row: the manual's syntax line with typed holes, from which everything else is
+// derived.
 //
 //   "mbarrier.try_wait.parity.shared::cta.b64 {done:=pred}, [{bar:smem}], {parity:u32};"
 //
-// A hole is {name:class} for an operand that is read, {name:=class} for one that is written, and
-// {name:+class} for one that is both. {name} means the same operand again. `{{` and `}}` are braces. A class
-// may be a list, printed in braces, such as f32x4; an immediate bounds its values, as in imm<24..256/8>
-// (least, greatest, step) or imm<1..8*2>, which is 1, 2, 4 and 8. A scalar integer or predicate that is read
-// may be a number instead of a register; where that is bounded too, so is the class: u32<0..15>. b32<> is no
-// number.
+// A hole is {name:class} for an operand that is read, {name:=class} for an operand that is written, and
+// {name:+class} for an operand that is both. A later {name} repeats the operand. `{{` and `}}` stand for
+// braces. A class may be a list, printed in braces, such as f32x4; an immediate bounds its values, as in
+// imm<24..256/8> (least, greatest, step) or imm<1..8*2>, which is 1, 2, 4 and 8. A scalar integer or
+// predicate that is read may be a number instead of a register; bounds on that number follow the class, as in
+// u32<0..15>. b32<> does not allow numbers.
 #pragma once
 
 #include <array>
@@ -24,9 +25,9 @@ namespace ptxbuilder::isa {
 // The class of an operand states its type. Addresses are typed by state space: smem is a 32-bit shared::cta
 // address, cluster a 32-bit shared::cluster address, gmem a 64-bit global address, tmap the 64-bit generic
 // address of a tensor map, local and constant the 64-bit addresses of their windows, tmem a 32-bit address of
-// tensor memory. b8 is a register of 8 bits, which a few cvt need, while all others take the low half of a
-// b16. `name` is the name of a label, a function or a parameter, and `names` are the names in parentheses of
-// a call: rows with these classes are only read, and C++ calls cannot write them.
+// tensor memory. b8 is a register of 8 bits, which a few cvt instructions need; all other instructions use
+// the low half of a b16. `name` is the name of a label, a function or a parameter, and `names` are the names
+// in parentheses of a call: rows with these classes only serve to read PTX, and have no call in C++.
 enum class Class : uint8_t {
   pred,
   b16,
@@ -79,7 +80,7 @@ struct Operand {
   // The bounds of an immediate, and of a number that replaces a register; if numbers are not allowed, the
   // least is above the greatest.
   int64_t least = 0, greatest = -1, step = 1;
-  bool doubles = false;  // each number is twice the one before
+  bool doubles = false;  // each number is twice the previous one
 
   constexpr bool reads() const { return access != Access::write; }
   constexpr bool writes() const { return access != Access::read; }
@@ -92,7 +93,7 @@ struct Operand {
   }
 };
 
-// An effect says what the compiler may do with an instruction.
+// An effect determines what the compiler may do with an instruction.
 enum class Effect : uint8_t {
   pure,    // its results depend only on its operands: may be moved, merged or dropped
   memory,  // it synchronizes, or touches memory or named registers: may not be moved or duplicated
@@ -127,12 +128,12 @@ struct Operands {
 // Finds the holes of a syntax line. Throws a `const char*` that says what is wrong. Rows are parsed while the
 // library is compiled, so a mistake in a row is a compile error; parse_at is for text that is known only at
 // run time.
-// Only text that is read can contain the classes of names.
+// The classes of names are allowed only in rows that serve to read PTX.
 enum class Names : uint8_t { none, some };
 constexpr Operands parse(std::string_view syntax, Names names = Names::none);
 Operands parse_at(std::string_view syntax, Where where);  // throws Error
 
-// Targets that support an instruction from an earlier .version on than other targets do.
+// Targets that support an instruction from an earlier .version on than the other targets.
 struct EarlyFloor {
   int ptx_version = 0;
   Targets targets = {};
@@ -166,7 +167,7 @@ struct Row {
   // Returns ten times the least .version in which the target supports it.
   constexpr int version_on(Sm sm) const { return early.targets.has(sm) ? early.ptx_version : ptx_version; }
   // Returns whether an operand of an integer class or a predicate may be a number in the text. A number is
-  // not allowed if the register holds packed numbers, or is next to random bits or a comparison of bf16.
+  // not allowed if the register holds packed numbers, or if the instruction has random bits or compares bf16.
   constexpr bool takes_numbers() const {
     const std::string_view all = mnemonic();
     if (all.starts_with("cvt.rs.") || all.starts_with("stackrestore.")) return false;
@@ -182,7 +183,7 @@ struct Row {
   }
 };
 
-// Returns "from 24 to 256 in steps of 8": the numbers that an operand may be, which allows some numbers.
+// Returns "from 24 to 256 in steps of 8": the numbers that an operand allows; it must allow some.
 std::string bounds_text(const Operand& operand);
 
 // Returns a complete PTX module whose one kernel holds only this instruction, for `target` and `ptx_version`.
@@ -227,7 +228,7 @@ constexpr int64_t parse_integer(std::string_view text) {
   if (digits.empty()) throw "a number is missing in a hole";
   int64_t value = 0;
   for (char c : digits) {
-    if (c < '0' || c > '9') throw "a number in a hole has a character that is no digit";
+    if (c < '0' || c > '9') throw "a number in a hole has a character that is not a digit";
     value = value * 10 + (c - '0');
   }
   return negative ? -value : value;
@@ -280,7 +281,7 @@ constexpr void parse_bounds(std::string_view text, Operand& operand) {
       parse_integer(text.substr(dots + 2, slash == std::string_view::npos ? slash : slash - dots - 2));
   if (slash != std::string_view::npos) operand.step = parse_integer(text.substr(slash + 1));
   if (operand.step < 1) throw "a step is at least 1";
-  if (operand.doubles && operand.least < 1) throw "what doubles is at least 1";
+  if (operand.doubles && operand.least < 1) throw "a least value that doubles is at least 1";
   if (operand.least > operand.greatest) throw "the least value is above the greatest";
 }
 
@@ -298,7 +299,7 @@ constexpr Operand parse_hole(std::string_view hole) {
   const bool bounded = angle < rest.size() && rest.ends_with('>');
   std::string_view bounds;
   if (bounded) {
-    if (operand.access != Access::read) throw "what is written cannot have bounds";
+    if (operand.access != Access::read) throw "an operand that is written cannot have bounds";
     bounds = rest.substr(angle + 1, rest.size() - angle - 2);
     rest = rest.substr(0, angle);
   }
@@ -331,15 +332,15 @@ constexpr Operands parse(std::string_view syntax, Names names) {
       ++i;
       continue;
     }
-    if (c == '}') throw "a '}' closes no hole: write }} for a brace";
+    if (c == '}') throw "a '}' does not close a hole: write }} for a brace";
     size_t close = detail::find(syntax, '}', i);
     if (close == std::string_view::npos) throw "a hole is not closed: write {{ for a brace";
     std::string_view text = syntax.substr(i + 1, close - i - 1);
     size_t number = operands.find(text);
-    if (number == operands.count) {  // not the name of an earlier operand
+    if (number == operands.count) {  // unless it is the name of an earlier operand
       Operand operand = detail::parse_hole(text);
       if (names == Names::none && (operand.cls == Class::name || operand.cls == Class::names))
-        throw "a hole is a name, which no call gives";
+        throw "a hole has the class of a name, which calls cannot pass";
       if (operands.find(operand.name) != operands.count)
         throw "two holes have the same name: write {name} for the same operand once more";
       if (operands.count == operands.items.size()) throw "an instruction has at most 16 operands";

@@ -17,7 +17,7 @@ namespace {
 class Table {
  public:
   Table() {
-    rows.reserve(1536);  // a row is large: no copies while they grow in number
+    rows.reserve(1536);  // rows are large, so growth that copies them is avoided
 #define PTXBUILDER_ADD(name) rows.push_back(rows_def::name);
     PTXBUILDER_SHORT_NAMES(PTXBUILDER_ADD)
 #undef PTXBUILDER_ADD
@@ -81,7 +81,7 @@ const Row& detail::find_member(std::string_view family, std::span<const Text> ke
                                std::string_view broken_rule, Where where) {
   for (const Text& key : keys)
     if (const Row* row = found(table().by_key, key.view()); row && broken_rule.empty()) return *row;
-  throw Error(where, fmt::format("{}: there is no {}; {}", family, keys.back().view(), broken_rule));
+  throw Error(where, fmt::format("{}: {} does not exist; {}", family, keys.back().view(), broken_rule));
 }
 
 bool wgmma_has_width(DType d, int n) {

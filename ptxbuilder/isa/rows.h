@@ -7,7 +7,8 @@
 //
 // A wrong form does not compile; from the table, it throws Error.
 //
-// The build prints the rows from the manual (print/), since reading one costs a kernel's author some 20 ms.
+// The build prints the rows from the manual (print/), since parsing one row takes a kernel's compiler some 20
+// ms.
 #pragma once
 
 #include <span>
@@ -31,8 +32,8 @@ constexpr int wgmma_depth(DType ab) { return 32 / size_of(ab); }  // k: 32 bytes
 // Returns whether wgmma has this n for accumulators of type d.
 bool wgmma_has_width(DType d, int n);
 
-// Returns the columns of each wgmma that computes n columns of sums: all or, if n is wider than one wgmma
-// allows, half; 0 if there is no such n.
+// Returns the columns of each wgmma that computes n columns of sums: n or, if one wgmma does not allow n
+// columns, half of n; 0 if neither is allowed.
 int wgmma_width_of(DType d, int n);
 
 // Returns the element types for which cp.reduce.async.bulk has this reduction.

@@ -67,7 +67,7 @@ const Target& target(std::string_view name, Where where = Where::here());
 const Target& target(Sm sm);
 
 // Returns whether code whose lowest target is `needed` runs on `sm`: plain code runs on that target and all
-// later ones; family-specific code runs on the "a" and "f" targets of its family from its own on;
+// later targets; family-specific code runs on the "a" and "f" targets of its family, starting with its own;
 // architecture-specific code runs only on that target (PTX ISA, ".target").
 constexpr bool runs_on(Sm needed, Sm sm) {
   const int from = static_cast<int>(needed), on = static_cast<int>(sm);
@@ -126,7 +126,7 @@ constexpr Targets Targets::parse(std::string_view names) {
     const Targets those = Targets(static_cast<Sm>(sm));
     if (!those.has(static_cast<Sm>(sm))) throw "a set of targets names one that is not known";
     all = all | those;
-    while (i < names.size() && names[i] == ' ') ++i;  // as clang-format and the preprocessor leave them
+    while (i < names.size() && names[i] == ' ') ++i;  // clang-format and the preprocessor may leave spaces
     if (i < names.size() && names[i++] != '+') throw "a target is named sm_NUMBER, with `+` between several";
     while (i < names.size() && names[i] == ' ') ++i;
   }

@@ -24,14 +24,14 @@ TEST_CASE("isa prints what an author needs to know about a row, and finds rows b
                  "isa: no row of sm_90a is such; of other targets"));
   CHECK(contains(run("ptxb isa --find mbarrier_try_wait"), "mbarrier_try_wait_parity_hint"));
   CHECK(contains(run("ptxb isa --family cp.async.bulk.commit_group"), "cp.async.bulk.commit_group;"));
-  CHECK(contains(run("ptxb isa ld.param.u64"), "has no row here"));
+  CHECK(contains(run("ptxb isa ld.param.u64"), "the manual has no row 'ld.param.u64'"));
   CHECK(contains(run("ptxb isa bra"), "bra is not a row: if_, for_ and while_"));
   const Ran text = run("ptxb isa 'mov.b64 {%r1, _}, %rd1;'");
   CHECK(contains(text, "mov.b64 low\n"));
   CHECK(contains(text, "operand   d: b32, written\n"));
   CHECK(contains(run("ptxb isa 'ld.param.u64 %rd1, [k_param_0]'"), "operand   a: name, read\n"));
   CHECK(contains(run("ptxb isa 'bar.sync 16;'"),
-                 "is not an instruction: its operands are those of: bar.sync {id:u32<0..15>}"));
+                 "is not an instruction: its operands should be: bar.sync {id:u32<0..15>}"));
   CHECK(run("ptxb isa '// text'").code == 1);
   CHECK(contains(run("ptxb isa red.global.v2.f32.add"), "red.global.add.v2.f32 has the same words"));
   CHECK(contains(run("ptxb isa --find sparse --sm sm_90a"), "wgmma.mma_async.sp.sync.aligned"));

@@ -166,7 +166,7 @@ TEST_CASE("emulator: st.async and red.async are held to alignment, types and pla
   CHECK(fault("{ .reg .b16 %h; cvt.u16.u32 %h, %r0;" + st + ".b16 [%r11], %h, [%r4]; }", &what) ==
         Fault::unsupported);
   CHECK(fault(red + ".min.u64 [%r11], %rd1, [%r4];", &what) == Fault::unsupported);
-  CHECK_MESSAGE(what.find("min.u32 is nearest: .u64 is given where it has .u32") != std::string::npos, what);
+  CHECK_MESSAGE(what.find("min.u32 is nearest: .u64 is given instead of .u32") != std::string::npos, what);
   CHECK(test::error_of([&] {
           fault("st.async.release.gpu.global.b32 [%rd1], %r0;");
         }).find("st.async.release.gpu.global.b32: it needs sm_100") != std::string::npos);
@@ -425,7 +425,7 @@ TEST_CASE("emulator: what it does not run is named") {
        {std::pair{"tex.1d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%rd1, {%r1}];", "tex.1d.v4.f32.s32"},
         std::pair{"cp.async.bulk.tensor.2d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], "
                   "[%rd1, {%r1, %r1}], [%r1], {};",
-                  ".im2col is a word too many"}}) {
+                  ".im2col is one word too many"}}) {
     std::string what;
     const std::string kernel =
         head +

@@ -546,16 +546,16 @@ TEST_CASE("emulator: a vector of another length, and a wait for fewer than no gr
       {"atom.global.v2.f32.add {%r0, %r1}, [%rd0], {0f00000000, 0f00000000};", "no fault"},
       {"atom.global.v2.f32.add _, [%rd0], {0f00000000, 0f00000000};", "no fault"},
       {"atom.global.v2.f32.add {%r0, %r1, %r2}, [%rd0], {0f00000000, 0f00000000};",
-       "its operands are those of: atom.global.add.v2.f32 {d:=f32x2}, [{a:gmem}], {b:f32x2};"},
+       "its operands should be: atom.global.add.v2.f32 {d:=f32x2}, [{a:gmem}], {b:f32x2};"},
       {"atom.global.v2.f32.add %r0, [%rd0], {0f00000000, 0f00000000};",
-       "its operands are those of: atom.global.add.v2.f32 {d:=f32x2}, [{a:gmem}], {b:f32x2};"},
+       "its operands should be: atom.global.add.v2.f32 {d:=f32x2}, [{a:gmem}], {b:f32x2};"},
       {"cp.async.wait_group 0;", "no fault"},
-      {"cp.async.wait_group -1;", "its operands are those of: cp.async.wait_group {pending:imm<0..63>};"},
+      {"cp.async.wait_group -1;", "its operands should be: cp.async.wait_group {pending:imm<0..63>};"},
       {"cp.async.bulk.wait_group 0;", "no fault"},
-      {"cp.async.bulk.wait_group.read -1;", "its operands are those of: cp.async.bulk.wait_group.read {"},
+      {"cp.async.bulk.wait_group.read -1;", "its operands should be: cp.async.bulk.wait_group.read {"},
       {"wgmma.wait_group.sync.aligned 0;", "no fault"},
-      {"wgmma.wait_group.sync.aligned -1;", "its operands are those of: wgmma.wait_group.sync.aligned {"},
-      {"wgmma.wait_group.sync.aligned;", "its operands are those of: wgmma.wait_group.sync.aligned {"},
+      {"wgmma.wait_group.sync.aligned -1;", "its operands should be: wgmma.wait_group.sync.aligned {"},
+      {"wgmma.wait_group.sync.aligned;", "its operands should be: wgmma.wait_group.sync.aligned {"},
   };
   for (const Case& c : cases) {
     const std::string what = report(around(c.body));

@@ -417,7 +417,7 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
   Form beyond = half;
   beyond.selector = 2;
   CHECK_ERROR(check(*device, beyond, 1, [](auto&) {}),
-              "its operands are those of: mma.sp::ordered_metadata.sync.aligned.m16n8k32");
+              "its operands should be: mma.sp::ordered_metadata.sync.aligned.m16n8k32");
 }
 
 // A sparse product of a warpgroup, of 64 x k by k x 8 without a swizzle: units of 8 rows by 16 B follow each

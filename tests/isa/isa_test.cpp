@@ -103,7 +103,7 @@ TEST_CASE("the numbers that an operand may be") {
   CHECK(bounds("{a:pred}") == "from 0 to 1");
   CHECK(bounds("{a:u32<0..15>}") == "from 0 to 15");
   CHECK(bounds("{a:imm<24..256/8>}") == "from 24 to 256 in steps of 8");
-  CHECK(bounds("{a:u32<32..512*2>}") == "from 32 to 512, each twice the one before");
+  CHECK(bounds("{a:u32<32..512*2>}") == "from 32 to 512, each twice the previous one");
   for (std::string_view hole : {"{a:u32<>}", "{a:f32}", "{a:smem}", "{a:b32x2}", "{a:=u32}", "{a:+u32}"})
     CHECK_FALSE(parse(hole)[0].takes_numbers());
   constexpr Operand stepped = parse("{a:imm<24..256/8>}")[0], doubled = parse("{a:u32<32..512*2>}")[0];
@@ -134,27 +134,27 @@ TEST_CASE("syntax that the parser refuses, each with a similar one that it accep
       {"{a:imm<0..1>}", "{a:imm<0..1}", "a hole has an unknown class"},
       {"{a:imm<0..1>}", "{a:imm<1>}", "bounds are <least..greatest>"},
       {"{a:u32<>}", "{a:imm<>}", "an immediate needs bounds"},
-      {"{a:u32<0..1>}", "{a:=u32<0..1>}", "what is written cannot have bounds"},
+      {"{a:u32<0..1>}", "{a:=u32<0..1>}", "an operand that is written cannot have bounds"},
       {"{a:u32x4}", "{a:u32<0..1>x4}", "a hole has an unknown class"},
-      {"{a:u32<1..4*2>}", "{a:u32<0..4*2>}", "what doubles is at least 1"},
-      {"{a:u32<1..4*2>}", "{a:u32<1..4*3>}", "a character that is no digit"},
-      {"{a:imm<0..1>}", "{a:=imm<0..1>}", "what is written cannot have bounds"},
-      {"{a:imm<0..1>}", "{a:+imm<0..1>}", "what is written cannot have bounds"},
+      {"{a:u32<1..4*2>}", "{a:u32<0..4*2>}", "a least value that doubles is at least 1"},
+      {"{a:u32<1..4*2>}", "{a:u32<1..4*3>}", "a character that is not a digit"},
+      {"{a:imm<0..1>}", "{a:=imm<0..1>}", "an operand that is written cannot have bounds"},
+      {"{a:imm<0..1>}", "{a:+imm<0..1>}", "an operand that is written cannot have bounds"},
       {"{a:imm<0..1>}", "{a:imm<..1>}", "a number is missing"},
       {"{a:imm<0..1>}", "{a:imm<0..>}", "a number is missing"},
       {"{a:imm<-1..1>}", "{a:imm<-..1>}", "a number is missing"},
       {"{a:imm<0..8/2>}", "{a:imm<0..8/>}", "a number is missing"},
       {"{a:imm<0..8/2>}", "{a:imm<0..8/0>}", "a step is at least 1"},
       {"{a:imm<0..8>}", "{a:imm<8..0>}", "the least value is above the greatest"},
-      {"{a:imm<0..1>}", "{a:imm<0..z>}", "a character that is no digit"},
+      {"{a:imm<0..1>}", "{a:imm<0..z>}", "a character that is not a digit"},
       {"{a:f32x4}", "{a:f32x}", "a number is missing"},
-      {"{a:f32x4}", "{a:f32xy}", "a character that is no digit"},
+      {"{a:f32x4}", "{a:f32xy}", "a character that is not a digit"},
       {"{a:f32x1}", "{a:f32x0}", "a list holds at least one register"},
       {"{a:f32x1}", "{a:f32x-1}", "a list holds at least one register"},
       {"{{", "{", "a hole is not closed"},
       {"{a:u32}", "{a:u32", "a hole is not closed"},
-      {"}}", "}", "a '}' closes no hole"},
-      {"{a:u32}}}", "{a:u32}}", "a '}' closes no hole"},
+      {"}}", "}", "a '}' does not close a hole"},
+      {"{a:u32}}}", "{a:u32}}", "a '}' does not close a hole"},
       {"{a:u32}, {b:u32}", "{a:u32}, {a:u32}", "two holes have the same name"},
       {"{a:u32}, {a}", "{a}, {a:u32}", "a hole needs a name and, the first time, a class"},
   };

@@ -89,9 +89,10 @@ TEST_CASE("every row of the manual is found by its key, once") {
   CHECK(isa::instruction<"tanh.approx.f32">().syntax == isa::instruction("tanh.approx.f32").syntax);
   const std::string text = error_of([] { isa::instruction("mbarrier.intt.b64"); });
   CHECK(contains(text, fmt::format("manual_test.cpp:{}", __LINE__ - 1)));
-  CHECK(contains(text, "'mbarrier.intt.b64' has no row here; mbarrier.in"));
-  CHECK(contains(text, ".intt is given where it has .in"));
-  CHECK(contains(text, "ptx(\"...\") writes what has no row, and PTXBUILDER_ROW declares one"));
+  CHECK(contains(text, "the manual has no row 'mbarrier.intt.b64'; mbarrier.in"));
+  CHECK(contains(text, ".intt is given instead of .in"));
+  CHECK(contains(text,
+                 "use ptx(\"...\") for an instruction without a row, or declare a row with PTXBUILDER_ROW"));
   CHECK(isa::section_of(isa::instruction("tanh.approx.f32")).starts_with("Floating-Point"));
   CHECK(isa::example(isa::instruction("ld.global.v2.f32")) ==
         "std::array<f32, 2> d = instruction<\"ld.global.v2.f32\">(a);");

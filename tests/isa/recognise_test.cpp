@@ -193,14 +193,14 @@ TEST_CASE("a near miss is refused, and the nearest row is named with what differ
 TEST_CASE("differences are described in words") {
   for (const auto& [text, why] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"mbarrier.init.shared::cta.b65 [%r], 1",
-            "mbarrier.init.shared::cta.b64 is nearest: .b65 is given where it has .b64"},
-           {"fence.proxy.async.global.sys", "fence.proxy.async.global is nearest: .sys is a word too many"},
+            "mbarrier.init.shared::cta.b64 is nearest: .b65 is given instead of .b64"},
+           {"fence.proxy.async.global.sys", "fence.proxy.async.global is nearest: .sys is one word too many"},
            {"wgmma.fence.aligned", "wgmma.fence.sync.aligned is nearest: .sync is left out"},
            {"fence.gpu.sc", "fence.sc.gpu is nearest: .gpu and .sc are swapped"},
            {"frobnicate.b32 %r", "no instruction begins with this word"},
-           {"add.s32 %r, %r", "its operands are those of: add.s32 {d:=s32}, {a:s32}, {b:s32};"},
+           {"add.s32 %r, %r", "its operands should be: add.s32 {d:=s32}, {a:s32}, {b:s32};"},
            {"setmaxnreg.inc.sync.aligned.u32 25",
-            "its operands are those of: setmaxnreg.inc.sync.aligned.u32 {registers:imm<24..256/8>};"}}) {
+            "its operands should be: setmaxnreg.inc.sync.aligned.u32 {registers:imm<24..256/8>};"}}) {
     const auto module = ptx_text::parse(fmt::format(".entry x() {{ {}; }}", text));
     const ptx_text::Instruction& instruction = module.statements[0].function[0].body[0].instruction;
     CHECK_FALSE(isa::recognise(instruction));

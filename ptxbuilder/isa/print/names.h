@@ -12,11 +12,11 @@ namespace ptxbuilder::isa::print {
 
 struct ShortName {
   std::string_view name, key;
-  // The operands that differ from the manual, separated with commas: a hole replaces the operand of the same
-  // name, "id:imm<0..15>", or a fixed text does, "clamp=31".
+  // The operands that differ from the manual, separated by commas: a hole, "id:imm<0..15>", or a fixed text,
+  // "clamp=31", replaces the operand of the same name.
   std::string_view operands = {};
   std::string_view intrinsic = {};  // LLVM's intrinsic, which prints the instruction itself
-  bool stays = false;               // LLVM may not move it, though its results depend only on its operands
+  bool stays = false;               // LLVM must not move it, though its results depend only on its operands
 };
 
 const std::vector<ShortName>& short_names();
@@ -31,7 +31,7 @@ struct Axis {
   std::vector<std::pair<std::string_view, std::string_view>> words;
 };
 
-const std::vector<Axis>& axes();  // the first are common to all families: int, bool, DType
+const std::vector<Axis>& axes();  // the first ones are common to all families: int, bool, DType
 constexpr size_t kCommonAxes = 3;
 
 struct Field {

@@ -108,8 +108,8 @@ std::string is_one_of(const Family& family, const Field& field, const std::set<i
   return fmt::format("detail::is_one_of({}, {{{}}})", in_form(family, field), fmt::join(all, ", "));
 }
 
-// Says what a field may be, as a condition and in words: "n is 8 to 256 in steps of 8", or, if this depends
-// on an earlier field, "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d = s32)".
+// Returns the allowed values of a field, as a condition and in words: "n is 8 to 256 in steps of 8", or, if
+// this depends on an earlier field, "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d = s32)".
 struct Rule {
   std::string condition, text;
 };
@@ -123,7 +123,7 @@ std::vector<Rule> rules_of(const Family& family) {
       for (const Member& m : family.members) by[before(m.values)].insert(m.values[i]);
       return by;
     };
-    const auto is_told_by = [&](auto before) {  // the values are those with all fields before it
+    const auto is_told_by = [&](auto before) {  // the values include those of all fields before it
       const auto by = values_by(before);
       for (const auto& [whole, values] : values_by([&](const Values& v) {
              return Values(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(i));
@@ -141,7 +141,7 @@ std::vector<Rule> rules_of(const Family& family) {
       while (!is_told_by([&](const Values& v) { return Values{v[known]}; }))
         if (++known == i)
           throw Error(fmt::format("{}: {} depends on two fields before it", family.name, field.name));
-      std::map<std::set<int>, std::set<int>> with;  // values, with which of the other field
+      std::map<std::set<int>, std::set<int>> with;  // values, each with the values of the other field
       for (const auto& [other, values] : values_by([&](const Values& v) { return Values{v[known]}; }))
         with[values].insert(other[0]);
       for (const auto& [values, others] : with) {
@@ -302,7 +302,8 @@ std::string table() {
   return text + "\n}  // namespace ptxbuilder::isa\n";
 }
 
-// A file that already has this text keeps its time, so that files that include it are not rebuilt.
+// A file that already has this text keeps its modification time, so that files that include it are not
+// rebuilt.
 void write(const char* path, const std::string& text) {
   std::ifstream before(path, std::ios::binary);
   if (std::string{std::istreambuf_iterator<char>(before), {}} == text) return;
