@@ -40,11 +40,12 @@ llvm::Value* float_arithmetic(Builder::State& s, Arithmetic op, llvm::Value* a, 
   }
 }
 
-// LLVM makes poison of operations that PTX defines or traps on; report them while the operand is known.
+// LLVM turns operations that PTX defines, or that trap, into poison; these functions report them if the
+// operand is known.
 void check_constant(Builder::State& s, Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b) {
   auto* constant = llvm::dyn_cast<llvm::ConstantInt>(b);
   if (!constant) return;
-  auto made = s.constants.find(constant);  // an operator has no line, but its constant has one
+  auto made = s.constants.find(constant);  // an operator has no source line, but its constant has one
   Where where = made == s.constants.end() ? s.nearest_line() : made->second;
   bool divides = op == Arithmetic::div || op == Arithmetic::rem;
   if (divides && constant->isZero()) throw Error(where, "division by the constant 0");
@@ -58,8 +59,8 @@ void check_constant(Builder::State& s, Arithmetic op, Class cls, llvm::Value* a,
                                    constant->getBitWidth()));
 }
 
-// Rounds toward zero and clamps like the device (PTX ISA, cvt); LLVM makes poison of values that are out of
-// range.
+// Rounds toward zero and clamps like the device (PTX ISA, cvt); LLVM turns values that are out of range into
+// poison.
 llvm::Value* clamped(const llvm::ConstantFP& value, llvm::IntegerType* type, bool is_signed) {
   llvm::APSInt result(type->getBitWidth(), !is_signed);
   bool is_exact = false;

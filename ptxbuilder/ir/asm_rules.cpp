@@ -81,7 +81,7 @@ void check_declared(const llvm::Function& function, const isa::Row& row, const i
           declared.empty()
               ? fmt::format("names the register {}{}, which no .reg statement of the function declares",
                             registers.base, i)
-              : fmt::format("names the register {}{}, but those that are declared end with {}{}",
+              : fmt::format("names the register {}{}, but the last one that is declared is {}{}",
                             registers.base, i, registers.base, declared.back().end - 1));
     if (!serves(of->type, needed))
       isa::refuse_operand(
@@ -106,8 +106,8 @@ void check_cta_group(llvm::Function& function, std::string_view text) {
                          fmt::format("{}{}{}", group, instruction, line ? " at " + to_string(line) : ""));
     } else if (known[0] != group) {
       throw Error(
-          fmt::format("{}: .cta_group is {}, but {} of {} earlier, by {}; all tcgen05 instructions of a "
-                      "kernel have the same",
+          fmt::format("{}: .cta_group is {}, but {} in {} earlier, set by {}; all tcgen05 instructions of a "
+                      "kernel must have the same",
                       instruction, group, known.substr(0, 1).str(), std::string_view(function.getName()),
                       known.substr(1).str()));
     }

@@ -44,7 +44,7 @@ int BarrierIds::take(const std::string& holder) {
   for (size_t id = 1; id < entries_.size(); ++id)
     all += fmt::format("{}{} {} ({})", id == 1 ? "" : ", ", id, entries_[id].holder,
                        to_string(entries_[id].where));
-  throw Error(fmt::format("{}: all 15 barriers that a CTA has besides that of sync_threads() are held: {}",
+  throw Error(fmt::format("{}: all 15 barriers of a CTA apart from that of sync_threads() are held: {}",
                           holder, all));
 }
 
@@ -57,12 +57,13 @@ void BarrierIds::take(int id, const std::string& holder) {
 }
 
 void BarrierIds::check_number(int id, std::string_view instruction) {
-  if (id <= 0 || id >= static_cast<int>(entries_.size())) return;  // the CTA's, or one that ptxas refuses
+  if (id <= 0 || id >= static_cast<int>(entries_.size()))
+    return;  // that of sync_threads(), or a number that ptxas rejects
   Entry& entry = entries_[static_cast<size_t>(id)];
   constexpr std::string_view kNumber = "an instruction that names it";
   if (entry.holder.empty()) entry = {std::string(kNumber), Where::here()};
   if (entry.holder != kNumber)
-    throw Error(fmt::format("{}: barrier {} is held by {} ({}); named_barrier() gives one that is free",
+    throw Error(fmt::format("{}: barrier {} is held by {} ({}); named_barrier() returns a free one",
                             instruction, id, entry.holder, to_string(entry.where)));
 }
 

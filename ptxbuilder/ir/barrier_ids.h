@@ -9,8 +9,8 @@
 
 namespace ptxbuilder {
 
-// Barrier 0 is for the CTA's sync_threads(). The others belong to whoever takes them, or to the author's
-// instructions that name their number; a barrier that one of these holds is refused to the others.
+// Barrier 0 is for the CTA's sync_threads(). Each of the others is held by whoever takes it first, or by the
+// author's instructions that name its number; nobody else can then take it.
 class BarrierIds {
  public:
   // Returns a free barrier for `holder`. Throws Error that lists the holders if all are taken. The last half

@@ -26,7 +26,7 @@ Builder* current_builder() {
   return open_builders.empty() ? nullptr : open_builders.back()->load();
 }
 
-// From now on, new objects belong to the kernel that is current.
+// From now on, new objects belong to the current kernel.
 void enter_current() {
   const Builder* builder = current_builder();
   if (builder)
@@ -149,8 +149,8 @@ Builder::State::State(std::string name, const BuilderOptions& options, Where whe
   if (!options.line_info) return;
   module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
   debug = std::make_unique<llvm::DIBuilder>(*module);
-  // DebugDirectivesOnly prints only `.loc`. Fuller kinds add `, debug` to `.target`, and ptxas then ignores
-  // setmaxnreg (C7505) and serializes wgmma (C7511).
+  // DebugDirectivesOnly prints only `.loc`. More detailed kinds add `, debug` to `.target`, and ptxas then
+  // ignores setmaxnreg (C7505) and serializes wgmma (C7511).
   llvm::DIFile* file = debug->createFile(where.file, "");
   debug->createCompileUnit(llvm::DISourceLanguageName(llvm::dwarf::DW_LANG_C_plus_plus), file, "ptxbuilder",
                            true, "", 0, "", llvm::DICompileUnit::DebugDirectivesOnly);
@@ -200,8 +200,8 @@ void Builder::State::set_parameter_attributes() {
   for (size_t i = 0; i < signature.parameters.size(); ++i) {
     const Parameter& p = signature.parameters[i];
     if (p.kind != Parameter::Kind::tensor_map && p.kind != Parameter::Kind::structure) continue;
-    // `.param .align 64 .b8 map[128]` stays in place: without the attributes LLVM copies the map to the
-    // stack.
+    // The attributes keep `.param .align 64 .b8 map[128]` in parameter space: without them, LLVM copies the
+    // map to the stack.
     auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), static_cast<uint64_t>(p.size_bytes()));
     const llvm::Align alignment(static_cast<uint64_t>(p.alignment()));
     unsigned n = static_cast<unsigned>(i);
@@ -252,8 +252,8 @@ void Builder::State::require(int ptx_version, isa::Targets targets, std::string_
 void Builder::check_is_kernel(std::string_view what) const {
   if (state().is_kernel) return;
   throw Error(
-      fmt::format("{}: '{}' is a device function, but that belongs to kernels; move it to the kernel, and "
-                  "hand the device function what it needs",
+      fmt::format("{}: '{}' is a device function, but only a kernel can do this; move it to the kernel, and "
+                  "pass the device function what it needs",
                   what, signature().kernel));
 }
 
@@ -264,7 +264,7 @@ Where Builder::State::where_of(const llvm::Instruction& instruction) const {
   return file == files.end() ? Where{} : Where{file->second.name, location->getLine()};
 }
 
-// LLVM reports the same problem of such a module, in its own terms and without a line.
+// LLVM would report this problem too, but in its own terms and without a line.
 void Builder::State::check_dominance(const llvm::DominatorTree& tree) const {
   for (const llvm::BasicBlock& block : *function)
     for (const llvm::Instruction& user : block)
@@ -322,9 +322,10 @@ void Builder::check_current() const {
   if (s.finished) throw Error(fmt::format("{}: used after it was finished", s.signature.kernel));
   const Builder* builder = current_builder();
   if (s.is_hosted() && (!builder || &builder->state() != &s))
-    throw Error(fmt::format(
-        "{}: used outside of its insert_at(), which says where in the front end's function the code goes",
-        s.signature.kernel));
+    throw Error(
+        fmt::format("{}: used outside of its insert_at(), which determines where in the front end's function "
+                    "the code goes",
+                    s.signature.kernel));
   const State& other = current().state();
   if (&other != &s)
     throw Error(
@@ -378,7 +379,7 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
     for (const Parameter& own : state_->own_parameters)
       if (p.name == own.name)
         throw Error(
-            fmt::format("parameter '{}': the name is that of the library's own, after the author's", p.name));
+            fmt::format("parameter '{}': this is the name of a parameter that the library adds", p.name));
   }
   const size_t count = parameters.size();
   signature().parameters = std::move(parameters);
@@ -419,14 +420,14 @@ size_t Builder::parameter_index(TensorMap map) const {
   if (!argument || argument->getParent() != state_->function ||
       !signature().parameters[argument->getArgNo()].has_recipe())
     throw Error(fmt::format(
-        "{}: the tensor map is not a parameter of this kernel, nor one of a TensorMapArray that is one",
+        "{}: the tensor map is neither a parameter of this kernel nor in a TensorMapArray that is one",
         signature().kernel));
   return argument->getArgNo();
 }
 
 Registers Builder::declare_registers(Class cls, int count) {
-  // A named asm statement in the entry block prints at function scope, so every later instruction may use the
-  // registers. The names differ, since a function must not declare a name twice.
+  // An asm statement with names in the entry block is printed at function scope, so every later instruction
+  // may use the registers. The names differ, since a function must not declare a name twice.
   State& s = state();
   s.function_or_create();
   if (!s.is_kernel)
@@ -451,11 +452,10 @@ smem Builder::shared_base() {
   if (s.shared) return smem(s.shared);
   const std::string name = signature().kernel + "_smem";
   if (s.module->getNamedValue(name))
-    throw Error(
-        s.nearest_line(),
-        fmt::format("{}: the module has a '{}' already, which is what the kernel's own is called; rename "
-                    "one of function and variable",
-                    signature().kernel, name));
+    throw Error(s.nearest_line(),
+                fmt::format("{}: the module already has a '{}', which is also the name of the kernel's own "
+                            "variable; rename the function or the module's variable",
+                            signature().kernel, name));
   auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(s.context), 0);
   s.shared = new llvm::GlobalVariable(*s.module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr,
                                       name, nullptr, llvm::GlobalValue::NotThreadLocal, kSharedSpace);
@@ -484,7 +484,7 @@ uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, 
   const uint64_t end = offset + uint64_t{bytes} * static_cast<uint64_t>(stages);
   objects.push_back({name, static_cast<uint32_t>(offset), bytes, static_cast<uint32_t>(stages)});
   if (end > kLimit) {
-    uint64_t sum = 0;  // exceeds the end if objects share their place
+    uint64_t sum = 0;  // above `end` if objects share their place
     for (const SharedObject& o : objects) sum += uint64_t{o.bytes} * o.stages;
     std::string plan;
     for (const SharedObject& o : objects) {

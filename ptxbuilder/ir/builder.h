@@ -18,15 +18,14 @@
 
 namespace ptxbuilder {
 
-// An argument fills a hole: a value, the values of a list, named registers instead of values, or an
-// immediate.
+// Arguments fill holes: a value, the values of a list, named registers instead of values, or an immediate.
 using Argument = std::variant<Value, std::vector<Value>, Registers, int64_t>;
 
 // The options of a Builder.
 struct BuilderOptions {
   // The target, such as "sm_90a". If empty, it is the lowest target from sm_90 on that supports all of the
-  // kernel's instructions: sm_90a with wgmma or setmaxnreg, and sm_100a with tcgen05. A row that the stated
-  // target does not support is an Error.
+  // kernel's instructions: sm_90a with wgmma or setmaxnreg, and sm_100a with tcgen05. If the stated target
+  // does not support a row, emitting the row throws Error.
   std::string target = {};
   bool line_info = true;  // `.loc` lines that lead from PTX back to the author's C++
 };
@@ -43,7 +42,7 @@ class Builder {
   Builder& operator=(Builder&&) noexcept;
   ~Builder();
 
-  // This is for a front end's function: runs `body`, whose code goes to the insertion point of `ir`.
+  // Runs `body` in a front end's function: its code goes to the insertion point of `ir`.
   // Afterwards `ir` points after that code, usually in another block, and continues with the instructions
   // that followed it before. May be called again. Throws Error if `ir` is in another function, or if no
   // instruction can be added there; an exception that leaves `body` leaves the function unfinished.
@@ -52,12 +51,13 @@ class Builder {
   // Returns the current Builder of this thread. Throws Error if there is none, or all are finished.
   static Builder& current(Where where = Where::here());
 
-  // The launch needs this signature. The tile layer adds threads, cluster and shared memory before finish().
+  // The signature that the launch needs. The tile layer adds threads, cluster and shared memory before
+  // finish().
   Signature& signature();
   const Signature& signature() const;
 
-  // Declares the parameters, in order. Call this once, before any instruction. Returns the parameters'
-  // values; a struct yields the values of its fields, and an 8-bit integer becomes 32 bits wide.
+  // Declares the parameters, in order. Call this once, before any instruction. Returns the values of the
+  // parameters; a struct yields the values of its fields, and an 8-bit integer is widened to 32 bits.
   std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where = Where::here());
   Where parameters_where() const;  // the line that declared them
   // Adds a pointer parameter for the library's own use, after the author's parameters and after those that
@@ -100,7 +100,7 @@ class Builder {
   smem shared_base();
   uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment);
 
-  // This records who holds each of the CTA's 16 thread barriers (PTX ISA, bar).
+  // The record of who holds each of the CTA's 16 thread barriers (PTX ISA, bar).
   BarrierIds& barrier_ids();
 
   // Throws Error on a front end's device function, because `what` is available only in kernels.
@@ -111,16 +111,17 @@ class Builder {
   llvm::Value* load_variable(llvm::Value* variable, Class cls);
   void store_variable(llvm::Value* variable, llvm::Value* value);
 
-  // Error messages call the construct `construct`.
+  // Error messages use the name `construct`.
   void if_(pred condition, const std::function<void()>& then, const std::function<void()>& otherwise,
            Where where, std::string_view construct = "if_");
   void while_(const std::function<pred()>& condition, const std::function<void()>& body, Where where);
   // Counts up from `from` while the counter is below `to`.
   void for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body, Where where);
 
-  // Runs the `body` of a `construct`, such as "if_", which counts as the author's if the call at `line` does.
-  // An exception that leaves it leaves the kernel unfinished too: further use throws an Error that says so.
-  // Values do not belong to this body (ir/region.h): it is for code that runs once wherever the call does.
+  // Runs the `body` of a `construct`, such as "if_"; the construct counts as the author's if the call at
+  // `line` does. An exception that escapes from `body` leaves the kernel unfinished: any further use throws
+  // an Error that says so. Values do not belong to this body (ir/region.h): use it only for code that runs
+  // exactly once.
   void run_body(std::string_view construct, const CallersLine& line, const std::function<void()>& body);
 
   // Emits code that every thread needs once, at the top of the kernel, before everything else.
@@ -139,7 +140,7 @@ class Builder {
   void on_loop(std::function<void(bool begins)> observer);
 
   // `observer` is called with each instruction of a row before it is emitted, and again after it. It is not
-  // called for what it emits itself.
+  // called for instructions that it emits itself.
   enum class When : uint8_t { before, behind };
   void on_instruction(
       std::function<void(When when, const isa::Row& row, std::span<const Argument> arguments)> observer);
@@ -153,7 +154,7 @@ class Builder {
   void waive(std::string advisory);
   const std::vector<std::string>& waivers() const;
 
-  // The layer above keeps this with the kernel under construction.
+  // State that the layer above attaches to the kernel under construction.
   struct Attachment {
     virtual ~Attachment() = default;
   };

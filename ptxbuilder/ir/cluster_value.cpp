@@ -12,7 +12,7 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// One CTA of a launch whose size and parameters are chosen for a trial.
+// One CTA of a trial launch, whose size and parameters are chosen at random.
 class InCta {
  public:
   InCta(const std::array<int, 3>& cluster, const std::array<uint64_t, 3>& place, uint64_t trial)
@@ -27,7 +27,7 @@ class InCta {
   }
 
  private:
-  static constexpr size_t kMost = 400;  // the most values that are examined
+  static constexpr size_t kMost = 400;  // the maximum number of values that are examined
 
   llvm::Constant* made(const llvm::Value* value) {
     if (auto* constant = llvm::dyn_cast<llvm::Constant>(value)) return const_cast<llvm::Constant*>(constant);

@@ -40,7 +40,7 @@ void Builder::if_(pred condition, const std::function<void()>& then, const std::
   llvm::BasicBlock* else_block = otherwise ? s.new_block("else") : nullptr;
   llvm::BasicBlock* end = s.new_block("end");
   s.ir.CreateCondBr(condition.handle(), then_block, otherwise ? else_block : end);
-  // A branch that the library adds, for example around one thread's store, does not concern the caller.
+  // A branch that the library adds, for example around one thread's store, is not reported to the caller.
   const bool is_internal = !line.opens() && construct == "if_";
   const detail::ThreadSet threads =
       is_internal ? detail::ThreadSet::all() : detail::threads_where(condition.handle());
@@ -92,8 +92,8 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
     if (known->isZero()) throw Error("for_: a step of 0 never ends");
     if ((cls == Class::s32 || cls == Class::s64) && known->isNegative())
       throw Error(
-          fmt::format("for_: a step of {}; it counts up, while below its bound, and what counts down is "
-                      "computed from the index, as n - 1 - i",
+          fmt::format("for_: the step is {}, but for_ counts up while the index is below its bound; to count "
+                      "down, compute n - 1 - i from the index",
                       known->getSExtValue()));
   }
   llvm::BasicBlock* head = s.new_block("for");
@@ -117,7 +117,7 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
     judgements.end();
   }
   s.on_loop(false);
-  if (line.opens()) s.set_line(where);  // the body's lines have ended
+  if (line.opens()) s.set_line(where);  // the lines of the body are closed
   llvm::Value* next = s.ir.CreateAdd(index, step.handle());
   index->addIncoming(next, s.ir.GetInsertBlock());
   s.ir.CreateBr(head);

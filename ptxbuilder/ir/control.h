@@ -81,8 +81,9 @@ void for_(From&& from, Cell&& to, Body&& body,
 }
 template <class From, detail::HostInteger To, class Body>
 void for_(From&&, To, Body&&, Where = Where::here()) {
-  static_assert(detail::always_false<To>,
-                "for_: the bound says what type the index has: u32(10), s32(10), u64(10) or s64(10)");
+  static_assert(
+      detail::always_false<To>,
+      "for_: the type of the bound is the type of the index: write u32(10), s32(10), u64(10) or s64(10)");
 }
 
 // Runs `body` as long as `condition`, which is evaluated before each iteration, holds.

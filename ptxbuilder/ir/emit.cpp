@@ -218,18 +218,18 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
 void check_is_ours(const Builder::State& state, llvm::Value* value) {
   if (!value)
     throw Error(state.nearest_line(),
-                fmt::format("{}: a null pointer was used as a value", state.signature.kernel));
+                fmt::format("{}: a null pointer is used as a value", state.signature.kernel));
   const llvm::Function* its = state.is_hosted() ? function_of(value) : nullptr;
   if (&value->getContext() != &state.context || (its && its != state.function))
     throw Error(state.nearest_line(),
-                fmt::format("{}: a value of another kernel was used", state.signature.kernel));
+                fmt::format("{}: a value of another kernel is used", state.signature.kernel));
 }
 
 void check_insertion_point(const llvm::IRBuilderBase& ir, std::string_view what) {
   const llvm::BasicBlock* block = ir.GetInsertBlock();
   if (!block || !block->getParent() || !block->getModule())
     throw Error(
-        fmt::format("{}: the IRBuilder is in no function of a module; give it an insertion point", what));
+        fmt::format("{}: the IRBuilder is not in a function of a module; give it an insertion point", what));
   if (ir.GetInsertPoint() == block->end()) {
     if (block->getTerminator())
       throw Error(fmt::format("{}: the IRBuilder is after the terminator of its block", what));

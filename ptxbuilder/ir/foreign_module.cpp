@@ -69,7 +69,7 @@ void adopt_triple(llvm::Module& module, const llvm::Triple& triple, const std::s
     throw Error(fmt::format("{}: its target triple is {}, which is not nvptx64's", name, theirs.str()));
 }
 
-// Layouts differ between LLVM versions: only their agreement on the types in use matters.
+// Data layouts differ between LLVM versions; it only matters that they agree on the types in use.
 void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::string& name) {
   if (module.getDataLayoutStr().empty()) return module.setDataLayout(own);
   const llvm::DataLayout theirs = module.getDataLayout();
@@ -79,7 +79,7 @@ void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::
   const auto refuse = [&](const std::string& why) {
     throw Error(
         fmt::format("{}: its data layout is {}, and NVPTX's is {}: {}. Compile it for nvptx64-nvidia-cuda, "
-                    "or take the line away",
+                    "or remove the line",
                     name, module.getDataLayoutStr(), ours.getStringRepresentation(), why));
   };
   if (theirs.isBigEndian()) refuse("it is big-endian");
@@ -151,8 +151,8 @@ void check_names(llvm::Module& module, const std::string& name) {
     if (f.isDeclaration() || is_name_of_ptx(f.getName())) continue;
     if (is_entry(f))
       throw Error(
-          fmt::format("{}: the kernel '{}' has no name of PTX, which has letters, digits, _ and $ and begins "
-                      "with no digit: rename it, such as to '{}'",
+          fmt::format("{}: the name of the kernel '{}' is not valid in PTX, where names consist of letters, "
+                      "digits, _ and $ and do not begin with a digit: rename it, for example to '{}'",
                       name, std::string_view(f.getName()), [&] {
                         std::string legal = f.getName().str();
                         for (char& c : legal)
@@ -174,19 +174,19 @@ void check_variables(const llvm::Module& module, const std::string& name, std::v
     const std::string_view variable = g.getName();
     if (g.isThreadLocal())
       throw Error(
-          fmt::format("{}: the variable '{}' is thread_local, and a GPU has no such variables: use an "
-                      "alloca, or an element for each thread of a buffer",
+          fmt::format("{}: the variable '{}' is thread_local, which GPUs do not support: use an alloca, or a "
+                      "buffer with one element per thread",
                       name, variable));
     if (g.getAddressSpace() != kSharedSpace || !g.hasInitializer()) continue;
     if (llvm::isa<llvm::UndefValue>(g.getInitializer())) continue;
     if (!g.getInitializer()->isNullValue())
       throw Error(
-          fmt::format("{}: the variable '{}' in shared memory has initial values, and shared memory has none "
-                      "when a CTA begins: initialize it by undef, and store the values",
+          fmt::format("{}: the variable '{}' in shared memory has initial values, but shared memory is "
+                      "uninitialized when a CTA begins: make the initializer undef, and store the values",
                       name, variable));
     notes.push_back(
-        fmt::format("the variable '{}' in shared memory is not zero when a CTA begins, as its "
-                    "zeroinitializer says: store what it is to hold",
+        fmt::format("the variable '{}' in shared memory is not zero when a CTA begins, although it has a "
+                    "zeroinitializer: store its initial values",
                     variable));
   }
 }
@@ -197,8 +197,8 @@ void check_allocas(const llvm::Module& module, const std::string& name) {
       const auto* made = llvm::dyn_cast<llvm::AllocaInst>(&i);
       if (!made || made->getAddressSpace() == 0 || made->getAddressSpace() == kLocalSpace) continue;
       throw Error(
-          fmt::format("{}: {} has an alloca in address space {}, but all allocas are in local memory, each "
-                      "thread's own{}",
+          fmt::format("{}: {} has an alloca in address space {}, but allocas must be in local memory, which "
+                      "each thread has for itself{}",
                       name, place_of(i), made->getAddressSpace(),
                       made->getAddressSpace() == kSharedSpace
                           ? ": declare a global variable of the module in addrspace(3) instead"
@@ -206,8 +206,8 @@ void check_allocas(const llvm::Module& module, const std::string& name) {
     }
 }
 
-// LLVM's intrinsics that NVPTX turns into calls of a C library, which a GPU does not have, although libdevice
-// has a function of that name.
+// LLVM intrinsics that NVPTX turns into calls of a C library, which GPUs do not have; libdevice has the
+// corresponding function.
 std::string function_of_libdevice(llvm::StringRef intrinsic) {
   static constexpr std::string_view kNames[] = {
       "exp",  "exp2", "exp10", "log",  "log2", "log10", "pow",   "powi",  "sin",   "cos",  "tan",
@@ -270,17 +270,16 @@ HeldKernels kernels_held_by(const llvm::Module& module, const std::string& name)
       continue;
     }
     if (!held.bitcode.empty())
-      throw Error(
-          fmt::format("{}: it is host code that holds kernels as bitcode, in @{} and in @{}: give one "
-                      "gpu.module at a time",
-                      name, held.variable, std::string_view(variable.getName())));
+      throw Error(fmt::format(
+          "{}: this is host code with kernels as bitcode in both @{} and @{}: pass one gpu.module at a time",
+          name, held.variable, std::string_view(variable.getName())));
     held = {std::string_view(bytes->getRawDataValues()), variable.getName().str()};
   }
   if (held.bitcode.empty() && !otherwise.empty())
     throw Error(
-        fmt::format("{}: it is host code whose kernels are {}, and IR no longer: MLIR's "
-                    "gpu-module-to-binary leaves them as IR by format=llvm, its pipeline "
-                    "gpu-lower-to-nvvm-pipeline by cubin-format=llvm",
+        fmt::format("{}: this is host code whose kernels are {} and no longer IR: MLIR keeps them as IR with "
+                    "gpu-module-to-binary=format=llvm, or with cubin-format=llvm in the pipeline "
+                    "gpu-lower-to-nvvm-pipeline",
                     name, otherwise));
   return held;
 }
@@ -288,8 +287,8 @@ HeldKernels kernels_held_by(const llvm::Module& module, const std::string& name)
 void check_has_kernel(const llvm::Module& module, const std::string& name) {
   if (!has_kernel(module))
     throw Error(
-        fmt::format("{}: it has no kernel, which is a function with the calling convention ptx_kernel or one "
-                    "that !nvvm.annotations calls \"kernel\"",
+        fmt::format("{}: the module has no kernel; a kernel is a function with the calling convention "
+                    "ptx_kernel, or one that !nvvm.annotations marks as \"kernel\"",
                     name));
 }
 
@@ -327,7 +326,7 @@ std::string reason_of(const llvm::Module& module, const std::string& words, cons
   }
   const llvm::CallInst* call = first_call(module, function, is_meant);
   if (!call)
-    return fmt::format("LLVM gives up on the function '{}': {}{}", std::string_view(function),
+    return fmt::format("LLVM cannot compile the function '{}': {}{}", std::string_view(function),
                        std::string_view(kCannot),
                        std::string_view(text.take_until([](char c) { return c == '\n'; })));
   const std::string callee = call->getCalledFunction()->getName().str();
@@ -336,8 +335,8 @@ std::string reason_of(const llvm::Module& module, const std::string& words, cons
     return fmt::format("{}for which NVPTX has no instruction: call {} of libdevice", begin, libdevices);
   const std::string has_it = target_with(callee, target);
   return fmt::format("{}which {} does not have: {}", begin, target,
-                     has_it.empty() ? "name another target or a later .version, as --ptx-version 90"
-                                    : "name its target, as --target " + has_it);
+                     has_it.empty() ? "choose another target or a later .version, such as --ptx-version 90"
+                                    : "choose the target that supports it, such as --target " + has_it);
 }
 
 }  // namespace ptxbuilder

@@ -1,4 +1,5 @@
-// Converts a module from another front end into one that NVPTX takes, and explains why LLVM rejected one.
+// Converts a module from another front end into one that NVPTX accepts, and explains why LLVM rejected a
+// module.
 #pragma once
 
 #include <string>
@@ -16,9 +17,9 @@ namespace ptxbuilder {
 // Gives the module NVPTX's triple and the data layout `own`, or the project's layout with 32-bit shared
 // pointers if the module's own layout agrees with it for the types that the module uses. Replaces all debug
 // information with line numbers, since ptxas does not optimize code for debugging, and gives device functions
-// and variables valid PTX names. Returns what else will differ from the module, one sentence each. Throws
-// Error for what NVPTX would drop or print in a form that ptxas refuses: an invalid kernel name, initial
-// values of shared memory, thread variables, and allocas outside of local memory.
+// and variables valid PTX names. Returns one sentence for each other way in which the result will differ from
+// the module. Throws Error for what NVPTX would drop or print in a form that ptxas refuses: an invalid kernel
+// name, initial values of shared memory, thread variables, and allocas outside of local memory.
 std::vector<std::string> adopt(llvm::Module& module, const llvm::Triple& triple, const llvm::DataLayout& own,
                                const std::string& name);
 
@@ -35,8 +36,8 @@ HeldKernels kernels_held_by(const llvm::Module& module, const std::string& name)
 // Throws Error for a module without a kernel, since such a module has nothing to launch.
 void check_has_kernel(const llvm::Module& module, const std::string& name);
 
-// Returns what LLVM could not select in the module, and what to do, if LLVM's message on failing to compile
-// for `target` shows it; otherwise returns the message.
+// If LLVM's `message` about failing to compile for `target` shows what LLVM could not select, returns that
+// and what to do; otherwise returns the message.
 std::string reason_of(const llvm::Module& module, const std::string& words, const std::string& target);
 
 }  // namespace ptxbuilder

@@ -11,7 +11,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kMostDivisor = 64;  // beyond what any access needs
+constexpr int kMostDivisor = 64;  // more than any access needs
 
 int divisor_of_number(int64_t value) {
   if (value == 0) return kMostDivisor;
@@ -130,8 +130,8 @@ int divisor_of(const Index& index) {
 
 llvm::Value* tensor_address(llvm::Value* start, DType element, std::span<const Dimension> dimensions,
                             std::span<const std::optional<TensorCoordinate>> at) {
-  // The elements of a line are added to the products of strides known only on the device before all are
-  // scaled to bytes, which is one instruction; known strides are scaled to bytes at once.
+  // Offsets along strides known only on the device are added in elements, and the sum is scaled to bytes with
+  // one instruction; offsets along known strides are computed in bytes directly.
   bool summed = false;
   for (size_t i = 0; i < dimensions.size(); ++i) summed = summed || (at[i] && !dimensions[i].stride.known());
   llvm::Value* address = start;
@@ -154,7 +154,7 @@ GlobalTile tensor_tile(llvm::Value* start, DType element, std::span<const Dimens
   AtLine line(row.where);
   const std::array<std::optional<TensorCoordinate>, 2> corner = {row, col};
   GlobalTile tile{gmem(tensor_address(start, element, matrix, corner)), matrix[0].stride, matrix[1].stride};
-  // Returns how much of the tensor follows from the corner on.
+  // Returns how much of the tensor remains from the corner on.
   auto rest = [](const Index& size, const Index& first) -> s32 {
     if (size.known() && first.known()) return s32(*size.known() - *first.known());
     return s32(first.known() == 0 ? size.value() : size.value() - first.value());

@@ -5,7 +5,7 @@
 //   GlobalTensor w(pw, {k, n}, {1, ld});  // strides in elements: integers, u32 or u64
 //   x(i, j) += 1;                         // an element: read, written, or both
 //   GlobalTensor row = x(i, _);           // a slice, of rank 1
-//   load(x.tile(i, j), layout)            // what is outside is not read: registers/memory.h
+//   load(x.tile(i, j), layout)            // elements outside are not read: registers/memory.h
 //
 // Coordinates and extents are below 2^31, and offsets have 64 bits: a tensor may be of any size. (An offset
 // that a DeviceLayout computes has 32.)
@@ -115,9 +115,9 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   const Stride& stride(size_t mode) const { return dimensions_[mode].stride; }
   gptr<T> start() const { return start_; }
 
-  // States the author's guarantee that the unknown strides other than 1, and the extent of the dimension of
-  // stride 1 if unknown, are multiples of `elements`, a power of two: accesses of tiles may be that wide, up
-  // to 16 bytes. Throws Error if a known one is not such a multiple.
+  // States the author's guarantee that the unknown strides, and the extent of the dimension of stride 1 if it
+  // is unknown, are multiples of `elements`, a power of two: accesses to tiles may then be that wide, up to
+  // 16 bytes. Throws Error if a known stride other than 1, or a known extent, is not such a multiple.
   GlobalTensor multiples_of(int elements, Where where = Where::here()) const {
     CallersLine line(where);
     GlobalTensor x = *this;
@@ -155,7 +155,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   TensorTile<T> tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
     return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, true)};
   }
-  // Does the same when the author guarantees that all accessed elements are inside the tensor.
+  // Does the same, but the author guarantees that all accessed elements are inside the tensor.
   TensorTile<T> inner_tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
     return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, false)};
   }

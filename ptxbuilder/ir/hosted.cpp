@@ -61,13 +61,12 @@ Builder::Builder(llvm::Function& function, BuilderOptions options, Where where) 
     throw Error(fmt::format("{}: a kernel returns nothing; make the function's type void", name));
   if (const auto n = thread_extents(function); n.size() > 1 && product(n) != n[0])
     throw Error(
-        fmt::format("{}: its CTAs have {} threads, but the library counts them along x alone; launch {}",
+        fmt::format("{}: its CTAs have {} threads, but the library only counts threads along x; launch {}",
                     name, fmt::join(n, " x "), product(n)));
   if (function.hasFnAttribute(kAttribute))
-    throw Error(
-        fmt::format("{}: the function has a Kernel already, and there is one for each function; come back to "
-                    "it by its insert_at()",
-                    name));
+    throw Error(fmt::format(
+        "{}: the function already has a Kernel, and can have only one; call the insert_at() of that Kernel",
+        name));
   state_ = std::make_unique<State>(function, options, where);
   state_->open = std::make_shared<State::Open>(nullptr);  // set only inside insert_at()
   function.addFnAttr(kAttribute);
@@ -79,7 +78,7 @@ void Builder::insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& bo
   const std::string_view name = s.signature.kernel;
   if (!s.is_hosted())
     throw Error(
-        fmt::format("insert_at: {} is a function of the library's own; make the Kernel on the "
+        fmt::format("insert_at: {} is a function that the library made; construct the Kernel from the "
                     "llvm::Function of the IRBuilder",
                     name));
   if (s.refusal) throw *s.refusal;
@@ -177,8 +176,8 @@ void Builder::State::check_host() {
   check_shared();
 }
 
-// Dynamic shared memory begins at the same address for everybody who declares it, and the module's own
-// variables are placed before it.
+// All declarations of dynamic shared memory begin at the same address, and the module's own variables are
+// placed before it.
 void Builder::State::check_shared() {
   const SharedUse use = shared_use(*function, module->getDataLayout());
   for (const llvm::GlobalVariable* variable : use.dynamic)

@@ -15,7 +15,8 @@ bool both_known(const Index& a, const Index& b) { return a.known() && b.known();
 
 void check_divisor(const Index& b) {
   if (b.known() && *b.known() <= 0)
-    throw Error(fmt::format("a layout divides a device value by {}; that must be at least 1", *b.known()));
+    throw Error(
+        fmt::format("a layout divides a device value by {}; the divisor must be at least 1", *b.known()));
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ u32 Index::value(Where where) const {
 }
 
 void Index::out_of_range(const std::string& value) {
-  throw Error(fmt::format("the index {} does not fit 64 bits with a sign", value));
+  throw Error(fmt::format("the index {} does not fit a signed 64-bit integer", value));
 }
 
 Index Device::add(const Index& a, const Index& b) {

@@ -78,7 +78,7 @@ std::string name_of(const llvm::Argument& argument) {
 }
 
 std::optional<DType> scalar_of(const llvm::Type& type) {
-  if (type.isIntegerTy(1) || type.isIntegerTy(8)) return DType::u8;  // NVPTX passes a byte for both
+  if (type.isIntegerTy(1) || type.isIntegerTy(8)) return DType::u8;  // NVPTX passes each as a byte
   if (type.isIntegerTy(16)) return DType::u16;
   if (type.isIntegerTy(32)) return DType::u32;
   if (type.isIntegerTy(64)) return DType::u64;
@@ -148,7 +148,7 @@ void add_offsets(llvm::Type& type, uint64_t at, const llvm::DataLayout& layout, 
 }
 
 // LLVM does not distinguish signed from unsigned integers, nor what a pointer points to: unsigned, and bytes.
-// Nor does it distinguish a tensor map, which is 128 bytes at a multiple of 64, from other structs.
+// Nor does it distinguish a tensor map, which is 128 bytes aligned to 64, from other structs.
 Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& layout) {
   llvm::Type* const byval = argument.getParamByValType();
   llvm::Type& type = byval ? *byval : *argument.getType();
@@ -157,7 +157,7 @@ Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& l
   const std::string which = fmt::format("parameter {} '{}'", argument.getArgNo(), p.name);
   if (!byval && type.isPointerTy()) {
     if (const unsigned space = type.getPointerAddressSpace(); space != 0 && space != kGlobalSpace)
-      unknown("{} is a pointer to address space {}, and a launch passes pointers to global memory alone",
+      unknown("{} is a pointer to address space {}, but a launch only passes pointers to global memory",
               which, space);
     p.kind = Parameter::Kind::pointer;
     p.dtype = DType::u8;
@@ -169,7 +169,7 @@ Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& l
   }
   const uint64_t bytes = layout.getTypeAllocSize(&type);
   if (bytes == 128 && byval && argument.getParamAlign().valueOrOne() >= 64)
-    unknown("{} is {} byval, which may be a tensor map, and LLVM does not say how its tensor is laid out",
+    unknown("{} is {} byval, which may be a tensor map, and LLVM does not specify the layout of its tensor",
             which, in_words(type));
   p.kind = Parameter::Kind::structure;
   std::vector<int> offsets;
@@ -180,7 +180,7 @@ Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& l
         which, in_words(type));
   add_offsets(type, 0, layout, offsets);
   if (offsets != p.field_offsets() || bytes != static_cast<uint64_t>(p.size_bytes()))
-    unknown("{} is {}, whose fields are not where those of a struct of C are that has them one by one", which,
+    unknown("{} is {}, whose fields are at other offsets than in a C struct with the same fields", which,
             in_words(type));
   return p;
 }
@@ -227,14 +227,13 @@ Signature signature_of(const llvm::Function& kernel, const llvm::DataLayout& lay
             kExactThreadsAttribute, kThreadsAttribute);
   s.threads = product(threads);
   if (threads.size() > 3)
-    unknown("its {} has {} extents, and there are 3", thread_attribute(kernel), threads.size());
+    unknown("its {} has {} extents instead of 3", thread_attribute(kernel), threads.size());
   if (threads.size() > 1) s.threads_y = threads[1];
   if (threads.size() > 2) s.threads_z = threads[2];
   if (s.threads == 0 || s.threads > hopper::cta_threads)
-    unknown("its {} threads are not in 1 to {}", s.threads, hopper::cta_threads);
+    unknown("it has {} threads, which is not between 1 and {}", s.threads, hopper::cta_threads);
   const std::vector<uint32_t> cluster = cluster_extents(kernel);
-  if (cluster.size() > 3)
-    unknown("its {} has {} extents, and there are 3", kClusterAttribute, cluster.size());
+  if (cluster.size() > 3) unknown("its {} has {} extents instead of 3", kClusterAttribute, cluster.size());
   std::copy(cluster.begin(), cluster.end(), s.cluster.begin());
   if (cluster.empty() && kernel.hasFnAttribute("nvvm.maxclusterrank"))
     unknown("the launch chooses its cluster, up to nvvm.maxclusterrank; give the function {}",

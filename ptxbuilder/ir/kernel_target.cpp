@@ -14,12 +14,13 @@ KernelTarget::KernelTarget(std::string_view stated, isa::Targets advised)
 void KernelTarget::require(isa::Targets targets, std::string_view instruction, std::string_view mnemonic) {
   if (is_stated_) {
     if (targets.has(target_->sm)) return;
-    throw Error(fmt::format("{}: needs {}, but the kernel's target is {}; the lowest that has it is {}",
-                            instruction, targets.text(), target_->name, targets.least().name));
+    throw Error(
+        fmt::format("{}: needs {}, but the kernel's target is {}; the lowest target that supports it is {}",
+                    instruction, targets.text(), target_->name, targets.least().name));
   }
   const isa::Targets left = left_ & targets;
   if (left.empty())
-    throw Error(fmt::format("{}: needs {}, but {} needs {}{}; no target has both", instruction,
+    throw Error(fmt::format("{}: needs {}, but {} needs {}{}; no target supports both", instruction,
                             targets.text(), narrowed_by_, left_.text(),
                             narrowed_at_ ? " at " + to_string(narrowed_at_) : ""));
   advised_ = advised_ & isa::advised_for(mnemonic);

@@ -12,7 +12,8 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
-// log2(e) as a sum of two f32, and ln(2), the products of whose first part with exponents are exact.
+// log2(e) and ln(2), each as a sum of two f32; the products of exponents with the first part of ln(2) are
+// exact.
 constexpr float kLog2eHigh = 0x1.715476p+0f, kLog2eLow = 0x1.4ae0cp-26f;
 constexpr float kLn2High = 0x1.62ep-1f, kLn2Low = 0x1.0bfbe8p-15f;
 
@@ -41,7 +42,7 @@ Split split(f32 x) {
   return {exponent - select(subnormal, s32(23), s32(0)), m - 1};
 }
 
-// log(1 + f) - f for f of a Split, to f32's precision of log(1 + f).
+// log(1 + f) - f for the f of a Split, accurate enough for log(1 + f) in f32.
 f32 log1p_tail(f32 f) {
   constexpr float p[] = {0.0697161147145f, -0.114797338466f, 0.116854199235f,
                          -0.124256873315f, 0.142490576457f,  -0.166678023195f,
@@ -64,7 +65,8 @@ struct Quadrant {
 };
 
 Quadrant quadrant_of(f32 x) {
-  constexpr double kRound = 0x1.8p52;  // rounds a number that is added to it to an integer, in its low bits
+  constexpr double kRound =
+      0x1.8p52;  // adding this to a number rounds the number to an integer, in the low bits of the sum
   auto multiply_add = [](f64 a, f64 b, f64 c) {
     return f64(detail::fma(a.handle(), b.handle(), c.handle()));
   };
@@ -98,7 +100,7 @@ f32 exp2(f32 x, Approx approx) { return approx == Approx::yes ? ex2_approx_ftz_f
 
 f32 exp(f32 x, Approx approx) {
   if (approx == Approx::yes) return ex2_approx_ftz_f32(x * kLog2eHigh);
-  // e^x = 2^n 2^f, with the power in two factors, since n may exceed the exponent range of an f32.
+  // e^x = 2^n 2^f, where 2^n is applied as two factors, since n may exceed the exponent range of an f32.
   s32 n = cvt_rni_s32_f32(min(max(x, -104), 89) * kLog2eHigh);
   f32 f = fma(x, kLog2eLow, fma(x, kLog2eHigh, f32(0) - f32(n)));
   s32 half = n >> 1;

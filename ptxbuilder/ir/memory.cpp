@@ -90,8 +90,8 @@ void print(std::string_view format, std::initializer_list<Value> values, Where w
   s.function_or_create();
   std::vector<Conversion> wanted = conversions(format);
   if (wanted.size() != values.size() || values.size() > 32)
-    throw Error(fmt::format("print: \"{}\" converts {} values, but {} were given (32 at most)", format,
-                            wanted.size(), values.size()));
+    throw Error(fmt::format("print: \"{}\" converts {} values, but {} were given (at most 32 are allowed)",
+                            format, wanted.size(), values.size()));
   std::vector<llvm::Value*> fields;
   std::vector<llvm::Type*> types;
   size_t i = 0;
@@ -100,8 +100,8 @@ void print(std::string_view format, std::initializer_list<Value> values, Where w
     types.push_back(fields.back()->getType());
   }
 
-  // CUDA programming guide, "Formatted Output": vprintf(format, buffer), the buffer laid out as a struct of
-  // the values.
+  // CUDA programming guide, "Formatted Output": vprintf(format, buffer), where the buffer is laid out as a
+  // struct of the values.
   llvm::Type* pointer = s.ir.getPtrTy();
   llvm::Value* buffer = llvm::ConstantPointerNull::get(llvm::cast<llvm::PointerType>(pointer));
   if (!fields.empty()) {

@@ -44,8 +44,8 @@ class Element {
   }
   static T kept() {
     static_assert(detail::always_false<T>,
-                  "an element kept by auto would be read when it is used, after later writes: name the type "
-                  "of its value, as in u32 old = p[i]");
+                  "an element that is kept with auto would be read when it is used, after later writes: "
+                  "state the type of its value, as in u32 old = p[i]");
   }
 
   llvm::Value* address_;
@@ -63,7 +63,7 @@ class Pointer : public Value {
       : Value(detail::of_class(cls, handle, where)) {}
   explicit Pointer(Address address) : Value(address) {}
 
-  operator Address() const { return Address(handle()); }  // NOLINT: forgets the element type
+  operator Address() const { return Address(handle()); }  // NOLINT: drops the element type
 
   // An index in elements, with the caller's line.
   struct Index {
@@ -93,7 +93,8 @@ class Pointer : public Value {
   Element<T> operator[](Index i) const {
     return {detail::element_address(handle(), T::dtype, i.value.handle()), i.where};
   }
-  // As a template, this does not also match a pointer that converts to its Address and then counts bytes.
+  // This is a template so that it does not match a pointer that converts to its Address, which would then
+  // count bytes.
   template <class I>
   requires std::convertible_to<I, Index>
   friend Pointer operator+(Pointer p, I&& elements) {

@@ -16,8 +16,8 @@
 namespace ptxbuilder {
 namespace {
 
-// The flags of a module's requirements: ten times a .version, for which linking takes the greatest value, and
-// sets of targets, each once, for which linking takes all sets.
+// The module flags that hold the requirements: ten times a .version, for which linking keeps the greatest
+// value, and sets of targets without duplicates, which linking keeps all.
 constexpr const char *kPtxFlag = "ptxbuilder.ptx", *kTargetsFlag = "ptxbuilder.targets";
 // The requirements of an instruction: the name of its row and the targets that support it.
 constexpr const char* kRow = "ptxbuilder.row";
@@ -34,7 +34,8 @@ isa::Targets targets_of(const llvm::Metadata* names, std::string_view where) {
   }
 }
 
-// Returns the text of inline asm that is not made from a row: a row's note says more than its text.
+// Returns the text of inline asm that is not made from a row: the note of a row has more information than its
+// text.
 std::string_view own_asm(const llvm::Instruction& i) {
   const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
   const auto* text = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
@@ -144,12 +145,12 @@ std::string target_cpu(const llvm::Module& module) {
     if (f.isDeclaration() || cpu(f).empty()) continue;
     if (std::ranges::none_of(isa::targets(), [&](const isa::Target& t) { return t.name == cpu(f); }))
       throw Error(
-          fmt::format("{}: the target-cpu of the function '{}' is {}, which is not one of {}; name another "
-                      "target, as --target sm_90a",
+          fmt::format("{}: the target-cpu of the function '{}' is {}, which is not one of {}; choose another "
+                      "target, such as --target sm_90a",
                       name_of(module), name(f), cpu(f), isa::names_of_targets()));
     if (!first) first = &f;
     if (cpu(f) != cpu(*first))
-      throw Error(fmt::format("{}: the target-cpu of '{}' is {}, but that of '{}' is {}; name the target",
+      throw Error(fmt::format("{}: the target-cpu of '{}' is {}, but that of '{}' is {}; state the target",
                               name_of(module), name(*first), cpu(*first), name(f), cpu(f)));
   }
   return first ? std::string(cpu(*first)) : "";

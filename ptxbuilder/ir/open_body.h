@@ -36,8 +36,8 @@ class OpenBody {
   std::vector<const llvm::Value*> conditions_;
 };
 
-// A condition in a loop that admits whole warpgroups, judging from the code before it, and an operation that
-// relies on this.
+// A condition in a loop that admits only whole warpgroups, as far as the code before it shows, and an
+// operation that relies on this.
 struct Judgement {
   const llvm::Value* condition;
   Where where;

@@ -27,7 +27,7 @@ inline WordProduct<u32> word_product(u32 a, uint32_t b) {
   return {u32(product >> u64(32)), u32(product)};
 }
 
-constexpr int kPhiloxRounds = 10;  // the authors' choice, which leaves a margin
+constexpr int kPhiloxRounds = 10;  // the number that the authors recommend, which leaves a safety margin
 // Two odd numbers that are added to the keys in each round, derived from the golden ratio and sqrt(3) - 1.
 constexpr std::array<uint32_t, 2> kPhiloxWeyl = {0x9e3779b9, 0xbb67ae85};
 

@@ -19,16 +19,17 @@ std::atomic<uint32_t> bodies = 0, kernels = 0;
 constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;
 
 [[noreturn]] void refuse_divided(std::string_view operation, std::string_view whole,
-                                 std::string_view cure = "call it outside of that") {
+                                 std::string_view cure = "call it outside") {
   const OpenBody* body = innermost_body;
   while (body->outer() && body->threads().may.none()) body = body->outer();
   const ThreadSet& threads = body->threads();
   while (body->outer() && body->outer()->threads() == threads) body = body->outer();
-  throw Error(fmt::format("{}: for {} together, but into the {} {}; {}", operation, whole, body->describe(),
-                          threads.describe(), cure));
+  throw Error(fmt::format("{}: {} must call this together, but in the {} {}; {}", operation, whole,
+                          body->describe(), threads.describe(), cure));
 }
 
-// Remembers the conditions of a body that a check has accepted, for the end of the surrounding loop.
+// Remembers the conditions of a body that passed a check, which is repeated at the end of the surrounding
+// loop.
 void judge_at_end_of_loop(std::string_view operation, std::string_view whole) {
   Builder::State& s = Builder::current().state();
   if (s.loops == 0) return;
@@ -39,8 +40,8 @@ void judge_at_end_of_loop(std::string_view operation, std::string_view whole) {
         continue;
       s.judgements.push_back(
           {condition, s.nearest_line(),
-           fmt::format("{}: for {} together, but into the {} threads may come without the others from the "
-                       "second round on, since a later line of the loop sets what lets them in",
+           fmt::format("{}: {} must call this together, but from the second iteration on threads may enter "
+                       "the {} without the others, since a later line of the loop changes the condition",
                        operation, whole, body->describe())});
     }
 }
@@ -114,11 +115,12 @@ void Region::assign(const Region& other) {
   const uint32_t kernel = Builder::current().state().number;
   const bool is_outside = (body_ & kKernel) ? body() == kernel : is_being_emitted(body());
   if (is_outside && body() != open_body)
-    throw Error(line_before(),
-                fmt::format("assignment to a value that was made outside of the body of the {}: the body is "
-                            "built once, so that what is assigned would hold for every thread and every "
-                            "round; make the value a Var, as in Var<u32> x(0u), which the kernel changes",
-                            innermost_body->describe()));
+    throw Error(
+        line_before(),
+        fmt::format("assignment to a value that was made outside of the body of the {}: the body is "
+                    "built only once, so the assignment would apply to every thread and every "
+                    "iteration; make the value a Var, as in Var<u32> x(0u), which the kernel can change",
+                    innermost_body->describe()));
   body_ = other.copied();
 }
 
@@ -129,11 +131,11 @@ void Region::destroy() const noexcept {
   try {
     s->refusal.emplace(
         line_before(),
-        fmt::format(
-            "{}: a value that was made outside of the body of the {} is replaced or dropped in it, as by a "
-            "container that is assigned: the body is built once, so that this would hold for every thread "
-            "and every round; carry what changes in a Var, and give the body a copy of what it uses up",
-            s->signature.kernel, innermost_body->describe()));
+        fmt::format("{}: a value that was made outside of the body of the {} is replaced or destroyed in it, "
+                    "for example by assigning a container: the body is built only once, so this would apply "
+                    "to every thread and every iteration; keep values that change in a Var, and give the "
+                    "body a copy of values that it consumes",
+                    s->signature.kernel, innermost_body->describe()));
   } catch (...) {  // out of memory: the next allocation reports it
   }
 }
@@ -147,15 +149,16 @@ void Region::has_ended(const llvm::Value* handle) {
 }
 
 void variable_was_moved() {
-  throw Error(line_before(),
-              "a Var is used that was moved from: std::move, std::swap and std::exchange move the variable, "
-              "not its value; read it, as in u32 old = v, or swap(a, b) the values of two");
+  throw Error(
+      line_before(),
+      "a Var is used after it was moved from: std::move, std::swap and std::exchange move the variable, not "
+      "its value; read its value, as in u32 old = v, or exchange two values with swap(a, b)");
 }
 
 void Region::variable_has_ended() {
   throw Error(line_before(),
-              "a Var is used outside the branch or loop that makes it: it was set there alone, by those "
-              "threads and in those rounds that came in; make it before");
+              "a Var is used outside the branch or loop that makes it: only the threads and iterations that "
+              "entered have set it; make it before");
 }
 
 std::string used_outside(std::string_view kernel, Where made) {
@@ -185,14 +188,14 @@ void check_one_thread(std::string_view operation, int threads, std::string_view 
   if (!in.exact || in.elected || in.may_divide) return;
   for (size_t t = static_cast<size_t>(threads); t < in.may.size(); ++t) in.may[t] = false;
   if (in.may.count() > 1)
-    throw Error(
-        fmt::format("{}: for one thread, but {} of them come; {}", operation, in.may.count(), advice));
+    throw Error(fmt::format("{}: only one thread may call this, but {} threads do; {}", operation,
+                            in.may.count(), advice));
 }
 
 void check_whole_warps(std::string_view operation) {
   if (innermost_body && innermost_body->threads().divides_warps())
     refuse_divided(operation, "all lanes of that warp",
-                   "if_(elect_sync(0xffffffff), ...) elects a lane of each whole warp that comes");
+                   "if_(elect_sync(0xffffffff), ...) elects a lane of each whole warp that enters");
 }
 
 }  // namespace ptxbuilder::detail

@@ -17,8 +17,8 @@ namespace ptxbuilder::detail {
 inline constinit thread_local uint32_t open_body = 0;
 
 // The body in which an object was made, or to which it was copied. It is the first member of every class that
-// holds values, so that an assignment is refused before it has changed anything. C++ can still handle values
-// on the host within one body: sums in a host loop, std::swap, std::optional, vectors.
+// holds values, so that an assignment is refused before it has changed anything. Within one body, C++ can
+// still use values like ordinary objects: sums in a host loop, std::swap, std::optional, vectors.
 class Region {
  public:
   Region() noexcept : body_(open_body) {}
@@ -26,14 +26,15 @@ class Region {
   Region(const Region& other) noexcept : body_(other.copied()) {}
   // A moved object, such as an element of a vector that grows, stays in its body.
   Region(Region&& other) noexcept : body_(other.body()) { other.body_ |= kMoved; }
-  // Throws Error in a body that has begun since the object was made. An object whose body has ended, or that
-  // belongs to another kernel, such as in a container that outlives its kernel, starts anew.
+  // Throws Error in a body that has begun since the object was made. An object whose body has ended, or whose
+  // kernel is another one, for example in a container that outlives its kernel, becomes an object of the
+  // current body.
   Region& operator=(const Region& other) {
     if (body_ != open_body || other.body_ != open_body) assign(other);
     return *this;
   }
   // A container that replaces a value from outside in a body destroys the value there, for example a vector
-  // that takes another vector's memory. The kernel then cannot be finished, since a destructor cannot throw.
+  // to which another vector is moved. The kernel then cannot be finished, since a destructor cannot throw.
   ~Region() {
     if (body_ != open_body) destroy();
   }
@@ -50,7 +51,7 @@ class Region {
     if (!is_open()) variable_has_ended();
   }
 
-  // The number that stands for the code outside of all bodies of a kernel has this bit set.
+  // This bit is set in the number that represents the code outside of all bodies of a kernel.
   static constexpr uint32_t kKernel = uint32_t{1} << 31;
 
  private:
@@ -71,7 +72,7 @@ class Region {
 [[noreturn]] void variable_was_moved();
 
 // Throws Error if some threads of a warpgroup do not, or might not, enter the innermost body: `operation`
-// needs all 128 of them.
+// needs all 128 threads.
 void check_whole_warpgroups(std::string_view operation);
 // Does the same if some of the CTA's `threads` do not enter.
 void check_all_threads(std::string_view operation, int threads);

@@ -35,8 +35,9 @@ struct Builder::State {
   // the parameter space.
   void set_parameter_attributes();
   void finish();
-  // Checks of a front end's function, in ir/hosted.cpp. They throw Error unless its parameters are the
-  // declared ones, its shared memory and attributes agree with the signature, and all its blocks end.
+  // Checks of a front end's function, in ir/hosted.cpp. They throw Error unless its parameters are those
+  // declared, its shared memory and attributes agree with the signature, and all of its blocks have
+  // terminators.
   void check_parameters() const;
   void check_host();
   void check_shared();
@@ -50,7 +51,7 @@ struct Builder::State {
   void require(int ptx_version, isa::Targets targets, std::string_view instruction,
                std::string_view mnemonic = {});
   llvm::BasicBlock* new_block(const char* name);
-  // The open line or, for operators, which have no line, the last line that was open.
+  // The open line or, for operators, which have no source line, the last line that was open.
   Where nearest_line() const { return callers::open_line ? callers::open_line : line; }
   Where where_of(const llvm::Instruction& instruction) const;
   void check_dominance(const llvm::DominatorTree& tree) const;
@@ -68,7 +69,7 @@ struct Builder::State {
   const detail::OpenBody* innermost = nullptr;
   int loops = 0;  // the number of open loops
   std::vector<detail::Judgement> judgements;
-  std::unordered_set<const llvm::Value*> varying;  // variables that only a part of a warpgroup has set
+  std::unordered_set<const llvm::Value*> varying;  // variables that only part of a warpgroup has set
   std::unordered_set<const llvm::Value*> uniform;  // values that are the same in a whole warpgroup
   llvm::GlobalVariable* shared = nullptr;
   std::vector<llvm::AllocaInst*> variables;
@@ -103,10 +104,10 @@ struct Builder::State {
   std::vector<Parameter> own_parameters;                    // the library's, after the author's
   std::unordered_map<const llvm::Value*, Where> constants;  // where host integers became constants
   Where line;
-  Where constant_line;  // of the last constant, which is closer to an assignment without a line
+  Where constant_line;  // of the last constant, which is the best guess for an assignment without a line
 };
 
-// Makes a builder the current one of its thread, whichever thread runs this.
+// Makes a builder the current builder of its thread, even if another thread runs this.
 class CurrentScope {
  public:
   explicit CurrentScope(Builder& builder);
@@ -142,7 +143,8 @@ std::string describe(llvm::Type* type);
 inline constexpr const char* kDataLayout =
     "e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
 
-// A kernel declares its threads and its cluster with these (NVPTX usage guide, "Kernel Metadata").
+// The attributes with which a kernel declares its threads and its cluster (NVPTX usage guide, "Kernel
+// Metadata").
 inline constexpr const char *kThreadsAttribute = "nvvm.maxntid", *kClusterAttribute = "nvvm.cluster_dim";
 
 // NVPTX address spaces (NVPTX usage guide, "Address Spaces").

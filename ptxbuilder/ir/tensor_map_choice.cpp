@@ -6,7 +6,7 @@ namespace ptxbuilder {
 
 TensorMap choose(u32 number, const std::vector<TensorMap>& maps, Where where) {
   AtLine line(where);
-  if (maps.empty()) throw Error("choose: no tensor maps; one at least");
+  if (maps.empty()) throw Error("choose: no tensor maps were given; give at least one");
   TensorMap chosen = maps.back();
   for (size_t i = maps.size() - 1; i-- > 0;)
     chosen = TensorMap(

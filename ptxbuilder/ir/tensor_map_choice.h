@@ -8,8 +8,9 @@
 namespace ptxbuilder {
 
 // Selects a map by number: for example the tensor of each rank, in kernels that access the memory of several
-// ranks, or one of several places of a tile. The result can be used as any TensorMap, and checks of the map's
-// recipe apply to all maps. A number that is too large selects the last map. Throws Error without maps.
+// ranks, or one of several places of a tile. The result can be used like any TensorMap, and checks of its
+// recipe apply to all of the maps. A number that is too large selects the last map. Throws Error without
+// maps.
 TensorMap choose(u32 number, const std::vector<TensorMap>& maps, Where where = Where::here());
 
 namespace detail {

@@ -26,7 +26,8 @@ bool is_asm(const llvm::CallInst& call, std::string_view begins) {
   return text && text->getAsmString().starts_with(begins);
 }
 
-// warp_index() takes the value of lane 0's register, and warp_uniform() the greatest value of a warp.
+// warp_index() returns the value of lane 0's register, and warp_uniform() returns the greatest value in a
+// warp.
 bool is_of_lane_0(const llvm::CallInst& call) { return is_asm(call, "shfl.sync.idx.b32 $0, $1, 0, 31,"); }
 bool is_greatest(const llvm::CallInst& call) { return is_asm(call, "redux.sync.max.u32 $0, $1,"); }
 
@@ -77,7 +78,7 @@ class Expression {
   // Returns whether the value may differ between threads of a warpgroup.
   bool divides(const llvm::Value* value) {
     if (!varies(value)) return false;
-    auto [known, is_new] = divides_->try_emplace(value, false);  // in case a variable depends on itself
+    auto [known, is_new] = divides_->try_emplace(value, false);  // if a variable depends on itself
     if (!is_new) return known->second;
     Expression tried(state_);
     tried.divides_ = divides_;
@@ -99,17 +100,19 @@ class Expression {
   }
 
  private:
-  // These limit the number of operations between a condition and the thread's number, and of all that are
-  // examined. Conditions that authors write have a handful; longer ones are assumed equal in all threads.
+  // Limits on the number of operations between a condition and the thread's number, and on the number of
+  // operations examined in all. Conditions that authors write have a handful; longer conditions are assumed
+  // to be the same in all threads.
   static constexpr int kDeepest = 40;
   static constexpr size_t kMost = 400;
 
   bool varies(const llvm::Value* value, int depth) {
     if (depth > kDeepest || varies_.size() > kMost) return false;
     auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
-    // For a loop whose bounds differ, the bounds already show that the body is divided.
+    // If a loop's bounds differ between threads, they already show that threads leave the body at different
+    // times.
     if (!instruction || llvm::isa<llvm::PHINode>(instruction) || state_.uniform.contains(value)) return false;
-    auto [known, is_new] = varies_.try_emplace(value, false);  // in case a variable depends on itself
+    auto [known, is_new] = varies_.try_emplace(value, false);  // if a variable depends on itself
     if (!is_new) return known->second;
     bool result = false;
     auto* call = llvm::dyn_cast<llvm::CallInst>(instruction);
@@ -244,7 +247,7 @@ class Expression {
     return false;
   }
 
-  // These are small numbers, since conditions compare with threads, and the same numbers in every build.
+  // The numbers are small, since conditions compare with thread numbers, and the same in every build.
   uint64_t sample(const llvm::Value* leaf, size_t thread) {
     constexpr uint64_t kSamples[] = {0, 1, 5, 48, 100, 200, 1000, 123456789};
     const size_t number = leaves_.try_emplace(leaf, leaves_.size()).first->second;
@@ -292,7 +295,7 @@ bool ThreadSet::divides_warps() const {
 }
 
 std::string ThreadSet::describe() const {
-  if (may.none()) return "no threads come";
+  if (may.none()) return "no threads enter";
   std::string runs;
   for (size_t t = 0; t < kThreads; ++t) {
     if (!may[t] || (t > 0 && may[t - 1])) continue;
@@ -305,11 +308,10 @@ std::string ThreadSet::describe() const {
     runs += fmt::format("{}{}", runs.empty() ? "" : ", ", t);
     if (last > t) runs += fmt::format(" to {}", last);
   }
-  if (elected) return fmt::format("only one elected lane of each warp of threads {} comes", runs);
-  if (may_divide)
-    return "threads may come without the others, since what lets them in differs between threads";
-  return may.count() == 1 ? fmt::format("only thread {} comes", runs)
-                          : fmt::format("only threads {} come", runs);
+  if (elected) return fmt::format("only one elected lane of each warp of threads {} enters", runs);
+  if (may_divide) return "threads may enter without the others, since the condition differs between threads";
+  return may.count() == 1 ? fmt::format("only thread {} enters", runs)
+                          : fmt::format("only threads {} enter", runs);
 }
 
 ThreadSet threads_where(const llvm::Value* condition) {

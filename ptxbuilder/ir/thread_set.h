@@ -20,16 +20,16 @@ struct ThreadSet {
   bool exact = true;  // all of `may` enter
   // At most one lane of each warp enters, and only the device knows which lane (PTX ISA, elect.sync).
   bool elected = false;
-  // This is true if a part of a warpgroup enters for some values that only the device knows.
+  // True if only part of a warpgroup enters for some values that only the device knows.
   bool may_divide = false;
 
   static ThreadSet all() { return {.may = Threads().set()}; }
   bool operator==(const ThreadSet&) const = default;
-  // These return whether threads of a warpgroup, or lanes of a warp, enter or may enter without the others.
+  // Return whether threads of a warpgroup, or lanes of a warp, enter or may enter without the others.
   // The second also returns true if no thread enters.
   bool divides_warpgroups() const;
   bool divides_warps() const;
-  // Returns "only threads 0 to 63 come", "only one elected lane of each warp of threads 0 to 31 comes".
+  // Returns "only threads 0 to 63 enter", "only one elected lane of each warp of threads 0 to 31 enters".
   std::string describe() const;
 };
 

@@ -6,9 +6,10 @@
 //   mbarrier_arrive.when(lane == 0u)(bar);
 //   std::array<u32, 4> fragment = ldmatrix<MatrixForm{.matrices = 4}>(address);
 //
-// A list is a std::array, or the same number of values in braces. A list that is read may be named registers
-// instead; a list that is read and written, such as wgmma's accumulators, is then not a result. Accumulators
-// are written before wgmma_fence(), constants where they are used: below, d does not begin as a constant.
+// A list is a std::array, or the same number of values in braces. Named registers may replace a list that is
+// read; a list that is read and written, such as wgmma's accumulators, is then not a result. Accumulators
+// must be written before wgmma_fence(), but a constant is only written where it is used: in the example, d
+// must not begin as a constant.
 //
 //   constexpr WgmmaForm form = {.d = DType::f32, .a = DType::bf16, .b = DType::bf16, .n = 8};
 //   d = wgmma_mma_async<form>(d, a, b, pred(true), 1, 1, 0, 0);  // d is a std::array<f32, 4>
@@ -88,7 +89,7 @@ class ListOf {
   template <class... V>
   requires(sizeof...(V) == length && (std::convertible_to<V, T> && ...)) ListOf(V... values)  // NOLINT
       : ListOf(std::array<T, length>{T(values)...}) {}
-  ListOf(Registers registers) : filling_(std::move(registers)) {}  // NOLINT: and so do named registers
+  ListOf(Registers registers) : filling_(std::move(registers)) {}  // NOLINT: named registers also fill it
 
   operator Argument() const { return filling_; }  // NOLINT
 
@@ -216,9 +217,9 @@ struct Call<row, named, std::index_sequence<in...>, std::index_sequence<out...>>
 
   template <std::same_as<pred> Guard>
   Guarded when(Guard guard) const {
-    static_assert(can_be_guarded(row) || detail::always_false<Guard>,
-                  "an instruction with a result cannot be guarded: where the predicate is false the result "
-                  "is undefined");
+    static_assert(
+        can_be_guarded(row) || detail::always_false<Guard>,
+        "an instruction with a result cannot be guarded: if the predicate is false, the result is undefined");
     return {guard};
   }
 };
@@ -273,13 +274,13 @@ PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
 //
 //   PTXBUILDER_ROW(brev, "brev.b32 {d:=u32}, {a:u32};", pure, 63, sm_75)
 //   u32 reversed = brev(x);
-#define PTXBUILDER_ROW(name, syntax, effect, ptx_version, targets)                                        \
-  inline constexpr ::ptxbuilder::isa::Row name##_row = {#name, syntax, ::ptxbuilder::isa::Effect::effect, \
-                                                        ptx_version,                                      \
-                                                        ::ptxbuilder::isa::Targets::parse(#targets)};     \
-  static_assert(name##_row.does_something(), #name                                                        \
-                " is pure and writes no operand, so that it would be dropped: its effect is memory, "     \
-                "or what it writes is {name:=class}");                                                    \
+#define PTXBUILDER_ROW(name, syntax, effect, ptx_version, targets)                                         \
+  inline constexpr ::ptxbuilder::isa::Row name##_row = {#name, syntax, ::ptxbuilder::isa::Effect::effect,  \
+                                                        ptx_version,                                       \
+                                                        ::ptxbuilder::isa::Targets::parse(#targets)};      \
+  static_assert(name##_row.does_something(), #name                                                         \
+                " is pure and does not write an operand, so it would be dropped: make its effect memory, " \
+                "or write the operand as {name:=class}");                                                  \
   inline constexpr ::ptxbuilder::detail::CallOf<name##_row> name{};
 
 // Text of the author's own, whose holes (isa/row.h) are bound by name; {name} mentions an operand again. A

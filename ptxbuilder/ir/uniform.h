@@ -5,7 +5,8 @@
 
 namespace ptxbuilder::detail {
 
-// Marks a value as uniform, such as a sum over all threads: its conditions hold for a warpgroup as a whole.
+// Marks a value as uniform, such as a sum over all threads: conditions on it are the same in the whole
+// warpgroup.
 void same_in_warpgroup(Value value);
 
 }  // namespace ptxbuilder::detail

@@ -99,9 +99,9 @@ class pred : public Value {
 
   template <class T = void>
   explicit operator bool() const {
-    static_assert(
-        detail::always_false<T>,
-        "a device predicate is not known while the kernel is built: use if_(p, ...), while_ or select");
+    static_assert(detail::always_false<T>,
+                  "the value of a device predicate is not known while the kernel is built: use if_(p, ...), "
+                  "while_ or select");
     return false;
   }
 
@@ -177,24 +177,25 @@ llvm::Value* checked_constant(Class cls, I value, Where where) {
 
 }  // namespace detail
 
-#define PTXBUILDER_INTEGER(Name, Host)                                                                      \
-  class Name : public Value, public detail::IntegerOperators<Name> {                                        \
-   public:                                                                                                  \
-    static constexpr Class cls = Class::Name;                                                               \
-    static constexpr DType dtype = DType::Name;                                                             \
-    explicit Name(llvm::Value* handle, Where where = Where::here())                                         \
-        : Value(detail::of_class(cls, handle, where)) {}                                                    \
-    template <detail::HostInteger I>                                                                        \
-    Name(I value, Where where = Where::here()) /* NOLINT: host integers are constants */                    \
-        : Value(detail::checked_constant<Host>(cls, value, where)) {}                                       \
-    /* Between device types: extends by the source's sign, or keeps the low bits; a predicate is 0 or 1. */ \
-    template <class From>                                                                                   \
-    requires(std::derived_from<From, Value> && !std::same_as<From, Name> &&                                 \
-             requires { From::cls; }) explicit Name(From from)                                              \
-        : Value(detail::convert(From::cls, cls, from.handle())) {}                                          \
-    template <class Cell>                                                                                   \
-    requires(detail::CellOfAnother<Cell, Name>) explicit Name(Cell&& cell)                                  \
-        : Name(std::forward<Cell>(cell).value()) {}                                                         \
+#define PTXBUILDER_INTEGER(Name, Host)                                                                  \
+  class Name : public Value, public detail::IntegerOperators<Name> {                                    \
+   public:                                                                                              \
+    static constexpr Class cls = Class::Name;                                                           \
+    static constexpr DType dtype = DType::Name;                                                         \
+    explicit Name(llvm::Value* handle, Where where = Where::here())                                     \
+        : Value(detail::of_class(cls, handle, where)) {}                                                \
+    template <detail::HostInteger I>                                                                    \
+    Name(I value, Where where = Where::here()) /* NOLINT: host integers are constants */                \
+        : Value(detail::checked_constant<Host>(cls, value, where)) {}                                   \
+    /* Between device types: extends by the sign of the source type, or keeps the low bits; a predicate \
+     * becomes 0 or 1. */                                                                               \
+    template <class From>                                                                               \
+    requires(std::derived_from<From, Value> && !std::same_as<From, Name> &&                             \
+             requires { From::cls; }) explicit Name(From from)                                          \
+        : Value(detail::convert(From::cls, cls, from.handle())) {}                                      \
+    template <class Cell>                                                                               \
+    requires(detail::CellOfAnother<Cell, Name>) explicit Name(Cell&& cell)                              \
+        : Name(std::forward<Cell>(cell).value()) {}                                                     \
   };
 
 // An integer on the device. Arithmetic wraps around; `explicit` conversions truncate, extend or round like
@@ -302,7 +303,7 @@ class tmem : public Value {
   friend tmem operator+(tmem a, u32 columns) { return tmem(u32(a) + columns); }
 };
 
-// 128 bits without arithmetic: mov.b128, atom.cas.b128 and clusterlaunchcontrol take them.
+// 128 bits without arithmetic, for mov.b128, atom.cas.b128 and clusterlaunchcontrol.
 class b128 : public Value {
  public:
   static constexpr Class cls = Class::b128;
@@ -331,7 +332,8 @@ void assign(C&& cell, const Result& result, const OperandOf<C>& operand) {
 
 }  // namespace detail
 
-// a += b is a = a + b. For an element in memory: a load and a store, between which other threads may write.
+// a += b is a = a + b. For an element in memory, this is a load and a store, and other threads may write in
+// between.
 #define PTXBUILDER_ASSIGNMENT(symbol)                                                                     \
   template <class C>                                                                                      \
   requires requires(C && cell, const detail::OperandOf<C>& b) { std::forward<C>(cell).value() symbol b; } \

@@ -130,7 +130,7 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
        "define ptx_kernel void @k(i1 %c) {\nentry:\n  br i1 %c, label %a, label %b\na:\n  br label %b\nb:\n"
        "  %x = phi i32 [ 1, %a ]\n  ret void\n}\n",
        {},
-       "LLVM refuses the module: PHINode should have one entry for each predecessor"},
+       "LLVM rejects the module: PHINode should have one entry for each predecessor"},
       {"another triple",
        "target triple = \"amdgcn-amd-amdhsa\"\n" + begin + end,
        {},
@@ -150,13 +150,12 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
       {"no kernel",
        "define i32 @f(i32 %x) {\n  ret i32 %x\n}\n",
        {},
-       "m.ll: it has no kernel, which is a function"},
+       "m.ll: the module has no kernel; a kernel is a function"},
       {"host code with PTX",
        "@k_binary = internal constant [41 x i8] c\"//\\0A.version 8.0\\0A.target sm_90a\\0A.func x()\\00\"\n",
        {},
-       "m.ll: it is host code whose kernels are PTX in @k_binary, and IR no longer: MLIR's "
-       "gpu-module-to-binary "
-       "leaves them as IR by format=llvm"},
+       "m.ll: this is host code whose kernels are PTX in @k_binary, and no longer IR: MLIR keeps "
+       "them as IR with gpu-module-to-binary=format=llvm"},
       {"host code with a cubin",
        "@k_binary = internal constant [5 x i8] c\"\\7FELF\\02\"\n",
        {},
@@ -164,7 +163,7 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
       {"host code with two modules of kernels",
        "@a = internal constant [4 x i8] c\"BC\\C0\\DE\"\n@b = internal constant [4 x i8] c\"BC\\C0\\DE\"\n",
        {},
-       "m.ll: it is host code that holds kernels as bitcode, in @a and in @b: give one gpu.module at a time"},
+       "m.ll: this is host code with kernels as bitcode in both @a and @b: pass one gpu.module at a time"},
       {"host code with what only begins as bitcode",
        "@a = internal constant [8 x i8] c\"BC\\C0\\DE....\"\n",
        {},
@@ -172,12 +171,12 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
       {"a kernel's name with dots",
        "define ptx_kernel void @a.b() {\n" + end,
        {},
-       "the kernel 'a.b' has no name of PTX, which has letters, digits, _ and $ and begins with no digit: "
-       "rename it, such as to 'a_b'"},
+       "the kernel 'a.b' is not valid in PTX, where names consist of letters, digits, _ and $ and do not "
+       "begin with a digit: rename it, for example to 'a_b'"},
       {"a variable of a thread",
        "@t = thread_local global i32 0\n" + begin + end,
        {},
-       "the variable 't' is thread_local, and a GPU has no such variables"},
+       "the variable 't' is thread_local, which GPUs do not support"},
       {"initial values of shared memory",
        "@s = internal addrspace(3) global [2 x i32] [i32 1, i32 2]\n" + begin + end,
        {},
@@ -185,8 +184,8 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
       {"an alloca in shared memory",
        begin + "  %a = alloca i32, addrspace(3)\n" + end,
        {},
-       "function 'k' has an alloca in address space 3, but all allocas are in local memory, each thread's "
-       "own: "
+       "function 'k' has an alloca in address space 3, but allocas must be in local memory, which each "
+       "thread has for itself: "
        "declare a global variable of the module in addrspace(3) instead"},
       {"a function of mathematics that libdevice has",
        begin +
@@ -199,8 +198,8 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
        begin + "  call void @llvm.nvvm.tcgen05.relinq.alloc.permit.cg1()\n" + end +
            "declare void @llvm.nvvm.tcgen05.relinq.alloc.permit.cg1()\n",
        {},
-       "function 'k' calls llvm.nvvm.tcgen05.relinq.alloc.permit.cg1, which sm_90a does not have: name its "
-       "target, as --target sm_100a"},
+       "function 'k' calls llvm.nvvm.tcgen05.relinq.alloc.permit.cg1, which sm_90a does not have: choose the "
+       "target that supports it, such as --target sm_100a"},
       {"inline asm of another target",
        begin + "  call void asm sideeffect \"tcgen05.wait::ld.sync.aligned;\", \"\"()\n" + end,
        {.target = "sm_90a"},
@@ -251,7 +250,7 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
       {"a libdevice that is not there",
        exponential,
        {.libdevice = "/nowhere/libdevice.bc"},
-       "it calls __nv_expf, which is libdevice's, and /nowhere/libdevice.bc is not there"},
+       "it calls __nv_expf of libdevice, but /nowhere/libdevice.bc is not there"},
       {"a function that libdevice does not have",
        begin + "  call void @__nv_frobnicate()\n" + end + "declare void @__nv_frobnicate()\n",
        {.libdevice = "/dev/null"},
@@ -621,10 +620,10 @@ TEST_CASE("a module's PTX and sidecars are launched from their files") {
                  "takes a scalar of f32, one of u32 is given"));
   // A kernel must be named if there are several.
   CHECK(contains(error_of([&] { runtime::LoadedKernel::from_file(*device, image); }),
-                 "m.json: cannot be read; " + image + " has sidecars of the kernels add, nothing, scale"));
+                 "m.json: cannot be read; " + image + " has sidecars for the kernels add, nothing, scale"));
   CHECK(
       contains(error_of([&] { runtime::LoadedKernel::from_file(*device, image, "sub"); }),
-               "m.sub.json: cannot be read; " + image + " has sidecars of the kernels add, nothing, scale"));
+               "m.sub.json: cannot be read; " + image + " has sidecars for the kernels add, nothing, scale"));
 }
 
 TEST_CASE("sidecars of kernels that a module no longer has are removed, and other files are not") {
@@ -719,18 +718,18 @@ TEST_CASE("values that the module does not give are not guessed") {
       {"", R"("nvvm.maxntid"="128,1,1")", "", ""},
       {"", R"("nvvm.maxntid"="16,8,1")", "", ""},
       {"", R"("nvvm.reqntid"="1,128")", "", ""},
-      {"", R"("nvvm.reqntid"="16,8,1,1")", "", "its nvvm.reqntid has 4 extents, and there are 3"},
-      {"", R"("nvvm.maxntid"="2048")", "", "its 2048 threads are not in 1 to 1024"},
+      {"", R"("nvvm.reqntid"="16,8,1,1")", "", "its nvvm.reqntid has 4 extents instead of 3"},
+      {"", R"("nvvm.maxntid"="2048")", "", "it has 2048 threads, which is not between 1 and 1024"},
       {"ptr byval([128 x i8]) align 64 %map", good, "",
-       "parameter 0 'map' is [128 x i8] byval, which may be a tensor map, and LLVM does not say how its "
-       "tensor is laid out"},
+       "parameter 0 'map' is [128 x i8] byval, which may be a tensor map, and LLVM does not specify the "
+       "layout of its tensor"},
       {"[128 x i8] %s", good, "", "parameter 0 's' is [128 x i8]; a sidecar has"},
       {"i37 %n", good, "", "parameter 0 'n' is i37; a sidecar has"},
       {"<3 x float> %v", good, "",
        "parameter 0 'v' is <3 x float>, whose fields are not where those of a struct of C are"},
       {"<{ i8, i32 }> %s", good, "", "parameter 0 's' is <{ i8, i32 }>, whose fields are not where"},
       {"i32 %n, <4 x float> %v, i128 %w, { float, i32 } %s, [2 x { ptr, i8 }] %t", good, "", ""},
-      {"ptr addrspace(3) %s", good, "", "parameter 0 's' is a pointer to address space 3, and a launch"},
+      {"ptr addrspace(3) %s", good, "", "parameter 0 's' is a pointer to address space 3, but a launch"},
       {"", good, "  store i8 1, ptr addrspace(3) @plain\n", ""},
       {"", good, "  store i8 1, ptr addrspace(3) @dynamic\n",
        "the launch chooses the size of its dynamic shared memory 'dynamic'"},
@@ -792,7 +791,7 @@ attributes #0 = { "nvvm.reqntid"="16,4,2" }
     return text.replace(at, text.find(']', at) + 1 - at, fmt::format("\"block\": {}", block));
   };
   CHECK(contains(error_of([&] { signature_from_json(with("[16, 4, 4]"), "k.json"); }),
-                 "k.json.block: 16 x 4 x 4 has not 128 threads, as `threads` says"));
+                 "k.json.block: 16 x 4 x 4 does not have 128 threads, as `threads` states"));
   for (const char* block : {"[0, 4, 2]", "[16, 8, 0]", "[4294967295, 4294967295, 4294967295]", "[128]", "7"})
     CHECK(contains(error_of([&] { signature_from_json(with(block), "k.json"); }), "k.json.block: "));
 }

@@ -325,13 +325,13 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
        "u32: a null pointer is not a value"},
       {"a value of another function",
        [](Subject& s) { s.in(s.kernel, [&](Kernel&) { (void)(u32(s.device->getArg(0)) + 1); }); },
-       "kernel: a value of another kernel was used"},
+       "kernel: a value of another kernel is used"},
       {"a value of another context",
        [](Subject& s) {
          HostModule stranger;
          s.in(s.kernel, [&](Kernel&) { (void)(u32(stranger.kernel->getArg(1)) + 1); });
        },
-       "kernel: a value of another kernel was used"},
+       "kernel: a value of another kernel is used"},
       {"an IRBuilder in another function",
        [](Subject& s) {
          Kernel k(*s.kernel);
@@ -379,15 +379,15 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
          Kernel k(*s.kernel);
          Kernel second(*s.kernel);
        },
-       "kernel: the function has a Kernel already, and there is one for each function; come back to it by "
-       "its "
-       "insert_at()"},
+       "kernel: the function already has a Kernel, and can have only one; call the insert_at() of that "
+       "Kernel"},
       {"use outside of insert_at()",
        [](Subject& s) {
          Kernel k(*s.kernel);
          k.threads(64);
        },
-       "kernel: used outside of its insert_at(), which says where in the front end's function the code goes"},
+       "kernel: used outside of its insert_at(), which determines where in the front end's function the code "
+       "goes"},
       {"an instruction outside of insert_at()",
        [](Subject& s) {
          Kernel k(*s.kernel);
@@ -402,7 +402,7 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
          Kernel k("own");
          k.insert_at(s.ir, [] {});
        },
-       "insert_at: own is a function of the library's own; make the Kernel on the llvm::Function"},
+       "insert_at: own is a function that the library made; construct the Kernel from the llvm::Function"},
       {"insert_at() after finish()",
        [](Subject& s) {
          Kernel k(*s.kernel);
@@ -462,7 +462,7 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
          s.shared("kernel_smem", 16);
          s.in(s.kernel, [](Kernel& k) { (void)k.shared<f32>({8, 8})[0].address(); });
        },
-       "kernel: the module has a 'kernel_smem' already"},
+       "kernel: the module already has a 'kernel_smem'"},
       {"shared memory in a device function",
        [](Subject& s) { s.in(s.device, [](Kernel& k) {
                           k.shared<f32>({8, 8});
@@ -490,7 +490,8 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
          s.ir.CreateRetVoid();
          generate_ptx(k.builder());
        },
-       "kernel: its module is the front end's; compile that, by generate_ptx(module) of ptxbuilder/llvm.h"},
+       "kernel: its module belongs to the front end; compile the module with generate_ptx(module) of "
+       "ptxbuilder/llvm.h"},
       {"an exception out of the body",
        [](Subject& s) {
          Kernel k(*s.kernel);

@@ -31,10 +31,9 @@ TEST_CASE("instructions of other targets are refused with the targets that have 
   Kernel k("hopper", {.target = "sm_90a"});
   const std::string text = error_of([&] { instruction<"tcgen05.fence::before_thread_sync">(); });
   CHECK(contains(text, "instruction_test.cpp:" + std::to_string(__LINE__ - 1)));
-  CHECK(contains(
-      text,
-      "tcgen05.fence::before_thread_sync: needs sm_100f, sm_110f, but the kernel's target is sm_90a; "
-      "the lowest that has it is sm_100a"));
+  CHECK(contains(text,
+                 "tcgen05.fence::before_thread_sync: needs sm_100f, sm_110f, but the kernel's target is "
+                 "sm_90a; the lowest target that supports it is sm_100a"));
 }
 
 TEST_CASE("a target that is not stated is the lowest from sm_90 on that has all instructions") {

@@ -281,7 +281,7 @@ TEST_CASE("mistakes at the interface name the row, the operand and what to do, a
        rows::bar_sync_all,
        {0},
        nullptr,
-       "bar_sync_all: the IRBuilder is in no function of a module; give it an insertion point"},
+       "bar_sync_all: the IRBuilder is not in a function of a module; give it an insertion point"},
       {"an IRBuilder after a terminator",
        closed,
        rows::bar_sync_all,
@@ -323,7 +323,7 @@ TEST_CASE("named registers must be declared in the function's asm") {
     return error_of([&] { emit(ir, wgmma, {d, descriptor, descriptor, ir.getTrue(), 1, 1, 0, 0}); });
   };
   CHECK(error({"d", 0, 4}) == "");
-  CHECK(contains(error({"d", 1, 4}), "names the register d4, but those that are declared end with d3"));
+  CHECK(contains(error({"d", 1, 4}), "names the register d4, but the last one that is declared is d3"));
   CHECK(contains(error({"acc", 0, 4}), "names the register acc0, which no .reg statement of the function"));
 }
 
@@ -380,7 +380,7 @@ TEST_CASE("a module is compiled for its own target, or for the lowest one that h
   other->addFnAttr("target-cpu", "sm_100a");
   llvm::IRBuilder<>(&other->getEntryBlock()).CreateRetVoid();
   CHECK(contains(error_of([&] { generate_ptx(two->module); }),
-                 "the target-cpu of 'kernel' is sm_90a, but that of 'other' is sm_100a; name the target"));
+                 "the target-cpu of 'kernel' is sm_90a, but that of 'other' is sm_100a; state the target"));
 }
 
 TEST_CASE("lower() returns the requirements for any IR") {

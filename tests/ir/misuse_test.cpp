@@ -291,7 +291,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"named registers past the end",
-       {"stmatrix_x4: operand 'r' names the register acc0_8, but those that are declared end with acc0_7"},
+       {"stmatrix_x4: operand 'r' names the register acc0_8, but the last one that is declared is acc0_7"},
        [](bool bad) {
          Kernel k("k");
          smem to = k.builder().shared_base();
@@ -302,7 +302,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
       {"tcgen05 for one CTA and for a pair in one kernel",
        {"tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned: .cta_group is 2, but 1 of k earlier, by "
         "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned at misuse_test.cpp:",
-        "all tcgen05 instructions of a kernel have the same"},
+        "all tcgen05 instructions of a kernel must have the same"},
        [](bool bad) {
          Kernel k("k");
          const char* text = bad ? "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;"
@@ -314,7 +314,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
       {"instructions that no target has together",
        {"ptx: tcgen05.fence::before_thread_sync: needs sm_100f, sm_110f, but wgmma_fence needs sm_90a at "
         "misuse_test.cpp:",
-        "no target has both"},
+        "no target supports both"},
        [](bool bad) {
          Kernel k("k");
          wgmma_fence();
@@ -323,7 +323,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
        }},
       {"text above the target",
        {"ptx: tcgen05.fence::before_thread_sync: needs sm_100f, sm_110f, but the kernel's target is sm_90a; "
-        "the lowest that has it is sm_100a"},
+        "the lowest target that supports it is sm_100a"},
        [](bool bad) {
          Kernel k("k", ON(bad ? "sm_90a" : "sm_100a"));
          HERE ptx("tcgen05.fence::before_thread_sync;", {});
@@ -349,7 +349,8 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"an instruction above the target: wgmma on sm_90",
-       {"wgmma_fence: needs sm_90a, but the kernel's target is sm_90; the lowest that has it is sm_90a"},
+       {"wgmma_fence: needs sm_90a, but the kernel's target is sm_90; the lowest target that supports it is "
+        "sm_90a"},
        [](bool bad) {
          Kernel k("k", ON(bad ? "sm_90" : "sm_90a"));
          HERE wgmma_fence();
@@ -729,7 +730,7 @@ TEST_CASE("values and control flow") {
          done(k);
        }},
       {"a value of another kernel in arithmetic",
-       {"second: a value of another kernel was used"},
+       {"second: a value of another kernel is used"},
        [](bool bad) {
          Kernel first("first");
          u32 a = tid_x();
@@ -739,7 +740,7 @@ TEST_CASE("values and control flow") {
          done(second);
        }},
       {"a value of another kernel in a store",
-       {"second: a value of another kernel was used"},
+       {"second: a value of another kernel is used"},
        [](bool bad) {
          Kernel first("first");
          u32 a = tid_x();
@@ -750,7 +751,7 @@ TEST_CASE("values and control flow") {
          done(second);
        }},
       {"a value of another kernel as a condition",
-       {"second: a value of another kernel was used"},
+       {"second: a value of another kernel is used"},
        [](bool bad) {
          Kernel first("first");
          pred a = tid_x() == 0;
@@ -760,7 +761,7 @@ TEST_CASE("values and control flow") {
          done(second);
        }},
       {"a value of another kernel as a guard",
-       {"second: a value of another kernel was used"},
+       {"second: a value of another kernel is used"},
        [](bool bad) {
          Kernel first("first");
          pred a = tid_x() == 0;
@@ -816,7 +817,7 @@ TEST_CASE("values and control flow") {
          done(k);
        }},
       {"print: a value of another kernel",
-       {"second: a value of another kernel was used"},
+       {"second: a value of another kernel is used"},
        [](bool bad) {
          Kernel first("first");
          u32 a = tid_x();

@@ -178,7 +178,7 @@ TEST_CASE("a value is assigned in a branch, a loop or a role") {
        }},
       {"a vector that takes another's memory",
        {"a value that was made outside of the body of the for_ at region_test.cpp:",
-        "is replaced or dropped"},
+        "is replaced or destroyed"},
        [](bool bad) {
          Subject s;
          std::vector<u32> v = {s.p[0], s.p[1]};
@@ -190,7 +190,7 @@ TEST_CASE("a value is assigned in a branch, a loop or a role") {
          done(s.k);
        }},
       {"an optional made anew",
-       {"is replaced or dropped in it"},
+       {"is replaced or destroyed in it"},
        [](bool bad) {
          Subject s;
          std::optional<u32> a(s.p[0]);
@@ -361,9 +361,9 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
   auto tile = [] { return RegisterTile<f32>(1, strided({16, 64}, 4)); };
   check_cases({
       {"a store in elect",
-       {"register tile: for all 128 threads of a warpgroup together, but into the elect at "
+       {"register tile: all 128 threads of a warpgroup must call this together, but in the elect at "
         "region_test.cpp:",
-        "only one elected lane of each warp of threads 0 to 31 comes; call it outside of that"},
+        "only one elected lane of each warp of threads 0 to 31 enters; call it outside"},
        [=](bool bad) {
          Subject s;
          auto x = tile();
@@ -372,7 +372,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a reduction in half of the warps",
-       {"reduce: for all 128 threads", "if_ at region_test.cpp:", "only threads 0 to 63 come;"},
+       {"reduce: all 128 threads", "if_ at region_test.cpp:", "only threads 0 to 63 enter;"},
        [=](bool bad) {
          Subject s;
          auto x = load<f32>(s.f, wgmma_layout(64, 64));
@@ -380,7 +380,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a store in the else of a thread",
-       {"register tile: for all 128 threads", "only threads 1 to 1023 come;"},
+       {"register tile: all 128 threads", "only threads 1 to 1023 enter;"},
        [=](bool bad) {
          Subject s;
          auto x = tile();
@@ -390,7 +390,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a meeting in one warp of a role",
-       {"sync_warpgroup: for all 128 threads", "only threads 32 to 63 come;"},
+       {"sync_warpgroup: all 128 threads", "only threads 32 to 63 enter;"},
        [=](bool bad) {
          Subject s;
          s.k.warpgroups(1, 40, [&](u32) {
@@ -399,7 +399,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a store where a per-thread index is in bounds",
-       {"register tile: for all 128 threads", "threads may come without the others, since what lets them in"},
+       {"register tile: all 128 threads", "threads may enter without the others, since the condition"},
        [=](bool bad) {
          Subject s;
          auto x = tile();
@@ -408,7 +408,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a store where what each thread has loaded lets it in",
-       {"threads may come without the others"},
+       {"threads may enter without the others"},
        [=](bool bad) {
          Subject s;
          auto x = tile();
@@ -416,7 +416,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a store by a flag that some threads set",
-       {"threads may come without the others"},
+       {"threads may enter without the others"},
        [=](bool bad) {
          Subject s;
          auto x = tile();
@@ -426,7 +426,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a store in a loop that threads leave one by one",
-       {"threads may come without the others", "for_ at region_test.cpp:"},
+       {"threads may enter without the others", "for_ at region_test.cpp:"},
        [=](bool bad) {
          Subject s;
          auto x = tile();
@@ -434,7 +434,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a store in a while_ over a Var that differs",
-       {"threads may come without the others", "while_ at region_test.cpp:"},
+       {"threads may enter without the others", "while_ at region_test.cpp:"},
        [=](bool bad) {
          Subject s;
          auto x = tile();
@@ -447,8 +447,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a store by a Var that a later line of the loop makes differ",
-       {"register tile: for all 128 threads",
-        "from the second round on, since a later line of the loop sets"},
+       {"register tile: all 128 threads", "from the second round on, since a later line of the loop sets"},
        [=](bool bad) {
          Subject s;
          auto x = tile();
@@ -472,7 +471,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a reduction in the warps that a uniform register lets in",
-       {"reduce: for all 128 threads", "only threads 0 to 63 come"},
+       {"reduce: all 128 threads", "only threads 0 to 63 enter"},
        [=](bool bad) {
          Subject s;
          auto x = load<f32>(s.f, wgmma_layout(64, 64));
@@ -481,7 +480,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"elect in the warp that a loop names",
-       {"elect: for all lanes of that warp", "threads may come without the others"},
+       {"elect: all lanes of that warp", "threads may enter without the others"},
        [=](bool bad) {
          Subject s;
          for_(0, u32(4), [&](u32 i) {
@@ -490,15 +489,15 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a meeting of the CTA in half of it",
-       {"sync_threads: for all threads of the CTA together", "only threads 0 to 63 come;"},
+       {"sync_threads: all threads of the CTA must call this together", "only threads 0 to 63 enter;"},
        [=](bool bad) {
          Subject s;
          if_(tid_x() < (bad ? 64u : 128u), [&] { HERE sync_threads(); });
          done(s.k);
        }},
       {"elect where the first warp does not come",
-       {"elect: for all lanes of that warp together, but into the if_ at region_test.cpp:",
-        "only threads 32 to 63 come; if_(elect_sync(0xffffffff), ...)"},
+       {"elect: all lanes of that warp must call this together, but in the if_ at region_test.cpp:",
+        "only threads 32 to 63 enter; if_(elect_sync(0xffffffff), ...)"},
        [=](bool bad) {
          Subject s;
          s.k.warpgroups(1, 40, [&](u32) {
@@ -507,7 +506,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"elect after a guard on lanes",
-       {"elect: for all lanes of that warp", "only threads 64 to 95, 192 to 223"},
+       {"elect: all lanes of that warp", "only threads 64 to 95, 192 to 223"},
        [=](bool bad) {
          Subject s;
          if_((tid_x() >> 5 & 3) == 2u && s.p[0] == 1u, [&] {
@@ -526,8 +525,9 @@ TEST_CASE("a moved-from Var is not used, and two Vars are swapped by their value
       body(s);
       done(s.k);
     });
-    CHECK_MESSAGE(contains(text, "a Var is used that was moved from: std::move, std::swap and std::exchange"),
-                  text);
+    CHECK_MESSAGE(
+        contains(text, "a Var is used after it was moved from: std::move, std::swap and std::exchange"),
+        text);
   };
   refused([](Subject& s) {
     Var<u32> a(1u), b(2u);
@@ -579,7 +579,7 @@ TEST_CASE("a host object is reused for one kernel after another") {
 TEST_CASE("the threads before their number is set") {
   check_cases({
       {"threads, when tiles have been loaded",
-       {"threads: 64, after operations of a CTA of 128; call it before"},
+       {"threads: 64, after operations of a CTA of 128; call threads() before them"},
        [](bool bad) {
          Subject s;
          if (!bad) s.k.threads(128);
@@ -588,7 +588,7 @@ TEST_CASE("the threads before their number is set") {
          done(s.k);
        }},
       {"threads and roles",
-       {"warpgroups: after threads(256); the roles set them"},
+       {"warpgroups: after threads(256); the roles determine the number of threads"},
        [](bool bad) {
          Subject s;
          if (bad) s.k.threads(256);
@@ -596,7 +596,7 @@ TEST_CASE("the threads before their number is set") {
          done(s.k);
        }},
       {"a loop that counts down",
-       {"for_: a step of -1; it counts up"},
+       {"for_: the step is -1, but for_ counts up"},
        [](bool bad) {
          Subject s;
          HERE for_(3, s32(bad ? -1 : 9), bad ? -1 : 1, [&](s32 i) { s.p[u32(i)] = 1u; });
