@@ -13,7 +13,7 @@ namespace {
 
 using detail::TileContext;
 
-constexpr int kBits = 32;  // of the register that holds parities
+constexpr int kBits = 32;  // in the register that holds parities
 
 void check_arrivals(const std::vector<int>& arrivals, Where where) {
   AtLine line(where);
@@ -48,11 +48,12 @@ Barriers::Barriers(Kernel& kernel, int count, const std::vector<std::string>& na
   builder.check_current();
   if (count < 1) throw Error("barriers: at least one");
   if (TileContext::of(builder).unions > 0)
-    throw Error("barriers: inside shared_union; a barrier shares its place with nothing: make it outside");
+    throw Error("barriers: inside shared_union; a barrier cannot share its memory: make it outside");
   const int share = names.empty() ? 0 : count_ / static_cast<int>(names.size());
   if (names.empty() || share * static_cast<int>(names.size()) != count_)
-    throw Error(fmt::format("barriers: {} names for {} barriers; each is for an equal share of them",
-                            names.size(), count_));
+    throw Error(
+        fmt::format("barriers: {} names for {} barriers; each name must be for an equal share of them",
+                    names.size(), count_));
   for (size_t i = 0; i < names.size(); ++i) {
     const uint32_t offset = builder.allocate_shared(names[i], 8, share, 8);
     if (i == 0) offset_ = offset;
@@ -97,7 +98,7 @@ Phases::Phases(const Barriers& barriers, FirstWait first, Where where)
     : barriers_(barriers), parities_(u32(first == FirstWait::passes ? ~0u : 0u, where), where) {
   AtLine line(where);
   if (barriers.size() > kBits)
-    throw Error(where, fmt::format("phases: {} barriers; the register of parities has a bit for each of {}",
+    throw Error(where, fmt::format("phases: {} barriers; the register of parities has {} bits",
                                    barriers.size(), kBits));
 }
 
@@ -137,8 +138,8 @@ ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, co
       ctas_in_line_(detail::ctas_in_line(axes)),
       arrivals_(arrivals) {
   AtLine line(where);
-  if (axes.empty()) throw Error("cluster barriers: along x, y, z or some of them; no axis was given");
-  detail::cluster_size(kernel.builder());  // which may not change from here on
+  if (axes.empty()) throw Error("cluster barriers: no axis was given; give x, y, z or some of them");
+  detail::cluster_size(kernel.builder());  // which must not change from here on
   const int in_line = ctas_in_line_;
   if (in_line > 1) TileContext::of(kernel.builder()).meet_at_end = true;
 
@@ -159,12 +160,12 @@ void ClusterBarriers::arrive(u32 index, Where where) {
   const int role = TileContext::of(Builder::current()).role, peers = ctas_in_line_;
   std::vector<int>& roles = arrivals_->roles;
   if (std::find(roles.begin(), roles.end(), role) == roles.end()) roles.push_back(role);
-  bar_warp_sync(0xffffffff);  // what the other lanes did comes before the arrivals
+  bar_warp_sync(0xffffffff);  // orders the accesses of the other lanes before the arrivals
   smem barrier = (*this)[index];
   u32 lane = laneid();
   if (peers == 1)
     mbarrier_arrive.when(lane == 0)(barrier);
-  else  // lane i at the i-th CTA
+  else  // lane i arrives at the i-th CTA
     mbarrier_arrive_release_cluster.when(lane <
                                          peers)(mapa(barrier, detail::rank_in_line(axes_, lane % peers)));
 }

@@ -10,7 +10,7 @@ namespace ptxbuilder {
 // the first role publishes them.
 class Barriers {
  public:
-  // Reports use `names`, each for an equal share of the barriers: {"full", "empty"}.
+  // Reports use `names`; each name is for an equal share of the barriers: {"full", "empty"}.
   Barriers(Kernel& kernel, const std::vector<int>& arrivals,
            const std::vector<std::string>& names = {"barrier"}, Where where = Where::here());
 
@@ -33,17 +33,16 @@ class Barriers {
 
 // Spins until the phase of `parity` (0 for the first) has completed.
 void barrier_wait(smem barrier, u32 parity, Where where = Where::here());
-// This also waits, and afterwards this thread sees what threads of other CTAs of the cluster did before they
-// arrived.
+// Also waits; afterwards this thread sees what threads of other CTAs of the cluster did before they arrived.
 void barrier_wait_cluster(smem barrier, u32 parity, Where where = Where::here());
 
-// This says what the first wait on a barrier does when nobody has arrived yet: it waits for phase 0, or it
-// passes, as the producer's wait for a stage must, since every stage is empty at the start.
+// This determines what the first wait on a barrier does if nobody has arrived yet: it waits for phase 0, or
+// it passes, as the producer's wait for a stage must, since every stage is empty at the start.
 enum class FirstWait : uint8_t { waits, passes };
 
 // Phases track which phase of each of up to 32 barriers this thread waits for next: one register holds the
-// parity of each phase as a bit. Every thread has its own Phases and waits for every phase in turn, since a
-// parity is the same for a phase and for the one that comes two phases later.
+// parity of each phase as a bit. Every thread has its own Phases and must wait for every phase in turn, since
+// a phase and the phase after the next have the same parity.
 class Phases {
  public:
   explicit Phases(const Barriers& barriers, FirstWait first = FirstWait::waits, Where where = Where::here());
@@ -61,10 +60,10 @@ class Phases {
   Var<u32> parities_;
 };
 
-// Barriers at which CTAs of a cluster meet. Each CTA has its own. An arrival reaches the barriers of all
-// CTAs in line along `axes`: of the CTA itself, and of those that differ from it along only one of the
-// axes. How many arrivals complete a phase is known when the kernel is finished: one for each warp of each
-// role that calls arrive(), in all CTAs in line. CTAs meet before they end.
+// Barriers at which CTAs of a cluster meet. Each CTA has its own. An arrival reaches the barriers of all CTAs
+// in line along `axes`: of the CTA itself, and of the CTAs that differ from it along only one of the axes.
+// The number of arrivals that complete a phase is known when the kernel is finished: one for each warp of
+// each role that calls arrive(), in all CTAs in line. The CTAs wait for each other before they end.
 class ClusterBarriers : public Barriers {
  public:
   // Call Kernel::cluster() first. If nothing calls arrive(), finishing the kernel throws Error.

@@ -19,8 +19,8 @@ std::string block_text(const BlockSpec& spec) {
   return fmt::format("a block of {} {}", extents, name(spec.dtype()));
 }
 
-// Returns the widest swizzle whose span divides a row, and with which stages and the panels of a row follow
-// each other without gaps.
+// Returns the widest swizzle whose span divides a row and with which the stages, and the panels of a row, are
+// contiguous.
 Swizzle swizzle_for(int row_bytes, int rows) {
   constexpr int kRows = 8;  // a swizzle repeats after this number of rows
   for (Swizzle swizzle : {Swizzle::b128, Swizzle::b64, Swizzle::b32}) {
@@ -32,7 +32,7 @@ Swizzle swizzle_for(int row_bytes, int rows) {
   return Swizzle::none;
 }
 
-// Returns the tile of a block; throws Error for a block that no copy takes.
+// Returns the tile of a block; throws Error for a block that cannot be copied.
 SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std::string& name) {
   const std::vector<int>& extents = spec.shape().extents();
   const auto refuse = [&](const std::string& rule) {
@@ -42,7 +42,8 @@ SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std:
   if (extents.empty() || extents.size() > 5) refuse("a block has 1 to 5 dimensions");
   if (*std::min_element(extents.begin(), extents.end()) < 1) refuse("each extent is at least 1");
   for (size_t i = 0; i + 2 < extents.size(); ++i)
-    if (extents[i] != 1) refuse(fmt::format("dimension {} is {}; all but the last two are 1", i, extents[i]));
+    if (extents[i] != 1)
+      refuse(fmt::format("dimension {} is {}; all but the last two must be 1", i, extents[i]));
   const int row_bytes = spec.shape().cols() * size_of(spec.dtype());
   if (!spec.by_threads() && row_bytes % kUnit != 0)
     refuse(
@@ -51,20 +52,20 @@ SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std:
                     row_bytes, kUnit));
   if (spec.by_threads() && extents.size() > 2) refuse("threads copy blocks of 1 or 2 dimensions");
   if (spec.by_threads() && !spec.options().multicast.empty())
-    refuse("CTAs share what TMA loads alone, not what threads copy");
+    refuse("CTAs can only share blocks that TMA loads, not blocks that threads copy");
   if (spec.by_threads() && spec.options().fill != OobFill::zero)
-    refuse("threads find zeros outside of the tensor, and nothing else");
+    refuse("copies by threads can only fill elements outside of the tensor with zeros");
   const Swizzle swizzle = spec.options().swizzle.value_or(
       spec.shape().panel_cols() > 0 ? Swizzle::none : swizzle_for(row_bytes, spec.shape().rows()));
   const int64_t bytes = int64_t{stages} * spec.shape().rows() * row_bytes;
   if (bytes > hopper::shared_bytes)
-    refuse(fmt::format("{} stages of it take {} B of shared memory, which has {}", stages, bytes,
+    refuse(fmt::format("{} stages of it need {} B of shared memory, which has {}", stages, bytes,
                        hopper::shared_bytes));
   const int stage_bytes = spec.shape().rows() * row_bytes;
   if (stages > 1 && stage_bytes % hopper::tensor_shared_alignment != 0)
     refuse(
-        fmt::format("a stage of it has {} B, and stages are multiples of {} B, where each begins: take more "
-                    "rows or columns, which are outside of the tensor where it has fewer",
+        fmt::format("a stage of it has {} B, which must be a multiple of {} B: use more rows or columns; "
+                    "those outside of the tensor are filled",
                     stage_bytes, hopper::tensor_shared_alignment));
   const TileShape shape{spec.shape().rows(), spec.shape().cols(), spec.shape().panel_cols()};
   if (row_bytes % kUnit != 0)
@@ -86,7 +87,7 @@ std::vector<u32> detail::BlockCopy::begin(const GridIndex& at) const {
   const GridIndex seen =
       spec_.options().fixed
           ? at.alone(name_ +
-                     " is a fixed block, the same in all steps, so that its map gets the tile's index alone")
+                     " is a fixed block, the same in all steps, so its map only gets the tile's index")
           : at;
   BlockIndex block;
   {
@@ -94,8 +95,8 @@ std::vector<u32> detail::BlockCopy::begin(const GridIndex& at) const {
     block = spec_.index()(seen);
   }
   if (block.size() != extents.size())
-    throw Error(fmt::format("{}: {}: its index map gives {} numbers, and the block has {} dimensions", name_,
-                            block_text(spec_), block.size(), extents.size()));
+    throw Error(fmt::format("{}: {}: its index map returns {} numbers, but the block has {} dimensions",
+                            name_, block_text(spec_), block.size(), extents.size()));
   for (size_t i = 0; i < extents.size(); ++i)
     if (extents[i] != 1) block[i] = block[i] * u32(extents[i]);
   return block;
@@ -142,10 +143,11 @@ void detail::BlockCopy::by_threads(const GlobalTile& tile, const TileView& view,
   const int rows = spec_.shape().rows(), cols = spec_.shape().cols(), size = size_of(spec_.dtype());
   if (tile.col_stride.known() != 1)
     throw Error(
-        fmt::format("{}: {}: elements of a row of its GlobalTensor are not side by side; give the "
-                    "transposed() one where those of a column do",
+        fmt::format("{}: {}: the elements of a row of its GlobalTensor are not contiguous; pass the "
+                    "transposed() tensor if the elements of a column are",
                     name_, block_text(spec_)));
-  // Uses the widest accesses that divide a row, and all threads or, if they do not fit, only part of them.
+  // Uses the widest accesses that divide a row, and all threads or, if these do not divide the block, only
+  // some of them.
   for (int elements = std::min(tile.vector, kUnit / size); elements > 0; elements /= 2)
     for (int threads = threads_; threads > 0 && cols % elements == 0; threads /= 2) {
       const int pieces = cols / elements;

@@ -1,4 +1,4 @@
-// Specs of the tensor blocks that the steps of a pipeline need, and their copies to and from shared memory.
+// Describes the tensor blocks that the steps of a pipeline need, and copies them to and from shared memory.
 #pragma once
 
 #include "ptxbuilder/ir/global_tensor.h"
@@ -13,7 +13,7 @@ using BlockIndex = std::vector<u32>;
 // Returns the block that a step needs, from device values; CTAs that share a block by multicast must name
 // the same block. The build cannot detect a map that counts elements instead of blocks, nor CTAs that name
 // different blocks if these depend on more than the CTA's place: the emulator reports tiles outside of their
-// tensor, and multicast of parts of different blocks. It reports nothing about blocks that threads copy.
+// tensor, and multicast of parts of different blocks. It does not check blocks that threads copy.
 using IndexMap = std::function<BlockIndex(const GridIndex&)>;
 
 // The extents of a block, outermost first; all but the last two are 1.
@@ -38,14 +38,14 @@ struct BlockOptions {
   // The tile in shared memory has this swizzle; the default is the widest one that divides a row and whose
   // alignment divides the block.
   std::optional<Swizzle> swizzle = {};
-  // The CTAs of the cluster along these axes need the same block, which is fetched once for all of them.
+  // The CTAs of the cluster along these axes need the same block, which is loaded once for all of them.
   ClusterAxes multicast = {};
   // The stage is handed back this number of steps later, since products of these steps may still be reading
-  // it: with 1, the body of a step ends with wgmma_wait(1). Inputs with equal delays share a ring of stages;
-  // inputs with another delay, such as an A that products in flight read next to a B that they do not, have
-  // their own ring and barriers.
+  // it: with 1, the body of a step ends with wgmma_wait(1). Inputs with equal delays share a ring of stages.
+  // Inputs with another delay have their own ring and barriers, for example an A that products in flight
+  // still read, next to a B that they do not.
   int delay_release = 0;
-  // Elements outside of the tensor arrive with this value.
+  // Elements outside of the tensor have this value.
   OobFill fill = OobFill::zero;
   // The block is the same in all steps: an input is loaded once per run, and an output is written when the
   // run ends. Its map receives only the index of the tile.
@@ -61,9 +61,9 @@ class BlockSpec {
   // TMA copies the blocks; the tensor must have the same number of dimensions as a block.
   BlockSpec(TensorMap tensor, DType type, BlockShape shape, IndexMap index, BlockOptions options = {})
       : tensor_(tensor), type_(type), shape_(std::move(shape)), index_(std::move(index)), options_(options) {}
-  // Threads copy blocks that TMA cannot copy: rows that do not begin at multiples of 16 bytes, or are
-  // shorter. They use the widest cp.async that the strides and the block allow or, if that is below 4 bytes,
-  // loads and stores; the sidecar states which.
+  // Threads copy blocks that TMA cannot copy: blocks whose rows do not begin at multiples of 16 bytes, or are
+  // shorter than 16 bytes. They use the widest cp.async that the strides and the block allow or, if that is
+  // less than 4 bytes, loads and stores; the sidecar states which.
   template <class T>
   BlockSpec(const GlobalTensor<T, 2>& tensor, BlockShape shape, IndexMap index, BlockOptions options = {})
       : tile_of_([tensor](u32 row, u32 col) -> GlobalTile { return tensor.tile(row, col); }),
@@ -95,13 +95,13 @@ namespace detail {
 // Copies one operand's blocks between global and shared memory.
 class BlockCopy {
  public:
-  // `threads` threads copy blocks that TMA does not. Errors call the operand `name`, such as "in 0". Throws
-  // Error for a block that no copy takes.
+  // `threads` threads copy blocks that TMA does not. Errors refer to the operand as `name`, such as "in 0".
+  // Throws Error for a block that cannot be copied.
   BlockCopy(Kernel& kernel, BlockSpec spec, int stages, int threads, std::string name);
 
   const SharedTile& tile() const { return tile_; }
   const BlockSpec& spec() const { return spec_; }
-  // The elected thread calls these, or each copying thread does with its number.
+  // The elected thread calls these or, if threads copy, each copying thread calls them with its number.
   void load(const TileView& to, const GridIndex& at, u32 thread) const;
   void store(const TileView& from, const GridIndex& at, u32 thread) const;
 

@@ -13,17 +13,16 @@ namespace {
 uint32_t bulk_bytes(const TileView& view, DType type, u32 start, int ctas, std::string_view operation) {
   const SharedTile& tile = view.tile();
   if (type != tile.dtype())
-    throw Error(fmt::format("{}: {} in global memory, and a view of a {}; a bulk copy converts nothing",
+    throw Error(fmt::format("{}: {} in global memory, but a view of a {}; a bulk copy does not convert types",
                             operation, name(type), view.whole().describe()));
   if (tile.swizzle() != Swizzle::none || (tile.panels() > 1 && tile.rows() > 1))
-    throw Error(
-        fmt::format("{}: a view of {} x {} of a {}; a bulk copy takes elements one after the other: whole "
-                    "rows without swizzle",
-                    operation, view.row_count(), tile.cols(), view.whole().describe()));
+    throw Error(fmt::format(
+        "{}: a view of {} x {} of a {}; a bulk copy needs contiguous elements: whole rows without swizzle",
+        operation, view.row_count(), tile.cols(), view.whole().describe()));
   constexpr int kMost = (1 << 20) - 1;  // what a barrier can expect (PTX ISA, mbarrier, tx-count)
   if (view.bytes() % (16 * ctas) != 0 || view.bytes() > kMost)
-    throw Error(fmt::format("{}: {} B by {} CTAs; a bulk copy moves a multiple of 16 B up to {}", operation,
-                            view.bytes(), ctas, kMost / 16 * 16));
+    throw Error(fmt::format("{}: {} B by {} CTAs; each bulk copy moves a multiple of 16 B, at most {}",
+                            operation, view.bytes(), ctas, kMost / 16 * 16));
   if (auto known = Builder::current().constant(start);
       known && known->value * static_cast<uint64_t>(size_of(type)) % 16 != 0)
     throw Error(fmt::format("{}: begins at element {}, byte {}, which is not a multiple of 16 B", operation,
@@ -58,8 +57,8 @@ void record_bulk(bool is_store, const TileView& view, const MulticastGroups& gro
   kernel.copies.push_back(std::move(record));
 }
 
-// Calls `copy` for each row of a view with its place in shared memory, its number, and its place in the
-// matrix. Rows are handled several at a time: their numbers are all loaded before the first is needed.
+// Calls `copy` for each row of a view with its address in shared memory, its number, and its place in the
+// matrix. Rows are handled in groups: all row numbers of a group are loaded before the first is needed.
 void each_row(const TileView& view, const detail::RowsByIndex& rows, bool clamps,
               const std::function<void(smem, u32, gmem)>& copy) {
   constexpr int kMost = 8;
@@ -82,16 +81,16 @@ void each_row(const TileView& view, const detail::RowsByIndex& rows, bool clamps
   for_(0, u32(static_cast<uint32_t>(count)), static_cast<uint32_t>(together), body);
 }
 
-// Returns the number of bytes in a row of a view; each row is copied separately.
+// Returns the number of bytes in a row of a view, whose rows are copied separately.
 uint32_t row_bytes_of(const TileView& view, const detail::RowsByIndex& rows, std::string_view operation) {
   detail::check_upright(view, operation);
   (void)bulk_bytes(view, rows.type, rows.column, 1, operation);
   const int bytes = view.bytes() / view.row_count();
   if (auto known = Builder::current().constant(rows.stride);
       known && known->value * static_cast<uint64_t>(size_of(rows.type)) % 16 != 0)
-    throw Error(fmt::format("{}: a row of the matrix each {} elements, {} B, which are no multiple of 16 B",
-                            operation, known->value,
-                            known->value * static_cast<uint64_t>(size_of(rows.type))));
+    throw Error(
+        fmt::format("{}: rows of the matrix are {} elements apart, {} B, which is not a multiple of 16 B",
+                    operation, known->value, known->value * static_cast<uint64_t>(size_of(rows.type))));
   return static_cast<uint32_t>(bytes);
 }
 
@@ -102,10 +101,11 @@ namespace detail {
 void bulk_gather(const LoadView& to, const RowsByIndex& from) {
   const uint32_t bytes = row_bytes_of(to.place(), from, "bulk_gather");
   if (const int ctas = multicast_groups(to.multicast_axes()).count(); ctas > 1)
-    throw Error(fmt::format("bulk_gather: rows for {} CTAs; each loads its own: take no multicast", ctas));
+    throw Error(
+        fmt::format("bulk_gather: rows for {} CTAs; each CTA must load its own: do not use multicast", ctas));
   if (to.fill() != OobFill::zero)
     throw Error(fmt::format(
-        "bulk_gather: a view with {} outside: numbers beyond the last row are as good as the last",
+        "bulk_gather: a view with {} outside: numbers beyond the last row already mean the last row",
         name(to.fill())));
   begin_load(to, "bulk_gather");
   const std::optional<u64> policy = cache_policy(to.eviction());
@@ -140,7 +140,7 @@ void bulk_load(const LoadView& to, gmem from, DType type, u32 start) {
   const int count = groups.count();
   const uint32_t bytes = bulk_bytes(to.place(), type, start, count, "bulk_load");
   if (to.fill() != OobFill::zero)
-    throw Error(fmt::format("bulk_load: a view with {} outside: a bulk copy has no tensor to be outside of",
+    throw Error(fmt::format("bulk_load: a view with {} outside: a bulk copy has no tensor and so no outside",
                             name(to.fill())));
   begin_load(to, "bulk_load");
   gmem source = element_of(from, type, start);

@@ -5,10 +5,11 @@
 
 namespace ptxbuilder {
 
-// PTX ISA, cp.async.bulk: copies a view's number of contiguous elements, from `start` on, without a tensor
-// map. The view determines the rest, as for tma_load in tile/tma.h; CTAs that share a load fetch equal parts
-// of its bytes. The view is contiguous, without swizzle, and holds a multiple of 16 bytes, below 1 MiB;
-// `start` is at a multiple of 16 bytes. Throws Error if the host knows otherwise, and if types differ.
+// PTX ISA, cp.async.bulk: copies contiguous elements, as many as the view has, from `start` on, without a
+// tensor map. The view determines the rest, as for tma_load in tile/tma.h; CTAs that share a load fetch equal
+// parts of its bytes. The view is contiguous, without swizzle, and holds a multiple of 16 bytes, below 1 MiB;
+// `start` is aligned to 16 bytes. Throws Error if the host knows that one of these does not hold, or if types
+// differ.
 template <class T>
 void bulk_load(const LoadView& to, gptr<T> from, u32 start, Where where = Where::here());
 template <class T>
@@ -18,29 +19,29 @@ template <class T>
 void bulk_reduce(CopyReduction reduction, gptr<T> to, u32 start, const CopyView& from,
                  Where where = Where::here());
 
-// A matrix in global memory whose rows an index names: `count` of them, `stride` elements from one to the
-// next.
+// A matrix in global memory whose rows are selected by number: `count` rows that are `stride` elements apart.
 template <class T>
 struct IndexedRows {
   gptr<T> first;
   u32 stride, count;
 };
-// Returns, for a row of a view, the number of a row of the matrix, which it may load from anywhere.
+// Returns, for a row of a view, the number of a row of the matrix, which the function may load from memory.
 using RowIndex = std::function<u32(u32 row)>;
 
-// Loads rows that an index names into the rows of a view, each with its own copy, from `column` of the matrix
-// on: one thread calls this, and a pipeline counts it as a load of the view. A number that is not in the
+// Loads selected rows into the rows of a view, each with its own copy, from `column` of the matrix on. One
+// thread calls this, and a pipeline counts it as a load of the view. A row number that is outside of the
 // matrix means its last row. The requirements of bulk_load() on a view, its columns and the start of rows
 // hold here too, and CTAs cannot share the load.
 template <class T>
 void bulk_gather(const LoadView& to, const IndexedRows<T>& from, const RowIndex& index, u32 column = 0,
                  Where where = Where::here());
-// This is the reverse; a row whose number is not in the matrix is dropped. If two rows have the same number,
-// either may remain.
+// Stores the rows of a view to selected rows; a row whose number is outside of the matrix is dropped. If two
+// rows have the same number, either may remain.
 template <class T>
 void bulk_scatter(const IndexedRows<T>& to, const CopyView& from, const RowIndex& index, u32 column = 0,
                   Where where = Where::here());
-// Each element is combined with the one in memory, as in bulk_reduce(), for all rows of a number.
+// Like bulk_scatter(), but combines each element with the one in memory, as bulk_reduce() does; rows with the
+// same number are all combined.
 template <class T>
 void bulk_scatter_reduce(CopyReduction reduction, const IndexedRows<T>& to, const CopyView& from,
                          const RowIndex& index, u32 column = 0, Where where = Where::here());

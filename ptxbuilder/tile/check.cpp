@@ -22,13 +22,13 @@ void check_text(std::string_view what, std::string_view text, size_t values) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '{' && text[i] != '}') continue;
     if (text.substr(i, 2) != "{}")
-      throw Error(fmt::format("{}: \"{}\" has a brace at {} that is not of a {{}}", what, text, i));
+      throw Error(fmt::format("{}: \"{}\" has a brace at {} that is not part of a {{}}", what, text, i));
     ++holes, ++i;
   }
   if (holes != values)
     throw Error(fmt::format("{}: \"{}\" has {} {{}} for {} values", what, text, holes, values));
   if (values > kMostValues)
-    throw Error(fmt::format("{}: {} values; a message has up to {}", what, values, kMostValues));
+    throw Error(fmt::format("{}: {} values; a message has at most {}", what, values, kMostValues));
 }
 
 u64 bits_of(const MessageValue& v) {
@@ -53,7 +53,7 @@ u64 bits_of(const MessageValue& v) {
   }
 }
 
-// Each thread that runs this takes a place among the messages. The site is written last, to complete one.
+// Each thread that runs this reserves a message. The site is written last, which completes the message.
 void write_message(const detail::Reporting& report, uint32_t site, const std::vector<MessageValue>& values) {
   const gmem memory = report.memory();
   const u32 index =
@@ -86,7 +86,7 @@ std::string types_of(const std::vector<MessageValue>& values) {
 ChecksScope::ChecksScope(uint32_t messages, Where where) : outer_(scope_messages) {
   const CallersLine line(where);
   if (messages < 1 || messages > kMostMessages)
-    throw Error(fmt::format("ChecksScope: room for {} messages; it is 1 to {}", messages, kMostMessages));
+    throw Error(fmt::format("ChecksScope: room for {} messages; must be 1 to {}", messages, kMostMessages));
   scope_messages = messages;
 }
 ChecksScope::~ChecksScope() { scope_messages = outer_; }

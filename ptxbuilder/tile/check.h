@@ -4,7 +4,7 @@
 //   print("stage {} begins at {}", stage, offset);
 //   check_finite(sum);
 //
-// They emit nothing, unless the kernel is built while a ChecksScope is open. Each thread that runs them
+// They emit code only if the kernel is built while a ChecksScope is open. Each thread that runs them
 // writes its own message.
 #pragma once
 
@@ -14,8 +14,8 @@ namespace ptxbuilder {
 
 // Kernels that are begun on this thread while a scope lives check and print. Such a kernel has one more
 // parameter, "report", which runtime::LoadedKernel passes. Messages are stored directly to host memory, so
-// that roles with few registers and code next to wgmma can write them too. A check that fails does not stop
-// the kernel: synchronize(), which waits for the launch, throws the Error.
+// that roles with few registers and code next to wgmma can write them too. A failed check does not stop the
+// kernel: synchronize(), which waits for the launch, throws the Error.
 class ChecksScope {
  public:
   // There is room for `messages` messages of a launch; messages beyond are only counted. Throws Error unless
@@ -64,7 +64,7 @@ struct MessageText {
 void check(pred holds, const MessageText& text, std::vector<MessageValue> values);
 void print(const MessageText& text, std::vector<MessageValue> values);
 // Sends the host the elements of a tile that this thread holds, each with its row and column. `make` returns
-// one by its number, and is called only for elements that a message is written for.
+// an element by its number, and is called only for elements for which a message is written.
 void print_elements(const MessageText& text, char type, int count, const std::function<u64(int)>& make);
 // Returns whether the kernel that is being built checks and prints.
 bool prints();

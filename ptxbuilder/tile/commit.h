@@ -1,4 +1,5 @@
-// Ordering between threads that write shared memory, TMA that reads it, and threads that write it again.
+// Orders accesses to shared memory by threads that write it, TMA that reads it, and threads that write it
+// again.
 #pragma once
 
 #include "ptxbuilder/tile/bulk.h"
@@ -12,12 +13,12 @@ namespace ptxbuilder {
 void commit_smem(Where where = Where::here());
 
 // A wait for a store waits either until TMA has read shared memory, which may then be written again, or until
-// global memory has been written, for a thread that reads it there or ends.
+// the store has written global memory, which a thread may then read.
 enum class StoreWait : uint8_t { read, written };
 
-// Waits until at most `pending` (0 to 63) of the store groups that a thread of this warpgroup has committed
-// with cp_async_bulk_commit_group are unfinished. All threads of the warpgroup call it and go on together;
-// outside roles, all threads of the CTA.
+// Waits until at most `pending` (0 to 63) of the store groups that the storing thread of this warpgroup has
+// committed with cp_async_bulk_commit_group are unfinished. All threads of the warpgroup call it and go on
+// together; outside roles, all threads of the CTA.
 void wait_stores(int pending, StoreWait until = StoreWait::written, Where where = Where::here());
 
 namespace detail {
@@ -25,7 +26,7 @@ namespace detail {
 // True in the one thread of a warpgroup that issues, commits and waits for its stores; outside
 // roles, in one thread of the CTA.
 pred issues_stores();
-// Makes the end of the role wait until its stores have read shared memory, which must live until then.
+// Makes the end of the role wait until its stores have read shared memory, which must stay valid until then.
 void end_role_after_stores();
 // Calls commit_smem(); then that thread issues and commits `stores`. The end of the role waits for them.
 void store_group(const std::function<void()>& stores);
@@ -48,8 +49,7 @@ template <detail::Coordinate... C>
 void store_out(detail::MapArgument to, const CopyView& from, C... coordinates) {
   store_out(to, from, std::vector<u32>{detail::coordinate(coordinates, to.where)...});
 }
-// These store slices of a tensor, and elements one after the other, as tma_store (tma_tensor.h) and
-// bulk_store copy them.
+// Store slices of a tensor, as tma_store (tma_tensor.h) does, and contiguous elements, as bulk_store does.
 inline void store_out(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices,
                       const CopyView& from, Where where = Where::here()) {
   AtLine line(where);

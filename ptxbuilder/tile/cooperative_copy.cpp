@@ -19,7 +19,7 @@ std::pair<I, I> coordinates_of(const BasicLayout<I>& coordinates, const I& threa
   return {at[0].value(), rank(at) > 1 ? at[1].value() : I(0)};
 }
 
-// Adds what accesses [first, first + count) do to a view to the kernel's record.
+// Adds the effect of accesses [first, first + count) on a view to the kernel's record.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy& copy,
             const SharedPlace& place, int first, int count) {
   if (!place.view) return;
@@ -51,7 +51,7 @@ void tell(const SharedPlace& to, std::string_view operation, bool by_cp_async) {
   if (to.filling) to.filling->filling()->write(*to.filling, operation, by_cp_async);
 }
 
-// Notes the registers that the copy recorded last has loaded.
+// Notes the registers that the most recently recorded copy has loaded.
 void remember(const std::vector<u32>& registers) {
   detail::TileContext& context = detail::TileContext::of(Builder::current());
   const int copy = static_cast<int>(context.record.thread_copies.size()) - 1;
@@ -64,12 +64,12 @@ class GlobalAddresses {
  public:
   GlobalAddresses(const TiledCopy& copy, const GlobalTile& tile, u32 thread)
       : copy_(copy), tile_(tile), thread_(thread), coordinates_(to_device(copy.coordinates())) {
-    // Elements of an access are adjacent there too.
+    // The elements of an access are adjacent there too.
     const IntTuple& shape = copy.memory().layout().shape();
     ComposedLayout rows = panel_layout(copy.dtype(), size(shape[0]), size(shape[1]), Swizzle::none);
     TiledCopy(CopyAtom::vector(copy.atom().bytes()), copy.dtype(), copy.thread_value(), rows);
     if (tile.col_stride.known() != 1)
-      throw Error(fmt::format("{}: in global memory its columns have stride {}, which must be 1",
+      throw Error(fmt::format("{}: in global memory the columns have stride {}, which must be 1",
                               copy.describe(),
                               tile.col_stride.known() ? std::to_string(*tile.col_stride.known()) : "?"));
   }
@@ -101,7 +101,7 @@ constexpr uint32_t kNoRow = ~uint32_t{0};  // larger than any matrix's row numbe
 void check_kind(const TiledCopy& copy, std::initializer_list<Kind> kinds, std::string_view operation) {
   for (Kind kind : kinds)
     if (copy.atom().kind() == kind) return;
-  throw Error(fmt::format("{}: {} does not do that", operation, copy.atom().describe()));
+  throw Error(fmt::format("{}: {} cannot do that", operation, copy.atom().describe()));
 }
 
 int registers_of(const TiledCopy& copy, int accesses) {
@@ -216,7 +216,7 @@ void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::
   check_accesses(copy, first, count, "store");
   const int each = registers_of(copy, 1);
   if (static_cast<int>(registers.size()) != registers_of(copy, count))
-    throw Error(fmt::format("store: {} registers, but {} accesses of {} take {}", registers.size(), count,
+    throw Error(fmt::format("store: {} registers, but {} accesses of {} need {}", registers.size(), count,
                             copy.atom().describe(), registers_of(copy, count)));
   record(ThreadCopyRecord::Kind::from_registers, "store", copy, to, first, count);
   SharedAddresses address(to.address, copy.access(), thread);

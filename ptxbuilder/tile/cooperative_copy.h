@@ -1,4 +1,4 @@
-// Emits tiled copies: each thread's addresses from layouts, and its instructions.
+// Emits tiled copies: computes each thread's addresses from layouts, and emits its instructions.
 #pragma once
 
 #include "ptxbuilder/ir/global_tensor.h"
@@ -7,37 +7,39 @@
 
 namespace ptxbuilder {
 
-// Returns what `thread`, 0 to copy.threads() - 1, holds after loading accesses [first, first + count) of a
-// copy with ldmatrix or vectors from shared memory at `from`: b32 registers, low bits first. An access of 1
-// or 2 bytes fills a register, with 0 above. A whole warp calls it for ldmatrix. Throws Error for cp.async.
+// Loads accesses [first, first + count) of a copy from shared memory at `from`, with ldmatrix or vectors.
+// Returns what `thread`, 0 to copy.threads() - 1, then holds: b32 registers, low bits first. An access of 1
+// or 2 bytes has a register of its own, whose upper bits are 0. For ldmatrix, a whole warp must call this.
+// Throws Error for cp.async.
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread,
                       Where where = Where::here());
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, int first, int count,
                       Where where = Where::here());
-// This is the reverse, with stmatrix or vectors and the same number of registers.
+// The reverse, with stmatrix or vectors and the same number of registers.
 void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
            Where where = Where::here());
 void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
            int first, int count, Where where = Where::here());
 
-// These copy with vectors from and to a tile of a global tensor, x.tile(row, col), whose columns have stride
-// 1. Elements outside load as zeros and are not stored; `cols`, if given, must be a multiple of an access's
-// elements. Throws Error for another stride.
+// Copy with vectors from and to a tile of a global tensor, x.tile(row, col), whose columns have stride 1.
+// Elements outside of the tensor are loaded as zeros and are not stored; `cols`, if given, must be a multiple
+// of an access's elements. Throws Error for another stride.
 std::vector<u32> load(const TiledCopy& copy, const GlobalTile& from, u32 thread, Where where = Where::here());
 void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::vector<u32>& registers,
            Where where = Where::here());
 
-// Copies a tile from global to shared memory with cp.async; elements outside arrive as zeros. The caller
-// commits the group, waits for it, and executes fence_proxy_async<Space::shared> before the async proxy
-// (wgmma, TMA) reads. For a stage of a pipeline with ThreadProducers, Producer::commit() does all three.
+// Copies a tile from global to shared memory with cp.async; elements outside of the tensor become zeros. The
+// caller commits the group, waits for it, and executes fence_proxy_async<Space::shared> before the async
+// proxy (wgmma, TMA) reads. For a stage of a pipeline with ThreadProducers, Producer::commit() does all
+// three.
 void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
                 Where where = Where::here());
 
-// Rows of a matrix in global memory that an index names: a tile whose row r is row index[r] of the matrix.
-// Each thread of a copy keeps the numbers of the rows that it copies, until point() names others.
+// Rows of a matrix in global memory, selected by an index: a tile whose row r is row index[r] of the matrix.
+// Each thread of a copy keeps the numbers of the rows that it copies, until point() selects others.
 class GatheredRows {
  public:
-  // The matrix has `rows` rows, `stride` elements apart, and `cols` columns side by side. `copy` uses
+  // The matrix has `rows` rows, `stride` elements apart, and `cols` contiguous columns. `copy` uses
   // cp.async, and the matrix's start and stride are multiples of the size of one of its accesses.
   GatheredRows(const TiledCopy& copy, gmem start, u32 rows, u32 cols, u32 stride, u32 thread,
                Where where = Where::here());
@@ -53,16 +55,16 @@ class GatheredRows {
   TiledCopy copy_;
   gmem start_;
   u32 rows_, cols_, stride_, thread_;
-  std::vector<Var<u32>> of_access_;  // the matrix's row
+  std::vector<Var<u32>> of_access_;  // the row in the matrix
 };
 
 // Copies the tile's columns from `col` on with cp.async, as for a GlobalTile.
 void load_async(const SharedPlace& to, const GatheredRows& from, u32 col, Where where = Where::here());
 
 namespace detail {
-// Adds to the kernel's record what accesses [first, first + count) of a view do: `element(thread, access,
-// i)` is the i-th element that a thread holds of an access, in the place's view. The record's view, threads,
-// addresses and elements are set here.
+// Adds the effect of accesses [first, first + count) of a view to the kernel's record: `element(thread,
+// access, i)` is the i-th element of an access that a thread holds, as a place in the view. Sets the record's
+// view, threads, addresses and elements.
 void record_access(ThreadCopyRecord record, const SharedPlace& place, const ThreadAccess& access, int first,
                    int count, const std::function<ElementRecord(int, int, int)>& element);
 }  // namespace detail

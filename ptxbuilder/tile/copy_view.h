@@ -1,4 +1,4 @@
-// Views of shared memory that also say how a copy goes. Only copies take them.
+// Views of shared memory with the options of a copy. Only copies accept them.
 #pragma once
 
 #include "ptxbuilder/tile/shared_tile.h"
@@ -7,13 +7,13 @@ namespace ptxbuilder {
 
 class LoadView;
 
-// A place in shared memory, with options for any copy from or to it. Functions that compute with a tile take
-// only the place.
+// A place in shared memory, with options for any copy from or to it. Functions that compute with a tile
+// accept only the place.
 class CopyView {
  public:
-  CopyView(TileView place) : place_(std::move(place)) {}  // NOLINT: a copy without more ado
+  CopyView(TileView place) : place_(std::move(place)) {}  // NOLINT: a copy without options
 
-  // These work as in TileView; each adds an option to those that this view already has.
+  // These functions work as in TileView; each adds an option to those that this view already has.
   CopyView evict(Eviction eviction) const;
   CopyView when(pred condition) const;
   LoadView multicast(ClusterAxes axes) const;
@@ -31,7 +31,7 @@ class CopyView {
   std::optional<pred> condition_;
 };
 
-// Loads take this: they also complete on a barrier, may be shared by CTAs, and may reach outside a tensor.
+// A view for loads, which also complete on a barrier, may be shared by CTAs, and may reach outside a tensor.
 class LoadView {
  public:
   LoadView(TileView place) : copy_(std::move(place)) {}  // NOLINT

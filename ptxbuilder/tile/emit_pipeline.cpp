@@ -21,7 +21,7 @@ void check_in_body(uint32_t outer, std::string_view operation, std::string_view 
 }
 
 // Returns the branch around the current code, inside the body `outer`, that some steps may not reach: the
-// outermost branch that either all threads enter or none do.
+// outermost branch that is entered either by all threads or by none.
 const OpenBody* branch_of_steps(uint32_t outer) {
   const OpenBody* found = nullptr;
   for (const OpenBody* b = OpenBody::innermost(); b && b->number() != outer; b = b->outer())
@@ -117,7 +117,7 @@ class PipelineOutputs {
       sync_warpgroup();
   }
   // Stores what all threads have written, once all previous stores except the last `pending` have read their
-  // stages: one of these stages is written next.
+  // stages, since one of these stages is written next.
   void leave(bool fixed, const GridIndex& at, int pending) const {
     const auto each = [&](bool by_threads, const std::function<void(size_t)>& send) {
       for (size_t i = 0; i < parts_.outputs.size(); ++i)
@@ -180,12 +180,12 @@ struct StepState {
       throw Error(fmt::format("{}: number {} of {} inputs", operation, number, parts.inputs.size()));
     const size_t ring = parts.ring_of[static_cast<size_t>(number)];
     if (parts.rings[ring].fixed)
-      throw Error(
-          fmt::format("{}: input {} is a fixed block, which is there for the whole run", operation, number));
+      throw Error(fmt::format("{}: input {} is a fixed block, which stays in shared memory for the whole run",
+                              operation, number));
     return ring;
   }
   void check_in_step(std::string_view operation) const {
-    check_in_body(body, operation, "every step does so once, so call it outside of that");
+    check_in_body(body, operation, "every step must do so once, so call it outside");
   }
   void wait(size_t ring) {
     stages[ring] = consumers[ring].wait();
@@ -199,8 +199,8 @@ struct StepState {
     for (size_t i = 0; i < asked.size(); ++i) {
       if (asked[i].empty())
         throw Error(
-            fmt::format("{}: the body never asks for out({}), so that what leaves for the tensor is what was "
-                        "in shared memory before",
+            fmt::format("{}: the body never calls out({}), so the old contents of shared memory would be "
+                        "stored to the tensor",
                         parts.operation, i));
       const auto in_every_step = [&](const Asked& a) {  // or in both sides of a branch
         return !a.condition || std::ranges::any_of(asked[i], [&](const Asked& b) {
@@ -211,10 +211,10 @@ struct StepState {
       if (!parts.outputs[i].spec().options().fixed && std::ranges::none_of(asked[i], in_every_step))
         throw Error(
             first.where,
-            fmt::format("out: output {} is asked for inside the {} alone, and a step that does not come "
-                        "there sends what the block before the last has left; ask for it outside of that, "
-                        "and write it in every step",
-                        i, first.described));
+            fmt::format(
+                "out: output {} is requested only inside the {}, so a step that does not enter it would "
+                "store what an earlier step has left; call out() outside, and write the block in every step",
+                i, first.described));
     }
   }
 
@@ -222,15 +222,15 @@ struct StepState {
   std::vector<Consumer>& consumers;
   GridIndex at;
   u32 number, warpgroup;
-  uint32_t body;                               // of the kernel, which is the step's
+  uint32_t body;                               // of the kernel in which the step runs
   std::vector<std::optional<Stage>> stages;    // by ring
-  std::vector<std::optional<Where>> released;  // by ring: the line that did so
+  std::vector<std::optional<Where>> released;  // by ring: the line of that call
   std::vector<std::optional<Where>> waited;    // by input, the same
   std::vector<std::optional<TileView>> ins;
   std::vector<TileView> outs;
   std::vector<std::vector<Asked>> asked;  // by output: the calls of out()
   bool manual_wait = false, manual_release = false;
-  bool is_over = false;  // the pipeline, while a copy of the step may be left
+  bool is_over = false;  // the pipeline, while a copy of the step may still exist
 };
 
 // The warpgroups that run the body.
@@ -247,7 +247,7 @@ class ComputeEnd {
 
   u32 warpgroup() const { return warpgroup_; }
 
-  // Runs the body for each step; `refill` gets each ring whose stage goes back.
+  // Runs the body for each step; `refill` is called with each ring whose stage is handed back.
   void run(const GridShape& grid, const GridIndex& tile, const PipelineBody& body,
            const std::function<void(u32 step, size_t ring)>& refill = nullptr) {
     Fixed fixed(parts_.rings.size());
@@ -342,7 +342,7 @@ class ComputeEnd {
 }  // namespace detail
 
 detail::StepState& PipelineStep::state() const {
-  if (state_->is_over) throw Error("a step of a pipeline whose body has ended");
+  if (state_->is_over) throw Error("a step of a pipeline was used after its body has ended");
   return *state_;
 }
 const GridIndex& PipelineStep::index() const { return state_->at; }
@@ -352,30 +352,32 @@ u32 PipelineStep::warpgroup() const { return state_->warpgroup; }
 void PipelineStep::wait(int number, Where where) {
   AtLine line(where);
   detail::StepState& s = state();
-  if (!s.manual_wait) throw Error("wait: for a pipeline with manual_wait; the others wait ahead of the body");
+  if (!s.manual_wait)
+    throw Error("wait: only for a pipeline with manual_wait; other pipelines wait before the body");
   const size_t ring = s.ring(number, "wait");
   s.check_in_step("wait");
   std::optional<Where>& waited = s.waited[static_cast<size_t>(number)];
   if (waited)
-    throw Error(
-        fmt::format("wait: input {} is waited for already, at {}; once a step", number, to_string(*waited)));
+    throw Error(fmt::format("wait: input {} was already waited for, at {}; wait once per step", number,
+                            to_string(*waited)));
   waited = Where::here();
-  if (!s.stages[ring]) s.wait(ring);  // else it has arrived with another input of its stage
+  if (!s.stages[ring]) s.wait(ring);  // otherwise it has arrived with another input of its stage
 }
 
 void PipelineStep::release(int number, Where where) {
   AtLine line(where);
   detail::StepState& s = state();
   if (!s.manual_release)
-    throw Error("release: for a pipeline with manual_release; the others hand stages back after the body");
+    throw Error(
+        "release: only for a pipeline with manual_release; other pipelines hand stages back after the body");
   const size_t ring = s.ring(number, "release");
   s.check_in_step("release");
-  if (!s.stages[ring]) throw Error(fmt::format("release: of input {}, which is not waited for", number));
+  if (!s.stages[ring]) throw Error(fmt::format("release: input {} was not waited for", number));
   std::optional<Where>& released = s.released[ring];
   if (released)
     throw Error(fmt::format(
-        "release: of input {}, whose stage is handed back already, at {}{}", number, to_string(*released),
-        s.parts.rings[ring].inputs.size() > 1 ? "; inputs of the same delay_release share their stages"
+        "release: the stage of input {} was already handed back, at {}{}", number, to_string(*released),
+        s.parts.rings[ring].inputs.size() > 1 ? "; inputs with the same delay_release share their stages"
                                               : "; once a step"));
   released = Where::here();
   s.consumers[ring].release(*s.stages[ring]);
@@ -391,7 +393,7 @@ const TileView& PipelineStep::in(int number, Where where) const {
     throw Error(
         fmt::format("in: input {} is not waited for; with manual_wait, call wait({})", number, number));
   if (const auto& released = s.released[s.parts.ring_of[static_cast<size_t>(number)]])
-    throw Error(fmt::format("in: input {} is handed back already, at {}, and may be loaded over", number,
+    throw Error(fmt::format("in: input {} was already handed back, at {}, and may be overwritten", number,
                             to_string(*released)));
   return *view;
 }
@@ -416,8 +418,8 @@ void emit_pipeline(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in, 
   detail::check_grid(grid, "emit_pipeline");
   if (detail::in_role())
     throw Error(
-        "emit_pipeline: inside a role; emit_pipeline_warp_specialized, outside of them, makes roles of its "
-        "own");
+        "emit_pipeline: inside a role; use emit_pipeline_warp_specialized outside of roles, which makes its "
+        "own roles");
   const int threads = static_cast<int>(k.signature().threads);
   if (threads % hopper::warpgroup_threads != 0)
     throw Error(fmt::format("emit_pipeline: a CTA of {} threads; whole warpgroups, of {}, run it", threads,
@@ -445,7 +447,7 @@ void emit_pipeline(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in, 
   const u32 steps = detail::steps_of(grid),
             warpgroup = threads == hopper::warpgroup_threads ? u32(0) : warp_index() / 4;
   const auto ahead = [&](size_t ring) { return u32(parts.rings[ring].stages - parts.rings[ring].delay); };
-  std::vector<std::unique_ptr<detail::GridWalk>> next(parts.rings.size());  // of what is loaded
+  std::vector<std::unique_ptr<detail::GridWalk>> next(parts.rings.size());  // of the loaded blocks
   const auto load_next = [&](size_t ring) {
     load(ring, next[ring]->at());
     next[ring]->next();
@@ -467,10 +469,11 @@ u32 PipelineCompute::warpgroup() const { return end_.warpgroup(); }
 
 void PipelineCompute::run(const PipelineBody& body, Where where) {
   AtLine line(where);
-  if (runs_) throw Error("run: the pipeline runs already; once in compute(), or in each tile");
-  if (tiles_ && !tile_) throw Error("run: of a pipeline of tiles; call it in each_tile()");
+  if (runs_)
+    throw Error("run: the pipeline has already run; call run() once in compute(), or once in each tile");
+  if (tiles_ && !tile_) throw Error("run: this is a pipeline of tiles; call run() in each_tile()");
   detail::check_in_body(body_, "run",
-                        "all that is loaded is taken once; give a loop's steps as an axis of the grid, or as "
+                        "all loaded blocks are used once; pass a loop's steps as an axis of the grid, or as "
                         "SpecializedOptions::tiles");
   runs_ = true;
   end_.run(grid_, tile_.value_or(GridIndex()), body);
@@ -478,7 +481,7 @@ void PipelineCompute::run(const PipelineBody& body, Where where) {
 
 void PipelineCompute::each_tile(const std::function<void(const GridIndex&)>& body, Where where) {
   AtLine line(where);
-  if (!tiles_) throw Error("each_tile: for a pipeline with SpecializedOptions::tiles");
+  if (!tiles_) throw Error("each_tile: only for a pipeline with SpecializedOptions::tiles");
   if (runs_) throw Error("each_tile: the pipeline has run already");
   detail::check_in_body(body_, "each_tile", "all tiles are loaded once");
   const auto compare = order_->computes();
@@ -493,7 +496,7 @@ void PipelineCompute::each_tile(const std::function<void(const GridIndex&)>& bod
     const uint32_t around = std::exchange(body_, detail::open_body);
     body(tile);
     if (!runs_)
-      throw Error(where, "each_tile: run() is not called, and what is loaded for the tile is never used");
+      throw Error(where, "each_tile: run() is not called, so the blocks loaded for the tile are never used");
     tile_.reset();
     body_ = around;
   });
@@ -510,7 +513,7 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
   detail::check_grid(grid, operation);
   if (o.compute_warpgroups < 1)
     throw Error(fmt::format("{}: {} warpgroups compute; at least one", operation, o.compute_warpgroups));
-  // Computing threads get what loading threads leave of an SM's registers, rounded down to a step.
+  // Computing threads share the registers that loading threads leave in an SM, rounded down to a step.
   constexpr int kStep = hopper::role_register_step, kAll = hopper::sm_registers / hopper::warpgroup_threads;
   const int registers = o.compute_registers.value_or(
       std::min(hopper::most_role_registers, (kAll - o.memory_registers) / o.compute_warpgroups) / kStep *
@@ -551,7 +554,7 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
       compute(pipe);
     }
     if (!pipe.runs_)
-      throw Error(fmt::format("{}: run() is not called, and what is loaded is never used", operation));
+      throw Error(fmt::format("{}: run() is not called, so the loaded blocks are never used", operation));
   });
 }
 

@@ -1,4 +1,5 @@
-// Pipelines from a body and the blocks that it needs: loads run ahead of the body, and stores after it.
+// Makes a pipeline from a body and the blocks that it needs: loads run ahead of the body, and stores run
+// after it.
 #pragma once
 
 #include "ptxbuilder/tile/block_spec.h"
@@ -24,19 +25,19 @@ class PipelineStep {
   // Returns the number of this warpgroup among the computing warpgroups.
   u32 warpgroup() const;
 
-  // These return blocks by their numbers among the inputs and outputs. Every step writes a whole output
+  // Return blocks by their numbers among the inputs and outputs. Every step writes a whole output
   // block; a fixed one keeps what previous steps have written. Both throw Error for a number that does not
-  // exist; in() for an input that was not waited for yet or was handed back, and out() if it is called only
-  // in a branch whose condition does not select threads. A body that calls out() and then writes only in a
-  // branch is accepted: the emulator reports a block that TMA sends twice.
+  // exist; in() also throws Error for an input that was not yet waited for or was handed back, and out() if
+  // it is called only in a branch whose condition does not select threads. A body that calls out() and then
+  // writes only in a branch is accepted: the emulator reports a block that TMA sends twice.
   const TileView& in(int number, Where where = Where::here()) const;
   const TileView& out(int number, Where where = Where::here()) const;
 
-  // These are for manual_wait and manual_release: they wait for an input, and hand it back. Inputs of the
+  // These wait for an input and hand it back, with manual_wait and manual_release. Inputs of the
   // same delay_release share their stages: after wait() for one, the others have arrived too and need no
   // wait(), and release() of one hands back all, once a step. Every step must make these calls, outside of
-  // branches and loops, or an Error names the missing or extra call. All reads must be done in all lanes of
-  // the warp: wait for wgmma, or call bar_warp_sync after other reads.
+  // branches and loops, or an Error names the missing or extra call. All lanes of the warp must have finished
+  // their reads before release(): wait for wgmma, or call bar_warp_sync after other reads.
   void wait(int number, Where where = Where::here());
   void release(int number, Where where = Where::here());
 
@@ -78,7 +79,7 @@ struct PipelineOptions {
 void emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
                    std::vector<BlockSpec> out, const PipelineOptions& options, const PipelineBody& body,
                    Where where = Where::here());
-// This also passes a value from step to step, and returns the last one.
+// Also passes a value from step to step, and returns the last value.
 template <class T>
 T emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
                 const PipelineOptions& options, const T& init,
@@ -91,17 +92,19 @@ T emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in
   return carry;
 }
 
-// Tiles that CTAs take one after the other: the function calls its argument for each tile of this CTA, with
-// the tile's index. The order is called once in each role, and must yield the same tiles in the same order
-// in all of them. A difference that the host knows is an Error; the device reports a difference if the kernel
-// checks (ChecksScope, --checks). Otherwise a tile gets another tile's blocks.
+// The tiles that a CTA processes one after the other: the function calls its argument for each tile of this
+// CTA, with the tile's index. The function is called once in each role, and must yield the same tiles in the
+// same order in all roles. A difference that the host knows is an Error, and the device reports a difference
+// if the kernel checks (ChecksScope, --checks). An undetected difference means that a tile is computed from
+// another tile's blocks.
 using TileOrder = std::function<void(const std::function<void(const GridIndex&)>&)>;
 
 // The options of emit_pipeline_warp_specialized().
 struct SpecializedOptions {
   int compute_warpgroups = 1;
   int stages = 2;  // as in PipelineOptions
-  // Registers of a loading thread, by setmaxnreg. Computing threads share the SM's rest, 256 each at most.
+  // The registers of a loading thread, set with setmaxnreg. Computing threads share the remaining registers
+  // of the SM, at most 256 each.
   int memory_registers = 40;
   std::optional<int> compute_registers = {};
   // CTAs are persistent: the pipeline runs for each tile, and loads for the next tile begin while the last
@@ -139,9 +142,9 @@ class PipelineCompute {
   uint32_t body_;  // of the kernel, in which run() or each_tile() is called
 };
 
-// This makes roles: a warpgroup loads, and compute_warpgroups run `compute`, which calls run() once, and
-// may keep sums in registers around it. All computing warpgroups share each step's blocks; each reads what it
-// needs, and outputs are stored when all have written their parts.
+// Makes two roles: one warpgroup loads, and compute_warpgroups run `compute`, which calls run() once and may
+// keep sums in registers around the call. All computing warpgroups share each step's blocks; each reads what
+// it needs, and outputs are stored when all have written their parts.
 //
 //   emit_pipeline_warp_specialized(k, {ceil_div(K, 64)}, {a, b}, {}, {.compute_warpgroups = 2, .stages = 4},
 //                                  [&](PipelineCompute& pipe) {
@@ -153,16 +156,16 @@ class PipelineCompute {
 //     store<bf16>(D, acc, m + pipe.warpgroup() * 64, n);
 //   });
 //
-// Pallas' START, STEADY and STOP are the first, the middle and the last tiles of
-// SpecializedOptions::tiles: stages and their phases run on from tile to tile.
+// Pallas' START, STEADY and STOP correspond to the first, the middle and the last tiles of
+// SpecializedOptions::tiles: stages and their phases continue from tile to tile.
 //
 // A kernel may have several of these, each with its own roles, whose registers must fit together
-// (compute_registers), but it may not also contain an emit_pipeline, which all threads of a CTA run.
+// (compute_registers), but it must not also contain an emit_pipeline, which all threads of a CTA run.
 void emit_pipeline_warp_specialized(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
                                     std::vector<BlockSpec> out, const SpecializedOptions& options,
                                     const std::function<void(PipelineCompute&)>& compute,
                                     Where where = Where::here());
-// This is for pipelines without code around them.
+// Does the same for pipelines without code around them.
 void emit_pipeline_warp_specialized(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
                                     std::vector<BlockSpec> out, const SpecializedOptions& options,
                                     const PipelineBody& body, Where where = Where::here());

@@ -23,9 +23,10 @@ GridIndex index_of(const GridShape& shape, std::vector<u32> at) {
 GridIndex::GridIndex(std::vector<std::string> names, std::vector<u32> at)
     : names_(std::move(names)), at_(std::move(at)) {
   if (names_.size() != at_.size())
-    throw Error(fmt::format(
-        "grid: an index has {} names of axes and {} numbers; give as many, \"\" for an axis without a name",
-        names_.size(), at_.size()));
+    throw Error(
+        fmt::format("grid: an index has {} names of axes but {} numbers; give a name for each number, or "
+                    "\"\" for an axis without a name",
+                    names_.size(), at_.size()));
 }
 
 std::string GridIndex::axis(int number) const {
@@ -69,11 +70,11 @@ u32 steps_of_cta(u32 steps, Where where) {
 }
 
 void detail::check_grid(const GridShape& shape, std::string_view operation) {
-  if (shape.empty()) throw Error(fmt::format("{}: a grid without axes; it has one at least", operation));
+  if (shape.empty()) throw Error(fmt::format("{}: the grid has no axes; it needs at least one", operation));
   for (size_t i = 0; i < shape.size(); ++i) {
     const std::string& name = shape[i].name;
     if (const auto known = shape[i].size.known(); known && *known < 1)
-      throw Error(fmt::format("{}: {} of the grid has {} steps; each axis has one at least", operation,
+      throw Error(fmt::format("{}: {} of the grid has {} steps; each axis needs at least one", operation,
                               axis_text(i, name), *known));
     for (size_t j = 0; j < i && !name.empty(); ++j)
       if (shape[j].name == name)

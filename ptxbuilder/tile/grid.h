@@ -44,14 +44,15 @@ class GridIndex {
   // Throws Error unless there is a name for each number; "" means no name.
   GridIndex(std::vector<std::string> names, std::vector<u32> at);
 
-  // An axis is found by its number or name. Throws Error that lists the axes if this one does not exist.
+  // An axis is found by its number or name. Throws Error that lists the axes if the given axis does not
+  // exist.
   u32 operator[](const AxisName& axis) const;
   int size() const { return static_cast<int>(at_.size()); }
   std::string axis(int number) const;  // in words: axis 0 ("row")
 
   // Returns an index with the axes of this one ahead of those of another.
   GridIndex with(const GridIndex& inner) const;
-  // Returns the same index, whose errors also say why it has no more axes.
+  // Returns the same index, but its errors also state why it has no more axes.
   GridIndex alone(std::string why) const;
 
  private:
@@ -61,18 +62,18 @@ class GridIndex {
   std::string why_;  // why the index does not have more axes
 };
 
-// Returns how many of `steps` this CTA takes, in a grid along x whose CTAs take steps in turn: steps
+// Returns how many of `steps` belong to this CTA, in a grid along x whose CTAs take steps in turn: steps
 // ctaid_x(), ctaid_x() + nctaid_x(), and so on.
 u32 steps_of_cta(u32 steps, Where where = Where::here());
 
 namespace detail {
 
-// Throws Error for an axis that, as the host knows, has no step, and for two axes with the same name.
+// Throws Error for an axis without steps, if the host knows it, and for two axes with the same name.
 void check_grid(const GridShape& shape, std::string_view operation);
 // Returns how many steps a grid has.
 u32 steps_of(const GridShape& shape);
 
-// This walks over the steps of a grid, in row-major order, without divisions.
+// Walks over the steps of a grid, in row-major order, without divisions.
 class GridWalk {
  public:
   explicit GridWalk(const GridShape& shape);

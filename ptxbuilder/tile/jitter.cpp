@@ -36,7 +36,7 @@ bool is_dealing(std::string_view mnemonic) {
   return false;
 }
 
-// Produces the numbers that decide how long a warp sleeps: all threads of a warp have the same numbers, as
+// Produces the numbers that determine how long a warp sleeps: all threads of a warp have the same numbers as
 // long as they take the same path.
 class Jitter {
  public:

@@ -12,9 +12,9 @@
 namespace ptxbuilder {
 
 // Kernels begun on this thread while a scope lives sleep up to some microseconds before some of their
-// arrivals, barriers, fences, asynchronous copies, and signals in global memory. A warp of a CTA sleeps
-// equally long at the same point of its execution in each launch with the same seed; the seed changes when
-// the kernel acts, but not what it does. A Kernel on a front end's function never sleeps.
+// arrivals, barriers, fences, asynchronous copies, and signals in global memory. In each launch with the same
+// seed, a warp of a CTA sleeps equally long at the same point of its execution; the seed changes the timing
+// of the kernel, but not what it does. A Kernel on a front end's function never sleeps.
 class JitterScope {
  public:
   explicit JitterScope(uint64_t seed);

@@ -15,10 +15,11 @@ namespace {
 using detail::TileContext;
 
 // The index is taken from lane 0's register: ptxas then knows that all lanes have the same value, and
-// branches and indexes without divergence.
+// generates branches and indexing without divergence.
 u32 uniform_warp_index() { return shfl_sync_idx(tid_x() >> 5, 0); }
 
-// Returns a CTA's registers: the multiprocessor's, divided by the number of CTAs that it holds at once.
+// Returns the registers of a CTA: those of the multiprocessor, divided by the number of CTAs that it holds at
+// once.
 int registers_of_cta(const Builder& builder) {
   return hopper::sm_registers / static_cast<int>(builder.held_at_once());
 }
@@ -39,10 +40,9 @@ void finish_roles(Builder& builder) {
                                                         threads, hopper::cta_threads));
   builder.signature().threads = static_cast<uint32_t>(threads);
   if (const auto& used = context.threads_used; used && static_cast<int>(used->threads) != threads)
-    throw Error(used->where,
-                fmt::format("{}: outside of roles, for a CTA of {} threads, but the roles make it one of {}, "
-                            "all of whose threads would come here; {}",
-                            used->operation, used->threads, threads, used->advice));
+    throw Error(used->where, fmt::format("{}: outside of roles, for a CTA of {} threads, but the roles make "
+                                         "it a CTA of {} threads, which would all execute this; {}",
+                                         used->operation, used->threads, threads, used->advice));
 
   int total = 0;
   std::string sum;
@@ -56,7 +56,7 @@ void finish_roles(Builder& builder) {
     throw Error(
         context.roles.back().where,
         fmt::format(
-            "warpgroups: the roles take {} = {} registers, but an SM has {}{}", sum, total,
+            "warpgroups: the roles need {} = {} registers, but an SM has {}{}", sum, total,
             hopper::sm_registers,
             builder.held_at_once() == 1 ? "" : fmt::format(" for {} CTAs at once", builder.held_at_once())));
 
@@ -73,11 +73,10 @@ void finish_roles(Builder& builder) {
 void check_tensor_maps(Builder& builder) {
   for (const Parameter& p : builder.signature().parameters)
     if (p.has_recipe() && p.tensor_map.box.empty())
-      throw Error(
-          builder.parameters_where(),
-          fmt::format("{}: no copy uses the tensor map '{}', so its box is not known; k.encode({}, ...) "
-                      "says it, where instruction<...> copies",
-                      builder.signature().kernel, p.name, p.name));
+      throw Error(builder.parameters_where(),
+                  fmt::format("{}: no copy uses the tensor map '{}', so its box is not known; if "
+                              "instruction<...> copies, state it with k.encode({}, ...)",
+                              builder.signature().kernel, p.name, p.name));
 }
 
 std::string role_in_words(const TileContext::Role& role) {
@@ -99,7 +98,7 @@ template <class List, class Each>
 void name_axes(TileContext& context, TileContext::Axis::Of of, const List& axes, const Each& each) {
   const char* kind = of == TileContext::Axis::Of::grid ? "grid" : "cluster";
   if (axes.size() < 1 || axes.size() > 3)
-    throw Error(fmt::format("{}: {} named axes; there are 1 to 3", kind, axes.size()));
+    throw Error(fmt::format("{}: {} named axes; there must be 1 to 3", kind, axes.size()));
   std::erase_if(context.axes, [&](const TileContext::Axis& axis) { return axis.of == of; });
   size_t number = axes.size();
   for (const auto& axis : axes) {
@@ -126,7 +125,7 @@ const TileContext::Axis& TileContext::axis(std::string_view name) const {
     names += (names.empty() ? "" : ", ") + axis.name;
   }
   throw Error(fmt::format(
-      "axis: none is named \"{}\" here; {}", name,
+      "axis: no axis here is named \"{}\"; {}", name,
       names.empty() ? "the grid, the cluster and the role have named none" : "there are " + names));
 }
 
@@ -225,9 +224,9 @@ void Kernel::begin(Where where) {
   builder_.on_end([] {
     TileContext& context = TileContext::of(Builder::current());
     if (context.unpublished_barriers)
-      throw Error(
-          context.barrier_where,
-          "barrier: no sync_threads() or role follows, so other threads may use it before it is made");
+      throw Error(context.barrier_where,
+                  "barrier: neither sync_threads() nor a role follows, so other threads may use the barrier "
+                  "before it is initialised");
     context.end_role();
     if (context.meet_at_end) {
       AtLine line(context.barrier_where);
@@ -269,8 +268,8 @@ void Kernel::encode(TensorMap map, TensorMapRecipe recipe, Where where) {
   Parameter& parameter = builder_.signature().parameters[builder_.parameter_index(map)];
   if (recipe.box.empty() || recipe.box.size() > 5 || recipe.element_strides.size() != recipe.box.size())
     throw Error(
-        fmt::format("encode: a box of {} extents and {} element strides; a tensor map has 1 to 5 "
-                    "dimensions, and both for each",
+        fmt::format("encode: a box of {} extents and {} element strides; a tensor map has 1 to 5 dimensions, "
+                    "each with an extent and a stride",
                     recipe.box.size(), recipe.element_strides.size()));
   if (!parameter.tensor_map.box.empty())
     throw Error(
@@ -287,10 +286,10 @@ void Kernel::threads(uint32_t count, Where where) {
   if (count == 0 || count > hopper::cta_threads)
     throw Error(fmt::format("threads: a CTA has 1 to {}, not {}", hopper::cta_threads, count));
   if (!TileContext::of(builder_).roles.empty())
-    throw Error("threads: the roles set them: 128 for each warpgroup");
+    throw Error("threads: the roles determine the number of threads: 128 for each warpgroup");
   if (const auto& used = TileContext::of(builder_).threads_used; used && count != used->threads)
-    throw Error(
-        fmt::format("threads: {}, after operations of a CTA of {}; call it before", count, used->threads));
+    throw Error(fmt::format("threads: {}, after operations of a CTA of {}; call threads() before them", count,
+                            used->threads));
   TileContext::of(builder_).threads_are_stated = true;
   builder_.signature().threads = count;
 }
@@ -300,9 +299,9 @@ void Kernel::cluster(uint32_t x, uint32_t y, uint32_t z, Where where) {
   builder_.check_current();
   builder_.check_is_kernel("cluster");
   if (TileContext::of(builder_).cluster_is_used)
-    throw Error(
-        fmt::format("cluster: {} x {} x {} CTAs, after roles or barriers were made for {}; call it before", x,
-                    y, z, detail::cluster_size(builder_)));
+    throw Error(fmt::format(
+        "cluster: {} x {} x {} CTAs, after roles or barriers were made for {}; call cluster() before them", x,
+        y, z, detail::cluster_size(builder_)));
   uint64_t ctas = uint64_t{x} * y * z;
   constexpr uint32_t kMost = hopper::largest_cluster;
   if (x > kMost || y > kMost || z > kMost || ctas == 0 || ctas > kMost)
@@ -450,13 +449,14 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
   TileContext& context = TileContext::of(builder_);
   if (context.role >= 0) throw Error("warpgroups: a role inside a role");
   if (context.threads_are_stated)
-    throw Error(fmt::format("warpgroups: after threads({}); the roles set them: 128 for each warpgroup",
-                            builder_.signature().threads));
-  if (count < 1) throw Error(fmt::format("warpgroups: a role has at least one, not {}", count));
+    throw Error(fmt::format(
+        "warpgroups: after threads({}); the roles determine the number of threads: 128 for each warpgroup",
+        builder_.signature().threads));
+  if (count < 1) throw Error(fmt::format("warpgroups: a role has at least one warpgroup, not {}", count));
   if (registers != 0 &&
       (registers < hopper::least_role_registers || registers > hopper::most_role_registers ||
        registers % hopper::role_register_step != 0))
-    throw Error(fmt::format("warpgroups: registers must be from {} to {} in steps of {}, or 0, but are {}",
+    throw Error(fmt::format("warpgroups: registers must be {} to {} in steps of {}, or 0, but are {}",
                             hopper::least_role_registers, hopper::most_role_registers,
                             hopper::role_register_step, registers));
   if (context.unpublished_barriers) {
@@ -515,7 +515,7 @@ void sync_threads(Where where) {
     const TileContext::Role& role = context.roles[static_cast<size_t>(context.role)];
     throw Error(
         fmt::format("sync_threads: inside the role of {} ({}), where it would wait for the threads of the "
-                    "other roles too; let the role's meet at a k.named_barrier({})",
+                    "other roles too; let the threads of the role meet at a k.named_barrier({})",
                     role_in_words(role), to_string(role.where), 128 * role.count));
   }
   detail::check_all_threads("sync_threads", static_cast<int>(Builder::current().signature().threads));

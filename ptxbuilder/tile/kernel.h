@@ -24,9 +24,9 @@ struct Field {
   Member Struct::*member;
 };
 
-// A struct that a kernel takes as one parameter lists its fields in fields(), in the order of its members.
-// A field is a scalar or a gptr<T>, and the struct is laid out as in C. A field of 8 bits names its type,
-// as in field<u8>(...), and its member is a u32 or s32.
+// A struct that is one parameter of a kernel lists its fields in fields(), in the order of its members.
+// A field is a scalar or a gptr<T>, and the struct is laid out as in C. An 8-bit field states its type, as in
+// field<u8>(...), and its member is a u32 or s32.
 //   struct Scaling {
 //     f32 alpha;
 //     gptr<bf16> bias;
@@ -40,9 +40,9 @@ constexpr auto field(std::string_view name, Member Struct::*member) {
   return Field<Struct, Member, Type>{name, member};
 }
 
-// Tensor maps that are in global memory, one after the other, for kernels that choose a tensor on the device:
-// groups of products, batches given as pointers. All maps share the recipe that follows from the copies
-// that use any of them, so tensors differ only in address, shape and strides. The host makes the maps with
+// An array of tensor maps in global memory, for kernels that choose a tensor on the device: grouped products,
+// or batches that are given as pointers. All maps share one recipe, which follows from the copies that use
+// any of them, so tensors differ only in address, shape and strides. The host makes the maps with
 // LoadedKernel::tensor_maps() (runtime/loaded_kernel.h).
 //   auto [As] = k.params<TensorMapArray>("As");
 //   tma_load(sA[s], As[group], kt * 64, row);
@@ -50,7 +50,7 @@ class TensorMapArray {
  public:
   explicit TensorMapArray(llvm::Value* start) : start_(start) {}
 
-  // Returns one map, for any function that takes a TensorMap; nothing checks that it exists. A kernel that
+  // Returns one map, for any function that accepts a TensorMap; the index is not checked. A kernel that
   // changes maps itself must also execute fence.proxy.tensormap (PTX ISA, tensormap.replace).
   TensorMap operator[](u32 index) const { return TensorMap(generic_address(address(index)).handle()); }
   gmem address(u32 index) const { return start_ + u64(index) * kBytes; }
@@ -86,7 +86,8 @@ concept StructParameter = requires {
 };
 
 template <class T>
-Parameter parameter(std::string_view name) = delete;  // except for the types that a kernel can take
+Parameter parameter(std::string_view name) =
+    delete;  // except for the types that a kernel's parameters can have
 
 template <ScalarParameter T>
 Parameter parameter(std::string_view name) {
@@ -162,8 +163,8 @@ class ParameterValues {
 template <class T>
 using NameOf = std::string_view;
 
-// A region of shared memory that several alternatives share. It starts at the first byte that is free when
-// this object is made, and is as large as the largest alternative.
+// A region of shared memory that several alternatives share. It begins at the first free byte when this
+// object is made, and is as large as the largest alternative.
 class SharedUnion {
  public:
   explicit SharedUnion(Builder& builder);
@@ -200,8 +201,8 @@ class Kernel {
   // `name` names the .entry. Throws Error when it is not an identifier or the target is unknown.
   explicit Kernel(std::string name, BuilderOptions options = {}, Where where = Where::here());
   // Builds on a function that another front end has begun, a kernel or a device function, in a module that
-  // the front end keeps. The code goes where insert_at() says; when the function is complete, call finish()
-  // and compile the module (ptxbuilder/llvm.h). There is one Kernel for each function.
+  // the front end keeps. insert_at() determines where the code goes; when the function is complete, call
+  // finish() and compile the module (ptxbuilder/llvm.h). There is one Kernel for each function.
   //
   // A device function can use typed values, control flow, register tiles, and shared memory passed to it;
   // parameters, shared memory of its own, roles, clusters, barriers for threads, and named accumulator
@@ -221,10 +222,10 @@ class Kernel {
     return std::tuple<typename detail::ParameterValue<T>::type...>{values.take<T>()...};
   }
 
-  // This is for a front end's function: runs `body`, whose code is emitted at the insertion point of `ir`.
-  // Values cross in both directions: f32(llvm_value) is a typed value, and x.handle() is LLVM's. Afterwards
-  // `ir` is positioned after that code, usually in another block, ahead of the instructions that followed it
-  // before. insert_at() may be called again.
+  // Runs `body` in a front end's function: its code is emitted at the insertion point of `ir`. Values
+  // convert in both directions: f32(llvm_value) makes a typed value, and x.handle() returns the LLVM value.
+  // Afterwards `ir` is positioned after that code, usually in another block, before the instructions that
+  // followed the insertion point. insert_at() may be called again.
   //
   //   Kernel k(*function);
   //   k.insert_at(ir, [&] { product = (f32(a) * f32(b)).handle(); });
@@ -232,7 +233,8 @@ class Kernel {
   //   k.finish();
   void insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& body, Where where = Where::here());
 
-  // Ends the kernel, with all checks; further calls do nothing. Compiling finishes a kernel that is not.
+  // Ends the kernel and runs all checks; further calls do nothing. Compiling a kernel finishes it if
+  // necessary.
   void finish(Where where = Where::here());
 
   // Sets how many bytes L2 fetches at once for loads through `map`; the default is 256. The copies that use
@@ -250,28 +252,27 @@ class Kernel {
   // Sets the number of CTAs in a cluster, at most 16. The grid must be a multiple of the cluster. Needs
   // sm_90 or later.
   void cluster(uint32_t x, uint32_t y = 1, uint32_t z = 1, Where where = Where::here());
-  // This also names the axes, which axis_index(), axis_size() and cluster_axes() know from here on; the last
-  // axis is x.
+  // Also names the axes for later calls of axis_index(), axis_size() and cluster_axes(); the last axis is x.
   void cluster(std::initializer_list<ClusterExtent> axes, Where where = Where::here());
 
   // States how many CTAs a launch has along x, y and z, as rules over the kernel's integer parameters and the
   // extents of its tensors (launch_rule.h), for launches that do not state a grid and for the sidecar. The
-  // last call counts. finish() throws Error if a rule is invalid or names something that the kernel lacks.
+  // last call wins. finish() throws Error if a rule is invalid or uses an unknown name.
   //   k.grid("ceil_div(count, 128)");
   void grid(std::string x, std::string y = "1", std::string z = "1", Where where = Where::here());
-  // This also names the axes, which axis_index() and axis_size() know from here on. There are up to three,
-  // outermost first as in a tensor: the last axis is x.
+  // Also names the axes for later calls of axis_index() and axis_size(). There are up to three, outermost
+  // first as in a tensor: the last axis is x.
   //   k.grid({{"m", "ceil_div(M, 128)"}, {"n", "ceil_div(N, 128)"}});
   void grid(std::initializer_list<LaunchAxis> axes, Where where = Where::here());
 
-  // Describes parameters, each by name and in one line, for readers of the sidecar. Throws Error for a name
-  // that no parameter has.
+  // Describes parameters, each by name and in one line, for readers of the sidecar. Throws Error if no
+  // parameter has that name.
   //   k.describe({{"x", "elements to add"}, {"count", "how many"}});
   void describe(const std::vector<std::pair<std::string, std::string>>& meanings,
                 Where where = Where::here());
 
-  // Notes an option that the kernel is generated with, as name and value, for readers of the sidecar; the
-  // last value of a name counts.
+  // Notes an option with which the kernel is generated, as name and value, for readers of the sidecar; the
+  // last value of a name wins.
   void configure(std::string name, std::string value, Where where = Where::here());
 
   // Promises that each thread calls griddepcontrol_wait() before it first reads or writes memory, so that the
@@ -292,7 +293,7 @@ class Kernel {
     AtLine line(where);
     return shared(T::dtype, shape, swizzle, stages, std::move(name));
   }
-  // This does the same for a type that is chosen when the kernel is generated.
+  // Does the same for a type that is chosen when the kernel is generated.
   SharedTile shared(DType dtype, TileShape shape, Swizzle swizzle = Swizzle::none, int stages = 1,
                     std::string name = {}, Where where = Where::here()) {
     AtLine line(where);
@@ -310,45 +311,43 @@ class Kernel {
     return std::tuple<std::invoke_result_t<Alternative>...>{place.alternative(alternatives)...};
   }
 
-  // This says where warp_index() of a role is computed: once at the kernel's entry, for all roles, or at
-  // the role's own entry, so that the index does not occupy a register while the roles before it run, one of
-  // which may have few registers.
+  // The place where warp_index() of a role is computed: once at the kernel's entry, for all roles, or at the
+  // role's own entry, so that the index does not occupy a register in roles with few registers.
   enum class WarpIndex : uint8_t { of_entry, of_role };
 
   // Adds a role: the next `count` warpgroups of the CTA run `body(i)`, where i is 0 to count - 1. Their
-  // threads have `registers` registers each (24 to 256 in steps of 8; 0 keeps what the launch gives). All
-  // roles together share 64 Ki registers, and the kernel has as many threads as its roles. Barriers that
+  // threads have `registers` registers each (24 to 256 in steps of 8; 0 keeps the number from the launch).
+  // All roles together share 64 Ki registers, and the kernel has as many threads as its roles. Barriers that
   // were made before are visible to all roles.
   void warpgroups(int count, int registers, const std::function<void(u32)>& body,
                   WarpIndex index = WarpIndex::of_entry, Where where = Where::here());
 
-  // This also names the axis along which the role's warpgroups lie, which axis_index() and
-  // axis_size() know in the role.
+  // Also names the axis of the role's warpgroups, for axis_index() and axis_size() in the role.
   void warpgroups(std::string axis, int count, int registers, const std::function<void(u32)>& body,
                   WarpIndex index = WarpIndex::of_entry, Where where = Where::here());
 
-  // Makes a barrier at which `threads` threads of the CTA meet, in whole warps. Nothing else in the
-  // kernel has its number. There are 15 numbers apart from that of sync_threads(); number i + 1 is taken if
-  // the library makes the threads of warpgroup i meet. Throws Error that lists the holders of the numbers
-  // when all are taken.
+  // Makes a barrier at which `threads` threads of the CTA meet, in whole warps. Its number is unique in the
+  // kernel. There are 15 numbers apart from that of sync_threads(); number i + 1 is in use if the library
+  // synchronizes the threads of warpgroup i. Throws Error that lists the users of all numbers if none is
+  // free.
   NamedBarrier named_barrier(int threads, Where where = Where::here()) {
     AtLine line(where);
     return NamedBarrier(builder_, threads, where);
   }
 
-  // Lets one of ptxas' advisories through, by name: "C7510", "spills", "stack".
+  // Allows one of ptxas' advisories, by name: "C7510", "spills", "stack".
   void waive(std::string advisory, Where where = Where::here()) {
     AtLine line(where);
     builder_.waive(std::move(advisory));
   }
 
-  // The Builder that all calls of this kernel go to. It throws Error after the kernel is finished.
+  // Returns the Builder that all calls of this kernel use. Throws Error after the kernel is finished.
   Builder& builder(Where where = Where::here()) {
     AtLine line(where);
     builder_.state();
     return builder_;
   }
-  // The host launches the kernel with this signature; see finish().
+  // The signature with which the host launches the kernel; see finish().
   const Signature& signature(Where where = Where::here()) const {
     AtLine line(where);
     return builder_.signature();
@@ -363,22 +362,23 @@ class Kernel {
   Builder builder_;
 };
 
-// These return the position of this CTA or warpgroup along a named axis of the grid, cluster or role, and
-// the length of the axis. An axis of the grid counts CTAs, with and without clusters. Each throws Error that
+// Return the position of this CTA or warpgroup along a named axis of the grid, cluster or role, and the
+// length of the axis. An axis of the grid counts CTAs, with and without clusters. Each throws Error that
 // lists the names if there is no such axis.
 u32 axis_index(std::string_view name, Where where = Where::here());
 u32 axis_size(std::string_view name, Where where = Where::here());
-// Returns the axes of the cluster with these names, as multicast() takes them.
+// Returns the axes of the cluster with these names, for multicast().
 ClusterAxes cluster_axes(std::initializer_list<std::string_view> names, Where where = Where::here());
 
 // Waits for all threads of the cluster, and publishes barriers made before to all of them.
 void sync_cluster(Where where = Where::here());
 
-// Waits for all threads of the CTA, and publishes barriers made before. Throws Error inside a role, since
-// the threads of the other roles would never arrive; use a NamedBarrier for some of the CTA's threads.
+// Waits for all threads of the CTA, and publishes barriers made before. Throws Error inside a role, since the
+// threads of the other roles would never arrive; use a NamedBarrier to synchronize some of the CTA's threads.
 void sync_threads(Where where = Where::here());
 
-// Waits for only the 128 threads of this warpgroup. Outside roles, the CTA must be one warpgroup, else Error.
+// Waits only for the 128 threads of this warpgroup. Outside roles, throws Error unless the CTA is one
+// warpgroup.
 void sync_warpgroup(Where where = Where::here());
 
 // Runs `body` in one thread: an elected lane of the warpgroup's first warp or, outside
@@ -388,16 +388,17 @@ void elect(const std::function<void()>& body, Where where = Where::here());
 // The index of the warp in its CTA, in a form that ptxas knows to be uniform.
 u32 warp_index(Where where = Where::here());
 
-// Puts a value that all lanes of the warp share into a uniform register (SASS: REDUX). Use it for a wgmma
-// operand's stage that a loop carries around another loop: ptxas otherwise keeps it in vector registers, and
-// moves each descriptor (R2UR) ahead of its product. All lanes call this. Needs sm_80.
+// Puts a value that all lanes of the warp share into a uniform register (SASS: REDUX). Use it for the stage
+// of a wgmma operand that a loop carries around another loop: otherwise ptxas keeps the stage in vector
+// registers, and moves each descriptor to uniform registers (R2UR) before its product. All lanes call this.
+// Needs sm_80.
 u32 warp_uniform(u32 value, Where where = Where::here());
 
 namespace detail {
 
 class Reporting;  // see report.h
 
-// The tile layer keeps this state with a kernel that is being built.
+// The state that the tile layer keeps for a kernel that is being built.
 struct TileContext : Builder::Attachment {
   struct Role {
     int first, count, registers;
@@ -409,7 +410,7 @@ struct TileContext : Builder::Attachment {
   std::optional<u32> warp;          // of the kernel's entry
   std::optional<u32> warp_of_role;  // if the role computes its own
   bool threads_are_stated = false;  // with k.threads()
-  // The first operation outside of roles that is for as many threads as the CTA had then.
+  // The first operation outside of roles that depends on the number of threads, and that number.
   struct ThreadsUsed {
     std::string operation;
     uint32_t threads;
@@ -417,12 +418,12 @@ struct TileContext : Builder::Attachment {
     std::string advice;
   };
   std::optional<ThreadsUsed> threads_used;
-  // Notes one, unless a role is being emitted.
+  // Notes such an operation, unless a role is being emitted.
   void use_threads(std::string_view operation, std::string_view advice = "move it into a role");
   bool unpublished_barriers = false;
   Where barrier_where;
   ProductGroups products;
-  // These name what each thread does at the end of its role or, without roles, at the end of the kernel.
+  // The actions of each thread at the end of its role or, without roles, at the end of the kernel.
   std::map<std::string, std::function<void()>> at_role_end;
   void end_role();
   uint32_t waits = 0;        // for mbarriers and counters, which have been emitted
@@ -435,7 +436,7 @@ struct TileContext : Builder::Attachment {
   std::map<int, Scratch> scratch;  // of register tiles, by role
   KernelRecord record;
   std::optional<ThreadCopyRecord>* apart = nullptr;  // see RecordedApart
-  std::map<size_t, OobFill> fills;  // what loads find outside a tensor, by the number of its map
+  std::map<size_t, OobFill> fills;  // the value that loads find outside a tensor, by the number of its map
   std::map<const llvm::Value*, LoadedWord> loaded_words;  // registers, and the copies that loaded them
   bool cluster_is_used = false;                           // barriers and roles depend on its size
 
@@ -451,7 +452,7 @@ struct TileContext : Builder::Attachment {
   std::string role_name;                 // of the axis that the next role is along
   std::shared_ptr<Profiling> profiling;  // null unless the kernel is profiled
   std::shared_ptr<Reporting> reporting;  // null unless it watches its waits or checks its values
-  // Throws Error for a name that is taken or empty.
+  // Throws Error for a name that is already used or empty.
   void name_axis(Axis axis);
   const Axis& axis(std::string_view name) const;
 
@@ -478,13 +479,13 @@ class RecordedApart {
 // CTAs of a cluster.
 int cluster_size(Builder& builder);
 
-// Waits for all threads of the cluster without ordering their memory accesses, which saves two
-// microseconds. This is enough to publish barriers, for which there is fence.mbarrier_init, and to keep a
-// CTA alive while others read its memory.
+// Waits for all threads of the cluster without ordering their memory accesses, which saves two microseconds.
+// This is enough to publish barriers, which are ordered by fence.mbarrier_init, and to keep a CTA alive while
+// others read its memory.
 void meet_cluster();
 
-// These say which warpgroup of the CTA runs the code that is being emitted, and which warpgroups its role
-// has. Outside roles there is one warpgroup, number 0.
+// Return which warpgroup of the CTA runs the code that is being emitted, and which warpgroups its role has.
+// Outside roles there is one warpgroup, number 0.
 u32 warpgroup_in_cta();
 int first_warpgroup_of_role();
 int warpgroups_in_role();

@@ -1,5 +1,4 @@
-// CTAs of a cluster that share a load or meet at a barrier: those along some axes, their ranks, and the
-// masks that name them.
+// The CTAs along some axes of a cluster, which share a load or meet at a barrier: their ranks and masks.
 #pragma once
 
 #include "ptxbuilder/ir/index.h"
@@ -16,12 +15,12 @@ MulticastGroups multicast_groups(ClusterAxes axes);
 // This CTA as a member of its group.
 struct GroupMember {
   Index place;  // its number in the group, the first of the axes innermost
-  u16 mask;     // of the group: for each of its CTAs, the bit whose number is the CTA's rank
+  u16 mask;     // of the group: bit r is set if the CTA of rank r is in the group
 };
 GroupMember group_member(const MulticastGroups& groups);
 
 // The CTAs in line with this one along the axes: itself, and those that differ from it along only one of
-// the axes. ctas_in_line() is how many there are, and rank_in_line() is the rank of the i-th. The CTAs
+// the axes. ctas_in_line() returns their number, and rank_in_line() returns the rank of the i-th. The CTAs
 // along the first of the axes come first.
 int ctas_in_line(ClusterAxes axes);
 u32 rank_in_line(ClusterAxes axes, u32 i);

@@ -5,12 +5,12 @@
 
 namespace ptxbuilder {
 
-// At this barrier, `threads` threads of the CTA meet, any number of times (PTX ISA, bar): those of whole
-// warps, of any roles. Kernel::named_barrier makes it, and it belongs to that kernel, like a value.
+// A barrier at which `threads` threads of the CTA meet any number of times (PTX ISA, bar): whole warps of any
+// roles. Kernel::named_barrier makes it, and it belongs to that kernel, like a value.
 class NamedBarrier {
  public:
-  // All threads of a warp call this: it waits until `threads` threads have called sync() or arrive(). Threads
-  // that wait see what these threads did before.
+  // All threads of a warp call this: it waits until `threads` threads have called sync() or arrive().
+  // Afterwards, threads that wait see what these threads did before.
   void sync(Where where = Where::here()) const;
   // Arrives without waiting.
   void arrive(Where where = Where::here()) const;

@@ -1,4 +1,4 @@
-// The parameters of a kernel that has some of them only for some operations.
+// Parameters for kernels in which some parameters exist only for some operations.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@ namespace ptxbuilder {
 // Parameters by name; only those that the operation needs are added.
 class Parameters {
  public:
-  // Parameters come in the order of the launch's arguments. A tensor map's type follows from its copies.
+  // Parameters are added in the order of the launch's arguments. A tensor map's type follows from its copies.
   void add(std::string name, Parameter::Kind kind, DType type, std::string meaning) {
     index_[name] = all_.size();
     Parameter& one = all_.emplace_back();
@@ -19,7 +19,7 @@ class Parameters {
     one.dtype = type;
     one.meaning = std::move(meaning);
   }
-  // Declares what was added, once.
+  // Declares the added parameters. Call this once.
   void declare(Kernel& kernel, Where where) {
     values_ = kernel.builder().declare_parameters(std::move(all_), where);
   }

@@ -21,15 +21,15 @@ struct detail::Ring {
 
   int stages;
   int consumers;           // of a CTA
-  int filling_warpgroups;  // whose threads fill the stages; 0 if one thread does, by TMA
-  ClusterAxes axes;        // along which CTAs fill stages together
+  int filling_warpgroups;  // whose threads fill the stages; 0 if one thread fills them by TMA
+  ClusterAxes axes;        // the axes along which CTAs fill stages together
   int peers;               // CTAs that release to a producer: the CTAs in line with it along the axes
   std::vector<SharedTile> tiles;
   Barriers barriers;
   mutable std::vector<int> consuming =
-      {};                           // the roles of all calls of consumer(); -1 is a kernel without roles
+      {};                           // the roles of all calls of consumer(); -1 in a kernel without roles
   mutable bool given_back = false;  // one consumer releases for all
-  // These note whether phases of the full barriers complete, and whether any code waits for them.
+  // These state whether phases of the full barriers complete, and whether any code waits for them.
   mutable bool is_filled = false, is_waited_for = false;
 };
 
@@ -43,7 +43,8 @@ std::string describe(const detail::Ring& ring) {
 // the empty barriers.
 std::vector<int> arrivals(int stages, int consumers, int filling_warpgroups, int peers) {
   if (stages < 1 || consumers < 1)
-    throw Error(fmt::format("pipeline: {} stages and {} consumers; at least one each", stages, consumers));
+    throw Error(
+        fmt::format("pipeline: {} stages and {} consumers; both must be at least one", stages, consumers));
   std::vector<int> counts(static_cast<size_t>(2 * stages), std::max(1, 128 * filling_warpgroups));
   std::fill(counts.begin() + stages, counts.end(), 4 * consumers * peers);
   return counts;
@@ -61,8 +62,8 @@ constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::
 void check_known(const LoadView& view) {
   if (view.condition())
     throw Error(
-        "tma_load: a view of a pipeline's stage under a condition: where it does not hold, the bytes that "
-        "the stage expects would never arrive; put acquire() under it too");
+        "tma_load: a view of a pipeline's stage with a condition: if it is false, the bytes that the stage "
+        "expects never arrive; put acquire() under the condition too");
   const TileView& place = view.place();
   if (!place.first_row() || !place.first_col())
     throw Error(
@@ -71,7 +72,7 @@ void check_known(const LoadView& view) {
                     place.row_count(), place.tile().cols(), place.whole().describe()));
 }
 
-// A shared load goes only to CTAs that report when they have read what the stage held before.
+// A shared load may only write to CTAs that report when they have read the previous contents of the stage.
 void check_shared(const LoadView& view, const detail::Ring& ring) {
   const ClusterAxes axes = view.multicast_axes();
   const MulticastGroups groups = detail::multicast_groups(axes);
@@ -81,19 +82,19 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
         fmt::format("tma_load: {} CTAs share the load into a stage that the threads of each fill", count));
   if (count > 1 && ring.peers == 1)
     throw Error(
-        fmt::format("tma_load: {} CTAs share the load into a stage that the consumers of one alone release; "
-                    "make the pipeline with Producers::cluster",
+        fmt::format("tma_load: {} CTAs share the load into a stage that only the consumers of one CTA "
+                    "release; make the pipeline with Producers::cluster",
                     count));
   for (size_t i = 0; i < 3; ++i)
     if (const int along = groups.extents[i]; axes.has(i) && !ring.axes.has(i) && along > 1)
       throw Error(
           fmt::format("tma_load: {} CTAs along {} share the load into a stage that is released along other "
-                      "axes; name that axis to the pipeline",
+                      "axes; pass that axis to the pipeline",
                       along, "xyz"[i]));
   if (count > detail::ctas_in_line(axes))
     throw Error(
-        "tma_load: CTAs along several axes share the load into a pipeline's stage, which those along one of "
-        "them each release; share it along one axis");
+        "tma_load: CTAs along several axes share the load into a pipeline's stage, which is released along "
+        "single axes; share it along one axis");
 }
 
 }  // namespace
@@ -131,7 +132,7 @@ size_t detail::Filling::number(const SharedTile& tile, std::string_view operatio
   if (found == ring->tiles.end())
     throw Error(fmt::format("{}: the {} is not one of the pipeline's", operation, tile.describe()));
   if (committed)
-    throw Error(fmt::format("{}: into a stage that is committed already, which consumers read", operation));
+    throw Error(fmt::format("{}: into a stage that is already committed, which consumers read", operation));
   return static_cast<size_t>(found - ring->tiles.begin());
 }
 
@@ -159,7 +160,7 @@ void detail::Filling::load(const LoadView& to) {
   }
   shared = shared | to.multicast_axes();
   if (!ring->by_threads()) return;  // acquire() has announced all bytes
-  // The thread that copies has yet to commit, so the phase cannot complete before this.
+  // The copying thread has not committed yet, so the phase cannot complete before this.
   const auto bytes = static_cast<uint32_t>(to.place().bytes());
   if (to.condition())
     mbarrier_expect_tx.when (*to.condition())(*to.barrier(), bytes);
@@ -198,8 +199,8 @@ void detail::Filling::check_axes() const {
     if (const int along = detail::multicast_groups(ring->axes).extents[i];
         ring->axes.has(i) && !shared.has(i) && along > 1)
       throw Error(fmt::format(
-          "acquire: {} CTAs along {} release this stage and share none of its loads, so that one might be a "
-          "phase ahead of another; name to the pipeline the axes along which loads are shared",
+          "acquire: {} CTAs along {} release this stage but share none of its loads, so one might be a phase "
+          "ahead of another; pass the axes along which loads are shared to the pipeline",
           along, "xyz"[i]));
 }
 
@@ -239,8 +240,8 @@ void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, i
     AtLine line(where);
     if (ring->is_filled && !ring->is_waited_for)
       throw Error(
-          "pipeline: its stages are filled, and no consumer ever waits for them: a stage that nobody waits "
-          "for is read too early, or for nothing");
+          "pipeline: its stages are filled, but no consumer ever waits for them: they would be read too "
+          "early, or not at all");
     if (ring->is_waited_for && !ring->is_filled)
       throw Error(
           "pipeline: consumers wait for its stages, which no producer ever acquires or lends, so they would "
@@ -278,8 +279,8 @@ void detail::Ring::skip(Var<u32>& stage, Var<u32>& parity, u32 count) const {
   parity = parity.value() ^ (turns & 1);
 }
 
-// A barrier that was never used is in phase 0, and a wait for parity 1 passes: at first, the producer finds
-// every stage empty.
+// An unused barrier is in phase 0, so a wait for parity 1 passes: at first, the producer finds every stage
+// empty.
 Producer::Producer(std::shared_ptr<const detail::Ring> ring)
     : ring_(std::move(ring)), stage_(0), parity_(1) {}
 
@@ -315,16 +316,16 @@ Stage Producer::acquire(Where where) {
   return stage;
 }
 
-// Returns what is known of a stage that this producer's threads have acquired.
+// Returns what is known about a stage that this producer's threads have acquired.
 detail::Filling& Producer::filling(const Stage& stage, std::string_view operation) const {
-  if (!stage.filling_) throw Error(fmt::format("{}: a producer's stage comes from acquire()", operation));
+  if (!stage.filling_) throw Error(fmt::format("{}: needs a producer's stage, from acquire()", operation));
   if (stage.ring_ != ring_)
     throw Error(fmt::format("{}: a stage of another pipeline, with {}, to a producer of one with {}",
                             operation, describe(*stage.ring_), describe(*ring_)));
   if (!ring_->by_threads())
     throw Error(
-        fmt::format("{}: of a stage that one thread fills by TMA, whose copies commit themselves; "
-                    "ThreadProducers fill and commit",
+        fmt::format("{}: the stage is filled by one thread with TMA, whose copies commit themselves; only "
+                    "ThreadProducers commit",
                     operation));
   return *stage.filling_;
 }
@@ -332,7 +333,7 @@ detail::Filling& Producer::filling(const Stage& stage, std::string_view operatio
 void Producer::commit(const Stage& stage, Where where) {
   AtLine line(where);
   detail::Filling& filling = this->filling(stage, "commit");
-  if (filling.committed) throw Error("commit: this stage is committed already; each thread does so once");
+  if (filling.committed) throw Error("commit: this stage is already committed; each thread commits it once");
   filling.check_filled("commit", "filled in");
   filling.committed = true;
   const smem full = stage.full_barrier();
@@ -340,7 +341,7 @@ void Producer::commit(const Stage& stage, Where where) {
     cp_async_mbarrier_arrive_noinc(full);
     return;
   }
-  // This arrives once the copies have arrived; stores are visible after the counted arrival.
+  // This arrival happens when the copies have arrived; the counted arrival makes stores visible.
   if (filling.has_copies) ptx("cp.async.mbarrier.arrive.shared::cta.b64 [{bar:smem}];", {{"bar", full}});
   if (filling.has_copies) return mbarrier_arrive(full);
   // One lane arrives for the warp, whose stores precede its barrier: a barrier in shared memory processes
@@ -417,11 +418,12 @@ Stage Consumer::front(Where where) const {
 }
 void Consumer::peek(Where where) {
   AtLine line(where);
-  if (!seen_full_) throw Error("peek: for a consumer made with Peeks::yes");
+  if (!seen_full_) throw Error("peek: only for a consumer made with Peeks::yes");
   *seen_full_ = mbarrier_test_wait_parity(ring_->full(stage_), parity_);
 }
 
-// Every warp arrives, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
+// Every warp arrives, since each warp has waited for its own part of the wgmma group; lane i arrives at CTA
+// i.
 void Consumer::arrive(u32 stage, pred unless, int consumers) const {
   detail::check_whole_warpgroups("release");
   smem empty = ring_->empty(stage);
@@ -440,7 +442,7 @@ pred Consumer::refilled(int behind) const { return refills_ ? refills_->value() 
 u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(ring_->stages), stage) - 1; }
 
 void Consumer::check(const Stage& stage, std::string_view operation) const {
-  if (!stage.released_) throw Error(fmt::format("{}: a consumer's stage comes from wait()", operation));
+  if (!stage.released_) throw Error(fmt::format("{}: needs a consumer's stage, from wait()", operation));
   if (stage.ring_ == ring_) return;
   throw Error(
       fmt::format("{}: a stage of another pipeline, with {}, to a consumer of one with {}; its own consumer "
@@ -461,7 +463,7 @@ void Consumer::give_back(const Stage& stage, pred when, Where where) {
   AtLine line(where);
   check(stage, "give_back");
   if (ring_->peers > 1)
-    throw Error("give_back: a stage that CTAs of a cluster fill together; each consumer releases it");
+    throw Error("give_back: CTAs of a cluster fill this stage together, so each consumer must release it");
   arrive(stage.index(), !(when & *stage.refilled_), ring_->consumers);
   ring_->given_back = true;
   *stage.released_ = true;
@@ -513,13 +515,14 @@ Var<Stage>& Var<Stage>::operator=(const Argument& argument) {
   if (stage.ring_ != stage_.ring_ || !stage.released_)
     throw Error(
         argument.where,
-        fmt::format("Var<Stage>: it holds stages of one pipeline's consumer, with {}, and gets one {}",
-                    describe(*stage_.ring_),
-                    stage.released_ ? "of another's, with " + describe(*stage.ring_) : "of a producer's"));
+        fmt::format(
+            "Var<Stage>: it holds stages of one pipeline's consumer, with {}, but was assigned one {}",
+            describe(*stage_.ring_),
+            stage.released_ ? "of another's, with " + describe(*stage.ring_) : "of a producer's"));
   AtLine line(argument.where);
   index_ = stage.index_;
   refilled_ = *stage.refilled_;
-  *stage.released_ = true;  // if the variable is
+  *stage.released_ = true;  // set if the variable is
   return *this;
 }
 
@@ -533,7 +536,7 @@ Stage Var<Stage>::value() const {
 Turns::Turns(Kernel& kernel, int warpgroups, Where where)
     : turns_(kernel, std::vector<int>(static_cast<size_t>(std::max(warpgroups, 1)), 4), {"turn"}, where) {
   if (warpgroups < 2)
-    throw Error(where, fmt::format("turns: {} warpgroups; at least two take turns", warpgroups));
+    throw Error(where, fmt::format("turns: {} warpgroups; there must be at least two", warpgroups));
 }
 
 // The first warpgroup's first wait passes: it is for the phase before a barrier's first phase.

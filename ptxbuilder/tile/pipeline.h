@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 
 namespace detail {
-// The state that a pipeline and its two sides share; it lives as long as any of them.
+// The state that a pipeline and its two sides share; it lives as long as any of the three.
 struct Ring;
 struct Filling;  // of one stage that a producer has acquired
 }  // namespace detail
@@ -34,7 +34,7 @@ class Stage {
   std::shared_ptr<bool> released_;
 };
 
-// A consumer's stage that a loop carries: the next stage is assigned to it, and its value is released.
+// A consumer's stage that a loop carries: the loop assigns the next stage to it, and releases its value.
 template <>
 class Var<Stage> {
  public:
@@ -56,7 +56,7 @@ class Var<Stage> {
   Stage value() const;
 
  private:
-  Stage stage_;  // the first, whose release counts for all
+  Stage stage_;  // the first one, whose release counts for all
   Var<u32> index_;
   Var<pred> refilled_;
 };
@@ -70,8 +70,8 @@ class Producer {
   // tile of the pipeline into it once: `tma_load(sA[stage], ...)`, or parts whose rows the host knows and
   // that together fill the tile. Finishing the kernel throws Error when a load is missing.
   //
-  // acquire() of ThreadProducers announces nothing: load_async() and store() fill tiles, in parts or
-  // whole, and so do copies of one thread, such as in elect(), which announce their bytes themselves. Then
+  // For ThreadProducers, acquire() does not announce bytes: load_async() and store() fill tiles, in parts or
+  // whole, and so do copies by one thread, such as in elect(), which announce their bytes themselves. Then
   // all threads commit() the stage; finishing the kernel throws Error if they never do.
   Stage acquire(Where where = Where::here());
   // Hands a stage that ThreadProducers fill to the consumers once all copies that this thread has issued into
@@ -79,11 +79,12 @@ class Producer {
   // of the pipeline is not filled, when the stage is already committed or belongs to another pipeline, and
   // when only TMA fills it, since its copies commit themselves.
   void commit(const Stage& stage, Where where = Where::here());
-  // Declares, for a stage that ThreadProducers fill, that the threads write to the tile's stage themselves,
-  // for example through `tile[stage].address()`, before they commit.
+  // Declares, for ThreadProducers, that the threads write to the tile's stage themselves, for example through
+  // `tile[stage].address()`, before they commit.
   void fills(const Stage& stage, const SharedTile& tile, Where where = Where::here());
-  // Hands the next stage, once it is empty, to the consumers unfilled, for them to write to: to all of them,
-  // each to its part, or to one, which calls give_back(). They wait for this stage as for a full one.
+  // Hands the next stage, once it is empty, to the consumers without filling it, so that they can write to
+  // it: either to all of them, each to its part, or to one, which calls give_back(). They wait for this stage
+  // as for a full one.
   void lend(Where where = Where::here());
 
  private:
@@ -100,8 +101,8 @@ class Consumer {
  public:
   // Waits until the next stage is full. Data that threads wrote is then visible to wgmma and TMA too.
   Stage wait(Where where = Where::here());
-  // Waits until the next stage is full, without taking it: the next wait() returns the same stage. This is
-  // for threads that write to the stage before they multiply it.
+  // Waits until the next stage is full, without consuming it: the next wait() returns the same stage. For
+  // threads that write to the stage before they multiply it.
   Stage front(Where where = Where::here()) const;
   // Tests whether the next stage is full, without waiting; if it is, the next wait() does not test again.
   // Call it before a wgmma_wait, which hides the cost of the test. Needs consumer(Peeks::yes).
@@ -109,13 +110,13 @@ class Consumer {
   // Returns a placeholder, whose release has no effect, as the initial value of a Var<Stage>.
   Stage none() const;
   // Hands the stage back to the producer. All reads of it must be done, so call wgmma_wait first. Throws
-  // Error when it is a stage of another pipeline. A stage that is never released is an Error when the
-  // kernel is finished, since the producer would wait for ever.
+  // Error for a stage of another pipeline. Finishing the kernel throws Error if a stage is never released,
+  // since the producer would wait for ever.
   void release(const Stage& stage, Where where = Where::here());
-  // Does the same if `when` holds. Otherwise the stage must still be handed back.
+  // Does the same if `when` is true; otherwise the stage must still be handed back.
   void release(const Stage& stage, pred when, Where where = Where::here());
-  // This does the same for a stage that was lent only to this consumer, on behalf of all consumers of the
-  // CTA: the others skip it. It is not for CTAs that fill stages together.
+  // Releases a stage that was lent only to this consumer, on behalf of all consumers of the CTA; the others
+  // skip it. Not for CTAs that fill stages together.
   void give_back(const Stage& stage, pred when, Where where = Where::here());
   // Releases one stage late, so that the products of `stage` run while earlier products finish. After
   // wgmma_wait(1), it hands back the stage before `stage`, unless `first` says that this consumer had
@@ -123,7 +124,7 @@ class Consumer {
   // stage at all.
   void release_previous(const Stage& stage, pred first, Where where = Where::here());
   void release_last(pred none, Where where = Where::here());
-  // Skips stages that other consumers take: `count` of them, without waiting.
+  // Skips `count` stages that other consumers use, without waiting.
   void skip(u32 count, Where where = Where::here());
   // Puts the consumer's place in the ring into uniform registers (see warp_uniform()). Call it ahead of a
   // loop that waits for wgmma operands, if an enclosing loop would keep the place elsewhere.
@@ -138,17 +139,18 @@ class Consumer {
   pred refilled(int behind) const;
   std::shared_ptr<const detail::Ring> ring_;
   Var<u32> stage_, parity_;
-  std::optional<Var<pred>> seen_full_;  // whether peek() has found the next stage full
-  std::optional<Var<s32>> refills_;     // how many stages from the next one on are refilled; needs `total`
-  u32 peer_;                            // the CTA that this lane releases to
-  std::shared_ptr<bool> late_;          // whether release_last() was called
+  std::optional<Var<pred>> seen_full_;  // whether peek() found the next stage full
+  std::optional<Var<s32>>
+      refills_;  // the number of stages, from the next one on, that are refilled; needs `total`
+  u32 peer_;     // the CTA that this lane releases to
+  std::shared_ptr<bool> late_;  // whether release_last() was called
 };
 
-// This says whether a consumer calls peek().
+// States whether a consumer calls peek().
 enum class Peeks : uint8_t { no, yes };
 
-// This says who fills the stages of a CTA: only its own producer, or also, by multicast, those of the CTAs of
-// its cluster that are in line with it.
+// States who fills the stages of a CTA: only its own producer, or also, by multicast, the producers of the
+// CTAs of its cluster that are in line with it.
 enum class Producers : uint8_t { own, cluster };
 
 // All threads of `warpgroups` warpgroups fill the stages, and each thread acquires and commits every stage:
@@ -176,11 +178,11 @@ class Pipeline {
   // unless one of them calls give_back() for all.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
-  // This is for stages that threads fill; the full barrier completes when each thread has committed, and all
-  // copies that they have issued have arrived. A CTA fills only its own stages.
+  // Makes a pipeline whose stages threads fill: the full barrier completes when each thread has committed,
+  // and all copies that the threads have issued have arrived. A CTA fills only its own stages.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            ThreadProducers producers, Where where = Where::here());
-  // CTAs fill stages together only along `axes`; Producers::cluster means all axes of the cluster. Every
+  // CTAs fill stages together along `axes` only; Producers::cluster means all axes of the cluster. Every
   // stage needs a load that is shared along each of these axes. Otherwise a CTA could release a stage for
   // the second time before another has released it once, and the producer would mistake one for the other.
   // A missing load is an Error when the kernel is finished.
@@ -189,10 +191,10 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
 
   Producer producer() const { return Producer(ring_); }
-  // `total` is the number of stages that the producer fills in all, whoever consumes them; it is the
-  // same in all CTAs of a cluster. With it, the last stages, which no producer waits for, are not
-  // handed back, so with Producers::cluster a CTA may end while others still run. Without it, the
-  // CTAs meet before they end.
+  // `total` is the number of stages that the producer fills altogether, for all consumers; it must be the
+  // same in all CTAs of a cluster. With `total`, the last stages, for which no producer waits, are not handed
+  // back, so with Producers::cluster a CTA may end while others still run. Without `total`, the CTAs wait for
+  // each other before they end.
   Consumer consumer(Peeks peeks = Peeks::no, std::optional<u32> total = std::nullopt) const {
     return {ring_, peeks == Peeks::yes, total};
   }
@@ -213,7 +215,8 @@ class WarpgroupTurn {
   // before it has passed, and then pass().
   void wait(Where where = Where::here());
   void pass(Where where = Where::here());
-  // Passes only once `known` has a value, true or false: ptxas moves code that depends on nothing ahead.
+  // Passes only once `known` has been computed, whether true or false: otherwise ptxas could move this code
+  // to an earlier place.
   void pass_after(pred known, Where where = Where::here());
 
  private:
@@ -225,8 +228,8 @@ class WarpgroupTurn {
 };
 
 // Lets the warpgroups of a role take turns, from warpgroup 0 to the last and then from 0 again. Consumers
-// that take tiles in turn need this: one that waits for stages long before they are filled could mistake an
-// older phase of a barrier for its own.
+// that take tiles in turn need this: a consumer that waits for stages long before they are filled could
+// mistake an older phase of a barrier for its own.
 class Turns {
  public:
   Turns(Kernel& kernel, int warpgroups, Where where = Where::here());

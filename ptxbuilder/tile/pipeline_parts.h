@@ -1,4 +1,4 @@
-// The loading side and the computing side of a pipeline share these parts.
+// The parts that the loading side and the computing side of a pipeline share.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,9 @@ inline constexpr int kOutputStages = 2;  // one is written while the other is st
 // Returns whether the code that is being emitted is in a role.
 bool in_role();
 
-// Both sides of a pipeline share these parts, which are made before the roles.
+// The shared parts of a pipeline, which are made before the roles.
 struct PipelineParts {
-  // These inputs are loaded and handed back together.
+  // Inputs that are loaded and handed back together.
   struct Ring {
     int delay, stages;
     bool fixed;
@@ -31,7 +31,7 @@ struct PipelineParts {
 
   std::string operation;
   Where where = Where::here();  // the author's line
-  int load_threads;             // that load inputs, or 0 if one thread does, by TMA
+  int load_threads;             // that load inputs, or 0 if one thread loads them by TMA
   int compute_warpgroups;
   std::vector<BlockCopy> inputs, outputs;
   std::vector<Ring> rings;

@@ -18,7 +18,7 @@ void ProductGroups::open() {
 }
 
 void ProductGroups::fence() {
-  if (!open_) throw Error("mma: outside wgmma_group, which fences products and commits them");
+  if (!open_) throw Error("mma: outside of wgmma_group, which fences products and commits them");
   if (fence_) return;
   fence_ = Builder::current().remember_place();
   wgmma_fence(groups_.back());
@@ -37,9 +37,9 @@ std::vector<Value> ProductGroups::ahead_of_fence(const std::vector<Value>& regis
   for (Value v : registers)
     if (!builder.known_at(v, fence_))
       throw Error(
-          fmt::format("mma: {} is computed after the first product of the group of {}, whose registers ptxas "
-                      "may take for it, or it serialises them (C7513); compute it before, or commit a group "
-                      "and wait for it",
+          fmt::format("mma: {} is computed after the first product of the group of {}, so ptxas may reuse "
+                      "registers of the products for it, or serialise the products (C7513); compute it "
+                      "before, or commit a group and wait for it",
                       what, to_string(groups_.back())));
   Builder::Place next;
   builder.emit_at(fence_, [&] {
@@ -81,7 +81,7 @@ void ProductGroups::wait(int pending) { note({.kind = Event::Kind::wait, .where 
 
 void ProductGroups::read(const Accumulator& accumulator) {
   if (!accumulator->written)
-    throw Error("accumulator: read, but no product or store has written it, or none since zero()");
+    throw Error("accumulator: read, but no product or store has written it since it was made or zeroed");
   note({.kind = Event::Kind::access, .accumulator = accumulator});
 }
 
@@ -89,8 +89,8 @@ void ProductGroups::write(const Accumulator& accumulator) {
   note({.kind = Event::Kind::access, .accumulator = accumulator});
   if (fence_)
     throw Error(
-        fmt::format("accumulator: written after the first product of the group of {}, so that ptxas would "
-                    "serialise them (C7515); write it before",
+        fmt::format("accumulator: written after the first product of the group of {}, so ptxas would "
+                    "serialise the products (C7515); write it before",
                     to_string(groups_.back())));
   accumulator->written = true;
 }

@@ -11,52 +11,54 @@
 
 namespace ptxbuilder::detail {
 
-// The known state of one accumulator, or of registers that one product reads: A, or a sparse A's metadata.
+// The known state of one accumulator, or of registers that one product reads: A, or the metadata of a
+// sparse A.
 struct AccumulatorState {
-  bool written = false;                   // since it was made, or zeroed
+  bool written = false;                   // since it was made or zeroed
   std::optional<int> group;               // that writes it, if the group may be in flight
-  const char* is_read = nullptr;          // what the group reads from it, if it reads it
-  std::function<void()> clear = nullptr;  // makes an accumulator's registers zero
+  const char* is_read = nullptr;          // what the group reads from the registers, if it reads them
+  std::function<void()> clear = nullptr;  // zeroes an accumulator's registers
 };
 
-// Code is followed in the order in which it is emitted, branches one after the other; the effect of a loop's
-// end on its beginning is tried once the loop has been emitted. Errors that depend on what only the device
-// knows, such as a loop without rounds, are left to the emulator.
+// Follows code in the order in which it is emitted, branches one after the other; the effect of a loop's end
+// on its beginning is checked once the loop has been emitted. Errors that depend on values that only the
+// device knows, such as a loop without iterations, are left to the emulator.
 class ProductGroups {
  public:
   using Accumulator = std::shared_ptr<AccumulatorState>;
 
   // Begins a group. Throws Error inside another group.
   void open();
-  // Fences the group's products from the registers that were written before (wgmma.fence), ahead of its
-  // first. Throws Error outside a group.
+  // Before the group's first product, orders earlier writes to registers before the products (wgmma.fence).
+  // Throws Error outside a group.
   void fence();
-  // Copies of registers that a product reads, made ahead of the fence: ptxas serialises products if their
-  // registers are written between them (its advisory C7513). Throws Error, which says `what` they are, for
-  // registers computed after the group's first product.
+  // Returns copies of registers that a product reads, made before the fence: ptxas serialises products if
+  // their registers are written between them (its advisory C7513). Throws Error for registers computed after
+  // the group's first product; the Error calls them `what`.
   std::vector<Value> ahead_of_fence(const std::vector<Value>& registers, const char* what);
   // Notes that a product of the open group writes the accumulator.
   void product(const Accumulator& accumulator);
-  // Notes that the product also reads copies that were made ahead of the group's fence. Throws Error if a
-  // loop makes them again while the group of the previous round may still read them.
+  // Notes that the product also reads copies that were made before the group's fence. Throws Error if a loop
+  // makes them again while the group of the previous iteration may still read them.
   void product_of_copies(const char* what);
   // Ends the group.
   void commit();
-  // From here on, at most `pending` of the groups are unfinished.
+  // Notes that from here on at most `pending` of the groups are unfinished.
   void wait(int pending);
 
-  // The author reads, or writes, an accumulator. Throws Error, naming the group, while a group may write it,
-  // for reading an unwritten accumulator, and for writing after an open group's first product.
+  // Notes that the author reads or writes an accumulator. Throws Error that names the group if a group may
+  // still write it, and throws Error for reading an unwritten accumulator and for writing after an open
+  // group's first product.
   void read(const Accumulator& accumulator);
   void write(const Accumulator& accumulator);
 
-  // Calls `emission`, and returns the accumulators that a product in it is the first to write.
+  // Calls `emission`, and returns the accumulators whose first write is by a product in it.
   std::vector<Accumulator> begun_in(const std::function<void()>& emission);
 
-  // The next role's code does not contain products of this role.
+  // Ends a role: the products of this role are not in flight in the code of the next role.
   void end_role();
 
-  // These enclose the body of a loop, whose events are tried once more at its end.
+  // Enclose the body of a loop, whose events are checked once more at its end.
   void begin_loop();
   void end_loop();
 

@@ -19,15 +19,15 @@ using detail::TileContext;
 using Event = ProfileFormat::Event;
 using Kind = ProfileFormat::Kind;
 
-// The innermost scope requests this; without a scope, no records.
+// The request of the innermost scope; without a scope, there are no records.
 struct Asked {
   uint32_t records = 0;
   ProfileScope::Detail detail{};
 };
 constinit thread_local Asked asked;
 
-constexpr uint32_t kIdle = uint32_t{1} << 31;  // no warp writes as many records
-constexpr uint32_t kSlotBytes = 4;             // of a warp in shared memory: the records of diverged lanes
+constexpr uint32_t kIdle = uint32_t{1} << 31;  // larger than the number of records of any warp
+constexpr uint32_t kSlotBytes = 4;  // of a warp in shared memory, to count the records of diverged lanes
 
 void check_name(std::string_view what, std::string_view name) {
   if (name.empty()) throw Error(fmt::format("{}: its name is empty", what));
@@ -38,7 +38,7 @@ uint32_t body_now() {
   return body ? body->number() : 0;
 }
 
-// These say which lanes of a warp reach the code that is being emitted, if any lane does.
+// The lanes of a warp that reach the code that is being emitted, if any lane does.
 enum class Lanes : uint8_t { one, some, all };
 
 Lanes lanes_that_come() {
@@ -191,8 +191,8 @@ void Profiling::record_time() {
   if (lanes_that_come() != Lanes::some) note(Kind::end, number_of(""), 0);
 }
 
-// A wait has a record of its own, which is complete; so the record of the body around it goes on after it,
-// unless units of that record are to be stored earlier, whose places the wait's record would take.
+// A wait has a complete record of its own, so the record of the body around it continues after it, unless
+// units of that record must be stored earlier, since the wait's record would otherwise get their places.
 void Profiling::record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop) {
   if (!wait_) return loop();
   if (!noted_.stores.empty()) write_noted();
@@ -206,7 +206,8 @@ void Profiling::record_wait(const std::function<pred()>& has_to_wait, const std:
   });
 }
 
-// Diverged lanes have one record for each time, and an instruction's own region needs the outer one's begin.
+// Diverged lanes write one record for each time, and an instruction's own region needs the beginning of the
+// outer region.
 void Profiling::record_waits(uint32_t name, const std::function<void()>& body) {
   const bool whole = lanes_that_come() == Lanes::some || detail_ == ProfileScope::Detail::instructions;
   if (whole) record(Kind::begin, name);
@@ -218,7 +219,7 @@ void Profiling::record_waits(uint32_t name, const std::function<void()>& body) {
 }
 
 // An instruction that waits or sends is a region; the products of a group are one region, from their fence to
-// their end, since nothing may come between them.
+// their end, since no code may come between them.
 void Profiling::record(Builder::When when, const isa::Row& row) {
   constexpr std::array<std::string_view, 12> kTimed = {
       "mbarrier.try_wait",    "mbarrier.test_wait",   "bar.sync",      "barrier.sync",
@@ -239,7 +240,7 @@ void Profiling::record(Builder::When when, const isa::Row& row) {
   if (timed != kTimed.end()) record(before ? Kind::begin : Kind::end, number_of(*timed));
 }
 
-// A wait right after the issue, which only this build has, shows when the work is done.
+// A wait right after the issue, which only the profiled kernel has, shows when the work is done.
 void Profiling::complete(std::string_view what, const std::function<void()>& wait) {
   const uint32_t number = number_of(fmt::format("{}{}", what, kCompletion));
   record(Kind::begin, number);
@@ -254,13 +255,13 @@ namespace {
 u64 bits(gmem address) { return u64(detail::convert(Class::gmem, Class::u64, address.handle())); }
 gmem address(u64 bits) { return gmem(detail::convert(Class::u64, Class::gmem, bits.handle())); }
 
-// Returns the address of a unit less the header's size, which the store adds. This is one instruction, which
-// ptxas would otherwise split to compute half of it an iteration earlier.
+// Returns the address of a unit minus the header's size, which the store adds. This is one asm instruction,
+// since ptxas would otherwise split the computation and do half of it an iteration earlier.
 gmem unit_at(u64 header, u32 index) {
   return address(instruction<"mad.wide.u32">(index, u32(kRecordBytes), header));
 }
 
-// Stores one unit of a record, whose first begins with the site.
+// Stores one unit of a record; the first unit begins with the site.
 void store_unit(gmem record, uint32_t unit, uint32_t site, std::span<llvm::Value* const> words, pred fits) {
   const auto word = [&](uint32_t i) {
     const uint32_t at = unit * kWordsOfUnit + i;
@@ -274,11 +275,10 @@ void store_unit(gmem record, uint32_t unit, uint32_t site, std::span<llvm::Value
 
 }  // namespace
 
-// A warp that multiplies has no time to lose between its products, so a step of it issues as few instructions
-// as possible. An event right after another has no clock of its own. The events of a body are one record,
-// since all code of a body between them runs equally often; so they share the number, the place and the
-// count. A unit is stored when it is full: after the issue of the next products, or where another event
-// follows.
+// A warp that multiplies must not lose time between its products, so recording issues as few instructions per
+// step as possible. An event right after another does not read the clock. The events of a body are one
+// record, since all code between them runs equally often; so they share the site, the place and the count. A
+// unit is stored when it is full: after the issue of the next products, or where another event follows.
 void Profiling::note(Kind kind, uint32_t name, u32 value, Time time) {
   Builder& builder = Builder::current();
   const bool is_here = !noted_.site.empty() && noted_.body == body_now();
@@ -370,7 +370,7 @@ void Profiling::write_apart(Kind kind, uint32_t name, u32 value) {
 }
 
 // Emits at the kernel's entry, where there is no control flow yet. The lane that records for its warp is the
-// one that elect() takes.
+// lane that elect() chooses.
 void Profiling::start() {
   Builder& builder = Builder::current();
   const uint32_t threads = builder.signature().threads, warps = (threads + 31) / 32;
@@ -408,10 +408,10 @@ void Profiling::end() {
   builder.signature().profile = format_;
 }
 
-// The grid's first warp measures the cost of recording when it has finished the kernel. Its own room is large
-// enough for these records, so the condition is one that only whole warps can pass.
+// The grid's first warp measures the cost of recording when it has finished the kernel. That warp has room
+// for these records. The condition is one that only whole warps can pass.
 void Profiling::calibrate() {
-  constexpr uint32_t kTogether = 8;  // so that most of them do not include the loop
+  constexpr uint32_t kTogether = 8;  // so that most of the measured records do not include the loop
   const auto record_nothing = [&] {
     set(header_, bits(Builder::current().own_parameter(kParameter)) - sizeof(Header));
     set(next_, select(get<u32>(next_) < kIdle, u32(0), u32(kIdle)));
@@ -484,9 +484,10 @@ void in_wait_region(std::string_view name, const std::function<void()>& body, Wh
   else
     run();
   if (context.waits == waits)
-    throw Error(where, fmt::format("wait_region: '{}' has no wait for an mbarrier or a counter; region() "
-                                   "shows how long other code takes",
-                                   name));
+    throw Error(
+        where,
+        fmt::format("wait_region: '{}' has no wait for an mbarrier or a counter; use region() for other code",
+                    name));
 }
 
 void record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop) {
@@ -523,7 +524,7 @@ ProfileScope::ProfileScope(uint32_t records, Detail detail, Where where)
     : outer_records_(asked.records), outer_detail_(asked.detail) {
   CallersLine line(where);
   if (records < kLeastRecords || records > kMostRecords)
-    throw Error(fmt::format("ProfileScope: room for {} records of a warp; it is {} to {}", records,
+    throw Error(fmt::format("ProfileScope: room for {} records of a warp; must be {} to {}", records,
                             kLeastRecords, kMostRecords));
   asked = {records, detail};
 }

@@ -1,10 +1,10 @@
-// Regions and marks of a kernel, which a profile shows over the time of each warp.
+// Regions and marks of a kernel, which a profile shows on the timeline of each warp.
 //
 //   auto s = region("wait", [&] { return ring.acquire(); });
 //   region("load", [&] { tma_load(sA[s], A, kt * 64, m); });
 //   mark("tile", tile.row);
 //
-// They emit nothing but their body, unless the kernel is built while a ProfileScope is open.
+// Unless the kernel is built while a ProfileScope is open, they emit only their body.
 #pragma once
 
 #include <concepts>
@@ -26,12 +26,12 @@ namespace ptxbuilder {
 // Kernel on a front end's function is never profiled.
 class ProfileScope {
  public:
-  // A warp has room for `records` units of 16 bytes in global memory. The events of a body are a record of up
-  // to three units, which holds up to eleven times, where events right after one another have one time, and a
-  // value takes the room of a time. Records beyond are only counted. Throws Error unless `records` is 32 to
-  // 2^20. With Detail::instructions, each wait, bulk copy and group of products is a region too, named after
-  // its instruction, such as "wgmma.wait_group", and the kernel waits for products and stores right after
-  // their issue, to show when they are done. Such a profile takes more time and more events.
+  // A warp has room for `records` units of 16 bytes in global memory. The events of a body form a record of
+  // up to three units with up to eleven times; adjacent events share one time, and a value needs the room of
+  // a time. Records beyond the limit are only counted. Throws Error unless `records` is 32 to 2^20. With
+  // Detail::instructions, each wait, bulk copy and group of products is a region too, named after its
+  // instruction, such as "wgmma.wait_group", and the kernel waits for products and stores right after their
+  // issue, to show when they are done. Such a profile slows the kernel down more, and has more events.
   enum class Detail : uint8_t { regions, instructions };
   explicit ProfileScope(uint32_t records = 1024, Detail detail = Detail::regions,
                         Where where = Where::here());
@@ -67,7 +67,7 @@ auto result_within(const std::function<void(const std::function<void()>&)>& with
   }
 }
 
-// A kernel that is being built keeps the state of its profile here.
+// The state of the profile of a kernel that is being built.
 class Profiling;
 // Emits a wait, `loop`, which a wait_region records where `has_to_wait` yields true.
 void record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop);
@@ -88,8 +88,8 @@ auto region(std::string_view name, Body&& body, Where where = Where::here()) -> 
 }
 
 // Runs `body`, which waits for mbarriers or counters in global memory, and returns what it returns. If the
-// kernel is profiled, each of these waits is a region unless what it waits for is there already. Such a wait
-// is not recorded and takes no time for it, so a loop that seldom waits is not slowed down. With
+// kernel is profiled, each of these waits is a region, unless the wait is already over when it begins: such a
+// wait is not recorded and costs no time, so a loop that seldom waits is not slowed down. With
 // Detail::instructions this is region(). Throws Error when the name is empty, and when nothing in the body
 // waits in this way.
 template <std::invocable<> Body>
@@ -100,13 +100,13 @@ auto wait_region(std::string_view name, Body&& body, Where where = Where::here()
       std::forward<Body>(body));
 }
 
-// Records the value of the warp's first lane here, with the time. Throws Error as region() does.
+// Records the value in the warp's first lane, with the time. Throws Error as region() does.
 void mark(std::string_view name, u32 value, Where where = Where::here());
 void mark(std::string_view name, s32 value, Where where = Where::here());
 void mark(std::string_view name, f32 value, Where where = Where::here());
 
-// These record a span of time that need not nest, such as a copy from issue to arrival: it may begin and end
-// in any warps of the CTA and in any iterations. `number` distinguishes spans with the same name that are
+// Record a span of time that does not need to nest, such as a copy from issue to arrival: it may begin and
+// end in any warps of the CTA and in any iterations. `number` distinguishes spans with the same name that are
 // open at once. Throws Error as region() does.
 void begin_span(std::string_view name, u32 number, Where where = Where::here());
 void end_span(std::string_view name, u32 number, Where where = Where::here());

@@ -8,9 +8,9 @@
 namespace ptxbuilder {
 namespace {
 
-// Returns x / d. If x is below 2^21, as nearly always, it uses f32, whose error is then below one. This takes
-// a third of the time of an integer division, for which the tensor cores would wait between tiles, but still
-// about 150 clocks.
+// Returns x / d. If x is below 2^21, which is nearly always the case, this uses f32, whose error is then
+// below one. It takes about 150 clocks, a third of the time of an integer division, for which the tensor
+// cores would have to wait between tiles.
 u32 quotient(u32 x, u32 d) {
   Var<u32> result(0);
   if_(
@@ -50,9 +50,8 @@ std::pair<Number, Number> place_in_groups(const Number& linear, const Number& ro
   const Number tiles = cols * group;  // of a full group
   const Number above = quotient_where(linear >= tiles, linear, tiles, Number(0));
   const Number first = above * group, within = linear - above * tiles;
-  const Number height = less_of(rows - first, group);  // the last group may be lower
-  const Number in_group =
-      quotient_where(height < group, within, height, within / group);  // a shift, as a rule
+  const Number height = less_of(rows - first, group);  // the last group may have fewer rows
+  const Number in_group = quotient_where(height < group, within, height, within / group);  // usually a shift
   const Number row = first + (within - in_group * height);
   if (!raster.snake) return {row, in_group};
   return {row, chosen((above & Number(1)) == 1, cols - Number(1) - in_group, in_group)};
@@ -65,11 +64,11 @@ void check_group(int group, std::string_view operation) {
 Raster snake(int minor_dim, int tile_width) {
   if (minor_dim != 0 && minor_dim != 1)
     throw Error(fmt::format("planar_snake: minor_dim is 0, for rows, or 1, for columns, not {}", minor_dim));
-  if (tile_width < 1) throw Error(fmt::format("planar_snake: tiles of {}; of one at least", tile_width));
+  if (tile_width < 1) throw Error(fmt::format("planar_snake: tiles of {}; must be at least one", tile_width));
   return {tile_width, minor_dim == 1, true};
 }
 
-// The blocks of tiles that clusters take in turn, and which of them this cluster takes.
+// The blocks of tiles that clusters take in turn, and this cluster's share of them.
 struct Blocks {
   u32 rows, cols, first, step;
 };
@@ -77,7 +76,8 @@ struct Blocks {
 Blocks blocks_of(u32 rows, u32 cols) {
   auto [x, y, z] = Builder::current().signature().cluster;
   if (z != 1)
-    throw Error(fmt::format("for_each_tile: a cluster of {} x {} x {} CTAs; it serves x and y", x, y, z));
+    throw Error(fmt::format(
+        "for_each_tile: a cluster of {} x {} x {} CTAs; only x and y may be more than one", x, y, z));
   return {ceil_div(rows, x), ceil_div(cols, y), x == 1 ? ctaid_x() : ctaid_x() / x,
           x == 1 ? nctaid_x() : nctaid_x() / x};
 }

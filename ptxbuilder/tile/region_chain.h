@@ -1,5 +1,4 @@
-// Regions of a loop that follow right after one another, such as the wait of a step after the products of the
-// step before it.
+// Adjacent regions of a loop, such as the wait of a step after the products of the previous step.
 #pragma once
 
 #include "ptxbuilder/tile/profile.h"
@@ -11,10 +10,10 @@ void in_next_region(std::string_view name, const std::function<void()>& body, Wh
 void record_time();
 }  // namespace detail
 
-// Each region of a chain begins at the time of the warp's event before it, usually the end of the chain's
-// last region, so that it takes one clock in place of two. Code between two of them counts for the second.
-// The first begins where the chain is made. As other regions, these emit nothing unless the kernel is
-// profiled.
+// Each region of a chain begins at the time of the warp's previous event, usually the end of the chain's last
+// region, so that it reads the clock once instead of twice. Code between two regions counts as part of the
+// second. The first region begins where the chain is made. Like other regions, these emit only their body
+// unless the kernel is profiled.
 class RegionChain {
  public:
   RegionChain() { detail::record_time(); }

@@ -27,7 +27,7 @@ void Reporting::add_role(std::string name, int first_warpgroup, int warpgroups) 
 
 gmem Reporting::memory() const { return Builder::current().own_parameter(kReportParameter); }
 
-// The address is recomputed wherever it is needed, so that it takes no registers in between.
+// The address is recomputed wherever it is needed, so that it does not occupy registers in between.
 gmem Reporting::slot(uint32_t bytes) const {
   const u32 warps = (ntid_x() + 31) >> 5;
   const u32 cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
@@ -36,7 +36,7 @@ gmem Reporting::slot(uint32_t bytes) const {
                      uint64_t{format_.messages} * kMessageBytes);
 }
 
-// Diverged lanes of a warp write the state in any order: any lane's may be the last, and no write
+// Diverged lanes of a warp write the state in any order: the last write may come from any lane, and no write
 // tears another.
 void Reporting::write_state(WarpState state, uint32_t site) const {
   const u32 cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
@@ -61,7 +61,7 @@ void add_own_pointer(Builder& builder, std::string_view name, std::string_view m
   pointer.dtype = DType::u64;
   pointer.meaning = meaning;
   builder.add_own_parameter(std::move(pointer));
-  // The writes take registers, and there may be none to spare.
+  // The writes need registers, and there may be none to spare.
   builder.waive("spills");
   builder.waive("stack");
 }

@@ -22,10 +22,10 @@ class Reporting {
   uint32_t site(ReportFormat::Site::Kind kind, std::string text, std::string types = {});
   void add_role(std::string name, int first_warpgroup, int warpgroups);
   void name_role(std::string name) { format_.roles.back().name = std::move(name); }
-  // Emits the writes that each warp makes when it begins and when it has finished the kernel.
+  // Emit the writes that each warp makes when it begins and when it has finished the kernel.
   void end();
 
-  // These return the address `bytes` after the start of this warp's slot, and the start of the memory.
+  // Return the address `bytes` after the start of this warp's slot, and the start of the memory.
   gmem slot(uint32_t bytes = 0) const;
   gmem memory() const;
   // Writes the first half of the slot, for this warp or, if it has diverged, for one of its lanes.
@@ -35,8 +35,9 @@ class Reporting {
   ReportFormat format_;
 };
 
-// Adds a parameter to the kernel, a pointer that the runtime passes, for what the kernel writes in addition
-// to its results. Such a kernel waives spills and stack, since these writes take registers.
+// Adds a parameter to the kernel: a pointer that the runtime passes, to memory for data that the kernel
+// writes in addition to its results. Such a kernel allows the advisories on spills and stack, since these
+// writes need registers.
 void add_own_pointer(Builder& builder, std::string_view name, std::string_view meaning);
 
 // Creates a Reporting if a scope of a watchdog or of checks is open; returns null otherwise.
@@ -45,7 +46,7 @@ std::shared_ptr<Reporting> begin_reporting(Builder& builder);
 // Returns the Reporting of the kernel that is being emitted, or null if the kernel reports nothing.
 Reporting* reporting();
 
-// Returns true in one of the lanes that run this together.
+// Returns true in exactly one of the lanes that run this together.
 pred is_leader();
 // Returns the mask of this warp's lanes in a CTA of `threads` threads. These lanes meet in meet_warp().
 u32 lanes_of_warp(uint32_t threads);

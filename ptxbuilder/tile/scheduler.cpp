@@ -47,34 +47,33 @@ void check_tiling(const GridShape& grid, const std::vector<int>& tiling) {
   if (tiling.empty()) return;
   if (tiling.size() != grid.size())
     throw Error(
-        fmt::format("nd_loop: a tiling of {} numbers for a grid of {} axes", tiling.size(), grid.size()));
+        fmt::format("nd_loop: a tiling with {} numbers for a grid with {} axes", tiling.size(), grid.size()));
   for (size_t i = 0; i < grid.size(); ++i)
     if (const auto size = grid[i].size.known(); tiling[i] < 1 || (size && *size % tiling[i] != 0))
-      throw Error(fmt::format("nd_loop: a tiling of {} along axis {}{}; it divides the axis", tiling[i], i,
-                              size ? fmt::format(", which has {}", *size) : ""));
+      throw Error(fmt::format("nd_loop: a tiling of {} along axis {}{}; it must divide the axis", tiling[i],
+                              i, size ? fmt::format(", which has {}", *size) : ""));
 }
 
-// Throws Error if another loop of the kernel also takes from the counter, which would then count for both.
+// Throws Error if another loop of the kernel also uses the counter, which would then count for both.
 void claim_counter(Kernel& k, gptr<u32> counter) {
   const auto [other, is_new] =
       detail::TileContext::of(k.builder()).work_counters.emplace(counter.handle(), Where::here());
   if (!is_new)
-    throw Error(
-        fmt::format("a counter of steps that the loop at {} takes from already; each loop has its own",
-                    to_string(other->second)));
+    throw Error(fmt::format("the loop at {} already uses this counter of steps; each loop needs its own",
+                            to_string(other->second)));
 }
 
 // Throws Error if not all threads of a CTA take the same steps.
 void check_of_cta(Kernel& k) {
   if (detail::TileContext::of(k.builder()).role < 0 && (detail::open_body & detail::Region::kKernel) == 0)
     throw Error(
-        fmt::format("dynamic_scheduling_loop: inside the {}; all threads of all CTAs take its steps, once",
+        fmt::format("dynamic_scheduling_loop: inside the {}; all threads of all CTAs must run it, once",
                     detail::OpenBody::innermost()->describe()));
   if (detail::TileContext::of(k.builder()).role >= 0)
-    throw Error("dynamic_scheduling_loop: inside a role; DynamicSteps is for those");
+    throw Error("dynamic_scheduling_loop: inside a role; use DynamicSteps in roles");
   if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
     throw Error(fmt::format(
-        "dynamic_scheduling_loop: in a cluster of {} CTAs, and each would take steps of its own", ctas));
+        "dynamic_scheduling_loop: in a cluster of {} CTAs, but each CTA would take its own steps", ctas));
 }
 
 u32 round_parity(u32 round, int places) { return round / u32(places) & 1u; }
@@ -114,7 +113,7 @@ void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& op
 u32 WorkCounter::take(u32 all, Where where) const {
   AtLine line(where);
   const auto add = [&](u32 number) { return instruction<"atom.global.add.u32">(gmem(counter_), number); };
-  // The thread that takes number 0 sets this bit, which tells the last thread that the counter began there.
+  // The thread that takes number 0 sets this bit, which shows the last thread that the counter began there.
   // Each CTA takes once more after its last number, so the bit is set by then.
   constexpr uint32_t kBegan = uint32_t{1} << 31;
   const u32 found = add(1), taken = found & ~kBegan, last = all + (nctaid_x() - 1);
@@ -122,8 +121,8 @@ u32 WorkCounter::take(u32 all, Where where) const {
   const pred ends = taken == last;
   if_((taken > last) | (ends & (found < kBegan) & (taken != 0)), [&] {
     check(pred(false),
-          {"a counter of steps that did not begin at 0: number {} of {} was taken, and 0 was not", where},
-          taken, all);
+          {"a counter of steps did not begin at 0: number {} of {} was taken, but 0 was not", where}, taken,
+          all);
     trap();
   });
   if_(ends, [&] { add(u32(0) - (taken + 1) - kBegan); });
@@ -168,17 +167,18 @@ struct DynamicSteps::State {
   WorkCounter counter;
   u32 steps;
   Announcements announcements;
-  std::vector<int> roles;  // that have called each(): the first takes numbers, and the others read them
+  std::vector<int> roles;  // that have called each(): the first role takes numbers, and the others read them
 };
 
 DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_warpgroups, Where where) {
   AtLine line(where);
   if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
     throw Error(
-        fmt::format("dynamic steps: in a cluster of {} CTAs, and each would take steps of its own", ctas));
+        fmt::format("dynamic steps: in a cluster of {} CTAs, but each CTA would take its own steps", ctas));
   claim_counter(k, counter);
   if (reading_warpgroups < 1)
-    throw Error(fmt::format("dynamic steps: {} warpgroups read them; at least one", reading_warpgroups));
+    throw Error(fmt::format("dynamic steps: {} warpgroups read them; there must be at least one",
+                            reading_warpgroups));
   constexpr int kPlaces = 4, kWords = 4;  // of 16 bytes, with one word in use
   state_ = std::make_shared<State>(State{
       WorkCounter(counter), steps, Announcements(k, kPlaces, kWords, 4 * reading_warpgroups, "step"), {}});
@@ -190,10 +190,11 @@ DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_
       reading += roles[static_cast<size_t>(state->roles[i])].count;
     if (reading == reading_warpgroups) return;
     throw Error(fmt::format(
-        "dynamic steps: {} warpgroups hand back each step, but each() is called by {} besides the role that "
-        "takes the steps, which would {}; `reading_warpgroups` is how many call it",
+        "dynamic steps: {} warpgroups hand back each step, but each() is called by {} apart from the role "
+        "that takes the steps, which would {}; `reading_warpgroups` must be the number of warpgroups that "
+        "call it",
         reading_warpgroups, reading,
-        reading < reading_warpgroups ? "wait for ever" : "announce steps ahead of their reading"));
+        reading < reading_warpgroups ? "wait for ever" : "announce steps before the previous ones are read"));
   });
 }
 
@@ -202,9 +203,9 @@ void DynamicSteps::each(const std::function<void(u32)>& body, Where where) const
   State& s = *state_;
   const int role = detail::TileContext::of(Builder::current()).role;
   if (role < 0)
-    throw Error("dynamic steps: outside of roles; dynamic_scheduling_loop is for all threads of a CTA");
+    throw Error("dynamic steps: outside of roles; use dynamic_scheduling_loop for all threads of a CTA");
   if (std::find(s.roles.begin(), s.roles.end(), role) != s.roles.end())
-    throw Error("dynamic steps: each() is called in this role already, and has taken all steps");
+    throw Error("dynamic steps: each() was already called in this role, and has taken all steps");
   s.roles.push_back(role);
   const bool takes = s.roles.size() == 1;
   Var<u32> round(0);
@@ -223,8 +224,8 @@ void DynamicSteps::each(const std::function<void(u32)>& body, Where where) const
                   });
   }
   detail::check_one_thread("dynamic steps", hopper::cta_threads,
-                           "call it in elect(), as the role of a pipeline that loads by TMA does; blocks "
-                           "that threads copy do not go with it");
+                           "call it in elect(), like the role of a pipeline that loads by TMA; it cannot be "
+                           "used with blocks that threads copy");
   const auto next = [&] {
     const u32 step = s.counter.take(s.steps);
     s.announcements.begin(round)[0] = step;
@@ -321,7 +322,8 @@ void dynamic_scheduling_loop(Kernel& k, const std::function<void(const LoopStep&
         at[0] = u32(x), at[1] = u32(y), at[2] = u32(z);
         goes_on = is_taken;
         number = number.value() + 1;
-        fence_proxy_async<Space::shared>();  // all have read the answer before the next is written
+        fence_proxy_async<Space::shared>();  // all threads have read the answer before the next one is
+                                             // written
         sync_threads();
       });
 }

@@ -6,14 +6,14 @@
 
 namespace ptxbuilder {
 
-// The steps of a loop are shared among `size` members, and this one is number `index`.
+// The steps of a loop are shared among `size` members, and this member is number `index`.
 struct Collective {
   u32 index = 0, size = 1;
 };
 // Returns the collective along named axes of the grid, cluster or role; the last axis runs fastest.
 Collective collective(std::initializer_list<std::string_view> axes, Where where = Where::here());
 
-// The body of nd_loop() receives this for each step.
+// The body of nd_loop() receives a LoopStep for each step.
 struct LoopStep {
   GridIndex index;
   u32 number;  // of this step among this member's steps, from 0 on
@@ -21,14 +21,14 @@ struct LoopStep {
 
 // The options of nd_loop().
 struct LoopOptions {
-  // The grid is taken tile after tile, and the steps of a tile follow each other: `tiling` gives the steps of
-  // a tile along each axis, and must divide the axis. If it is empty, the grid is taken row by row.
+  // The grid is traversed tile after tile, and the steps of a tile are consecutive: `tiling` states the steps
+  // of a tile along each axis, and must divide the axis. If it is empty, the grid is traversed row by row.
   std::vector<int> tiling = {};
 };
 
 // Runs `body` for the steps of a grid that belong to this member of the collective: steps index, index +
-// size, and so on, in row-major order. Sizes may be known only on the device. If four share a grid of 2 x 3,
-// the first takes (0,0) and (1,1), and the last takes (1,0).
+// size, and so on, in row-major order. Sizes may be known only on the device. If four members share a grid of
+// 2 x 3, the first gets (0,0) and (1,1), and the last gets (1,0).
 //
 //   k.grid({{"cta", "multiprocessors"}});
 //   nd_loop({{"m", rows}, {"n", cols}}, collective({"cta"}), [&](const LoopStep& s) { ... s.index["m"] ...
@@ -42,7 +42,7 @@ inline void nd_loop(const GridShape& grid, const Collective& who,
                     const std::function<void(const LoopStep&)>& body, Where where = Where::here()) {
   nd_loop(grid, who, {}, body, where);
 }
-// This also passes a value from step to step, and returns the last one.
+// Also passes a value from step to step, and returns the last value.
 template <class T>
 T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& options, const T& init,
           const std::type_identity_t<std::function<T(const LoopStep&, const T&)>>& body,
@@ -53,12 +53,12 @@ T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& optio
   return carry;
 }
 
-// This is a number in global memory from which CTAs take the numbers of their work. It is zero before the
-// first launch, and again after each: every CTA takes one number too many, and the last of these resets the
-// counter. Launches that overlap need a counter each, and so do loops of a kernel. In each CTA of a grid
-// along x, one thread calls take() until the number is not below `all`, which is at most 2^31 minus the
-// number of CTAs, and not again. If the counter did not begin at 0, the launch traps at the line of take() or
-// of the loop; --checks reports the number taken.
+// A number in global memory from which CTAs take the numbers of their work items. It must be zero before the
+// first launch, and is zero again after each launch: every CTA takes one number too many, and the last such
+// call resets the counter. Launches that overlap need separate counters, and so do several loops of a kernel.
+// In each CTA of a grid along x, one thread calls take() until the number is not below `all`, which is at
+// most 2^31 minus the number of CTAs, and not again. If the counter did not begin at 0, the launch traps at
+// the line of take() or of the loop; --checks reports the number taken.
 class WorkCounter {
  public:
   explicit WorkCounter(gptr<u32> counter) : counter_(counter) {}
@@ -69,21 +69,21 @@ class WorkCounter {
   gptr<u32> counter_;
 };
 
-// Words that one thread of a CTA announces to others, round by round, some rounds before the readers
+// Words that one thread of a CTA announces to other threads, round by round, some rounds before the readers
 // need them.
 class Announcements {
  public:
-  // `readers` is the number of arrivals that hand back a place, each from one thread or warp.
+  // `readers` is the number of arrivals that hand back a place; each arrival is from one thread or warp.
   Announcements(Kernel& kernel, int places, int words, int readers, const std::string& name = "work",
                 Where where = Where::here());
 
-  // The thread that announces waits here until the round's place is free. Then it writes to the place and
+  // The announcing thread waits here until the round's place is free. Then it writes to the place and
   // publishes it.
   sptr<u32> begin(u32 round, Where where = Where::here()) const;
   void publish(u32 round, Where where = Where::here()) const;
   // A reader waits here until the round is announced, and may read again until it calls done().
   sptr<u32> read(u32 round, Where where = Where::here()) const;
-  // Hands back a round's place; `stands` holds in the threads that represent a reader.
+  // Hands back a round's place; `stands` is true in the threads that represent a reader.
   void done(u32 round, pred stands, Where where = Where::here()) const;
 
  private:
@@ -103,8 +103,8 @@ class Announcements {
 //   options.tiles = tiles.order([&](u32 i) { return GridIndex({"row", "col"}, {i / cols, i % cols}); });
 class DynamicSteps {
  public:
-  // Throws Error for a kernel with clusters, whose CTAs would not take the same steps. Finishing the kernel
-  // throws Error unless exactly `reading_warpgroups` warpgroups read the steps.
+  // Throws Error for a kernel with clusters, since their CTAs would not take the same steps. Finishing the
+  // kernel throws Error unless exactly `reading_warpgroups` warpgroups read the steps.
   DynamicSteps(Kernel& kernel, gptr<u32> counter, u32 steps, int reading_warpgroups,
                Where where = Where::here());
 
@@ -119,15 +119,15 @@ class DynamicSteps {
   std::shared_ptr<State> state_;
 };
 
-// All threads of a CTA take steps from a counter, outside of roles, branches and loops, and meet between
-// two steps.
+// All threads of a CTA take steps from a counter, outside of roles, branches and loops, and synchronize
+// between two steps.
 void dynamic_scheduling_loop(Kernel& kernel, gptr<u32> counter, const GridShape& grid,
                              const std::function<void(const LoopStep&)>& body, Where where = Where::here());
 
-// This does the same with cluster launch control, on sm_100 and later, without a counter: a launch
-// has a CTA for each step, and a running CTA takes the places of others that have not begun (PTX ISA,
+// Does the same with cluster launch control, on sm_100 and later, without a counter: a launch has a CTA for
+// each step, and a running CTA takes over the work of others that have not begun (PTX ISA,
 // clusterlaunchcontrol). The index is a CTA's index in the grid, with the axis names of Kernel::grid(), or
-// "z", "y", "x". ptxas accepts it and it follows the manual; no device has run it.
+// "z", "y", "x". The code follows the manual and ptxas accepts it, but it has not been run on a device.
 void dynamic_scheduling_loop(Kernel& kernel, const std::function<void(const LoopStep&)>& body,
                              Where where = Where::here());
 

@@ -7,13 +7,13 @@ namespace ptxbuilder {
 
 struct SemaphoreSignal;
 
-// A count of signals, in 4 bytes of global memory that are zero before the first launch. One thread calls
-// each function, for itself; a barrier of threads passes on what the calling thread has seen (PTX
-// ISA, "Memory Consistency Model", causality order). Threads that wait must run at the same time as
+// A count of signals, in 4 bytes of global memory that are zero before the first launch. A single thread
+// calls each function; a barrier of threads then makes visible to the others what the calling thread has seen
+// (PTX ISA, "Memory Consistency Model", causality order). Threads that wait must run at the same time as
 // those that signal: a grid whose CTAs wait for CTAs that begin later must be launched cooperatively
-// (Kernel::cooperative), since next to another kernel even one that fits may have some CTAs that never begin.
+// (Kernel::cooperative), since next to another kernel, even a grid that fits may have CTAs that never begin.
 // At Scope::gpu the threads of this GPU see the signals, at Scope::sys also those of other GPUs and the host;
-// each function throws Error at a lesser scope.
+// each function throws Error for a narrower scope.
 class Semaphore {
  public:
   explicit Semaphore(gptr<u32> counter, Scope scope = Scope::gpu) : counter_(counter), scope_(scope) {}
@@ -38,8 +38,8 @@ class Semaphore {
     take(u32(1));
   }
 
-  // Spins until the count is at least `count` and leaves it as it is, so that a signal
-  // serves all threads that wait.
+  // Spins until the count is at least `count`, and does not change it, so that a signal serves all threads
+  // that wait.
   void wait(u32 count, Where where = Where::here()) const;
 
   // Returns the current count.
@@ -51,20 +51,21 @@ class Semaphore {
   Scope scope_;
 };
 
-// One of several signals: it adds `count` to a semaphore.
+// One of several signals, which adds `count` to a semaphore.
 struct SemaphoreSignal {
   Semaphore semaphore;
   u32 count = 1;
 };
 
-// Signals all of them after one fence, of the widest of their scopes. The signals are in no order among each
-// other: a thread that has seen one sees what this thread wrote before, but need not see the others. Throws
-// Error if there are no signals.
+// Sends all signals after one fence, of the widest of their scopes. The signals are not ordered among each
+// other: a thread that has seen one of them sees what this thread wrote before, but may not see the other
+// signals. Throws Error if there are no signals.
 void semaphore_signal_parallel(const std::vector<SemaphoreSignal>& signals, Where where = Where::here());
 
 // A barrier for all CTAs of the grid, which can be used any number of times. All CTAs must run at once, so
-// sync() makes the kernel cooperative (Kernel::cooperative). Its counter, 4 bytes of global memory, is zero
-// before the first launch, and then left to the barrier; launches that overlap need one each.
+// sync() makes the kernel cooperative (Kernel::cooperative). Its counter, 4 bytes of global memory, must be
+// zero before the first launch, and only the barrier may change it; launches that overlap need separate
+// counters.
 class GridBarrier {
  public:
   explicit GridBarrier(gptr<u32> counter) : arrived_(counter) {}

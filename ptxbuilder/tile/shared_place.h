@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// An address, or a view of a tile, or a slice of a tile: for a view or a slice, the kernel's record holds
-// what is copied, so that the copy can be proved.
+// An address, a view of a tile, or a slice of a tile. For a view or a slice, the kernel's record holds which
+// elements are copied, so that the copy can be proved.
 struct SharedPlace {
   SharedPlace(smem address) : address(address) {}  // NOLINT
   SharedPlace(const TileView& view)                // NOLINT
@@ -21,7 +21,7 @@ struct SharedPlace {
   smem address;
   std::optional<ViewRecord> view;
   bool transposed = false;          // the view
-  std::optional<TileView> filling;  // the view, of a producer's stage, where writes are noted
+  std::optional<TileView> filling;  // the view of a producer's stage in which writes are noted
 };
 
 }  // namespace ptxbuilder

@@ -12,9 +12,9 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kRowUnit = 16;  // TMA and wgmma take multiples of this number of bytes
+constexpr int kRowUnit = 16;  // TMA and wgmma need multiples of this number of bytes
 
-// Returns the place of a coordinate before the swizzle, in bytes from the start of a stage.
+// Returns the offset of a coordinate before the swizzle, in bytes from the start of a stage.
 u32 device_offset(const SharedTile& tile, const DeviceTuple& at) {
   return to_device(in_bytes(tile.layout(), size_of(tile.dtype())).layout())(at).value();
 }
@@ -33,7 +33,7 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
   if (shape.rows < 1 || shape.cols < 1 || stages < 1)
     throw Error(fmt::format("shared: rows, cols and stages must be positive, but are {}, {} and {}",
                             shape.rows, shape.cols, stages));
-  constexpr int kMost = hopper::shared_bytes;  // elements of a byte
+  constexpr int kMost = hopper::shared_bytes;  // elements of one byte
   if (shape.rows > kMost || shape.cols > kMost || int64_t{shape.rows} * shape.cols > kMost)
     throw Error(fmt::format("shared: {} x {} elements are more than shared memory holds, {} bytes",
                             shape.rows, shape.cols, kMost));
@@ -96,12 +96,12 @@ SharedTile::SharedTile(const SharedRegion& place, DType dtype, TileShape shape, 
   if (place.owner_ != owner_)
     throw Error(fmt::format("shared: {} of another kernel as a place for a tile", place.describe()));
   if (int64_t{stages} * stage_bytes() > place.bytes())
-    throw Error(fmt::format("shared: {} x {} B of a {} in {}, which has {} B", stages, stage_bytes(),
-                            describe(), place.describe(), place.bytes()));
+    throw Error(fmt::format("shared: {} x {} B of a {} in the place of {}, which has {} B", stages,
+                            stage_bytes(), describe(), place.describe(), place.bytes()));
   if (place.offset() % alignment() != 0)
-    throw Error(
-        fmt::format("shared: a {} in {}, at byte {} of shared memory; it begins at a multiple of {} B",
-                    describe(), place.describe(), place.offset(), alignment()));
+    throw Error(fmt::format(
+        "shared: a {} in the place of {}, at byte {} of shared memory; it must begin at a multiple of {} B",
+        describe(), place.describe(), place.offset(), alignment()));
   offset_ = place.offset();
 }
 
@@ -229,12 +229,12 @@ SharedRegion::SharedRegion(const TileView& view, Where where) : SharedRegion(vie
   text_ = fmt::format("{} x {} of a {}", view.row_count(), view.tile().cols(), tile.describe());
   if (!view.stage() || !view.first_row() || !view.first_col())
     throw Error(
-        fmt::format("place: {} that begins where only the device knows; name its stage, first row and first "
-                    "column by numbers of the host",
+        fmt::format("place: the start of {} is only known on the device; use host integers for its stage, "
+                    "first row and first column",
                     text_));
   if (view.tile().panels() > 1 && view.row_count() < tile.rows())
-    throw Error(fmt::format("place: {}, which is in {} pieces; take all rows, or one panel's columns", text_,
-                            view.tile().panels()));
+    throw Error(fmt::format("place: {}, which is in {} pieces; use all rows, or the columns of one panel",
+                            text_, view.tile().panels()));
   offset_ += static_cast<uint32_t>(*view.stage() * tile.stage_bytes() +
                                    tile.linear_offset(*view.first_row(), *view.first_col()));
   bytes_ = view.bytes();

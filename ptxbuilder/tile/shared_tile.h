@@ -1,5 +1,5 @@
-// Tiles in shared memory: where each row and panel is, and what copies and
-// matrix instructions need to know.
+// Tiles in shared memory: the places of their rows and panels, and what copies and matrix instructions need
+// to know.
 #pragma once
 
 #include <memory>
@@ -51,7 +51,7 @@ class CopyView;
 class LoadView;
 
 namespace detail {
-// Copies and writes that fill the tiles of a producer's stage are reported to this.
+// Receives reports of copies and writes that fill the tiles of a producer's stage.
 struct StageFilling {
   virtual ~StageFilling() = default;
   virtual void load(const LoadView& to) = 0;  // a bulk copy, before it is issued
@@ -63,20 +63,20 @@ struct StageFilling {
 // address that the device knows.
 class TileView {
  public:
-  // `count` rows, starting at row `first`, a multiple of 8, so that the swizzle's
-  // pattern starts anew there. If the device computes `first`, nothing checks that it is such a multiple and
-  // inside the tile; nor is a stage's index checked.
+  // Returns `count` rows, starting at row `first`, a multiple of 8, so that the swizzle's pattern starts anew
+  // there. A `first` that the device computes is not checked, and neither is the index of a stage.
   TileView rows(u32 first, int count, Where where = Where::here()) const;
-  // `count` columns from `first`, whole panels; a device's `first` is rounded down to a panel.
+  // Returns `count` columns from `first` on, in whole panels; a `first` that the device computes is rounded
+  // down to a panel.
   TileView cols(u32 first, int count, Where where = Where::here()) const;
   // Returns the same bytes with rows and columns exchanged, such as a wgmma operand stored along m or n.
   TileView transposed() const;
-  // A place does not say how a copy goes. So each of the following functions returns a
-  // view that only copies take.
+  // A place has no options for copies, so each of the following functions returns a view that only copies
+  // accept.
   //
   // TMA loads fetch this view once for all CTAs of the cluster along `axes`, one or more: each CTA fetches
-  // a part of the rows for all of them. Each of the CTAs expects the bytes of the whole view. If there is
-  // only one CTA along the axes, this is a plain load.
+  // part of the rows for all of them. Each of the CTAs expects the bytes of the whole view. If there is only
+  // one CTA along the axes, this is a plain load.
   LoadView multicast(ClusterAxes axes) const;
   // Loads into this view complete on `barrier`. With on(), the caller arrives there and expects the bytes;
   // with expecting(), each load does so itself, for the whole view: each load is one arrival at the barrier
@@ -84,13 +84,12 @@ class TileView {
   LoadView on(smem barrier) const;
   LoadView expecting(smem barrier) const;
   // Sets the value that TMA loads into this view find outside the tensor: zeros by default, or NaN for f16,
-  // bf16, tf32, f32 and f64. All loads through one tensor map must find the same.
+  // bf16, tf32, f32 and f64. All loads through one tensor map must use the same value.
   LoadView outside(OobFill fill) const;
-  // TMA copies from and to this view give L2 this hint. By default they give no hint.
+  // TMA copies from and to this view pass this hint to L2. By default there is no hint.
   CopyView evict(Eviction eviction) const;
-  // Only threads for which `condition` holds make the TMA copies from and to this view, and
-  // expect the bytes of expecting(). This is not for views of a pipeline's stage, since the stage
-  // expects all of its bytes.
+  // Only threads for which `condition` is true make the TMA copies from and to this view, and expect the
+  // bytes of expecting(). Not for views of a pipeline's stage, since the stage expects all of its bytes.
   CopyView when(pred condition) const;
 
   const SharedTile& tile() const { return *tile_; }
@@ -107,9 +106,9 @@ class TileView {
   int bytes() const;  // of its elements
   // Maps (row, column), exchanged if the view is transposed, to the element counted from the view's
   // address. All code that computes addresses uses this. Throws Error when the view begins, or may begin,
-  // inside the swizzle's pattern, since then the swizzle cannot be applied to only the offset.
+  // inside the swizzle's pattern, since then the swizzle cannot be applied to the offset by itself.
   ComposedLayout layout(Where where = Where::here()) const;
-  // A view of a pipeline's stage holds the barrier on which loads into it complete and, in a producer, the
+  // A view of a pipeline's stage has the barrier on which loads into it complete and, in a producer, the
   // object that notes what fills the stage.
   const std::optional<smem>& stage_barrier() const { return stage_barrier_; }
   const std::shared_ptr<detail::StageFilling>& filling() const { return filling_; }
@@ -128,21 +127,21 @@ class TileView {
   std::shared_ptr<detail::StageFilling> filling_;
 };
 
-// `stages` tiles of rows x cols elements, one after the other. A tile is row-major in panels. A panel is as
+// `stages` contiguous tiles of rows x cols elements. A tile is row-major in panels. A panel is as
 // wide as the swizzle's span or, without swizzle, as the shape says; its bytes are laid out as TMA writes one
-// box and wgmma reads it. Only layout() says where an element is.
+// box and wgmma reads it. Only layout() defines where an element is.
 class SharedTile {
  public:
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, std::string name,
              Where where = Where::here());
-  // Makes a tile in the place of other tiles, using the first of their bytes. The two must not be in use at
+  // Makes a tile in the place of other tiles, from their first byte on. The two must not be in use at
   // the same time; the emulator reports that as a race. Throws Error when `place` belongs to another kernel,
   // is too small, or not aligned to the swizzle's pattern (8 spans, at least 128 bytes).
   SharedTile(const SharedRegion& place, DType dtype, TileShape shape, Swizzle swizzle, int stages,
              Where where = Where::here());
 
-  // Makes a tile whose rows may have any number of bytes, without swizzle, only for threads: TMA and products
-  // refuse rows that are not a multiple of 16 bytes.
+  // Makes a tile without swizzle whose rows may have any number of bytes. Only threads can use it: TMA and
+  // products refuse rows that are not a multiple of 16 bytes.
   static SharedTile for_threads(Builder& builder, DType dtype, TileShape shape, int stages, std::string name);
 
   TileView operator[](u32 stage) const;
@@ -156,7 +155,7 @@ class SharedTile {
   // Maps (row, column) to the element from the start of a stage; the column is
   // (column in the panel, panel).
   const ComposedLayout& layout() const { return layout_; }
-  // Returns the place of an element before the swizzle, in bytes from the start of a stage.
+  // Returns the offset of an element before the swizzle, in bytes from the start of a stage.
   int linear_offset(int row, int col) const;
   int panels() const { return panels_; }
   int panel_cols() const { return shape_.cols / panels_; }
@@ -177,9 +176,9 @@ class SharedTile {
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, int row_unit,
              Where where);
   void take_place(Builder& builder, std::string name);
-  uint32_t alignment() const;    // of a stage
-  void lay_out();                // sets what follows from the shape
-  detail::Region region_;        // two tiles that a loop would exchange are one with a stage for each
+  uint32_t alignment() const;  // of a stage
+  void lay_out();              // sets the members that follow from the shape
+  detail::Region region_;  // instead of two tiles that a loop would exchange, use one tile with two stages
   const Builder::State* owner_;  // the kernel's
   DType dtype_;
   TileShape shape_;

@@ -1,4 +1,5 @@
-// The addresses of a ThreadAccess: on the device to emit them, and on the host to record what was emitted.
+// Computes the addresses of a ThreadAccess: on the device to emit them, and on the host to record what was
+// emitted.
 #pragma once
 
 #include <map>
@@ -15,7 +16,7 @@ I sum_of_bits(const I& thread, std::span<const int> bits) {
   using N = LayoutInteger<I>;
   I sum(0);
   for (size_t first = 0, next; first < bits.size(); first = next) {
-    // Each round takes all following bits whose strides double.
+    // Each iteration handles all following bits whose strides double.
     for (next = first + 1; next < bits.size() && bits[next] == 2 * bits[next - 1];) ++next;
     if (bits[first] == 0) continue;
     I digit =
@@ -78,7 +79,7 @@ class ThreadAddresses {
   A start_;
   const ThreadAccess& access_;
   I thread_, of_thread_;
-  std::map<int64_t, A> bases_;  // by the bits that are exclusive-ored
+  std::map<int64_t, A> bases_;  // by the bits that are combined with exclusive or
 };
 
 }  // namespace ptxbuilder::detail

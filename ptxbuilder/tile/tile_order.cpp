@@ -62,10 +62,10 @@ std::function<void(const GridIndex&)> TileOrderCheck::computes() {
         const bool same = i < mine.size() && i < other.size() && mine[i].text == other[i].text &&
                           (!mine[i].known || !other[i].known || mine[i].known == other[i].known);
         if (!same)
-          throw Error(fmt::format(
-              "tiles: the roles take the same tiles in the same order, but of tile {} the role that "
-              "computes has {}, and the role that loads {}",
-              number, value(mine), value(other)));
+          throw Error(
+              fmt::format("tiles: the roles must take the same tiles in the same order, but for tile {} the "
+                          "computing role has {}, and the loading role has {}",
+                          number, value(mine), value(other)));
       }
     }
     if (!told_) return;
@@ -73,7 +73,7 @@ std::function<void(const GridIndex&)> TileOrderCheck::computes() {
     for (int i = 0; i < compared(tile); ++i) {
       const u32 loaded = place[i];
       const std::string text = fmt::format(
-          "tiles: of {} the role that computes has {{}} in its tile {{}}, and the role that loads {{}}",
+          "tiles: for {} the computing role has {{}} in its tile {{}}, and the loading role has {{}}",
           tile.axis(i));
       ptxbuilder::check((loaded == tile[i]) | (tid_x() % u32(hopper::warpgroup_threads) != 0), text, tile[i],
                         round->value(), loaded);
@@ -87,8 +87,8 @@ std::function<void(const GridIndex&)> TileOrderCheck::computes() {
 void TileOrderCheck::end() const {
   if (computed_ != loaded_.size())
     throw Error(
-        fmt::format("tiles: the roles take the same tiles in the same order, but the one that computes is "
-                    "given {} by the host, and the one that loads {}",
+        fmt::format("tiles: the roles must take the same tiles in the same order, but the host gives {} to "
+                    "the computing role, and {} to the loading role",
                     computed_, loaded_.size()));
 }
 

@@ -1,5 +1,5 @@
-// The roles of a pipeline must take the same tiles. This is checked when the kernel is built, as far as the
-// tiles are known then, and otherwise on the device, if the kernel checks.
+// Checks that the roles of a pipeline take the same tiles: when the kernel is built, as far as the tiles are
+// known then, and otherwise on the device, if the kernel checks.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,9 @@ class TileOrderCheck {
  public:
   TileOrderCheck(Kernel& kernel, int compute_warpgroups);
 
-  // The loading role calls loads(), and then the computing role calls computes(), each once; the function
-  // returned is called for each tile. It throws Error for a tile that the host knows to differ from
-  // that of the loading role. If the kernel checks (ChecksScope), the roles exchange their tiles on
-  // the device.
+  // The loading role calls loads(), and then the computing role calls computes(), each once; the returned
+  // function is called for each tile. It throws Error for a tile that the host knows to differ from that of
+  // the loading role. If the kernel checks (ChecksScope), the roles exchange their tiles on the device.
   std::function<void(const GridIndex& tile)> loads(bool one_thread);
   std::function<void(const GridIndex& tile)> computes();
   // Throws Error if the host gives the roles different numbers of tiles.

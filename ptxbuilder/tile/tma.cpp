@@ -27,7 +27,7 @@ struct RowsOfView {
   bool pixels = false;
 };
 
-// Returns what the author can do so that boxes of a tile are small enough along a dimension.
+// Returns what the author can do to make the boxes of a tile small enough along a dimension.
 std::string smaller_boxes(const SharedTile& tile, int dimension, int extent) {
   if (dimension > 0)
     return fmt::format("; or copy fewer of its {} rows at a time: tile[s].rows(first, count)", extent);
@@ -47,8 +47,8 @@ int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std:
   if (extent <= hopper::box_extent) return extent;
   if (extent % unit != 0)
     throw Error(
-        fmt::format("{}: box extent {} along dimension {} exceeds {}, for a {}; a multiple of {} comes in "
-                    "several boxes{}",
+        fmt::format("{}: box extent {} along dimension {} exceeds {}, for a {}; a multiple of {} is copied "
+                    "in several boxes{}",
                     operation, extent, dimension, hopper::box_extent, tile.describe(), unit,
                     smaller_boxes(tile, dimension, extent)));
   int most = hopper::box_extent / unit * unit;
@@ -60,42 +60,42 @@ int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std:
 BoxExtents folded(int rows, int inner, int cols, const SharedTile& tile, std::string_view operation) {
   const BoxExtents box = rows >= inner ? BoxExtents{cols, inner, rows / inner} : BoxExtents{cols, rows};
   if (inner < 1 || (rows % inner != 0 && inner % rows != 0))
-    throw Error(
-        fmt::format("{}: folded rows, {} along the inner dimension, for {} rows of a {}; one divides the "
-                    "other",
-                    operation, inner, rows, tile.describe()));
+    throw Error(fmt::format(
+        "{}: folded rows, {} along the inner dimension, for {} rows of a {}; one must divide the other",
+        operation, inner, rows, tile.describe()));
   if (std::max({box.cols, box.rows, box.outer_rows}) > hopper::box_extent || cols != tile.panel_cols())
-    throw Error(fmt::format("{}: folded rows in a box of {} x {} x {} for a {}; each is {} at most",
-                            operation, cols, box.rows, box.outer_rows, tile.describe(), hopper::box_extent));
+    throw Error(
+        fmt::format("{}: folded rows in a box of {} x {} x {} for a {}; each extent must be at most {}",
+                    operation, cols, box.rows, box.outer_rows, tile.describe(), hopper::box_extent));
   return box;
 }
 
-// Returns the extents for a view that comes in `parts`.
+// Returns the extents for a view that is copied in `parts`.
 BoxExtents box_extents(const TileView& view, int parts, RowsOfView of, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int rows = view.row_count() / parts;
   if (tile.panel_row_bytes() % 16 != 0)
     throw Error(
-        fmt::format("{}: a {} has rows of {} B, which threads alone copy; TMA takes multiples of 16 B",
+        fmt::format("{}: a {} has rows of {} B, which only threads can copy; TMA needs multiples of 16 B",
                     operation, tile.describe(), tile.panel_row_bytes()));
   const int cols =
       box_extent(tile.panel_cols(), 0, kSharedAlignment / size_of(tile.dtype()), tile, operation);
   if (of.inner != 0) return folded(rows, of.inner, cols, tile, operation);
   if (of.pixels) {
     if (cols != tile.panel_cols() || rows > hopper::im2col_pixels)
-      throw Error(fmt::format("{}: {} pixels of {} channels for a {}; one copy takes {} of {} at most",
+      throw Error(fmt::format("{}: {} pixels of {} channels for a {}; one copy has at most {} of {}",
                               operation, rows, tile.panel_cols(), tile.describe(), hopper::im2col_pixels,
                               hopper::box_extent));
     return {cols, rows};
   }
-  // A box has no gaps, so if a row takes several boxes, each has only this row. Boxes of 8 rows are aligned,
-  // since a row has at least 16 bytes.
+  // A box has no gaps, so if a row needs several boxes, each contains only this row. Boxes of 8 rows are
+  // aligned, since a row has at least 16 bytes.
   return {cols, cols == tile.panel_cols() ? box_extent(rows, 1, 8, tile, operation) : 1};
 }
 
 // Returns the boxes of a view, one for each panel, or more if a box would be too large; each of `parts` CTAs
-// fetches an equal number of rows of each panel. A part may begin within a swizzle's pattern, which belongs
-// to addresses and not to boxes.
+// fetches an equal number of rows of each panel. A part may begin within a swizzle's pattern, which depends
+// on addresses and not on boxes.
 TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int all = view.row_count(), rows = all / parts, row_bytes = tile.panel_row_bytes();
@@ -105,10 +105,12 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std:
   if (rank < 1 || rank > 5)
     throw Error(fmt::format("{}: a tensor has 1 to 5 coordinates, not {}", operation, rank));
   if (parts > 1 && rank < 2)
-    throw Error(fmt::format("{}: multicast divides rows; give the coordinate of the rows too", operation));
+    throw Error(
+        fmt::format("{}: multicast divides the rows; give the coordinate of the rows too", operation));
   if (parts > 1 && (all % parts != 0 || rows * row_bytes % kSharedAlignment != 0))
-    throw Error(fmt::format("{}: {} rows of {} B for {} CTAs; each fetches as many, of a multiple of {} B",
-                            operation, all, row_bytes, parts, kSharedAlignment));
+    throw Error(fmt::format(
+        "{}: {} rows of {} B for {} CTAs; each must fetch an equal number of rows, a multiple of {} B",
+        operation, all, row_bytes, parts, kSharedAlignment));
   if (rank == 1 && rows != 1)
     throw Error(
         fmt::format("{}: one coordinate for a tile of {} rows; give one for the rows too", operation, rows));
@@ -120,16 +122,16 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std:
     throw Error(
         fmt::format("{}: pixels with {} coordinates; images have 3 to 5 dimensions", operation, rank));
   if (of.pixels && parts > 1)
-    throw Error(
-        fmt::format("{}: pixels for {} CTAs; each CTA loads its own: take no multicast", operation, parts));
+    throw Error(fmt::format("{}: pixels for {} CTAs; each CTA must load its own: do not use multicast",
+                            operation, parts));
   const BoxExtents box = box_extents(view, parts, of, operation);
   auto divide = [&](int extent, int dimension, int into, int bytes) {
     if (extent != into) boxes.digits.push_back({extent / into, dimension, into, into * bytes});
   };
   if (tile.panels() > 1 && tile.panel_bytes() % kSharedAlignment != 0)
     throw Error(
-        fmt::format("{}: a {} has panels of {} B, and each begins where TMA wants a multiple of {} B: take "
-                    "more rows, a swizzle as wide as a row, or none",
+        fmt::format("{}: a {} has panels of {} B, but TMA needs each to begin at a multiple of {} B: use "
+                    "more rows, a swizzle as wide as a row, or no swizzle",
                     operation, tile.describe(), tile.panel_bytes(), kSharedAlignment));
   divide(tile.panel_cols(), 0, box.cols, size_of(tile.dtype()));
   boxes.digits.push_back({tile.panels(), 0, tile.panel_cols(), tile.panel_bytes()});
@@ -151,10 +153,11 @@ void check_multicast(const MulticastGroups& groups, const std::vector<u32>& coor
   for (size_t axis = 0; axis < groups.axes.size(); ++axis)
     for (size_t i = 0; i < coordinates.size() && groups.axes[axis] && groups.extents[axis] > 1; ++i)
       if (differs_along(coordinates[i], axis, groups.extents))
-        throw Error(fmt::format(
-            "{}: multicast along {} of the cluster, where each CTA fetches its part of one block for all, "
-            "and coordinate {} differs between them; give all the same block, or load it without multicast",
-            operation, "xyz"[axis], i));
+        throw Error(
+            fmt::format("{}: multicast along {} of the cluster, where each CTA fetches its part of one block "
+                        "for all, but coordinate {} differs between them; use the same block in all of them, "
+                        "or load it without multicast",
+                        operation, "xyz"[axis], i));
 }
 
 // Returns the tensor map's recipe for a view that is loaded in `parts`.
@@ -207,7 +210,7 @@ CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const Multic
 void check_upright(const TileView& place, std::string_view operation) {
   if (place.is_transposed())
     throw Error(
-        fmt::format("{}: a transposed view of a {}: a copy exchanges no rows and columns; give it the view "
+        fmt::format("{}: a transposed view of a {}: a copy cannot exchange rows and columns; pass the view "
                     "that is not transposed",
                     operation, place.whole().describe()));
 }
@@ -220,8 +223,8 @@ void begin_load(const LoadView& to, std::string_view operation) {
         "{}: the view has no barrier to complete on: take it from a pipeline's stage, or add .on(barrier)",
         operation));
   if (place.stage_barrier() && !place.filling())
-    throw Error(
-        fmt::format("{}: into a consumer's stage; loads go into a producer's, from acquire()", operation));
+    throw Error(fmt::format(
+        "{}: into a consumer's stage; loads must go into a producer's stage, from acquire()", operation));
   if (place.filling()) place.filling()->load(to);
   if (!to.expects()) return;
   const auto bytes = static_cast<uint32_t>(place.bytes());
@@ -258,7 +261,7 @@ void check_innermost(u32 coordinate, DType type, std::string_view operation) {
   if (int64_t bytes = int64_t{element} * size_of(type); bytes % 16 != 0)
     throw Error(
         fmt::format("{}: the box begins at element {} of the innermost dimension, {} B from its start; TMA "
-                    "takes multiples of 16 B",
+                    "needs multiples of 16 B",
                     operation, element, bytes));
 }
 
@@ -279,8 +282,8 @@ void bind_one(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill
   Parameter& parameter = builder.signature().parameters[index];
   std::map<size_t, OobFill>& fills = TileContext::of(builder).fills;
   if (fill == OobFill::nan && !tma_fills_nan(wanted.dtype))
-    throw Error(fmt::format("{}: NaN outside of {}; TMA has it for f16, bf16, tf32, f32 and f64", operation,
-                            name(wanted.dtype)));
+    throw Error(fmt::format("{}: NaN outside of {}; TMA supports it for f16, bf16, tf32, f32 and f64",
+                            operation, name(wanted.dtype)));
   if (fill) {
     const auto [first, is_new] = fills.try_emplace(index, *fill);
     if (!is_new && first->second != *fill)
@@ -293,9 +296,10 @@ void bind_one(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill
   wanted.oob_fill = parameter.tensor_map.oob_fill;
   wanted.l2_promotion = parameter.tensor_map.l2_promotion;
   if (parameter.tensor_map.interleave != Interleave::none)
-    throw Error(fmt::format(
-        "{}: the tensor map '{}' is encoded with interleave {}, and tiles have none: declare a second map",
-        operation, parameter.name, name(parameter.tensor_map.interleave)));
+    throw Error(
+        fmt::format("{}: the tensor map '{}' is encoded with interleave {}, but tiles are not interleaved: "
+                    "declare a second map",
+                    operation, parameter.name, name(parameter.tensor_map.interleave)));
   if (!parameter.tensor_map.box.empty() && !(parameter.tensor_map == wanted))
     throw Error(fmt::format(
         "{}: the tensor map '{}' already serves copies with a box of {} {} elements and {} B swizzle; {} "
@@ -364,8 +368,8 @@ void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>
   check_upright(place, "tma_prefetch");
   if (to.view.own_barrier() || to.view.eviction() || to.view.fill() != OobFill::zero)
     throw Error(
-        "tma_prefetch: a view with a barrier, a hint to L2 or something outside, which say how a load goes; "
-        "a prefetch completes on nothing and writes nothing");
+        "tma_prefetch: a view with a barrier, an L2 hint or a fill value, which are options of loads; a "
+        "prefetch does not complete on a barrier or write to the view");
   const CopyRecord prefetched = plan(false, from, place, multicast_groups(to.view.multicast_axes()),
                                      coordinates, std::nullopt, {}, "tma_prefetch");
   check_multicast(prefetched.groups, coordinates, "tma_prefetch");

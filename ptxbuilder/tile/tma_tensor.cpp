@@ -11,7 +11,7 @@ namespace {
 
 void check_slices(const TensorCopy& copy, const std::vector<Slice>& slices, std::string_view operation) {
   if (slices.size() != copy.extents().size())
-    throw Error(fmt::format("{}: {} slices for {}, which has {} dimensions", operation, slices.size(),
+    throw Error(fmt::format("{}: {} slices, but {} has {} dimensions", operation, slices.size(),
                             copy.describe(), copy.extents().size()));
   for (size_t i = 0; i < slices.size(); ++i)
     if (slices[i].length != copy.extents()[i])
@@ -30,7 +30,7 @@ void check_slices(const TensorCopy& copy, const std::vector<Slice>& slices, std:
   }
   for (size_t d = 0; d < slices.size(); ++d)
     if (auto known = start(d); !is_mapped[d] && known && known->value != 0)
-      throw Error(fmt::format("{}: dimension {}, which is left out, begins at {}, but has 1 element",
+      throw Error(fmt::format("{}: dimension {}, which the copy drops, begins at {}, but has 1 element",
                               operation, d, known->value));
 }
 
@@ -55,28 +55,28 @@ std::vector<u32> coordinates(const TensorCopy& copy, const std::vector<Slice>& s
   return result;
 }
 
-// Checks that the view holds the copy's elements, one after the other.
+// Checks that the view holds the copy's elements contiguously.
 void check_view(const TensorCopy& copy, const TileView& view, std::string_view operation) {
   const std::vector<int64_t>& extents = copy.extents();
   int64_t rows = 1;
   for (size_t d = 0; d + 1 < extents.size(); ++d) rows *= extents[d];
   const SharedTile& tile = view.tile();
   if (copy.dtype() != tile.dtype() || rows != view.row_count() || extents.back() != tile.cols())
-    throw Error(fmt::format("{}: {} and a view of {} x {} of a {}; it takes {} x {} {}", operation,
+    throw Error(fmt::format("{}: {} with a view of {} x {} of a {}; it needs {} x {} {}", operation,
                             copy.describe(), view.row_count(), tile.cols(), view.whole().describe(), rows,
                             extents.back(), name(copy.dtype())));
   if (tile.panels() > 1 && view.row_count() != tile.rows())
-    throw Error(fmt::format("{}: {} of {} rows of a {}, whose panels are apart; {} takes what is together",
-                            operation, view.row_count(), tile.rows(), view.whole().describe(),
-                            copy.describe()));
-  // The swizzle's pattern counts from address 0; a tile of that swizzle begins with it.
+    throw Error(fmt::format(
+        "{}: {} of {} rows of a {}, whose panels are not contiguous; {} needs contiguous elements", operation,
+        view.row_count(), tile.rows(), view.whole().describe(), copy.describe()));
+  // The swizzle's pattern starts at address 0, and a tile with that swizzle begins at a start of the pattern.
   const int pattern = 8 * span_bytes(copy.swizzle());
   if (pattern == 0 || tile.swizzle() == copy.swizzle()) return;
   if (tile.offset() % static_cast<uint32_t>(pattern) != 0 || view.whole().stage_bytes() % pattern != 0 ||
       view.first_row() != 0 || view.first_col() != 0)
     throw Error(
-        fmt::format("{}: a view of a {}, which begins at no multiple of {} B, where the pattern of {} B "
-                    "swizzle does; give the tile that swizzle",
+        fmt::format("{}: a view of a {}, which does not begin at a multiple of {} B as the pattern of the {} "
+                    "B swizzle does; make the tile with that swizzle",
                     operation, view.whole().describe(), pattern, span_bytes(copy.swizzle())));
 }
 
@@ -92,7 +92,7 @@ CopyRecord plan(const TensorCopy& copy, bool is_store, TensorMap map, const Tile
   record.boxes = copy.boxes();
   record.groups = groups;
   const size_t last = copy.extents().size() - 1;
-  // Along a dimension, the number of the view's row grows by this amount.
+  // The amount by which the number of the view's row grows along a dimension.
   std::vector<int64_t> rows(last + 1, 1);
   for (size_t d = last; d-- > 1;) rows[d - 1] = rows[d] * copy.extents()[d];
   for (size_t m = copy.map_modes().size(); m-- > 0;) {
@@ -159,8 +159,8 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
   for (size_t i : {0, 1}) {
     const int64_t length = slices[i].length;
     if (length < 1 || extents[i] % length != 0)
-      throw Error(fmt::format("shared_slice: {} of {} along dimension {}; the length must divide it", length,
-                              extents[i], i));
+      throw Error(fmt::format("shared_slice: {} of {} along dimension {}; the length must divide the extent",
+                              length, extents[i], i));
     auto known = Builder::current().constant(slices[i].start);
     if (known && (known->value % static_cast<uint64_t>(length) != 0 ||
                   known->value >= static_cast<uint64_t>(extents[i])))
@@ -203,7 +203,7 @@ SharedSlice shared_slice(const TileView& tile, Slice rows, Slice cols, Where whe
   };
   narrow(view.first_row, view.rows, view.row_step, rows);
   narrow(view.first_col, view.cols, view.col_step, cols);
-  // A view that begins anywhere within another that begins anywhere: no multiple of one step.
+  // A view that begins anywhere within another view that begins anywhere is not at a multiple of any step.
   if (tile.first_row() == 0 && tile.first_col() == 0 && !tile.is_transposed()) slice.view = view;
   return slice;
 }

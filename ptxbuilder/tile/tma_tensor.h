@@ -1,4 +1,4 @@
-// Emits copies of slices: tiles of a tensor by TMA.
+// Emits TMA copies of slices, which are tiles of a tensor.
 #pragma once
 
 #include "ptxbuilder/plan/tensor_copy.h"
@@ -24,7 +24,7 @@ inline Slice ds(detail::HostInteger auto start, int64_t length, Where where = Wh
 struct SharedSlice {
   smem address;
   ComposedLayout memory;
-  std::optional<ViewRecord> view = {};   // of a tile: what the kernel's record calls it
+  std::optional<ViewRecord> view = {};   // of a tile: its name in the kernel's record
   std::optional<TileView> filling = {};  // the tile, of a producer's stage
   SharedPlace place() const { return {address, view, filling}; }
 };
@@ -43,16 +43,16 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
 // box or fill.
 void tma_load(const TensorCopy& copy, const LoadView& to, TensorMap from, const std::vector<Slice>& slices,
               Where where = Where::here());
-// These are the reverse: a store, and a store that combines each element with the one in memory. tile/tma.h
-// says what must come before and after, and which reductions exist.
+// The reverse: a store, and a store that combines each element with the one in memory. tile/tma.h states what
+// must come before and after, and which reductions exist.
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, const CopyView& from,
                Where where = Where::here());
 void tma_reduce(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
                 const std::vector<Slice>& slices, const CopyView& from, Where where = Where::here());
 
-// These copy from and to an address, for memory that is not a tile. The address must be aligned to the
-// swizzle's pattern (8 spans, at least 128 bytes). The proof does not check these copies. Threads for which
-// `condition` holds make the copy; without a condition, all threads that call this do.
+// Copy from and to an address, for memory that is not a tile. The address must be aligned to the
+// swizzle's pattern (8 spans, at least 128 bytes). The proof does not check these copies. Only threads for
+// which `condition` is true make the copy; without a condition, all threads that call this do.
 void tma_load(const TensorCopy& copy, smem to, TensorMap from, const std::vector<Slice>& slices, smem barrier,
               std::optional<pred> condition = std::nullopt, Where where = Where::here());
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, smem from,

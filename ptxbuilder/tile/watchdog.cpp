@@ -15,7 +15,7 @@ using SiteKind = ReportFormat::Site::Kind;
 // The limit of the innermost scope; 0 without a scope.
 constinit thread_local uint32_t scope_milliseconds = 0;
 
-// Writes what a wait over its limit waits for, and then that the warp waits.
+// For a wait over its limit, writes what it waits for, and then marks the warp as waiting.
 void write_wait(const detail::Reporting& report, const detail::Awaited& awaited, uint32_t site) {
   const pred leads = detail::is_leader();
   const gmem slot = report.slot();
@@ -31,7 +31,7 @@ void write_wait(const detail::Reporting& report, const detail::Awaited& awaited,
   instruction<"st.relaxed.sys.global.v2.u64">.when(leads)(slot + uint64_t{offsetof(Slot, counter)},
                                                           {counter, word});
   report.write_state(WarpState::waits, site);
-  instruction<"fence.acq_rel.sys">();  // makes the writes reach the host ahead of a trap
+  instruction<"fence.acq_rel.sys">();  // makes the writes reach the host before a trap
 }
 
 // Describes the barrier and its count of threads, from the instruction's operands.
@@ -83,7 +83,7 @@ WatchdogScope::WatchdogScope(uint32_t milliseconds, Where where) : outer_(scope_
   const CallersLine line(where);
   if (milliseconds < 1 || milliseconds > kMostMilliseconds)
     throw Error(
-        fmt::format("WatchdogScope: a limit of {} ms; it is 1 to {}", milliseconds, kMostMilliseconds));
+        fmt::format("WatchdogScope: a limit of {} ms; must be 1 to {}", milliseconds, kMostMilliseconds));
   scope_milliseconds = milliseconds;
 }
 WatchdogScope::~WatchdogScope() { scope_milliseconds = outer_; }

@@ -1,4 +1,4 @@
-// A time limit for every wait of a kernel, so that a kernel that hangs reports where and for what it waits.
+// A time limit for every wait of a kernel, so that a kernel that hangs reports where it waits and for what.
 //
 //   const Compiled compiled = [&] {
 //     const WatchdogScope watched;  // waits of more than a second are reported
@@ -35,8 +35,8 @@ class WatchdogScope {
 
 namespace detail {
 
-// A loop waits for one of these: a phase of an mbarrier to complete, or a counter in global memory to
-// reach a value.
+// A loop waits for one of these: the completion of a phase of an mbarrier, or a counter in global memory that
+// reaches a value.
 struct Awaited {
   std::optional<smem> barrier = {};
   std::optional<gmem> counter = {};

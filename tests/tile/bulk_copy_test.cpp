@@ -210,7 +210,7 @@ TEST_CASE("misuse of rows by an index is named, and its twin is accepted") {
   };
   build({16, 64}, Swizzle::none, 64);
   CHECK_ERROR(build({16, 64}, Swizzle::b128, 64), "whole rows without swizzle");
-  CHECK_ERROR(build({16, 64}, Swizzle::none, 68), "a row of the matrix each 68 elements, 136 B");
+  CHECK_ERROR(build({16, 64}, Swizzle::none, 68), "rows of the matrix are 68 elements apart, 136 B");
   CHECK_ERROR(build({16, 64}, Swizzle::none, 64, true), "bulk_gather: rows for 2 CTAs");
   const auto scatter = [](CopyReduction reduction) {
     Kernel k("misuse");

@@ -103,7 +103,7 @@ TEST_CASE("failed checks are an error with line, text and values; messages beyon
   CHECK(contains(told.error, "check_test.cpp:"));
   const Told full = run(checked([] { return subject(); }, 8), 0);
   CHECK(contains(full.error, "8 checks failed"));
-  CHECK(contains(full.error, "121 messages had no room"));
+  CHECK(contains(full.error, "there was no room for 121 messages"));
 }
 
 TEST_CASE("NaN, infinity and values out of their range are reported") {
@@ -176,11 +176,11 @@ TEST_CASE("a message has a {} for each value") {
   Kernel k("wrong");
   CHECK_ERROR(check(tid_x() == 0, "index {}"), "check: \"index {}\" has 1 {} for 0 values");
   CHECK_ERROR(print("none", tid_x()), "print: \"none\" has 0 {} for 1 values");
-  CHECK_ERROR(print("{:x}", tid_x()), "has a brace at 0 that is not of a {}");
+  CHECK_ERROR(print("{:x}", tid_x()), "has a brace at 0 that is not part of a {}");
   const u32 t = tid_x();
-  CHECK_ERROR(print("{}{}{}{}{}{}{}", t, t, t, t, t, t, t), "7 values; a message has up to 6");
+  CHECK_ERROR(print("{}{}{}{}{}{}{}", t, t, t, t, t, t, t), "7 values; a message has at most 6");
   CHECK_ERROR(check_range(f32(1), 2, 1), "check_range: from 2 to 1 is not a range");
-  CHECK_ERROR(ChecksScope(0), "ChecksScope: room for 0 messages; it is 1 to 1048576");
+  CHECK_ERROR(ChecksScope(0), "ChecksScope: room for 0 messages; must be 1 to 1048576");
 }
 
 }  // namespace ptxbuilder::test::check_test

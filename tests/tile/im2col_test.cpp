@@ -261,7 +261,7 @@ TEST_CASE("misuse of pixels is named, and its twin is accepted") {
   build({1024, 32}, 3, 1);
   CHECK_ERROR(build({64, 32}, 4, 1), "1 offsets of pixels with 4 coordinates");
   CHECK_ERROR(build({1032, 32}, 3, 1), "1032 pixels of 32 channels");
-  CHECK_ERROR(build({64, 32}, 4, 2, true), "pixels for 2 CTAs; each CTA loads its own");
+  CHECK_ERROR(build({64, 32}, 4, 2, true), "pixels for 2 CTAs; each CTA must load its own");
   Running running;
   const Windows w{64, 32, Swizzle::b64, 32, 1, {8}, {1}, {1}, {1}, {0}, {0}};
   const std::vector<uint16_t> in(32 * 8, 1);
@@ -270,7 +270,7 @@ TEST_CASE("misuse of pixels is named, and its twin is accepted") {
   const runtime::Buffer x = runtime::Buffer::of(*running.device, in);
   CHECK_ERROR(launch(running, windows_of_tiles(w), {1, 1, 1},
                      {runtime::tensor(x, DType::bf16, {32, 8, 1}), runtime::pointer(x, DType::bf16)}),
-              "a map of pixels and a tensor without corners");
+              "a map of pixels but a tensor without corners");
   const Compiled compiled = running.compile(windows_of_tiles(w));
   CHECK_ERROR(command::check({.name = "k", .summary = "", .kernels = {{compiled.signature, compiled.ptx}}}),
               "takes 'X' as pixels (im2col)");

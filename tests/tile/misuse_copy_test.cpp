@@ -72,10 +72,10 @@ TEST_CASE("copy instructions") {
        {"ldmatrix.x4.trans", "e4m3", "only those of 16 bits"},
        [](bool bad) { HERE CopyAtom::ldmatrix(4, true).held(bad ? DType::e4m3 : DType::f16); }},
       {"an access below an element",
-       {"a 2 B vector", "less than one f32, which takes 4"},
+       {"a 2 B vector", "less than one f32, which needs 4"},
        [](bool bad) { HERE CopyAtom::vector(bad ? 2 : 4).held(DType::f32); }},
       {"matrices of 64-bit elements",
-       {"stmatrix.x1", "f64", "32 bits at most"},
+       {"stmatrix.x1", "f64", "at most 32 bits"},
        [](bool bad) { HERE CopyAtom::stmatrix(1).held(bad ? DType::f64 : DType::f32); }},
   });
 }
@@ -83,7 +83,7 @@ TEST_CASE("copy instructions") {
 TEST_CASE("tiled copies") {
   check_cases({
       {"elements that the swizzle takes apart",
-       {"tiled copy by a 16 B vector", "thread 0, access 0", "not side by side"},
+       {"tiled copy by a 16 B vector", "thread 0, access 0", "which are not contiguous"},
        [](bool bad) {
          Layout down = make_layout({{16, 8}, 8}, {{1, 128}, 16});
          ComposedLayout by_columns{upcast(byte_swizzle(Swizzle::b128), 2), 0, make_layout({64, 16}, {1, 64})};
@@ -103,7 +103,7 @@ TEST_CASE("tiled copies") {
          HERE TiledCopy(CopyAtom::ldmatrix(1), DType::bf16, bad ? of16 : of32, plain);
        }},
       {"values that do not fill an access",
-       {"a thread's 8 values are no multiple of the 16"},
+       {"a thread's 8 values are not a multiple of the 16"},
        [](bool bad) {
          const DType type = bad ? DType::u8 : DType::bf16;
          ComposedLayout plain = panel_layout(type, 16, 64, Swizzle::none);
@@ -127,7 +127,7 @@ TEST_CASE("tiled copies") {
        {"a 16x64 tile by 128 threads, 24 elements", "do not divide a row"},
        [](bool bad) { HERE threads_along_rows(16, 64, 128, bad ? 24 : 32 / 4); }},
       {"rows that do not divide among threads",
-       {"its 16 rows of 8 pieces do not divide"},
+       {"its 16 rows of 8 pieces cannot be divided"},
        [](bool bad) { HERE threads_along_rows(16, 64, bad ? 96 : 128, 8); }},
       {"conflicts",
        {"128 threads x 1 times a 16 B vector", "112 bank conflicts in 16 phases", "8 wavefronts"},
@@ -245,7 +245,7 @@ TEST_CASE("collapsed dimensions and such that are left out") {
          HERE TensorCopy(DType::f16, {1, 1, 64}, bad ? tiled : first);
        }},
       {"several elements along what is collapsed",
-       {"tensor copy of 2x1x64 f16: collapsed dimensions are taken one element at a time"},
+       {"tensor copy of 2x1x64 f16: collapsed dimensions are copied one element at a time"},
        [](bool bad) {
          HERE TensorCopy(DType::f16, {bad ? 2 : 1, 1, 64}, {CollapseLeading{{128, 64}}});
        }},
@@ -277,7 +277,7 @@ TEST_CASE("collapsed dimensions and such that are left out") {
          HERE copy.map_tensor({bad ? 3 : 1, 8, 64}, {512, 64, 1});
        }},
       {"a start along what is left out",
-       {"tma_load: dimension 0, which is left out, begins at 1, but has 1 element"},
+       {"tma_load: dimension 0, which the copy drops, begins at 1, but has 1 element"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {1, 8, 64}, {DropUnit{{0}}});
          HERE load_tensor(
@@ -293,14 +293,14 @@ TEST_CASE("collapsed dimensions and such that are left out") {
 TEST_CASE("tensor copies and views") {
   check_cases({
       {"a view of another type",
-       {"tma_load: a copy of 64x64 f16 in 1 box of 64x64 and a view of 64 x 64 of a bf16 64x64 tile",
-        "it takes 64 x 64 f16"},
+       {"tma_load: a copy of 64x64 f16 in 1 box of 64x64 with a view of 64 x 64 of a bf16 64x64 tile",
+        "it needs 64 x 64 f16"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {64, 64});
          HERE load_view(copy, bad ? DType::bf16 : DType::f16, {64, 64}, 64, marked);
        }},
       {"a view of another extent",
-       {"tma_load: a copy of 2x32x64 f16 in 1 box of 2x32x64 and a view of 32 x 64", "it takes 64 x 64 f16"},
+       {"tma_load: a copy of 2x32x64 f16 in 1 box of 2x32x64 with a view of 32 x 64", "it needs 64 x 64 f16"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {2, 32, 64});
          HERE load_view(copy, DType::f16, {64, 64}, bad ? 32 : 64, marked);
@@ -312,8 +312,8 @@ TEST_CASE("tensor copies and views") {
          HERE load_view(copy, DType::f16, {bad ? 64 : 32, 128}, 32, marked);
        }},
       {"a tile that is not aligned to the pattern",
-       {"tma_load: a view of a f16 64x64 tile, no swizzle, which begins at no multiple of 1024 B",
-        "of 128 B swizzle does; give the tile that swizzle"},
+       {"tma_load: a view of a f16 64x64 tile, no swizzle, which does not begin at a multiple of 1024 B",
+        "of 128 B swizzle does; make the tile with that swizzle"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -395,7 +395,7 @@ TEST_CASE("slices") {
              bad, marked);
        }},
       {"a column that is not aligned",
-       {"tma_load: the box begins at element 4 of the innermost dimension, 8 B from its start; TMA takes "
+       {"tma_load: the box begins at element 4 of the innermost dimension, 8 B from its start; TMA needs "
         "multiples of 16 B"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {64, 64});
@@ -430,7 +430,7 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a part that does not divide the tile",
-       {"shared_slice: 24 of 64 along dimension 0; the length must divide it"},
+       {"shared_slice: 24 of 64 along dimension 0; the length must divide the extent"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B);
@@ -458,7 +458,7 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a semaphore that only a CTA sees",
-       {"red_release_add: there is no red.release.cta.global.add.u32; scope is gpu or sys"},
+       {"red_release_add: red.release.cta.global.add.u32 does not exist; scope is gpu or sys"},
        [](bool bad) {
          Kernel k("k");
          auto [counter] = k.params<gptr<u32>>("counter");
@@ -466,7 +466,7 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a wait at a semaphore that only a cluster sees",
-       {"ld_acquire: there is no ld.acquire.cluster.global.u32; scope is gpu or sys"},
+       {"ld_acquire: ld.acquire.cluster.global.u32 does not exist; scope is gpu or sys"},
        [](bool bad) {
          Kernel k("k");
          auto [counter] = k.params<gptr<u32>>("counter");
@@ -501,7 +501,7 @@ TEST_CASE("slices") {
          HERE load_bulk({8, 64}, bad ? Swizzle128B : SwizzleNone, completing, marked);
        }},
       {"a bulk copy into panels",
-       {"bulk_load: a view of 8 x 64 of a f16 8x64 tile in panels of 8", "one after the other"},
+       {"bulk_load: a view of 8 x 64 of a f16 8x64 tile in panels of 8", "needs contiguous elements"},
        [](bool bad) {
          HERE load_bulk({8, 64, bad ? 8 : 64}, SwizzleNone, completing, marked);
        }},
@@ -552,8 +552,8 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a tensor map that only instructions copy by, without its encoding",
-       {"k: no copy uses the tensor map 'A', so its box is not known; k.encode(A, ...) says it, where "
-        "instruction<...> copies"},
+       {"k: no copy uses the tensor map 'A', so its box is not known; if instruction<...> copies, state it "
+        "with k.encode(A, ...)"},
        [](bool bad) {
          Kernel k("k");
          HERE auto [A] = k.params<TensorMap>("A");
@@ -612,7 +612,7 @@ TEST_CASE("slices") {
 TEST_CASE("copies of threads") {
   check_cases({
       {"a load by a copy that stores",
-       {"load from shared memory: stmatrix.x1 does not do that"},
+       {"load from shared memory: stmatrix.x1 cannot do that"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({8, 8});
@@ -642,7 +642,7 @@ TEST_CASE("copies of threads") {
          done(k);
        }},
       {"cp.async of what is not a row in global memory",
-       {"tiled copy by a 16 B vector", "not side by side"},
+       {"tiled copy by a 16 B vector", "which are not contiguous"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<gptr<f16>>("A");

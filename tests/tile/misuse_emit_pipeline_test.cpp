@@ -90,7 +90,7 @@ void tiles_by_host(const std::vector<uint32_t>& loaded, const std::vector<uint32
 
 TEST_CASE("an index has as many names as numbers") {
   Kernel k("k");
-  CHECK(contains(error_of([] { GridIndex({"a", "b"}, {u32(0)}); }), "2 names of axes and 1 numbers"));
+  CHECK(contains(error_of([] { GridIndex({"a", "b"}, {u32(0)}); }), "2 names of axes but 1 numbers"));
   CHECK(GridIndex({"a"}, {u32(0)}).size() == 1);
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("misuse inside of a pipeline's body") {
                  Where::here());
        }},
       {"a wait without manual_wait",
-       {"wait: for a pipeline with manual_wait"},
+       {"wait: only for a pipeline with manual_wait"},
        [](bool bad) {
          copying({.options = {.manual_wait = !bad},
                   .body =
@@ -275,7 +275,7 @@ TEST_CASE("misuse inside of a pipeline's body") {
              Where::here());
        }},
       {"a step that is kept after its body",
-       {"a step of a pipeline whose body has ended"},
+       {"a step of a pipeline was used after its body has ended"},
        [](bool bad) {
          Kernel k("k");
          auto [X] = k.params<TensorMap>("X");
@@ -289,15 +289,15 @@ TEST_CASE("misuse inside of a pipeline's body") {
          done(k);
        }},
       {"an output that the body never asks for",
-       {"emit_pipeline: the body never asks for out(0)"},
+       {"emit_pipeline: the body never calls out(0)"},
        [](bool bad) {
          Copying c;
          if (bad) c.body = [](PipelineStep& s) { s.in(0); };
          HERE copying(c, Where::here());
        }},
       {"an output that is asked for in a branch of some steps",
-       {"out: output 0 is asked for inside the if_ at misuse_emit_pipeline_test.cpp",
-        "write it in every step"},
+       {"out: output 0 is requested only inside the if_ at misuse_emit_pipeline_test.cpp",
+        "write the block in every step"},
        [](bool bad) {
          copying({.body =
                       [bad](PipelineStep& s) {
@@ -310,13 +310,14 @@ TEST_CASE("misuse inside of a pipeline's body") {
                  Where::here());
        }},
       {"tiles where the host gives the roles others",
-       {"tiles: the roles take the same tiles in the same order", "tile 1", "axis 0 (\"tile\") = 3",
+       {"tiles: the roles must take the same tiles in the same order", "tile 1", "axis 0 (\"tile\") = 3",
         "axis 0 (\"tile\") = 2"},
        [](bool bad) {
          HERE tiles_by_host({1, 2}, {1, bad ? 3u : 2u}, marked);
        }},
       {"tiles where the host gives the roles more",
-       {"tiles: the roles take the same tiles in the same order", "given 1 by the host", "loads 2"},
+       {"tiles: the roles must take the same tiles in the same order",
+        "the host gives 1 to the computing role", "2 to the loading role"},
        [](bool bad) {
          HERE tiles_by_host({1, 2}, bad ? std::vector{1u} : std::vector{1u, 2u}, marked);
        }},
@@ -337,7 +338,7 @@ TEST_CASE("misuse inside of a pipeline's body") {
          done(k);
        }},
       {"a column-major matrix whose blocks threads copy",
-       {"in 0", "are not side by side", "transposed()"},
+       {"in 0", "are not contiguous", "transposed()"},
        [](bool bad) {
          Kernel k("k");
          auto [x] = k.params<gptr<f32>>("x");
@@ -381,7 +382,7 @@ TEST_CASE("misuse of waits and releases by the body") {
   const PipelineOptions by_hand{.manual_wait = true, .manual_release = true};
   check_cases({
       {"a second wait for one input",
-       {"wait: input 0 is waited for already, at misuse_emit_pipeline_test.cpp"},
+       {"wait: input 0 was already waited for, at misuse_emit_pipeline_test.cpp"},
        [&](bool bad) {
          two_inputs(by_hand, [bad](PipelineStep& s) {
            s.wait(0);
@@ -390,8 +391,7 @@ TEST_CASE("misuse of waits and releases by the body") {
          });
        }},
       {"a second release of one stage",
-       {"release: of input 1, whose stage is handed back already, at misuse_emit_pipeline_test.cpp",
-        "share their stages"},
+       {"release: input 1was already handed back, at misuse_emit_pipeline_test.cpp", "share their stages"},
        [&](bool bad) {
          two_inputs(by_hand, [bad](PipelineStep& s) {
            s.wait(0);
@@ -400,7 +400,7 @@ TEST_CASE("misuse of waits and releases by the body") {
          });
        }},
       {"an input after its release",
-       {"in: input 1 is handed back already, at misuse_emit_pipeline_test.cpp", "may be loaded over"},
+       {"in: input 1 was already handed back, at misuse_emit_pipeline_test.cpp", "may be overwritten"},
        [&](bool bad) {
          two_inputs(by_hand, [bad](PipelineStep& s) {
            s.wait(0);
@@ -410,7 +410,7 @@ TEST_CASE("misuse of waits and releases by the body") {
          });
        }},
       {"a release in a branch",
-       {"release: inside the if_ at misuse_emit_pipeline_test.cpp", "every step does so once"},
+       {"release: inside the if_ at misuse_emit_pipeline_test.cpp", "every step must do so once"},
        [&](bool bad) {
          two_inputs(by_hand, [bad](PipelineStep& s) {
            s.wait(0);
@@ -498,7 +498,7 @@ TEST_CASE("misuse of operations for a CTA in a kernel that gets roles") {
 TEST_CASE("misuse of fixed blocks") {
   check_cases({
       {"a map of a fixed block by the step's index",
-       {"grid: no axis 0", "in 0 is a fixed block", "the tile's index alone"},
+       {"grid: no axis 0", "in 0 is a fixed block", "only gets the tile's index"},
        [](bool bad) {
          Kernel k("k");
          auto [X] = k.params<TensorMap>("X");

@@ -112,18 +112,19 @@ TEST_CASE("operands of wgmma") {
          HERE operand(bad ? DType::f64 : DType::tf32, Major::k, Swizzle::b128, 64, 32, marked);
        }},
       {"tf32 along m",
-       {"tf32 cannot be MN-major: wgmma transposes elements of 16 bits alone, and tf32 has 32"},
+       {"tf32 cannot be MN-major: wgmma only transposes 16-bit elements, but tf32 has 32"},
        [](bool bad) {
          HERE operand(bad ? DType::tf32 : DType::f16, Major::mn, Swizzle::b128, 64, 64, marked);
        }},
       {"a row of 96 B in 128 B swizzle",
-       {"48 bf16 along k are 96 B, no multiple of 128 B; the widest swizzle that fits is 32 B, or take 64 "
+       {"48 bf16 along k are 96 B, which is not a multiple of 128 B; the widest swizzle that fits is 32 B, "
+        "or use 64 "
         "along k"},
        [](bool bad) {
          HERE operand(DType::bf16, Major::k, bad ? Swizzle::b128 : Swizzle::b32, 64, 48, marked);
        }},
       {"a row of 64 B along n in 128 B swizzle",
-       {"32 bf16 along mn are 64 B, no multiple of 128 B; the widest swizzle that fits is 64 B"},
+       {"32 bf16 along mn are 64 B, which is not a multiple of 128 B; the widest swizzle that fits is 64 B"},
        [](bool bad) {
          HERE operand(DType::bf16, Major::mn, bad ? Swizzle::b128 : Swizzle::b64, 32, 64, marked);
        }},
@@ -133,7 +134,7 @@ TEST_CASE("operands of wgmma") {
       {"half an instruction of bytes",
        {"16 along k is not a multiple of 32, the 32 B of an instruction; the nearest is 32"},
        [](bool bad) { HERE operand(DType::e4m3, Major::k, Swizzle::none, 64, bad ? 16 : 32, marked); }},
-      {"rows that are no multiple of 8",
+      {"rows that are not a multiple of 8",
        {"60 along mn is not a multiple of 8; the nearest is 64"},
        [](bool bad) { HERE operand(DType::s8, Major::k, Swizzle::b128, bad ? 60 : 64, 128, marked); }},
       {"nothing",
@@ -167,7 +168,7 @@ TEST_CASE("instructions") {
          HERE MmaAtom::wgmma(DType::s32, DType::s8, DType::u8, bad ? 40 : 48, Major::k, Major::k, marked);
        }},
       {"bytes along m",
-       {"wgmma: e5m2 cannot be MN-major: only elements of 16 bits are transposed"},
+       {"wgmma: e5m2 cannot be MN-major: only 16-bit elements can be transposed"},
        [](bool bad) {
          HERE MmaAtom::wgmma(DType::f32, DType::e5m2, DType::e4m3, 64, bad ? Major::mn : Major::k, Major::k,
                              marked);
@@ -197,16 +198,16 @@ TEST_CASE("instructions") {
                              marked);
        }},
       {"a tile of another type",
-       {"tiled mma: A is K-major f16 128x64 with 128 B swizzle; the instruction takes K-major bf16"},
+       {"tiled mma: A is K-major f16 128x64 with 128 B swizzle; the instruction needs K-major bf16"},
        [](bool bad) { HERE tiled(a_operand(bad ? DType::f16 : DType::bf16), a_operand(), marked); }},
       {"a tile of another major",
-       {"tiled mma: B is MN-major bf16 128x64 with 128 B swizzle; the instruction takes K-major bf16"},
+       {"tiled mma: B is MN-major bf16 128x64 with 128 B swizzle; the instruction needs K-major bf16"},
        [](bool bad) { HERE tiled(a_operand(), a_operand(DType::bf16, bad ? Major::mn : Major::k), marked); }},
       {"96 rows",
        {"tiled mma: m = 96 is not a multiple of the instruction's 64"},
        [](bool bad) { HERE tiled(a_operand(DType::bf16, Major::k, bad ? 96 : 192), a_operand(), marked); }},
       {"96 columns",
-       {"tiled mma: B is K-major bf16 96x64 with 128 B swizzle; the instruction takes multiples of 64x16"},
+       {"tiled mma: B is K-major bf16 96x64 with 128 B swizzle; the instruction needs multiples of 64x16"},
        [](bool bad) { HERE tiled(a_operand(), a_operand(DType::bf16, Major::k, bad ? 96 : 192), marked); }},
       {"two depths",
        {"tiled mma: A is K-major bf16 128x128 with 128 B swizzle and B K-major bf16 128x64 with 128 B "
@@ -215,8 +216,7 @@ TEST_CASE("instructions") {
          HERE tiled(a_operand(DType::bf16, Major::k, 128, bad ? 128 : 64), a_operand(), marked);
        }},
       {"a tile for registers",
-       {"tiled mma: A is K-major bf16 128x64 with 128 B swizzle, but the instruction takes it from "
-        "registers"},
+       {"tiled mma: A is K-major bf16 128x64 with 128 B swizzle, but the instruction reads A from registers"},
        [](bool bad) {
          HERE TiledMma(bad ? MmaAtom::wgmma_a_in_registers(DType::f32, DType::bf16, DType::bf16, 64) : atom(),
                        a_operand(), a_operand(), marked);
@@ -230,7 +230,7 @@ TEST_CASE("instructions") {
          HERE(bad ? in_registers : shared).descriptor_a(0, 0, 0, marked);
        }},
       {"an instruction of one warp",
-       {"takes B from registers, not by descriptor"},
+       {"reads B from registers, not through a descriptor"},
        [](bool bad) {
          HERE TiledMma(bad ? MmaAtom::mma_sync(DType::f32, DType::bf16, DType::bf16, 16) : atom(), 64,
                        a_operand(), marked);
@@ -362,7 +362,7 @@ TEST_CASE("products of tiles") {
        }},
       {"panels of 32 B",
        {"mma: A is a bf16 64x64 tile in panels of 16, no swizzle: wgmma reads tiles with 32, 64 or 128 B "
-        "swizzle, or without in panels of 16 B: {64, 64, 8}"},
+        "swizzle, or tiles without swizzle in panels of 16 B: {64, 64, 8}"},
        [](bool bad) {
          int panel = bad ? 16 : 8;
          HERE multiply(DType::bf16, {64, 64, panel}, {64, 64, panel}, Swizzle::none, false, false, marked);
@@ -398,17 +398,18 @@ TEST_CASE("products of tiles") {
 TEST_CASE("clusters and barriers") {
   check_cases({
       {"24 rows for 5 CTAs",
-       {"tma_load: 24 rows of 128 B for 5 CTAs; each fetches as many, of a multiple of 128 B"},
+       {"tma_load: 24 rows of 128 B for 5 CTAs; each must fetch an equal number of rows, a multiple of 128 "
+        "B"},
        [](bool bad) {
          HERE load_shared({5, 1, 1}, bad ? 24 : 40, false, marked);
        }},
       {"a vector for 2 CTAs",
-       {"tma_load: multicast divides rows; give the coordinate of the rows too"},
+       {"tma_load: multicast divides the rows; give the coordinate of the rows too"},
        [](bool bad) {
          HERE load_shared({2, 1, 1}, 16, bad, marked);
        }},
       {"NaN of integers",
-       {"tma_load: NaN outside of s32; TMA has it for f16, bf16, tf32, f32 and f64"},
+       {"tma_load: NaN outside of s32; TMA supports it for f16, bf16, tf32, f32 and f64"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -435,7 +436,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"rows for CTAs along two axes",
-       {"tma_load: 24 rows of 32 B for 4 CTAs; each fetches as many, of a multiple of 128 B"},
+       {"tma_load: 24 rows of 32 B for 4 CTAs; each must fetch an equal number of rows, a multiple of 128 B"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2, 2);
@@ -500,8 +501,7 @@ TEST_CASE("clusters and barriers") {
        }},
       {"a column that is not aligned",
        {"tma_reduce: the box begins at element -3 of the innermost dimension, -12 B from its start; TMA "
-        "takes "
-        "multiples of 16 B"},
+        "needs multiples of 16 B"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -550,7 +550,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a cluster after what depends on it",
-       {"cluster: 4 x 1 x 1 CTAs, after roles or barriers were made for 1; call it before"},
+       {"cluster: 4 x 1 x 1 CTAs, after roles or barriers were made for 1; call threads() before them"},
        [](bool bad) {
          Kernel k("k");
          auto tile = k.shared<bf16>({8, 64});
@@ -565,7 +565,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"phases of 33 barriers",
-       {"phases: 33 barriers; the register of parities has a bit for each of 32"},
+       {"phases: 33 barriers; the register of parities has 32"},
        [](bool bad) {
          Kernel k("k");
          Barriers bars(k, std::vector<int>(bad ? 33 : 32, 1));
@@ -584,7 +584,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"cluster barriers without an axis",
-       {"cluster barriers: along x, y, z or some of them; no axis was given"},
+       {"cluster barriers: no axis was given; give x, y, z or some of them"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2);
@@ -613,7 +613,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a pipeline of no stages",
-       {"pipeline: 0 stages and 2 consumers; at least one each"},
+       {"pipeline: 0 stages and 2 consumers; both must be at least one"},
        [](bool bad) {
          Kernel k("k");
          auto tile = k.shared<bf16>({64, 64}, Swizzle128B);

@@ -20,7 +20,7 @@ void with_kernel(const std::function<void(Kernel&)>& body) {
 TEST_CASE("misuse of named axes and loops, and its accepted twins") {
   check_cases({
       {"an axis that there is not",
-       {"none is named \"k\"", "there are m, n"},
+       {"no axis here is named \"k\"", "there are m, n"},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            k.grid({{"m", "2"}, {"n", "3"}});
@@ -44,7 +44,7 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"a role's axis outside of the role",
-       {"none is named \"wg\""},
+       {"no axis here is named \"wg\""},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            k.warpgroups("wg", 1, 0, [&](u32) {
@@ -75,7 +75,7 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"a tiling of another rank",
-       {"a tiling of 1 numbers for a grid of 2 axes"},
+       {"a tiling of 1 numbers for a grid with 2 axes"},
        [](bool bad) {
          with_kernel([&](Kernel&) {
            HERE nd_loop({2, 3}, {}, {.tiling = bad ? std::vector{1} : std::vector{1, 1}},
@@ -115,7 +115,7 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"two loops over one counter",
-       {"a counter of steps that the loop at", "takes from already"},
+       {"the loop at", "takes from already"},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            auto [counter, other] = k.params<gptr<u32>, gptr<u32>>("counter", "other");
@@ -136,7 +136,8 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          with_kernel([&](Kernel&) { HERE for_each_tile(4, 4, {}, Turn{0, bad ? 0 : 1}, [](TileIndex) {}); });
        }},
       {"tiles from a counter for a pipeline whose blocks threads copy",
-       {"dynamic steps: for one thread, but 128", "blocks that threads copy do not go with it"},
+       {"dynamic steps: only one thread may call this, but 128",
+        "cannot be used with blocks that threads copy"},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            auto [x, X, counter] = k.params<gptr<f32>, TensorMap, gptr<u32>>("x", "X", "counter");
@@ -181,7 +182,8 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"steps that more warpgroups read than are counted",
-       {"dynamic steps: 1 warpgroups hand back each step", "each() is called by 2", "ahead of their reading"},
+       {"dynamic steps: 1 warpgroups hand back each step", "each() is called by 2",
+        "before the previous ones are read"},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            auto [counter] = k.params<gptr<u32>>("counter");

@@ -261,7 +261,7 @@ TEST_CASE("tiles and shared memory") {
          HERE(bad ? a : b)[0];
          done(second);
        }},
-      {"rows that are no multiple of 8",
+      {"rows that are not a multiple of 8",
        {"rows: 12 of 64 rows; the count must be a multiple of 8"},
        [](bool bad) {
          Kernel k("k");
@@ -394,8 +394,8 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"tiles without swizzle",
-       {"mma: A is a f16 64x64 tile, no swizzle: wgmma reads tiles with 32, 64 or 128 B swizzle, or without "
-        "in panels of 16 B: {64, 64, 8}"},
+       {"mma: A is a f16 64x64 tile, no swizzle: wgmma reads tiles with 32, 64 or 128 B swizzle, or tiles "
+        "without swizzle in panels of 16 B: {64, 64, 8}"},
        [](bool bad) { HERE product({.swizzle = bad ? SwizzleNone : Swizzle64B}, marked); }},
       {"tiles of two types",
        {"mma: A is a f16 64x64 tile, 128 B swizzle and B a bf16 128x64 tile, 128 B swizzle; their types must "
@@ -427,7 +427,8 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"a store of floats as integers",
-       {"store: f32 as s32; it rounds to f32, f16, bf16, e4m3 and e5m2, and leaves other types as they are"},
+       {"store: f32 as s32; a store rounds to f32, f16, bf16, e4m3 and e5m2, and cannot convert to other "
+        "types"},
        [](bool bad) {
          Kernel k("k");
          auto [D] = k.params<TensorMap>("D");
@@ -467,7 +468,8 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"a store of rows that have no box",
-       {"store: a tile of 64 x 8 e4m3; its rows are multiples of 64, its columns of 8 and of 16 B"},
+       {"store: a tile of 64 x 8 e4m3; its rows must be a multiple of 64, and its columns multiples of 8 and "
+        "of 16 B"},
        [](bool bad) {
          Kernel k("k");
          auto [D] = k.params<TensorMap>("D");
@@ -476,7 +478,7 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"a deferred tile that is never stored",
-       {"take: no step() follows, so that the last tile is not stored; call finish() after the last take()"},
+       {"take: no step() follows, so the last tile is not stored; call finish() after the last take()"},
        [](bool bad) {
          Kernel k("k");
          auto [D] = k.params<TensorMap>("D");
@@ -512,7 +514,7 @@ TEST_CASE("accumulators and products") {
 TEST_CASE("roles and barriers") {
   check_cases({
       {"41 registers",
-       {"warpgroups: registers must be from 24 to 256 in steps of 8, or 0, but are 41"},
+       {"warpgroups: registers must be 24 to 256 in steps of 8, or 0, but are 41"},
        [](bool bad) {
          Kernel k("k");
          HERE k.warpgroups(1, bad ? 41 : 40, [](u32) {});
@@ -526,7 +528,7 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"a role of nobody",
-       {"warpgroups: a role has at least one, not 0"},
+       {"warpgroups: a role has at least one warpgroup, not 0"},
        [](bool bad) {
          Kernel k("k");
          HERE k.warpgroups(bad ? 0 : 1, 0, [](u32) {});
@@ -545,7 +547,7 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"more registers than an SM has",
-       {"warpgroups: the roles take 1 x 128 x 40 + 2 x 128 x 240 = 66560 registers, but an SM has 65536"},
+       {"warpgroups: the roles need 1 x 128 x 40 + 2 x 128 x 240 = 66560 registers, but an SM has 65536"},
        [](bool bad) {
          Kernel k("k");
          k.warpgroups(1, 40, [](u32) {});
@@ -561,7 +563,7 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"threads of a kernel with roles",
-       {"threads: the roles set them: 128 for each warpgroup"},
+       {"threads: the roles determine the number of threads: 128 for each warpgroup"},
        [](bool bad) {
          Kernel k("k");
          if (bad) k.warpgroups(1, 0, [](u32) {});
@@ -599,14 +601,14 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"a named barrier of half a warp",
-       {"named_barrier: 48 threads; whole warps meet, of 32 to 1024 threads"},
+       {"named_barrier: 48 threads; whole warps must meet, 32 to 1024 threads"},
        [](bool bad) {
          Kernel k("k");
          HERE k.named_barrier(bad ? 48 : 64);
          done(k);
        }},
       {"a named barrier of more threads than there are",
-       {"named_barrier: 160 threads of a CTA of 128, so a wait would never end"},
+       {"named_barrier: 160 threads in a CTA of 128, so a wait would never end"},
        [](bool bad) {
          Kernel k("k");
          HERE k.named_barrier(bad ? 160 : 128).sync();
@@ -623,7 +625,7 @@ TEST_CASE("roles and barriers") {
          done(second);
        }},
       {"16 named barriers",
-       {"named_barrier: all 15 barriers that a CTA has besides that of sync_threads() are held: ",
+       {"named_barrier: all 15 barriers of a CTA apart from that of sync_threads() are held: ",
         "1 an instruction that names it (misuse_tile_test.cpp:", ", 8 named_barrier (misuse_tile_test.cpp:"},
        [](bool bad) {
          Kernel k("k");
@@ -634,7 +636,7 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"the number of a named barrier",
-       {"bar.sync: barrier 9 is held by named_barrier (misuse_tile_test.cpp:", "gives one that is free"},
+       {"bar.sync: barrier 9 is held by named_barrier (misuse_tile_test.cpp:", "returns a free one"},
        [](bool bad) {
          Kernel k("k");
          k.named_barrier(64).arrive();
@@ -680,7 +682,7 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"barriers that nobody publishes",
-       {"barrier: no sync_threads() or role follows"},
+       {"barrier: neither sync_threads() nor a role follows"},
        [](bool bad) {
          Kernel k("k");
          HERE Barriers bars(k, {1});
@@ -718,7 +720,7 @@ TEST_CASE("roles and barriers") {
 TEST_CASE("pipelines") {
   check_cases({
       {"no stages",
-       {"pipeline: 0 stages and 1 consumers; at least one each"},
+       {"pipeline: 0 stages and 1 consumers; both must be at least one"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({8, 64});
@@ -727,7 +729,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"no consumers",
-       {"pipeline: 1 stages and -1 consumers; at least one each"},
+       {"pipeline: 1 stages and -1 consumers; both must be at least one"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({8, 64});
@@ -797,7 +799,7 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a look ahead by a consumer that does not keep it",
-       {"peek: for a consumer made with Peeks::yes"},
+       {"peek: only for a consumer made with Peeks::yes"},
        [](bool bad) {
          auto consume = [](Consumer& consumer) {
            HERE consumer.peek();
@@ -817,7 +819,8 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a stage of another pipeline in a variable",
-       {"Var<Stage>: it holds stages of one pipeline's consumer, with 2 stages of 1024 B, and gets one of "
+       {"Var<Stage>: it holds stages of one pipeline's consumer, with 2 stages of 1024 B, but was assigned "
+        "one of "
         "another's, with 3 stages of 1024 B"},
        [](bool bad) {
          two_rings([&](Consumer& first, Consumer& second) {
@@ -852,7 +855,7 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a stage given back for the consumers of a cluster",
-       {"give_back: a stage that CTAs of a cluster fill together; each consumer releases it"},
+       {"give_back: CTAs of a cluster fill this stage together, so each consumer must release it"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2);
@@ -900,7 +903,7 @@ TEST_CASE("pipelines") {
              take_one);
        }},
       {"a load into a consumer's stage",
-       {"tma_load: into a consumer's stage; loads go into a producer's, from acquire()"},
+       {"tma_load: into a consumer's stage; loads must go into a producer's stage, from acquire()"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -919,7 +922,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a producer of all threads",
-       {"acquire: for one thread, but 128 of them come; call it in elect()"},
+       {"acquire: only one thread may call this, but 128 threads do; call it in elect()"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -933,7 +936,8 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a consumer of one thread",
-       {"wait: for all 128 threads of a warpgroup together, but into the elect at misuse_tile_test.cpp:"},
+       {"wait: all 128 threads of a warpgroup must call this together, but in the elect at "
+        "misuse_tile_test.cpp:"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -967,8 +971,8 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a tile that is not filled when the stage is committed",
-       {"commit: the f16 128x64 tile, 128 B swizzle (number 1 of the pipeline's) is never filled in this "
-        "stage, so its consumers would read what is no longer meant"},
+       {"commit: the f16 128x64 tile, 128 B swizzle (number 1 of the pipeline) is never filled in this "
+        "stage, so its consumers would read old data"},
        [](bool bad) {
          thread_ring([&](Producer& producer, SharedTile sA, SharedTile sB) {
            Stage s = producer.acquire();
@@ -978,7 +982,7 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a stage that is committed twice",
-       {"commit: this stage is committed already; each thread does so once"},
+       {"commit: this stage is already committed; each thread commits it once"},
        [](bool bad) {
          thread_ring([&](Producer& producer, SharedTile sA, SharedTile sB) {
            Stage s = producer.acquire();
@@ -994,7 +998,7 @@ TEST_CASE("pipelines") {
          });
        }},
       {"a stage that is filled when it is committed",
-       {"store: into a stage that is committed already, which consumers read"},
+       {"store: into a stage that is already committed, which consumers read"},
        [](bool bad) {
          thread_ring([&](Producer& producer, SharedTile sA, SharedTile sB) {
            Stage s = producer.acquire();
@@ -1023,7 +1027,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a consumer's stage that is committed",
-       {"commit: a producer's stage comes from acquire()"},
+       {"commit: needs a producer's stage, from acquire()"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
@@ -1056,7 +1060,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a commit of what TMA loads",
-       {"commit: of a stage that one thread fills by TMA, whose copies commit themselves"},
+       {"commit: the stage is filled by one thread with TMA, whose copies commit themselves"},
        [](bool bad) {
          ring(
              [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
@@ -1141,7 +1145,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a part of a stage that may not come",
-       {"tma_load: a view of a pipeline's stage under a condition", "put acquire() under it too"},
+       {"tma_load: a view of a pipeline's stage with a condition", "put acquire() under the condition too"},
        [](bool bad) {
          ring(
              [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
@@ -1170,7 +1174,7 @@ TEST_CASE("pipelines") {
                            marked);
        }},
       {"a stage that CTAs along z release, and those along x share",
-       {"acquire: 2 CTAs along z release this stage and share none of its loads"},
+       {"acquire: 2 CTAs along z release this stage but share none of its loads"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2, 1, 2);
@@ -1190,7 +1194,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a tile that is never loaded",
-       {"acquire: the f16 128x64 tile, 128 B swizzle (number 1 of the pipeline's) is never loaded into this "
+       {"acquire: the f16 128x64 tile, 128 B swizzle (number 1 of the pipeline) is never loaded into this "
         "stage"},
        [](bool bad) {
          ring(
@@ -1240,7 +1244,7 @@ TEST_CASE("pipelines") {
              take_one);
        }},
       {"rows of a tile that are never loaded",
-       {"acquire: the f16 16x64 tile, 128 B swizzle (number 0 of the pipeline's) is never loaded into this "
+       {"acquire: the f16 16x64 tile, 128 B swizzle (number 0 of the pipeline) is never loaded into this "
         "stage "
         "from row 8 on"},
        [](bool bad) {
@@ -1326,7 +1330,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a producer's stage released",
-       {"release: a consumer's stage comes from wait()"},
+       {"release: needs a consumer's stage, from wait()"},
        [](bool bad) {
          Kernel k("k");
          auto [A, p] = k.params<TensorMap, gptr<u32>>("A", "p");
@@ -1450,20 +1454,19 @@ TEST_CASE("staging that the author gives") {
       {"staging of too few bytes",
        {"store: staging in 64 x 64 of a bf16 64x64 tile, 128 B swizzle, which has 8192 B; 2 buffers of 64 x "
         "64 "
-        "bf16 for each of 1 warpgroups take 16384 B"},
+        "bf16 for each of 1 warpgroups need 16384 B"},
        [](bool bad) {
          auto stage = [](const SharedTile& tile) -> SharedRegion { return tile[1]; };
          HERE store_through({64, 64}, Swizzle128B, 0, bad ? stage : whole, marked);
        }},
       {"staging within a swizzle's pattern",
        {"shared: a bf16 64x64 tile, 128 B swizzle in 2 stages of a bf16 64x64 tile, no swizzle, at byte 128 "
-        "of "
-        "shared memory; it begins at a multiple of 1024 B"},
+        "of shared memory; it must begin at a multiple of 1024 B"},
        [](bool bad) {
          HERE store_through({64, 64}, Swizzle::none, bad ? 128 : 1024, whole, marked);
        }},
       {"staging that begins anywhere",
-       {"place: 128 x 64 of a bf16 128x64 tile, 128 B swizzle that begins where only the device knows"},
+       {"place: the start of 128 x 64 of a bf16 128x64 tile, 128 B swizzle is only known on the device"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<bf16>({128, 64}, Swizzle128B, 2);

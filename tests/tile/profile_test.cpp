@@ -422,14 +422,14 @@ TEST_CASE("what regions refuse") {
                    "left unfinished by an exception out of the body of this region: gone"));
   }
   CHECK(contains(error_of([] { ProfileScope scope(31); }),
-                 "room for 31 records of a warp; it is 32 to 1048576 (" + at));
+                 "room for 31 records of a warp; must be 32 to 1048576 (" + at));
   CHECK(contains(error_of([] { ProfileScope scope((1 << 20) + 1); }), "it is 32 to 1048576"));
   const ProfileScope scope;
   CHECK(contains(error_of([] {
                    Kernel k("taken");
                    k.params<gptr<u32>>("profile");
                  }),
-                 "parameter 'profile': the name is that of the library's own"));
+                 "parameter 'profile': this is the name of a parameter that the library adds"));
 }
 
 TEST_CASE("a kernel without parameters can be profiled, and one that is not is refused a buffer") {
@@ -447,7 +447,7 @@ TEST_CASE("a kernel without parameters can be profiled, and one that is not is r
   CHECK(buffer.read().tracks.size() == 4);
   Kernel off("off");
   CHECK(contains(error_of([&] { runtime::ProfileBuffer(*running.device, off.signature(), {1}); }),
-                 "the kernel 'off' records none; build it while a ProfileScope is open"));
+                 "the kernel 'off' does not record a profile; build it while a ProfileScope is open"));
   CHECK(contains(error_of([&] { runtime::ProfileBuffer(*running.device, compiled.signature, {1 << 26}); }),
                  "take fewer records"));
 }

@@ -137,8 +137,8 @@ TEST_CASE("setting a count needs a scope that others see") {
     if (scope == Scope::gpu)
       semaphore.set(1);
     else
-      CHECK_THROWS_WITH_AS(semaphore.set(1), doctest::Contains("semaphore: scope cluster; it is gpu or sys"),
-                           Error);
+      CHECK_THROWS_WITH_AS(semaphore.set(1),
+                           doctest::Contains("semaphore: scope cluster; must be gpu or sys"), Error);
   }
 }
 

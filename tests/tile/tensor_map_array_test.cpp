@@ -199,7 +199,7 @@ TEST_CASE("arguments that are not maps of a kernel's recipe are refused") {
   CHECK(contains(maps("As", {runtime::tensor(memory, DType::f32, {32, 16, 2})}), "takes a tensor of rank 2"));
   CHECK(contains(
       maps("As", {good, runtime::tensor(memory, DType::f32, {32, 33})}),
-      "tensor 1: the tensor [32, 33] of f32 with strides [128] B takes 4224 B, its memory has 4096 B"));
+      "tensor 1: the tensor [32, 33] of f32 with strides [128] B needs 4224 B, but its memory has 4096 B"));
   const auto launched = [&](const runtime::Argument& given) {
     const runtime::TensorMapArray own = kernel.tensor_maps("Ds", {good, good, good});
     return error_of([&] {
@@ -251,7 +251,7 @@ TEST_CASE("maps in memory when the kernel is built") {
          done(k);
        }},
       {"one of no maps",
-       {"choose: no tensor maps; one at least"},
+       {"choose: no tensor maps were given; give at least one"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");

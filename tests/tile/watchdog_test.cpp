@@ -205,11 +205,11 @@ const Plant kPlants[] = {
     {"bytes too many",
      bytes_too_many,
      {"mbarrier loaded"},
-     {"0 of 1 arrivals", "256 B are expected and have not come", "expect_tx are too many"}},
-    {"missing copy", missing_copy, {"mbarrier b"}, {"1024 B more than its copies bring"}},
+     {"0 of 1 arrivals", "256 B are expected but have not arrived", "expect_tx has too many"}},
+    {"missing copy", missing_copy, {"mbarrier b"}, {"1024 B more than its copies deliver"}},
     {"role that left",
      role_that_left,
-     {"the role producer has left", "warps 0 to 3 (producer) have ended"},
+     {"the role producer has ended", "warps 0 to 3 (producer) have ended"},
      {"nobody arrives at ready in this phase"}},
     {"one wait too many", one_wait_too_many, {"phase parity 1 of mbarrier ready", "a semaphore at"}},
     {"circle", circle, {"mbarrier ready[0]", "mbarrier ready[1]"}, {"who arrives waits itself"}},
@@ -219,12 +219,12 @@ const Plant kPlants[] = {
      {"4 of 4 arrivals"}},
     {"named barrier",
      named_barrier,
-     {"of 256 threads, watchdog_test.cpp", "4 warps have come there", "the role second has left"}},
+     {"of 256 threads, watchdog_test.cpp", "4 warps have reached it", "the role second has ended"}},
     {"grid barrier", grid_barrier, {"for the grid's barrier at"}},
-    {"semaphore", semaphore, {"for a semaphore at", "which is 1 and is to be 2", "1 fewer signals"}},
+    {"semaphore", semaphore, {"for a semaphore at", "which is 1 but should become 2", "1 fewer signals"}},
     {"semaphore to take",
      semaphore_to_take,
-     {"for a semaphore to take from at", "which is 0 and is to be 1"}},
+     {"for a semaphore to take from at", "which is 0 but should become 1"}},
     {"cluster", cluster, {"mbarrier met"}, {"4 of 8 arrivals are missing"}},
 };
 
@@ -297,7 +297,7 @@ TEST_CASE("without a watchdog a kernel has no code of it, and the sidecar descri
 
 TEST_CASE("a limit is of 1 to 2^20 milliseconds, and the report's parameter has its name alone") {
   CHECK(contains(error_of([] { WatchdogScope scope(0); }),
-                 "WatchdogScope: a limit of 0 ms; it is 1 to 1048576"));
+                 "WatchdogScope: a limit of 0 ms; must be 1 to 1048576"));
   CHECK(contains(error_of([] { WatchdogScope scope((1 << 20) + 1); }), "it is 1 to 1048576"));
   const WatchdogScope scope;
   CHECK(WatchdogScope::milliseconds() == 1000);
