@@ -10,7 +10,8 @@
 namespace ptxbuilder::analysis {
 
 // Pairs of positions, ascending in both sequences, with the largest sum of weights: the longest common
-// subsequence if each is 1. `worth(i, j)` is 0 if i and j are not a pair. Takes rows x columns steps.
+// subsequence if each is 1. `worth(i, j)` is 0 if i and j cannot be a pair. The time is proportional to rows
+// x columns.
 template <typename Worth>
 std::vector<std::pair<size_t, size_t>> align(size_t rows, size_t columns, const Worth& worth) {
   std::vector<std::vector<uint32_t>> best(rows + 1, std::vector<uint32_t>(columns + 1, 0));

@@ -12,7 +12,7 @@ void make_unique(std::vector<int>& numbers) {
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-// Only "mov.pred %p1, 0" writes these predicates.
+// The only writes to these predicates are "mov.pred %p1, 0".
 std::vector<bool> false_predicates(const Code& code) {
   std::vector<bool> is_false(code.registers.size()), is_written(code.registers.size());
   for (const Operation& o : code.operations)
@@ -32,7 +32,7 @@ bool starts_product(const Operation& o, const std::vector<bool>& is_false) {
   return v.kind == Value::Kind::reg ? is_false[at(v.number)] : v.kind == Value::Kind::integer && v.value == 0;
 }
 
-// The register that each register copies for its whole life; kNone for the others.
+// For each register, the register that it copies for its whole life; kNone if it does not copy one.
 std::vector<int> copied_registers(const Code& code) {
   std::vector<int> writers(code.registers.size()), source(code.registers.size(), kNone);
   for (const Operation& o : code.operations)
@@ -51,8 +51,8 @@ std::vector<int> copied_registers(const Code& code) {
 struct PlainAccess {
   int operation = kNone;
   bool is_store = false;
-  std::string_view space = {};  // "" if it may be any
-  int base = kNone;             // the register of its address, if its bytes are known
+  std::string_view space = {};  // "" if it may be any space
+  int base = kNone;             // the register of its address, if the accessed bytes are known
   int64_t offset = 0, bytes = 0;
 
   bool conflicts(const PlainAccess& other) const {
@@ -142,14 +142,14 @@ class Dependences {
 
   // Returns the length of the chain of results that ends in this one.
   int depth(int n) const { return nodes_[at(n - first_)].depth; }
-  // Returns the instructions that do not wait for another one.
+  // Returns the instructions that do not wait for another instruction.
   std::vector<int> last() const {
     std::vector<int> all;
     for (size_t i = 0; i < nodes_.size(); ++i)
       if (nodes_[i].behind == 0) all.push_back(first_ + static_cast<int>(i));
     return all;
   }
-  // Removes an instruction, and adds to `ready` those that then do not wait for another one.
+  // Removes an instruction, and adds to `ready` the instructions that then no longer wait for another.
   void take(int n, std::vector<int>& ready) {
     for (const int m : node(n).ahead)
       if (--node(m).behind == 0) ready.push_back(m);
@@ -185,7 +185,7 @@ std::vector<RegisterEffect> register_effects(const Code& code) {
       const bool starts = starts_product(o, is_false);
       for (int r : o.reads) {
         if (starts && std::find(o.writes.begin(), o.writes.end(), r) != o.writes.end()) continue;
-        // Registers with one writer that copy each other in a cycle were never set.
+        // Registers with one writer that copy each other in a cycle have never been set.
         for (size_t steps = 0; source[at(r)] != kNone && steps < source.size(); ++steps) r = source[at(r)];
         e.needs.push_back(r);
       }
@@ -207,7 +207,8 @@ void schedule_from_end(const Code& code, const std::vector<RegisterEffect>& effe
   while (!ready.empty()) {
     size_t best = 0;
     int most = 0;
-    // Among equal gains, a short chain of results goes first, so that a long one is done ahead of it.
+    // Among equal gains, a short chain of results is taken first, so that long chains end up earlier in the
+    // block.
     for (size_t i = 0; i < ready.size(); ++i) {
       const int g = gain(ready[i]), depth = dependences.depth(ready[i]);
       const int best_depth = dependences.depth(ready[best]);

@@ -1,4 +1,4 @@
-// Orders a basic block's instructions so that few registers are alive.
+// Orders a basic block's instructions so that few registers are live.
 #pragma once
 
 #include <functional>
@@ -8,17 +8,17 @@
 
 namespace ptxbuilder::analysis {
 
-// An instruction needs registers and writes some: it needs its guard, a copy shares the register of its
-// source, and the first wgmma of a product writes its accumulators without needing them.
+// The registers that an instruction needs and writes. It also needs its guard; a copy shares the register of
+// its source; and the first wgmma of a product writes its accumulators without needing them.
 struct RegisterEffect {
   std::vector<int> needs = {}, makes = {};
 };
 std::vector<RegisterEffect> register_effects(const Code& code);
 
 // Calls `step` with each instruction of the block, the last one first. Among the instructions that may come
-// next, the one with the greatest `gain` goes first. Results stay ahead of their uses; plain loads and stores
-// keep their order if they may touch the same bytes, and every other instruction that accesses memory, waits
-// or has a side effect keeps its order with all instructions that access memory.
+// next, the one with the greatest `gain` is taken first. Results stay before their uses; plain loads and
+// stores keep their order if they may touch the same bytes, and every other instruction that accesses memory,
+// waits or has a side effect keeps its order with all instructions that access memory.
 void schedule_from_end(const Code& code, const std::vector<RegisterEffect>& effects, const Block& block,
                        const std::function<int(int)>& gain, const std::function<void(int)>& step);
 

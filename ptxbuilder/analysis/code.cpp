@@ -19,7 +19,8 @@ namespace {
 
 using ptx_text::Statement;
 
-// The manual here lacks textures and surfaces, whose instructions begin with these words (PTX ISA 9.0).
+// The manual here does not include the instructions for textures and surfaces, which begin with these words
+// (PTX ISA 9.0).
 constexpr std::array<std::string_view, 7> kOutsideManual = {"suld", "suq",  "sured", "sust",
                                                             "tex",  "tld4", "txq"};
 
@@ -149,7 +150,7 @@ class Flattening {
     for (const ptx_text::Operand& part : o.parts) find_mentions(part, mentions);
   }
 
-  // The register's number in the innermost scope that declares it.
+  // Returns the register's number in the innermost scope that declares it.
   std::optional<int> register_of(std::string_view name) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       if (const auto met = scope->registers.find(name); met != scope->registers.end()) return met->second;
@@ -329,14 +330,14 @@ class Flattening {
     if (names.empty()) ptx_text::fail(s.at, "a branch without a target");
     for (const std::string& name : names) {
       const auto label = label_of(name);
-      if (!label) ptx_text::fail(s.at, fmt::format("the label '{}' is not there", name));
+      if (!label) ptx_text::fail(s.at, fmt::format("the label '{}' does not exist", name));
       o.targets.push_back(*label);
     }
   }
 
   Code& code_;
   const ptx_text::Module& module_;
-  std::vector<int> results_;  // the function results that are held in registers
+  std::vector<int> results_;  // the function's results that are in registers
   int carry_ = kNone;
   std::map<std::string, int> functions_;  // by name, the index in the code's; kNone: not a function
   std::vector<Scope> scopes_;
@@ -384,7 +385,8 @@ std::array<int64_t, 3> Code::cta_shape() const {
       if (d.tokens[0] != name) continue;
       std::array<int64_t, 3> shape = {1, 1, 1};
       const std::vector<int64_t> numbers = numbers_of(d);
-      // One thread more than a CTA may have represents all larger numbers, and the product cannot overflow.
+      // All numbers above a CTA's maximum are replaced with the maximum plus one, so that the product cannot
+      // overflow.
       for (size_t i = 0; i < std::min(numbers.size(), shape.size()); ++i)
         shape[i] = std::clamp<int64_t>(numbers[i], 0, hopper::cta_threads + 1);
       return shape;
@@ -405,10 +407,10 @@ Code Code::of(const ptx_text::Module& module, std::string_view name) {
   for (const Statement& s : module.statements)
     if (is_kernel(s) && (name.empty() ? names.size() == 1 : s.function[0].name == name))
       function = &s.function[0];
-  if (names.empty()) throw Error("there is no kernel in it: no .entry with a body");
+  if (names.empty()) throw Error("it has no kernel: no .entry with a body");
   if (!function)
     throw Error(name.empty()
-                    ? fmt::format("the module has {} kernels, and one has to be named: {}", names.size(),
+                    ? fmt::format("the module has {} kernels; choose one by name: {}", names.size(),
                                   fmt::join(names, ", "))
                     : fmt::format("the module has no kernel '{}'; it has: {}", name, fmt::join(names, ", ")));
   return of(module, *function);

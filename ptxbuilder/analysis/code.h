@@ -1,5 +1,5 @@
 // The instructions of one PTX kernel as a list: blocks and their scopes are resolved, registers and labels
-// have numbers, and each instruction names what it reads, what it writes and where control may go next.
+// have numbers, and each instruction lists what it reads, what it writes and where control may go next.
 #pragma once
 
 #include <array>
@@ -43,8 +43,8 @@ struct Operation {
   std::vector<std::string_view> words = {};  // "wgmma", "mma_async", "sync", ...
   int guard = kNone;                         // the predicate's register
   bool negated = false;
-  std::vector<Value> operands = {};          // the written operands included
-  size_t results = 0;                        // how many operands it writes; they come first
+  std::vector<Value> operands = {};          // including the operands that it writes
+  size_t results = 0;                        // the number of operands that it writes; they come first
   bool updates = false;                      // whether it also reads them: the accumulators of wgmma
   std::vector<int> reads = {}, writes = {};  // registers; the guard is not among them
   std::vector<int> targets = {};             // of a branch: the instructions it may jump to
@@ -56,9 +56,9 @@ struct Operation {
   // Returns true for fence.proxy.async of all state spaces and of a single one.
   bool is_async_fence() const { return is("fence") && has("proxy") && has("async"); }
   bool is_wgmma() const { return is("wgmma") && has("mma_async") && operands.size() > 2; }
-  // A copy into shared memory that an mbarrier counts.
+  // Returns whether it is a copy into shared memory that an mbarrier counts.
   bool is_bulk_load() const { return is("cp") && has("bulk") && has("mbarrier::complete_tx::bytes"); }
-  // Returns whether the instruction ends a thread when its guard holds.
+  // Returns whether the instruction ends a thread if its guard is true.
   bool ends() const { return is("ret", "exit", "trap"); }
   // Returns whether the mnemonic's first word exists in the PTX version that is known here: 9.0.
   bool is_known() const;
@@ -98,7 +98,7 @@ struct Variable {
   std::string name;
   std::string space;                 // ".shared", ".const", and ".param" of a call's arguments
   int64_t bytes = 0;                 // 0 if the host sets the size
-  int64_t align = 1;                 // what .align says, or the size of an element
+  int64_t align = 1;                 // the value of .align, or the size of an element
   std::string initializer = {};      // as written, without spaces and names
   std::vector<Value> mentions = {};  // variables and functions whose addresses are in its initial value
   const ptx_text::Declarator* declarator = nullptr;
@@ -120,7 +120,7 @@ struct Code {
   std::vector<const ptx_text::Function*> functions;  // the named ones that have a body, in order
   std::vector<int> parameter_registers;              // of a function: the parameters in registers
 
-  // Threads of a CTA along x, y and z, as bounded with .maxntid or .reqntid; 0 if there is neither.
+  // Threads of a CTA along x, y and z, from .maxntid or .reqntid; 0 without both.
   std::array<int64_t, 3> cta_shape() const;
 
   // The kernel `name`, or the module's only kernel if the name is empty. Throws an Error that lists the

@@ -58,7 +58,7 @@ void Definitions::find_uses() {
     }
 }
 
-// Returns whether one instruction writes the register, ahead of all instructions that read it.
+// Returns whether a single instruction writes the register, before all instructions that read it.
 bool Definitions::is_single(int reg) const {
   const std::vector<int>& writers = registers_[at(reg)].writers;
   if (writers.empty()) return true;
@@ -103,8 +103,8 @@ void Definitions::find_meets(int reg) {
   }
 }
 
-// The blocks that a block dominates follow it in the dominators' order: its value holds in them, except below
-// blocks that have a value of their own.
+// The blocks that a block dominates follow it in the dominators' order. Its value is valid in all of them,
+// except below blocks that have a value of their own.
 void Definitions::find_changes(int reg) {
   Register& r = registers_[at(reg)];
   struct Own {
@@ -146,7 +146,7 @@ void Definitions::find_changes(int reg) {
   close(static_cast<int>(graph_.blocks.size()) + 1);
 }
 
-// The last writer in a block ahead of an instruction; null if there is none.
+// The last writer in a block before an instruction; null if there is none.
 const int* Definitions::writer_in(int reg, int block, int before) const {
   const std::vector<int>& writers = registers_[at(reg)].writers;
   const auto behind = std::lower_bound(writers.begin(), writers.end(), before);

@@ -29,7 +29,8 @@ class Definitions {
   // several writers is needed. `code` and `graph` must outlive this object.
   Definitions(const Code& code, const Graph& graph);
 
-  // Before an instruction, and at the end of a block. Unreachable code finds every register unwritten.
+  // Return what a register holds before an instruction, and at the end of a block. In unreachable code, every
+  // register is unwritten.
   Definition before(int operation, int reg) const;
   Definition behind(int block, int reg) const;
 

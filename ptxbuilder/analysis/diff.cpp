@@ -24,8 +24,9 @@ bool same(const Event& x, const Event& y) {
                     [](const auto& p, const auto& q) { return p.value == q.value; });
 }
 
-// Pairs events of one kind in order, with the most equal ones. It is quadratic, so equal events at both ends
-// are paired first, and in longer remainders, each event is paired with the next one of its kind.
+// Pairs events of one kind in order, so that the most equal events are paired. This takes quadratic time, so
+// equal events at both ends are paired first, and in a long remainder each event is paired with the next one
+// of its kind.
 RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
   RegionPairs head, tail;
   size_t first = 0, end_a = a.size(), end_b = b.size();
@@ -69,7 +70,7 @@ std::vector<Run> runs_of(const std::vector<Event>& all) {
   return runs;
 }
 
-// Equal events in a run whose order does not matter are paired wherever they are.
+// Equal events in a run whose order does not matter are paired regardless of their places.
 void pair_in_runs(const std::vector<Event>& a, const std::vector<Event>& b, RegionPairs& pairs) {
   const std::vector<Run> runs_a = runs_of(a), runs_b = runs_of(b);
   for (size_t i = 0; i < pairs.size(); ++i) {
@@ -105,7 +106,7 @@ void compare(const Region& region, const Event& a, const Event& b, std::vector<D
   for (const Event::Attribute& x : a.attributes) {
     const Event::Attribute* y = attribute_in(b, x.name);
     if (y && y->value == x.value) continue;
-    // The lighter one of two weights, with its text.
+    // Returns the lesser of two weights, with its text.
     const Event::Attribute& lighter = y && y->weight > x.weight ? *y : x;
     differences.push_back({lighter.weight, region.name, a.kind, x.name, x.value, y ? y->value : "",
                            lighter.effect, a.line, b.line, region.is_fact});
@@ -191,13 +192,14 @@ std::vector<Difference> what_is_not_told(const Region& a, const Region& b) {
                                      [](const auto& p, const auto& q) { return p.first == q.first; });
   const bool same = differs.first == x.end() && differs.second == y.end();
   if (same && a.exact == b.exact) return {};
-  Difference d{Weight::result,
-               a.name,
-               same ? "numbers made wider" : "values and conditions",
-               "in all",
-               fmt::format("#{:016x}", same ? a.exact : differs.first->first),
-               fmt::format("#{:016x}", same ? b.exact : differs.second->first),
-               same ? "numbers below 0 or beyond 32 bits" : "other values, or the same ones on other ways"};
+  Difference d{
+      Weight::result,
+      a.name,
+      same ? "numbers extended to more bits" : "values and conditions",
+      "in all",
+      fmt::format("#{:016x}", same ? a.exact : differs.first->first),
+      fmt::format("#{:016x}", same ? b.exact : differs.second->first),
+      same ? "numbers below 0 or beyond 32 bits" : "other values, or the same values computed differently"};
   if (!same) d.line_a = differs.first->second, d.line_b = differs.second->second;
   return {d};
 }
@@ -221,7 +223,8 @@ std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Reg
     const std::vector<Event>&x = (in_a ? *in_a : nothing).events, &y = (in_b ? *in_b : nothing).events;
     RegionPairs pairs = aligned(x, y);
     pair_in_runs(x, y, pairs);
-    find_lone(either, x, y, pairs, differences);  // first: a missing event says more than a counted one
+    find_lone(either, x, y, pairs,
+              differences);  // first, since a missing event is more informative than a count
     for (const auto& [p, q] : pairs) compare(either, x[p], y[q], differences);
   }
   if (differences.empty())

@@ -82,8 +82,8 @@ class Dominators {
     }
   }
 
-  // Among v and the nodes linked above it, returns the one with the least semidominator. Paths are compressed
-  // meanwhile.
+  // Returns the node with the least semidominator among v and the nodes linked above it. Also compresses
+  // paths.
   int least(int v) {
     if (ancestor_[at(v)] < 0) return v;
     path_.clear();
@@ -97,7 +97,7 @@ class Dominators {
   }
 
   std::vector<int> place_;          // by node
-  std::vector<int> node_, parent_;  // by place, like all that follow
+  std::vector<int> node_, parent_;  // by place, like all members below
   std::vector<int> semi_, label_, ancestor_, dominator_, path_;
 };
 

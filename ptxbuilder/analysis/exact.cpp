@@ -43,7 +43,7 @@ void Exact::add_way(int block, int to, const Sum& predicate, bool holds) {
   ways_[at(block)].push_back({.to = to, .condition = condition_of(predicate, holds)});
 }
 
-// A predicate and the negation of its negation are one condition.
+// A predicate and its double negation are the same condition.
 Exact::Condition Exact::condition_of(Sum condition, bool holds) const {
   while (const Atom* opposite = values_.only_atom(condition, "not.pred")) {
     condition = Sum(opposite->inputs[0]);
@@ -57,7 +57,7 @@ uint64_t Exact::of(const Condition& condition, const std::vector<uint64_t>& atom
   return mixed(of(condition.sum, atoms), condition.is_opposite);
 }
 
-// Works backward from the exit. An infinite loop is assumed to exit from its last block.
+// This works backward from the exit. An infinite loop is assumed to exit from its last block.
 void Exact::find_ends() {
   const int end = static_cast<int>(graph_.blocks.size());
   Edges successors(at(end) + 1), predecessors(at(end) + 1);

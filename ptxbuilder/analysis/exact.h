@@ -1,5 +1,5 @@
-// One number for everything that determines an instruction's operands and the conditions under which it runs.
-// Two kernels that do the same have equal numbers, and, except for hash collisions, no others do.
+// Computes one number from everything that determines an instruction's operands and the conditions under
+// which it runs. Kernels have equal numbers if and, except for hash collisions, only if they do the same.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace ptxbuilder::analysis {
 
-// Exact looks at everything, while Values::hash looks only some steps deep and treats values that meet as a
-// set, so that one difference does not become many: which path brings which value to a meet, which of several
-// loads of one address is read, and what decides whether a block runs (Ferrante, Ottenstein, Warren, The
-// Program Dependence Graph and Its Use in Optimization, 1987). The numbers are refined until a round does not
-// distinguish more values.
+// Exact takes everything into account, while Values::hash looks only some steps deep and treats values that
+// meet as a set, so that one difference does not become many. Exact distinguishes which path brings which
+// value to a meet, which of several loads of one address is read, and what decides whether a block runs
+// (Ferrante, Ottenstein, Warren, The Program Dependence Graph and Its Use in Optimization, 1987). The numbers
+// are refined until a round no longer distinguishes more values.
 class Exact {
  public:
   // The arguments must all outlive this object.

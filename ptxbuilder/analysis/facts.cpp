@@ -165,8 +165,8 @@ void Facts::unknowns() {
     regions_.back().events.push_back(
         {.kind = what,
          .weight = Weight::protocol,
-         .attributes = {{Weight::protocol, "", std::to_string(times), "what it does could not be decided"}},
-         .effect = "what it does could not be decided"});
+         .attributes = {{Weight::protocol, "", std::to_string(times), "its effect could not be determined"}},
+         .effect = "its effect could not be determined"});
 }
 
 std::vector<Region> facts(KernelAnalysis& kernel) { return Facts(kernel).run(); }

@@ -79,13 +79,13 @@ void Facts::epilogue() {
   add_kinds(
       Weight::result, "into shared memory", epilogue_,
       [](const Operation& o) { return o.is("stmatrix") || (o.is("st") && o.has("shared")); },
-      "elements that are elsewhere, more instructions for the same, or bank conflicts");
+      "elements at other places, more instructions for the same result, or bank conflicts");
   add_kinds(Weight::result, "out of shared memory", epilogue_, is_store, "other boxes, or more of them");
   // The value is per store, so that larger boxes are one difference.
   const size_t stores = count(epilogue_, is_store);
   for (const auto& [kind, test, effect] :
        {std::tuple("fences", Test([](const Operation& o) { return o.is("fence") && o.has("proxy"); }),
-                   "copies that read shared memory before it is written, or more fences than needed"),
+                   "copies that read shared memory before it is written, or unnecessary fences"),
         std::tuple("groups of stores", Test([](const Operation& o) {
                      return o.is("cp") && o.has("bulk") && o.has("commit_group");
                    }),
@@ -113,7 +113,7 @@ void Facts::epilogue() {
                      : "of all threads"];
   std::vector<std::string> words;
   for (const auto& [who, times] : meetings) words.push_back(fmt::format("{} {}", times, who));
-  add(Weight::pipeline, "meetings", joined(words), "threads that wait for more others, or more often",
+  add(Weight::pipeline, "meetings", joined(words), "waits for more threads, or more waits",
       line(epilogue_, meets));
   size_t woven = 0;
   bool stored = false;

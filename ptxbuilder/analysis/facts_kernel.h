@@ -1,4 +1,4 @@
-// The state that the facts of facts.h share; each topic has a file.
+// The state that the facts of facts.h share; each topic has its own file.
 #pragma once
 
 #include <functional>
@@ -35,13 +35,13 @@ class Facts {
   std::string role_of(int block) const;
   const BarrierArray* barrier(std::string_view name) const;
   std::string barrier_of(int i) const;
-  // The stage in an address, and its initial value.
+  // Returns the stage in an address, and the stage's initial value.
   const Atom* stage_in(const Sum& address) const;
   // The mnemonic in its canonical spelling.
   static std::string plain(const Operation& o);
   using Words = std::vector<std::string>;
   static std::string joined(const Words& words);  // "none" for an empty list
-  static std::string alike(const Words& words);   // a single one if all are alike
+  static std::string alike(const Words& words);   // a single value if all are equal
   static std::string folded(const Words& words);  // "2 x (wait, free)" of "wait, free, wait, free"
 
   void region(const char* name);
@@ -60,7 +60,7 @@ class Facts {
 
   // facts_launch.cpp
   void launch();
-  // The code ahead of the first instruction that is not covered by another fact.
+  // The code before the first instruction, if no other fact covers it.
   void declarations();
   void roles();
   void schedule();
@@ -69,7 +69,7 @@ class Facts {
   // facts_loads.cpp
   void ring();
   Operations both_loops() const;
-  // The constants that a parity may start from: those that meet ahead of its loops.
+  // The constants with which a parity may start: those that meet before its loops.
   std::string first_parity(int i);
   void gather_constants(const Sum& sum, std::set<int64_t>& constants, std::set<int>& seen) const;
   // Finds the stores of the loop, sorted by destination: their order in the text does not matter.

@@ -17,10 +17,10 @@ void Facts::launch() {
   add(Weight::result, "threads", std::to_string(p_.threads),
       "parts of a tile that no warp computes, or other registers for each");
   for (const auto& [name, kind, effect] :
-       {std::tuple(".minnctapersm", "CTAs that an SM shall hold", "another limit of registers"),
-        std::tuple(".maxnreg", "most registers", "another limit of registers"),
+       {std::tuple(".minnctapersm", "CTAs that an SM must hold", "another limit on registers"),
+        std::tuple(".maxnreg", "most registers", "another limit on registers"),
         std::tuple(".reqnctapercluster", "cluster",
-                   "a cluster that the launch has to state, or cannot choose")}) {
+                   "a cluster that the launch must state, or cannot choose")}) {
     std::string value = "not said";
     for (const ptx_text::Directive& d : code_.function->directives)
       if (d.tokens[0] == name) value = fmt::format("{}", fmt::join(d.tokens.begin() + 1, d.tokens.end(), ""));
@@ -32,8 +32,9 @@ void Facts::launch() {
   add(Weight::resources, "static shared memory", fmt::format("{} B", bytes), "fewer CTAs or stages");
   declarations();
   for (const auto& [word, kind, effect] :
-       {std::tuple("wait", "waits for the launch ahead",
-                   "a launch that begins only when the one ahead has ended, or reads what is not there yet"),
+       {std::tuple(
+            "wait", "waits for the previous launch",
+            "a launch that begins only when the previous one has ended, or reads data that is not there yet"),
         std::tuple("launch_dependents", "lets the next launch begin",
                    "a next launch whose start does not overlap this one's end")}) {
     std::set<std::string> who;
@@ -55,12 +56,12 @@ void Facts::declarations() {
   std::sort(variables.begin(), variables.end());
   std::string data = fmt::format("{}", fmt::join(variables, ""));
   add(Weight::result, "alignment of shared memory", fmt::format("{} B", align),
-      "tiles that are elsewhere than their swizzle or a descriptor says");
+      "tiles that do not match their swizzle or a descriptor");
   constexpr size_t kMost = 200;
   if (data.size() > kMost)
     data =
         fmt::format("{} ... ({} characters, sum {:#x})", data.substr(0, kMost), data.size(), hash_of(data));
-  add(Weight::result, "data that the module brings", data.empty() ? "none" : data, "other constants");
+  add(Weight::result, "data that the module contains", data.empty() ? "none" : data, "other constants");
   std::vector<std::string> parameters, others;
   for (const ptx_text::Declaration& d : code_.function->parameters) {
     std::string text = d.qualifiers.empty() ? "" : d.qualifiers.back();
@@ -72,7 +73,7 @@ void Facts::declarations() {
   for (const ptx_text::Directive& d : code_.function->directives)
     if (std::find(told.begin(), told.end(), d.tokens[0]) == told.end())
       others.push_back(fmt::format("{}", fmt::join(d.tokens, "")));
-  add(Weight::detail, "parameters", joined(parameters), "arguments that the launch has to lay out otherwise");
+  add(Weight::detail, "parameters", joined(parameters), "arguments that the launch must lay out differently");
   add(Weight::detail, "other directives", joined(others), "another launch");
   add(Weight::detail, "target", code_.target.empty() ? "not said" : code_.target, "other GPUs that run it");
 }
@@ -95,7 +96,7 @@ void Facts::roles() {
       words += fmt::format(" of {}", fmt::join(registers, " or "));
     if (*name == 'p') of_producer = registers;
     add(Weight::resources, name, warps ? words : "none",
-        "spills where there are too few, and other warps lack what is too much");
+        "spills if there are too few registers, or other warps that lack registers");
   }
   const auto producer =
       std::find_if(p_.roles.begin(), p_.roles.end(), [](const Role& r) { return r.name == "producer"; });
@@ -109,7 +110,7 @@ void Facts::roles() {
 void Facts::schedule() {
   region("schedule");
   add(Weight::pipeline, "tiles of a CTA", tile_loop_ == kNone ? "one" : "several, in a loop",
-      "a start and an end for each tile that nothing hides");
+      "a start and an end of each tile that do not overlap other work");
   Operations tiles;
   for (const auto& loop : {product_loop_, load_loop_}) {
     if (!loop) continue;
@@ -129,7 +130,7 @@ void Facts::schedule() {
   add_kinds(
       Weight::protocol, "atomic operations", all_,
       [](const Operation& o) { return o.is("atom", "red") || (o.is("ld") && o.has("acquire")); },
-      "tiles that CTAs share, or how they find their next one");
+      "tiles that CTAs share, or how CTAs find their next tile");
   add_kinds(
       Weight::result, "sums through memory", all_,
       [](const Operation& o) { return o.is("st") && o.has("global"); },
@@ -161,21 +162,21 @@ void Facts::start_and_end() {
     return joined(words);
   };
   const Test meets = [](const Operation& o) { return o.is_barrier(); };
-  add(Weight::protocol, "meeting ahead of the loops", of_all(meets, true),
-      "barriers that others find not set up");
-  add(Weight::protocol, "cluster's meeting at the end",
+  add(Weight::protocol, "synchronization before the loops", of_all(meets, true),
+      "barriers that other threads may use uninitialized");
+  add(Weight::protocol, "cluster synchronization at the end",
       of_all([&](const Operation& o) { return meets(o) && o.has("cluster"); }, false),
-      "a CTA that is gone when another reaches into it");
+      "a CTA that has ended when another accesses its memory");
   size_t drains = 0;
   const std::set<int> loads(loads_.begin(), loads_.end());
   for (int i : all_) drains += is_wait(operation(i)) && barrier_of(i) == "empty" && !loads.contains(i);
   add(Weight::protocol, "waits for freed stages at the end", std::to_string(drains),
-      "a CTA that is gone when another frees a stage of it");
+      "a CTA that has ended when another frees a stage of it");
   add(Weight::result, "fence of barriers",
       count(all_, [](const Operation& o) { return o.has("mbarrier_init"); }) ? "yes" : "no",
-      "barriers that other CTAs find not set up");
+      "barriers that other CTAs may use uninitialized");
   add_count(
-      Weight::detail, "tensor maps fetched ahead", all_,
+      Weight::detail, "prefetched tensor maps", all_,
       [](const Operation& o) { return o.is("prefetch") && o.has("tensormap"); },
       "a first load that waits for its tensor map");
 }

@@ -49,12 +49,12 @@ void Facts::ring() {
     if (operation(i).is_wgmma())
       if (const auto d = decode_descriptor(values_, operand(i, 2)))
         if (const Atom* stage = stage_in(d->address)) of_products.insert(stage->inputs[1].constant);
-  add(Weight::result, "loads go through as many stages as products",
+  add(Weight::result, "loads use the same number of stages as products",
       of_loads == of_products || of_products.empty()
           ? "yes"
-          : fmt::format("no, {} of loads and {} of products", fmt::join(of_loads, " or "),
+          : fmt::format("no: {} for loads and {} for products", fmt::join(of_loads, " or "),
                         fmt::join(of_products, " or ")),
-      "loads into other stages than are read");
+      "loads into stages other than those that are read");
   std::vector<std::string> bytes;
   for (int i : bulk_loads)
     for (const auto& [number, factor] : operand(i, 0).terms)
@@ -82,8 +82,8 @@ void Facts::ring() {
         !array            ? "none"
         : array->arrivals ? std::to_string(*array->arrivals)
                           : "unknown",
-        "a phase that ends too early, or never, unless as many threads arrive; more arrivals cost more "
-        "messages");
+        "a phase that ends too early, or never, unless the number of arriving threads matches; more arrivals "
+        "cost more messages");
   std::set<std::string> first;
   uint32_t waits_at = 0;
   for (int i : loads_)
@@ -98,7 +98,7 @@ void Facts::ring() {
     forms.insert(plain(o) + (hinted ? fmt::format(", at most {} ns", values_.text(operand(i, 3), 1)) : ""));
   }
   add(Weight::detail, "waits of the loops", joined({forms.begin(), forms.end()}),
-      "how long a thread sleeps between two looks");
+      "how long a thread sleeps between two tests");
 }
 
 Facts::Operations Facts::both_loops() const {
@@ -166,9 +166,10 @@ void Facts::copies() {
   add(Weight::result, "number", std::to_string(dimensions.size()), "more instructions for the same box",
       at_line);
   add(Weight::result, "dimensions", alike(dimensions), "another tensor map, such as with a batch", at_line);
-  add(Weight::result, "multicast", alike(masks), "tiles that L2 is read for once by each CTA", at_line);
-  add(Weight::detail, "cache policy", alike(hints), "other data that L2 keeps", at_line);
-  add(Weight::result, "along the tensors an iteration", alike(steps), "another part of the tensor", at_line);
+  add(Weight::result, "multicast", alike(masks), "tiles that each CTA reads from L2 separately", at_line);
+  add(Weight::detail, "cache policy", alike(hints), "different data kept in L2", at_line);
+  add(Weight::result, "step along the tensors in an iteration", alike(steps),
+      "a different part of the tensor", at_line);
   add_other_work("other instructions", loads_);
 }
 
@@ -181,7 +182,7 @@ std::string Facts::step_of(int i, const Value& coordinates) {
         step += factor * a.inputs[1].constant;
     if (step) return fmt::format("{}", step);
   }
-  return "none that is known";
+  return "unknown";
 }
 
 }  // namespace ptxbuilder::analysis

@@ -31,8 +31,8 @@ void Facts::products() {
   for (const auto& [shape, times] : shapes) words.push_back(fmt::format("{} x {}", times, shape));
   const Test product = is_product;
   const uint32_t at_line = line(products_, product);
-  add(Weight::result, "products an iteration", joined(words),
-      "another product, or more instructions for the same", at_line);
+  add(Weight::result, "products in an iteration", joined(words),
+      "another product, or more instructions for the same product", at_line);
   add(Weight::result, "scales and transposes", joined({scales.begin(), scales.end()}),
       "a negated or transposed operand", at_line);
   for (const auto& [n, names] : {std::pair(size_t{1}, std::array{"A", "places of A", "A by warp"}),
@@ -41,15 +41,15 @@ void Facts::products() {
     add(Weight::result, names[1], along_k(n), "operands read from elsewhere, or in another order", at_line);
     add(Weight::result, names[2], by_warp(n), "operands read from elsewhere", at_line);
   }
-  add(Weight::result, "order", folded(order()), "sums or stages used too early, or tensor cores that idle",
-      at_line);
+  add(Weight::result, "order", folded(order()),
+      "sums or stages that are used too early, or idle tensor cores", at_line);
   std::set<std::string> left;
   const Test group = [](const Operation& o) { return o.is("wgmma") && o.has("wait_group"); };
   for (int i : products_)
     if (group(operation(i))) left.insert(values_.text(operand(i, 0)));
   add(Weight::pipeline, "groups left under way", joined({left.begin(), left.end()}),
-      "with 0, tensor cores that idle between stages unless another warpgroup has products; with 1, a stage "
-      "that is held one step longer",
+      "with 0, tensor cores idle between stages unless another warpgroup has products; with 1, a stage is "
+      "held one step longer",
       line(products_, group));
   add(Weight::pipeline, "a stage is freed", freed(), "how soon the next load begins",
       line(products_, [](const Operation& o) { return o.is("mbarrier") && o.has("arrive"); }));
@@ -58,7 +58,7 @@ void Facts::products() {
       [](const Operation& o) { return o.is("add") && o.has("f32"); }, "another rounding, and issue slots");
   std::vector<int> ahead = p_.products_outside;
   add_kinds(Weight::pipeline, "products outside of the loop", ahead, product,
-            "a first stage of its own, or products that are woven into other work");
+            "a separate first stage, or products that are interleaved with other work");
   add_other_work("other instructions", products_);
 }
 
@@ -168,10 +168,10 @@ std::string Facts::freed() {
       return values_.atom(term.first).name.starts_with("selp");
     });
     words.insert(fmt::format("{}{}",
-                             ahead                   ? "the one ahead of it"
+                             ahead                   ? "the previous one"
                              : !stage || !multiplied ? "which one is unknown"
                              : stage == multiplied   ? "the one multiplied last"
-                                                     : "the one ahead of it",
+                                                     : "the previous one",
                              mapped ? ", across the cluster" : ""));
   }
   return joined({words.begin(), words.end()});

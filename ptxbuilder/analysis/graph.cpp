@@ -93,7 +93,8 @@ void find_loops(Graph& graph) {
         if (graph.reaches(predecessor)) waiting.push_back(predecessor);
     }
     std::sort(loop.blocks.begin(), loop.blocks.end());
-    // Headers come after those that dominate them, so the last loop with this header in it is the innermost.
+    // Headers come after the headers that dominate them, so the last loop that contains this header is the
+    // innermost.
     loop.parent = graph.blocks[at(header)].loop;
     if (loop.parent != kNone) loop.depth = graph.loops[at(loop.parent)].depth + 1;
     for (int b : loop.blocks) graph.blocks[at(b)].loop = number;

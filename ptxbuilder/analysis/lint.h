@@ -1,5 +1,5 @@
-// Finds errors and likely errors in a kernel, as far as its PTX shows them without being run. A rule is
-// silent if it does not know: a finding is about what some thread does on some path through the kernel.
+// Finds errors and likely errors in a kernel, as far as its PTX shows them without being run. A rule reports
+// nothing if it cannot decide: a finding is about what some thread does on some path through the kernel.
 #pragma once
 
 #include <map>

@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::analysis {
 
-constexpr int64_t matrix_row = 16;  // bytes that a lane's address refers to, in ldmatrix and stmatrix
+constexpr int64_t matrix_row = 16;  // the bytes at a lane's address, in ldmatrix and stmatrix
 
 // cp.async, which copies without the async proxy.
 bool is_thread_copy(const Operation& o);
@@ -51,7 +51,7 @@ class Meetings {
   Reaches by_barrier(const ThreadClass& c, const Access& access, const Sum& barrier, int moves);
   bool meet(const Reach& a, const Reach& b);
   // Returns whether `later` reaches, in any thread that runs it, bytes that `earlier` reached `moves` steps
-  // before, if a thread of the class came to both.
+  // before, if a thread of the class executes both.
   bool meet(const ThreadClass& c, const Access& earlier, const Access& later, int moves);
 
  private:

@@ -1,6 +1,6 @@
 // Rules about bulk copies out of shared memory (PTX ISA, "cp.async.bulk", "Async proxy"): the writes of
-// threads are fenced and waited for before the bytes are copied, and a buffer is written again only after the
-// copy has read it.
+// threads must be fenced and waited for before the bytes are copied, and a buffer must be written again only
+// after the copy has read it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,13 +67,13 @@ struct BulkState {
 class BulkWalk {
  public:
   enum Kind : int {
-    kUnfenced,       // of a store: the other wrote what it copies, without a fence
+    kUnfenced,       // of a store: the other wrote the data that it copies, without a fence
     kUnmet,          // or other warps wrote it too, without a barrier
     kReused,         // of a write: the other may still read that place
-    kReusedByOther,  // or only this thread knows that it does not
+    kReusedByOther,  // or only this thread knows that it has finished reading
     kOpenAtEnd,      // of a store: it is not committed
     kLeft,           // or no wait follows
-    kUnfencedRead    // of wgmma: the other wrote what it reads, without a fence
+    kUnfencedRead    // of wgmma: the other wrote the data that it reads, without a fence
   };
 
   explicit BulkWalk(LintKernel& kernel) : kernel_(kernel) {
@@ -136,7 +136,7 @@ class BulkWalk {
     return true;
   }
 
-  // The distance from what `store` copies to what `write` writes, in this thread, in bytes.
+  // The distance from the source of `store` to the destination of `write`, in this thread, in bytes.
   std::optional<int64_t> distance(int store, int write) {
     const std::optional<Sum>&from = place_.at(store),
           &to = (loads_.contains(write) ? loads_ : place_).at(write);
@@ -244,7 +244,8 @@ void tell_unknown_places(LintKernel& kernel, Report& report) {
   }
   for (int i : unknown)
     if (stores)
-      report.undecided(i, is_bulk_store(kernel.operation(i)) ? "what this copies" : "where this writes");
+      report.undecided(i, is_bulk_store(kernel.operation(i)) ? "the source of this copy"
+                                                             : "the destination of this write");
 }
 
 // Reports each instruction once, with all other instructions that are involved.
@@ -268,10 +269,10 @@ void check_proxy_fence(LintKernel& kernel, Report& report) {
   tell_unknown_places(kernel, report);
   tell_unknown_reads(kernel, report);
   report_all(kernel, BulkWalk::kUnfenced, report, [](const std::string& store, const std::string& write) {
-    return fmt::format("{} copies what {} wrote, without fence.proxy.async between them", store, write);
+    return fmt::format("{} copies data that {} wrote, without fence.proxy.async between them", store, write);
   });
   report_all(kernel, BulkWalk::kUnfencedRead, report, [](const std::string&, const std::string& write) {
-    return fmt::format("wgmma reads what {} wrote, without fence.proxy.async between them", write);
+    return fmt::format("wgmma reads data that {} wrote, without fence.proxy.async between them", write);
   });
   report_unfenced_writes(kernel, report);
 }
@@ -279,7 +280,7 @@ void check_proxy_fence(LintKernel& kernel, Report& report) {
 void check_store_order(LintKernel& kernel, Report& report) {
   tell_unknown_places(kernel, report);
   report_all(kernel, BulkWalk::kUnmet, report, [](const std::string& store, const std::string& write) {
-    return fmt::format("{} copies what other warps wrote by {}, without a barrier between them", store,
+    return fmt::format("{} copies data that other warps wrote with {}, without a barrier between them", store,
                        write);
   });
 }
@@ -293,8 +294,8 @@ void check_staging(LintKernel& kernel, Report& report) {
   report_all(kernel, BulkWalk::kReusedByOther, report,
              [](const std::string& write, const std::string& store) {
                return fmt::format(
-                   "{} writes where {} may still read for all that other warps know: no barrier follows the "
-                   "wait of the thread that copies",
+                   "{} writes where {} may still read, as far as other warps know: no barrier follows the "
+                   "wait of the copying thread",
                    write, store);
              });
 }

@@ -15,7 +15,7 @@ struct Range {
   auto operator<=>(const Range&) const = default;
 };
 
-// The bytes that copies transfer, and the bytes of them that are read.
+// The bytes that copies transfer, and how many of them are read.
 class Bytes {
  public:
   explicit Bytes(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -56,7 +56,7 @@ class Bytes {
     return to && kernel_.is_uniform(*to);
   }
 
-  // The size operand of a bulk copy.
+  // Returns the size operand of a bulk copy.
   std::optional<int64_t> said(int copy) {
     const Operation& o = kernel_.operation(copy);
     if (!o.is("cp") || o.has("tensor") || o.operands.size() < 4) return std::nullopt;
@@ -64,7 +64,7 @@ class Bytes {
     return bytes.is_constant() ? std::optional(bytes.constant) : std::nullopt;
   }
 
-  // The least number of bytes that the kernel reads where a copy to the first of its stages goes.
+  // The least number of bytes that the kernel reads at the destination of a copy, in the first of its stages.
   int64_t read(int copy, size_t stages) {
     find_reads();
     const auto room_of_copy = room(copy, stages);
@@ -308,8 +308,8 @@ void check_amount(LintKernel& kernel, Bytes& bytes, const Expectation& expectati
     if (own) *own *= threads;
     if (!own && threads > 1) {
       if (bytes.is_one_place(copy))
-        report.add(copy, fmt::format("{} threads copy to one place", threads), others,
-                   "Let one thread copy, by elect.sync or its number.");
+        report.add(copy, fmt::format("{} threads copy to the same place", threads), others,
+                   "Let one thread copy, chosen with elect.sync or by its number.");
       return;
     }
     all_say = all_say && own;
@@ -321,18 +321,21 @@ void check_amount(LintKernel& kernel, Bytes& bytes, const Expectation& expectati
   }
   others.insert(copies.begin(), copies.end());
   if (all_say && said != expected)
-    report.add(last, fmt::format("{} bytes are expected, and the copies bring {}", expected, said), others);
+    report.add(last, fmt::format("{} bytes are expected, but the copies transfer {}", expected, said),
+               others);
   else if (all_have_room && expected > room)
-    report.add(
-        last,
-        fmt::format("{} bytes are expected, and there is room for {} where the copies go", expected, room),
-        others,
-        "Expect the sum of the bytes of the copies, and let stages be as far apart as one of them is long.");
+    report.add(last,
+               fmt::format("{} bytes are expected, but the destination of the copies has room for {}",
+                           expected, room),
+               others,
+               "Expect the sum of the bytes of the copies, and put stages at least as far apart as the size "
+               "of one.");
   else if (!all_have_room)
-    report.undecided(last, copies.empty() ? "which copies bring the bytes" : "where the copies go");
+    report.undecided(last,
+                     copies.empty() ? "which copies transfer the bytes" : "the destination of the copies");
   else if (expected < read)
     report.add(last,
-               fmt::format("{} bytes are expected, and {} are read of what the copies bring", expected, read),
+               fmt::format("{} bytes are expected, but {} of the copied bytes are read", expected, read),
                others);
 }
 
@@ -348,11 +351,11 @@ void check_expected_bytes(LintKernel& kernel, Report& report) {
     if (expects.empty() && !copies.empty())
       report.add(
           *copies.begin(),
-          fmt::format("copies complete bytes at {}, which nobody tells to expect them", place(kernel, cell)),
+          fmt::format("copies complete bytes at {}, where no expect_tx announces them", place(kernel, cell)),
           copies);
     if (copies.empty() && !expects.empty())
-      report.add(*expects.begin(), fmt::format("{} expects bytes that no copy brings", place(kernel, cell)),
-                 expects);
+      report.add(*expects.begin(),
+                 fmt::format("{} expects bytes that no copy transfers", place(kernel, cell)), expects);
   }
   for (const Expectation& expectation : expectations(kernel, protocol))
     check_amount(kernel, bytes, expectation, report);

@@ -1,5 +1,6 @@
-// Rules about a cluster's shared memory (PTX ISA, "Distributed shared memory"): a CTA has started before
-// others access its memory and stays until they have read it, and accesses name .shared::cluster.
+// Rules about a cluster's shared memory (PTX ISA, "Distributed shared memory"): a CTA must have started
+// before others access its memory, must stay until they have read it, and accesses must name
+// .shared::cluster.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,17 +64,16 @@ std::set<LintEvent> walk_entries(LintKernel& kernel) {
   for (const ThreadClass& c : kernel.classes)
     follow(kernel, c, Entry{}, [&](Entry& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
-      // The thread knows it from its own wait, from another thread's, or from a peer's signal.
+      // The thread knows this from its own wait, from another thread's wait, or from a peer's signal.
       if (o.is_barrier() && !o.has("arrive") && !o.has("warp"))
         s.is_known |=
             std::any_of(waits.begin(), waits.end(), [&](int wait) { return !kernel.precedes(i, wait); });
       if (o.is("mbarrier") && o.has("try_wait", "test_wait")) s.is_known = true;
       if (is_last && !s.is_known && accesses.contains(i))
-        events.insert(
-            {0, i, kNone,
-             fmt::format("{} reaches another CTA's shared memory, and no barrier of the cluster comes "
-                         "before: the other CTA may not have begun",
-                         o.text->opcode)});
+        events.insert({0, i, kNone,
+                       fmt::format("{} accesses another CTA's shared memory without an earlier cluster "
+                                   "barrier: the other CTA may not have started",
+                                   o.text->opcode)});
     });
   return events;
 }
@@ -88,16 +88,16 @@ std::set<LintEvent> walk_peers(LintKernel& kernel) {
   for (const ThreadClass& c : kernel.classes)
     follow(kernel, c, PeerRead{}, [&](PeerRead& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
-      // It announces the read at a barrier, even one of the CTA, since another thread may continue to the
-      // cluster's; or with a signal to the peer.
+      // The thread announces the read at a barrier, even a barrier of the CTA, since another thread may
+      // continue to the cluster's barrier; or with a signal to the peer.
       const bool tells = o.is_barrier() || (o.is("mbarrier") && o.has("arrive")) ||
                          (o.is("st", "red") && o.has("shared::cluster"));
       if (tells) s.operation = kNone;
       if (reads.contains(i)) s.operation = i;
       if (is_last && kernel.ends(i) && s.operation != kNone)
         events.insert({0, s.operation, i,
-                       fmt::format("{} reads another CTA's shared memory, and no barrier of the cluster "
-                                   "comes between it and the kernel's end: the other CTA may be gone",
+                       fmt::format("{} reads another CTA's shared memory without a cluster barrier before "
+                                   "the end of the kernel: the other CTA may have ended",
                                    kernel.operation(s.operation).text->opcode)});
     });
   return events;
@@ -126,7 +126,7 @@ void check_cluster_address(LintKernel& kernel, Report& report) {
     const Operation& o = kernel.operation(i);
     const bool is_own = o.in_shared();
     if (is_own && !o.is("mapa") && !o.has("bulk") && is_mapped(kernel, i))
-      report.add(i, fmt::format("{} has an address that mapa made, which is of another CTA", o.text->opcode));
+      report.add(i, fmt::format("{} has an address from mapa, which belongs to another CTA", o.text->opcode));
   }
 }
 

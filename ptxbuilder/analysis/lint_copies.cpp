@@ -158,36 +158,34 @@ std::set<LintEvent> walk_copies(LintKernel& kernel) { return CopyWalk(kernel).ru
 void report_unfenced_writes(LintKernel& kernel, Report& report) {
   for (const LintEvent& event : kernel.events(walk_copies))
     if (event.kind == CopyWalk::kUnfenced)
-      report.add(
-          event.operation,
-          fmt::format("{} tells those who run wgmma of what {} wrote, without fence.proxy.async between "
-                      "them",
-                      kernel.operation(event.operation).text->opcode,
-                      kernel.operation(event.other).text->opcode),
-          {event.other});
+      report.add(event.operation,
+                 fmt::format("{} announces to threads that run wgmma the data that {} wrote, without "
+                             "fence.proxy.async between them",
+                             kernel.operation(event.operation).text->opcode,
+                             kernel.operation(event.other).text->opcode),
+                 {event.other});
 }
 
 void check_copy_wait(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count() && report.tells_undecided(); ++i)
     if (is_thread_copy(kernel.operation(i)) && kernel.runs(i)) {
       const auto access = write_of(kernel, i);
-      if (!access || !is_followed(kernel, *access)) report.undecided(i, "where this copies to");
+      if (!access || !is_followed(kernel, *access)) report.undecided(i, "the destination of this copy");
     }
   for (const LintEvent& event : kernel.events(walk_copies)) {
     const std::string& opcode = kernel.operation(event.operation).text->opcode;
     if (event.kind == CopyWalk::kRead)
       report.add(
           event.operation,
-          fmt::format("{} reads what cp.async may still copy: no cp.async.wait_group comes between them",
+          fmt::format("{} reads data that cp.async may still copy: no cp.async.wait_group comes between them",
                       opcode),
           {event.other});
     else if (event.kind == CopyWalk::kTold)
-      report.add(
-          event.operation,
-          fmt::format(
-              "{} tells others of what cp.async may still copy: no cp.async.wait_group comes between them",
-              opcode),
-          {event.other});
+      report.add(event.operation,
+                 fmt::format("{} announces to others data that cp.async may still copy: no "
+                             "cp.async.wait_group comes between them",
+                             opcode),
+                 {event.other});
   }
 }
 

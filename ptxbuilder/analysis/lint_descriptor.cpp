@@ -30,7 +30,7 @@ Destinations destinations(LintKernel& kernel) {
   return all;
 }
 
-// Descriptors of A or of B in a loop, with addresses that differ in a constant, for the bytes of one copy.
+// Descriptors of A or of B in a loop whose addresses differ by a constant, for the bytes of one copy.
 struct Tile {
   size_t operand;
   int loop;
@@ -117,7 +117,7 @@ std::string_view name_of(int layout) {
 
 }  // namespace
 
-// Prefers the tensor map's swizzle, and otherwise that of most wgmmas.
+// Prefers the swizzle of the tensor map; without it, the swizzle of most wgmmas.
 void check_layouts(LintKernel& kernel, Report& report) {
   tell_unknown_reads(kernel, report);
   const Destinations copies = destinations(kernel);
@@ -132,8 +132,8 @@ void check_layouts(LintKernel& kernel, Report& report) {
         if (const auto layout = layout_of_map(kernel, copy);
             layout && *layout != tile->layout && by.insert(copy).second)
           wrong.push_back(
-              fmt::format("this wgmma's descriptor of {} says {}, and the tensor map by which the tile is "
-                          "copied has {}",
+              fmt::format("the descriptor of {} in this wgmma has {}, but the tensor map with which the tile "
+                          "is copied has {}",
                           n == 1 ? "A" : "B", name_of(tile->layout), name_of(*layout)));
     }
     if (!wrong.empty()) report.add(i, fmt::format("{}", fmt::join(wrong, "; ")), by);
@@ -145,10 +145,11 @@ void check_layouts(LintKernel& kernel, Report& report) {
     for (const auto& [layout, those] : readers)
       for (const Reader& reader : those)
         if (layout != most->first && reads_between(reader, most->second))
-          report.add(reader.wgmma,
-                     fmt::format("this wgmma's descriptor of {} says {}, and others of the same tile say {}",
-                                 tile.operand == 1 ? "A" : "B", name_of(layout), name_of(most->first)),
-                     {most->second[0].wgmma});
+          report.add(
+              reader.wgmma,
+              fmt::format("the descriptor of {} in this wgmma has {}, but others of the same tile have {}",
+                          tile.operand == 1 ? "A" : "B", name_of(layout), name_of(most->first)),
+              {most->second[0].wgmma});
   }
 }
 

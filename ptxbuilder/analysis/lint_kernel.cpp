@@ -204,7 +204,7 @@ const std::set<LintEvent>& LintKernel::events(Walk walk) {
   if (is_new) {
     try {
       known->second = walk(*this);
-    } catch (const GaveUp&) {  // it gave up, and it does so for every caller
+    } catch (const GaveUp&) {  // it gave up, and gives up for every caller
     }
   }
   if (!known->second) throw GaveUp();
@@ -319,7 +319,7 @@ void Report::add(int operation, std::string what, const std::set<int>& others, s
 void Report::undecided(int operation, std::string_view why) {
   if (!tells_undecided()) return;
   add_at(kernel_.operation(operation).at, fmt::format("{} is not known", why));
-  findings.back().cure = "Run it by `ptxb sim`, which knows all values of a launch.";
+  findings.back().cure = "Run it with `ptxb sim`, which knows all values of a launch.";
   findings.back().is_undecided = true;
 }
 

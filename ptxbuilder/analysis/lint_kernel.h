@@ -30,7 +30,7 @@ struct LintEvent {
 // Threads that take the same direction at each branch.
 struct ThreadClass {
   std::vector<int64_t> threads = {};  // by number, ascending; empty if the kernel does not bound them
-  std::map<int64_t, int> lanes = {};  // how many of the threads are in each warp
+  std::map<int64_t, int> lanes = {};  // the number of these threads in each warp
   std::vector<Runs> runs = {};        // by instruction
   std::vector<std::vector<int>> successors = {};  // by block, the successors that can be taken
   std::vector<bool> reached = {};                 // by block
@@ -67,8 +67,8 @@ class LintKernel {
   }
   // Returns whether a value is the same in all threads of a CTA.
   bool is_uniform(const Sum& sum) const;
-  // The rest of a predicate after the conditions that the thread's number decides are removed; the rest may
-  // be negated.
+  // The rest of a predicate, without the conditions that the thread's number determines; the rest may be
+  // negated.
   Sum undecided(const Sum& predicate, ThreadValues& in) const;
   // Computed on first use.
   Paths& paths(const ThreadClass& c);
@@ -134,7 +134,7 @@ class LintKernel {
   std::vector<bool> uniform_;  // by atom
   std::map<const ThreadClass*, std::shared_ptr<Paths>> paths_;
   std::shared_ptr<Protocol> protocol_;
-  std::map<Walk, std::optional<std::set<LintEvent>>> events_;  // nothing for a walk that gave up
+  std::map<Walk, std::optional<std::set<LintEvent>>> events_;  // empty for a walk that gave up
 };
 
 // Visits the atoms that a sum consists of, each once: `visit(number, atom)` returns whether to continue with

@@ -20,7 +20,7 @@ std::optional<int64_t> directive(const LintKernel& kernel, std::string_view name
 
 int64_t floor_to(int64_t value, int64_t step) { return value / step * step; }
 
-// Registers of a thread at the start of the kernel, as ptxas chooses them if setmaxnreg is used.
+// The registers of a thread at the start of the kernel, as ptxas chooses them if setmaxnreg is used.
 int64_t registers_at_entry(const LintKernel& kernel) {
   if (const auto bound = directive(kernel, ".maxnreg")) return *bound;
   const int64_t ctas = std::max<int64_t>(1, directive(kernel, ".minnctapersm").value_or(1));
@@ -87,7 +87,7 @@ struct Meeting {
   std::set<int> operations;
   std::map<int, std::set<int64_t>> by_operation = {};
 
-  // A thread that arrives continues, and counts once more if it waits.
+  // A thread that arrives continues, and counts again if it waits.
   int64_t count() const { return std::ssize(arriving) + std::ssize(waiting); }
 };
 
@@ -147,7 +147,8 @@ void check_register_bound(LintKernel& kernel, Report& report) {
   if (is_bounded) return;
   for (int i = 0; i < kernel.count(); ++i)
     if (kernel.operation(i).is("setmaxnreg")) {
-      report.add(i, "ptxas ignores setmaxnreg, since the registers at the kernel's entry are not bounded");
+      report.add(
+          i, "ptxas ignores setmaxnreg, since the number of registers at the kernel's entry is not bounded");
       return;
     }
 }
@@ -174,7 +175,7 @@ void check_register_pool(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     if (!kernel.operation(i).is("setmaxnreg")) continue;
     const Sum asked = kernel.operand(i, 0);
-    if (!asked.is_constant()) return report.undecided(i, "how many registers this asks for");
+    if (!asked.is_constant()) return report.undecided(i, "how many registers this requests");
     each_thread(i, [&](int64_t t) {
       int64_t& of_thread = least.emplace(t, asked.constant).first->second;
       of_thread = std::min(of_thread, asked.constant);
@@ -188,10 +189,10 @@ void check_register_pool(LintKernel& kernel, Report& report) {
   int64_t sum = entry * (kernel.threads - std::ssize(least));
   for (const auto& [thread, count] : least) sum += count;
   if (sum > entry * kernel.threads)
-    report.add(largest,
-               fmt::format("the roles ask for {} registers together, and the CTA begins with {} ({} threads "
-                           "of {})",
-                           sum, entry * kernel.threads, kernel.threads, entry));
+    report.add(
+        largest,
+        fmt::format("the roles request {} registers together, but the CTA begins with {} ({} threads of {})",
+                    sum, entry * kernel.threads, kernel.threads, entry));
 }
 
 void check_aligned(LintKernel& kernel, Report& report) {
@@ -201,7 +202,7 @@ void check_aligned(LintKernel& kernel, Report& report) {
       const int64_t all =
           std::min<int64_t>(hopper::warp_threads, kernel.threads - warp * hopper::warp_threads);
       if (count < all)
-        report.add(i, fmt::format("{} runs in {} of the {} lanes of warp {}, and all of them have to",
+        report.add(i, fmt::format("{} runs in {} of the {} lanes of warp {}, but all of them must execute it",
                                   kernel.operation(i).text->opcode, count, all, warp));
     }
   }
@@ -221,7 +222,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
           i, fmt::format("{} is for {} threads, which are not whole warps", o.text->opcode, count.constant));
     for (const ThreadClass& c : kernel.classes) {
       if (c.runs[at(i)] == Runs::no) continue;
-      if (c.threads.empty()) return report.undecided(i, "how many threads come to this barrier");
+      if (c.threads.empty()) return report.undecided(i, "how many threads reach this barrier");
       kernel.spend(c.threads.size());
       for (int64_t t : c.threads) {
         const auto number = kernel.values_in(t)(kernel.operand(i, 0));
@@ -236,16 +237,16 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
   for (const auto& [key, meeting] : meetings)
     if (const int64_t come = meeting.count(); come < key.second)
       report.add(*meeting.operations.begin(),
-                 fmt::format("barrier {} is for {} threads, and {} come to it", key.first, key.second, come),
+                 fmt::format("barrier {} is for {} threads, but {} reach it", key.first, key.second, come),
                  meeting.operations);
   for (const auto& [key, meeting] : meetings)
     for (const auto& [i, threads] : meeting.by_operation)
       if (const auto others = others_of(kernel, threads, key.second); others && come_as_one(kernel, i))
         report.add(i,
-                   fmt::format("barrier {} is for {} threads, and {} come to it here, and nothing lets "
+                   fmt::format("barrier {} is for {} threads, but {} reach it here, and nothing makes "
                                "threads {} and {} take turns",
                                key.first, key.second, threads.size(), others->first, others->second),
-                   {}, "Give each group of threads a barrier of its own, or count all of them.");
+                   {}, "Use a separate barrier for each group of threads, or count all of them.");
 }
 
 // The .version belongs to the module, so the module's first kernel reports it.
@@ -261,7 +262,7 @@ void check_version(LintKernel& kernel, Report& report) {
       if (tokens[0] != ".target" || tokens[1] != target.name) continue;
       const isa::Target& least = floor->targets.least();
       if (least.sm != target.sm && isa::runs_on(least.sm, target.sm))
-        report.add_at(s.at, fmt::format("the target is {}, and the instructions need {}", target.name,
+        report.add_at(s.at, fmt::format("the target is {}, but the instructions need {}", target.name,
                                         floor->targets.text()));
     }
     if (tokens[0] != ".version") continue;
@@ -272,7 +273,7 @@ void check_version(LintKernel& kernel, Report& report) {
         for (const isa::Target& target : isa::targets())
           if (other.directive.tokens[1] == target.name) needed = std::max(needed, target.ptx_version);
     if (version_number(tokens[1]) > needed)
-      report.add_at(s.at, fmt::format("the version is {}, and the instructions and the target need {}",
+      report.add_at(s.at, fmt::format("the version is {}, but the instructions and the target need {}",
                                       tokens[1], isa::version_text(needed)));
   }
 }

@@ -15,9 +15,10 @@ namespace {
 
 // The initialisations that a thread knows about, by their instructions.
 struct Publication {
-  int unfenced = kNone;                             // the mbarrier.init without a fence after it
-  int unreleased = kNone;                           // the one without a release in the cluster after it
-  std::set<int> unmet = {}, unmet_in_cluster = {};  // those of other threads without a barrier after them
+  int unfenced = kNone;    // the mbarrier.init without a fence after it
+  int unreleased = kNone;  // the mbarrier.init without a release in the cluster after it
+  std::set<int> unmet = {},
+                unmet_in_cluster = {};  // the initialisations of other threads without a barrier after them
 
   bool operator==(const Publication&) const = default;
   size_t size() const { return 2 + unmet.size() + unmet_in_cluster.size(); }
@@ -96,8 +97,8 @@ class PublicationWalk {
     const Use& use = protocol_.uses[found->second];
     if (use.inits) p.unfenced = p.unreleased = i;
     if (!use.works() || !is_last) return;
-    // The release of barrier.cluster.arrive orders the initialisation ahead of the accesses of threads in
-    // other CTAs, but not ahead of copies to these CTAs.
+    // The release of barrier.cluster.arrive orders the initialisation before the accesses of threads in other
+    // CTAs, but not before copies to these CTAs.
     const bool is_released = p.unreleased == kNone;
     if (p.unfenced != kNone && (copies_ || (reaches_others_ && !is_released)))
       events_.insert({copies_to_others_ || (spans_cluster_ && !is_released) ? kUnfencedInCluster : kUnfenced,
@@ -106,14 +107,14 @@ class PublicationWalk {
                   use.is_remote && spans_cluster_ ? unmet_of(found->second, p.unmet_in_cluster) : kNone,
               in_cta = unmet_of(found->second, p.unmet);
     if (in_cluster != kNone)
-      events_.insert({kUnmet, i, in_cluster,
-                      fmt::format("{} uses another CTA's mbarrier, and no cluster barrier comes between its "
-                                  "mbarrier.init and this",
-                                  o.text->opcode)});
+      events_.insert(
+          {kUnmet, i, in_cluster,
+           fmt::format("{} uses another CTA's mbarrier without a cluster barrier after its mbarrier.init",
+                       o.text->opcode)});
     else if (in_cta != kNone)
       events_.insert({kUnmet, i, in_cta,
-                      fmt::format("{} uses an mbarrier that another thread initialises, and no barrier comes "
-                                  "between its mbarrier.init and this",
+                      fmt::format("{} uses an mbarrier that another thread initialises, without a barrier "
+                                  "after its mbarrier.init",
                                   o.text->opcode)});
   }
 
@@ -297,10 +298,10 @@ std::optional<FirstWait> first_wait(LintKernel& kernel, const Protocol& protocol
 
 // The cures for a wait, by whether copies end its phase, or copies come after it.
 constexpr std::string_view kDataCure =
-    "Data is waited for: begin with parity 0, and turn it each time that the ring begins anew.";
+    "This waits for data: begin with parity 0, and flip it each time that the ring starts over.";
 constexpr std::string_view kFreeCure =
-    "A stage that others free is waited for, and at first all are free: begin with parity 1, and turn it "
-    "each time that the ring begins anew.";
+    "This waits for a stage that others free, and at first all stages are free: begin with parity 1, and "
+    "flip it each time that the ring starts over.";
 
 // Returns nothing if it is neither.
 std::string_view turning_cure(const LintKernel& kernel, const Protocol& protocol, const Use& wait) {
@@ -339,7 +340,7 @@ void check_barrier_initialised(LintKernel& kernel, Report& report) {
   for (const auto& [cell, uses] : protocol.by_cell)
     if (!protocol.any(cell, &Use::inits))
       report.add(protocol.uses[uses[0]].operation,
-                 fmt::format("{} is used and never initialised", place(kernel, cell)));
+                 fmt::format("{} is used but never initialised", place(kernel, cell)));
   for (const auto& [cell, uses] : protocol.by_cell)
     for (int init : protocol.operations(cell, &Use::inits)) {
       const auto use = std::find_if(protocol.uses.begin(), protocol.uses.end(),
@@ -379,10 +380,10 @@ void check_arrivals(LintKernel& kernel, Report& report) {
     if (init == kNone || !is_waited_for) continue;
     if (!known) report.undecided(init, "how many threads arrive at this mbarrier in a phase");
     if (arrivals.empty())
-      report.add(init, fmt::format("no thread arrives at {}, which is waited for", place(kernel, cell)));
+      report.add(init, fmt::format("no thread arrives at {}, for which threads wait", place(kernel, cell)));
     else if (known && !add_up(counts, *expected) && !take_turns(kernel, counts, *expected))
       report.add(init,
-                 fmt::format("{} is initialised for {} arrivals, and {} threads arrive", place(kernel, cell),
+                 fmt::format("{} is initialised for {} arrivals, but {} threads arrive", place(kernel, cell),
                              *expected, fmt::join(counts, " or ")),
                  arrivals);
   }
@@ -392,12 +393,12 @@ void check_waits(LintKernel& kernel, Report& report) {
   const Protocol& protocol = kernel.protocol();
   for (const Use& use : protocol.uses)
     if (use.waits && !Dependence(kernel).of(use.operation))
-      report.add(use.operation, "nothing depends on whether this wait has passed");
+      report.add(use.operation, "the result of this wait is not used");
   if (!protocol.is_complete_for(report)) return;
   for (const auto& [cell, uses] : protocol.by_cell) {
     if (protocol.any(cell, &Use::waits)) continue;
-    // Barriers with only arrivals may be for a role that a kernel's options leave out; another rule reports a
-    // stage that is filled without a wait.
+    // Barriers that only get arrivals may be for a role that a kernel's options leave out; another rule
+    // reports stages that are filled without a wait.
     const std::set<int> copies = protocol.operations(cell, &Use::copies);
     if (!copies.empty())
       report.add(*copies.begin(), fmt::format("nobody waits for {}", place(kernel, cell)), copies);
@@ -441,7 +442,8 @@ void check_parity(LintKernel& kernel, Report& report) {
   }
 }
 
-// The first phase of a barrier may need that of another one, if all threads that arrive have waited for it.
+// The first phase of a barrier may depend on that of another barrier, if all threads that arrive have waited
+// for it.
 void check_circular_wait(LintKernel& kernel, Report& report) {
   const Protocol& protocol = kernel.protocol();
   if (protocol.uses.empty() || !protocol.is_complete_for(report) || !knows_threads(kernel, report)) return;
@@ -480,8 +482,8 @@ void check_circular_wait(LintKernel& kernel, Report& report) {
         waiting.insert(waiting.end(), more->second.begin(), more->second.end());
     }
     if (met.contains(start) && waits.contains(start))
-      report.add(waits.at(start), fmt::format("the first wait for {} is for parity 0, and whoever arrives "
-                                              "there waits for what comes after it",
+      report.add(waits.at(start), fmt::format("the first wait for {} is for parity 0, but the threads that "
+                                              "arrive there wait for something that comes after it",
                                               place(kernel, start)));
   }
 }

@@ -1,4 +1,5 @@
-// Rules about addresses: they are aligned, a warp's do not conflict in banks, and name their state space.
+// Rules about addresses: they must be aligned, those of a warp should not conflict in banks, and they should
+// name their state space.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -71,7 +72,7 @@ std::optional<int64_t> off_by(LintKernel& kernel, const Sum& address, int64_t by
   return ((rest.constant % bytes) + bytes) % bytes;
 }
 
-// The variable that an address begins with; null if there is none.
+// Returns the variable with which an address begins; null if there is none.
 const Variable* base_of(const LintKernel& kernel, const Sum& address) {
   for (const auto& [number, factor] : address.terms)
     if (const Variable* v = factor == 1 ? kernel.variable_of(kernel.values.atom(number)) : nullptr) return v;
@@ -159,9 +160,9 @@ void check_alignment(LintKernel& kernel, Report& report) {
       if (!base && is_shared(o) && place == in_shared) report.undecided(i, "the variable of this address");
       if (!base) continue;
       if (alignment_of(kernel, *base) < bytes) {
-        report.add(
-            i, fmt::format("an address has to be a multiple of {} bytes, and its variable is aligned to {}",
-                           bytes, base->align));
+        report.add(i,
+                   fmt::format("an address must be a multiple of {} bytes, but its variable is aligned to {}",
+                               bytes, base->align));
         continue;
       }
       for (const ThreadClass& c : kernel.classes) {
@@ -172,7 +173,7 @@ void check_alignment(LintKernel& kernel, Report& report) {
         kernel.spend(some.size());
         for (int64_t t : some)
           if (const auto off = off_by(kernel, address, bytes, kernel.values_in(t)); off && *off != 0)
-            report.add(i, fmt::format("{} needs a multiple of {} bytes, and {} is {} bytes past one",
+            report.add(i, fmt::format("{} needs a multiple of {} bytes, but {} is {} bytes past a multiple",
                                       o.text->opcode, bytes, kernel.values.text(address, 2), *off));
       }
     }
@@ -184,7 +185,7 @@ void check_bank_conflicts(LintKernel& kernel, Report& report) {
     const Operation& o = kernel.operation(i);
     if (!(is_access(o) || is_matrix_move(o)) || !is_shared(o) || !kernel.runs(i)) continue;
     if (report.tells_undecided() && !knows_lanes(kernel, i))
-      report.undecided(i, "where the lanes of a warp reach");
+      report.undecided(i, "the addresses of the lanes of a warp");
     if (const auto conflict = conflict_of(kernel, i))
       report.add(i, fmt::format("{}: {} lanes from thread {} on need {} wavefronts instead of 1",
                                 o.text->opcode, conflict->lanes, conflict->first, conflict->ways));
@@ -206,8 +207,7 @@ void check_generic(LintKernel& kernel, Report& report) {
       if (const Atom& a = kernel.values.atom(number); a.kind == Atom::Kind::address && factor == 1)
         for (const char* space : {"shared", "global", "local", "const"})
           if (a.name == space)
-            report.add(i, fmt::format("{} has a generic address, which is of a .{} variable", o.text->opcode,
-                                      space));
+            report.add(i, fmt::format("{} has a generic address of a .{} variable", o.text->opcode, space));
   }
 }
 

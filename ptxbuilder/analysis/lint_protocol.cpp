@@ -48,7 +48,7 @@ class Options {
   std::optional<Set> operator()(const Sum& sum) {
     kernel_.spend(1);
     Sum rest = in_.rest(sum);
-    // A value that reaches a meet as more than a copy of the meet needs all options of the meet, which are
+    // A value that depends on a meet, other than as a copy of it, needs all options of the meet, which are
     // not known yet.
     const bool is_copy = rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1;
     const std::set<int> copied = copied_;
@@ -177,7 +177,7 @@ class Options {
     }
   }
 
-  // Returns the constant at which x + 1 wraps to 0.
+  // Returns the constant at which x + 1 wraps around to 0.
   std::optional<int64_t> ring(const Atom& choice) const {
     for (const char* compare : {"setp.eq", "setp.ne"}) {
       const Atom* test = kernel_.values.only_atom(choice.inputs[2], compare);

@@ -19,7 +19,8 @@ namespace {
 
 using ptx_text::Statement;
 
-// PTX ISA 9.0, "Special Registers", and the constant WARP_SZ; numbered ones without their number.
+// PTX ISA 9.0, "Special Registers", and the constant WARP_SZ; numbered registers are listed without their
+// numbers.
 constexpr std::string_view kPredefined[] = {"%tid",
                                             "%ntid",
                                             "%laneid",
@@ -177,9 +178,10 @@ void check_register_count(LintKernel& kernel, Report& report) {
     if (asked.is_constant() &&
         (asked.constant % hopper::role_register_step != 0 || asked.constant < hopper::least_role_registers ||
          asked.constant > hopper::most_role_registers))
-      report.add(i, fmt::format("setmaxnreg has {} registers, and takes multiples of {} from {} to {}",
-                                asked.constant, hopper::role_register_step, hopper::least_role_registers,
-                                hopper::most_role_registers));
+      report.add(i,
+                 fmt::format("setmaxnreg has {} registers, but only multiples of {} from {} to {} are legal",
+                             asked.constant, hopper::role_register_step, hopper::least_role_registers,
+                             hopper::most_role_registers));
   }
 }
 

@@ -113,8 +113,8 @@ class Declared {
     if (!name.count.empty()) {
       const auto count = whole(name.count);
       if (!count || *count > ptx_text::most_registers)
-        report_.add_at(at, fmt::format("'{}<{}>' is more registers than ptxas can take, {}", name.name,
-                                       name.count, ptx_text::most_registers));
+        report_.add_at(at, fmt::format("'{}<{}>' declares more registers than ptxas can handle, {}",
+                                       name.name, name.count, ptx_text::most_registers));
     }
     bool is_known = true;
     for (const std::string& extent : name.extents) {
@@ -123,8 +123,8 @@ class Declared {
           std::all_of(extent.begin(), extent.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
       is_known &= is_number;
       if (!extent.empty() && !is_number)
-        report_.add_at(
-            at, fmt::format("'{}' has an extent of '{}', and ptxas takes a number alone", name.name, extent));
+        report_.add_at(at, fmt::format("'{}' has an extent of '{}', but ptxas only accepts a number",
+                                       name.name, extent));
       else if (extent == "0" && !d.has(".extern") && !d.has(".param"))
         report_.add_at(at, fmt::format("'{}' has an extent of 0", name.name));
     }
@@ -132,17 +132,18 @@ class Declared {
       initial(name, *name.initializer, 0, at);
   }
 
-  // The lists of an initial value nest as deep as the number of extents, each at most as long as its extent.
+  // The lists of an initial value may be nested as deep as there are extents, and each may be at most as long
+  // as its extent.
   void initial(const Declarator& name, const Operand& list, size_t depth, Position at) {
     if (depth >= name.extents.size()) {
-      report_.add_at(at,
-                     fmt::format("the initial value of '{}' has lists within {} lists, and it has {} extents",
-                                 name.name, depth, name.extents.size()));
+      report_.add_at(
+          at, fmt::format("the initial value of '{}' has lists within {} lists, but '{}' has {} extents",
+                          name.name, depth, name.extents.size()));
       return;
     }
     const auto most = whole(name.extents[depth]);
     if (most && static_cast<int64_t>(list.parts.size()) > *most)
-      report_.add_at(at, fmt::format("the initial value of '{}' has {} elements where there are {}",
+      report_.add_at(at, fmt::format("the initial value of '{}' has {} elements instead of at most {}",
                                      name.name, list.parts.size(), *most));
     for (const Operand& part : list.parts)
       if (part.kind == Operand::Kind::vector) initial(name, part, depth + 1, at);
@@ -156,7 +157,7 @@ class Declared {
     const auto [known, is_new] = names_.emplace(name, at.line);
     if (!is_new)
       report_.add_at(at,
-                     fmt::format("the {} '{}' is declared in line {} already", what, name, known->second));
+                     fmt::format("the {} '{}' is already declared in line {}", what, name, known->second));
   }
 
   Report& report_;
@@ -225,21 +226,21 @@ void check_target(LintKernel& kernel, Report& report) {
       report.add_at(target.at, fmt::format("'.target {}' is not a target of PTX {}", target.value,
                                            isa::version_text(Operation::known_version)));
     if (known && version.directive && is_version(number) && number < known->ptx_version)
-      report.add_at(version.at, fmt::format("the version is {}, and the target {} needs {}", version.value,
+      report.add_at(version.at, fmt::format("the version is {}, but the target {} needs {}", version.value,
                                             known->name, isa::version_text(known->ptx_version)));
     const Said size = said(kernel.module, ".address_size");
     if (size.directive && is_version(number) && number < 23)
-      report.add_at(size.at, fmt::format("the version is {}, and .address_size needs 2.3", version.value));
+      report.add_at(size.at, fmt::format("the version is {}, but .address_size needs 2.3", version.value));
   }
   for (int i = 0; i < kernel.count(); ++i) {
     const isa::Row* row = kernel.operation(i).row;
     if (!row) continue;
     const isa::Floor floor = isa::floor_of(*row);
     if (is_version(number) && floor.ptx_version > number)
-      report.add(i, fmt::format("the version is {}, and {} needs {}", version.value, row->mnemonic(),
+      report.add(i, fmt::format("the version is {}, but {} needs {}", version.value, row->mnemonic(),
                                 isa::version_text(floor.ptx_version)));
     else if (known && !floor.targets.empty() && !floor.targets.has(known->sm))
-      report.add(i, fmt::format("the target is {}, and {} needs {}", known->name, row->mnemonic(),
+      report.add(i, fmt::format("the target is {}, but {} needs {}", known->name, row->mnemonic(),
                                 floor.targets.text()));
   }
 }
@@ -260,7 +261,7 @@ void check_declarations(LintKernel& kernel, Report& report) {
     if (std::find(kPositive.begin(), kPositive.end(), d.tokens[0]) == kPositive.end()) continue;
     for (int64_t value : numbers_of(d))
       if (value <= 0)
-        report.add_at(at, fmt::format("'{}' has {}, and takes numbers above 0", d.tokens[0], value));
+        report.add_at(at, fmt::format("'{}' has {}, but only numbers above 0 are legal", d.tokens[0], value));
   }
 }
 
@@ -273,7 +274,7 @@ void check_constants(LintKernel& kernel, Report& report) {
       const double value = std::strtod(fraction.c_str(), &end);
       if (end != fraction.c_str() && *end == '\0' && fraction.find('.') != std::string::npos &&
           !(value > 0 && value <= 1))
-        report.add(i, fmt::format("the fraction is {}, and has to be above 0 and at most 1", fraction));
+        report.add(i, fmt::format("the fraction is {}, but must be above 0 and at most 1", fraction));
     }
     if (o.is("cp") && o.has("async") && !o.has("bulk") && o.operands.size() > 3) {
       const Sum bytes = kernel.operand(i, 2), source = kernel.operand(i, 3);
@@ -293,7 +294,7 @@ void check_constant_space(LintKernel& kernel, Report& report) {
     for (const auto& [number, factor] : addresses[0].terms)
       if (const Variable* v = factor == 1 ? kernel.variable_of(kernel.values.atom(number)) : nullptr;
           v && v->space == ".const")
-        report.add(i, fmt::format("{} writes to '{}', which is of .const", o.text->opcode, v->name));
+        report.add(i, fmt::format("{} writes to '{}', which is in .const", o.text->opcode, v->name));
   }
 }
 

@@ -1,6 +1,6 @@
-// The rule about the consumer's release: a thread that arrives where a producer waits for a free stage has
-// waited for the products that read the stage (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions":
-// they read shared memory until wgmma.wait_group confirms their completion).
+// The rule about the consumer's release: a thread that arrives where a producer waits for a free stage must
+// have waited for the products that read the stage (PTX ISA, "Asynchronous Warpgroup Level Matrix
+// Instructions": they read shared memory until wgmma.wait_group confirms their completion).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostSteps = 4;     // of a loop, for which products may be in flight
 constexpr int kMostStages = 256;  // of a ring
 
-// Finds the arrivals that free the bytes a wgmma reads.
+// Finds the arrivals that free the bytes that a wgmma reads.
 class Stages {
  public:
   explicit Stages(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -217,7 +217,7 @@ struct Arrived {
   }
 };
 
-// Returns, for each reading instruction, the arrivals ahead of it that free the bytes it reads.
+// Returns, for each reading instruction, the earlier arrivals that free the bytes that it reads.
 std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) {
   std::map<int, std::set<int>> late;
   std::map<int, const Use*> arrivals;
@@ -296,13 +296,13 @@ void check_refill(LintKernel& kernel, Report& report) {
         copy.copies && o.is_bulk_load() && !copy.is_remote ? working_loop(kernel, copy.operation) : kNone;
     const auto to = loop == kNone ? std::nullopt : kernel.shared_offset(kernel.addresses(copy.operation)[0]),
                barrier = to ? kernel.shared_offset(copy.address) : std::nullopt;
-    if (loop != kNone && !barrier) report.undecided(copy.operation, "where this copies to");
+    if (loop != kNone && !barrier) report.undecided(copy.operation, "the destination of this copy");
     if (!barrier) continue;
     const Access access{copy.operation, *to, hopper::bulk_unit};
     for (const ThreadClass& c : kernel.classes) {
       if (c.threads.empty() || c.runs[at(copy.operation)] == Runs::no) continue;
       bool is_free =
-          true;  // of the loops so far, since a later one goes elsewhere or something is waited for
+          true;  // of the loops so far, since a later loop copies elsewhere or the thread waits for something
       for (int around = loop; around != kNone && is_free; around = kernel.graph.loops[at(around)].parent) {
         const Loop& l = kernel.graph.loops[at(around)];
         if (waits_for_others(kernel, protocol, c, l)) break;
@@ -314,9 +314,11 @@ void check_refill(LintKernel& kernel, Report& report) {
         for (auto read = begin; read != end; ++read)
           if (read->second.by != &c && !are_of_one_warp(*read->second.by, c) &&
               meetings.meet(mine, read->second))
-            report.add(copy.operation,
-                       fmt::format("{} fills what others read, and its loop does not wait until they have",
-                                   o.text->opcode));
+            report.add(
+                copy.operation,
+                fmt::format(
+                    "{} overwrites data that others read, but its loop does not wait until they have read it",
+                    o.text->opcode));
       }
     }
   }
@@ -347,7 +349,8 @@ void check_release(LintKernel& kernel, Report& report) {
         products);
   for (const auto& [read, arrivals] : reads_of_freed(kernel, stages))
     report.add(read,
-               fmt::format("{} reads a stage that its thread has freed", kernel.operation(read).text->opcode),
+               fmt::format("{} reads a stage that its thread has already freed",
+                           kernel.operation(read).text->opcode),
                arrivals, "Read the stage, then arrive.");
 }
 

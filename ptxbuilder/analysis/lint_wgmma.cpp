@@ -1,5 +1,5 @@
-// Rules about wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): its registers may be
-// accessed only after a wait, and must be fenced before the next wgmma.
+// Rules about wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): its registers must only be
+// accessed after a wait, and must be fenced before the next wgmma.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr int kClean = 0, kTouched = 1, kByShape = 2;
 
 struct Register {
   int touched = kTouched;  // initially as if before the first fence
-  uint8_t age = kDone;     // of the youngest wgmma that may still use it
+  uint8_t age = kDone;     // of the most recent wgmma that may still use it
   int user = kNone;        // that wgmma
   bool is_result = false;  // of that wgmma
 
@@ -132,11 +132,12 @@ class WgmmaWalk {
               fmt::format("{} uses registers {} without wgmma.fence since {}",
                           o.text->opcode.substr(0, o.text->opcode.find('.')),
                           is_result ? "for its accumulators" : "for A",
-                          r.touched == kTouched ? "they were touched, or the kernel began"
+                          r.touched == kTouched ? "they were accessed, or the kernel began"
                                                 : "a wgmma of another shape"),
               kNone);
         if (is_last && !is_result && r.age != kDone && r.is_result)
-          add(kInFlight, i, "wgmma reads A from registers that a wgmma before may still be writing", r.user);
+          add(kInFlight, i, "wgmma reads A from registers that an earlier wgmma may still be writing",
+              r.user);
         if (is_result) r.touched = shape;
         r.age = kOpen;
         r.user = i;

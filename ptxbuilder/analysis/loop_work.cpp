@@ -17,7 +17,7 @@ struct Product {
   std::string type;
   int bits = 0;  // of an element of A and B
   bool is_wgmma = false, a_in_shared = false;
-  double stored = 1;  // the share of k that A has, which is multiplied: half if A is sparse
+  double stored = 1;  // the share of k that A stores, and that is multiplied: half if A is sparse
 
   double flops() const { return 2 * m * n * k; }
 };
@@ -130,7 +130,7 @@ std::vector<std::pair<std::string, double>> stage_clocks(const std::vector<LoopW
   std::vector<std::pair<std::string, double>> clocks = {
       {"tensor cores", tensor},
       {"shared memory", (read + arriving) / kSharedBytes},
-      {"L2, of what no cluster shares", arriving / kL2Bytes},
+      {"L2, for data that no cluster shares", arriving / kL2Bytes},
       {"special function unit", special / kSpecial}};
   std::stable_sort(clocks.begin(), clocks.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });

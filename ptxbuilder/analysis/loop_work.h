@@ -23,7 +23,7 @@ struct LoopWork {
   double tensor_clocks = 0;   // the time of the tensor cores for these flops
   double read_bytes = 0;      // operands that wgmma reads from shared memory
   double arriving_bytes = 0;  // that copies are expected to transfer
-  double special = 0;         // ex2, rcp, tanh and similar ones, of all threads
+  double special = 0;         // ex2, rcp, tanh and similar instructions, of all threads
 
   bool empty() const { return flops == 0 && arriving_bytes == 0; }
 };
@@ -34,8 +34,8 @@ std::vector<LoopWork> loop_work(const KernelAnalysis& kernel);
 // consumers and producer, each divided by its number of stages. Empty if no loop multiplies.
 std::vector<std::pair<std::string, double>> stage_clocks(const std::vector<LoopWork>& loops);
 
-// Multiplications and additions of an SM per clock, by the operand type of a product: 4096 for "bf16".
-// The vector units' rate, 256, for "".
+// Returns the multiplications and additions of an SM per clock, by the operand type of a product: 4096 for
+// "bf16". For "", returns the rate of the vector units, 256.
 double flops_of_a_clock(const std::string& type);
 // The type of most products in a kernel, such as "bf16"; "" if the kernel does not multiply.
 std::string product_type(const KernelAnalysis& kernel);

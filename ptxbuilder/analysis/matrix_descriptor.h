@@ -25,7 +25,7 @@ std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Su
 // the shape for B.
 struct MatrixOperand {
   int64_t lines = 0;
-  bool is_transposed = false;  // lines are adjacent to each other, not one after the other
+  bool is_transposed = false;  // consecutive elements of K belong to different lines
 };
 MatrixOperand matrix_operand(const Operation& wgmma, size_t n);
 // The number of bytes from the first one that wgmma reads to the end of the last.

@@ -57,7 +57,7 @@ class Painter {
     const std::array<int64_t, 3> shape = code_.cta_shape();
     p_.threads = shape[0] * shape[1] * shape[2];
     if (p_.threads == 0 && code_.function->entry)
-      p_.unknowns.push_back("the kernel says neither .maxntid nor .reqntid: its roles are not known");
+      p_.unknowns.push_back("the kernel has neither .maxntid nor .reqntid: its roles are not known");
     if (p_.threads > 1024) p_.threads = 0, p_.unknowns.push_back("more than 1024 threads");
   }
 
@@ -105,7 +105,7 @@ class Painter {
   // store.
   void find_roles() {
     constexpr int64_t kMostDecisions = 20'000'000;  // a few seconds
-    int64_t branches = 0;                           // on which a thread's number may decide
+    int64_t branches = 0;                           // that a thread's number may decide
     for (int block : graph_.order) {
       const Block& b = graph_.blocks[at(block)];
       if (b.first == b.last || operation(b.last - 1).guard == kNone) continue;
@@ -114,8 +114,8 @@ class Painter {
                               [&](const auto& term) { return values_.place_in_thread(term.first) != kNone; });
     }
     if (branches * p_.threads > kMostDecisions) {
-      p_.unknowns.push_back(
-          fmt::format("which warps take which of {} branches: there are too many to follow", branches));
+      p_.unknowns.push_back(fmt::format(
+          "which warps take which of {} branches: there are too many branches to follow", branches));
       return;
     }
     std::map<std::vector<int>, std::vector<int>> warps_of;  // by the blocks that the warps reach
@@ -201,7 +201,7 @@ class Painter {
     return reached;
   }
 
-  // selp(stages, stage, stage == 0): the number of the stage ahead of a stage, and 1.
+  // selp(stages, stage, stage == 0): the number of the previous stage plus 1.
   bool is_stage_ahead(const Atom& a) const {
     return a.name.starts_with("selp") && a.inputs.size() == 3 && a.inputs[0].is_constant() &&
            a.inputs[0].constant > 1 && !a.inputs[1].is_constant();
@@ -291,7 +291,7 @@ class Painter {
       if (array == p_.barriers.end()) {
         const auto known = arrivals.find({f.reached.base.terms, f.reached.base.constant});
         if (known == arrivals.end() || f.reached.count == 0) {
-          p_.unknowns.push_back(fmt::format("which barrier {} reaches at {}: {}",
+          p_.unknowns.push_back(fmt::format("which barrier {} accesses at {}: {}",
                                             operation(f.use.operation).text->opcode, line_of(f.use.operation),
                                             values_.text(f.reached.base)));
           continue;
@@ -408,22 +408,21 @@ class Painter {
         });
         for (size_t n = 1; o.is_wgmma() && n < 3; ++n)
           if (o.operands[n].kind != Value::Kind::vector && !decode_descriptor(values_, operand(i, n)))
-            p_.unknowns.push_back(fmt::format("what wgmma's descriptor of {} is at {}: {}",
-                                              n == 1 ? "A" : "B", line_of(i),
-                                              values_.text(operand(i, n), 2)));
+            p_.unknowns.push_back(fmt::format("the descriptor of {} in wgmma at {}: {}", n == 1 ? "A" : "B",
+                                              line_of(i), values_.text(operand(i, n), 2)));
         if (o.is("setmaxnreg") && !reached)
-          p_.unknowns.push_back(fmt::format("which warps reach {} {} at {}", o.text->opcode,
+          p_.unknowns.push_back(fmt::format("which warps execute {} {} at {}", o.text->opcode,
                                             values_.text(operand(i, 0)), line_of(i)));
       }
     for (const auto& [opcode, where] : met)
-      p_.unknowns.push_back(fmt::format("what {} does at line {}{}", opcode, where.second,
+      p_.unknowns.push_back(fmt::format("the effect of {} at line {}{}", opcode, where.second,
                                         where.first > 1 ? fmt::format(" and {} more", where.first - 1) : ""));
   }
 
   void find_loops() {
     for (int l = 0; at(l) < graph_.loops.size(); ++l) {
       const Loop& loop = graph_.loops[at(l)];
-      // These are the loops whose inner loops only wait.
+      // Finds the loops whose inner loops only wait.
       std::vector<int> events;
       bool works = false, inner_works = false;
       for (int block : graph_.in_order(loop)) {

@@ -1,5 +1,5 @@
-// Describes one kernel the way its author would: which warps do what, how they wait for each other, and what
-// its loops copy and multiply.
+// Describes a kernel as its author would: which warps do what, how they wait for each other, and what its
+// loops copy and multiply.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,14 @@ struct Role {
   std::string name;                       // "producer", "consumer", "warps 0-3"
   std::vector<int> warps;                 // ascending
   std::optional<int64_t> registers = {};  // of setmaxnreg
-  std::vector<int> blocks = {};           // that the role's warps can reach, and not all other warps can
+  std::vector<int> blocks = {};           // that the role's warps can reach, but not all other warps
 };
 
 // The use that a role makes of the barriers of an array.
 struct BarrierUse {
   enum class Kind : uint8_t { arrives, expects, copies, waits };
   Kind kind;
-  int role;  // kNone: not of one single role
+  int role;  // kNone if it does not belong to a single role
   int operation;
   Sum amount = {};      // bytes that are expected, or arrivals
   bool remote = false;  // in another CTA of the cluster
@@ -66,7 +66,7 @@ struct Portrait {
 
 Portrait portrait(const Code& code, const Graph& graph, Values& values);
 
-// A kernel with everything that is known about it without running it.
+// A kernel, with everything that is known about it without running it.
 struct KernelAnalysis {
   // An empty name is the module's only kernel. Throws the errors of Code::of.
   explicit KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel = "");

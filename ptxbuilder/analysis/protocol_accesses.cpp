@@ -56,7 +56,7 @@ ProtocolDeeds::BulkGroups& ProtocolDeeds::bulk(const Walker& w, int lane) {
 ProtocolDeeds::BulkGroups& ProtocolDeeds::copies(const Warp& warp, const Walker& w) {
   for (const Walker& other : warp)
     if (&other != &w && !other.has_ended)
-      throw Refusal{w.pc, "lanes of a warp count groups of cp.async apart", {}, true};
+      throw Refusal{w.pc, "lanes of a warp count groups of cp.async separately", {}, true};
   BulkGroups& c = copies_[{w.cta, w.warp}];
   if (c.component == kNone) c.component = order_.component();
   return c;

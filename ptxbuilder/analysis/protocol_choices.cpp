@@ -125,7 +125,8 @@ std::optional<bool> Terms::implied(int predicate) {
     return std::nullopt;
   }
   if (n.operation.kind != TermKind::less) return std::nullopt;
-  // Numbers of tiles do not overflow: a tile after the last one is larger than it as well.
+  // Numbers of tiles do not overflow: the number of a tile after the last one is larger than the last number,
+  // too.
   const Sum margin = margin_of(n);
   if (!is_natural(n.inputs[0], n.operation) || !is_natural(n.inputs[1], n.operation)) return std::nullopt;
   const Sum opposite = sum_of({.value = mask(n.operation.bits)}, n.operation.bits).minus(margin);
@@ -202,7 +203,7 @@ const std::vector<Terms::Sum>& Terms::not_negative(const TermOperation& compared
   return all;
 }
 
-// Returns whether an unsigned number is known not to have gone below zero.
+// Returns whether an unsigned number is known not to have wrapped around below zero.
 bool Terms::is_natural(const Scalar& s, const TermOperation& compared) const {
   const Sum sum = sum_of(s, compared.bits);
   if (compared.is_signed || sum.is_natural()) return true;
@@ -319,7 +320,7 @@ std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
 }
 
 void Terms::spend(size_t work) const {
-  if (work > work_left_) throw Refusal{kNone, "its numbers take too many steps to follow all ways", {}, true};
+  if (work > work_left_) throw Refusal{kNone, "following all paths takes too many steps", {}, true};
   work_left_ -= work;
 }
 
@@ -382,7 +383,8 @@ bool Terms::decide(const Scalar& predicate) {
           decide(node(*select).inputs[0]);
           continue;
         }
-        // Two counts that one value decides, such as the number of all blocks and that of full blocks.
+        // Two counts that one value determines, such as the number of all blocks and the number of full
+        // blocks.
         if (!condition(n) && !n.inputs[0].is_known() && !n.inputs[1].is_known() &&
             root(n.inputs[0].term, {}).first == root(n.inputs[1].term, {}).first &&
             choose_value(n.inputs[0].term) && resolved(n.inputs[0]).is_known())

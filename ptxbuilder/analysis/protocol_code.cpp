@@ -120,7 +120,7 @@ void ProtocolCode::find_deeds() {
   }
 }
 
-// A wait is repeated until it succeeds if the innermost loop around it does not contain another deed.
+// A wait is repeated until it succeeds if the innermost loop around it does not contain any other deed.
 void ProtocolCode::find_spins() {
   spins.assign(code.operations.size(), false);
   for (size_t i = 0; i < spins.size(); ++i) {

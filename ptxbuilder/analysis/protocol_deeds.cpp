@@ -62,8 +62,10 @@ Order::Place ProtocolDeeds::place(const Walker& w, uint64_t address) const {
   address &= 0xffffffff;
   const uint64_t cta = address >> kCtaBits;
   if (cta > static_cast<uint64_t>(code_.ctas()))
-    throw Refusal{
-        w.pc, fmt::format("the shared address {:#x} is of no CTA of the cluster", address), {}, true};
+    throw Refusal{w.pc,
+                  fmt::format("the shared address {:#x} does not belong to a CTA of the cluster", address),
+                  {},
+                  true};
   return {cta == 0 ? w.cta : static_cast<int>(cta - 1), address & ((uint64_t{1} << kCtaBits) - 1)};
 }
 
@@ -76,7 +78,8 @@ bool ProtocolDeeds::perform(Warp& warp, Walker& w, Lanes lanes) {
     case Deed::trap:
       throw Refusal{i, "a trap may be reached", {}, true};
     case Deed::unknown:
-      throw Refusal{i, fmt::format("what '{}' does to the protocol is not known", o.text->opcode), {}, true};
+      throw Refusal{
+          i, fmt::format("the effect of '{}' on the protocol is not known", o.text->opcode), {}, true};
     case Deed::init: {
       const auto count = number(w, *behind_address(o));
       return count && for_addresses(w, *addresses(o)[0], lanes, [&](const Order::Place& to, Lanes of) {
@@ -152,7 +155,8 @@ bool ProtocolDeeds::perform(Warp& warp, Walker& w, Lanes lanes) {
     case Deed::registers_more:
       return w.has_registers;
     case Deed::registers_less:
-      if (gave_registers_) throw Refusal{i, "registers are given back after others wait for them", {}, true};
+      if (gave_registers_)
+        throw Refusal{i, "registers are released only after others wait for them", {}, true};
       return true;
     case Deed::warp_sync:
       return sync_warp(warp, w, i);

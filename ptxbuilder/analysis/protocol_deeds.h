@@ -62,9 +62,10 @@ class ProtocolDeeds {
   // Runs the instruction for those lanes of `w` that have reached it; returns false if they must wait. Throws
   // Refusal.
   bool perform(Warp& warp, Walker& w, Lanes lanes);
-  // Lets setmaxnreg.inc continue when all warps that can release registers have; returns whether any does.
+  // Lets setmaxnreg.inc continue once all warps that can release registers have done so; returns whether any
+  // continues.
   bool grant_registers(std::deque<Warp>& warps);
-  // The outcome of an mbarrier test, by its term, if lanes depend on it; nothing for any other term.
+  // The outcome of an mbarrier test, by its term, if lanes depend on it; returns nothing for any other term.
   std::optional<bool> outcome(int term, Walker& w);
   // The mbarrier at which lanes last waited; empty text if they have not waited at one.
   std::string waits_for(const Walker& w) const;
@@ -145,7 +146,7 @@ class ProtocolDeeds {
     uint32_t begun = 0;  // the number of committed groups
   };
   BulkGroups& bulk(const Walker& w, int lane);
-  // Throws Refusal if lanes of the warp take other paths.
+  // Throws Refusal if lanes of the warp take different paths.
   BulkGroups& copies(const Warp& warp, const Walker& w);
 
   // The products of a warpgroup. A product completes in all warps of the warpgroup when it completes in one,

@@ -36,8 +36,8 @@ void Boxes::add_phase(std::vector<std::string> maps, uint64_t expected, int oper
   const auto [phase, is_new] = phases_.try_emplace(std::move(maps), expected, operation);
   if (!is_new && phase->second.first != expected)
     throw Refusal{operation,
-                  fmt::format("{} bytes are expected of copies from which another phase expects {}", expected,
-                              phase->second.first),
+                  fmt::format("{} bytes are expected from copies from which another phase expects {}",
+                              expected, phase->second.first),
                   {phase->second.second},
                   false,
                   kNone,
@@ -82,7 +82,7 @@ bool Boxes::find() {
         throw Refusal{
             phase.second,
             fmt::format(
-                "{} bytes are expected, which are not those that copies bring as other phases expect them",
+                "{} bytes are expected, which does not match what other phases expect from the same copies",
                 phase.first),
             {},
             false,
@@ -103,14 +103,15 @@ bool Boxes::find() {
     if (phase.first < least)
       throw Refusal{
           phase.second,
-          fmt::format("{} bytes are expected, and {} are read of what its copies bring", phase.first, least),
+          fmt::format("{} bytes are expected, but {} of the bytes that its copies transfer are read",
+                      phase.first, least),
           {},
           false,
           kNone,
           false};
     if (unbounded == 0 && phase.first > most)
       throw Refusal{phase.second,
-                    fmt::format("{} bytes are expected, and its copies have room for {}", phase.first, most),
+                    fmt::format("{} bytes are expected, but its copies have room for {}", phase.first, most),
                     {},
                     false,
                     kNone,
@@ -145,7 +146,7 @@ Moment Order::tick(View& view) {
   return {view.own, view.ticks};
 }
 
-// Every access to another CTA comes after that CTA's start, and before all of its threads have ended.
+// Every access to another CTA must come after that CTA's start, and before all of its threads have ended.
 void Order::foreign(const View& view, int cta, Moment end, int operation) {
   foreign_.push_back({cta, end, operation});
   if (cta == view.cta) return;
@@ -205,12 +206,11 @@ void Order::check(const View& view, const SharedAccess& access, const Part& part
         has_words_ || may_be_same,
         before.operation};
   if (access.is_async && !before.is_async && before.writes && !before.end.is_in(view.fenced))
-    throw Refusal{
-        access.operation,
-        fmt::format("shared memory + {} is {} through the async proxy, and {} has written it without "
-                    "fence.proxy.async",
-                    where, says(access.writes), who(before.cta, before.warp)),
-        {before.operation}};
+    throw Refusal{access.operation,
+                  fmt::format("shared memory + {} is {} through the async proxy, but {} has written it "
+                              "without fence.proxy.async",
+                              where, says(access.writes), who(before.cta, before.warp)),
+                  {before.operation}};
 }
 
 void Order::touch(const View& view, const SharedAccess& access) {
@@ -225,7 +225,7 @@ void Order::touch(const View& view, const SharedAccess& access) {
     if (blocks.size() <= part.block) blocks.resize(part.block + 1);
     auto& marks = blocks[part.block];
     for (const Mark& before : marks) check(view, access, part, before);
-    // An earlier access loses its mark if everything that must follow it must also follow this access.
+    // An earlier access is forgotten if everything that must follow it must also follow this access.
     std::erase_if(marks, [&](const Mark& m) {
       const bool is_covered = (m.units & ~part.units) == 0 && (m.bytes & ~part.bytes) == 0;
       const bool is_before = m.end.is_in(view.known) || m.end.component == access.end.component;
@@ -286,7 +286,7 @@ void Order::arrive(View& view, const Place& place, uint64_t expected, bool relea
   if (view.came[b.component] < b.completed)
     throw Refusal{operation,
                   fmt::format("{} may arrive at the mbarrier at shared memory + {} in an earlier phase than "
-                              "meant: it does not come after the one before",
+                              "intended: it is not ordered after the previous phase",
                               who(view.cta, view.warp), place.address),
                   {},
                   false,
@@ -296,7 +296,7 @@ void Order::arrive(View& view, const Place& place, uint64_t expected, bool relea
   if (b.now.pending == 0)
     throw Refusal{
         operation,
-        fmt::format("more than the {} arrivals of a phase come to the mbarrier at shared memory + {}",
+        fmt::format("more than the {} arrivals of a phase are made at the mbarrier at shared memory + {}",
                     b.count, place.address),
         {b.init}};
   b.now.came.join(view.came);
@@ -309,11 +309,12 @@ void Order::arrive(View& view, const Place& place, uint64_t expected, bool relea
 void Order::expect(View& view, const Place& place, uint64_t bytes, int operation) {
   Mbarrier& b = used(view, place, false, operation);
   if (view.came[b.component] < b.completed)
-    throw Refusal{operation,
-                  fmt::format("{} may expect bytes in an earlier phase than meant", who(view.cta, view.warp)),
-                  {},
-                  false,
-                  b.completed_by};
+    throw Refusal{
+        operation,
+        fmt::format("{} may expect bytes in an earlier phase than intended", who(view.cta, view.warp)),
+        {},
+        false,
+        b.completed_by};
   b.now.expects.push_back(tick(view));
   b.now.expected += bytes;
   b.now.expect = operation;
@@ -324,8 +325,8 @@ Moment Order::copy(View& view, const Place& place, uint64_t bytes, const std::st
   tick(view);
   if (view.came[b.component] < b.completed)
     throw Refusal{operation,
-                  fmt::format("the copy may complete in an earlier phase than meant of the mbarrier at "
-                              "shared memory + {}: {} does not come after the one before",
+                  fmt::format("the copy may complete in an earlier phase than intended of the mbarrier at "
+                              "shared memory + {}: {} is not ordered after the previous phase",
                               place.address, who(view.cta, view.warp)),
                   {},
                   false,
@@ -358,7 +359,7 @@ bool Order::complete_copies() {
     if (b.now.issued > b.now.expected)
       throw Refusal{
           b.now.expect,
-          fmt::format("{} bytes are expected, and copies bring {} and more", b.now.expected, b.now.issued),
+          fmt::format("{} bytes are expected, but copies transfer {} or more", b.now.expected, b.now.issued),
           {b.now.copy},
           false,
           kNone,
@@ -376,7 +377,7 @@ void Order::complete(const Place& place, Mbarrier& b) {
     if (!expect.is_in(b.now.arrived) && !(b.now.ahead_of_copies && expect.is_in(*b.now.ahead_of_copies)))
       throw Refusal{
           b.now.expect,
-          "bytes are expected with no arrival after it, nor all copies: the phase may complete before",
+          "bytes are expected without an arrival or all copies after it: the phase may complete before",
           {},
           false,
           b.now.expect};
@@ -384,7 +385,7 @@ void Order::complete(const Place& place, Mbarrier& b) {
     if (!w.at.is_in(b.now.came))
       throw Refusal{w.operation,
                     fmt::format("the wait at the mbarrier at shared memory + {} may miss its phase: the next "
-                                "one may complete before, as no arrival at it comes after the wait",
+                                "one may complete before, since no arrival at it is ordered after the wait",
                                 place.address),
                     {b.now.copy == kNone ? b.init : b.now.copy},
                     false,
@@ -443,7 +444,7 @@ void Order::use(View& view, const Test& test, bool passes, int operation) {
   if (!passes) return;
   if (b.completed != test.completed)
     throw Refusal{
-        operation, "what a test of an mbarrier found is used when the next phase is over", {}, true};
+        operation, "the result of a test of an mbarrier is used when the next phase is over", {}, true};
   b.waited.push_back({test.at, operation});
   view.came.join(b.last_came);
   view.known.join(b.last);
@@ -457,14 +458,14 @@ uint32_t Order::meet(View& view, std::pair<int, uint64_t> which, uint64_t thread
   tick(view);
   if (view.came[m.component] < m.completed)
     throw Refusal{operation,
-                  fmt::format("{} may come to barrier {} while others still meet there before",
+                  fmt::format("{} may reach barrier {} while others are still there for an earlier phase",
                               who(view.cta, view.warp), which.second),
                   {m.operation},
                   false,
                   m.operation};
   if (m.arrived > 0 && m.expected != expected)
     throw Refusal{operation,
-                  fmt::format("barrier {} is to wait for {} threads here, and for {} there", which.second,
+                  fmt::format("barrier {} waits for {} threads here, but for {} there", which.second,
                               expected, m.expected),
                   {m.operation}};
   m.expected = expected;
@@ -472,7 +473,7 @@ uint32_t Order::meet(View& view, std::pair<int, uint64_t> which, uint64_t thread
   m.arrived += threads;
   if (m.arrived > expected)
     throw Refusal{operation,
-                  fmt::format("more than {} threads may come to barrier {}", expected, which.second)};
+                  fmt::format("more than {} threads may reach barrier {}", expected, which.second)};
   m.came.join(view.came);
   if (releases) m.known.join(view.known), m.fenced.join(view.fenced);
   const uint32_t phase = m.completed;
@@ -509,8 +510,9 @@ void Order::finish() {
       throw Refusal{
           f.operation,
           memory_.size() == 1
-              ? "the CTA may end before this has: no thread waits for it"
-              : fmt::format("CTA {} may end before this has: none of its threads comes after it", f.cta),
+              ? "the CTA may end before this is complete: no thread waits for it"
+              : fmt::format("CTA {} may end before this is complete: none of its threads is ordered after it",
+                            f.cta),
           {},
           false,
           f.operation};

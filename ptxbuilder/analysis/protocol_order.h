@@ -21,9 +21,9 @@ struct Refusal {
   int operation = kNone;
   std::string what;
   std::vector<int> others = {};  // the other instructions involved
-  bool is_undecided = false;     // it is not known whether a schedule fails
-  int late = kNone;              // the failure occurs if this instruction, or what it starts, is late
-  bool is_of_order = true;       // false for bytes of boxes, and for a fence that works without it
+  bool is_undecided = false;     // true if it is not known whether a schedule fails
+  int late = kNone;  // the failure occurs if this instruction, or the operation that it starts, is late
+  bool is_of_order = true;  // false for bytes of boxes, and for a fence that works without it
 };
 
 // For each component of a run, such as a warp or an mbarrier, a clock holds the last of the component's
@@ -122,7 +122,7 @@ struct SharedAccess {
 
 class Order {
  public:
-  // If the kernel `has_words` in shared memory, they may order accesses that seem to race here.
+  // If the kernel `has_words` in shared memory, those may order accesses that seem to race here.
   Order(int ctas, Boxes& boxes, bool has_words)
       : boxes_(boxes), has_words_(has_words), memory_(at(ctas)), exits_(at(ctas)), started_(at(ctas)) {}
 
@@ -142,9 +142,10 @@ class Order {
   void fence_inits(View& view);
   void arrive(View& view, const Place& place, uint64_t expected, bool releases, int operation);
   void expect(View& view, const Place& place, uint64_t bytes, int operation);
-  // Adds a copy that completes at an mbarrier, and returns when: of `bytes`, or of the tensor map's box.
+  // Adds a copy of `bytes`, or of the tensor map's box, that completes at an mbarrier, and returns when it
+  // completes.
   Moment copy(View& view, const Place& place, uint64_t bytes, const std::string& map, int operation);
-  // Returns whether the wait is over; if it is, the lanes come after the phase.
+  // Returns whether the wait is over; if so, the lanes are ordered after the phase.
   bool wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation);
   // The result of a wait that is not repeated; it matters if something depends on the outcome.
   struct Test {

@@ -1,4 +1,4 @@
-// A run can choose only what is possible together: conditions are compared with each other as sums of
+// Checks that the choices of a run are possible together: conditions are compared with each other as sums of
 // integers.
 #include <algorithm>
 #include <bit>

@@ -93,8 +93,8 @@ class Run {
         end(w);
         return true;
       }
-      if (++steps_ > kMostSteps) throw Refusal{pc, "a loop may not end, for all that is known", {}, true};
-      if (steps_left_ == 0) throw Refusal{kNone, "it takes too many steps to follow all ways", {}, true};
+      if (++steps_ > kMostSteps) throw Refusal{pc, "it is not known whether a loop ends", {}, true};
+      if (steps_left_ == 0) throw Refusal{kNone, "following all paths takes too many steps", {}, true};
       --steps_left_;
       const bool is_last = pc + 1 == code_.graph.blocks[at(code_.graph.block_of[at(pc)])].last;
       w.open.reset();

@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::analysis {
 
-// Thrown when a path was dropped on which a loop takes more iterations than are followed.
+// Thrown if a path was dropped because a loop on it takes more iterations than are followed.
 struct Beyond {};
 
 // A wait that is not repeated succeeds if `peeks_succeed` and its phase is complete, and fails otherwise. The

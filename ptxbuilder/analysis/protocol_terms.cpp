@@ -223,7 +223,7 @@ std::optional<Scalar> Terms::simplified(const TermOperation& o, const std::vecto
 
 Scalar Terms::made(const TermOperation& given, const std::vector<Scalar>& x) {
   TermOperation o = given;
-  // A sign does not change the result of these.
+  // The sign does not change the results of these operations.
   constexpr TermKind signless[] = {TermKind::mul,     TermKind::shl,     TermKind::bit_and, TermKind::bit_or,
                                    TermKind::bit_xor, TermKind::bit_not, TermKind::equal,   TermKind::select};
   if (std::find(std::begin(signless), std::end(signless), o.kind) != std::end(signless)) o.is_signed = false;

@@ -1,5 +1,5 @@
-// A kernel's integers where not all are known: numbers, or terms of parameters and special registers. Choices
-// decide the conditions on them, and each choice restricts the later ones.
+// A kernel's integers when not all of them are known: numbers, or terms of parameters and special registers.
+// Choices decide the conditions on them, and each choice restricts the later ones.
 #pragma once
 
 #include <cstdint>
@@ -93,11 +93,12 @@ class Choices {
 
 class Terms {
  public:
-  // Throws Refusal if terms take more than `most_work` to follow: a term costs one, and a quotient each fact.
+  // Throws Refusal if following terms costs more than `most_work`: a term costs one, and a quotient costs one
+  // for each fact.
   Terms(Choices& choices, size_t most_work) : choices_(choices), work_left_(most_work) {}
 
   // Assumes that a term is not a small number of iterations, since the protocol fails on an empty problem:
-  // the first term of the last run that may help. Returns nothing if there is none.
+  // chooses the first term of the last run that may help. Returns nothing if there is none.
   std::optional<std::string> assume_more();
 
   // Forgets the choices of the last run; counts whose values are needed are chosen up to `most`.

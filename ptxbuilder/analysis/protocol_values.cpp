@@ -60,7 +60,8 @@ Scalar ProtocolValues::fresh(const Group& group, int operation) {
   const Type type = last.kind == Value::Kind::reg
                         ? type_of(std::string_view(code_.code.registers[at(last.number)].type).substr(1))
                         : Type{};
-  const std::string name = fmt::format("what line {} finds in warp {} ({})", o.at.line, group.warp, ++fresh_);
+  const std::string name =
+      fmt::format("the result of line {} in warp {} ({})", o.at.line, group.warp, ++fresh_);
   return terms_.made({.bits = std::max<uint8_t>(type.bits, 1), .name = name}, {});
 }
 
@@ -320,7 +321,7 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
       inputs.push_back(operand(group, v));
   }
   if (o.is("shfl")) {
-    // The lanes agree, or the number of the source lane is known.
+    // Either all lanes agree, or the number of the source lane is known.
     const LaneValues &from = inputs[0], &which = inputs[1];
     if (from.is_one()) return from;
     if (o.has("idx") && which.is_one() && which[0].is_known() &&

@@ -97,7 +97,7 @@ class ProtocolValues {
   const LaneValues& in_register(const Group& group, int reg) const {
     return group.registers[at(code_.registers[at(reg)])];
   }
-  // Computes an instruction in those lanes.
+  // Computes an instruction's result in those lanes.
   void compute(Group& group, int operation, Lanes lanes);
   // Stores a result for those lanes, if the register matters.
   void set(Group& group, const Value& to, const LaneValues& value, Lanes lanes);

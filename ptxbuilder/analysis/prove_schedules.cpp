@@ -16,13 +16,13 @@ namespace {
 constexpr ProofLimits kLimits = {.runs = 4000, .steps = 100'000'000, .work = 20'000'000};
 
 constexpr const char* kAssumed[] = {
-    "memory outside of the CTA that decides branches or addresses stays as it is while the kernel runs",
-    "sums and products that decide branches or addresses, as numbers of tiles do, do not go over the end of "
-    "their registers, whose highest bit is a sign",
-    "lanes of a warp that go the same way do each instruction together",
-    "products of a warpgroup are over in all of its warps when they are in one, and elect.sync chooses the "
-    "lowest lane",
-    "what comes ahead of a copy in its thread is known to who waits for the copy"};
+    "memory outside of the CTA that determines branches or addresses does not change while the kernel runs",
+    "sums and products that determine branches or addresses, such as numbers of tiles, do not overflow their "
+    "signed registers",
+    "lanes of a warp that take the same path execute each instruction together",
+    "products of a warpgroup complete in all of its warps when they complete in one, and elect.sync chooses "
+    "the lowest lane",
+    "everything before a copy in its thread is visible to threads that wait for the copy"};
 
 // All runs of a kernel.
 class AllRuns {
@@ -45,15 +45,17 @@ class AllRuns {
     }
     proof_.turns = turns_.largest();
     for (const char* always : kAssumed) proof_.assumed.emplace_back(always);
-    if (code_.has_generic) proof_.assumed.emplace_back("generic loads and stores do not reach shared memory");
+    if (code_.has_generic)
+      proof_.assumed.emplace_back("generic loads and stores do not access shared memory");
     auto& assumed = proof_.assumed;
-    assumed.push_back(fmt::format(
-        "loops turn up to {} times: later turns repeat earlier ones, as all rings have gone around twice",
-        proof_.turns));
+    assumed.push_back(
+        fmt::format("loops run up to {} iterations: later iterations repeat earlier ones, since all rings "
+                    "have wrapped around twice",
+                    proof_.turns));
     for (const auto& [map, bytes] : boxes_.all())
       assumed.push_back(
-          fmt::format("the box of the tensor map {} has at most {} bytes, and those of a phase have as many "
-                      "as it expects",
+          fmt::format("the box of the tensor map {} has at most {} bytes, and the boxes of a phase have "
+                      "exactly the bytes that the phase expects",
                       map, bytes));
   }
 
@@ -62,12 +64,13 @@ class AllRuns {
     choices_ = {};
     do {
       if (++proof_.runs > limits_.runs)
-        throw Refusal{kNone, fmt::format("there are more than {} ways to choose", limits_.runs), {}, true};
+        throw Refusal{
+            kNone, fmt::format("there are more than {} combinations of choices", limits_.runs), {}, true};
       choices_.begin();
       terms_.begin_run(turns_.largest());
       try {
         run_protocol(code_, terms_, choices_, boxes_, turns_, peeks_succeed, steps_left_);
-      } catch (const Beyond&) {  // more iterations only repeat what fewer have done
+      } catch (const Beyond&) {  // more iterations would only repeat earlier ones
       } catch (const Refusal& r) {
         if (!terms_.may_be()) continue;
         const auto more = r.is_undecided ? std::nullopt : terms_.assume_more();
@@ -75,11 +78,11 @@ class AllRuns {
           const std::string chosen = terms_.chosen();
           const bool can_be = terms_.can_be();
           const std::string where =
-              chosen.empty() ? "" : fmt::format("; {} {}", can_be ? "where" : "if it can be that", chosen);
+              chosen.empty() ? "" : fmt::format("; {} {}", can_be ? "where" : "if this is possible:", chosen);
           throw Refusal{r.operation, r.what + where, r.others, r.is_undecided || !can_be,
                         r.late,      r.is_of_order};
         }
-        proof_.assumed.push_back(fmt::format("{}, since else line {}: {}", *more,
+        proof_.assumed.push_back(fmt::format("{}, since otherwise line {}: {}", *more,
                                              code_.code.operations[at(r.operation)].at.line, r.what));
         boxes_ = {};
         choices_ = {};
@@ -117,18 +120,19 @@ bool may_have_other_shape(const ProtocolCode& protocol) {
 std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits& limits,
                                     ScheduleProof& proof) {
   const auto undecided = [](const char* why) { return Refusal{kNone, why, {}, true}; };
-  if (!code.has_order) return undecided("no thread waits for others, or has memory together with them");
+  if (!code.has_order) return undecided("no thread waits for others or shares memory with them");
   // A run assumes that the operands of an instruction match its row.
   for (size_t i = 0; i < code.deeds.size(); ++i)
     if (code.deeds[i] != Deed::none && !code.code.operations[i].row)
       return Refusal{
-          static_cast<int>(i), "it is not an instruction of the manual, and so not known", {}, true};
-  if (code.threads() == 0) return undecided("neither .maxntid nor .reqntid says how many threads a CTA has");
+          static_cast<int>(i), "it is not an instruction of the manual, so its effect is unknown", {}, true};
+  if (code.threads() == 0)
+    return undecided("neither .maxntid nor .reqntid states the number of threads of a CTA");
   if (code.threads() > hopper::cta_threads) return undecided("a CTA has more than 1024 threads");
   if (code.ctas() < 1 || code.ctas() > ProtocolCode::kMostCtas)
-    return undecided("a cluster has other than 1 to 16 CTAs");
+    return undecided("the number of CTAs of a cluster is not between 1 and 16");
   if (may_have_other_shape(code))
-    return undecided("the CTA has threads along y or z, and .reqntid does not say how many");
+    return undecided("the CTA has threads along y or z, but .reqntid does not state how many");
   try {
     AllRuns(code, limits, proof).follow();
   } catch (const Refusal& r) {
@@ -144,9 +148,9 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
   auto r = refuse_order(protocol, kLimits, proof);
   // A loop repeats itself when its ring of mbarriers has wrapped around; for other rings this is unknown.
   if (!r && !protocol.has_waits)
-    r = {kNone, "no thread waits for an mbarrier: there is no ring in it", {}, true};
+    r = {kNone, "no thread waits for an mbarrier, so there is no ring", {}, true};
   else if (!r && protocol.has_thread_copies)
-    r = {kNone, "after how many turns of a loop cp.async repeats is not known", {}, true};
+    r = {kNone, "it is not known after how many iterations of a loop cp.async repeats", {}, true};
   if (r) {
     proof.verdict = r->is_undecided ? ScheduleProof::Verdict::undecided : ScheduleProof::Verdict::refuted;
     proof.what = r->what;
@@ -159,7 +163,8 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
       if (other != kNone && other != r->operation) lines.insert(code.operations[at(other)].at.line);
     proof.lines.assign(lines.begin(), lines.end());
   }
-  // Lint has rules about errors that an order of events does not show, such as the registers of wgmma.
+  // The lint has rules about errors that the order of events does not show, such as those about the registers
+  // of wgmma.
   if (proof.verdict == ScheduleProof::Verdict::refuted) return proof;
   for (const Finding& f : lint(module, kernel, {"bank-conflict", "schedule"}))
     if (!f.is_advice && !f.is_undecided)
@@ -180,7 +185,7 @@ std::string text(const ScheduleProof& p) {
     if (p.late) all += fmt::format("\n  ptxb sim --delay {} runs such a schedule", p.late);
     return all;
   }
-  std::string all = fmt::format("proved for all schedules, by {} runs", p.runs);
+  std::string all = fmt::format("proved for all schedules, with {} runs", p.runs);
   for (const std::string& assumed : p.assumed) all += fmt::format("\n  assumed: {}", assumed);
   return all;
 }

@@ -1,4 +1,4 @@
-// Proves over all schedules that a kernel's protocol of mbarriers, copies and shared memory holds.
+// Proves for all schedules that a kernel's protocol of mbarriers, copies and shared memory is correct.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace ptxbuilder::analysis {
 struct ScheduleProof {
   enum class Verdict : uint8_t {
     proved,
-    refuted,   // there is a schedule on which the protocol fails
+    refuted,   // there is a schedule in which the protocol fails
     undecided  // it is not known whether such a schedule exists
   };
 
@@ -20,10 +20,11 @@ struct ScheduleProof {
   std::string what = {};             // the reason why it is not proved
   uint32_t line = 0, column = 0;     // of the PTX; 0 if no instruction is to blame
   std::vector<uint32_t> lines = {};  // of the other instructions involved, ascending
-  uint32_t late = 0;  // the line of what is late on such a schedule, for `ptxb sim --delay`; 0 if none
+  uint32_t late =
+      0;  // the line of the operation that is late in such a schedule, for `ptxb sim --delay`; 0 if none
   std::vector<std::string> assumed = {};
   int turns = 0;    // of each loop, the iterations up to which it was followed
-  size_t runs = 0;  // that represent all schedules
+  size_t runs = 0;  // the runs that represent all schedules
 };
 
 // An empty name is the module's only kernel. Throws the errors of lint().

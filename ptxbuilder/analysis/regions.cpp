@@ -17,7 +17,7 @@ namespace {
 
 using Attributes = std::vector<Event::Attribute>;
 
-// Instructions without an effect of their own: they are noise, except for the use of their results.
+// Instructions without an effect of their own, which only matter if their results are used.
 bool is_silent(const Operation& o) {
   if (o.is("ld") && o.has("param", "const")) return true;
   // These conversions round.
@@ -307,7 +307,7 @@ class Teller {
               {Weight::result, "adds to the accumulator",
                scale.is_constant() ? (scale.constant ? "yes" : "no")
                                    : fmt::format("where {}", in_words(scale)),
-               "sums that begin anew, or do not"}},
+               "sums that start from zero, or do not"}},
          .effect = "products that are missing, or more instructions for the same",
          .line = o.at.line});
   }
@@ -344,7 +344,8 @@ class Teller {
       all.push_back({Weight::result, "from", place_of(addresses[1]),
                      "another tensor, or another place in shared memory"});
     if (in)
-      all.push_back({Weight::protocol, "signals", barrier(i, barrier_place), "who waits may read too early"});
+      all.push_back(
+          {Weight::protocol, "signals", barrier(i, barrier_place), "threads that wait may read too early"});
     if (o.guard != kNone) all.push_back({Weight::protocol, "predicate", predicate(i), "other threads copy"});
     r.events.push_back({.kind = in ? "copy in" : "copy out",
                         .weight = Weight::result,
@@ -364,7 +365,7 @@ class Teller {
     if (o.has("init")) {
       e.kind = "mbarrier.init";
       e.any_order = "mbarrier.init";
-      e.effect = "a barrier that is not set up";
+      e.effect = "an uninitialised barrier";
       e.attributes = {{Weight::protocol, "barrier", barrier_at(operand(i, place)), "another barrier"},
                       {Weight::protocol, "arrivals", text_of(operand(i, place + 1)),
                        "a phase that ends too early, or never"}};
@@ -374,10 +375,10 @@ class Teller {
       e.attributes = {
           {Weight::protocol, "barrier", barrier(i, place), "data that is not there yet"},
           {Weight::protocol, "parity", parity(operand(i, place + 1)), "a wait that passes at once, or never"},
-          {Weight::protocol, "form", o.canonical(), "how long a thread sleeps, or what it sees"}};
+          {Weight::protocol, "form", o.canonical(), "how long a thread sleeps, or which writes it sees"}};
       if (o.operands.size() > place + 2)
         e.attributes.push_back({Weight::detail, "nanoseconds at most", text_of(operand(i, place + 2)),
-                                "how long a thread sleeps between two looks"});
+                                "how long a thread sleeps between two tests"});
     } else {
       e.kind = o.has("expect_tx") ? "expect" : o.has("inval") ? "mbarrier.inval" : "arrive";
       e.attributes = {
@@ -508,15 +509,15 @@ class Teller {
   static std::string effect_of(const Operation& o) {
     if (o.is("wgmma") && o.has("fence")) return "registers of products that are written too late: wrong sums";
     if (o.is("wgmma") && o.has("commit_group")) return "a wait that does not cover these products";
-    if (o.is("wgmma")) return "sums or stages that are used while products are under way";
-    if (o.has("mbarrier_init")) return "barriers that other threads and CTAs find not set up";
+    if (o.is("wgmma")) return "sums or stages that are used while products are in flight";
+    if (o.has("mbarrier_init")) return "barriers that other threads and CTAs may use uninitialised";
     if (o.is("fence") && o.has("proxy")) return "copies that read shared memory before it is written";
     if (o.is("fence", "membar")) return "other threads that read memory before it is written";
     if (o.is("cp") && o.has("commit_group")) return "a wait that does not cover these copies";
     if (o.is("cp") && o.has("wait_group")) return "shared memory that is overwritten while it is read";
     if (o.is("barrier") && o.has("cluster"))
-      return "CTAs that are gone, or not there yet, when others reach into them";
-    if (o.is_barrier()) return "threads that run ahead of others";
+      return "CTAs that have ended, or not yet started, when others access their memory";
+    if (o.is_barrier()) return "threads that do not wait for others";
     if (o.is("griddepcontrol")) return "a launch that reads too early, or that waits for longer";
     if (o.is("setmaxnreg")) return "spills, or other warps that lack registers";
     if (o.is("prefetch")) return "a first access that waits for longer";
@@ -545,11 +546,12 @@ class Teller {
       const bool groups = o.has("wait_group");
       e.attributes.push_back({weight, groups ? "groups left" : "operands",
                               fmt::format("{}", fmt::join(values, ", ")),
-                              groups   ? "registers or memory read before they are done, or less under way"
+                              groups   ? "registers or memory that are read too early, or less work in flight"
                               : orders ? "other threads meet"
                                        : "other values"});
     }
-    if (o.guard != kNone) e.attributes.push_back({weight, "predicate", predicate(i), "other threads do so"});
+    if (o.guard != kNone)
+      e.attributes.push_back({weight, "predicate", predicate(i), "other threads do this"});
     r.events.push_back(std::move(e));
   }
 

@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::analysis {
 
-// The aspects in which another kernel may differ, the gravest first.
+// The aspects in which another kernel may differ, the most serious first.
 enum class Weight : uint8_t {
   result,     // what is computed, or whether it can already be read
   protocol,   // who waits for whom
@@ -25,7 +25,7 @@ struct Event {
   struct Attribute {
     Weight weight;
     std::string name, value;  // "bytes", "49152"
-    std::string effect = {};  // of a different value
+    std::string effect = {};  // the weight of a different value
   };
   std::string kind;
   Weight weight;  // of the whole event, if the other kernel does not have it
@@ -41,7 +41,7 @@ struct Region {
   std::string name;
   std::vector<Event> events;
   bool is_fact = false;
-  std::map<std::string, int> mnemonics = {};  // how often the region contains each one
+  std::map<std::string, int> mnemonics = {};  // how often the region contains each mnemonic
   uint64_t exact = 0;                         // of values that the region extends to more bits
 };
 

@@ -22,7 +22,7 @@ int halves_of(const RegisterName& r) {
   return r.type.ends_with("128") ? 8 : r.type.ends_with("64") ? 4 : r.type.ends_with("32") ? 2 : 1;
 }
 
-// The registers that are alive at the end of each block.
+// The registers that are live at the end of each block.
 std::vector<Registers> live_ends(const Code& code, const Graph& graph,
                                  const std::vector<RegisterEffect>& effects) {
   std::vector<Registers> ends(graph.blocks.size(), Registers(code.registers.size()));
@@ -50,7 +50,7 @@ bool reads_lane(const Value& v) {
   return std::any_of(v.parts.begin(), v.parts.end(), reads_lane);
 }
 
-// Returns whether an SM's uniform unit can run it: only integer instructions.
+// Returns whether an SM's uniform datapath can execute it, which supports only integer instructions.
 bool may_be_uniform(const Operation& o) {
   if (o.is("shfl")) return o.has("idx");
   if (o.is("ld")) return o.has("param", "const");
@@ -155,7 +155,7 @@ class RoleCode {
   }
 
  private:
-  // `go(gain, step)` runs through the instructions of a block, at whose end `live` are alive.
+  // `go(gain, step)` iterates over the instructions of a block, at whose end the registers `live` are live.
   template <class Go>
   Peak peak(Registers live, Go go) const {
     Peak now, most;
@@ -166,7 +166,8 @@ class RoleCode {
     };
     for (size_t r = 0; r < live.size(); ++r)
       if (live[r]) (is_accumulator_[r] ? now.accumulators : now.others) += halves_[r];
-    // An instruction gains the registers that it frees, minus the new ones that it needs.
+    // The gain of an instruction is the number of registers that it frees, minus the number of new ones that
+    // it needs.
     auto gain = [&](int n) {
       const RegisterEffect& e = effects_[at(n)];
       int freed = 0;

@@ -81,7 +81,7 @@ class Parsing {
       if (found != labels_.end() && at(found->second) < instructions().size())
         i.target = found->second;
       else if (i.is_branch())
-        fail(fmt::format("the label '{}' of '{}' is not there", label, kernels_.back().name));
+        fail(fmt::format("the label '{}' of '{}' does not exist", label, kernels_.back().name));
     }
     for (const auto& [label, place] : labels_)
       if (label.starts_with(".L")) kernels_.back().labels[place].push_back(label);
@@ -165,8 +165,8 @@ std::string hash_of(const SassKernel& kernel) {
   return fmt::format("#{:08x}", static_cast<uint32_t>(hash));
 }
 
-// Returns an instruction's text: for waits and instructions that reallocate registers, with their operand;
-// for a matrix instruction, with a note if it ends a group.
+// Returns an instruction's text. Waits and instructions that reallocate registers include their operand; a
+// matrix instruction has a note if it ends a group.
 std::string told(const SassInstruction& i) {
   if (is_one_of(i.root(), {"WARPGROUP", "DEPBAR", "USETMAXREG", "BAR"}) && !i.operands.empty())
     return i.opcode + " " + i.operands;

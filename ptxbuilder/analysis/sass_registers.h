@@ -1,5 +1,5 @@
-// Registers of machine code with their live ranges, as nvdisasm prints them: what they hold when most of them
-// are alive, and which ones are written while a wgmma may still read them.
+// Registers of machine code with their live ranges, as nvdisasm prints them: their contents at the point
+// where most of them are live, and the registers that are written while a wgmma may still read them.
 #pragma once
 
 #include <cstdint>

@@ -122,7 +122,7 @@ Number ThreadValues::found(const Atom& a) {
 Number ThreadValues::computed(const Atom& function, const std::vector<Number>& x) {
   const std::vector<std::string_view> words = ptx_text::split_opcode(function.name);
   const std::string_view name = words[0], type = words.back();
-  // One deciding input is enough.
+  // One input may be enough to determine the result.
   if (name == "and" && x.size() == 2 && (x[0] == 0 || x[1] == 0)) return 0;
   if (name == "or" && type == "pred" && x.size() == 2 && ((x[0] && *x[0]) || (x[1] && *x[1]))) return 1;
   if (name == "selp" && x.size() == 3 && x[2]) return *x[2] ? x[0] : x[1];

@@ -10,10 +10,11 @@ namespace ptxbuilder::analysis {
 
 class ThreadValues {
  public:
-  // Some values of a loop start from a known one; they may be taken at their initial values.
+  // Values of a loop that start from a known value may be treated as having their initial values.
   enum class Loops : uint8_t { unknown, at_start };
 
-  // `thread` counts along x; without a thread, its number decides nothing. `values` must outlive this object.
+  // `thread` counts along x; without a thread, values that depend on its number are unknown. `values` must
+  // outlive this object.
   ThreadValues(const Values& values, std::optional<int64_t> thread, Loops loops = Loops::unknown)
       : values_(values), thread_(thread), loops_(loops) {}
 

@@ -34,8 +34,8 @@ void Values::find_objects() {
   objects_ = declared_;
 }
 
-// The order of use is that of the instructions that do more than compute, and of their inputs: other
-// instructions may be anywhere.
+// The order of use is that of the instructions with side effects, and of their inputs; other instructions may
+// be anywhere.
 void Values::number_objects() {
   std::vector<bool> met(atoms_.size(), false);
   std::vector<int> waiting;

@@ -126,8 +126,8 @@ void Values::find_of_thread() {
 }
 
 void Values::evaluate() {
-  // In this order the inputs of each instruction are known, except for the inputs of meets, which are added
-  // afterwards.
+  // In this order, the inputs of each instruction are already known, except for the inputs of meets, which
+  // are added afterwards.
   for (int block : graph_.order)
     for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
       const Operation& o = code_.operations[at(i)];
@@ -163,7 +163,7 @@ Sum Values::of(int operation, const Value& operand) {
     case integer:
       return constant(operand.value);
     case special:
-      // A clock returns another value each time.
+      // A clock returns a different value each time.
       for (const char* name : {"%clock", "%globaltimer", "%pm"})
         if (operand.text.starts_with(name))
           return atom_of({.name = std::string(operand.text), .operation = operation});
@@ -251,7 +251,7 @@ std::optional<Sum> Values::opposite(const Sum& predicate) {
 std::optional<Sum> Values::first(const Atom& a) const {
   if (a.kind == Atom::Kind::counter || a.kind == Atom::Kind::stage) return a.inputs[0];
   if (a.kind != Atom::Kind::meet) return std::nullopt;
-  size_t ahead = 0, latches = 0;  // the inputs from ahead of the loop come first
+  size_t ahead = 0, latches = 0;  // the inputs from before the loop come first
   for (int predecessor : graph_.blocks[at(a.block)].predecessors)
     if (graph_.reaches(predecessor)) ++(graph_.dominates(a.block, predecessor) ? latches : ahead);
   if (latches == 0 || ahead == 0 || a.inputs.size() != ahead + latches) return std::nullopt;
@@ -438,7 +438,7 @@ Sum Values::computed(int operation, int reg) {
     inputs.push_back(constant(place));
   }
   if (is_memory_read(o) || o.updates) {
-    // Each load from memory yields another value.
+    // Each load from memory yields a different value.
     return atom_of({.kind = Atom::Kind::unknown,
                     .name = std::move(name),
                     .inputs = std::move(inputs),
@@ -530,7 +530,7 @@ Sum Values::function(std::string name, std::vector<Sum> inputs, int operation) {
 }
 
 Sum Values::atom_of(Atom made) {
-  // A loaded value is unique to its load; any other value is the same wherever it is computed.
+  // A loaded value belongs only to its load; any other value is the same wherever it is computed.
   const auto owner = [](const Atom& a) { return a.kind == Atom::Kind::unknown ? a.operation : kNone; };
   const auto key = [&](const Atom& a) {
     uint64_t hash = mixed(static_cast<uint64_t>(a.kind), std::hash<std::string>()(a.name));

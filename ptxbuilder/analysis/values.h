@@ -42,7 +42,8 @@ struct Atom {
 
   Kind kind = Kind::unknown;
   std::string name = {};
-  int object = kNone;  // of an address: the variable's number, or after these a function's number
+  int object = kNone;  // of an address: the variable's number, or a function's number, which come after those
+                       // of variables
   std::vector<Sum> inputs = {};
   int operation = kNone;   // that computes it, if one does
   int block = kNone;       // of a counter and a meet
@@ -66,7 +67,7 @@ struct Numbering {
   bool by_name = false;
   std::map<const ptx_text::Declarator*, int> variables = {};  // among those with equal declarations
   std::map<const ptx_text::Declarator*, int> of_space = {};   // among those in their state space
-  std::map<uint64_t, int> alike = {};                         // how many there are of each declaration so far
+  std::map<uint64_t, int> alike = {};  // the number of variables with each declaration so far
   std::map<std::string, int, std::less<>> in_space = {};
   std::vector<const ptx_text::Function*> functions = {};
   std::map<const ptx_text::Function*, int> places = {};  // indices into the functions

@@ -215,7 +215,7 @@ const Plant kPlants[] = {
     {"wgmma-groups", "\twgmma.commit_group.sync.aligned;\n", "", "is not committed"},
     {"wgmma-groups", "\twgmma.wait_group.sync.aligned 0;\n", "", "no wgmma.wait_group waits"},
     {"wgmma-layout", kCommit, kTwoSwizzles.c_str(),
-     "descriptor of B says swizzle 64, and others of the same tile say swizzle 128"},
+     "descriptor of B in this wgmma has swizzle 64, but others of the same tile have swizzle 128"},
     {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "what st.shared.v4.f32 wrote"},
     {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "what st.shared.v4.f32 wrote", 2},
     {"store-barrier", "\tbar.sync 1, 128;\n", "", "without a barrier between them", 2},
@@ -230,20 +230,22 @@ const Plant kPlants[] = {
     {"barrier-fence", "\tfence.mbarrier_init.release.cluster;\n", "\tbarrier.cluster.arrive;\n", "no fence"},
     {"barrier-published", "\tbar.sync 0;\n", "", "no barrier comes between"},
     {"barrier-initialised", "\tmbarrier.init.shared::cta.b64 [%r3+32776], 1;\n", "",
-     "shared memory + 32776 is used and never initialised"},
+     "shared memory + 32776 is used but never initialised"},
     {"arrival-count", "[%r3+32784], 4;", "[%r3+32784], 5;",
-     "initialised for 5 arrivals, and 4 threads arrive"},
+     "initialised for 5 arrivals, but 4 threads arrive"},
     {"arrival-count", "[%r3+32784], 4;", "[%r3+32784], 3;",
-     "initialised for 3 arrivals, and 4 threads arrive"},
+     "initialised for 3 arrivals, but 4 threads arrive"},
     {"arrival-count", "\t@%p5 mbarrier.arrive", "\tmbarrier.arrive", "and 128 threads arrive"},
     {"arrival-count", "\t@%p5 mbarrier.arrive.shared::cta.b64 _, [%r9+32784];\n", "", "no thread arrives"},
-    {"expected-bytes", "], 9216;", "], 16400;", "16400 bytes are expected, and there is room for 16384"},
-    {"expected-bytes", "], 9216;", "], 2288;", "2288 bytes are expected, and 2304 are read"},
-    {"expected-bytes", kArrive, kTwoExpect, "16400 bytes are expected, and there is room for 16384"},
+    {"expected-bytes", "], 9216;", "], 16400;",
+     "16400 bytes are expected, but the destination of the copies has room for 16384"},
+    {"expected-bytes", "], 9216;", "], 2288;", "2288 bytes are expected, but 2304 are read"},
+    {"expected-bytes", kArrive, kTwoExpect,
+     "16400 bytes are expected, but the destination of the copies has room for 16384"},
     {"expected-bytes", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 9216;",
      "mbarrier.arrive.shared::cta.b64 _, [%r34+32768];", "nobody tells"},
     {"expected-bytes", "shl.b32 %r35, %r30, 14;", "mul.lo.u32 %r35, %r30, 8704;",
-     "9216 bytes are expected, and there is room for 8704"},
+     "9216 bytes are expected, but the destination of the copies has room for 8704"},
     {"stage-overlap", "shl.b32 %r35, %r30, 14;", "shl.b32 %r35, %r30, 13;",
      "copies of two stages of a ring go to shared memory + 8192"},
     {"stage-overlap", "add.s32 %r36, %r3, %r35;", "mov.b32 %r36, %r3;",
@@ -255,13 +257,13 @@ const Plant kPlants[] = {
     {"stage-release", "\twgmma.wait_group.sync.aligned 0;\n",
      "\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 2;\n",
      "frees a stage that wgmma may still read"},
-    {"wait", "\t@!%p4 bra WAIT;\n", "", "whether this wait has passed"},
+    {"wait", "\t@!%p4 bra WAIT;\n", "", "the result of this wait is not used"},
     {"wait", "\t@!%p4 bra WAIT;\n", "\tnot.pred %p12, %p4;\n\tselp.b32 %r40, 1, 0, %p12;\n",
-     "whether this wait has passed"},
+     "the result of this wait is not used"},
     {"wait", "\t@!%p4 bra WAIT;\n", "\tsetp.eq.b32 %p4, %r5, 9;\n\t@%p4 bra STORE;\n",
-     "whether this wait has passed"},
+     "the result of this wait is not used"},
     {"stage-refill", "mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r34+32784], %r31",
-     "setp.eq.u32 %p9, 0, 0", "fills what others read, and its loop does not wait"},
+     "setp.eq.u32 %p9, 0, 0", "overwrites data that others read, but its loop does not wait"},
     {"wait", "mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r9+32768], %r6", "setp.eq.u32 %p4, 0, 0",
      "nobody waits for the mbarrier at shared memory + 32768"},
     {"parity", "\txor.b32 %r6, %r6, %r17;\n", "", "parity 0 each time"},
@@ -282,12 +284,12 @@ const Plant kPlants[] = {
     {"declaration", ".minnctapersm 1", ".minnctapersm 0", "'.minnctapersm' has 0"},
     {"declaration", ".minnctapersm 1", ".minctaspersm 1", "'.minctaspersm' is not a directive of PTX"},
     {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .local .b8 l[4]; .local .b32 l;",
-     "the variable 'l' is declared in line"},
+     "the variable 'l' is already declared in line"},
     {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<4000000000>;", "more registers than ptxas can take"},
     {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .local .b8 l[2*2];", "has an extent of '2*2'"},
     {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .nosuch 1;", "'.nosuch' is not a directive"},
     {"declaration", ".visible", ".global .b32 g[2] = {1, 2, 3};\n.visible",
-     "has 3 elements where there are 2"},
+     "has 3 elements instead of at most 2"},
     {"declaration", ".visible", ".global .b32 g[2] = {{1}, 2};\n.visible", "lists within 1 lists"},
     {"constant", "mov.u32 %r15, %laneid;",
      "mov.u32 %r15, %laneid; createpolicy.fractional.L2::evict_last.b64 %rd9, 9.5;", "the fraction is 9.5"},
@@ -295,20 +297,20 @@ const Plant kPlants[] = {
      "mov.u32 %r15, %laneid; cp.async.ca.shared.global [%r3], [%rd2], 16, 17;",
      "17 bytes are read for a copy of 16"},
     {"register-pool", ".minnctapersm 1", ".minnctapersm 2",
-     "ask for 34816 registers together, and the CTA begins with 32768"},
+     "request 34816 registers together, but the CTA begins with 32768"},
     {"divergent-aligned", "\tbar.sync 2, 128;\n", "\t@!%p7 bar.sync 2, 128;\n",
      "1 of the 32 lanes of warp 4"},
-    {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 160;", "barrier 2 is for 160 threads, and 128 come"},
+    {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 160;", "barrier 2 is for 160 threads, but 128 reach"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 100;", "not whole warps"},
     {"named-barrier", "bar.sync 2, 128;", "bar.arrive 2, 288;\n\tbar.sync 2, 288;",
-     "barrier 2 is for 288 threads, and 256 come"},
+     "barrier 2 is for 288 threads, but 256 reach"},
     {"undeclared", "shl.b32 %r8, %r5, 3;", "shl.b32 %r8, %x5, 3;", "'%x5' is not declared"},
     {"undeclared", "{%f3, %f2, %f1, %f0}", "{%f3, %f2, %f4096, %f0}", "'%f4096' is not declared"},
     {"undeclared", "mov.b32 %r3, smem;", "mov.b32 %r3, smen;", "'smen' is not declared"},
     {"unknown-instruction", "add.s32 %r7, %r7, 1;", "adds.s32 %r7, %r7, 1;",
      "'adds' is not an instruction of PTX 9.0"},
     {"unknown-instruction", "add.s32 %r7, %r7, 1;", "add.sat.u32 %r7, %r7, 1;",
-     "'add.sat.u32' is not an instruction of PTX 9.0: add.u32 is nearest: .sat is a word too many"},
+     "'add.sat.u32' is not an instruction of PTX 9.0: add.u32 is nearest: .sat is one word too many"},
     {"variable-alignment", ".align 1024", ".align 1536", "'smem' has .align 1536"},
     {"variable-alignment", ".param .align 64 .b8 out", ".param .align 0 .b8 out", "'out' has .align 0"},
     {"variable-alignment", "\t.reg .pred %p<16>;\n",
@@ -317,10 +319,10 @@ const Plant kPlants[] = {
     {"register-count", "u32 40;", "u32 16;", "setmaxnreg has 16 registers"},
     {"register-count", "u32 232;", "u32 264;", "setmaxnreg has 264 registers"},
     {"generic-address", "st.shared.v4.f32", "st.v4.f32", "of a .shared variable", 2},
-    {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33032;", "is 8 bytes past one"},
+    {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33032;", "is 8 bytes past a multiple"},
     {"misaligned", "add.s32 %r22, %r3, 33024;", ".shared .align 16 .b8 own[8192]; mov.b32 %r22, own;",
      "aligned to 16"},
-    {"misaligned", "[%r36+8192]", "[%r36+8208]", "is 16 bytes past one"},
+    {"misaligned", "[%r36+8192]", "[%r36+8208]", "is 16 bytes past a multiple"},
     {"bank-conflict", "shl.b32 %r21, %r20, 4;", "shl.b32 %r21, %r20, 5;", "need 2 wavefronts instead of 1"},
     {"bank-conflict", "shl.b32 %r21, %r20, 4;", "shl.b32 %r21, %r20, 7;", "need 8 wavefronts instead of 1"},
     {"version", ".version 8.0", ".version 8.6", "the version is 8.6"},
@@ -549,7 +551,7 @@ TEST_CASE("a barrier for one warpgroup is used by one at a time") {
     return all;
   };
   const std::string two = replaced(kKernel, ".maxntid 256", ".maxntid 384");
-  CHECK(found(two).find("barrier 2 is for 128 threads, and 256 come to it here, and nothing lets threads 128 "
+  CHECK(found(two).find("barrier 2 is for 128 threads, but 256 reach it here, and nothing makes threads 128 "
                         "and 256 take turns") != std::string::npos);
   const auto with = [&](const std::string& before, const std::string& number, int64_t count) {
     std::string text = replaced(two, "STORE:\n", "STORE:\n" + before);
@@ -638,7 +640,7 @@ TEST_CASE("nothing is found in the golden kernels except a target that some do n
     const std::string text = golden(name);
     CHECK(shown(findings_of(text, {"version"})) == "");
     for (const Finding& f : findings_of(text)) {
-      CHECK(f.what.starts_with("the target is sm_90, and the instructions need sm_"));
+      CHECK(f.what.starts_with("the target is sm_90, but the instructions need sm_"));
       CHECK_FALSE(std::regex_search(text, std::regex("wgmma|mbarrier|cp.async.bulk|setmaxnreg|cluster")));
       plain.insert(name);
     }
@@ -673,8 +675,8 @@ TEST_CASE("text that cannot be read is reported with its place") {
           findings_of(".version 8.0\n.target sm_90a\n.visible .entry k() { add.u32 %r1, 1");
         }).starts_with("ptx 3:"));
   CHECK(error_of([] { findings_of(replaced(kKernel, "bra READY", "bra NOWHERE")); }) ==
-        "ptx 21:2: the label 'NOWHERE' is not there");
-  CHECK(error_of([] { findings_of(".version 8.0\n"); }) == "there is no kernel in it: no .entry with a body");
+        "ptx 21:2: the label 'NOWHERE' does not exist");
+  CHECK(error_of([] { findings_of(".version 8.0\n"); }) == "it has no kernel: no .entry with a body");
 }
 
 TEST_CASE("each of several shared variables has its own alignment") {
@@ -692,7 +694,7 @@ TEST_CASE("each of several shared variables has its own alignment") {
         "");
   CHECK(shown(kernel(registers, ".shared .b32 other;\n.shared .align 4 .b8 full[8];\n",
                      use + "st.shared.b32 [other], %r1;\n"))
-            .find("a multiple of 8 bytes, and its variable is aligned to 4") != std::string::npos);
+            .find("a multiple of 8 bytes, but its variable is aligned to 4") != std::string::npos);
 }
 
 // kKernel with separate variables for its stages, its barriers and the data that it stores.
@@ -727,10 +729,10 @@ TEST_CASE("addresses in one of several shared variables are compared with others
     CHECK(all.find(says) != std::string::npos);
   };
   finds("[%r51], 4;", "[%r51], 5;",
-        "the mbarrier at empty + 0 is initialised for 5 arrivals, and 4 threads arrive");
+        "the mbarrier at empty + 0 is initialised for 5 arrivals, but 4 threads arrive");
   finds("mbarrier.init.shared::cta.b64 [%r50+8], 1;\n", "",
-        "the mbarrier at full + 8 is used and never initialised");
-  finds("], 9216;", "], 2288;", "2288 bytes are expected, and 2304 are read");
+        "the mbarrier at full + 8 is used but never initialised");
+  finds("], 9216;", "], 2288;", "2288 bytes are expected, but 2304 are read");
   finds("\tfence.proxy.async.shared::cta;\n", "", "proxy-fence");
   finds("\tbar.sync 2, 128;\n", "", "staging-reuse");
   finds("mov.b32 %r22, staging;", "add.s32 %r22, %r50, 8;", "its variable is aligned to 8");
@@ -996,16 +998,16 @@ TEST_CASE("what a rule skips is reported if requested, and makes no other rule f
        "how many threads run this kernel is not known"},
       {"expected-bytes", "], 9216;", "], %r1;", "how many bytes are expected is not known"},
       {"expected-bytes", "add.s32 %r36, %r3, %r35;", "ld.param.b32 %r36, [n];",
-       "where the copies go is not known"},
+       "the destination of the copies is not known"},
       {"wgmma-layout", "or.b64 %rd8, %rd7, 4611686293305360384;", "ld.param.b64 %rd8, [in];",
-       "what the descriptor of B points to is not known"},
+       "the address in the descriptor of B is not known"},
       {"proxy-fence", "add.s32 %r23, %r22, %r21;", "ld.param.b32 %r23, [n];",
-       "where this writes is not known"},
+       "the destination of this write is not known"},
       {"named-barrier", "bar.sync 2, 128;", "bar.sync %r1, 128;", "which barrier this is is not known"},
       {"copy-wait", "add.s32 %r23, %r22, %r21;",
        "add.s32 %r23, %r22, %r21; ld.param.b32 %r40, [n]; cp.async.ca.shared.global [%r40], [%rd2], 16; "
        "cp.async.wait_all;",
-       "where this copies to is not known"},
+       "the destination of this copy is not known"},
   };
   for (const Plant& plant : unknown) {
     const std::string text = replaced(kKernel, plant.from, plant.to);
@@ -1027,10 +1029,9 @@ TEST_CASE("a descriptor has the swizzle of the tensor map with which its tile is
   CHECK(with_map(0, Swizzle::b128) == "");
   CHECK(with_map(1, Swizzle::none) == "");  // wgmma reads nothing that this map copies
   const std::string found = with_map(0, Swizzle::b64);
-  CHECK(
-      found.find(
-          "descriptor of A says swizzle 128, and the tensor map by which the tile is copied has swizzle 64; "
-          "this wgmma's descriptor of B says swizzle 128") != std::string::npos);
+  CHECK(found.find("descriptor of A in this wgmma has swizzle 128, but the tensor map with which the tile is "
+                   "copied has swizzle 64; "
+                   "the descriptor of B in this wgmma has swizzle 128") != std::string::npos);
   CHECK(with_map(0, Swizzle::none).find("has no swizzle") != std::string::npos);
 }
 

@@ -101,9 +101,9 @@ TEST_CASE("changes are visible") {
   const Painted nameless(replaced(text, ".maxntid 384", ""));
   CHECK(nameless.portrait.roles.empty());
   CHECK(nameless.portrait.unknowns[0].find("neither .maxntid nor .reqntid") != std::string::npos);
-  CHECK(nameless.lists("which warps reach setmaxnreg.dec.sync.aligned.u32 40 at line"));
+  CHECK(nameless.lists("which warps execute setmaxnreg.dec.sync.aligned.u32 40 at line"));
   CHECK(Painted(replaced(text, "wgmma.fence", "frobnicate"))
-            .lists("what frobnicate.sync.aligned does at line"));
+            .lists("the effect of frobnicate.sync.aligned at line"));
 }
 
 TEST_CASE("matrix instructions outside of loops are reported") {
@@ -181,7 +181,7 @@ TEST_CASE("descriptors of other compilers") {
   CHECK(b->leading_bytes == 8192);
   CHECK(p.values.text(b->address) == "shared");
   REQUIRE(p.portrait.unknowns.size() == 1);
-  CHECK(p.portrait.unknowns[0] == "what wgmma's descriptor of A is at line 30: %tid.x");
+  CHECK(p.portrait.unknowns[0] == "the descriptor of A in wgmma at line 30: %tid.x");
 }
 
 TEST_CASE("every golden kernel has a portrait without anything unknown") {

@@ -123,12 +123,12 @@ TEST_CASE("a ring is proved, and each fault in it is refused with its cause") {
   check_refused(kRead + kRelease, kRelease + kRead, "may be written by warp 0 before warp 1 has read it");
   check_refused("@!%p4 bra FULL;", "", "earlier phase");
   check_refused("  mov.u32 %r7, 1;\n", "", "it hangs");
-  check_refused("[empty], 32;", "[empty], 31;", "earlier phase than meant");
+  check_refused("[empty], 32;", "[empty], 31;", "earlier phase than intended");
   check_refused("[empty], 32;", "[empty], 33;", "1 of 33 arrivals are missing");
   check_refused("[full], 1;", "[full], 2;", "1 of 2 arrivals are missing");
   check_refused("_, [%r10], 128;", "_, [%r10], 144;", "of 144 bytes 128 have come");
   check_refused("_, [%r10], 128;", "_, [%r10], 112;", "it hangs");
-  check_refused(kNext, with(kNext, "  xor.b32 %r7, %r7, %r8;\n", ""), "in an earlier phase than meant");
+  check_refused(kNext, with(kNext, "  xor.b32 %r7, %r7, %r8;\n", ""), "in an earlier phase than intended");
   check_refused("  bar.sync 0;\n", "", "before its initialisation is known");
   check_refused("  fence.mbarrier_init.release.cluster;\n", "", "before its initialisation is fenced");
   check_refused("  @%p1 bra END;\n", "", "arrivals");
@@ -217,7 +217,8 @@ TEST_CASE("the bytes of a tensor map's box are between those that are read and t
   check_proved(tensor);
   CHECK(proof_of(with(tensor, "_, [%r10], 128;", "_, [%r10], 144;"))
             .what.find("its copies have room for 128") != std::string::npos);
-  check_says(with(tensor, "_, [%r10], 128;", "_, [%r10], 112;"), "128 are read of what its copies bring");
+  check_says(with(tensor, "_, [%r10], 128;", "_, [%r10], 112;"),
+             "128 of the bytes that its copies transfer are read");
 }
 
 TEST_CASE("a CTA of a cluster must exist while another uses its memory") {

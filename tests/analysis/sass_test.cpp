@@ -186,7 +186,7 @@ TEST_CASE("several kernels, device functions that are called, and broken text") 
   CHECK_ERROR(parse_sass(".section .text.k\n/*0000 EXIT;"), "SASS line 2: an address is not closed");
   CHECK_ERROR(parse_sass(".section .text.k\n/*zz*/ EXIT;"),
               "SASS line 2: an address is not a hexadecimal number");
-  CHECK_ERROR(parse_sass(kernel("k", {"BRA `(.L_none)"})), "the label '.L_none' of 'k' is not there");
+  CHECK_ERROR(parse_sass(kernel("k", {"BRA `(.L_none)"})), "the label '.L_none' of 'k' does not exist");
   CHECK(mainloops(parse_sass(".section .text.k\n")[0]).empty());
 }
 

@@ -367,7 +367,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
   REQUIRE(findings.size() == 1);
   CHECK(findings[0]["rule"] == "named-barrier");
   CHECK(findings[0]["line"] == 8);
-  CHECK(findings[0]["what"] == "how many threads come to this barrier is not known");
+  CHECK(findings[0]["what"] == "how many threads reach this barrier is not known");
   CHECK(run("saxpy lint " + folder.str("none.ptx")).code == 2);
   const Ran two = run("ptxb lint sapxy threads=64");
   CHECK(two.code == 2);

@@ -41,7 +41,7 @@ TEST_CASE("diff and explain read PTX out of fatbins, by the kernel's name") {
   CHECK(contains(other, "st.global.f32"));
   const Ran unnamed = run(fmt::format("ptxb diff {0}none.fatbin {0}speed.fatbin", fatbins));
   CHECK(unnamed.code == 2);
-  CHECK(contains(unnamed, "none.fatbin: it holds 2 kernels, and one has to be named: add, twice"));
+  CHECK(contains(unnamed, "none.fatbin: it holds 2 kernels; choose one by name: add, twice"));
   CHECK(contains(run(fmt::format("ptxb explain {}speed.fatbin --kernel twice", fatbins)), "twice"));
 }
 

@@ -105,8 +105,7 @@ TEST_CASE("where the first run has more events than room, a second has room for 
                  "a warp had room for 512 records of events, which are too few: once more, with room for "));
   CHECK_FALSE(contains(ran, "lost"));
   CHECK(contains(ran, "verified"));
-  CHECK(
-      contains(ran, "regions that end in \"completion\" are waits that the kernel has in this build alone"));
+  CHECK(contains(ran, "regions that end in \"completion\" are waits that the kernel only has in this build"));
   for (const char* region : {"wgmma group ", "wgmma completion ", "store completion "})
     CHECK_MESSAGE(contains(ran, region), region);
   CHECK(contains(ran, "wrote " + folder.str("trace")));

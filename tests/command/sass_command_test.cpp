@@ -58,7 +58,7 @@ END)");
   CHECK(ran.code == 2);
   ran = run(fmt::format("ptxb diff {0} {0} --sass --kernel add --nvdisasm /nowhere/nvdisasm", size_fatbin));
   CHECK(ran.code == 2);
-  CHECK(contains(ran, "size.fatbin: no nvdisasm, which reads cubins"));
+  CHECK(contains(ran, "size.fatbin: nvdisasm, which reads cubins, was not found"));
 }
 
 TEST_CASE("emit --sass prints machine code or writes it, and without a cubin there is none") {
