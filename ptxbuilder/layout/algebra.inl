@@ -50,7 +50,8 @@ BasicLayout<I> coalesce(const BasicLayout<I>& layout, const BasicTuple<I>& profi
                  [&](const auto& l, const auto& p) { return coalesce(l, p, keep_beyond); });
 }
 
-// Returns the coordinates that strides yield, as a tuple of zeros; the integer 0 if strides have no basis.
+// Returns a zero of the coordinates that strides yield: a tuple of zeros, or the integer 0 if strides have no
+// basis.
 template <class I>
 BasicTuple<I> coprofile(const BasicTuple<I>& stride) {
   BasicTuple<I> sum(int64_t{0});
@@ -88,7 +89,7 @@ void compose_mode(Fold<I>& f, const I& shape, const BasicTuple<I>& stride) {
     I part = N::minimum(next_shape, f.rest_shape);
     std::optional<int64_t> p = known(part), rest = known(f.rest_shape);
     if (p && rest && *rest % *p != 0)
-      throw Error(fmt::format("{} of the {} elements fit the mode {}:{}, which does not divide them", *p,
+      throw Error(fmt::format("{} of the {} elements fit in the mode {}:{}, which does not divide them", *p,
                               *rest, LayoutInteger<I>::text(shape), to_string(stride)));
     f.result.push_back(BasicLayout<I>(part, scale(f.rest_stride, stride)));
     f.rest_shape = N::divide(f.rest_shape, part);
@@ -253,7 +254,7 @@ BasicLayout<I> complement(const BasicLayout<I>& layout, TupleArgument<I> cotarge
           I gap = N::divide(stride, end);
           if (detail::is(gap, 0))
             throw Error(
-                fmt::format("the mode {} begins before offset {}, up to which others fill: the layout "
+                fmt::format("the mode {} begins before offset {}, up to which other modes reach: the layout "
                             "yields an offset twice",
                             to_string(mode), N::text(end)));
           result.push_back(BasicLayout<I>(gap, end));
@@ -364,7 +365,7 @@ int64_t max_alignment(const BasicLayout<I>& layout) {
 namespace detail {
 
 inline void check_ratio(int64_t n) {
-  if (n < 1) throw Error(fmt::format("elements get {} times as wide; that must be at least 1", n));
+  if (n < 1) throw Error(fmt::format("elements become {} times as wide; the factor must be at least 1", n));
 }
 
 template <class I>

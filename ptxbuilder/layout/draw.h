@@ -21,8 +21,8 @@ struct LayoutGrid {
   }
 };
 
-// Draws offsets, coloured by offset: mode 0 goes down, all other modes go right; a layout of rank 1 is one
-// row. Takes a layout, swizzled or not; throws Error for other values, and for more than 16384 cells.
+// Draws the offsets of a layout, swizzled or not, coloured by offset: mode 0 goes down, and all other modes
+// go right; a layout of rank 1 is one row. Throws Error for other values, and for more than 16384 cells.
 LayoutGrid grid_of(const LayoutValue& layout);
 
 // Draws the threads and values that hold each element of a tile: a layout (threads, values) -> index into a
@@ -32,6 +32,6 @@ LayoutGrid thread_value_grid(const Layout& layout, int64_t rows, int64_t columns
 
 std::string to_text(const LayoutGrid& grid);
 std::string to_svg(const LayoutGrid& grid);
-std::string to_latex(const LayoutGrid& grid);  // a document of its own, with TikZ
+std::string to_latex(const LayoutGrid& grid);  // a standalone document with TikZ
 
 }  // namespace ptxbuilder

@@ -144,7 +144,7 @@ class Parser {
         const IntTuple* i = std::get_if<IntTuple>(&first);
         if (!i || i->is_tuple() || i->value() != 0 || !i->basis().empty())
           fail(begin,
-               "coordinates that do not begin at 0: take the base off, and add it to what the layout yields");
+               "coordinates that do not begin at 0: remove the base, and add it to the result of the layout");
       }
       if (!chain.empty()) fail(begin, "an ArithTuple comes first");
       return skipped();
@@ -226,7 +226,7 @@ class Parser {
       ++at_;
       return Tiler(_);
     }
-    // CuTe prints a static integer like this: _4.
+    // CuTe prints static integers as _4.
     if (name.size() > 1 && name[0] == '_' && is_digit(name[1])) {
       ++at_;
       return scaled_integer();
@@ -239,7 +239,7 @@ class Parser {
     return at_column(begin, [&] { return detail::call_layout_function(name, arguments); });
   }
 
-  // B, M and optionally S, whose default is B.
+  // Parses B, M and optionally S, whose default is B.
   LayoutValue swizzle(size_t begin) {
     require('<', "'<' and the swizzle's B,M,S");
     std::vector<int> numbers;

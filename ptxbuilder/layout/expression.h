@@ -3,14 +3,14 @@
 //   expression  term, or term o term ...: composition; Sw<3,4,3> o L and Sw<3,4,3> o 64 o L swizzle a layout
 //   term        primary or shape:stride, then any number of calls: L(3), L(1,2), L((1,2)) evaluate, L(_,2)
 //               slices
-//               What CuTe prints ahead of a layout is read too: smem_ptr[16b](unset) o L, ArithTuple(_0,_0) o
+//               Also accepts what CuTe prints before a layout: smem_ptr[16b](unset) o L, ArithTuple(_0,_0) o
 //               L, and Sw<3,4,3> o smem_ptr[16b](unset) o L, whose swizzle acts on bytes, which is Sw<3,3,3>
 //               o L
 //   primary     an integer, 2@1 (a stride scaled to a basis vector), _, (a,b,..), <a,b,..>, Sw<B,M,S>, or
 //               function(a, b, ..)
 //
-// A tuple of only integers is a shape, stride, coordinate, or tiler, depending on its place; (4) is a tuple
-// of one element. If a layout is expected, a shape means its compact layout, whose first mode is contiguous.
+// A tuple of integers is a shape, stride, coordinate or tiler, depending on its place; (4) is a tuple of one
+// element. If a layout is expected, a shape means its compact layout, whose first mode is contiguous.
 #pragma once
 
 #include <string_view>

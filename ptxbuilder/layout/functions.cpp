@@ -22,7 +22,7 @@ std::string describe(const LayoutValue& value) {
 }
 
 [[noreturn]] void unwanted(const LayoutValue& value, const char* wanted) {
-  throw Error(fmt::format("{} is given where {} is wanted", describe(value), wanted));
+  throw Error(fmt::format("{} is given, but {} is expected", describe(value), wanted));
 }
 
 int as_int(const LayoutValue& value) {
@@ -233,12 +233,12 @@ const Entry entries[] = {
      2,
      2,
      [](const Arguments& a) { return recast_of(a[0], 1, as_integer(a[1])); }},
-    {{"downcast(L, n)", "of elements, n of them seen as one"},
+    {{"downcast(L, n)", "of elements, each divided into n"},
      2,
      2,
      [](const Arguments& a) { return recast_of(a[0], as_integer(a[1]), 1); }},
     {{"recast(L, from_bits, to_bits)",
-      "of elements of from_bits, seen as ones of to_bits: recast(8:1, 32, 16) is 16:1"},
+      "of elements of from_bits as elements of to_bits: recast(8:1, 32, 16) is 16:1"},
      3,
      3,
      [](const Arguments& a) { return recast_of(a[0], as_integer(a[1]), as_integer(a[2])); }},
@@ -282,11 +282,11 @@ const Entry entries[] = {
      2,
      2,
      [](const Arguments& a) -> LayoutValue { return congruent(shape_of(a[0]), shape_of(a[1])); }},
-    {{"weakly_congruent(S, T)", "T's structure goes on below S's integers"},
+    {{"weakly_congruent(S, T)", "T's structure continues below S's integers"},
      2,
      2,
      [](const Arguments& a) -> LayoutValue { return weakly_congruent(shape_of(a[0]), shape_of(a[1])); }},
-    {{"compatible(S, T)", "coordinates into S are ones into T"},
+    {{"compatible(S, T)", "coordinates into S are coordinates into T"},
      2,
      2,
      [](const Arguments& a) -> LayoutValue { return compatible(shape_of(a[0]), shape_of(a[1])); }},

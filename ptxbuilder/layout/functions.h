@@ -5,11 +5,12 @@
 
 namespace ptxbuilder::detail {
 
-// Calls the function `name`; throws Error for an unknown name, a wrong number or kind of arguments, and for
-// what the function itself rejects.
+// Calls the function `name`; throws Error for an unknown name, for a wrong number or kind of arguments, and
+// for arguments that the function itself rejects.
 LayoutValue call_layout_function(std::string_view name, const std::vector<LayoutValue>& arguments);
 
-// Converts a value to the type that its place needs; the Error names the value that is there instead.
+// Converts a value to the type that its place needs; throws Error that names the value if it has another
+// type.
 Layout as_layout(const LayoutValue& value);
 IntTuple as_tuple(const LayoutValue& value);
 int64_t as_integer(const LayoutValue& value);

@@ -19,7 +19,7 @@ BasicTuple<I>::BasicTuple(std::vector<BasicTuple> elements)
 template <class I>
 const I& BasicTuple<I>::value() const {
   if (is_tuple())
-    throw Error(fmt::format("the tuple {} is given where an integer is wanted", to_string(*this)));
+    throw Error(fmt::format("the tuple {} is given, but an integer is expected", to_string(*this)));
   return value_;
 }
 
@@ -219,7 +219,8 @@ template <class I, class J>
 void sizes_at(const BasicTuple<I>& shape, const BasicTuple<J>& profile, std::vector<I>& sizes) {
   if (!profile.is_tuple()) return sizes.push_back(size(shape));
   if (shape.elements().size() != profile.elements().size())
-    throw Error(fmt::format("the shape {} has not the rank of {}", to_string(shape), to_string(profile)));
+    throw Error(
+        fmt::format("the shape {} does not have the rank of {}", to_string(shape), to_string(profile)));
   for (size_t i = 0; i < profile.elements().size(); ++i)
     sizes_at(shape.elements()[i], profile.elements()[i], sizes);
 }

@@ -42,7 +42,7 @@ class BasicLayout {
 // A layout whose extents and strides the host knows.
 using Layout = BasicLayout<int64_t>;
 
-// A parameter of this type takes no part in the deduction of I.
+// A parameter of this type is not used to deduce I.
 template <class I>
 using LayoutArgument = const std::type_identity_t<BasicLayout<I>>&;
 
@@ -76,7 +76,7 @@ class BasicTiler {
 // A tiler of integers that the host knows.
 using Tiler = BasicTiler<int64_t>;
 
-// A parameter of this type takes no part in the deduction of I.
+// A parameter of this type is not used to deduce I.
 template <class I>
 using TilerArgument = const std::type_identity_t<BasicTiler<I>>&;
 
@@ -91,7 +91,7 @@ std::string to_string(const BasicLayout<I>& layout);
 template <class I>
 std::string to_string(const BasicTiler<I>& tiler);
 
-// These make layouts. Without strides a layout is compact, and the first mode is contiguous.
+// Make layouts. Without strides a layout is compact, and the first mode is contiguous.
 template <class I = int64_t>
 BasicLayout<I> make_layout(TupleArgument<I> shape);
 template <class I = int64_t>
@@ -109,7 +109,7 @@ BasicLayout<I> make_layout_like(const BasicLayout<I>& layout);
 template <class I = int64_t>
 BasicLayout<I> concatenate(const std::vector<BasicLayout<I>>& modes);
 
-// These return the number of modes, the depth of their nesting, and the number of coordinates.
+// Return the number of modes, the depth of their nesting, and the number of coordinates.
 template <class I>
 int rank(const BasicLayout<I>& layout) {
   return rank(layout.shape());
@@ -132,7 +132,7 @@ BasicTuple<I> image(TupleArgument<I> coordinate, const BasicLayout<I>& layout) {
   return image<I>(coordinate, layout.shape(), layout.stride());
 }
 
-// These edit modes like those of a tuple: ranges are [begin, end), append and prepend extend up to a rank.
+// Edit modes like those of a tuple: ranges are [begin, end), and append and prepend extend up to a rank.
 template <class I>
 BasicLayout<I> flatten(const BasicLayout<I>& layout);
 template <class I>
@@ -155,7 +155,8 @@ BasicLayout<I> zip(const BasicLayout<I>& layout);
 template <class I>
 BasicLayout<I> zip(const BasicLayout<I>& a, LayoutArgument<I> b);
 
-// slice keeps the modes at `_`, dice the others. A coordinate is a tiler without layouts: slice({_, 2}, l).
+// slice keeps the modes at `_`, and dice keeps the others. A coordinate is a tiler without layouts: slice({_,
+// 2}, l).
 template <class I>
 BasicLayout<I> slice(TilerArgument<I> coordinate, const BasicLayout<I>& layout);
 template <class I>

@@ -70,7 +70,8 @@ template <class I>
 void cut(const BasicTiler<I>& coordinate, const BasicLayout<I>& layout, bool underscores,
          std::vector<BasicLayout<I>>& kept) {
   if (coordinate.layout())
-    throw Error(fmt::format("the layout {} is given where an integer or _ is wanted", to_string(coordinate)));
+    throw Error(
+        fmt::format("the layout {} is given, but an integer or _ is expected", to_string(coordinate)));
   if (!coordinate.is_tuple()) {
     if (coordinate.is_underscore() == underscores) kept.push_back(layout);
     return;
@@ -145,7 +146,7 @@ BasicTiler<I>::BasicTiler(std::vector<BasicTiler> modes) : value_(std::move(mode
 
 template <class I>
 const std::vector<BasicTiler<I>>& BasicTiler<I>::modes() const {
-  if (!is_tuple()) throw Error(fmt::format("{} is given where a tuple is wanted", to_string(*this)));
+  if (!is_tuple()) throw Error(fmt::format("{} is given, but a tuple is expected", to_string(*this)));
   return std::get<std::vector<BasicTiler>>(value_);
 }
 

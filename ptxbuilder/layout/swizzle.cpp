@@ -14,7 +14,8 @@ namespace {
 
 int log2_of(int64_t n) {
   if (n < 1 || !std::has_single_bit(static_cast<uint64_t>(n)))
-    throw Error(fmt::format("a swizzle's elements get {} times as wide; that must be a power of two", n));
+    throw Error(
+        fmt::format("a swizzle's elements become {} times as wide; the factor must be a power of two", n));
   return std::countr_zero(static_cast<uint64_t>(n));
 }
 

@@ -1,4 +1,5 @@
-// CuTe's swizzles, which exclusive-or some bits of an offset with others, and layouts that apply a swizzle.
+// CuTe's swizzles, which combine some bits of an offset with others by exclusive or, and layouts that apply a
+// swizzle.
 #pragma once
 
 #include "ptxbuilder/layout/layout.h"

@@ -6,9 +6,9 @@
 namespace ptxbuilder {
 
 // The cost of the instructions of all warps. Shared memory has 32 banks of 4 bytes. It serves a warp's access
-// in phases of at most 128 bytes: 8 lanes of 16 bytes, 16 of 8, all 32 of 4 or fewer, and one matrix of
-// ldmatrix or stmatrix. A phase takes a wavefront for each different word that the fullest bank must serve
-// (CUDA programming guide, "Shared Memory").
+// in phases of at most 128 bytes: 8 lanes of 16 bytes, 16 lanes of 8 bytes, all 32 lanes of 4 or fewer bytes,
+// or one matrix of ldmatrix or stmatrix. A phase takes as many wavefronts as there are different words in its
+// busiest bank (CUDA programming guide, "Shared Memory").
 struct AccessCost {
   int phases = 0, wavefronts = 0;
   int ways = 0;            // wavefronts of the worst phase: 1 is free of conflicts
@@ -21,8 +21,8 @@ AccessCost access_cost(const TiledCopy& copy);
 // `matrices` matrices.
 AccessCost access_cost(const ThreadAccess& access, int bytes, int matrices = 0);
 
-// The same accesses, of `bytes` bytes each, with the exchange that leaves the fewest wavefronts. They are
-// returned unchanged if no exchange leaves fewer.
+// The same accesses, of `bytes` bytes each, with the exchange that leaves the fewest wavefronts. Returns them
+// unchanged if no exchange reduces the number.
 ThreadAccess with_fewest_conflicts(const ThreadAccess& access, int bytes);
 
 // Throws Error that names the worst phase if a copy has conflicts.

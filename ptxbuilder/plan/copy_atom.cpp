@@ -24,7 +24,7 @@ CopyAtom CopyAtom::cp_async(int bytes, Where where) {
 CopyAtom CopyAtom::vector(int bytes, Where where) {
   CallersLine line(where);
   if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8 && bytes != 16)
-    throw Error(fmt::format("vector: {} bytes; a thread accesses 1, 2, 4, 8 or 16", bytes));
+    throw Error(fmt::format("vector: {} bytes; a thread accesses 1, 2, 4, 8 or 16 bytes", bytes));
   return {Kind::vector, bytes, 0, false};
 }
 
@@ -50,20 +50,20 @@ Layout CopyAtom::addressed(DType type, Where where) const {
   return make_layout({{rows, 32 / rows}, elements}, {{elements, 0}, 1});
 }
 
-// A lane holds 4 bytes of each matrix: of row lane / 4 from byte 4 (lane % 4) on, or, transposed, of column
-// lane / 4 from row 2 (lane % 4) on.
+// A lane holds 4 bytes of each matrix: those of row lane / 4 from byte 4 (lane % 4) on or, if transposed,
+// those of column lane / 4 from row 2 (lane % 4) on.
 Layout CopyAtom::held(DType type, Where where) const {
   CallersLine line(where);
   if (!is_matrix()) return addressed(type);
   if (!transposed_) {
     int packed = 4 / size_of(type);
     if (packed < 1)
-      throw Error(fmt::format("{}: elements of {}; they are of 32 bits at most", describe(), name(type)));
+      throw Error(fmt::format("{}: elements of {}; they must have at most 32 bits", describe(), name(type)));
     return make_layout({32, {packed, matrices_}}, {packed, {1, 32 * packed}});
   }
   if (size_of(type) != 2)
     throw Error(
-        fmt::format("{}: elements of {}; only those of 16 bits are transposed", describe(), name(type)));
+        fmt::format("{}: elements of {}; only 16-bit elements can be transposed", describe(), name(type)));
   return make_layout({{4, 8}, {2, matrices_}}, {{16, 1}, {8, 64}});
 }
 

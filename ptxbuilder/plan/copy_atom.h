@@ -1,4 +1,5 @@
-// Copy instructions as plans: how much one moves, and which thread gives an address or holds an element.
+// Describes copy instructions: how much an instruction moves, which threads provide addresses, and which
+// thread holds which element.
 #pragma once
 
 #include "ptxbuilder/dtype.h"
@@ -13,7 +14,7 @@ class CopyAtom {
   // The instructions that copy.
   enum class Kind : uint8_t { cp_async, vector, ldmatrix, stmatrix };
 
-  // PTX ISA, cp.async: global to shared memory, 4, 8 or 16 bytes a thread. Throws Error for others.
+  // PTX ISA, cp.async: global to shared memory, 4, 8 or 16 bytes a thread. Throws Error for other sizes.
   static CopyAtom cp_async(int bytes, Where where = Where::here());
   // PTX ISA, ld and st: 1, 2, 4, 8 or 16 bytes a thread, in one access.
   static CopyAtom vector(int bytes, Where where = Where::here());

@@ -55,13 +55,12 @@ std::string type_refusal(DType dtype, Major major) {
     return fmt::format("{} is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8", name(dtype));
   if (major == Major::mn && size_of(dtype) != 2)
     return fmt::format(
-        "{} cannot be MN-major: wgmma transposes elements of 16 bits alone, and {} has {}: let k be "
-        "contiguous",
+        "{} cannot be MN-major: wgmma only transposes 16-bit elements, but {} has {}: make k contiguous",
         name(dtype), name(dtype), 8 * size_of(dtype));
   return "";
 }
 
-// The refusal of a row that is not a multiple of the swizzle's span.
+// The error for a row that is not a multiple of the swizzle's span.
 std::string row_refusal(DType dtype, std::string_view along, int extent, int span) {
   int size = size_of(dtype), row = extent * size;
   Swizzle fits = widest_swizzle(row);
@@ -70,8 +69,8 @@ std::string row_refusal(DType dtype, std::string_view along, int extent, int spa
     advice = fmt::format("the widest swizzle that fits is {} B, or ", span_bytes(fits));
   else if (row % 16 == 0)
     advice = "no swizzle fits, or ";
-  return fmt::format("{} {} along {} are {} B, no multiple of {} B; {}take {} along {}", extent, name(dtype),
-                     along, row, span, advice, (row + span - 1) / span * span / size, along);
+  return fmt::format("{} {} along {} are {} B, which is not a multiple of {} B; {}use {} along {}", extent,
+                     name(dtype), along, row, span, advice, (row + span - 1) / span * span / size, along);
 }
 
 }  // namespace
@@ -165,8 +164,8 @@ uint32_t Tcgen05Descriptor::encode(Where where) const {
   if (m != 64 && m != 128)
     throw Error(fmt::format("tcgen05: D has {} rows; one CTA multiplies 64 or 128", m));
   if (n < step || n > 256 || n % step != 0)
-    throw Error(
-        fmt::format("tcgen05: D has {} columns; with {} rows a multiple of {} up to 256", n, m, step));
+    throw Error(fmt::format(
+        "tcgen05: D has {} columns; with {} rows it must have a multiple of {}, at most 256", n, m, step));
   const uint32_t d_type = type(d, DType::f16, DType::f32, "D") << 4;
   const uint32_t a_type = type(a, DType::f16, DType::bf16, "A") << 7;
   return static_cast<uint32_t>(m >> 4) << 24 | static_cast<uint32_t>(n >> 3) << 17 |
@@ -206,11 +205,12 @@ WgmmaOperand::WgmmaOperand(DType dtype, Major major, Swizzle swizzle, const Comp
   const bool k_major = major == Major::k;
   const int row = linear_offset(k_major ? 1 : 0, k_major ? 0 : 1);
   if (rule.empty() && row != span())
-    rule = fmt::format("rows of {} B, where {} has {} B", row, span_text(swizzle), span());
+    rule = fmt::format("rows of {} B, but {} has {} B", row, span_text(swizzle), span());
   if (rule.empty() && (atom_stride_mn() % atom_bytes() != 0 || atom_stride_k() % atom_bytes() != 0))
-    rule =
-        fmt::format("its panels are {} B, no multiple of the {} B of 8 rows; give the tile a multiple of 8",
-                    k_major ? atom_stride_k() : atom_stride_mn(), atom_bytes());
+    rule = fmt::format(
+        "its panels are {} B, which is not a multiple of the {} B of 8 rows; give the tile a multiple of 8 "
+        "rows",
+        k_major ? atom_stride_k() : atom_stride_mn(), atom_bytes());
   if (!rule.empty()) throw Error(fmt::format("wgmma operand: {}: {}", describe(), rule));
 }
 

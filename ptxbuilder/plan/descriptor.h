@@ -1,5 +1,5 @@
-// Matrices in shared memory as wgmma and tcgen05 read them: the place of each element, and the descriptor
-// that encodes the places.
+// Describes matrices in shared memory as wgmma and tcgen05 read them: the place of each element, and the
+// descriptor that encodes the places.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace ptxbuilder {
 enum class Major : uint8_t { k, mn };
 std::string_view name(Major major);  // "k", "mn"
 
-// The 64 bits that name a matrix to wgmma (PTX ISA, "Matrix Descriptor Format"). Majorness is not among them:
-// it is the instruction's trans operand.
+// The 64 bits that describe a matrix to wgmma (PTX ISA, "Matrix Descriptor Format"). They do not include the
+// major: that is the instruction's trans operand.
 //
 //   63  62 61  52 51         49 48 46 45        32 31 30 29        16 15 14 13          0
 //   swizzle  0    base offset     0     SBO >> 4     0     LBO >> 4     0    start >> 4
@@ -42,7 +42,7 @@ struct MatrixDescriptor {
   // element is `bytes` wide, and k is within 32 bytes.
   uint32_t address(Major major, int bytes, int mn, int k) const;
 
-  // Explains each field in a line. Without a major, LBO and SBO are explained for both.
+  // Explains each field in one line. Without a major, explains LBO and SBO for both.
   std::string explain() const;
   std::string explain(Major major) const;
 
@@ -65,7 +65,7 @@ constexpr AtomOrder default_order(Major major) {
 // is aligned to an atom, and agree with layout().
 class WgmmaOperand {
  public:
-  // A matrix by itself, of atoms without gaps. Throws Error that names the rule, the extent
+  // A separate matrix, whose atoms have no gaps between them. Throws Error that names the rule, the extent
   // and the nearest legal one.
   WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, Where where = Where::here());
   WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, AtomOrder order,
@@ -75,7 +75,7 @@ class WgmmaOperand {
   WgmmaOperand(DType dtype, Major major, Swizzle swizzle, const ComposedLayout& elements,
                Where where = Where::here());
 
-  // The rule that such a matrix breaks; empty when wgmma can read it.
+  // Returns the rule that such a matrix breaks; empty if wgmma can read it.
   static std::string refusal(DType dtype, Major major, Swizzle swizzle, int mn, int k);
 
   DType dtype() const { return dtype_; }
@@ -95,23 +95,23 @@ class WgmmaOperand {
   int atom_stride_k() const { return linear_offset(0, atom_k()); }  // and along k
   int bytes() const { return mn_ * k_ * size_of(dtype_); }
 
-  // The first `mn` rows or columns, in the same place, such as the part that one instruction reads.
+  // Returns the first `mn` rows or columns, in the same place, such as the part that one instruction reads.
   WgmmaOperand part(int mn, Where where = Where::here()) const;
   // Returns the operand as B of a product with a sparse A, whose instructions are 64 bytes deep. Throws Error
   // when k is not a multiple of that, or when an instruction would leave the span of a swizzle of 32 bytes.
   WgmmaOperand for_sparse(Where where = Where::here()) const;
 
-  // The place of element (mn, k), and its place without swizzle. A descriptor's start is an offset without
-  // swizzle.
+  // Return the place of element (mn, k), and its place without swizzle. A descriptor's start is an offset
+  // without swizzle.
   int offset(int mn, int k) const;
   int linear_offset(int mn, int k) const;
 
-  // The descriptor of a matrix at `start_address`. An LBO or SBO that is never used has CuTe's value: LBO
-  // is 16 bytes in swizzled K-major matrices, and else 0.
+  // Returns the descriptor of a matrix at `start_address`. An LBO or SBO that is not used has the same value
+  // as in CuTe: LBO is 16 bytes in swizzled K-major matrices, and 0 otherwise.
   MatrixDescriptor descriptor(uint32_t start_address = 0) const;
 
-  // k of one instruction, and the bytes by which its descriptor's start moves for each instruction along k.
-  // The start jumps at an atom's end.
+  // Return the k of one instruction, and the bytes by which the start of its descriptor moves for each
+  // instruction along k. The start jumps at the end of an atom.
   int instruction_k() const { return depth_bytes_ / size_of(dtype_); }
   std::vector<int> advances_k() const;
   // Returns one for each block of `block` rows or columns. Throws Error unless `block` is a multiple of
@@ -131,7 +131,7 @@ class WgmmaOperand {
   int depth_bytes_ = 32;  // of one instruction along k
 };
 
-// The 32 bits that describe to tcgen05.mma with .kind::f16 what it multiplies (PTX ISA, "Instruction
+// The 32 bits that describe the product to tcgen05.mma with .kind::f16 (PTX ISA, "Instruction
 // descriptor", the table for .kind::tf32, .kind::f16, .kind::f8f6f4 and .kind::i8). All other fields are 0:
 // dense, nothing negated, no shift.
 //
@@ -149,7 +149,7 @@ struct Tcgen05Descriptor {
   uint32_t encode(Where where = Where::here()) const;
 };
 
-// The widest swizzle whose span divides a row of `bytes`; none when no span does.
+// Returns the widest swizzle whose span divides a row of `bytes`, or no swizzle if no span does.
 Swizzle widest_swizzle(int bytes);
 
 }  // namespace ptxbuilder

@@ -7,7 +7,7 @@ namespace ptxbuilder {
 
 // The element types as C++ types, with which tiles are declared.
 struct tf32 {
-  static constexpr DType dtype = DType::tf32;  // f32, whose upper 19 bits the tensor cores read
+  static constexpr DType dtype = DType::tf32;  // an f32; the tensor cores only read its upper 19 bits
 };
 struct e4m3 {
   static constexpr DType dtype = DType::e4m3;

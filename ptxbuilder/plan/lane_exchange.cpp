@@ -14,7 +14,8 @@ using OfLane = std::array<uint32_t, kLanes>;
 
 bool has(uint32_t lanes, int lane) { return (lanes >> lane & 1) != 0; }
 
-// The LaneFunction with the given values in `lanes`, one at least; empty if there is none.
+// Returns the LaneFunction with the given values in `lanes`, at least one; empty if there is no such
+// function.
 std::optional<LaneFunction> fitted(uint32_t lanes, const OfLane& values) {
   LaneFunction f;
   const int first = std::countr_zero(lanes);
@@ -69,7 +70,7 @@ struct Group {
   uint32_t lanes = 0;
   OfLane from = {}, word = {};
 
-  // Returns false if the lane already takes another register.
+  // Returns false if the lane already uses another register.
   bool add(int lane, const Source& source) {
     const auto l = static_cast<size_t>(lane);
     if (has(lanes, lane)) return from[l] == source.lane && word[l] == source.word;
@@ -86,7 +87,7 @@ class Planner {
   // Otherwise the elements at one place of the register are a group, in all lanes.
   explicit Planner(bool by_distance) : by_distance_(by_distance) {}
 
-  // Makes the register whose elements are given by place. Returns false if that is impossible.
+  // Makes the register with the given elements. Returns false if that is impossible.
   bool make(const std::vector<Sources>& places, uint32_t per) {
     std::vector<Group> groups;
     std::map<uint32_t, size_t> of_distance;
@@ -196,8 +197,8 @@ class Planner {
     return permuted(low, high, std::vector<uint32_t>(places.size(), kAllLanes), chosen, per);
   }
 
-  // `chosen` is, by place and lane, the number of the element, counted over a and then b. Lanes that are not
-  // in `lanes` may get anything.
+  // `chosen` is, by place and lane, the number of the element, counted over a and then b. The values in other
+  // lanes than `lanes` do not matter.
   int permuted(int a, int b, const std::vector<uint32_t>& lanes, const std::vector<OfLane>& chosen,
                uint32_t per) {
     const uint32_t bytes = 4 / per;
@@ -250,7 +251,7 @@ std::optional<LaneExchange> exchange_within_warps(const RegisterLayout& from, co
   if (sources.empty()) return std::nullopt;
   std::optional<LaneExchange> best;
   for (bool by_distance : {false, true}) {
-    if (by_distance && per == 1) break;  // with one element, nothing needs combining
+    if (by_distance && per == 1) break;  // a single element does not have to be combined
     Planner planner(by_distance);
     bool can = true;
     for (size_t v = 0; v < sources.size() && can; v += per)

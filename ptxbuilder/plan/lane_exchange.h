@@ -1,5 +1,6 @@
 // Plans how the lanes of a warp move its elements from one register layout to another: with shuffles, choices
-// between registers and permutations of bytes. The plan needs no LLVM, so that a test can evaluate it.
+// between registers and permutations of bytes. The plan does not depend on LLVM, so that tests can evaluate
+// it.
 #pragma once
 
 #include "ptxbuilder/plan/register_layout.h"
@@ -23,9 +24,9 @@ struct LaneExchange {
   struct Step {
     enum class Kind : uint8_t {
       word,     // the thread's own register number `a`
-      shuffle,  // a, of the lane that `lanes` says (PTX ISA, shfl.sync.idx)
+      shuffle,  // a, from the lane that `lanes` returns (PTX ISA, shfl.sync.idx)
       choose,   // b if bit `bit` of the lane's number is set, else a
-      permute,  // the bytes of a and b that the selector `lanes` says (PTX ISA, prmt)
+      permute,  // the bytes of a and b that the selector from `lanes` chooses (PTX ISA, prmt)
     };
     Kind kind;
     int a = 0, b = 0, bit = 0;
@@ -41,8 +42,8 @@ struct LaneExchange {
   int instructions() const;
 };
 
-// Returns nullopt if an element comes from another warp, or if the moves depend on the lane in a way that no
-// LaneFunction expresses. Elements have 1, 2 or 4 bytes; lower values are in lower bytes of a register.
+// Returns nullopt if an element comes from another warp, or if the moves depend on the lane in a way that a
+// LaneFunction cannot express. Elements have 1, 2 or 4 bytes; lower values are in lower bytes of a register.
 std::optional<LaneExchange> exchange_within_warps(const RegisterLayout& from, const RegisterLayout& to,
                                                   int element_bytes);
 

@@ -7,17 +7,17 @@ namespace {
 
 void check_operand(const WgmmaOperand& operand, DType type, Major major, int mn, int k, const char* name) {
   if (operand.dtype() != type || operand.major() != major)
-    throw Error(fmt::format("tiled mma: {} is {}; the instruction takes {}-major {}", name,
+    throw Error(fmt::format("tiled mma: {} is {}; the instruction needs {}-major {}", name,
                             operand.describe(), major == Major::k ? "K" : "MN", ptxbuilder::name(type)));
   if (operand.mn() % mn != 0 || operand.k() % k != 0)
-    throw Error(fmt::format("tiled mma: {} is {}; the instruction takes multiples of {}x{}", name,
+    throw Error(fmt::format("tiled mma: {} is {}; the instruction needs multiples of {}x{}", name,
                             operand.describe(), mn, k));
 }
 
 void check_major(DType type, Major major) {
   if (major == Major::mn && size_of(type) != 2)
     throw Error(
-        fmt::format("wgmma: {} cannot be MN-major: only elements of 16 bits are transposed", name(type)));
+        fmt::format("wgmma: {} cannot be MN-major: only 16-bit elements can be transposed", name(type)));
 }
 
 // A mode made of the parts that are larger than 1.
@@ -101,7 +101,7 @@ TiledMma::TiledMma(const MmaAtom& atom, const WgmmaOperand& a, const WgmmaOperan
     : TiledMma(atom, a.mn(), b, where) {
   CallersLine line(where);
   if (atom.a_in_registers())
-    throw Error(fmt::format("tiled mma: A is {}, but the instruction takes it from registers", a.describe()));
+    throw Error(fmt::format("tiled mma: A is {}, but the instruction reads A from registers", a.describe()));
   check_operand(a, atom.a(), atom.a_major(), atom.m(), atom.k(), "A");
   if (a.k() != b.k())
     throw Error(fmt::format("tiled mma: A is {} and B {}: both need the same k", a.describe(), b.describe()));
@@ -111,7 +111,8 @@ TiledMma::TiledMma(const MmaAtom& atom, const WgmmaOperand& a, const WgmmaOperan
 TiledMma::TiledMma(const MmaAtom& atom, int m, const WgmmaOperand& b, Where where) : atom_(atom), b_(b) {
   CallersLine line(where);
   if (atom.b_in_registers())
-    throw Error(fmt::format("tiled mma: {} takes B from registers, not by descriptor", atom.row().name));
+    throw Error(
+        fmt::format("tiled mma: {} reads B from registers, not through a descriptor", atom.row().name));
   if (m < 1 || m % atom.m() != 0)
     throw Error(fmt::format("tiled mma: m = {} is not a multiple of the instruction's {}", m, atom.m()));
   check_operand(b, atom.b(), atom.b_major(), atom.n(), atom.k(), "B");

@@ -1,4 +1,5 @@
-// Matrix instructions as plans: shape, types, which thread holds which element, and how they cover a tile.
+// Describes matrix instructions: their shape and types, which thread holds which element, and how they cover
+// a tile.
 #pragma once
 
 #include <array>
@@ -29,8 +30,8 @@ Layout mma_registers(MmaRegisters held, int64_t row, int64_t col);
 // shared memory, so their thread stride is 0.
 class MmaAtom {
  public:
-  // wgmma with A and B in shared memory, or A in registers: m = 64, k = 32 bytes. Throws Error when the
-  // instruction does not exist, or when 8- or 32-bit elements would be MN-major.
+  // wgmma with A and B in shared memory, or with A in registers: m = 64, k = 32 bytes. Throws Error if the
+  // instruction does not exist, or if 8- or 32-bit elements would be MN-major.
   static MmaAtom wgmma(DType d, DType a, DType b, int n, Major a_major = Major::k, Major b_major = Major::k,
                        Where where = Where::here());
   static MmaAtom wgmma_a_in_registers(DType d, DType a, DType b, int n, Major b_major = Major::k,

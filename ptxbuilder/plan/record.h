@@ -34,7 +34,7 @@ struct ElementRecord {
   bool operator==(const ElementRecord&) const = default;
 };
 
-// A view: the number of its rows and columns, and the first of each. If only the device knows the first
+// A view: its numbers of rows and columns, and its first row and column. If only the device knows the first
 // row, it may be any multiple of `row_step`. If only the device knows the first column, it may be any
 // multiple of `col_step` or, if that is 0, the start of any panel.
 struct ViewRecord {
@@ -47,7 +47,7 @@ struct ViewRecord {
 // One copy by TMA between a view and one or more boxes of a tensor.
 struct CopyRecord {
   bool is_store = false;
-  bool is_bulk = false;  // it copies contiguous bytes without a tensor map; the recipe says which
+  bool is_bulk = false;  // it copies contiguous bytes without a tensor map; the recipe describes them
   ViewRecord view;
   std::string map;  // the parameter's name
   TensorMapRecipe recipe;
@@ -59,7 +59,7 @@ struct CopyRecord {
     int rows = 0, cols = 0;
   };
   std::vector<Step> steps;
-  // The CTAs that share a load, each of which fetches a part of the boxes for all of its group.
+  // The CTAs that share a load; each fetches part of the boxes for its whole group.
   MulticastGroups groups;
 
   Where where = Where::here();
@@ -86,21 +86,21 @@ struct LoadedWord {
   int copy = -1, word = 0;
 };
 
-// The metadata of a sparse A that an instruction takes: a register of each thread, and the sparsity selector,
-// which says whose registers count.
+// The metadata of a sparse A for an instruction: a register of each thread, and the sparsity selector, which
+// determines the threads whose registers are used.
 struct MetadataRecord {
   LoadedWord word;
   int selector = 0;
 };
 
 // One call of mma: D[m, n] += A[m, k] B[n, k], as blocks of rows and of columns, and steps of 32 bytes along
-// k, or of 64 bytes of B if A is sparse: it stores half of its k then.
+// k, or of 64 bytes of B if A is sparse, since it then stores half of its k.
 struct MmaRecord {
   DType a_type = DType::bf16;
   int m = 0, n = 0, k = 0;
   std::optional<OperandRecord> a;  // absent if A is in registers
   OperandRecord b;
-  // A's registers: for each block, four for each step; and which element of A each of their values is.
+  // The registers of A, four for each step of each block, and the element of A that each of their values is.
   std::vector<LoadedWord> a_words;
   std::optional<RegisterLayout> a_layout;
   int block = 64;                             // rows of A that one instruction reads
@@ -174,7 +174,7 @@ struct StoreRecord {
   int tile = 0;
   std::vector<int> stages;  // of the buffers, one for each warpgroup
   bool transposed = false;  // the tensor's rows are the register tile's columns
-  bool pairs = false;       // each column was made from two of the accumulators'
+  bool pairs = false;       // each column was made from two columns of the accumulators
   int first_col = 0, cols = 0;
   ThreadCopyRecord written;  // its view is the buffer
   // A part that TMA stores, and the column of the register tile at which it begins.
@@ -186,7 +186,7 @@ struct StoreRecord {
   Where where = Where::here();
 };
 
-// Everything that a kernel copies, multiplies and stores, for the prover.
+// Everything that a kernel copies, multiplies and stores, for the proof.
 struct KernelRecord {
   std::string kernel;
   std::vector<TileRecord> tiles;
@@ -196,7 +196,7 @@ struct KernelRecord {
   std::vector<WarpMmaRecord> warp_mmas;
   std::vector<StoreRecord> stores;
 
-  // The number of a tile, which is its index in `tiles`. Adds the tile if it is new.
+  // Returns the number of a tile, which is its index in `tiles`, and adds the tile if it is new.
   int number(const TileRecord& tile) {
     for (size_t i = 0; i < tiles.size(); ++i)
       if (tiles[i] == tile) return static_cast<int>(i);

@@ -24,7 +24,8 @@ void check_multiple(std::string_view name, std::string_view extent, int n, int o
     throw Error(fmt::format("{}: {} = {} must be a multiple of {}", name, extent, n, of));
 }
 
-// `blocks` of what one wgmma has in registers, each 64 rows below the last; `beside` as in MmaRegisters.
+// `blocks` blocks of the registers of one wgmma, each 64 rows below the previous one; `beside` is as in
+// MmaRegisters.
 RegisterLayout of_wgmma(const std::string& name, int blocks, int cols, int beside) {
   Layout block = mma_registers({kThreads / 32, 2, beside, cols}, cols, 1);
   return RegisterLayout({blocks * hopper::wgmma_rows, cols},
@@ -43,7 +44,7 @@ struct RegisterLayout::Plan {
   Layout layout;
   std::string name;
   bool splat = false;
-  std::vector<int> threads, values;  // the number that each adds to the element
+  std::vector<int> threads, values;  // the number that each of them adds to the element
 };
 
 RegisterLayout::RegisterLayout(TileExtent extent, const Layout& thread_value, std::string name, Where where) {
@@ -64,7 +65,7 @@ RegisterLayout::RegisterLayout(TileExtent extent, const Layout& thread_value, st
   for (int64_t offset : offsets_of(thread_value[1])) plan->values.push_back(static_cast<int>(offset));
   plan->splat = elements > 1 && cosize(thread_value) == 1;
   if (!plan->splat) {
-    std::vector<int> last(static_cast<size_t>(elements), -1);  // the thread that held an element last
+    std::vector<int> last(static_cast<size_t>(elements), -1);  // the last thread that held an element
     for (int t = 0; t < kThreads; ++t)
       for (int v : plan->values) {
         int element = plan->threads[static_cast<size_t>(t)] + v;
@@ -99,12 +100,13 @@ RegisterLayout RegisterLayout::reduced(bool keep_rows) const {
   TileExtent left = keep_rows ? TileExtent{rows(), 1} : TileExtent{1, cols()};
   if (is_splat()) return splat(left);
   if (!detail::additive_rows(*this) || !detail::additive_cols(*this))
-    throw Error(fmt::format(
-        "{}: its rows and columns are not apart, so its {} cannot be reduced; layout_cast the tile first{}",
-        describe(), kept,
-        rows() % hopper::wgmma_rows == 0 && cols() % 8 == 0
-            ? fmt::format(", as to wgmma_layout({}, {})", rows(), cols())
-            : ""));
+    throw Error(
+        fmt::format("{}: its rows and columns are not separate, so its {} cannot be reduced; layout_cast the "
+                    "tile first{}",
+                    describe(), kept,
+                    rows() % hopper::wgmma_rows == 0 && cols() % 8 == 0
+                        ? fmt::format(", as to wgmma_layout({}, {})", rows(), cols())
+                        : ""));
   Layout projection = make_layout({cols(), rows()}, {keep_rows ? 0 : 1, keep_rows ? 1 : 0});
   Layout threads = composition(projection, plan_->layout[0]);
   Layout values = filter(composition(projection, plan_->layout[1]));
@@ -169,8 +171,8 @@ RegisterLayout wgmma_a(DType type, int m, int k, Where where) {
   }
 }
 
-// If there are 16 columns, lanes 0 to 3 of four hold those from 0, 8, 4 and 12 on: the exchange with
-// wgmma_layout is between lanes 0 and 1, and 2 and 3.
+// If there are 16 columns, lanes 0 to 3 of each four hold the columns from 0, 8, 4 and 12 on: the exchange
+// with wgmma_layout is between lanes 0 and 1, and between lanes 2 and 3.
 RegisterLayout wgmma_upcast_2x(int m, int k, Where where) {
   CallersLine line(where);
   check_rows("wgmma_upcast_2x", m);
@@ -203,8 +205,9 @@ RegisterLayout strided(TileExtent extent, int vector, Where where) {
   CallersLine line(where);
   int elements = extent.rows * extent.cols, step = kThreads * vector;
   if (vector < 1 || elements < 1 || elements % step != 0)
-    throw Error(fmt::format("strided: {} x {} elements by vectors of {}: they must be a multiple of {}",
-                            extent.rows, extent.cols, vector, step));
+    throw Error(
+        fmt::format("strided: {} x {} elements in vectors of {}: their number must be a multiple of {}",
+                    extent.rows, extent.cols, vector, step));
   Layout layout = make_layout({kThreads, {vector, elements / step}}, {vector, {1, step}});
   return RegisterLayout(extent, layout,
                         fmt::format("strided({} x {}, {})", extent.rows, extent.cols, vector));

@@ -32,7 +32,7 @@ class RegisterLayout {
   static constexpr int kThreads = 128;
 
   // Throws Error unless `thread_value` is for 128 threads and its values are all elements, without repetition
-  // in a thread. Errors call the layout `name`.
+  // in a thread. Errors refer to the layout as `name`.
   RegisterLayout(TileExtent extent, const Layout& thread_value, std::string name = "layout",
                  Where where = Where::here());
 
@@ -42,7 +42,7 @@ class RegisterLayout {
   int elements() const { return rows() * cols(); }
   int values() const;  // that a thread holds
   const Layout& thread_value() const;
-  // One value represents all elements: see splat().
+  // True if one value represents all elements: see splat().
   bool is_splat() const;
 
   // The element that a thread holds as its value of this number, and the row and column of that element.
@@ -70,9 +70,10 @@ class RegisterLayout {
 };
 
 // The accumulators of wgmma (PTX ISA, wgmma.mma_async, "Register Fragments"), in the order of Accumulator: m
-// is a multiple of 64, n of 8. Also A of 16-bit types in registers, n being k.
+// is a multiple of 64, n of 8. Also A of 16-bit types in registers, where n is k.
 RegisterLayout wgmma_layout(int m, int n, Where where = Where::here());
-// Reductions of it: one value for each of m rows, which four lanes share, or one for each of n columns.
+// The layouts of its reductions: one value for each of m rows, which four lanes share, or one value for each
+// of n columns.
 RegisterLayout wgmma_row(int m, Where where = Where::here());
 RegisterLayout wgmma_col(int n, Where where = Where::here());
 // A of 8-bit types in registers, 64 x k: k is a multiple of 32.
@@ -87,13 +88,13 @@ RegisterLayout wgmma_a(DType type, int m, int k, Where where = Where::here());
 // values within groups of four lanes. k is a multiple of 16 and of 32, respectively.
 RegisterLayout wgmma_upcast_2x(int m, int k, Where where = Where::here());
 RegisterLayout wgmma_upcast_4x(int m, int k, Where where = Where::here());
-// Like accumulators, but a thread holds two neighbours of a column instead of two of a row, so that a
+// Like accumulators, but a thread holds two adjacent elements of a column instead of a row, so that a
 // transposed tile is accessed 32 bits at a time. A cast between the two exchanges values between two lanes.
 RegisterLayout wgmma_transposed(int m, int n, Where where = Where::here());
-// Row-major order cut into `vector` consecutive elements a thread, thread after thread. The number of
+// Row-major order, divided into `vector` consecutive elements for each thread in turn. The number of
 // elements is a multiple of 128 vector.
 RegisterLayout strided(TileExtent extent, int vector, Where where = Where::here());
-// One value in every thread, which all elements have.
+// One value in every thread, which is the value of all elements.
 RegisterLayout splat(TileExtent extent, Where where = Where::here());
 
 namespace detail {

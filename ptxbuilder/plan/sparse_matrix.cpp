@@ -16,11 +16,14 @@ constexpr uint32_t kFirstTwo = kFirstTwoOfEach & 15;
 
 void check_shape(const char* name, DType type, int64_t rows, int64_t cols, Where where) {
   if (!can_be_sparse(type))
-    throw Error(where, fmt::format("{}: a matrix of {}; it takes f16, bf16, e4m3, e5m2, s8 and u8", name,
-                                   ptxbuilder::name(type)));
+    throw Error(where, fmt::format("{}: a matrix of {}; only f16, bf16, e4m3, e5m2, s8 and u8 are supported",
+                                   name, ptxbuilder::name(type)));
   if (rows < 0 || cols < 0 || cols % kSparseGroup != 0)
-    throw Error(where, fmt::format("{}: {} x {} elements; columns come in groups of {}: add columns of zeros",
-                                   name, rows, cols, kSparseGroup));
+    throw Error(
+        where,
+        fmt::format(
+            "{}: {} x {} elements; the number of columns must be a multiple of {}: add columns of zeros",
+            name, rows, cols, kSparseGroup));
 }
 
 // The four bits of groups in the metadata of a matrix. The places within a block are looked up, since a
@@ -61,8 +64,8 @@ bool is_zero(DType type, Bits element) {
   return element == 0 || (is_float(type) && element == Bits{1} << (8 * sizeof(Bits) - 1));
 }
 
-// Returns the four bits for the elements that are stored: all that are not zero, and the first zeros to make
-// two.
+// Returns the four bits for the elements that are stored: the nonzero ones, and as many zeros as are needed
+// to make two.
 template <class Bits>
 std::optional<uint32_t> chosen(DType type, const Bits* group) {
   uint32_t kept = 0;

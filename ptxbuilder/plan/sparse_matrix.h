@@ -1,4 +1,5 @@
-// Matrices that store two of every four elements of a row (2:4 sparsity), as wgmma and mma with .sp take A.
+// Matrices that store two of every four elements of a row (2:4 sparsity), the format of A for wgmma and mma
+// with .sp.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +12,19 @@
 
 namespace ptxbuilder {
 
-// The metadata says, with four bits for each four elements of a row, which two of them are stored: two bits
-// for each, the first in the low bits, in ascending order. A block is 64 rows x 64 columns of the whole
-// matrix. It has a word for each thread of the warpgroup that multiplies it, so that a warp loads 128
-// contiguous bytes.
+// The metadata has four bits for each group of four elements of a row. They are the positions of the two
+// stored elements, in ascending order, with two bits each and the first in the low bits. A block is 64 rows x
+// 64 columns of the whole matrix. It has a word for each thread of the warpgroup that multiplies it, so that
+// a warp loads 128 contiguous bytes.
 inline constexpr int kSparseGroup = 4, kSparseBlock = 64, kSparseBlockWords = 128;
-// The word that names the first two elements of each of its eight groups.
+// The word that selects the first two elements of each of its eight groups.
 inline constexpr uint32_t kFirstTwoOfEach = 0x44444444;
 
-// Returns whether wgmma takes a sparse A of this type here: f16, bf16, e4m3, e5m2, s8 or u8.
+// Returns whether a sparse A of this type is supported: f16, bf16, e4m3, e5m2, s8 or u8.
 constexpr bool can_be_sparse(DType type) { return is_half(type) || is_fp8(type) || is_int8(type); }
 
 // Maps (row, group) of a block to the place of its four bits: eight places in a word, the low bits first (PTX
-// ISA, wgmma.mma_async.sp, "Sparse matrix storage"). Types of 16 bits take a word for two instructions, whose
+// ISA, wgmma.mma_async.sp, "Sparse matrix storage"). 16-bit types use one word for two instructions, whose
 // selectors are 0 and 1.
 Layout metadata_layout(DType type);
 

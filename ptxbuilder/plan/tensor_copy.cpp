@@ -51,7 +51,7 @@ std::vector<TensorMode> transposed(const std::vector<TensorMode>& modes, const T
   return result;
 }
 
-// Returns whether a mode is a whole dimension of the tensor: neither a part of a tile nor collapsed.
+// Returns whether a mode is a whole dimension of the tensor, neither part of a tile nor collapsed.
 bool is_whole(const std::vector<TensorMode>& modes, const TensorMode& mode) {
   return mode.parts.empty() && mode.step == 1 &&
          std::count_if(modes.begin(), modes.end(),
@@ -147,12 +147,12 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
   lies_ = transform(extents_, transforms_);
   for (const TensorMode& mode : lies_)
     if (!mode.parts.empty() && mode.extent != 1)
-      refuse("collapsed dimensions are taken one element at a time, so that the extents are 1");
+      refuse("collapsed dimensions are copied one element at a time, so their extents must be 1");
   const TensorMode inner = lies_.back();
   if (inner.dimension != last || inner.step != 1)
     refuse(
-        fmt::format("the innermost dimension after the transforms is not a part of the tensor's last; TMA "
-                    "writes what is contiguous in global memory contiguously"));
+        fmt::format("the innermost dimension after the transforms is not part of the tensor's last "
+                    "dimension, which TMA copies contiguously"));
   const int64_t row_bytes = inner.extent * size_of(type);
   if (row_bytes % hopper::bulk_unit != 0)
     refuse(fmt::format(
@@ -187,8 +187,8 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
   place_boxes();
 }
 
-// Boxes are contiguous, so a dimension is cut only if all dimensions further out are cut to 1. Panels are cut
-// from the map's last dimension, so each panel is a box.
+// Boxes are contiguous, so a dimension can only be divided if all outer dimensions are divided into single
+// elements. Panels are parts of the map's last dimension, so each panel is a box.
 void TensorCopy::choose_pieces() {
   const size_t panels = lies_.size() - map_.size();  // 1 if there are panels
   pieces_.assign(lies_.size(), 1);
@@ -204,7 +204,7 @@ void TensorCopy::choose_pieces() {
                     text(extents_), name(dtype_), lies_.back().extent, hopper::box_extent));
 }
 
-// Boxes follow each other in the order of lies_, where panels are the map's last dimension.
+// Boxes are in the order of lies_, in which panels are part of the map's last dimension.
 void TensorCopy::place_boxes() {
   const size_t panels = lies_.size() - map_.size();
   box_.assign(pieces_.begin() + static_cast<std::ptrdiff_t>(panels), pieces_.end());

@@ -1,5 +1,5 @@
-// Copies of tiles by TMA: which boxes transfer a tile, how many bytes they have, how the tensor map is
-// encoded, and where each element is in shared memory.
+// Plans copies of tiles by TMA: the boxes that transfer a tile and their bytes, the encoding of the tensor
+// map, and the place of each element in shared memory.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ struct TransposeTransform {
 struct CollapseLeading {
   std::vector<int64_t> strides;
 };
-// Leaves out dimensions that have only one element in the tensor.
+// Removes dimensions that have only one element in the tensor.
 struct DropUnit {
   std::vector<int> dimensions;
 };
@@ -64,8 +64,8 @@ class TensorCopy {
   // memory. The default swizzle is the widest that fits.
   //
   // The tensor map describes the tensor as it is without transforms, and rows wider than the swizzle's span
-  // arrive as panels, one after the other. With transforms, the map describes the transformed tensor, and the
-  // tile is in shared memory in row-major order of the transformed dimensions. The last of these must be
+  // are stored as consecutive panels. With transforms, the map describes the transformed tensor, and the tile
+  // is in shared memory in row-major order of the transformed dimensions. The last of these must be
   // contiguous and, with a swizzle, exactly as wide as its span. Throws Error that names the rule, the extent
   // and the limit.
   TensorCopy(DType type, std::vector<int64_t> extents, std::vector<CopyTransform> transforms = {},
@@ -80,7 +80,7 @@ class TensorCopy {
   TensorMapRecipe recipe() const;
   int map_rank() const { return static_cast<int>(map_.size()); }
   int box_bytes() const;
-  // The boxes, in one part unless divided() made more.
+  // The boxes, in one part unless divided() made several parts.
   const TmaBoxes& boxes() const { return boxes_; }
 
   // The same copy, divided into `parts` parts with the same number of boxes, one part for each CTA to fetch.

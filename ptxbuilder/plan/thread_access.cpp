@@ -46,7 +46,7 @@ int64_t ThreadAccess::address(int thread, int i) const {
 std::optional<ThreadAccess::Split> ThreadAccess::make_split() const {
   Split split;
   const int64_t period = memory_.swizzle().period();
-  int64_t known = 0;  // bits that accesses have
+  int64_t known = 0;  // the bits that are set in accesses
   for (int i = 0; i < accesses(); ++i) {
     const int64_t offset = of_access(i);
     split.inside.push_back(offset % period);

@@ -19,7 +19,7 @@ struct Exchange {
 
   // Returns whether a thread exchanges accesses.
   bool concerns(int64_t thread) const { return (thread & thread_bit) != 0; }
-  // The access that a thread makes as the i-th.
+  // Returns the access that a thread makes as its i-th.
   int made(int64_t thread, int i) const { return concerns(thread) ? i ^ access_bit : i; }
 };
 
@@ -34,11 +34,11 @@ class ThreadAccess {
 
   int threads() const { return static_cast<int>(of_thread_.size()); }
   int accesses() const { return static_cast<int>(accesses_.size()); }
-  // The start of the i-th access that a thread makes, in bytes from the start of the tile.
+  // Returns the start of a thread's i-th access, in bytes from the start of the tile.
   int64_t address(int thread, int i) const;
 
-  // The same accesses with an exchange. Returns nullopt if XOR with a constant cannot bring the exchange
-  // about, or if there is one already.
+  // Returns the same accesses with an exchange, or nullopt if XOR with a constant cannot express the
+  // exchange, or if there already is one.
   std::optional<ThreadAccess> exchanged(Exchange exchange) const;
   const std::optional<Exchange>& exchange() const { return exchange_; }
 
@@ -47,9 +47,8 @@ class ThreadAccess {
   //   swizzle(of_thread + inside[i]) + outside[i].
   // of_thread is the sum of bits[b] over all bits b that are set in the thread's number or, without `bits`,
   // the offset that memory().layout() gives for the thread's element. If `apart`, of_thread and inside[i]
-  // have no bit in common (before any exchange), and swizzle(of_thread) ^ swizzle(inside[i]) takes the
-  // place of the swizzle of the sum. `taken` has the bits that are set in swizzle(of_thread) for any
-  // thread.
+  // have no bit in common (before any exchange), and swizzle(of_thread) ^ swizzle(inside[i]) replaces the
+  // swizzle of the sum. `taken` has the bits that are set in swizzle(of_thread) for any thread.
   struct Split {
     std::optional<std::vector<int>> bits;
     std::vector<int64_t> inside, outside;

@@ -58,7 +58,7 @@ Layout threads_along_rows(int64_t rows, int64_t cols, int64_t threads, int64_t e
     return make_layout({threads, {elements, chunks / threads, rows}},
                        {elements * rows, {rows, threads * elements * rows, 1}});
   if (threads % chunks != 0 || rows % (threads / chunks) != 0)
-    refuse(fmt::format("its {} rows of {} pieces do not divide among them", rows, chunks));
+    refuse(fmt::format("its {} rows of {} pieces cannot be divided equally among them", rows, chunks));
   const int64_t across = threads / chunks;  // rows at a time
   return make_layout({{chunks, across}, {elements, rows / across}}, {{elements * rows, 1}, {rows, across}});
 }
@@ -86,7 +86,7 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
   const int64_t values = size(thread_value[1]), held = atom.register_bytes() / size_of(type);
   if (threads_ % atom.threads() != 0) refuse(fmt::format("{} threads are not whole warps", threads_));
   if (held < 1 || values % held != 0)
-    refuse(fmt::format("a thread's {} values are no multiple of the {} of one instruction", values, held));
+    refuse(fmt::format("a thread's {} values are not a multiple of the {} of one instruction", values, held));
   if (cosize(thread_value) > size(memory.layout()))
     refuse(fmt::format("the tile has {} elements, but a thread holds number {}", size(memory.layout()),
                        cosize(thread_value) - 1));
@@ -108,8 +108,8 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
         contiguous = contiguous && bytes.back() == bytes.front() + e * size_of(type);
       }
       if (!contiguous)
-        refuse(fmt::format("the elements of thread {}, access {} are at bytes {}, not side by side", t, a,
-                           list_of(bytes)));
+        refuse(fmt::format("the elements of thread {}, access {} are at bytes {}, which are not contiguous",
+                           t, a, list_of(bytes)));
       if (bytes.front() % atom.bytes() != 0)
         refuse(fmt::format("thread {}, access {} begins at byte {}, which is not a multiple of {}", t, a,
                            bytes.front(), atom.bytes()));

@@ -16,7 +16,7 @@ struct Repeat {
 Layout repeated(const Layout& thread_value, const std::vector<Repeat>& threads,
                 const std::vector<Repeat>& values);
 
-// The same layout when its rows x cols elements are the corner of a tile with `tile_rows` rows.
+// Returns the same layout for a tile with `tile_rows` rows, whose corner is the rows x cols elements.
 Layout within_rows(const Layout& thread_value, int64_t rows, int64_t cols, int64_t tile_rows);
 
 // The division of a row-major tile when `threads` threads share it: `elements` contiguous elements at a time,
@@ -51,7 +51,7 @@ class TiledCopy {
   // the tile, and as coordinates (row, column).
   const Layout& first_elements() const { return first_; }
   Layout coordinates() const;
-  // The address of each access, as the instruction takes it, in bytes from the tile's start.
+  // The address that the instruction uses for each access, in bytes from the tile's start.
   const ThreadAccess& access() const { return *access_; }
   int64_t address(int thread, int access) const { return access_->address(thread, access); }
 

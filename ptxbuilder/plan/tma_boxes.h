@@ -36,7 +36,7 @@ struct TmaBoxes {
     I bytes;
     std::vector<I> start;
   };
-  // The i-th box of a part.
+  // Returns the i-th box of a part.
   template <class I>
   Box<I> box(const I& part, int i) const {
     using N = LayoutInteger<I>;
@@ -46,8 +46,8 @@ struct TmaBoxes {
       start = N::add(start, N::multiply(by, I(digit.step)));
       box.bytes = N::add(box.bytes, N::multiply(by, I(digit.bytes)));
     };
-    // Digits that run through all their values within a part depend only on i, so the host knows them. The
-    // others are the digits of `rest`, which depends on the part too.
+    // Digits that take all of their values within a part depend only on i, so the host knows them. The other
+    // digits are those of `rest`, which also depends on the part.
     int each = boxes_of_part();
     size_t next = 0;
     for (; next < digits.size() && each % digits[next].count == 0; ++next) {

@@ -28,8 +28,9 @@ Accumulator::Accumulator(int m, int n, DType dtype, Where where)
   if (m < hopper::wgmma_rows || m % hopper::wgmma_rows != 0)
     throw Error(fmt::format("accumulator: m = {} must be a multiple of {}", m, hopper::wgmma_rows));
   if (wgmma_columns_ == 0)
-    throw Error(fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256{}, or twice that", n,
-                            dtype == DType::s32 ? ", in s32 from 32 on of 16" : ""));
+    throw Error(
+        fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256{}, or twice such a number", n,
+                    dtype == DType::s32 ? ", in s32 from 32 on of 16" : ""));
   int count = m / hopper::wgmma_rows * (dtype == DType::f16 ? n / 4 : n / 2);
   registers_ = Builder::current().declare_registers(register_class(dtype), count);
   state_->clear = [registers = registers_, is_f32 = dtype == DType::f32] {
@@ -45,8 +46,8 @@ Accumulator::Accumulator(int m, int n, DType dtype, Where where)
 void Accumulator::set_wgmma_columns(int columns, Where where) {
   AtLine line(where);
   if (!isa::wgmma_has_width(dtype_, columns) || n_ % columns != 0)
-    throw Error(fmt::format("accumulator: wgmmas of {} columns for {}: a width of wgmma that divides them",
-                            columns, n_));
+    throw Error(fmt::format(
+        "accumulator: wgmmas of {} columns for {}: use a width of wgmma that divides them", columns, n_));
   wgmma_columns_ = columns;
 }
 

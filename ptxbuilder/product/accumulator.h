@@ -12,9 +12,9 @@ class AccumulatorRegisters;
 
 // A tile of m x n elements in f32, f16 or s32, which one warpgroup holds in wgmma_layout(m, n). m is a
 // multiple of 64, and n a multiple of 8 up to 256; for s32, an n of 32 or more is a multiple of 16. A wider
-// n, up to 512, is twice such a width: two wgmmas compute it side by side. The first product overwrites the
-// registers, so sums start at zero; registers that nothing has written cannot be read. They are named PTX
-// registers that LLVM never sees.
+// n, up to 512, is twice such a width: two wgmmas each compute half of the columns. The first product
+// overwrites the registers, so sums start at zero; registers that nothing has written cannot be read. The
+// registers are named PTX registers that LLVM never sees.
 class Accumulator {
  public:
   Accumulator(int m, int n, Where where = Where::here()) : Accumulator(m, n, DType::f32, where) {}
@@ -23,21 +23,21 @@ class Accumulator {
   int m() const { return m_; }
   int n() const { return n_; }
   DType dtype() const { return dtype_; }
-  // wgmma_layout(m, n) says which thread holds which sum.
+  // wgmma_layout(m, n) defines which thread holds which sum.
   RegisterLayout layout(Where where = Where::here()) const {
     AtLine line(where);
     return wgmma_layout(m_, n_);
   }
 
-  // The columns of each wgmma of a product, side by side: n up to 256, otherwise half of n. Fewer columns,
-  // which must divide n, cost more reads by the tensor core, but fewer registers at a time.
+  // The columns of each wgmma of a product: n if it is at most 256, otherwise half of n. Fewer columns, which
+  // must divide n, make the tensor cores read more, but need fewer registers at a time.
   int wgmma_columns() const { return wgmma_columns_; }
   void set_wgmma_columns(int columns, Where where = Where::here());
 
-  // The next product overwrites again. The first product overwrites and all later ones add, also in the next
-  // iteration of a loop: zero an accumulator in a loop over tiles, or make it in the loop.
+  // Makes the next product overwrite the sums. The first product overwrites and all later ones add, also in
+  // the next iteration of a loop: zero an accumulator in a loop over tiles, or make it in the loop.
   void zero();
-  // The next product adds to what the registers hold.
+  // Makes the next product add to the contents of the registers.
   void accumulate() { accumulate_ = pred(true); }
 
   // Returns the named registers of the 64-row block `block`, for instructions that are written by hand: one

@@ -1,5 +1,5 @@
-// Sums of accumulators over the CTAs of a cluster, through distributed shared memory: for one product, in one
-// launch, whose k is divided among the CTAs.
+// Adds up accumulators over the CTAs of a cluster through distributed shared memory, for a product whose k is
+// divided among the CTAs.
 #pragma once
 
 #include "ptxbuilder/product/accumulator.h"
@@ -20,14 +20,14 @@ class ClusterSum {
   // Returns the bytes of shared memory that hold the partial sums of a CTA.
   uint32_t scratch_bytes() const;
 
-  // Adds up, and returns columns() columns of the sum, starting at first_column(). `scratch` is a multiple of
-  // 16. All earlier use of it must be complete when the warpgroups of the role call this: TMA copies must
-  // have ended, and wgmma_wait(0) must have been called. All threads of the role call this, once. The CTAs
-  // synchronize before they exit, since other CTAs read their memory.
+  // Adds up the accumulators, and returns columns() columns of the sum, starting at first_column(). `scratch`
+  // is a multiple of 16. All earlier use of it must be complete when the warpgroups of the role call this:
+  // TMA copies must have ended, and wgmma_wait(0) must have been called. All threads of the role call this,
+  // once. The CTAs synchronize before they exit, since other CTAs read their memory.
   RegisterTile<f32> add(const Accumulator& acc, smem scratch, Where where = Where::here()) const;
 
-  // Returns the columns of each CTA, a multiple of 8. If all these exceed n, some columns belong to two CTAs,
-  // which get the same sums.
+  // Returns the number of columns of each CTA, a multiple of 8. If together these exceed n, some columns
+  // belong to two CTAs, which get the same sums.
   int columns() const;
   u32 first_column(Where where = Where::here()) const;
 

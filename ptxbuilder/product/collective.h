@@ -27,16 +27,16 @@ inline void producer_loop(Producer& ring, u32 first, u32 last, const FillStage& 
   });
 }
 
-// Threads that both load and multiply call this first: one of them fills as many stages as may be in flight
-// before the main loop, at most `ahead`.
+// Threads that both load and multiply call this before the main loop: one of them fills as many stages as may
+// be in flight, at most `ahead`.
 inline void prologue(Producer& ring, u32 steps, int ahead, const FillStage& fill,
                      Where where = Where::here()) {
   AtLine line(where);
   elect([&] { producer_loop(ring, 0, min(steps, u32(ahead)), fill); });
 }
 
-// The loop of a consumer: each step waits for its stage, uses it, and releases it. When `use` returns, this
-// warp's reads of the stage must be complete.
+// The loop of a consumer: each step waits for its stage, uses it, and releases it. This warp's reads of the
+// stage must be complete when `use` returns.
 inline void consumer_loop(Consumer& ring, u32 first, u32 last, const FillStage& use,
                           Where where = Where::here()) {
   AtLine line(where);

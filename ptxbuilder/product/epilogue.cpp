@@ -8,7 +8,7 @@ namespace {
 RegisterTile<f32> every_second_column(const RegisterTile<f32>& x, int first) {
   if (x.rows() != 64 || x.cols() % 16 != 0 || !(x.layout() == wgmma_layout(x.rows(), x.cols())))
     throw Error(fmt::format(
-        "pairs of columns of a tile in {}; they are those of wgmma_layout(64, n), n a multiple of 16",
+        "pairs of columns of a tile in {}; the tile must be in wgmma_layout(64, n) with n a multiple of 16",
         x.layout().describe()));
   return RegisterTile<f32>::of(wgmma_32bit(x.cols() / 2), [&](int i) { return x.value(2 * i + first); });
 }
@@ -32,8 +32,8 @@ RegisterTile<f32> amax(const RegisterTile<f32>& x, gptr<f32> greatest, const Ind
   const RegisterTile<pred> inside =
       (row_index(x.layout()) + at.row < below) & (col_index(x.layout()) + at.col < before);
   const RegisterTile<f32> magnitudes = select(inside, abs(x), 0);
-  // Floats that are not negative are ordered like their bits, and the NaNs are above them. As signed numbers,
-  // they are above any negative float, from which a search for the greatest may have begun.
+  // Floats that are not negative are ordered like their bits, with NaNs above all others. Compared as signed
+  // integers, they are above any negative float, with which a search for the greatest may have begun.
   s32 most = 0;
   for (int i = 0; i < x.count(); ++i) most = max(most, bit_cast<s32>(magnitudes.value(i)));
   most = redux_sync_max_s32(most);

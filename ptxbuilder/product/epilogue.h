@@ -5,8 +5,8 @@
 //     return gelu(add_residual(add_bias(x * alpha, bias, at), residual, at, beta));
 //   });
 //
-// They follow the output, transposed or not: a bias belongs to the columns of the output. Elements that they
-// read outside a tensor are 0.
+// They refer to the output, even if the store is transposed: a bias belongs to the columns of the output.
+// Elements that they read outside a tensor are 0.
 #pragma once
 
 #include "ptxbuilder/product/store.h"
@@ -14,7 +14,7 @@
 
 namespace ptxbuilder {
 
-// NaN is kept, which max() would drop.
+// Keeps NaN, which max() would drop.
 inline RegisterTile<f32> relu(const RegisterTile<f32>& x) {
   return select(x < 0, RegisterTile<f32>(0, x.layout()), x);
 }
@@ -49,14 +49,14 @@ inline RegisterTile<f32> silu_slope(const RegisterTile<f32>& x) {
 inline RegisterTile<f32> gelu_slope(const RegisterTile<f32>& x) {
   constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
   const RegisterTile<f32> s = sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
-  // s (1 - s) has long been 0 if x^2 is infinite.
+  // If x^2 is infinite, s (1 - s) is already 0.
   const RegisterTile<f32> square = min(x * x, 1e30F);
   return s + x * s * (1 - s) * (square * (3 * 0.044715 * kTwoRootTwoOverPi) + kTwoRootTwoOverPi);
 }
 
-// Return the columns 0, 2, 4... or 1, 3, 5... of a panel, side by side: half the number of columns, for a
-// store with StoreOptions::pairs. Each thread holds both columns of a pair, so they take no instruction.
-// Throws Error for a tile that is not in wgmma_layout(64, n) with a multiple of 16 columns.
+// Return the columns 0, 2, 4... or 1, 3, 5... of a panel, which are half the number of columns, for a store
+// with StoreOptions::pairs. Each thread holds both columns of a pair, so no instructions are needed. Throws
+// Error for a tile that is not in wgmma_layout(64, n) with a multiple of 16 columns.
 //   silu(even_columns(x)) * odd_columns(x)
 RegisterTile<f32> even_columns(const RegisterTile<f32>& x, Where where = Where::here());
 RegisterTile<f32> odd_columns(const RegisterTile<f32>& x, Where where = Where::here());
@@ -116,8 +116,8 @@ RegisterTile<f32> add_residual(const RegisterTile<f32>& x, const GlobalTensor<T,
   return fma(of_elements(c, x.layout(), at), beta, x);
 }
 
-// Returns x as it is. If the greatest |element| of an output of `rows` x `cols` is greater than the number
-// at `greatest`, or is a NaN, it replaces that number. This is for the scales of 8-bit outputs.
+// Returns x unchanged. If the greatest |element| of an output of `rows` x `cols` is greater than the number
+// at `greatest`, or is a NaN, it replaces that number. Use it for the scales of 8-bit outputs.
 RegisterTile<f32> amax(const RegisterTile<f32>& x, gptr<f32> greatest, const Index& rows, const Index& cols,
                        const PanelPlace& at, Where where = Where::here());
 

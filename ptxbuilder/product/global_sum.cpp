@@ -16,12 +16,13 @@ constexpr int kVectorBytes = 16;                 // of a thread
 constexpr int kPieceBytes = 128 * kVectorBytes;  // of a warpgroup: thread after thread
 constexpr int kInFlight = 16;                    // vectors that a thread loads before it adds them
 
-// This value says that sums of this launch are given. Any number that does not occur elsewhere would do.
+// The value that marks sums of this launch as stored. Any number that does not occur otherwise would do.
 constexpr uint64_t kMark = 0xc2b2ae3d27d4eb4f;
 constexpr int kMarkBytes = 8;
 
 int vector_count(int m, int n) { return m / hopper::wgmma_rows * (n / kCols); }
-// Returns the bytes of the marks: one for each of a CTA's two places, and for each of the most owners.
+// Returns the bytes of the marks: one for each of a CTA's two places and each of the greatest number of
+// owners.
 int mark_bytes(int m, int n, int consumers) { return 2 * kMarkBytes * vector_count(m, n) * consumers; }
 
 }  // namespace
@@ -36,13 +37,12 @@ GlobalSum::GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts
       apart_(apart),
       memory_(memory) {
   if (m < 1 || n < 1 || consumers < 1 || most_parts < 1 || apart < 1)
-    throw Error(
-        where,
-        fmt::format("global sum: {} x {} sums of {} warpgroups in {} parts, {} apart; at least one each", m,
-                    n, consumers, most_parts, apart));
+    throw Error(where, fmt::format("global sum: {} x {} sums of {} warpgroups in {} parts, {} apart; each "
+                                   "number must be at least one",
+                                   m, n, consumers, most_parts, apart));
   if (piece_cols < kCols || piece_cols % kCols != 0 || n % piece_cols != 0)
     throw Error(where,
-                fmt::format("global sum: pieces of {} columns; they are a multiple of {} that divides {}",
+                fmt::format("global sum: pieces of {} columns; must be a multiple of {} that divides {}",
                             piece_cols, kCols, n));
 }
 
@@ -85,12 +85,12 @@ void GlobalSum::store_piece(const Accumulator& acc, gmem to, int row, int col) c
 }
 
 // Pieces that other CTAs complete are stored first, and a CTA's own pieces after the others have been
-// notified: the CTA waits for theirs meanwhile.
+// notified, while the CTA waits for their pieces.
 void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where) const {
   AtLine line(where);
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
-    throw Error(fmt::format("global sum: an accumulator of {} x {} {} where {} x {} f32 was declared",
-                            acc.m(), acc.n(), name(acc.dtype()), m_, n_));
+    throw Error(fmt::format("global sum: an accumulator of {} x {} {}, but {} x {} f32 was declared", acc.m(),
+                            acc.n(), name(acc.dtype()), m_, n_));
   const gmem to = sums(place_of(parts, parts.rank));
   const u32 owners = owners_of(parts);
   const auto store_pieces = [&](bool own) {
@@ -128,7 +128,7 @@ void GlobalSum::wait(const TileParts& parts) const {
   sync_warpgroup();
 }
 
-// The loads of this many parts are in flight together.
+// The number of parts whose loads are in flight together.
 RegisterTile<f32> GlobalSum::total(u32 piece, const TileParts& parts) const {
   const int vectors = piece_cols_ / kCols, at_once = std::clamp(kInFlight / vectors, 1, most_parts_);
   const RegisterLayout layout = wgmma_layout(hopper::wgmma_rows, piece_cols_);

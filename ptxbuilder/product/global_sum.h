@@ -1,4 +1,4 @@
-// The sums of a tile whose k is divided among several CTAs of the grid, through global memory, in one
+// Adds up the sums of a tile whose k is divided among several CTAs of the grid, through global memory, in one
 // launch.
 #pragma once
 
@@ -13,40 +13,40 @@ namespace ptxbuilder {
 struct TileParts {
   u32 count;   // the CTAs that share the tile, one or more
   u32 rank;    // this CTA's number among them, in an order that is the same in every launch
-  u32 owners;  // the CTAs with ranks below this complete pieces of the tile: all, or one
-  u32 place;   // of the sums of rank 0 in memory; those of the others follow it, `apart` from each other.
-               // Nobody else has these places.
+  u32 owners;  // the CTAs with ranks below this number complete pieces of the tile: all CTAs, or one
+  u32 place;   // of the sums of rank 0 in memory; the places of the other ranks follow, `apart` from each
+              // other. Nobody else has these places.
 };
 
-// Each CTA gives its sums, and completes some pieces: it adds the sums of all CTAs for a piece in the order
+// Each CTA stores its sums, and completes some pieces: it adds the sums of all CTAs for a piece in the order
 // of ranks, so that results repeat bit for bit. A piece is some columns of 64 rows of a warpgroup's
-// accumulator; pieces are numbered along each 64 rows in turn, and owners take them in turn.
+// accumulator. Pieces are numbered along each 64 rows in turn, and are assigned to owners in turn.
 //
-// This runs once in a launch, from instructions that no cache holds yet, so it uses few instructions: pieces
-// are a loop.
+// This code runs once in a launch, when its instructions are not yet cached, so it is kept short: pieces are
+// processed in a loop.
 //
 // A CTA that completes a piece waits for all others, so all CTAs must run at once: the grid must not have
-// more CTAs than fit. Each place is used at most once in a launch, so that there are no more places than CTAs
-// give sums, which is at most twice the number of CTAs.
+// more CTAs than fit. Each place is used at most once in a launch, so that there are no more places than
+// stores of sums, which are at most twice the number of CTAs.
 //
-// The memory belongs to the launch: two launches that overlap need two. It may hold anything before. A mark
-// of 64 bits says that sums are given: memory does not hold the mark by chance, and it is removed when the
-// sums are taken.
+// The memory belongs to the launch: launches that overlap need separate memory. It may hold anything before.
+// A 64-bit mark shows that sums have been stored: memory does not hold the mark by chance, and the mark is
+// removed when the sums are read.
 class GlobalSum {
  public:
-  // This is for a role of `consumers` warpgroups with an f32 accumulator of m x n each, in pieces of
-  // `piece_cols` columns. No tile has more than `most_parts` parts, whose places are `apart` (clusters that
-  // divide k compute as many tiles side by side as they have CTAs). Throws Error if a number is below one,
-  // and for pieces that do not divide the columns.
+  // For a role of `consumers` warpgroups with an f32 accumulator of m x n each, in pieces of `piece_cols`
+  // columns. No tile has more than `most_parts` parts, whose places are `apart` (a cluster whose CTAs divide
+  // k computes one tile per CTA at the same time). Throws Error if a number is below one, and for pieces that
+  // do not divide the columns.
   GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts, int apart, gptr<f32> memory,
             Where where = Where::here());
   // Returns the bytes that `memory` needs for a grid of `ctas` and the same number of places, for any pieces.
   static size_t bytes(int m, int n, int consumers, int ctas, int places);
 
-  // Writes the sums to memory. All threads of a warpgroup call it, after wgmma_wait(0).
+  // Writes the sums to memory. All threads of a warpgroup call this, after wgmma_wait(0).
   void give(const Accumulator& acc, const TileParts& parts, Where where = Where::here()) const;
 
-  // Waits until all other CTAs have given their sums, and runs `body` for each of this CTA's pieces. All
+  // Waits until all other CTAs have stored their sums, and runs `body` for each of this CTA's pieces. All
   // threads of a warpgroup call it, after give().
   void complete(const TileParts& parts,
                 const std::function<void(u32 piece, const RegisterTile<f32>& sum)>& body,

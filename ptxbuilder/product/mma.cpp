@@ -39,7 +39,7 @@ bool multiply_together(DType a, DType b) {
   return a == b || both(DType::e4m3, DType::e5m2) || both(DType::s8, DType::u8);
 }
 
-// A's metadata in registers, for each 64 of k a word for each block of 64 rows.
+// The metadata of A in registers: for each 64 of k, a word for each block of 64 rows.
 struct Metadata {
   std::vector<Value> words;
   std::vector<LoadedWord> loads;
@@ -49,8 +49,8 @@ struct Metadata {
   int selector(int step) const { return step % steps_of_word; }
 };
 
-// Loads the words of this thread for m rows, and k elements along k. Words that are 0 are from outside of the
-// tensor, and would name an element twice, which is undefined.
+// Loads the words of this thread for m rows, and k elements along k. Words that are 0 come from outside of
+// the tensor, and would select an element twice, which is undefined.
 Metadata load_metadata(const TileView& view, DType type, int m, int k) {
   const SharedTile& tile = view.tile();
   const int blocks = m / kSparseBlock, lines = k / kSparseBlock;
@@ -102,7 +102,7 @@ class WgmmaCall {
           fmt::format("mma: A is {} and B a {}; their types must be equal, or e4m3 and e5m2, or s8 and u8",
                       a_text, b.tile().describe()));
     if (d.dtype() == DType::s32 && (options.negate_a || options.negate_b))
-      throw Error("mma: negate_a and negate_b are for floating types, and D is s32");
+      throw Error("mma: negate_a and negate_b are only for floating-point types, but D is s32");
   }
 
   void check_shapes(int a_rows, int a_depth) const {
@@ -111,8 +111,8 @@ class WgmmaCall {
                               a_rows, a_depth, b_.k(), b_.mn()));
   }
 
-  // `a(block, step)` returns operand A of an instruction; `a_record` is empty if A is in registers, which are
-  // `a_words` in `a_layout`. `metadata` is that of a sparse A.
+  // `a(block, step)` returns operand A of an instruction. If A is in registers, `a_record` is empty, and the
+  // registers are `a_words` in `a_layout`. `metadata` is the metadata of a sparse A.
   void emit(const std::optional<OperandRecord>& a_record, const std::vector<LoadedWord>& a_words,
             const std::optional<RegisterLayout>& a_layout, const std::function<Argument(int, int)>& a,
             const std::optional<Metadata>& metadata = std::nullopt) {
@@ -172,7 +172,8 @@ WgmmaOperand operand_of(const TileView& view, std::string_view what) {
   std::string rule = WgmmaOperand::refusal(tile.dtype(), major, tile.swizzle(), mn, k);
   if (rule.empty() && tile.swizzle() == Swizzle::none && tile.panel_row_bytes() != 16)
     rule = fmt::format(
-        "wgmma reads tiles with 32, 64 or 128 B swizzle, or without in panels of 16 B: {{{}, {}, {}}}",
+        "wgmma reads tiles with 32, 64 or 128 B swizzle, or tiles without swizzle in panels of 16 B: {{{}, "
+        "{}, {}}}",
         tile.rows(), tile.cols(), 16 / size_of(tile.dtype()));
   if (!rule.empty())
     throw Error(
@@ -185,7 +186,7 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
   const RegisterLayout wanted = wgmma_a(*a.dtype, a.layout.rows(), a.layout.cols());
   if (!(a.layout == wanted))
     throw Error(
-        fmt::format("mma: A is a tile of {}, but {} in registers takes {}; multiply layout_cast(a, "
+        fmt::format("mma: A is a tile of {}, but {} in registers needs {}; multiply layout_cast(a, "
                     "wgmma_a(DType::{}, {}, {}))",
                     a.layout.describe(), name(*a.dtype), wanted.describe(), name(*a.dtype), a.layout.rows(),
                     a.layout.cols()));
@@ -232,17 +233,18 @@ void mma(Accumulator& d, const SparseTile& a, const TileView& b, const MmaOption
   WgmmaOperand operand = operand_of(a.values, "mma: A");
   const DType type = operand.dtype();
   if (!can_be_sparse(type) || operand.major() == Major::mn)
-    throw Error(
-        fmt::format("mma: a sparse A is a {}{}; it is stored along k, of f16, bf16, e4m3, e5m2, s8 or u8",
-                    a.values.tile().describe(), a.values.is_transposed() ? ", transposed" : ""));
+    throw Error(fmt::format(
+        "mma: a sparse A is a {}{}; it must be stored along k, in f16, bf16, e4m3, e5m2, s8 or u8",
+        a.values.tile().describe(), a.values.is_transposed() ? ", transposed" : ""));
   detail::WgmmaCall call(d, type, fmt::format("a sparse {}", a.values.tile().describe()), b, options, true);
   const int k = 2 * operand.k();
   call.check_shapes(operand.mn(), k);
   if (k % kSparseBlock != 0)
-    throw Error(fmt::format(
-        "mma: a sparse A of {} along k; it stores half of them, and k is a multiple of {}", k, kSparseBlock));
-  // The tensor cores read the words while they multiply, as they do A in registers, and ptxas gives such a
-  // register to another value as soon as the product is issued.
+    throw Error(
+        fmt::format("mma: a sparse A of {} along k; it stores half of k, which must be a multiple of {}", k,
+                    kSparseBlock));
+  // The tensor cores read the words while they multiply, like an A in registers, but ptxas reuses such a
+  // register for another value as soon as the product is issued.
   detail::ProductGroups& products = TileContext::of(Builder::current()).products;
   Metadata metadata = load_metadata(a.metadata, type, operand.mn(), k);
   metadata.words = products.ahead_of_fence(metadata.words, "the metadata of a sparse A");

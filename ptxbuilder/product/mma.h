@@ -10,8 +10,8 @@ namespace ptxbuilder {
 
 // The options of mma().
 struct MmaOptions {
-  bool negate_a = false, negate_b = false;  // for floating-point types
-  bool saturate = false;                    // into s32: clamps instead of wrapping around
+  bool negate_a = false, negate_b = false;  // only for floating-point types
+  bool saturate = false;                    // for s32 sums: clamps instead of wrapping around
 };
 
 // D += A B: issues the wgmmas of a whole tile, k innermost. A view has rows along m (or n) and columns
@@ -30,7 +30,7 @@ namespace detail {
 void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, const MmaOptions& options);
 }
 
-// A sparse A of mma(): of each four elements along k two are stored (plan/sparse_matrix.h).
+// A sparse A of mma(): two of each four elements along k are stored (plan/sparse_matrix.h).
 struct SparseTile {
   // m rows of k / 2 elements that are stored along k: f16, bf16, e4m3, e5m2, s8 or u8.
   TileView values;
@@ -39,10 +39,10 @@ struct SparseTile {
   TileView metadata;
 };
 
-// Does the same with a sparse A (PTX ISA, wgmma.mma_async.sp), which takes the tensor cores half as long. B
-// has k elements, twice as many as A stores, and k is a multiple of 64. Each thread loads its words of
-// metadata. Words of 0, with which TMA fills what is outside of a tensor, count as naming the first two
-// elements: what is stored there is 0 as well.
+// Does the same with a sparse A (PTX ISA, wgmma.mma_async.sp), for which the tensor cores need half the time.
+// B has k elements, twice as many as A stores, and k is a multiple of 64. Each thread loads its words of
+// metadata. Words of 0, with which TMA fills elements outside of a tensor, select the first two elements,
+// whose stored values are also 0.
 void mma(Accumulator& d, const SparseTile& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here());
 inline void mma(Accumulator& d, const SparseTile& a, const TileView& b, Where where = Where::here()) {
@@ -58,8 +58,8 @@ inline void mma(Accumulator& d, const SparseTile& a, const TileView& b, Where wh
 // be destroyed as soon as the group is committed. The product reads the copies until its group has been
 // waited for, and the next iteration of a loop writes the same registers again: before that iteration's
 // group, call wgmma_wait(n) so that at most the n groups that were committed after the product's are
-// unfinished (PTX ISA, wgmma.mma_async). Otherwise Error is thrown at the end of the loop, as far as the
-// order of the code shows it.
+// unfinished (PTX ISA, wgmma.mma_async). Otherwise Error is thrown at the end of the loop, if the order of
+// the code shows it.
 template <TileElement T>
 void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here()) {

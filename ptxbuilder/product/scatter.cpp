@@ -7,7 +7,7 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kBytes = 16;  // the bytes of an access
+constexpr int kBytes = 16;  // bytes of an access
 constexpr int kThreads = 128;
 
 // A thread's part of the buffer.
@@ -29,7 +29,7 @@ void add(DType type, gmem to, smem from) {
 
 }  // namespace
 
-// The numbers of all rows are loaded first, so that the thread waits for them only once.
+// All row numbers are loaded first, so that the thread waits for them only once.
 void scatter_rows(const TileView& buffer, const ScatteredRows& to, u32 row, u32 col, u32 end) {
   const int size = size_of(buffer.tile().dtype()), elements = kBytes / size;
   const int across = buffer.tile().cols() / elements, pieces = buffer.row_count() * across;

@@ -1,4 +1,4 @@
-// Stores rows to the places that an index gives.
+// Stores rows to the places that an index selects.
 #pragma once
 
 #include "ptxbuilder/product/store.h"
@@ -10,9 +10,10 @@ constexpr bool can_add_rows(DType type) {
   return type == DType::f32 || type == DType::f16 || type == DType::bf16;
 }
 
-// Stores the contents of `buffer` to the rows that `to` names: the buffer's first element is at row `row`,
+// Stores the contents of `buffer` to the rows that `to` selects: the buffer's first element is at row `row`,
 // column `col` of the output, and only rows of the output before `end` are stored. All threads of the
-// warpgroup call this after all of them have written the buffer, whose elements can_add_rows() if `to` adds.
+// warpgroup call this after all of them have written the buffer, whose elements must satisfy can_add_rows()
+// if `to` adds.
 void scatter_rows(const TileView& buffer, const ScatteredRows& to, u32 row, u32 col, u32 end);
 
 }  // namespace ptxbuilder::detail

@@ -27,7 +27,7 @@ struct Passage {
   bool repeats = false;
 };
 
-// Boxes as wide as the widest swizzle whose span divides the rows, side by side; or of the widest swizzle.
+// Adjacent boxes, as wide as the widest swizzle whose span divides the rows; or boxes of the widest swizzle.
 Passage upright(int cols, DType type, bool repeats) {
   const int widest = span_bytes(Swizzle::b128) / size_of(type);
   if (repeats && cols > widest && cols % widest != 0)
@@ -48,7 +48,7 @@ Passage transposed(int cols, DType type) {
   return {{at_once, hopper::wgmma_rows}, widest_swizzle(row_bytes), at_once, box_cols};
 }
 
-// The buffers of a role's warpgroups, and the path through them. Everything static is decided here.
+// The buffers of a role's warpgroups, and the path through them. Everything static is determined here.
 class Staging {
  public:
   Staging(DType type, TileExtent tile, const StoreOptions& options)
@@ -58,22 +58,23 @@ class Staging {
         options_(options) {
     if (options.pairs && (options.transposed || tile.cols % 16 != 0))
       throw Error(
-          fmt::format("store: pairs of a tile of {} columns{}; they run along the output's rows, in a "
+          fmt::format("store: pairs of a tile of {} columns{}; they must run along the output's rows, in a "
                       "multiple of 16 columns",
                       tile.cols, options.transposed ? ", transposed" : ""));
     if (options.places && options.places->inner_rows != 0 && options.transposed)
-      throw Error("store: folded rows, transposed; they are rows of the output");
+      throw Error("store: folded rows cannot be transposed; they must be rows of the output");
     if (options.buffers < 1 || options.buffers > 4)
-      throw Error(fmt::format("store: {} buffers of each warpgroup; 1 to 4", options.buffers));
+      throw Error(fmt::format("store: {} buffers of each warpgroup; must be 1 to 4", options.buffers));
     if (tile_.rows % hopper::wgmma_rows != 0 || tile_.cols % 8 != 0 ||
         (!options.transposed && tile_.cols * size_of(type) % 16 != 0))
-      throw Error(fmt::format(
-          "store: a tile of {} x {} {}; its rows are multiples of {}, its columns of 8 and of 16 B",
-          tile_.rows, tile_.cols, name(type), hopper::wgmma_rows));
+      throw Error(
+          fmt::format("store: a tile of {} x {} {}; its rows must be a multiple of {}, and its columns "
+                      "multiples of 8 and of 16 B",
+                      tile_.rows, tile_.cols, name(type), hopper::wgmma_rows));
     const int cols = options.columns != 0 ? options.columns : tile_.cols;
     if (cols < 8 || cols % 8 != 0 || tile_.cols % cols != 0)
       throw Error(
-          fmt::format("store: panels of {} columns; they are a multiple of 8 and divide the tile's {}", cols,
+          fmt::format("store: panels of {} columns; must be a multiple of 8 that divides the tile's {}", cols,
                       tile_.cols));
     passage_ = options.transposed ? transposed(cols, type)
                                   : upright(cols, type, options.repeats && options.columns == 0);
@@ -85,7 +86,7 @@ class Staging {
     const int bytes = count * passage_.buffer.rows * passage_.buffer.cols * size_of(type);
     if (bytes > options.staging->bytes())
       throw Error(fmt::format(
-          "store: staging in {}, which has {} B; {} buffers of {} x {} {} for each of {} warpgroups take {} "
+          "store: staging in {}, which has {} B; {} buffers of {} x {} {} for each of {} warpgroups need {} "
           "B",
           options.staging->describe(), options.staging->bytes(), options.buffers, passage_.buffer.rows,
           passage_.buffer.cols, name(type), detail::warpgroups_in_role(), bytes));
@@ -114,22 +115,23 @@ class Staging {
             std::min(passage_.cols, tile_.cols - col)};
   }
 
-  // Returns how many columns of panel i the panel before it contains too.
+  // Returns how many columns of panel i the previous panel also contains.
   int repeated(int i) const {
     return i % panels_across() == 0 ? 0 : part(i - 1).col + part(i - 1).cols - part(i).col;
   }
 
-  // Returns whether other stores may use the buffers too.
+  // Returns whether other stores may also use the buffers.
   bool is_shared() const { return options_.staging.has_value(); }
-  // For panels in order that start again with the first, returns how many of the youngest copies did not use
-  // panel i's buffer. If the number of panels is odd, the last buffer is the next tile's first.
+  // For panels in order, tile after tile, returns how many of the most recent copies did not use panel i's
+  // buffer. If the number of panels is odd, the last buffer is also the first of the next tile.
   int younger(int i) const {
     const bool anew = i == 0 && (is_shared() || panels() % options_.buffers != 0);
     return anew ? 0 : options_.buffers - 1;
   }
 
   // Stores panel i of a tile at row m, column n. The copy that last used its buffer must not be among the
-  // `pending` youngest copies. If threads store some panels, copies are not counted, and none may be pending.
+  // `pending` most recent copies. If threads store some panels, copies are not counted, and none may be
+  // pending.
   void emit(const std::optional<TensorMap>& map, int i, const TileValues& panel, u32 m, u32 n,
             const std::optional<u32>& batch, int pending) const {
     if (options_.scattered) return emit_scattered(i, panel, m, n, *batch);
@@ -255,13 +257,14 @@ class Finish {
         staging_(staging),
         place_{m, staging.has_pairs() ? n * 2 : n, batch, staging.is_transposed()} {
     if (staging.has_pairs() && !epilogue)
-      throw Error("store: pairs of columns without an epilogue, which would make one of two");
+      throw Error("store: pairs of columns need an epilogue, which makes one column of two");
     const bool is_float = type == DType::f32 || type == DType::f16 || type == DType::bf16 ||
                           type == DType::e4m3 || type == DType::e5m2;
     if (!is_float && (type != from.dtype() || epilogue))
-      throw Error(fmt::format(
-          "store: {} as {}{}; it rounds to f32, f16, bf16, e4m3 and e5m2, and leaves other types as they are",
-          name(from.dtype()), name(type), epilogue ? " through an epilogue" : ""));
+      throw Error(
+          fmt::format("store: {} as {}{}; a store rounds to f32, f16, bf16, e4m3 and e5m2, and cannot "
+                      "convert to other types",
+                      name(from.dtype()), name(type), epilogue ? " through an epilogue" : ""));
   }
 
   TileValues operator()(int panel) const {
@@ -276,7 +279,7 @@ class Finish {
         return epilogue_(RegisterTile<f32>(x), place);
       }();
       if (const RegisterLayout wanted = staging_.layout(panel); !(y.layout() == wanted))
-        throw Error(fmt::format("store: the epilogue made a tile of {} from one of {}{}",
+        throw Error(fmt::format("store: the epilogue made a tile of {} from a tile of {}{}",
                                 y.layout().describe(), x.layout.describe(),
                                 staging_.has_pairs() ? ", which should be " + wanted.describe() : ""));
       x = y.values();
@@ -324,11 +327,11 @@ PanelStore::PanelStore(DType type, std::optional<TensorMap> to, TileExtent tile,
                        Where where) {
   AtLine line(where);
   if (to.has_value() == options.scattered.has_value())
-    throw Error("panel store: it takes a tensor map, or scattered rows, and not both");
+    throw Error("panel store: give either a tensor map or scattered rows, not both");
   if (options.scattered && !options.batch)
-    throw Error("panel store: scattered rows without a batch, which says where they end");
+    throw Error("panel store: scattered rows need a batch, which states where they end");
   if (options.scattered && options.scattered->adds && !detail::can_add_rows(type))
-    throw Error(fmt::format("panel store: rows of {} that are added; they are f32, f16 or bf16", name(type)));
+    throw Error(fmt::format("panel store: added rows of {}; must be f32, f16 or bf16", name(type)));
   state_ = std::make_shared<const State>(State{Staging(type, tile, options), type, to});
 }
 
@@ -341,7 +344,7 @@ void PanelStore::store_panel(u32 number, const StoreSource& panel, u32 m, u32 n,
   const TilePart first = staging.part(0);
   const uint32_t across = static_cast<uint32_t>(staging.panels_across());
   if (staging.repeated(staging.panels_across() - 1) > 0)
-    throw Error("store: panels by number share no columns; set the columns of a panel");
+    throw Error("store: panels that are stored by number cannot share columns; set the columns of a panel");
   const int panels = staging.panels();
   if (const auto known = Builder::current().constant(number);
       known && known->value >= static_cast<uint64_t>(panels))
@@ -361,7 +364,7 @@ void PanelStore::store(const StoreSource& from, u32 m, u32 n, const Epilogue& ep
 }
 
 struct DeferredStore::State {
-  // A panel that waits for its step.
+  // A panel that waits to be stored by its step.
   struct Kept {
     std::vector<llvm::Value*> words;
     RegisterLayout layout;
@@ -385,16 +388,16 @@ DeferredStore::DeferredStore(const PanelStore& panels, Where where) {
   AtLine line(where);
   const auto& [staging, type, to] = *panels.state_;
   if (size_of(type) != 2)
-    throw Error(
-        fmt::format("deferred store: {} has no room in registers; it takes 16-bit types", name(type)));
+    throw Error(fmt::format("deferred store: {} needs too many registers; only 16-bit types are supported",
+                            name(type)));
   state_ = std::make_shared<State>(
       State{panels, staging, type, to, {}, Var<u32>(0), Var<u32>(0), std::nullopt, Var<pred>(pred(false))});
   for (int i = 0; i < steps(); ++i) {
     const TileValues zeros =
         detail::tile_convert(type, detail::filled(DType::f32, f32(0), staging.layout(i)));
     std::vector<llvm::Value*> words = detail::tile_variables(zeros);
-    // Columns that the previous panel has too wait only once; a word holds two 16-bit elements of a row,
-    // which is one of a thread's two rows.
+    // Columns that the previous panel also has are kept only once; a word holds two 16-bit elements of one of
+    // a thread's two rows.
     if (const int shared = staging.repeated(i)) {
       const std::vector<llvm::Value*>& before = state_->kept.back().words;
       std::copy(before.end() - shared / 4, before.end(), words.begin());
@@ -405,9 +408,9 @@ DeferredStore::DeferredStore(const PanelStore& panels, Where where) {
   if (staging.has_batches()) state_->batch.emplace(u32(0));
   Builder::current().on_finish([state = state_] {
     if (state->taken)
-      throw Error(state->taken,
-                  "take: no step() follows, so that the last tile is not stored; call finish() after the "
-                  "last take()");
+      throw Error(
+          state->taken,
+          "take: no step() follows, so the last tile is not stored; call finish() after the last take()");
   });
 }
 
@@ -448,7 +451,7 @@ void DeferredStore::step(int i, Where where) {
 void DeferredStore::skip(Where where) {
   AtLine line(where);
   State& s = *state_;
-  // Writes zeros, so that no tile is kept and code before this point can use the registers.
+  // Writes zeros, so that the tile is no longer live and code before this point can use the registers.
   for (const State::Kept& kept : s.kept) {
     const TileValues zeros = detail::tile_convert(s.type, detail::filled(DType::f32, f32(0), kept.layout));
     detail::tile_assign(kept.words, kept.layout, {kept.layout, zeros.words});

@@ -6,21 +6,21 @@
 
 namespace ptxbuilder {
 
-// A row-major output in memory, for threads that store what TMA cannot: TMA takes only rows at multiples of
-// 16 bytes, and writes whole units of 16 bytes at their ends. `by_tma` is the number of columns, from the
-// first on, that TMA stores: a multiple of 16 bytes, or 0; the tensor map has no more columns. TMA stores a
-// panel that ends at or before `by_tma` as a whole, and only the extents of the tensor map bound its rows;
-// `rows` and `cols` bound, element by element, what the threads store of the other panels. Batches are `rows`
-// * `stride` elements apart.
+// A row-major output in memory, for threads that store what TMA cannot: TMA needs rows at multiples of 16
+// bytes, and writes whole units of 16 bytes at their ends. `by_tma` is the number of columns, from the first
+// on, that TMA stores: a multiple of 16 bytes, or 0; the tensor map has no more columns. TMA stores a panel
+// that ends at or before `by_tma` as a whole, and only the extents of the tensor map bound its rows; `rows`
+// and `cols` bound, element by element, what the threads store of the other panels. Batches are `rows` *
+// `stride` elements apart.
 struct ThreadStore {
-  gmem start;                      // the first batch; the others follow without a gap
+  gmem start;                      // the first batch; the other batches follow without a gap
   u32 rows, cols, stride, by_tma;  // the stride in elements
 };
 
 // A row-major matrix of `rows` rows, `stride` elements apart, whose row index[i] receives row i of the
 // output, in columns before `cols`. Rows outside the matrix are not written, nor are rows i from the
 // store's `batch` on. Threads write 16 bytes at a time: the start, the stride and `cols` are multiples of
-// 16 bytes, and index[0] must always be readable. Rows that are named twice are written twice, in no
+// 16 bytes, and index[0] must always be readable. Rows that the index contains twice are written twice, in no
 // particular order. With `adds`, elements of f32, f16 or bf16 are added to the matrix instead: each addition
 // is atomic and rounds, and additions to one element are in no particular order.
 struct ScatteredRows {
@@ -40,14 +40,14 @@ struct StorePlaces {
 
 // The options of store().
 struct StoreOptions {
-  // The tensor's rows are the tile's columns: D^T is stored, as needed when the operands were exchanged.
+  // The tensor's rows are the tile's columns: stores D^T, which is needed if the operands were exchanged.
   bool transposed = false;
   // The number of staging buffers of each warpgroup, 1 to 4. With one, writing waits for the copy before it.
   int buffers = 2;
   // The columns of a panel, which must divide the output's. 0: as many columns as a buffer holds.
   int columns = 0;
-  // Columns may be stored twice, with the same values: if those of a tile do not fill whole boxes of 128
-  // bytes, the last panel begins earlier; without this option, all boxes are narrow enough to divide the
+  // Columns may be stored twice, with the same values: if the columns of a tile do not fill whole boxes of
+  // 128 bytes, the last panel begins earlier; without this option, all boxes are narrow enough to divide the
   // columns. Not for an epilogue that reads the stored memory.
   bool repeats = false;
   // The epilogue makes one column of the output from two of the tile, like even_columns() and odd_columns()
@@ -59,17 +59,17 @@ struct StoreOptions {
   std::function<std::pair<TensorMap, u32>(u32 batch)> place_of_batch = {};
   // Further coordinates, which are the same for all boxes.
   std::vector<uint32_t> outer = {};
-  // Boxes are at these coordinates. Folded rows cannot be combined with `transposed`.
+  // The coordinates of boxes. Folded rows cannot be combined with `transposed`.
   std::optional<StorePlaces> places = {};
   // Threads store a panel that TMA does not store as a whole, one element at a time.
   std::optional<ThreadStore> threads = {};
-  // Rows of a PanelStore go to these rows, and not through TMA.
+  // A PanelStore stores rows to these rows, without TMA.
   std::optional<ScatteredRows> scattered = {};
   // The place of the staging buffers: a tile, or a view of a tile, whose contents are lost. Stores by the
   // same warpgroups may use the same place, one after the other. All of the role's warpgroups must have
   // finished with its contents and, before anybody else writes there, with the store: wait_stores(0,
-  // StoreWait::read). If not given, a store has buffers of its own. Throws Error that says how many bytes are
-  // needed if the place has fewer.
+  // StoreWait::read). If not given, a store has buffers of its own. Throws Error that states how many bytes
+  // are needed if the place has fewer.
   std::optional<SharedRegion> staging = {};
 };
 
@@ -83,7 +83,7 @@ struct PanelPlace {
 };
 
 // A function on tiles that changes sums before they are rounded. It receives one panel at a time, 64 rows and
-// as many columns as a staging buffer holds, so that values that it loads need not wait in registers.
+// as many columns as a staging buffer holds, so that values that it loads do not occupy registers for long.
 // product/epilogue.h offers some epilogues; they compose like other functions. Elements outside the tensor
 // pass through the function too, and are then dropped.
 using Epilogue = std::function<RegisterTile<f32>(const RegisterTile<f32>& sums, const PanelPlace& place)>;
@@ -141,20 +141,21 @@ void store(TensorMap to, const RegisterTile<T>& x, u32 m, u32 n, const StoreOpti
   store(T::dtype, to, x, m, n, nullptr, options);
 }
 
-// A store of tiles of one size whose panels may be stored one at a time.
+// A store of tiles of one size, whose panels can be stored one at a time.
 class PanelStore {
  public:
-  // Set `options.batch`, to any value, if the tensor has batches, or if rows are scattered, which takes no
-  // tensor map. Throws Error as store() does.
+  // Set `options.batch`, to any value, if the tensor has batches, or if rows are scattered, which does not
+  // need a tensor map. Throws Error as store() does.
   PanelStore(DType type, std::optional<TensorMap> to, TileExtent tile, const StoreOptions& options = {},
              Where where = Where::here());
 
-  // Returns the columns of the tile that make a panel; all panels are equal if `options.columns` says so.
+  // Returns the columns of the tile that make a panel; all panels have equal widths if `options.columns` is
+  // set.
   int panel_columns() const;
 
   // Stores `panel`, as the epilogue makes it, as one panel of a tile at row m, column n of the output. Panels
-  // are numbered across each 64 rows in turn. They may come in any order, and under a condition that holds
-  // for all of the warpgroup or for nobody in it.
+  // are numbered across each 64 rows in turn. They may be stored in any order, and under a condition that is
+  // the same for the whole warpgroup.
   void store_panel(u32 number, const StoreSource& panel, u32 m, u32 n, const Epilogue& epilogue = nullptr,
                    std::optional<u32> batch = {}, Where where = Where::here()) const;
   // Stores a whole tile.
@@ -169,25 +170,25 @@ class PanelStore {
 
 // A store that runs during the products of the next tile. take() rounds a tile into registers of its own,
 // after which the next products may begin. Each step() stores a part of the tile; call it while wgmmas run.
-// Only 16-bit types are possible; 64 rows x 256 columns take 64 registers per thread.
+// Only 16-bit types are possible; 64 rows x 256 columns occupy 64 registers of each thread.
 //   DeferredStore out(DType::bf16, D, {64, 256});
 //   for each tile: { ...; wgmma_group(...); out.step(0); wgmma_wait(0); ...; out.take(acc, m, n); }
 //   out.finish();
 class DeferredStore {
  public:
-  // Set `options.batch`, to any value, if the tensor has batches; take() gives the batch of each tile.
+  // Set `options.batch`, to any value, if the tensor has batches; take() receives the batch of each tile.
   DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options = {},
                 Where where = Where::here());
   // Does the same through the buffers of `panels`, which may store other tiles after all steps of this store.
   explicit DeferredStore(const PanelStore& panels, Where where = Where::here());
 
-  // Between two calls of take(), call each step once, in order: a tile whose steps were left out is lost.
+  // Between two calls of take(), call each step once, in order: a tile whose steps are omitted is lost.
   // Before the first take() they do nothing. A last take() that no steps follow is an Error when the kernel
   // is finished.
   int steps() const;
   void step(int i, Where where = Where::here());
 
-  // Takes a tile for the box at row m, column n.
+  // Accepts a tile for the box at row m, column n.
   void take(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
             std::optional<u32> batch = {}, Where where = Where::here());
   // Call this instead of take(), after all steps: the steps until the next take() do nothing. When it

@@ -53,7 +53,7 @@ TensorAccumulator::TensorAccumulator(Kernel& kernel, int n, Where where)
   kernel.builder().on_finish([freed = freed_, where] {
     AtLine line(where);
     if (!*freed)
-      throw Error("tensor memory: it is never given back by free(), so later CTAs would wait for ever");
+      throw Error("tensor memory: it is never freed with free(), so later CTAs would wait for ever");
   });
 }
 
@@ -106,7 +106,7 @@ RegisterTile<f32> load(const TensorAccumulator& from, int first_col, int cols, W
   if (first_col < 0 || cols < 1 || cols > 128 || first_col + cols > from.n() ||
       !std::has_single_bit(unsigned(cols)))
     throw Error(
-        fmt::format("load: columns {} to {} of {} in tensor memory; a load takes 1, 2, 4, ... 128 of them",
+        fmt::format("load: columns {} to {} of {} in tensor memory; a load reads 1, 2, 4, ... 128 columns",
                     first_col, first_col + cols - 1, from.n()));
   // The load and its wait are one asm, since LLVM could otherwise move code that uses the registers before a
   // wait that does not name them.

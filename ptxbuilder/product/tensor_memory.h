@@ -1,6 +1,6 @@
 // Products whose sums are in tensor memory (PTX ISA, tcgen05), on sm_100a and related targets. They are
-// checked against the manual, with ptxas and with the proof of the bytes that descriptors read. They run on
-// the emulator; such a device was not available.
+// checked against the manual, with ptxas, with the proof of the bytes that descriptors read, and on the
+// emulator; they have not been run on such a device.
 #pragma once
 
 #include "ptxbuilder/registers/tile.h"
@@ -22,7 +22,7 @@ class TensorAccumulator {
   int n() const { return n_; }
   tmem address() const { return address_; }
 
-  // All threads of the CTA synchronize, and free the columns. Nothing may read or write them afterwards.
+  // All threads of the CTA synchronize, and free the columns. Nothing may access them afterwards.
   void free(Where where = Where::here());
 
  private:
@@ -41,8 +41,8 @@ class TensorAccumulator {
 // Error that names the shapes, types or swizzle that do not fit.
 void mma(TensorAccumulator& d, const TileView& a, const TileView& b, Where where = Where::here());
 
-// Arrives once at a barrier of this CTA when all products that the calling thread has issued are done: a
-// stage that they read is then free, and the sums may be loaded.
+// Arrives once at a barrier of this CTA when all products that the calling thread has issued are done: the
+// stages that they read are then free, and the sums may be loaded.
 void tcgen05_commit(smem barrier, Where where = Where::here());
 
 // Loads `cols` columns from `first_col` on, a power of two up to 128: thread i holds row i. All threads of

@@ -17,7 +17,7 @@ void mma(const MmaAtom& atom, std::span<Var<f32>> d, std::span<const u32> a, std
   const size_t want_a = registers(atom.layout_a(), atom.a()), want_b = registers(atom.layout_b(), atom.b()),
                want_d = registers(atom.layout_c(), DType::f32);
   if (a.size() != want_a || b.size() != want_b || d.size() != want_d)
-    throw Error(fmt::format("mma: {} registers of A, {} of B and {} of D; {} takes {}, {} and {}", a.size(),
+    throw Error(fmt::format("mma: {} registers of A, {} of B and {} of D; {} needs {}, {} and {}", a.size(),
                             b.size(), d.size(), atom.row().name, want_a, want_b, want_d));
   const detail::TileContext& context = detail::TileContext::of(Builder::current());
   auto words = [&](std::span<const u32> registers_of) {

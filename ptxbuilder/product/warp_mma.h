@@ -7,7 +7,8 @@
 namespace ptxbuilder {
 
 // PTX ISA, mma.sync: d += a b for one instruction's registers, in the order of the atom's layouts. All lanes
-// of the warp call it. Throws Error if their numbers are not the atom's, or if the sum is not in f32.
+// of the warp call it. Throws Error if the numbers of registers are not those of the atom, or if the sum is
+// not in f32.
 void mma(const MmaAtom& atom, std::span<Var<f32>> d, std::span<const u32> a, std::span<const u32> b,
          Where where = Where::here());
 

@@ -37,7 +37,7 @@ bool share(const MulticastGroups& groups, int one, int other) {
   return true;
 }
 
-// One copy, to every CTA and stage, and from every start that its view may have.
+// Checks one copy, to every CTA and stage, and from every start that its view may have.
 class Copy {
  public:
   Copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads)
@@ -65,9 +65,9 @@ class Copy {
       if (!(groups.first_mask << groups.first_rank(at) >> receiver & 1)) continue;
       if (!share(groups, sender, receiver))
         return fail({.operation = fmt::format("{} of '{}'", verb_of(copy_), memory_of(copy_)),
-                     .reason = fmt::format(
-                         "the CTA of rank {} sends to the one of rank {}, which is not next to it along {}",
-                         sender, receiver, axes_text(groups)),
+                     .reason = fmt::format("the CTA of rank {} sends to the CTA of rank {}, which is not in "
+                                           "line with it along {}",
+                                           sender, receiver, axes_text(groups)),
                      .where = copy_.where}),
                parts;
       parts.push_back(groups.place(at));
@@ -75,7 +75,8 @@ class Copy {
     return parts;
   }
 
-  // One copy to one stage of one CTA: it contains every element of the view once, and nothing else.
+  // Checks one copy to one stage of one CTA: it must contain every element of the view once, and nothing
+  // else.
   void bring(Element corner, const std::vector<int64_t>& parts, int stage) {
     Image& image = images_[static_cast<size_t>(stage)];
     std::vector<bool> seen(static_cast<size_t>(copy_.view.rows) * static_cast<size_t>(copy_.view.cols));
@@ -90,7 +91,7 @@ class Copy {
           return fail({.operation = operation,
                        .address = start - stage_start,
                        .puts = !copy_.is_store,
-                       .reason = fmt::format("a box starts there, no multiple of {} B", unit),
+                       .reason = fmt::format("a box starts there, which is not a multiple of {} B", unit),
                        .where = copy_.where});
         uint32_t count = 1;
         for (uint32_t extent : copy_.recipe.box) count *= extent;
@@ -109,15 +110,16 @@ class Copy {
                          .where = copy_.where});
           };
           if (row < 0 || col < 0 || row >= copy_.view.rows || col >= copy_.view.cols)
-            return refuse(fmt::format("the box brings it, but the view has {} x {} elements", copy_.view.rows,
-                                      copy_.view.cols));
+            return refuse(fmt::format("the box contains it, but the view has {} x {} elements",
+                                      copy_.view.rows, copy_.view.cols));
           if (!image.holds(at)) return refuse(fmt::format("a stage has {} B", tile_.stage_bytes));
           auto mark = seen[static_cast<size_t>(row) * static_cast<size_t>(copy_.view.cols) +
                            static_cast<size_t>(col)];
           if (mark) return refuse("it is brought twice");
           mark = true;
           if (reads_ && !(there == element))
-            return refuse(there ? "TMA stores another element" : "TMA stores what nothing has written");
+            return refuse(there ? "TMA stores another element"
+                                : "TMA stores an element that nothing has written");
           if (there && !(*there == element)) return refuse("two elements at one address");
           image.put(at, element);
         }
@@ -128,7 +130,7 @@ class Copy {
         return fail({.operation = operation,
                      .wanted = Element{corner.row + static_cast<int>(i) / copy_.view.cols,
                                        corner.col + static_cast<int>(i) % copy_.view.cols},
-                     .reason = "no box brings it",
+                     .reason = "no box contains it",
                      .where = copy_.where});
     tried_.elements += seen.size();
   }

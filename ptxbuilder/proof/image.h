@@ -69,7 +69,7 @@ inline int64_t start_of(const TileRecord& tile, int stage, Element corner) {
          int64_t{corner.col % tile.panel_cols} * size_of(tile.dtype);
 }
 
-// The elements that a view may begin with.
+// The elements with which a view may begin.
 std::vector<Element> corners(const ViewRecord& view, const TileRecord& tile);
 std::string view_text(const ViewRecord& view, const TileRecord& tile);
 
@@ -83,27 +83,29 @@ struct Tried {
   int bank_ways = 0;  // see Proof::Link
 };
 
-// The most different words of one bank that lanes of a warp address at a time (8 rows of a matrix, or enough
-// lanes for 128 bytes); 1 means no conflict. `addresses` are those of an access, by thread, of `bytes` each.
+// Returns the greatest number of different words of one bank that lanes of a warp address at a time (8 rows
+// of a matrix, or enough lanes for 128 bytes); 1 means no conflict. `addresses` are those of an access of
+// `bytes`, by thread.
 int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matrices);
 
-// The parts of a proof below have their own files. The first is one TMA copy, from every place where its view
-// may begin, to the images of all stages; if it `reads`, the images must contain what it should find.
+// The parts of a proof below have their own files. The first checks one TMA copy, from every place where its
+// view may begin, against the images of all stages; if it `reads`, the images must contain the expected
+// elements.
 Tried try_copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads);
 std::string text_of(const CopyRecord& copy, const TileRecord& tile);
-// Operand 'A' or 'B' of a product; if copies have loaded A into registers, A is one matrix. The layout of a
-// computed A gives its places.
+// Checks operand 'A' or 'B' of a product; if copies have loaded A into registers, A is one matrix. For a
+// computed A, its layout determines the places.
 Tried try_operand(const MmaRecord& mma, char name, const TileRecord& tile, const std::vector<Image>& images);
 std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile);
 Tried try_computed_a(const MmaRecord& mma);
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma);
-// The words of metadata that the instructions of a sparse A look at, in registers that copies have loaded.
+// Checks the words of metadata that the instructions of a sparse A use, in registers that copies have loaded.
 Tried try_metadata(const KernelRecord& kernel, const MmaRecord& mma);
 // Tries the accesses of threads to one stage of a tile, with the view beginning at `corner`: writes fill the
 // image, and reads are checked against it.
 Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,
                       Image& image);
-// The registers of an mma.sync hold a 16 x k part of A and an 8 x k part of B, with the same k.
+// Checks that the registers of an mma.sync hold a 16 x k part of A and an 8 x k part of B, with the same k.
 Tried try_warp_mma(const KernelRecord& kernel, const WarpMmaRecord& mma);
 // Checks that the elements of a register tile are stored to their own places in the tensor.
 Tried try_store(const KernelRecord& kernel, const StoreRecord& store);

@@ -84,7 +84,7 @@ Tried try_instruction(const Reader& reader, Element corner, int stage, int block
           .address = at,
           .reason = found ? "wgmma reads another element"
                     : image.holds(at)
-                        ? "wgmma reads what no copy has written"
+                        ? "wgmma reads an element that no copy has written"
                         : fmt::format("wgmma reads outside of the stage of {} B", tile.stage_bytes),
           .where = reader.where};
       return tried;
@@ -93,7 +93,7 @@ Tried try_instruction(const Reader& reader, Element corner, int stage, int block
   return tried;
 }
 
-// Adds the elements that a part has tried; returns whether the part holds.
+// Adds the elements that a part has checked; returns whether the part is proved.
 bool add(Tried& all, Tried part) {
   all.elements += part.elements;
   all.counterexample = std::move(part.counterexample);

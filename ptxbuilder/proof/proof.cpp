@@ -32,7 +32,8 @@ class Prover {
  private:
   using Images = std::vector<Image>;
 
-  // The writers of a tile come first, since they produce each stage's image, and the tile's readers follow.
+  // The writers of a tile are checked first, since they produce the image of each stage; the tile's readers
+  // follow.
   void prove_tile(int number) {
     const TileRecord& tile = record_.tiles[static_cast<size_t>(number)];
     Images images(static_cast<size_t>(tile.stages), Image(tile));

@@ -23,18 +23,19 @@ struct Counterexample {
 
 // The result of a proof: everything that was proved, and the first thing that does not hold.
 struct Proof {
-  // One thing that holds, and the number of elements for which it was tested.
+  // One proved statement, and the number of elements for which it was tested.
   struct Link {
     std::string text;
     uint64_t elements = 0;
     Where where = {};
     // The bank conflicts of threads' reads and writes: how many of the rows or words that an instruction
-    // accesses at a time are in the same banks; 1 means no conflict. 0 if threads do not access any.
+    // accesses at a time are in the same banks; 1 means no conflict. 0 if threads do not access shared
+    // memory.
     int bank_ways = 0;
   };
   std::vector<Link> links;
   std::vector<std::string> unproved;             // readers of a tile that no copy of the record fills
-  std::optional<Counterexample> counterexample;  // the first; anything after it is not tested
+  std::optional<Counterexample> counterexample;  // the first one; nothing after it is tested
 
   explicit operator bool() const { return !counterexample; }
   uint64_t elements() const;
@@ -46,9 +47,9 @@ struct Proof {
 // addresses that the kernel computes, and what the hardware does with them according to the manual: the TMA
 // unit, which writes boxes and exclusive-ors address bits (PTX ISA, "Tensor Swizzling Modes"), wgmma, which
 // walks core matrices with a descriptor's offsets (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared
-// Memory Layout"), and the fragments of ldmatrix, stmatrix and wgmma. A tile whose start only the device
-// knows is tried from every possible start. Copies from and to bare addresses are not followed, and stages
-// are not distinguished: barriers order the stages, and the emulator checks the barriers.
+// Memory Layout"), and the fragments of ldmatrix, stmatrix and wgmma. If only the device knows the start of a
+// view, every possible start is checked. Copies from and to bare addresses are not followed, and stages are
+// not distinguished: barriers order the stages, and the emulator checks the barriers.
 Proof prove(const KernelRecord& record);
 
 }  // namespace ptxbuilder

@@ -36,7 +36,7 @@ class Buffer {
       for (int i = 0; i < piece.copy.boxes.count() && !tried_.counterexample; ++i) read(piece, i);
     for (size_t i = 0; i < stored_.size() && !tried_.counterexample; ++i)
       if (!stored_[i])
-        fail("tma_store", element(static_cast<int>(i)), std::nullopt, std::nullopt, "no box brings it");
+        fail("tma_store", element(static_cast<int>(i)), std::nullopt, std::nullopt, "no box contains it");
     for (int i = 0; i < store_.written.accesses() && !tried_.counterexample; ++i) tell(i);
     return std::move(tried_);
   }
@@ -59,7 +59,7 @@ class Buffer {
       const int64_t named = w.addresses[w.index(access, thread)];
       if ((start_ + named) % aligned != 0)
         return fail(operation, std::nullopt, std::nullopt, named,
-                    fmt::format("no multiple of {} B", aligned));
+                    fmt::format("not a multiple of {} B", aligned));
       for (int i = 0; i < w.values(); ++i) {
         const Element held_here = held(access, thread, i);
         const int64_t at = address_of(w, access, thread, i);
@@ -92,7 +92,7 @@ class Buffer {
     const CopyRecord& copy = piece.copy;
     const TensorMapRecipe& recipe = copy.recipe;
     const auto box = copy.boxes.box(int64_t{0}, number);
-    // A view of the buffer begins at a row of its own.
+    // A view of the buffer may begin at any row.
     const int64_t begin = int64_t{copy.view.first_row.value_or(0)} * tile_.row_bytes + box.bytes,
                   start = start_ + begin;
     uint32_t count = 1;
@@ -104,9 +104,10 @@ class Buffer {
                                                : Element{in_view.row, piece.first_col + in_view.col};
       const int64_t at = int64_t{where_tma_puts(recipe, static_cast<uint32_t>(start), i)} - start_;
       if (!holds(at) || !(there(at) == wanted))
-        return fail(
-            fmt::format("tma_store of '{}'", copy.map), wanted, holds(at) ? there(at) : std::nullopt, at,
-            holds(at) && there(at) ? "TMA stores another element" : "TMA stores what no thread has written");
+        return fail(fmt::format("tma_store of '{}'", copy.map), wanted, holds(at) ? there(at) : std::nullopt,
+                    at,
+                    holds(at) && there(at) ? "TMA stores another element"
+                                           : "TMA stores an element that no thread has written");
       if (wanted.row >= kBlockRows || wanted.col < store_.first_col ||
           wanted.col >= store_.first_col + store_.cols)
         return fail(fmt::format("tma_store of '{}'", copy.map), wanted, std::nullopt, at,

@@ -45,7 +45,7 @@ Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Elem
       };
       const int64_t named = start + copy.addresses[copy.index(access, thread)];
       if (named % aligned != 0)
-        return refuse(fmt::format("no multiple of {} B", aligned), named - stage_start, std::nullopt);
+        return refuse(fmt::format("not a multiple of {} B", aligned), named - stage_start, std::nullopt);
       for (int i = 0; i < values; ++i) {
         const int64_t at = start + address_of(copy, access, thread, i) - stage_start;
         const Element within = copy.element(access, thread, i);
@@ -57,8 +57,9 @@ Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Elem
         const std::optional<Element> there = image.at(at);
         if (copy.kind == Kind::to_registers) {
           if (!(there == wanted))
-            return refuse(there ? "threads read another element" : "threads read what nothing has written",
-                          at, wanted);
+            return refuse(
+                there ? "threads read another element" : "threads read an element that nothing has written",
+                at, wanted);
         } else {
           if (there && !(*there == wanted)) return refuse("two elements at one address", at, wanted);
           image.put(at, wanted);
@@ -93,7 +94,8 @@ Element held_by(const KernelRecord& kernel, const RegisterOperand& o, int warp, 
                                                                    word.word * per_word + v % per_word);
 }
 
-// The part's first element, equal for all; nothing, and a counterexample, if one element differs.
+// Returns the part's first element, if it is the same for all; otherwise returns nothing and records a
+// counterexample.
 std::optional<Element> corner_of(const KernelRecord& kernel, const WarpMmaRecord& mma,
                                  const RegisterOperand& o, int warp, Tried& tried) {
   std::optional<Element> corner;

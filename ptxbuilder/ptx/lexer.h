@@ -1,4 +1,4 @@
-// Splits PTX text into tokens that record their positions and the comments ahead of them.
+// Splits PTX text into tokens that record their positions and the comments before them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::ptx_text {
 
-// Lines and columns count from 1. Columns count bytes, and a tab is one.
+// Lines and columns count from 1. Columns count bytes, and a tab is one column.
 struct Position {
   uint32_t line = 0, column = 0;
 };

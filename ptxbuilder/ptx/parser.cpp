@@ -250,7 +250,7 @@ class Parser {
       for (const auto* list : {&f.results, &f.parameters})
         for (const Declaration& d : *list)
           if (d.names.empty())
-            fail(fmt::format("a parameter of {} has no name, which only a prototype's may", f.name));
+            fail(fmt::format("a parameter of {} has no name, which is only allowed in a prototype", f.name));
       expect("{", "of the function's body");
       s.comments.insert(s.comments.end(), comments_.begin(), comments_.end());
       comments_.clear();
@@ -471,7 +471,7 @@ class Parser {
 }  // namespace
 
 Module parse(std::string_view source) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it ahead of a text
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it at the start of a text
   if (source.starts_with(kByteOrderMark)) source.remove_prefix(kByteOrderMark.size());
   return Parser(source).module();
 }

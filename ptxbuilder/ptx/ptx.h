@@ -70,7 +70,7 @@ struct Declaration {
 // A directive that does not declare a name: .version, .target, .file, .loc, .pragma, .maxntid, .section,
 // .branchtargets.
 struct Directive {
-  std::vector<std::string> tokens;  // the directive's own name first; commas are included
+  std::vector<std::string> tokens;  // the directive's own name comes first; commas are included
   bool semicolon = false;
   Position at = {};  // of its name
 };
@@ -123,7 +123,7 @@ Module parse(std::string_view source);
 std::vector<Operand> parse_operands(std::string_view source);
 
 // print(parse(x)) == x except for white space, and for the place of a comment inside a statement, which is
-// printed ahead of the statement.
+// printed before the statement.
 std::string print(const Module& module);
 std::string print(const Statement& statement);
 std::string print(const Operand& operand);

@@ -53,7 +53,8 @@ class Exchanged {
     return known->second;
   }
 
-  // Bits of the lane's number that move equally far move together; bits that become several move singly.
+  // Bits of the lane's number that move by the same distance are moved together; a bit that becomes several
+  // bits is moved separately.
   u32 computed(const LaneFunction& f) {
     std::map<int, uint32_t> moved;  // bits, with the distance that they move up as the key
     u32 value = f.at_0;
@@ -118,7 +119,7 @@ TileValues tile_layout_cast(const TileValues& x, const RegisterLayout& layout) {
     throw Error(fmt::format("layout_cast: from {} to {}: {}", x.layout.describe(), layout.describe(), why));
   };
   if (!(x.layout.extent() == layout.extent())) refuse("their extents differ");
-  if (layout.is_splat()) refuse("a splat is one value, and the tile may hold many");
+  if (layout.is_splat()) refuse("a splat is one value, but the tile may hold many");
   int per = per_word(x.dtype);
   if (x.layout.is_splat())
     return {x.dtype, layout,

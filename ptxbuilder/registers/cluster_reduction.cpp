@@ -15,8 +15,8 @@ ClusterAxis axis_of(Kernel& kernel, std::optional<ClusterAxis> given) {
   const auto [x, y, z] = kernel.signature().cluster;
   if ((x > 1) + (y > 1) + (z > 1) > 1)
     throw Error(
-        fmt::format("cluster reduction: a cluster of {} x {} x {} CTAs has several axes; name one, as in "
-                    "ClusterReduction(k, ClusterAxis::x), and reduce along one after the other",
+        fmt::format("cluster reduction: a cluster of {} x {} x {} CTAs has several axes; choose one, as in "
+                    "ClusterReduction(k, ClusterAxis::x), and reduce along one axis after the other",
                     x, y, z));
   return kAxes[y > 1 ? 1 : z > 1 ? 2 : 0];
 }

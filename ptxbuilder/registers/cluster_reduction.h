@@ -1,5 +1,5 @@
-// Reductions over the CTAs of a cluster, of a scalar or a tile that each thread holds, through distributed
-// shared memory.
+// Reduces a scalar or a tile that each thread holds over the CTAs of a cluster, through distributed shared
+// memory.
 //
 //   k.cluster(4);
 //   ClusterReduction across(k);                                              // outside of roles
@@ -13,8 +13,9 @@ namespace ptxbuilder {
 
 // Each thread's value is reduced with the values of the threads with the same number in the CTAs in line with
 // it along one axis of the cluster, and each of them gets the result. Values are combined in the order of the
-// CTAs, so that all threads get the same bits, and results repeat. CTAs need not synchronize before or after
-// a call, and another call may follow at once. A single CTA in line gets its own values; no code is emitted.
+// CTAs, so that all threads get the same bits, and results repeat. CTAs do not have to synchronize before or
+// after a call, and another call may follow immediately. If there is only one CTA in line, it gets its own
+// values, and no code is emitted.
 class ClusterReduction {
  public:
   // Call Kernel::cluster() first, and sync_cluster() or the first role after it. The default axis is the only
@@ -24,7 +25,7 @@ class ClusterReduction {
 
   // All threads of one role or, without roles, of the CTA make each call, and all CTAs in line make the same
   // number of calls. Throws Error if another role has made a call before: each role needs its own
-  // ClusterReduction. A call takes 8 bytes of shared memory for each value of each thread.
+  // ClusterReduction. A call needs 8 bytes of shared memory for each value of each thread.
   f32 reduce(Reduction operation, f32 x, Where where = Where::here());
   s32 reduce(Reduction operation, s32 x, Where where = Where::here());
   u32 reduce(Reduction operation, u32 x, Where where = Where::here());
@@ -51,7 +52,7 @@ class ClusterReduction {
 
   Kernel& kernel_;
   ClusterAxes axis_;
-  std::optional<ClusterBarriers> written_;  // empty if a CTA is the only one in line
+  std::optional<ClusterBarriers> written_;  // empty if there is only one CTA in line
   std::optional<Phases> phases_;
   std::optional<Buffers> buffers_;
 };

@@ -103,7 +103,7 @@ std::vector<Value> as_integers(const TileValues& x) {
 
 std::vector<Value> bytes_of(DType to, std::vector<Value> x, bool is_unsigned) {
   std::vector<u32> halves;
-  if (is_unsigned)  // a number that cvt.pack takes as negative is a large one
+  if (is_unsigned)  // a number that cvt.pack would treat as negative is a large number
     for (Value& v : x) v = min(u32(v.handle()), 255u);
   each_pair(x.size(), [&](size_t low, size_t high) {
     halves.emplace_back(emitted(isa::cvt_pack_integer(to), {x[high], x[low], u32(0)}).handle());

@@ -25,9 +25,9 @@ bool is_line(TileExtent part, TileExtent whole) {
   return (part.rows == whole.rows && part.cols == 1) || (part.cols == whole.cols && part.rows == 1);
 }
 
-// The layout of a result, and the operands in it: splats give way to tiles, and tiles of one value per row or
-// column to tiles of all elements. An operator does not take a line: while this object lives, the line of the
-// first operand that has a line is open.
+// The layout of a result, and the operands in that layout: splats are converted to the layout of tiles, and
+// tiles of one value per row or column to that of tiles of all elements. An operator has no source line:
+// while this object lives, the line of the first operand that has one is open.
 class Common {
  public:
   explicit Common(std::initializer_list<const TileOperand*> operands) : line_(line_of(operands)) {
@@ -66,8 +66,8 @@ class Common {
     if (given.extent() == whole_->extent()) {
       if (!given.is_splat())
         throw Error(
-            fmt::format("register tiles of different layouts, {} and {}: cast one of them to the other's, as "
-                        "layout_cast(b, a.layout()) does",
+            fmt::format("register tiles of different layouts, {} and {}: cast one to the layout of the "
+                        "other, as in layout_cast(b, a.layout())",
                         whole_->describe(), given.describe()));
       return;
     }

@@ -82,7 +82,7 @@ std::vector<Value> in_order(const ThreadAccess& access, std::vector<Value> words
   return words;
 }
 
-// Records the accesses of loading or storing a view, for the kernel's record.
+// Adds the accesses of a load or store of a view to the kernel's record.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& view,
             const VectorAccess& vectors, const RegisterLayout& layout) {
   ThreadCopyRecord r;
@@ -160,11 +160,11 @@ class GlobalAddresses {
   Places places_;
   std::optional<Additive> rows_, cols_, sum_;
   gmem of_thread_;
-  std::map<int, gmem> lines_;  // by the amount that the value adds to the row
+  std::map<int, gmem> lines_;  // the amount that the value adds to the row
   bool bounded_rows_ = false, bounded_cols_ = false;
 };
 
-// Registers of 32 bits, which accesses fill one after another.
+// Registers of 32 bits, which accesses fill in order.
 class Registers32 {
  public:
   explicit Registers32(DType dtype) : per_(per_word(dtype)), bits_(8 * size_of(dtype)) {}
@@ -193,7 +193,7 @@ template <class Addresses>
 TileValues load_at(Addresses addresses, int vector, DType dtype, const RegisterLayout& layout) {
   TileValues x{dtype, layout, {}};
   const int bytes = vector * size_of(dtype);
-  Registers32 narrow(dtype);  // accesses of 1 or 2 bytes fill these
+  Registers32 narrow(dtype);  // the registers that accesses of 1 or 2 bytes fill
   for (int v = 0; v < layout.values(); v += vector) {
     llvm::Value* address = addresses(v).handle();
     if (bytes >= 4) {
@@ -243,7 +243,7 @@ std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vect
             stores ? CopyAtom::stmatrix(matrices, trans) : CopyAtom::ldmatrix(matrices, trans);
         return TiledCopy(atom, view.tile().dtype(), by_columns, memory);
       } catch (const Error&) {
-        continue;  // its matrices are not in rows of 16 bytes
+        continue;  // the rows of its matrices are not 16 bytes
       }
     }
   return std::nullopt;
@@ -293,7 +293,7 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   const int line = by_columns ? layout.rows() : layout.cols();
   const auto pitch = by_columns ? tile.col_stride.known() : tile.row_stride.known();
   int step = (line + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
-  // Only the alignment of a large pitch matters.
+  // For a large pitch, only its alignment matters.
   if (pitch) step += static_cast<int>(*pitch & (kAccessBytes - 1));
   if (pitch == line && !addresses.bounded()) step = line;
   const Layout elements = by_columns ? make_layout({layout.rows(), layout.cols()}, {1, step})
@@ -319,8 +319,8 @@ void check_apart(const GlobalTile& to, const RegisterLayout& layout) {
       meet == 0 ? (a == 0 && *rows > 1) || (b == 0 && *cols > 1) : meet / a < *rows && meet / b < *cols;
   if (several)
     throw Error(
-        fmt::format("store: {} x {} elements, {} from row to row and {} from column to column, so that "
-                    "several are in one place",
+        fmt::format("store: {} x {} elements with strides of {} between rows and {} between columns, so "
+                    "several elements share one place",
                     *rows, *cols, *down, *across));
 }
 
@@ -332,7 +332,7 @@ std::string access_text(std::string_view operation, int bytes, std::string_view 
 }
 
 // Emits accesses that a predicate guards, in one instruction: skipped elements keep the register's value. A
-// known predicate is not a register, and does not guard anything.
+// predicate that is known is not a register, and is not needed as a guard.
 std::vector<u32> load_where(pred inside, gmem address, int bytes, u32 fill) {
   const size_t count = static_cast<size_t>(std::max(1, bytes / 4));
   if (auto known = Builder::current().constant(inside)) {

@@ -9,8 +9,8 @@ namespace ptxbuilder {
 
 namespace detail {
 
-// Returns the most consecutive values that are adjacent and aligned in memory for each thread, so that one
-// access of at most 16 bytes takes them.
+// Returns the greatest number of consecutive values that are adjacent and aligned in memory for each thread,
+// so that one access of at most 16 bytes moves them.
 int widest_vector(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes);
 
 // `memory` maps (row, column) to an element, counted from `start`, which is aligned to the period of the
@@ -34,7 +34,7 @@ GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& lay
 // layout, load() uses `strided` with the widest vectors or, for a transposed view of 16-bit elements with a
 // multiple of 64 rows and a multiple of 8 columns, wgmma_layout. From sm_90 on, ldmatrix and stmatrix replace
 // vectors below 16 bytes if the layout gives each thread the elements that these instructions give it. If
-// vectors would cause bank conflicts, some threads make their accesses in another order when this helps. The
+// vectors would cause bank conflicts, some threads make their accesses in another order, if that helps. The
 // bytes must have arrived before load() is called: wait on their barrier first, or call sync_threads() if
 // threads wrote them. If several threads hold the same element, one of them stores it.
 template <TileElement T>
@@ -56,7 +56,7 @@ void store(const TileView& to, const X& x, Where where = Where::here()) {
 // Load and store a tile of a tensor in global memory. The register layout determines how many rows and
 // columns are copied, from the tile's corner on. Elements outside the tensor are not accessed; in registers
 // they are `fill`, 0 by default, which a reduction includes: for a maximum, pass the least value of the type.
-// A store whose elements share one place, if the known strides show this, is an Error.
+// A store throws Error if the known strides show that several elements share one place.
 //   load(x.tile(row, col), layout)
 template <TileElement T>
 RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, Where where = Where::here()) {

@@ -1,5 +1,5 @@
-// Reductions along rows or columns that stay in parts, one part in each thread that shares the row or column,
-// until one exchange at the end. Use them for sums that a loop carries.
+// Reductions along rows or columns that are kept as partial results, one in each thread that shares the row
+// or column, until a single exchange at the end. Use them for sums that a loop carries.
 //
 //   Var<Partial<f32, Reduction::add>> sums(partial_rows<Reduction::add>(p));  // no shuffle
 //   for_(...) { ... sums *= shrink; sums += partial_rows<Reduction::add>(p); }
@@ -103,7 +103,8 @@ requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_c
   return Partial<ElementOf<X>, operation>(detail::tile_partial(operation, detail::values_of(x), false));
 }
 
-// A mutable partial reduction. The same threads must share all values assigned to it as shared the first.
+// A mutable partial reduction. All values assigned to it must be shared by the same threads as the first
+// value.
 template <PartialElement T, Reduction operation>
 class Var<Partial<T, operation>> {
  public:

@@ -15,7 +15,7 @@ u32 thread_in_warpgroup() {
   context.use_threads("register tile");
   if (threads != RegisterLayout::kThreads)
     throw Error(
-        fmt::format("register tile: a CTA of {} threads; without roles a tile is shared by 128", threads));
+        fmt::format("register tile: a CTA of {} threads; without roles, a tile needs a CTA of 128", threads));
   return tid_x();
 }
 

@@ -1,4 +1,5 @@
-// Computes where the elements of a thread's values are, on the device: rows and columns, and memory places.
+// Computes on the device where the elements of a thread's values are: their rows and columns, and their
+// places in memory.
 #pragma once
 
 #include "ptxbuilder/plan/register_layout.h"

@@ -36,9 +36,9 @@ class Own {
     const Additive& dropped = keep_rows ? cols : rows;
     for (size_t b = 0; b < kept_.bits.size(); ++b) {
       if (kept_.bits[b] != 0 && dropped.bits[b] != 0)
-        throw Error(
-            fmt::format("reduce: threads of {} go along rows and columns at once; layout_cast the tile first",
-                        x.layout.describe()));
+        throw Error(fmt::format(
+            "reduce: the threads of {} run along rows and columns at once; layout_cast the tile first",
+            x.layout.describe()));
       if (dropped.bits[b] != 0) shared_bits_ |= 1 << b;
     }
   }
@@ -103,7 +103,7 @@ void exchange_between_warps(Reduction operation, TileValues& x, int warps) {
   for (size_t v = 0; v < values.size(); ++v) {
     auto of = [&](int mask) { return Value(load(at(warp ^ mask, v), cls, 1)); };
     auto both = [&](Value a, Value b) { return combined(operation, cls, a, b); };
-    // Every warp computes the same sums of the same pairs.
+    // Every warp adds the same pairs.
     if (warps != 3) values[v] = both(values[v], of(warps));
     if (warps == 3) values[v] = both(both(values[v], of(1)), both(of(2), of(3)));
   }
@@ -155,8 +155,8 @@ TileValues tile_reduce(Reduction operation, const TileValues& x, bool keep_rows)
 void check_same_parts(const PartialValues& a, const PartialValues& b) {
   if (a.own.layout == b.own.layout && a.shared_bits == b.shared_bits) return;
   throw Error(
-      fmt::format("partial: one of {}, whose parts are in {} threads, and one of {}, whose parts are in {}; "
-                  "both must be of tiles that share rows and columns alike",
+      fmt::format("partial: a reduction of {}, whose parts are in {} threads, and one of {}, whose parts are "
+                  "in {}; the same threads must share the rows and columns of both tiles",
                   a.own.layout.describe(), 1 << std::popcount(unsigned(a.shared_bits)),
                   b.own.layout.describe(), 1 << std::popcount(unsigned(b.shared_bits))));
 }
@@ -169,11 +169,9 @@ PartialValues partial_combine(Reduction operation, const PartialValues& a, const
 
 PartialValues partial_scale(Arithmetic operation, const PartialValues& x, const TileOperand& factor) {
   if (factor.layout && !factor.layout->is_splat() && !(*factor.layout == x.own.layout))
-    throw Error(
-        factor.where,
-        fmt::format(
-            "partial: one of {} is scaled by a tile of {}, which must be of one value for each of its own",
-            x.own.layout.describe(), factor.layout->describe()));
+    throw Error(factor.where, fmt::format("partial: a reduction of {} is scaled by a tile of {}, which must "
+                                          "have one value for each of its values",
+                                          x.own.layout.describe(), factor.layout->describe()));
   return {tile_arithmetic(operation, x.own.dtype, operand_of(x.own), factor), x.shared_bits};
 }
 
@@ -194,7 +192,7 @@ TileValues tile_broadcast(const TileValues& x, const RegisterLayout& layout) {
     }
     wanted = reduced.describe();
   }
-  throw Error(fmt::format("broadcast: a tile of {} to {}, which takes {}", x.layout.describe(),
+  throw Error(fmt::format("broadcast: a tile of {} to {}, which needs {}", x.layout.describe(),
                           layout.describe(), wanted));
 }
 

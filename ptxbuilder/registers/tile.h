@@ -1,4 +1,5 @@
-// Tiles of values in the registers of a warpgroup, with the same arithmetic as scalars, element by element.
+// Tiles of values in the registers of a warpgroup, with the same arithmetic as scalars, applied element by
+// element.
 //
 //   auto l = load<f16>(sL[0]), r = load<f16>(sR[0]);       // 128 threads, a share each
 //   store(sO[0], max(l + r, 0));
@@ -86,7 +87,8 @@ struct ScalarArgument : TileArgument<T> {
                                       const RegisterTile& b) requires Element<T> {                           \
     return arithmetic(detail::Arithmetic::operation, a, b.operand());                                        \
   }
-// Both sides have one type, so that C++20, which rewrites b == a as a == b, finds no ambiguity.
+// Both sides have the same type, so that the rewritten comparisons of C++20 (b == a as a == b) are not
+// ambiguous.
 #define PTXBUILDER_TILE_COMPARISON(symbol, comparison)                                                  \
   friend RegisterTile<pred> operator symbol(const TileArgument<T>& a,                                   \
                                             const TileArgument<T>& b) requires NumberElement<T> {       \
@@ -102,9 +104,10 @@ class RegisterTile {
   explicit RegisterTile(detail::TileValues values) : values_(std::move(values)) {}
   RegisterTile(const RegisterTile&) = default;
   RegisterTile& operator=(const RegisterTile&) = default;
-  // Leaves the other tile as it is, like a copy of any value.
+  // Does not change the other tile, like a copy of any value.
   RegisterTile(RegisterTile&& other) : region_(std::move(other.region_)), values_(other.values_) {}
-  // Every element is `value`, which must be equal in all threads: of() takes values that differ by thread.
+  // Every element is `value`, which must be equal in all threads; for values that differ between threads, use
+  // of().
   RegisterTile(T value, const RegisterLayout& layout) requires NumberElement<T>
       : values_(detail::filled(T::dtype, value, layout)) {}
 
@@ -123,7 +126,7 @@ class RegisterTile {
     for (int i = 0; i < layout.values(); ++i) elements.push_back(element(i));
     return of(layout, elements, where);
   }
-  // Makes a tile from this thread's 32-bit registers, as an instruction returns them: lower elements first.
+  // Makes a tile from this thread's 32-bit registers, as returned by an instruction: lower elements first.
   static RegisterTile of_registers(const RegisterLayout& layout, const std::vector<u32>& registers,
                                    Where where = Where::here()) requires(!std::same_as<T, pred>) {
     AtLine line(where);
@@ -144,7 +147,8 @@ class RegisterTile {
     return T(detail::tile_element(values_, i).handle());
   }
 
-  // Returns a part of a tile in wgmma_layout, in wgmma_layout too. Rows are multiples of 64, columns of 8.
+  // Returns part of a tile in wgmma_layout, also in wgmma_layout. Rows are multiples of 64, and columns
+  // multiples of 8.
   RegisterTile part(const TilePart& part, Where where = Where::here()) const {
     AtLine line(where);
     return RegisterTile(detail::tile_part(values_, part));
@@ -200,7 +204,7 @@ class RegisterTile {
     return RegisterTile(detail::tile_arithmetic(operation, detail::dtype_of_element<T>(), a, b));
   }
 
-  detail::Region region_;  // a vector of values is moved without a check of its values
+  detail::Region region_;  // lets a vector of values move without a check of its values
   detail::TileValues values_;
 };
 
@@ -266,8 +270,8 @@ requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> divide(const X& a
 }
 
 // Return each element's row, or column, in a layout, for masks such as select(row_index(l) >= col_index(l),
-// s, 0). They count from the tile's corner, so that a warpgroup adds the start of its tile, and are u32: a
-// difference is never below 0, so compare sums, or differences of astype<s32>().
+// s, 0). They count from the tile's corner, so a warpgroup must add the start of its tile. They are u32,
+// whose differences are never below 0: compare sums, or differences of astype<s32>().
 inline RegisterTile<u32> row_index(const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
   return RegisterTile<u32>(detail::tile_index(layout, true));
@@ -311,20 +315,20 @@ requires NumberElement<ElementOf<X>> ElementOf<X> reduce_all(Reduction operation
   return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, rows, false)).value(0);
 }
 
-// Spreads one value per row over all columns of `layout`, or one value per column over all rows. It takes no
-// instructions. Throws Error unless x has the layout that a reduction of `layout` returns.
+// Spreads one value per row over all columns of `layout`, or one value per column over all rows. This needs
+// no instructions. Throws Error unless x has the layout that a reduction of `layout` returns.
 template <TileLike X>
 RegisterTile<ElementOf<X>> broadcast(const X& x, const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
   return RegisterTile<ElementOf<X>>(detail::tile_broadcast(detail::values_of(x), layout));
 }
 
-// Returns the same elements in another layout. Equal layouts take no instructions. If each warp holds the
-// elements that its lanes need, they exchange registers with shuffles, without shared memory or a barrier, if
-// this takes no more instructions than shared memory would: shuffles, selections and byte permutations on one
-// side, and on the other stores and loads, two instructions for each below 4 bytes, two barriers, and 8 for
-// addresses. Otherwise the elements go through shared memory. All 128 threads call it in both cases. Throws
-// Error that names both layouts if the extents differ, or if many values would become a splat.
+// Returns the same elements in another layout. Equal layouts need no instructions. If each warp holds the
+// elements that its lanes need, the lanes exchange registers, without shared memory or a barrier, unless this
+// takes more instructions than shared memory would. The exchange consists of shuffles, selections and byte
+// permutations; the way through shared memory consists of stores and loads, with two instructions for each
+// access below 4 bytes, two barriers, and 8 instructions for addresses. All 128 threads must call this.
+// Throws Error that names both layouts if the extents differ, or if different values would become a splat.
 template <TileLike X>
 RegisterTile<ElementOf<X>> layout_cast(
     const X& x, const RegisterLayout& layout,

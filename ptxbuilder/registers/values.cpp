@@ -48,7 +48,7 @@ TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layou
   if (per_word(dtype) == 1) return {dtype, layout, elements};
   TileValues x{dtype, layout, {}};
   size_t per = static_cast<size_t>(per_word(dtype));
-  // Elements beyond the last element repeat it, so that all parts of a splat's register hold it.
+  // Parts of a register beyond the last element repeat it, so that all parts of a splat's register hold it.
   auto at = [&](size_t i) { return elements[std::min(i, elements.size() - 1)]; };
   for (size_t v = 0; v < elements.size(); v += per) {
     if (is_half(dtype)) {
@@ -124,7 +124,7 @@ TileValues filled(DType dtype, Value value, const RegisterLayout& layout) {
 
 TileValues tile_index(const RegisterLayout& layout, bool rows) {
   if (layout.is_splat())
-    throw Error(fmt::format("index: {} has no place of its own for an element", layout.describe()));
+    throw Error(fmt::format("index: {} does not have separate places for its elements", layout.describe()));
   TileValues x{DType::u32, layout, {}};
   Places places(layout);
   for (int v = 0; v < layout.values(); ++v) x.words.push_back(rows ? places.row(v) : places.col(v));

@@ -1,4 +1,4 @@
-// The implementation of register tiles without the type of their elements, which RegisterTile adds.
+// The implementation of register tiles without a static element type, which RegisterTile adds.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"
@@ -65,7 +65,7 @@ std::vector<u32> registers_of(const TileValues& x);
 TileOperand scalar_operand(DType dtype, Value value, Where where);
 TileValues filled(DType dtype, Value value, const RegisterLayout& layout);
 
-// Predicates, which do not have a DType, support `and`, `or` and `exclusive or`.
+// The operations on predicates, which do not have a DType: `and`, `or` and `exclusive or`.
 TileValues tile_arithmetic(Arithmetic operation, std::optional<DType> dtype, const TileOperand& a,
                            const TileOperand& b);
 TileValues tile_comparison(Comparison comparison, DType dtype, const TileOperand& a, const TileOperand& b);

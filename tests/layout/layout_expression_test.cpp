@@ -123,9 +123,9 @@ TEST_CASE("an error has the column and the expected text") {
            {"4:\x01", "column 3: expected an integer, '_', '(', '<' or a name, found the byte 0x01"},
            {"1@64", "column 3: a basis has at most"},
            {"(2,_):(1,2)",
-            "column 1: the tiler <2,_> is given where an integer or a tuple of integers is wanted"},
-           {"composition(_, 4:1)", "the tiler _ is given where a layout or shape is wanted"},
-           {"compatible(4,4)(1)", "the truth value true is given where a layout or shape is wanted"},
+            "column 1: the tiler <2,_> is given, but an integer or a tuple of integers is expected"},
+           {"composition(_, 4:1)", "the tiler _ is given, but a layout or shape is expected"},
+           {"compatible(4,4)(1)", "the truth value true is given, but a layout or shape is expected"},
        }) {
     std::string text = w.text;
     CAPTURE(text);

@@ -363,7 +363,7 @@ TEST_CASE("errors name the function, its arguments and the condition; the twin i
   const Misuse cases[] = {
       {"composition((4,6,8):(2,3,5), 6:5)", "the stride 5 must be below the shape 4 of 4:2",
        "composition((4,6,8):(2,3,5), 6:4)"},
-      {"composition((4,8):(8,1), 3:2)", "2 of the 3 elements fit the mode 4:8",
+      {"composition((4,8):(8,1), 3:2)", "2 of the 3 elements fit in the mode 4:8",
        "composition((4,8):(8,1), 4:2)"},
       {"complement((4,4):(1,2), 32)", "yields an offset twice", "complement((4,4):(1,4), 32)"},
       {"complement(4:-1, 8)", "must be positive", "complement(4:1, 8)"},
@@ -384,7 +384,7 @@ TEST_CASE("errors name the function, its arguments and the condition; the twin i
       {"((4,8):(1,4))(_,_,3)", "does not fit the shape", "((4,8):(1,4))(_,3)"},
       {"idx2crd(3, (2,4), (1,0))", "divides by zero", "idx2crd(3, (2,1), (1,0))"},
       {"Sw<3,4,2>", "|S| is at least B", "Sw<3,4,-3>"},
-      {"right_inverse(Sw<3,4,3> o 1024:1)", "is given where a layout or shape is wanted",
+      {"right_inverse(Sw<3,4,3> o 1024:1)", "is given, but a layout or shape is expected",
        "right_inverse(1024:1)"},
       {"take((2,3,4), 1, 4)", "the modes [1, 4) are not in a layout of rank 3", "take((2,3,4), 1, 3)"},
       {"(4,4):(1@0,1) (5)", "strides without one", "(4,4):(1@0,1@1) (5)"},

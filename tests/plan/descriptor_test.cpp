@@ -106,8 +106,10 @@ TEST_CASE("instruction descriptors of tcgen05: known answers, and refused ones")
   CHECK(D{.d = DType::f16, .m = 64, .n = 8}.encode() == 0x0402'0000);
   auto error = [](D d) { return error_of([&] { static_cast<void>(d.encode()); }); };
   CHECK(error({.m = 256}).find("D has 256 rows; one CTA multiplies 64 or 128") != std::string::npos);
-  CHECK(error({.n = 8}).find("8 columns; with 128 rows a multiple of 16 up to 256") != std::string::npos);
-  CHECK(error({.m = 64, .n = 264}).find("with 64 rows a multiple of 8 up to 256") != std::string::npos);
+  CHECK(error({.n = 8}).find("8 columns; with 128 rows it must have a multiple of 16, at most 256") !=
+        std::string::npos);
+  CHECK(error({.m = 64, .n = 264}).find("with 64 rows it must have a multiple of 8, at most 256") !=
+        std::string::npos);
   CHECK(error({.a = DType::tf32}).find("A is tf32; .kind::f16 takes f16 and bf16") != std::string::npos);
   CHECK(error({.d = DType::f16, .b = DType::bf16}).find("D is f16; A and B must then be f16") !=
         std::string::npos);
@@ -193,7 +195,8 @@ TEST_CASE("rows that are not atoms make no operand") {
     WgmmaOperand(DType::bf16, Major::k, swizzle, tile.with(eight));
   };
   CHECK(error_of([&] { operand(16, Swizzle::b128); }) == "");
-  CHECK_ERROR(operand(12, Swizzle::b128), "its panels are 1536 B, no multiple of the 1024 B of 8 rows");
+  CHECK_ERROR(operand(12, Swizzle::b128),
+              "its panels are 1536 B, which is not a multiple of the 1024 B of 8 rows");
   CHECK(error_of([&] { operand(16, Swizzle::none, 8); }) == "");
   CHECK_ERROR(operand(16, Swizzle::none), "rows of 256 B, where no swizzle has 16 B");
 }
@@ -257,15 +260,16 @@ TEST_CASE("operands that wgmma cannot read, each with one that it can") {
       {operand(DType::f32, k, Swizzle::b128, 64, 32), operand(DType::tf32, k, Swizzle::b128, 64, 32),
        "f32 is not one of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
       {operand(DType::e4m3, mn, Swizzle::b128, 128, 64), operand(DType::f16, mn, Swizzle::b128, 128, 64),
-       "e4m3 cannot be MN-major: wgmma transposes elements of 16 bits alone, and e4m3 has 8"},
+       "e4m3 cannot be MN-major: wgmma only transposes 16-bit elements, but e4m3 has 8"},
       {operand(DType::tf32, mn, Swizzle::b128, 64, 64), operand(DType::tf32, k, Swizzle::b128, 64, 64),
-       "tf32 cannot be MN-major: wgmma transposes elements of 16 bits alone, and tf32 has 32"},
+       "tf32 cannot be MN-major: wgmma only transposes 16-bit elements, but tf32 has 32"},
       {operand(DType::f16, k, Swizzle::b128, 64, 32), operand(DType::f16, k, Swizzle::b64, 64, 32),
-       "K-major f16 64x32 with 128 B swizzle: 32 f16 along k are 64 B, no multiple of 128 B; the widest "
+       "K-major f16 64x32 with 128 B swizzle: 32 f16 along k are 64 B, which is not a multiple of 128 B; the "
+       "widest "
        "swizzle "
        "that fits is 64 B, or take 64 along k"},
       {operand(DType::bf16, mn, Swizzle::b64, 24, 64), operand(DType::bf16, mn, Swizzle::none, 24, 64),
-       "24 bf16 along mn are 48 B, no multiple of 64 B; no swizzle fits, or take 32 along mn"},
+       "24 bf16 along mn are 48 B, which is not a multiple of 64 B; no swizzle fits, or use 32 along mn"},
       {operand(DType::f16, k, Swizzle::b32, 12, 64), operand(DType::f16, k, Swizzle::b32, 16, 64),
        "12 along mn is not a multiple of 8; the nearest is 16"},
       {operand(DType::f16, mn, Swizzle::b128, 64, 24), operand(DType::f16, mn, Swizzle::b128, 64, 32),

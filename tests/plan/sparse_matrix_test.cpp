@@ -114,8 +114,9 @@ TEST_CASE("a matrix that is not sparse is refused with the place") {
   CHECK_ERROR(compressed(d),
               "compress_2_4: row 66, columns 128 to 131: more than two of these four elements are "
               "not zero");
-  CHECK_ERROR(compress_2_4(DType::bf16, d.bytes.data(), 70, 134),
-              "compress_2_4: 70 x 134 elements; columns come in groups of 4: add columns of zeros");
+  CHECK_ERROR(
+      compress_2_4(DType::bf16, d.bytes.data(), 70, 134),
+      "compress_2_4: 70 x 134 elements; the number of columns must be a multiple of 4: add columns of zeros");
   CHECK_ERROR(compress_2_4(DType::f32, d.bytes.data(), 8, 64), "compress_2_4: a matrix of f32; it takes f16");
   CHECK_ERROR(compress_2_4(DType::tf32, d.bytes.data(), 8, 64),
               "compress_2_4: a matrix of tf32; it takes f16");

@@ -50,14 +50,15 @@ TEST_CASE("types of products") {
          done(k);
        }},
       {"a width that s32 has not",
-       {"accumulator: n = 40 must be a multiple of 8 from 8 to 256, in s32 from 32 on of 16, or twice that"},
+       {"accumulator: n = 40 must be a multiple of 8 from 8 to 256, in s32 from 32 on of 16, or twice such a "
+        "number"},
        [](bool bad) {
          Kernel k("k");
          HERE Accumulator acc(64, 40, bad ? DType::s32 : DType::f32);
          done(k);
        }},
       {"a width of two wgmmas that one has not",
-       {"accumulator: n = 264 must be a multiple of 8 from 8 to 256, or twice that"},
+       {"accumulator: n = 264 must be a multiple of 8 from 8 to 256, or twice such a number"},
        [](bool bad) {
          Kernel k("k");
          HERE Accumulator acc(64, bad ? 264 : 272);
@@ -105,7 +106,7 @@ TEST_CASE("types of products") {
                       marked);
        }},
       {"negated integers",
-       {"mma: negate_a and negate_b are for floating types, and D is s32"},
+       {"mma: negate_a and negate_b are only only for floating-point types, but D is s32"},
        [](bool bad) {
          HERE product({bad ? DType::s32 : DType::f32,
                        bad ? DType::s8 : DType::e4m3,
@@ -147,9 +148,8 @@ TEST_CASE("tiles in panels") {
          done(k);
        }},
       {"a product of tiles in rows",
-       {"mma: A is a f16 64x64 tile, no swizzle: wgmma reads tiles with 32, 64 or 128 B swizzle, or without "
-        "in "
-        "panels of 16 B: {64, 64, 8}"},
+       {"mma: A is a f16 64x64 tile, no swizzle: wgmma reads tiles with 32, 64 or 128 B swizzle, or tiles "
+        "without swizzle in panels of 16 B: {64, 64, 8}"},
        [](bool bad) {
          Kernel k("k");
          SharedTile t = k.shared<f16>({64, 64, bad ? 0 : 8}, SwizzleNone);
@@ -185,13 +185,13 @@ TEST_CASE("A in registers") {
                   : multiply<f16>(64, wgmma_layout(64, 64), marked);
        }},
       {"A in the order of memory",
-       {"mma: A is a tile of strided(64 x 64, 4)", "but f16 in registers takes wgmma_layout(64, 64)",
+       {"mma: A is a tile of strided(64 x 64, 4)", "but f16 in registers needs wgmma_layout(64, 64)",
         "multiply layout_cast(a, wgmma_a(DType::f16, 64, 64))"},
        [](bool bad) {
          HERE multiply<f16>(64, bad ? strided({64, 64}, 4) : wgmma_layout(64, 64), marked);
        }},
       {"bytes in an accumulator's order",
-       {"mma: A is a tile of wgmma_layout(64, 128)", "but e4m3 in registers takes wgmma_8bit(128)"},
+       {"mma: A is a tile of wgmma_layout(64, 128)", "but e4m3 in registers needs wgmma_8bit(128)"},
        [](bool bad) {
          Kernel k("k");
          SharedTile t = k.shared<e4m3>({64, 128}, Swizzle128B);
@@ -282,7 +282,7 @@ TEST_CASE("groups of products, and the accumulators that they write") {
          HERE load<f32>(acc);
        })},
       {"reading what was zeroed",
-       {"or none since zero()"},
+       {"has written it since it was made or zeroed"},
        with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
          multiply(acc);
          wgmma_wait(0);
@@ -369,7 +369,7 @@ TEST_CASE("an exception out of a group") {
 TEST_CASE("sums over CTAs, and the order of tiles") {
   check_cases({
       {"a global sum of no warpgroup",
-       {"global sum: 64 x 64 sums of 0 warpgroups in 2 parts, 1 apart; at least one each"},
+       {"global sum: 64 x 64 sums of 0 warpgroups in 2 parts, 1 apart; each number must be at least one"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
@@ -388,7 +388,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          done(k);
        }},
       {"a global sum of pieces that do not divide",
-       {"global sum: pieces of 24 columns; they are a multiple of 8 that divides 64"},
+       {"global sum: pieces of 24 columns; must be a multiple of 8 that divides 64"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
@@ -396,7 +396,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          done(k);
        }},
       {"a cluster sum without a cluster",
-       {"cluster sum: a cluster of 1 x 1 x 1 CTAs; it takes 2 or more along x"},
+       {"cluster sum: a cluster of 1 x 1 x 1 CTAs; there must be at least 2 along x"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(bad ? 1 : 2);
@@ -405,7 +405,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          done(k);
        }},
       {"a cluster sum of columns that do not divide",
-       {"cluster sum: 44 columns; it takes a multiple of 8"},
+       {"cluster sum: 44 columns; must be a multiple of 8"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2);

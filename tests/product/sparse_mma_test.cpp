@@ -261,16 +261,17 @@ TEST_CASE("misuse of sparse products") {
   };
   check_cases({
       misuse("tf32",
-             "mma: a sparse A is a tf32 64x64 tile in panels of 4, no swizzle; it is stored along k, of f16",
+             "mma: a sparse A is a tf32 64x64 tile in panels of 4, no swizzle; it must be stored along k, in "
+             "f16",
              {.a = DType::tf32, .b = DType::tf32}),
       misuse("A stored along m",
-             "a sparse A is a bf16 64x64 tile in panels of 8, no swizzle, transposed; it is stored "
+             "a sparse A is a bf16 64x64 tile in panels of 8, no swizzle, transposed; it must be stored "
              "along k",
              {.a_transposed = true}),
       misuse("a B of as many k as are stored", "D 64x64 += A 64x128 B 64x64: the shapes do not fit",
              {.k = 64}),
       misuse("half a word's k",
-             "mma: a sparse A of 96 along k; it stores half of them, and k is a multiple of 64",
+             "mma: a sparse A of 96 along k; it stores half of k, which must be a multiple of 64",
              {.of_b = Swizzle::b64, .stored = 48, .k = 96, .lines = 1}),
       misuse("a B whose swizzle spans less than an instruction reads",
              "an instruction with a sparse A reads 64 B along k, more than the swizzle spans",

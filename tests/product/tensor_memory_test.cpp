@@ -116,7 +116,7 @@ TEST_CASE("tensor memory: refused uses") {
     return error_of([&] { body(k); });
   };
   CHECK(contains(error([](Kernel& k) { TensorAccumulator acc(k, 24); }),
-                 "D has 24 columns; with 128 rows a multiple of 16 up to 256"));
+                 "D has 24 columns; with 128 rows it must have a multiple of 16, at most 256"));
   CHECK(contains(error([](Kernel& k) {
                    TensorAccumulator acc(k, 64);
                    generate_ptx(k.builder());

@@ -20,8 +20,8 @@ TEST_CASE("layouts") {
       {"operands in different layouts",
        {"register tiles of different layouts, wgmma_layout(64, 32) "
         "((4,8,4),(2,2,4)):((2,32,512),(1,256,8)) "
-        "and strided(64 x 32, 4) (128,(4,4)):(4,(1,512)): cast one of them to the other's, as "
-        "layout_cast(b, a.layout()) does"},
+        "and strided(64 x 32, 4) (128,(4,4)):(4,(1,512)): cast one to the layout of the other, as in "
+        "layout_cast(b, a.layout())"},
        [](bool bad) {
          Kernel k("k");
          auto other = ones(bad ? strided(kExtent, 4) : wgmma_layout(64, 32));
@@ -114,7 +114,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"parts of sums that other threads share",
-       {"partial: one of the rows of wgmma_layout(64, 32)", "whose parts are in 4 threads",
+       {"partial: a reduction of the rows of wgmma_layout(64, 32)", "whose parts are in 4 threads",
         "and one of the rows of strided(64 x 32, 4)", "are in 8"},
        [](bool bad) {
          Kernel k("k");
@@ -124,7 +124,8 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a Var of parts that are of another layout",
-       {"partial: one of the rows of wgmma_layout(64, 32)", "and one of the columns of wgmma_layout(64, 32)"},
+       {"partial: a reduction of the rows of wgmma_layout(64, 32)",
+        "and one of the columns of wgmma_layout(64, 32)"},
        [](bool bad) {
          Kernel k("k");
          auto x = ordered();
@@ -134,8 +135,8 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"parts scaled by a whole tile",
-       {"partial: one of the rows of wgmma_layout(64, 32)", "is scaled by a tile of wgmma_layout(64, 32)",
-        "one value for each of its own"},
+       {"partial: a reduction of the rows of wgmma_layout(64, 32)",
+        "is scaled by a tile of wgmma_layout(64, 32)", "one value for each of its values"},
        [](bool bad) {
          Kernel k("k");
          auto sum = partial_rows<Reduction::add>(ordered());
@@ -193,7 +194,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"vectors that do not divide",
-       {"strided: 64 x 32 elements by vectors of 32: they must be a multiple of 4096"},
+       {"strided: 64 x 32 elements in vectors of 32: their number must be a multiple of 4096"},
        [](bool bad) {
          Kernel k("k");
          HERE strided(kExtent, bad ? 32 : 16);
@@ -310,7 +311,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"rows stored to a tensor in which they overlap",
-       {"store: 64 x 32 elements, 16 from row to row and 1 from column to column, so that several are in one "
+       {"store: 64 x 32 elements, 16 between rows and 1 between columns, so several elements share one "
         "place"},
        [](bool bad) {
          Kernel k("k");
@@ -321,8 +322,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"columns stored to one place",
-       {"store: 64 x 32 elements, 1 from row to row and 0 from column to column, so that several are in one "
-        "place"},
+       {"store: 64 x 32 elements, 1 between rows and 0 between columns, so several elements share one place"},
        [](bool bad) {
          Kernel k("k");
          auto [p] = k.params<gptr<f32>>("p");
@@ -341,7 +341,7 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"more threads than a tile has",
-       {"a CTA of 256 threads; without roles a tile is shared by 128"},
+       {"a CTA of 256 threads; without roles, a tile needs a CTA of 128"},
        [](bool bad) {
          Kernel k("k");
          auto [p] = k.params<gptr<f32>>("p");
