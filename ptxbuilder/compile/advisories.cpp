@@ -49,14 +49,15 @@ constexpr Advisory table[] = {
      "ptxas had to add a wait because an accumulator is used before the program waits for it. Commit the "
      "group and put wgmma.wait_group before the use."},
     {"C7518", "program dependence on compiler-inserted WG.DP in divergent path", wgmma,
-     "A wait that ptxas has to add would be where only some threads of the warpgroup come. Put "
+     "A wait that ptxas has to add would be executed by only some threads of the warpgroup. Put "
      "wgmma.wait_group before the branch, and keep wgmma out of divergent code."},
     {"C7519", "to allow use of registers in GMMA", wgmma,
-     "ptxas had to add a wgmma.fence because registers of a wgmma were touched since the last one, or there "
-     "was none. Put wgmma.fence after the last write of accumulators or A registers, in the same block as "
+     "ptxas had to add a wgmma.fence because registers of a wgmma were accessed since the last fence, or "
+     "there was no fence. Put wgmma.fence after the last write of accumulators or A registers, in the same "
+     "block as "
      "the wgmma."},
     {"C7520", "program dependence on compiler-inserted WG.AR in divergent path", wgmma,
-     "A wgmma.fence that ptxas has to add would be where only some threads of the warpgroup come. Put "
+     "A wgmma.fence that ptxas has to add would be executed by only some threads of the warpgroup. Put "
      "wgmma.fence before the wgmma yourself, and keep both out of divergent code."},
     {"C7600", "Register allocation failed", "",
      "The values alive at one point exceed the registers a thread may have. Use a smaller tile or fewer "
@@ -65,16 +66,16 @@ constexpr Advisory table[] = {
      "One instruction alone needs more registers than a thread may have: 65536 divided by the threads of the "
      "CTA, at most 255, or .maxnreg. Use a smaller tile or fewer threads."},
     {"", "Unsupported .version", "",
-     "The PTX names a newer PTX ISA than this ptxas or driver reads. Use a newer one, or lower the PTX "
-     "version."},
+     "The PTX needs a newer PTX ISA than this ptxas or driver supports. Use a newer ptxas or driver, or "
+     "lower the PTX version."},
     {"", "is not defined for option 'gpu-name'", "",
-     "This ptxas does not know the target: take a newer one, or name another target."},
+     "This ptxas does not know the target: use a newer ptxas, or choose another target."},
     {"", "requires PTX ISA .version", "",
-     "Ask for that version at least: of a module by --ptx-version or ModuleOptions::ptx_version, of a Kernel "
-     "by Builder::require()."},
+     "Request at least that version: for a module with --ptx-version or ModuleOptions::ptx_version, and for "
+     "a Kernel with Builder::require()."},
     {"", "not supported on .target", "",
-     "The target lacks this instruction, and `ptxb isa MNEMONIC` names those that have it: wgmma is on "
-     "sm_90a, not on plain sm_90, and tcgen05 on sm_100a, not on sm_90a or plain sm_100."},
+     "The target lacks this instruction; `ptxb isa MNEMONIC` lists the targets that have it. wgmma needs "
+     "sm_90a, not plain sm_90, and tcgen05 needs sm_100a, not sm_90a or plain sm_100."},
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
-// Explains the messages of ptxas, and says what to do about them.
+// Explains the messages of ptxas, and states what to do about them.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "ptxbuilder/error.h"  // which says that C++20 is needed
+#include "ptxbuilder/error.h"  // which reports that C++20 is needed
 
 namespace ptxbuilder {
 
@@ -20,9 +20,9 @@ std::string to_string(PtxasVersion version);  // "13.0.88"
 
 // A message of ptxas that needs to be explained.
 struct Advisory {
-  std::string_view code;         // "C7510", with which a kernel waives it; "" for messages without a code
-  std::string_view phrase;       // a part of the message that no other message has
-  std::string_view opcode;       // the instruction it is about, if ptxas may omit the line; else ""
+  std::string_view code;         // "C7510", with which a kernel allows it; "" for messages without a code
+  std::string_view phrase;       // a part of the message that does not occur in other messages
+  std::string_view opcode;       // the instruction that it concerns, if ptxas may omit the line; else ""
   std::string_view explanation;  // the cause and the remedy
 };
 
@@ -31,7 +31,7 @@ struct Advisory {
 // `code` is the code of 13.0.
 const Advisory* find_advisory(std::string_view message);
 
-// Returns every message that is explained.
+// Returns all messages that are explained.
 std::span<const Advisory> advisories();
 
 }  // namespace ptxbuilder

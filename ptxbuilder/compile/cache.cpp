@@ -37,7 +37,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-// Detects damage, not malice. It takes eight bytes at a step, so that it does not delay loads.
+// Detects damage, not malice. Processes eight bytes per step, so that it does not delay loads.
 uint64_t checksum(std::string_view bytes, uint64_t hash) {
   auto mix = [&](uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15;
@@ -78,7 +78,7 @@ class File {
   throw Error(fmt::format("cache {}: {} failed: {}", directory, step, std::strerror(errno)));
 }
 
-// Returns the whole file, or nullopt when it cannot be read or is not an entry's, such as a pipe, on which
+// Returns the whole file, or nullopt if it cannot be read or cannot be an entry, such as a pipe, whose
 // opening would block, or a file without end. Marks the file as used now.
 std::optional<std::string> read_file(const std::string& path, bool touch) {
   constexpr off_t kMost = off_t{1} << 30;
@@ -95,7 +95,8 @@ std::optional<std::string> read_file(const std::string& path, bool touch) {
     at += n;
   }
   bytes.resize(at);
-  if (touch) futimens(file.number(), nullptr);  // fails in a read-only cache: then the entry keeps its age
+  if (touch)
+    futimens(file.number(), nullptr);  // fails in a read-only cache, in which the entry keeps its age
   return bytes;
 }
 
@@ -108,7 +109,7 @@ std::string damage(const std::string& bytes, const std::string& name) {
   if (header.magic != expected.magic) return "it does not begin like an entry";
   const uint64_t content = bytes.size() - sizeof header;
   if (header.cubin_bytes > content || header.log_bytes != content - header.cubin_bytes) {
-    return fmt::format("{} bytes of content where the header says {} + {}", content, header.cubin_bytes,
+    return fmt::format("{} bytes of content, but the header states {} + {}", content, header.cubin_bytes,
                        header.log_bytes);
   }
   if (to_hex(header.key) + std::string(suffix) != name) return "it holds the entry of another key";
@@ -123,8 +124,8 @@ struct Found {
   fs::file_time_type used;
 };
 
-// The entries of the directory, and the left-over temporary files in it. Files that vanish meanwhile, because
-// another process removes them, are skipped.
+// The entries of the directory, and temporary files that were left there. Files that another process removes
+// meanwhile are skipped.
 void scan(const std::string& directory, std::vector<Found>& entries, std::vector<fs::path>& abandoned) {
   std::error_code error;
   const auto stale = fs::file_time_type::clock::now() - temporary_lifetime;
@@ -173,7 +174,7 @@ Cache::Cache(Options options) : options_(std::move(options)) {}
 Cache::Key Cache::key(std::span<const std::string_view> parts) {
   Sha256 hash;
   auto add = [&](std::string_view part) {
-    hash.update(fmt::format("{}:", part.size()));  // so that different lists of parts have different input
+    hash.update(fmt::format("{}:", part.size()));  // so that different lists of parts yield different input
     hash.update(part);
   };
   add(format_version);
@@ -234,8 +235,9 @@ void Cache::store(const Key& key, const Entry& entry) {
   File folder(directory, O_RDONLY | O_DIRECTORY);
   if (!folder || fsync(folder.number()) != 0) fail_in(directory, "fsync of the directory");
 
-  // Reading the whole directory costs as much as ptxas when there are tens of thousands of entries: it is
-  // done on the first store and after each sixteenth of the limit, and evict() leaves a sixteenth free.
+  // Reading the whole directory costs as much as ptxas when there are tens of thousands of entries: this is
+  // done on the first store and whenever a sixteenth of the limit has been stored, and evict() leaves a
+  // sixteenth free.
   std::lock_guard lock(mutex_);
   if (stored_since_evict_) *stored_since_evict_ += sizeof header + content.size();
   if (stored_since_evict_ && *stored_since_evict_ <= options_.limit_bytes / 16) return;
@@ -264,7 +266,7 @@ void Cache::evict(const std::string& keep) {
   std::vector<fs::path> abandoned;
   scan(options_.directory, entries, abandoned);
 
-  std::error_code ignored;  // somebody else may have removed the file
+  std::error_code ignored;  // another process may have removed the file
   for (const fs::path& file : abandoned) fs::remove(file, ignored);
   uint64_t bytes = 0;
   for (const Found& entry : entries) bytes += entry.bytes;

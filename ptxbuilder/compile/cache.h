@@ -26,9 +26,10 @@ class Cache {
   // The folder and the limit of a cache.
   struct Options {
     std::string directory = default_cache_directory();
-    uint64_t limit_bytes = uint64_t{1} << 30;  // of all entries together; the least recently used go first
+    uint64_t limit_bytes = uint64_t{1}
+                           << 30;  // of all entries together; the least recently used are removed first
   };
-  // An entry has the cubin of one PTX text, and the messages of ptxas.
+  // An entry: the cubin of one PTX text, and the messages of ptxas.
   struct Entry {
     std::string cubin;
     std::string log;
@@ -43,7 +44,7 @@ class Cache {
   };
   // The result of verify().
   struct Verification {
-    uint64_t entries = 0;              // that were read
+    uint64_t entries = 0;              // entries that were read
     std::vector<std::string> removed;  // "NAME: what was wrong with it"
   };
   using Key = Sha256::Digest;
@@ -59,8 +60,8 @@ class Cache {
   // it.
   std::optional<Entry> load(const Key& key);
 
-  // Writes the entry so that others see all of it or nothing, then removes the least recently used entries
-  // while the directory exceeds its limit. Throws Error when the directory cannot be written.
+  // Writes the entry atomically, then removes the least recently used entries while the directory exceeds its
+  // limit. Throws Error when the directory cannot be written.
   void store(const Key& key, const Entry& entry);
 
   // Returns the entry, or stores and returns the result of `make`. An unwritable directory is not an error.
@@ -76,7 +77,7 @@ class Cache {
   Verification
   verify();  // reads every entry; removes the damaged ones and files that an interrupted store left
 
-  std::string path(const Key& key) const;  // of the entry's file, which need not exist
+  std::string path(const Key& key) const;  // of the entry's file, which may not exist
 
  private:
   void evict(const std::string& keep);

@@ -34,13 +34,14 @@ std::string at(const isa::Target& target, int ptx_version) {
   return fmt::format("for {} and PTX {}", target.name, isa::version_text(ptx_version));
 }
 
-// Returns the fault that is found in the row without ptxas, or "".
+// Returns the fault that can be found in the row without ptxas, or "".
 std::string flaw(const isa::Row& row) {
   const isa::Target& least = row.targets.least();
   if (std::count(row.syntax.begin(), row.syntax.end(), ';') != 1 || !row.syntax.ends_with(';'))
-    return "a row is one instruction and ends in a semicolon; ptx() takes several";
-  if (row.syntax.starts_with('@')) return "a row has no predicate of its own: the call has, by .when(p)";
-  if (!row.does_something()) return "it is pure and writes no operand, so that it would be dropped";
+    return "a row is one instruction that ends in a semicolon; use ptx() for several";
+  if (row.syntax.starts_with('@'))
+    return "a row has no predicate of its own: add it to the call with .when(p)";
+  if (!row.does_something()) return "it is pure and writes no operand, so it would be dropped";
   if (row.ptx_version < least.ptx_version)
     return fmt::format("{} is its least target, which PTX {} does not have; raise the .version to {}",
                        least.name, isa::version_text(row.ptx_version), isa::version_text(least.ptx_version));
@@ -50,10 +51,10 @@ std::string flaw(const isa::Row& row) {
 std::string cure(std::string_view text) {
   if (text.find("32-Bit compilation") != std::string_view::npos)
     return "give the address a class of the instruction's state space: smem has 32 bits, gmem and generic 64";
-  return names_a_floor(text) ? "raise the floor" : "mend the syntax line or a class";
+  return names_a_floor(text) ? "raise the minimum" : "correct the syntax line or a class";
 }
 
-// The row with a number in place of one of the operands that it reads.
+// Returns the row with a number in place of one of the operands that it reads.
 std::string module_with(const isa::Row& row, const isa::Operand& o, int64_t number) {
   const isa::Target& target = row.targets.least();
   if (o.cls == isa::Class::imm) {
@@ -66,7 +67,7 @@ std::string module_with(const isa::Row& row, const isa::Operand& o, int64_t numb
   return module.replace(module.rfind(used), used.size(), std::to_string(number));
 }
 
-// Checks that ptxas takes the least and the greatest number that an operand's class allows.
+// Checks that ptxas accepts the least and the greatest number that an operand's class allows.
 void check_numbers(const Ptxas& ptxas, const isa::Row& row) {
   for (const isa::Operand& o : row.operands) {
     if (!o.reads() || !o.takes_numbers() || (o.cls != isa::Class::imm && !row.takes_numbers())) continue;
@@ -86,7 +87,7 @@ void check_numbers(const Ptxas& ptxas, const isa::Row& row) {
 
 void certify(const Ptxas& ptxas, const isa::Row& row, Where where) {
   CallersLine line(where);
-  isa::version_before(row.ptx_version);  // throws if there is no such .version
+  isa::version_before(row.ptx_version);  // throws if the .version does not exist
   if (const std::string text = flaw(row); !text.empty())
     throw Error(fmt::format("row {}: {}, in \"{}\"", row.name, text, row.syntax));
   const isa::Target& least = row.targets.least();

@@ -67,7 +67,7 @@ const llvm::Target& nvptx() {
   return *target;
 }
 
-// CodeGenOptLevel::Default: below it the registers of an asm with 128 operands are not coalesced.
+// CodeGenOptLevel::Default is needed: below it, the registers of an asm with 128 operands are not coalesced.
 std::unique_ptr<llvm::TargetMachine> machine_for(std::string_view target, int ptx_version) {
   return std::unique_ptr<llvm::TargetMachine>(nvptx().createTargetMachine(
       llvm::Triple("nvptx64-nvidia-cuda"), std::string(target), fmt::format("+ptx{}", ptx_version), {},
@@ -122,8 +122,8 @@ Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int p
   return Cache::key(parts);
 }
 
-// Code generation takes locks of LLVM's, and a child process would inherit the held locks: a process forks
-// only while no thread of the library generates code.
+// Code generation acquires locks of LLVM, and a child process would inherit locks that are held: so the
+// process forks only while no thread of the library generates code.
 std::shared_mutex& inside_llvm() {
   static std::shared_mutex mutex;
   return mutex;
@@ -138,14 +138,14 @@ void write_all(int fd, std::string_view bytes) {
   }
 }
 
-// A child process notes here what it compiles, for the message when LLVM aborts.
+// A child process records here what it compiles, for the message if LLVM aborts.
 struct InWork {
   const llvm::Module* module = nullptr;
   std::string_view target;
 };
 InWork in_work;
 
-// A child process writes its standard error here: into a file in memory, which never blocks.
+// The standard error of a child process: a file in memory, which never blocks.
 class LastWords {
  public:
   LastWords() : file_(memfd_create("last words", MFD_CLOEXEC)) {}
@@ -250,11 +250,11 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
   if (kind == 'E') throw Error(answer);
   if (kind == 'F') throw Error(fmt::format("{}: {}", name, answer));
   const std::string place = last_words.place();
-  throw Error(fmt::format("{}: LLVM {} crashes {}, which is a fault of LLVM's: {}", name, LLVM_VERSION_STRING,
+  throw Error(fmt::format("{}: LLVM {} crashes {}, which is a bug of LLVM: {}", name, LLVM_VERSION_STRING,
                           place.empty() ? "without a word" : place,
                           place.empty()
                               ? "compile its functions one by one to find the one"
-                              : "write the function otherwise, or optimize the module by `opt` first"));
+                              : "write the function differently, or optimize the module with `opt` first"));
 }
 
 std::string find_libdevice(const std::string& given, std::string_view wanted, std::string_view name) {
@@ -267,9 +267,8 @@ std::string find_libdevice(const std::string& given, std::string_view wanted, st
   for (const std::string& place : places)
     if (!place.empty() && std::filesystem::exists(place)) return place;
   throw Error(fmt::format(
-      "{}: it calls {}, which is libdevice's, and {}; install a CUDA toolkit, set CUDA_PATH, or name the "
-      "file",
-      name, wanted,
+      "{}: it calls {} of libdevice, but {}; install a CUDA toolkit, set CUDA_PATH, or name the file", name,
+      wanted,
       given.empty() ? "no libdevice.10.bc is in CUDA_PATH or /usr/local/cuda" : given + " is not there"));
 }
 
@@ -299,7 +298,7 @@ void link_libdevice(llvm::Module& module, const std::string& file, std::string_v
       f->setLinkage(llvm::Function::InternalLinkage);
   for (const llvm::Function& f : module)
     if (f.isDeclaration() && f.getName().starts_with("__nv_") && !f.use_empty())
-      throw Error(fmt::format("{}: it calls {}, which {} does not have", name, f.getName().str(), found));
+      throw Error(fmt::format("{}: it calls {}, which does not exist in {}", name, f.getName().str(), found));
 }
 
 // Chooses the values that the options leave open, as ModuleOptions::target describes.
@@ -325,7 +324,7 @@ std::pair<const isa::Target*, int> target_and_version(const llvm::Module& module
                     target.name, first_that_lacks(module, target.sm)));
   const int least = std::max(target.ptx_version, needs.ptx_version);
   if (options.ptx_version != 0 && options.ptx_version < least)
-    throw Error(fmt::format("{}: .version {} is wanted, but target and instructions need {}", name,
+    throw Error(fmt::format("{}: .version {} is requested, but target and instructions need {}", name,
                             isa::version_text(options.ptx_version), isa::version_text(least)));
   return {&target, options.ptx_version != 0 ? options.ptx_version : least};
 }
@@ -343,7 +342,7 @@ std::vector<ModuleKernel> kernels_of(const llvm::Module& module, const llvm::Dat
   return kernels;
 }
 
-// The module is this call's own.
+// The module belongs to this call.
 ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOptions& options) {
   const auto [target, version] = target_and_version(module, name, options);
   auto machine = machine_for(target->name, version);
@@ -359,7 +358,7 @@ ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOp
   std::string refused;
   llvm::raw_string_ostream out(refused);
   if (llvm::verifyModule(module, &out))
-    throw Error(fmt::format("{}: LLVM refuses the module: {}", name, refused));
+    throw Error(fmt::format("{}: LLVM rejects the module: {}", name, refused));
   ModulePtx result{.kernels = kernels_of(module, module.getDataLayout(), *target, version),
                    .notes = std::move(notes)};
   link_libdevice(module, options.libdevice, name);
@@ -368,7 +367,7 @@ ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOp
   return result;
 }
 
-// Several texts as one, each after its length.
+// Joins several texts into one, each after its length.
 std::string joined(const std::vector<std::string>& parts) {
   std::string all;
   for (const std::string& part : parts) all += fmt::format("{}:", part.size()) + part;
@@ -389,10 +388,9 @@ std::vector<std::string> parted(std::string_view all) {
 std::string generate_ptx(Builder& builder, Cache* cache) {
   Builder::State& s = builder.state();
   if (s.is_hosted())
-    throw Error(s.begun,
-                fmt::format("{}: its module is the front end's; compile that, by generate_ptx(module) of "
-                            "ptxbuilder/llvm.h",
-                            s.signature.kernel));
+    throw Error(s.begun, fmt::format("{}: its module belongs to the front end; compile the module with "
+                                     "generate_ptx(module) of ptxbuilder/llvm.h",
+                                     s.signature.kernel));
   builder.finish();
   const auto print = [&] {
     std::shared_lock inside(inside_llvm());
@@ -459,9 +457,8 @@ ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOp
     check_has_kernel(*module, name);
     ModulePtx result = compiled(*module, name, options);
     if (host)
-      result.notes.insert(
-          result.notes.begin(),
-          fmt::format("it is host code, and the kernels are those that @{} holds", held.variable));
+      result.notes.insert(result.notes.begin(),
+                          fmt::format("it is host code; the kernels are those in @{}", held.variable));
     std::vector<std::string> found = {result.ptx, joined(result.notes)};
     for (const ModuleKernel& k : result.kernels)
       found.insert(found.end(), {k.name, k.signature ? to_json(*k.signature) : "", k.why_unknown});

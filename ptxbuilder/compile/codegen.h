@@ -25,9 +25,9 @@ struct ModuleOptions {
   std::string target = {};
   int ptx_version = 0;  // ten times the .version; 0 for the lowest that target, rows and inline asm need
   std::string libdevice =
-      {};  // a file; else CUDA_PATH and /usr/local/cuda are searched, if a module needs it
-  // The time limit of code generation, which runs in a child process, because LLVM ends a process over IR
-  // that it cannot select.
+      {};  // a file; if empty, CUDA_PATH and /usr/local/cuda are searched when a module needs it
+  // The time limit of code generation, which runs in a child process, because LLVM terminates the process if
+  // it cannot select IR.
   std::chrono::milliseconds time_limit = std::chrono::seconds(120);
 };
 
@@ -39,10 +39,9 @@ struct ModulePtx {
   std::vector<std::string> notes = {};
 };
 
-// Compiles a module in LLVM's IR, text (.ll) or bitcode. Errors call it `name`. Throws Error with
-// line and column for text that does not parse, for a module without a kernel, and as
-// generate_ptx(llvm::Module&) of ptxbuilder/llvm.h does. signatures_of() there returns the
-// signatures.
+// Compiles a module in LLVM's IR, text (.ll) or bitcode. Errors refer to it as `name`. Throws Error with line
+// and column for text that does not parse, for a module without a kernel, and like
+// generate_ptx(llvm::Module&) of ptxbuilder/llvm.h. signatures_of() there returns the signatures.
 ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
                     Where where = Where::here());
 

@@ -108,7 +108,7 @@ void Compiler::assemble_and_keep(Compiled& kernel, const std::string& name,
   const std::string cubin = name + ".cubin", sass = name + ".sass", log = name + ".log";
   for (const std::string& file : {cubin, sass, log}) files.remove(file);
   if (!ptxas_) {
-    const std::string why = why_no_ptxas_.empty() ? "nothing was to be assembled" : why_no_ptxas_;
+    const std::string why = why_no_ptxas_.empty() ? "assembling was not requested" : why_no_ptxas_;
     for (const std::string& file : {cubin, sass, log})
       kernel.kept.missing.push_back(fmt::format("{}: {}", file, why));
     return;
@@ -227,9 +227,10 @@ std::vector<std::string> write_files(const CompiledModule& compiled, const std::
   for (const ModuleKernel& k : compiled.kernels) before.push_back(sidecar_path(path, k.name));
   for (const std::string& file : before)
     if (fs::exists(file) && !is_sidecar(file))
-      throw Error(fmt::format(
-          "{}: is not a sidecar, but is where one would be written; move it, or choose another folder",
-          file));
+      throw Error(
+          fmt::format("{}: this file is not a sidecar, but a sidecar would be written there; move it, or "
+                      "choose another folder",
+                      file));
   FolderWriter files(folder);
   for (const std::string& file : before) fs::remove(file);
   files.write(name + ".ptx", compiled.ptx);

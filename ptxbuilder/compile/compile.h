@@ -20,14 +20,14 @@ namespace ptxbuilder {
 
 // The options of a compilation.
 struct CompilerOptions {
-  bool assemble = true;    // false: only PTX, which the driver's JIT or the emulator takes
+  bool assemble = true;    // false: only PTX, for the driver's JIT or the emulator
   bool else_ptx = false;   // also only PTX if no ptxas is found; a named ptxas must exist
-  std::string ptxas = {};  // a file; else PATH, CUDA_PATH and /usr/local are searched
+  std::string ptxas = {};  // a file; if empty, PATH, CUDA_PATH and /usr/local are searched
   bool cache = true;       // keep PTX and cubins on disk
   Cache::Options cache_options = {};
   PtxasOptions ptxas_options = {};
   std::string keep = {};      // a folder for every stage of a kernel (stages.h); "" for none
-  std::string nvdisasm = {};  // the tool that makes the kept SASS; "" to search for it
+  std::string nvdisasm = {};  // nvdisasm, which makes the kept SASS; "" to search for it
   // Is called with a kernel's PTX before ptxas runs.
   std::function<void(const std::string& ptx, const Signature& signature)> generated = {};
 };
@@ -57,18 +57,18 @@ struct CompiledModule {
   std::vector<std::string> notes;
 };
 
-// Holds the tools for compiling, which are found once. Many threads may use it at once.
+// Holds the tools for compiling, for which it searches once. Many threads may use it at once.
 class Compiler {
  public:
-  // Throws Error when `assemble` needs a ptxas, there is none, and `else_ptx` is not set.
+  // Throws Error if `assemble` needs a ptxas, none is found, and `else_ptx` is not set.
   explicit Compiler(CompilerOptions options = {});
 
   // Finishes the kernel. Throws Error from its checks, from LLVM, and from ptxas, whose advisories, spills
   // and stack are errors unless the kernel waives them.
   Compiled compile(Kernel kernel, bool with_ir = false, Where where = Where::here()) const;
 
-  // Returns the kernel of `original` with another PTX text, which must need the same of a launch, and with
-  // the reports of ptxas on this text. Throws Error from ptxas as above, unless `waived` names the cause.
+  // Returns the kernel of `original` with another PTX text, whose launches must be the same, and with the
+  // reports of ptxas on this text. Throws Error from ptxas as above, unless `waived` names the cause.
   Compiled replaced(const Compiled& original, std::string ptx,
                     const std::vector<std::string>& waived = {}) const;
 
@@ -111,7 +111,7 @@ class Compiler {
 std::vector<std::string> write_files(const Compiled& compiled, const std::string& folder);
 
 // Writes the files of a module: NAME.ptx, NAME.cubin, and the sidecars that are known, under the names of
-// ptxbuilder/sidecar.h. Removes earlier sidecars of the module that are no longer known. Throws Error also if
+// ptxbuilder/sidecar.h. Removes earlier sidecars of the module that are no longer known. Also throws Error if
 // a file that is not a sidecar has such a name.
 std::vector<std::string> write_files(const CompiledModule& compiled, const std::string& name,
                                      const std::string& folder);

@@ -32,7 +32,7 @@ constexpr DefectRow defect_rows[] = {
       PtxasVersion{13, 3, 0},
       "wgmma.mma_async with A in registers",
       "Registers of a wgmma's A operand may be reused before the wgmma has read them.",
-      "Take ptxas 13.3 or newer, or let A come from shared memory; `ptxb report` looks for it in the machine "
+      "Use ptxas 13.3 or newer, or read A from shared memory; `ptxb report` looks for it in the machine "
       "code.",
       "github.com/triton-lang/triton/pull/11781, CUDA 13.3 release notes"},
      is_wgmma_with_a_in_registers},
@@ -49,25 +49,25 @@ constexpr DefectRow defect_rows[] = {
       {12, 8, 0},
       PtxasVersion{12, 9, 0},
       "wgmma.mma_async of s8 or u8 with A in registers",
-      "The products are wrong where B has a swizzle of 32 bytes.",
-      "Take ptxas 12.9 or newer, or another swizzle.",
+      "The products are wrong if B has a swizzle of 32 bytes.",
+      "Use ptxas 12.9 or newer, or another swizzle.",
       "github.com/jax-ml/jax, jax/experimental/mosaic/gpu/wgmma.py"},
      is_such_of_bytes},
     {{"shared-write",
       {12, 8, 0},
       PtxasVersion{13, 1, 80},
       "",
-      "A Hopper kernel got an out-of-range shared memory write from right PTX (seen with 12.8.93 and "
-      "13.0.88).",
-      "Take ptxas 13.1.80 or newer where results are wrong, or compute-sanitizer finds such a write.",
+      "Correct PTX of a Hopper kernel was compiled to an out-of-range write to shared memory (seen with "
+      "12.8.93 and 13.0.88).",
+      "Use ptxas 13.1.80 or newer if results are wrong, or if compute-sanitizer finds such a write.",
       "github.com/fla-org/flash-linear-attention/pull/1262"},
      nullptr},
     {{"causal-attention",
       {12, 8, 0},
       PtxasVersion{12, 9, 86},
       "",
-      "Causal attention of Pallas got wrong results on Hopper.",
-      "Take ptxas 12.9.86 or newer.",
+      "Causal attention of Pallas had wrong results on Hopper.",
+      "Use ptxas 12.9.86 or newer.",
       "github.com/jax-ml/jax, jax/experimental/pallas/ops/gpu/attention_mgpu.py"},
      nullptr},
 };
@@ -122,8 +122,8 @@ std::vector<PossibleDefect> possible_defects(std::string_view ptx, PtxasVersion 
 
 std::string PossibleDefect::text() const {
   return fmt::format(
-      "ptxas {} has a known defect that {} may meet; the kernel has {}{} (PTX line {}): {} {} ({}) To say "
-      "that this is known, waive \"{}\".",
+      "ptxas {} has a known defect that {} may meet; the kernel has {}{} (PTX line {}): {} {} ({}) To "
+      "suppress this warning, waive \"{}\".",
       to_string(version), defect.instruction, count,
       source ? fmt::format(", the first at {}", to_string(source)) : "", ptx_line, defect.description,
       defect.remedy, defect.source, defect.name);

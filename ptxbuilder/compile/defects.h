@@ -14,9 +14,10 @@ namespace ptxbuilder {
 // A defect of some versions of ptxas.
 struct Defect {
   std::string_view name;                 // with which a kernel waives the warning: "wgmma-a-registers"
-  PtxasVersion since;                    // the first version with it
-  std::optional<PtxasVersion> fixed_in;  // the first without it; empty if every known version has it
-  std::string_view instruction;  // the one it needs, in words; "" if unknown, so that PTX does not show it
+  PtxasVersion since;                    // the first version that has it
+  std::optional<PtxasVersion> fixed_in;  // the first version without it; empty if every known version has it
+  std::string_view
+      instruction;  // the instruction that it needs, in words; "" if unknown, so that PTX does not show it
   std::string_view description;  // one sentence
   std::string_view remedy;       // what to do, as a sentence
   std::string_view source;       // where it was reported

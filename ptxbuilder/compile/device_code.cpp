@@ -56,7 +56,7 @@ class Fatbins {
  public:
   explicit Fatbins(std::string_view file) : file_(file) {}
 
-  // One fatbin after the other, with zeros between them, from `offset` up to `end`.
+  // Reads consecutive fatbins, with zeros between them, from `offset` up to `end`.
   void read_all(size_t offset, size_t end) {
     while (offset < end) {
       const size_t next = file_.find_first_not_of('\0', offset);
@@ -73,7 +73,7 @@ class Fatbins {
     if (!file_.substr(offset).starts_with(kMagic))
       fail_at(offset, fmt::format("{:#010x} is not a fatbin's magic number", header.magic));
     if (header.version != 1)
-      fail_at(offset, fmt::format("a fatbin of version {}, and only version 1 is known", header.version));
+      fail_at(offset, fmt::format("a fatbin of version {}, but only version 1 is known", header.version));
     if (header.header_bytes < sizeof(Header))
       fail_at(offset,
               fmt::format("a fatbin's header of {} B has less than {}", header.header_bytes, sizeof(Header)));
@@ -192,8 +192,7 @@ bool is_code_binary(std::string_view file) { return is_elf(file) || file.starts_
 
 std::vector<DeviceCode> device_code(std::string_view file) {
   const size_t most = is_code_binary(file) ? kMostFile : kMostCode;
-  if (file.size() > most)
-    throw Error(fmt::format("it has more than {} B, the most that is read of such a file", most));
+  if (file.size() > most) throw Error(fmt::format("it has more than {} B, the maximum for such files", most));
   DeviceCode whole;
   whole.content = file;
   if (is_cubin(file)) {
@@ -202,7 +201,7 @@ std::vector<DeviceCode> device_code(std::string_view file) {
     return {whole};
   }
   if (file.starts_with("!<arch>"))
-    throw Error("it is an archive: `ar x` takes its objects out, and each can be read");
+    throw Error("it is an archive: extract its objects with `ar x`; each of them can be read");
   if (!is_code_binary(file)) return {whole};
   Fatbins fatbins(file);
   if (!is_elf(file)) fatbins.read_all(0, file.size());
@@ -217,7 +216,8 @@ std::vector<DeviceCode> device_code(std::string_view file) {
 
 std::string DeviceCode::code() const try {
   const uint64_t bytes = packing == Packing::none ? content.size() : unpacked_bytes;
-  if (bytes > kMostCode) throw Error(fmt::format("it has {} B, and {} are the most", bytes, kMostCode));
+  if (bytes > kMostCode)
+    throw Error(fmt::format("it has {} B, but at most {} are allowed", bytes, kMostCode));
   std::string text = packing == Packing::none   ? std::string(content)
                      : packing == Packing::zstd ? unpack_zstd(content, bytes)
                                                 : unpack_lz4(content, bytes);
@@ -249,8 +249,8 @@ const DeviceCode& choose_code(const std::vector<DeviceCode>& all, std::string_vi
     throw Error(fmt::format("it holds no {}",
                             all.empty() ? "device code" : name(kind.value_or(DeviceCode::Kind::ptx))));
   if (kernel.empty())
-    throw Error(fmt::format("it holds {} kernels, and one has to be named: {}", found.names.size(),
-                            listed(found.names)));
+    throw Error(
+        fmt::format("it holds {} kernels; choose one by name: {}", found.names.size(), listed(found.names)));
   throw Error(fmt::format("it holds no kernel '{}', but {}", kernel, listed(found.names)));
 }
 

@@ -1,4 +1,4 @@
-// Device code inside other files: fatbins, and host objects, libraries and programs that nvcc made.
+// Finds device code inside other files: fatbins, and host objects, libraries and programs that nvcc made.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace ptxbuilder {
 
-// The most bytes that are read: kMostCode of a text or of one unpacked entry of a fatbin, and kMostFile of a
-// binary file.
+// The maximum number of bytes that are read: kMostCode of a text or of one unpacked entry of a fatbin, and
+// kMostFile of a binary file.
 inline constexpr size_t kMostCode = size_t{256} << 20, kMostFile = size_t{1} << 30;
 
 // One PTX text or cubin in a file. It refers to the file's bytes.
@@ -19,8 +19,8 @@ struct DeviceCode {
   enum class Packing : uint8_t { none, lz4, zstd };
 
   Kind kind = Kind::ptx;
-  uint32_t architecture = 0;      // 90 for sm_90a; 0 if the file does not say
-  std::string_view content = {};  // as it is in the file
+  uint32_t architecture = 0;      // 90 for sm_90a; 0 if the file does not state it
+  std::string_view content = {};  // as stored in the file
   size_t offset = 0;              // of its entry in the file
   Packing packing = Packing::none;
   uint64_t unpacked_bytes = 0;
@@ -41,9 +41,9 @@ bool is_code_binary(std::string_view file);
 std::vector<DeviceCode> device_code(std::string_view file);
 
 // Returns the code of `all` that has the kernel or, if the name is empty, the only kernel: for the highest
-// architecture, and of `kind` if it is given, else PTX before cubins. Unpacks one after the other to find the
-// kernel if there are several. Throws Error that lists the kernels if no code has it, or if the name is empty
-// and there are several kernels.
+// architecture, and of `kind` if it is given, else PTX before cubins. Unpacks them one after the other to
+// find the kernel if there are several. Throws Error that lists the kernels if no code has it, or if the name
+// is empty and there are several kernels.
 const DeviceCode& choose_code(const std::vector<DeviceCode>& all, std::string_view kernel,
                               std::optional<DeviceCode::Kind> kind = std::nullopt);
 

@@ -28,7 +28,8 @@ unsigned take_number(std::string_view& text) {
   return error == std::errc{} ? value : 0;
 }
 
-// `ptx` with the characters of every comment replaced by spaces; line ends and quoted strings stay.
+// Returns `ptx` with the characters of every comment replaced by spaces; line ends and quoted strings are
+// kept.
 std::string without_comments(std::string_view ptx) {
   std::string text(ptx);
   for (size_t i = 0, end; i < text.size(); i = end) {
@@ -52,8 +53,8 @@ std::string without_comments(std::string_view ptx) {
   return text;
 }
 
-// The name that follows `directive` (".entry") in `text`, after a parenthesized result list; "" when there is
-// no such name.
+// Returns the name that follows `directive` (".entry") in `text`, after a parenthesized result list; "" if
+// there is no such name.
 std::string declared_name(std::string_view text, std::string_view directive) {
   size_t at = text.find(directive);
   if (at == std::string_view::npos) return "";

@@ -8,7 +8,7 @@
 
 namespace ptxbuilder {
 
-// A line of the source that PTX was made from.
+// A line of the source from which PTX was made.
 struct SourceLine {
   std::string file;   // as the `.file` directive spells it
   unsigned line = 0;  // 0: unknown
@@ -26,12 +26,12 @@ class LineMap {
   LineMap(const LineMap&) = delete;  // lines_ points into text_
   LineMap& operator=(const LineMap&) = delete;
 
-  // The nearest `.loc` at or before `ptx_line` (counted from 1) in the same function (PTX ISA, "Debugging
-  // Directives: .loc"); an unknown line if there is none.
+  // Returns the nearest `.loc` at or before `ptx_line` (counted from 1) in the same function (PTX ISA,
+  // "Debugging Directives: .loc"); an unknown line if there is none.
   SourceLine at(int ptx_line) const;
 
-  // The PTX line of the first instruction in `function` whose opcode is `opcode` or continues it after a dot,
-  // such as "wgmma.mma_async"; 0 when there is none. An empty `function` means any.
+  // Returns the PTX line of the first instruction in `function` whose opcode is `opcode` or continues it
+  // after a dot, such as "wgmma.mma_async"; 0 when there is none. An empty `function` means any.
   int first(std::string_view function, std::string_view opcode) const;
 
   const std::string& first_entry() const { return first_entry_; }  // the name of the first `.entry`, or ""

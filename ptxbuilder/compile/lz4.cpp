@@ -29,7 +29,7 @@ class Unpacking {
     throw Error(fmt::format("LZ4 block, byte {}: {}", at_, what));
   }
   uint8_t byte() {
-    if (at_ == block_.size()) fail("it ends inside of a sequence");
+    if (at_ == block_.size()) fail("it ends within a sequence");
     return static_cast<uint8_t>(block_[at_++]);
   }
   size_t length(size_t nibble) {

@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// Unpacks a block, which must give `size` bytes (LZ4 Block Format Description, 2022). Throws Error that names
-// the byte of the block and the rule that the block breaks.
+// Unpacks a block, which must yield `size` bytes (LZ4 Block Format Description, 2022). Throws Error that
+// names the byte of the block and the rule that the block breaks.
 std::string unpack_lz4(std::string_view block, size_t size);
 
 }  // namespace ptxbuilder

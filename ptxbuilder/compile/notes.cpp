@@ -69,7 +69,7 @@ std::optional<Note> parse_message(std::string_view line) {
   return std::nullopt;
 }
 
-// Fills in the fields that the message's text gives: code, function, line, explanation.
+// Fills in the fields that follow from the message's text: code, function, line, explanation.
 void interpret(Note& note) {
   std::string printed;
   if (note.text.starts_with("(C")) {
@@ -277,8 +277,8 @@ void check(const Notes& notes, std::span<const std::string> waived) {
                             return waiver.starts_with("C75") && note.code == waiver;
                           });
     if (!is_known)
-      throw Error(fmt::format("kernel '{}': '{}' is nothing that can be waived; valid names are {}", kernel,
-                              waiver, fmt::join(valid, ", ")));
+      throw Error(fmt::format("kernel '{}': '{}' cannot be waived; valid names are {}", kernel, waiver,
+                              fmt::join(valid, ", ")));
   }
   std::string faults;
   for (const Cost& cost : costs_of(notes))

@@ -1,4 +1,4 @@
-// Reads what ptxas, or the driver's JIT, says about a PTX text.
+// Reads the messages of ptxas, or of the driver's JIT, about a PTX text.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct Note {
   Severity severity = Severity::info;
   std::string code;      // "C7510" as ptxas 13.0 numbers it (see find_advisory); "" when the message has none
   std::string text;      // as ptxas wrote it
-  std::string function;  // if the message names one
+  std::string function;  // "" if the message does not name one
   int ptx_line = 0;      // counted from 1; 0 when unknown
   SourceLine source;     // the C++ line that made ptx_line
   std::string
       opcode;  // set when ptxas gave no line: then ptx_line is the first such instruction of the function
-  std::string explanation;  // the cause and the remedy; "" when the message is not a known one
+  std::string explanation;  // the cause and the remedy; "" if the message is unknown
   int count = 1;            // how often ptxas gave the message for this C++ line
 };
 
@@ -69,8 +69,8 @@ struct Cost {
 };
 std::vector<Cost> costs_of(const Notes& notes);
 
-// The names that check() takes in `waived`: the codes C7504 to C7520, "spills", "stack", and the names of
-// defects of ptxas (defects.h), which check() does not report.
+// Returns the names that check() accepts in `waived`: the codes C7504 to C7520, "spills", "stack", and the
+// names of defects of ptxas (defects.h), which check() does not report.
 std::vector<std::string> waiver_names();
 
 // Throws Error unless all costs_of() the notes are waived. The error lists each cost with the name that

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folders of packages next to a Python's bin.
+// Returns the folders of packages next to a Python's bin.
 std::vector<fs::path> package_folders(const fs::path& bin) {
   std::vector<fs::path> folders;
   std::error_code none;
@@ -53,10 +53,10 @@ Nvdisasm::Nvdisasm(const PtxasSearch& search) {
       path_ = file;
       return;
     }
-  throw Error(
-      fmt::format("no nvdisasm, which reads cubins. Put one on PATH, set CUDA_PATH to a CUDA toolkit, or "
-                  "`pip install nvidia-cuda-nvdisasm`. Looked at:\n  {}",
-                  fmt::join(candidates, "\n  ")));
+  throw Error(fmt::format(
+      "nvdisasm, which reads cubins, was not found. Put it on PATH, set CUDA_PATH to a CUDA toolkit, or "
+      "`pip install nvidia-cuda-nvdisasm`. Looked at:\n  {}",
+      fmt::join(candidates, "\n  ")));
 }
 
 std::string Nvdisasm::run(std::vector<std::string> options, std::string_view cubin) const {

@@ -1,4 +1,4 @@
-// Finds NVIDIA's disassembler, and turns a cubin into SASS text with it.
+// Finds NVIDIA's disassembler, and uses it to turn a cubin into SASS text.
 #pragma once
 
 #include <string>
@@ -15,16 +15,16 @@ std::vector<std::string> nvdisasm_candidates(const PtxasSearch& search);
 
 class Nvdisasm {
  public:
-  // Throws Error that says where it searched for nvdisasm, and how to get nvdisasm.
+  // Throws Error that states where it searched for nvdisasm, and how to get it.
   explicit Nvdisasm(const PtxasSearch& search = PtxasSearch::from_environment());
 
   const std::string& path() const { return path_; }
 
-  // Returns all code of a cubin. With `ptx_lines`, comments give the lines of its PTX if the cubin has them
-  // (PtxasOptions::line_info). Throws Error when nvdisasm fails.
+  // Returns all code of a cubin. With `ptx_lines`, comments contain the lines of its PTX if the cubin has
+  // them (PtxasOptions::line_info). Throws Error when nvdisasm fails.
   std::string disassemble(std::string_view cubin, bool ptx_lines = false) const;
   // Returns the same without lines, but with a table of the registers that are live at each instruction, one
-  // sign for each register (analysis/sass_registers.h). Throws as disassemble() does.
+  // character for each register (analysis/sass_registers.h). Throws as disassemble() does.
   std::string life_ranges(std::string_view cubin) const;
 
  private:

@@ -31,8 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 class Descriptor {
  public:
-  // Takes over `fd`. In a program whose standard streams are closed it may be 0 to 2, and the output of other
-  // threads would go into it: such a number is changed.
+  // Takes ownership of `fd`. In a program whose standard streams are closed, it may be 0 to 2, and the output
+  // of other threads would be written to it: such a number is changed.
   explicit Descriptor(int fd) : fd_(fd) {
     if (fd < 0 || fd > 2) return;
     fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -51,7 +51,7 @@ class Descriptor {
   int fd_;
 };
 
-// A file in memory. Unlike a pipe it needs no second party to drain it, so neither side can block the other.
+// A file in memory. Unlike a pipe, nobody has to drain it, so neither side can block the other.
 Descriptor memory_file(const std::string& program) {
   Descriptor file(memfd_create("ptxbuilder", MFD_CLOEXEC));
   if (file.number() < 0) fail_step(program, "memfd_create");
@@ -162,7 +162,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::string
     if (n == 0) break;
     result.messages.append(buffer, n);
   }
-  while (!child.ended(result.exit_status)) {  // closing the pipe and ending are microseconds apart
+  while (!child.ended(result.exit_status)) {  // the program ends microseconds after it closes the pipe
     milliseconds_left();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }

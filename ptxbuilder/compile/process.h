@@ -1,4 +1,4 @@
-// Runs another program on text in memory: no shell, no temporary files, a time limit.
+// Runs another program on text in memory, without a shell or temporary files, and with a time limit.
 #pragma once
 
 #include <chrono>

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A ptxas of CUDA 12.4 or newer assembles text that needs no newer PTX; the project is measured with 13.0 and
+// A ptxas of CUDA 12.4 or newer is accepted for text that does not need newer PTX; measurements use 13.0 and
 // newer.
 constexpr PtxasVersion oldest = {12, 4, 0}, preferred = {13, 0, 0};
 
@@ -40,7 +40,7 @@ PtxasVersion parse_version(std::string_view text) {
   return version;
 }
 
-// The rest of the line after `before`, up to any of `stop`; "" when it is not there.
+// Returns the rest of the line after `before`, up to any of `stop`; "" if `before` does not occur.
 std::string_view after(std::string_view text, std::string_view before, std::string_view stop = "\n") {
   size_t at = text.find(before);
   if (at == std::string_view::npos) return "";
@@ -122,7 +122,7 @@ Ptxas::Ptxas(const PtxasSearch& search, Cache* cache) {
         const PtxasVersion version = parse_version(after(text, ", V"));
         if (version < oldest)
           reason =
-              version == PtxasVersion{} ? "does not tell its version" : "is version " + to_string(version);
+              version == PtxasVersion{} ? "does not print its version" : "is version " + to_string(version);
         else if (path_.empty() || version_ < version) {
           version_ = version;
           build_ = fmt::format("{} {}", to_string(version_), after(text, "Build "));
@@ -137,10 +137,10 @@ Ptxas::Ptxas(const PtxasSearch& search, Cache* cache) {
   }
   if (!path_.empty()) return;
   if (tried.empty()) tried = "\n  (PATH and CUDA_PATH are empty)";
-  throw Error(
-      fmt::format("no ptxas of version {}.{} or newer. Put one on PATH, or set CUDA_PATH to a CUDA toolkit; "
-                  "PyPI's wheel nvidia-cuda-nvcc has one too, as nvidia/cu13/bin/ptxas. Looked at:{}",
-                  oldest.major, oldest.minor, tried));
+  throw Error(fmt::format(
+      "no ptxas of version {}.{} or newer was found. Put one on PATH, or set CUDA_PATH to a CUDA toolkit; "
+      "PyPI's wheel nvidia-cuda-nvcc has one too, as nvidia/cu13/bin/ptxas. Looked at:{}",
+      oldest.major, oldest.minor, tried));
 }
 
 std::string_view Ptxas::target_of(std::string_view ptx) {

@@ -1,4 +1,4 @@
-// Finds NVIDIA's assembler, reads its version, and turns PTX text into a cubin with it.
+// Finds NVIDIA's assembler, reads its version, and uses it to turn PTX text into a cubin.
 #pragma once
 
 #include <chrono>
@@ -12,16 +12,17 @@
 namespace ptxbuilder {
 
 // The places that are searched for ptxas or another CUDA tool, in this order. The first ptxas of version 13.0
-// or newer is used, or if there is none, the newest from 12.4 on.
+// or newer is used or, if there is none, the newest from 12.4 on.
 struct PtxasSearch {
-  std::string file;                           // when set, this file and no other
-  std::string path;                           // folders with colons between them, as in $PATH
-  std::string cuda_path;                      // a CUDA toolkit, as in $CUDA_PATH or else $CUDA_HOME
-  std::string install_folder = "/usr/local";  // holds cuda and cuda-13.0, ...; the newest of these first
+  std::string file;       // if set, only this file
+  std::string path;       // folders with colons between them, as in $PATH
+  std::string cuda_path;  // a CUDA toolkit, as in $CUDA_PATH or else $CUDA_HOME
+  std::string install_folder =
+      "/usr/local";  // contains cuda and cuda-13.0, ...; the newest is searched first
 
   // The search with the variables PATH, CUDA_PATH and CUDA_HOME, or only `file` if it is not empty.
   static PtxasSearch from_environment(std::string file = "");
-  // The files to try, whether they exist or not.
+  // Returns the files to try, whether they exist or not.
   std::vector<std::string> candidates(const std::string& tool = "ptxas") const;
 };
 
@@ -43,7 +44,7 @@ struct PtxasOutput {
 class Ptxas {
  public:
   // Finds ptxas and runs it for its version, which takes about 15 ms unless `cache` has the version. Throws
-  // Error that says where it searched, what it found there, and how to get ptxas.
+  // Error that states where it searched, what it found there, and how to get ptxas.
   explicit Ptxas(const PtxasSearch& search = PtxasSearch::from_environment(), Cache* cache = nullptr);
 
   const std::string& path() const { return path_; }

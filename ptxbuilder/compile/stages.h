@@ -1,4 +1,4 @@
-// Writes every stage of a kernel to one folder, to show what LLVM and ptxas made of the kernel.
+// Writes every stage of a kernel to one folder, to show what LLVM and ptxas make of the kernel.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ class FolderWriter {
 
   // Writes nothing if the content is empty.
   void write(const std::string& name, std::string_view content);
-  void remove(const std::string& name) const;  // what an earlier run left there, if anything
+  void remove(const std::string& name) const;  // removes a file that an earlier run may have left
 
   std::vector<std::string> written;
 
@@ -28,7 +28,8 @@ class FolderWriter {
 // selects instructions. NAME.ptx, NAME.cubin, NAME.sass and NAME.log, the output of ptxas, follow.
 struct KeptStages {
   std::vector<std::string> files;
-  std::vector<std::string> missing;  // "gemm.sass: no nvdisasm, ...": which stage is not there, and why
+  std::vector<std::string>
+      missing;  // "gemm.sass: no nvdisasm, ...": the missing stages, and why they are missing
 };
 
 }  // namespace ptxbuilder

@@ -34,7 +34,7 @@ class Rewriter {
   }
 
  private:
-  // A type in today's syntax, and the offset of its end.
+  // A type in the current syntax, and the offset of its end.
   struct Type {
     std::string text;
     size_t end;
@@ -74,8 +74,8 @@ class Rewriter {
     return std::string(text_.substr(begin, end - begin));
   }
 
-  // Returns nullopt if no type begins there. A name is taken for a type; it is a value's name if no pointer
-  // follows.
+  // Returns nullopt if no type begins there. A name is assumed to be a type; if no pointer follows, it is the
+  // name of a value.
   std::optional<Type> type_at(size_t at, int depth) const {
     constexpr int kDeepest = 1000;
     if (at >= text_.size() || depth > kDeepest) return std::nullopt;
@@ -135,7 +135,7 @@ class Rewriter {
     return Type{std::string(word), end, false};
   }
 
-  // Types with commas between, in brackets; the last may be "...".
+  // Parses types in brackets, separated by commas; the last may be "...".
   std::optional<Type> list_at(size_t at, char close, int depth) const {
     Type all{std::string(1, text_[at]), at + 1, false};
     for (size_t next = behind_blanks(at + 1);;) {

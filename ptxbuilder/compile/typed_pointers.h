@@ -1,4 +1,4 @@
-// Removes the pointee types that pointers have in IR text from before LLVM 15.
+// Removes the pointee types of pointers in IR text from before LLVM 15.
 #pragma once
 
 #include <string>

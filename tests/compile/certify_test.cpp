@@ -56,10 +56,10 @@ TEST_CASE("ptxas certifies rows, and errors of other rows are reported") {
   using isa::Effect, isa::Sm;
   const Wrong wrong[] = {
       {{"typo", "brev.b23 {d:=u32}, {a:u32};", Effect::pure, 63, Sm::sm_75},
-       "mend the syntax line or a class"},
+       "correct the syntax line or a class"},
       {{"wide", "brev.b32 {d:=u64}, {a:u64};", Effect::pure, 63, Sm::sm_75},
-       "mend the syntax line or a class"},
-      {{"low", "mov.u32 {d:=u32}, %cluster_ctarank;", Effect::pure, 78, Sm::sm_80}, "raise the floor"},
+       "correct the syntax line or a class"},
+      {{"low", "mov.u32 {d:=u32}, %cluster_ctarank;", Effect::pure, 78, Sm::sm_80}, "raise the minimum"},
       {{"low_version", "mov.u32 {d:=u32}, %cluster_ctarank;", Effect::pure, 70, Sm::sm_90},
        "sm_90 is its least target, which PTX 7.0 does not have; raise the .version to 7.8"},
       {{"low_of_target", "griddepcontrol.wait;", Effect::memory, 86, Sm::sm_120f},

@@ -105,7 +105,7 @@ TEST_CASE("a kernel is chosen by its name, of the highest architecture") {
   CHECK(&choose_code(all, "add", DeviceCode::Kind::cubin) == &all[0]);
   const std::vector<DeviceCode> turned = {all[2], all[1]};
   CHECK(&choose_code(turned, "twice") == &turned[1]);
-  CHECK(error_of([&] { choose_code(all, ""); }) == "it holds 2 kernels, and one has to be named: add, twice");
+  CHECK(error_of([&] { choose_code(all, ""); }) == "it holds 2 kernels; choose one by name: add, twice");
   CHECK(error_of([&] { choose_code(all, "thrice"); }) == "it holds no kernel 'thrice', but add, twice");
   CHECK(error_of([&] { choose_code({all[0]}, "", DeviceCode::Kind::ptx); }) == "it holds no PTX");
   CHECK(error_of([&] { choose_code({}, ""); }) == "it holds no device code");
@@ -126,7 +126,7 @@ TEST_CASE("a broken file is refused with the offset and the rule") {
   CHECK(refusal(good.substr(0, 1000)) == "offset 0x0: a fatbin of 1888 B ends beyond 0x3e8");
   std::string file = good;
   put<uint16_t>(file, 4, 7);
-  CHECK(refusal(file) == "offset 0x0: a fatbin of version 7, and only version 1 is known");
+  CHECK(refusal(file) == "offset 0x0: a fatbin of version 7, but only version 1 is known");
   file = good;
   put<uint64_t>(file, 16 + 8, ~uint64_t{0});
   CHECK(refusal(file).starts_with("offset 0x10: an entry of 18446744073709551615 B ends beyond"));
@@ -138,8 +138,9 @@ TEST_CASE("a broken file is refused with the offset and the rule") {
 
   file = fatbin("speed");
   put<uint64_t>(file, 16 + 56, uint64_t{1} << 40);
-  CHECK(refusal(file) ==
-        "offset 0x10: an entry cannot be unpacked: it has 1099511627776 B, and 268435456 are the most");
+  CHECK(
+      refusal(file) ==
+      "offset 0x10: an entry cannot be unpacked: it has 1099511627776 B, but at most 268435456 are allowed");
   put<uint64_t>(file, 16 + 56, 861);
   CHECK(refusal(file).starts_with("offset 0x10: an entry cannot be unpacked: LZ4 block, byte "));
   put<uint64_t>(file, 16 + 56, 863);
@@ -191,7 +192,7 @@ TEST_CASE("LZ4: literals, overlapping matches, long lengths, and invalid blocks"
   CHECK(broken({"\x14"
                 "a\x01",
                 3},
-               8) == "LZ4 block, byte 3: it ends inside of a sequence");
+               8) == "LZ4 block, byte 3: it ends within a sequence");
 }
 
 TEST_CASE("no file makes it crash: cut and changed files are read or refused") {

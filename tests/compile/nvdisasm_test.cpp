@@ -27,7 +27,7 @@ TEST_CASE("nvdisasm is searched for next to ptxas, and among the packages of the
     CHECK(std::count(files.begin(), files.end(), folder.path("venv/lib/python3.11/site-packages/") + wheel) ==
           1);
 
-  CHECK_ERROR(Nvdisasm{search}, "no nvdisasm, which reads cubins. Put one on PATH");
+  CHECK_ERROR(Nvdisasm{search}, "nvdisasm, which reads cubins, was not found. Put it on PATH");
   CHECK_ERROR(Nvdisasm{search}, folder.path("cuda/bin/nvdisasm"));
   const std::string triton =
       folder.script("venv/lib/python3.11/site-packages/triton/backends/nvidia/bin/nvdisasm", "echo triton");

@@ -164,7 +164,7 @@ TEST_CASE("a ptxas that is too old or broken is skipped, unless it was requested
 
   CHECK(contains(error_of([&] { Ptxas one(only(old)); }), "is version 12.3.107"));
   CHECK(contains(error_of([&] { Ptxas one(only(crashing)); }), "exit status 139"));
-  CHECK(contains(error_of([&] { Ptxas one(only(mute)); }), "does not tell its version"));
+  CHECK(contains(error_of([&] { Ptxas one(only(mute)); }), "does not print its version"));
   CHECK(error_of([&] { Ptxas one(only(good)); }) == "");
 }
 
