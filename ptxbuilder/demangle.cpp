@@ -11,7 +11,7 @@ namespace ptxbuilder {
 namespace {
 
 constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$.";
-// Substitutions let a name grow without bound when it is demangled, which those of compilers hardly do.
+// Substitutions can make a demangled name arbitrarily long, though compilers hardly produce such names.
 constexpr size_t kLongest = 4096, kMostSubstitutions = 256, kShown = 240;
 
 std::string shortened(const std::string& name) {

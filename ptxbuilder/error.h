@@ -3,7 +3,7 @@
 
 #if __cplusplus < 202002L
 #error "ptxbuilder needs C++20: compile with -std=c++20"
-#include <-std=c++20>  // is no file: after an #error, compilers go on and bury it
+#include <-std=c++20>  // not a file: compilers continue after an #error, whose message is then easily missed
 #endif
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Where {
 
 namespace callers {
 
-// The line that is open on this thread; line 0 for none.
+// The line that is open on this thread; its number is 0 if no line is open.
 inline constinit thread_local Where open_line = {};
 
 }  // namespace callers
@@ -77,11 +77,11 @@ std::string to_string(Where where);
 // (gemm.cpp:41)".
 class Error : public std::runtime_error {
  public:
-  // The kind says who can do something about the error; the C interface has a status for each kind, and
-  // Python an exception.
+  // The kind shows who can correct the error; the C interface has a status for each kind, and Python has an
+  // exception.
   enum class Kind : uint8_t {
-    refused,        // an argument breaks a rule: the caller
-    unavailable,    // it breaks no rule, but cannot be done here and now, such as tuning without a GPU
+    refused,        // an argument breaks a rule, which the caller can correct
+    unavailable,    // the call is valid, but not possible here and now, such as tuning without a GPU
     out_of_memory,  // of the device
     device,         // the driver or the GPU failed, or a kernel on it
     compile,        // LLVM, ptxas or the driver's compiler rejected the kernel
@@ -93,7 +93,7 @@ class Error : public std::runtime_error {
 
   Where where() const { return where_; }
   Kind kind() const { return kind_; }
-  void become(Kind kind) { kind_ = kind; }  // by a caller that knows better
+  void become(Kind kind) { kind_ = kind; }  // set by a caller that knows better
 
  private:
   Where where_;

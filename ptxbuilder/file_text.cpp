@@ -16,7 +16,8 @@ std::string file_text(const std::string& path, uint64_t most) {
   if (std::filesystem::is_directory(path, none)) throw Error(path + ": cannot be read: it is a folder");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(path + ": cannot be read");
-  // Put together at the end: a text that grows would be copied again and again, before it is refused.
+  // The pieces are joined at the end: a growing string would be copied repeatedly before a file that is too
+  // long is refused.
   std::vector<std::string> pieces;
   uint64_t size = 0;
   for (size_t room = 1 << 14; file; room = std::min<size_t>(2 * room, 1 << 20)) {
@@ -26,8 +27,8 @@ std::string file_text(const std::string& path, uint64_t most) {
     size += piece.size();
     if (size > most)
       throw Error(
-          fmt::format("{}: cannot be read: it does not end within {} MiB, which is the most that a file "
-                      "here may have: name a smaller one, and no device",
+          fmt::format("{}: cannot be read: it does not end within {} MiB, the maximum for files here: use a "
+                      "smaller file, and not a device",
                       path, most >> 20));
   }
   if (file.bad() || !file.eof()) throw Error(path + ": cannot be read");

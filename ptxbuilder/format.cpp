@@ -6,7 +6,7 @@
 #define FMT_FUNC [[gnu::weak]]  // so that a program may link fmt itself
 #include <fmt/format-inl.h>
 
-// This is as src/format.cc of fmt has it.
+// This follows src/format.cc of fmt.
 FMT_BEGIN_NAMESPACE
 namespace detail {
 template auto dragonbox::to_decimal(float x) noexcept -> dragonbox::decimal_fp<float>;

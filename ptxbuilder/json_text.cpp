@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kDeepestJson = 64;
 
-// The offset after what begins at `at` and ends with `end`.
+// Returns the offset after the text that begins at `at` and ends with `end`.
 size_t behind(std::string_view text, size_t at, std::string_view end) {
   const size_t found = text.find(end, at);
   return found == std::string_view::npos ? text.size() : found + end.size();
@@ -42,7 +42,7 @@ void check_nesting(std::string_view text, const std::string& name) {
   }
 }
 
-// Remembers the members of the objects that are open, and the first that comes again.
+// Remembers the members of the open objects, and the first member that is repeated.
 class Twice {
  public:
   void operator()(nlohmann::ordered_json::parse_event_t event, const nlohmann::ordered_json& parsed) {
@@ -59,7 +59,8 @@ class Twice {
   std::string first_;
 };
 
-// Gives what the library says after "[json.exception.parse_error.101] parse error at line 3, column 5: ".
+// Returns the part of the library's message after "[json.exception.parse_error.101] parse error at line 3,
+// column 5: ".
 std::string words_of(const std::exception& e, std::string_view behind) {
   const std::string what = e.what();
   const size_t at = what.find(behind);
@@ -89,7 +90,7 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& name
   } catch (const Json::out_of_range& e) {  // "number overflow parsing '1e999'"
     const std::string number = words_of(e, "parsing '");
     fail(text.find(number.substr(0, number.find('\''))),
-         "no double holds " + number.substr(0, number.find('\'')));
+         "a double cannot hold " + number.substr(0, number.find('\'')));
   }
   if (!twice.first().empty())
     throw Error(fmt::format("{}: the member \"{}\" appears twice in one object", name, twice.first()));

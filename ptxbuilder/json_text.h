@@ -7,10 +7,10 @@
 
 namespace ptxbuilder {
 
-// Reads one value; errors call the file `name`. Throws Error "NAME: line 3, column 5: ..." for text that is
-// not JSON, that nests deeper than 64, since reading and printing values recurse as deep, or that has a
-// number that no double holds. Throws Error that names the member if an object has it twice, since one would
-// be lost. Comments are skipped if they are allowed.
+// Reads one value; errors refer to the file as `name`. Throws Error "NAME: line 3, column 5: ..." for text
+// that is not JSON, that nests deeper than 64 levels, since reading and printing recurse once per level, or
+// that has a number that a double cannot hold. Throws Error that names the member if an object has a member
+// twice, since one would be lost. Comments are skipped if they are allowed.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name, bool has_comments = false);
 
 // Returns "line 3, column 5" for the byte at `offset` of a text, both counted from 1.

@@ -17,8 +17,8 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_integer(const Parameter& p) { return p.kind == Parameter::Kind::scalar && !is_float(p.dtype); }
 
-// The arithmetic of rules, which is compiled here and written as text into what is exported to C. It notices
-// what goes wrong: `wrong` gets the first that does.
+// The arithmetic of rules, which is compiled here and also written as text into C exports. `wrong` receives
+// the first error.
 #define CODE_AND_TEXT(text, ...) \
   __VA_ARGS__                    \
   constexpr const char* text = #__VA_ARGS__;
@@ -57,7 +57,7 @@ static inline int64_t rule_remainder(const char** wrong, int64_t a, int64_t b) {
 }
 static inline int64_t rule_ceil_div(const char** wrong, int64_t a, int64_t b) {
   if (b == 0) return rule_failed(wrong, "a division by 0");
-  if (a < 0 || b < 0) return rule_failed(wrong, "ceil_div of a number below 0");
+  if (a < 0 || b < 0) return rule_failed(wrong, "ceil_div of a negative number");
   return a / b + (a % b != 0);
 }
 static inline int64_t rule_min(const char** wrong, int64_t a, int64_t b) { (void)wrong; return a < b ? a : b; }
@@ -69,7 +69,7 @@ static inline int64_t rule_equal(const char** wrong, int64_t a, int64_t b) { (vo
 // clang-format on
 #undef CODE_AND_TEXT
 
-// The number that an argument's bits are. Those of a u64 may not fit.
+// Returns the number that an argument's bits represent, or nothing if a u64 does not fit.
 int64_t number_of(DType type, uint64_t bits, const char** wrong) {
   const int unused = 64 - 8 * size_of(type);
   const bool is_signed = type == DType::s8 || type == DType::s16 || type == DType::s32 || type == DType::s64;
@@ -90,8 +90,8 @@ std::string legal_names(std::span<const Parameter> parameters) {
 
 }  // namespace
 
-// An operation on two numbers: as it is written, how strongly it binds (0 for a function), the function that
-// computes it and that one's name.
+// An operation on two numbers: its spelling, its precedence (0 for a function), the function that computes it
+// and the name of that function.
 struct LaunchRule::Operation {
   Step step;
   std::string_view symbol;
@@ -99,12 +99,12 @@ struct LaunchRule::Operation {
   int64_t (*compute)(const char**, int64_t, int64_t);
   const char* name;
   bool swapped = false;  // compute(b, a)
-  bool negated = false;  // 1 where it computes 0
+  bool negated = false;  // 1 if the operation yields 0
 };
 
 #define BY(function) rule_##function, "rule_" #function
 const LaunchRule::Operation LaunchRule::operations[] = {
-    // Longer symbols first.
+    // Longer symbols come first.
     {Step::less_equal, "<=", 2, BY(less_equal)},
     {Step::greater_equal, ">=", 2, BY(less_equal), true},
     {Step::equal, "==", 1, BY(equal)},
@@ -157,7 +157,7 @@ class RuleParser {
     fail(at_, fmt::format("expected {}, found {}", what, c ? fmt::format("'{}'", c) : "the end"));
   }
 
-  // The next character that is no blank; 0 at the end.
+  // Returns the next character that is not a space; 0 at the end.
   char peek() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -174,7 +174,7 @@ class RuleParser {
     return nullptr;
   }
 
-  // Operands and the operators that bind at least as strongly as `least`.
+  // Parses operands, and operators whose precedence is at least `least`.
   void expression(int least) {
     if (++depth_ > kDeepestRule) fail(at_, fmt::format("nested more than {} deep", kDeepestRule));
     operand();
@@ -307,7 +307,8 @@ int64_t value_of(const RuleName& name, const RuleValues& values, const char** wr
 }  // namespace
 
 int64_t LaunchRule::value(const RuleValues& values) const {
-  // Each level of nesting waits with two operands at most: a left one, and the first of a function.
+  // Each level of nesting keeps at most two operands waiting: a left operand, and the first argument of a
+  // function.
   std::array<int64_t, 2 * kDeepestRule + 1> stack;
   size_t top = 0;
   const char* wrong = nullptr;
@@ -373,7 +374,7 @@ std::array<uint32_t, 3> GridRule::value(const RuleValues& values) const {
     const int64_t ctas = rules_[i].value(values);
     if (ctas < 1 || ctas > UINT32_MAX)
       throw Error(
-          rules_[i].with_values(fmt::format("it is {}, and a launch has {} along each dimension", ctas,
+          rules_[i].with_values(fmt::format("it is {}, but a launch has {} along each dimension", ctas,
                                             ctas < 1 ? "at least 1 CTA" : "less than 2^32 CTAs"),
                                 values));
     grid[i] = static_cast<uint32_t>(ctas);

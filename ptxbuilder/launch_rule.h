@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "ptxbuilder/error.h"  // which says that C++20 is needed
+#include "ptxbuilder/error.h"  // which reports that C++20 is needed
 #include "ptxbuilder/signature.h"
 
 namespace ptxbuilder {
 
-// A rule can name these.
+// A name in a rule refers to one of these.
 struct RuleName {
   // A rule names a scalar parameter, an extent of a tensor, or the number of multiprocessors.
   enum class Kind : uint8_t { parameter, extent, multiprocessors };
@@ -40,15 +40,15 @@ class RuleValues {
 // sign; a comparison is 1 or 0.
 class LaunchRule {
  public:
-  // Errors call the rule `what`, such as "grid.x". Throws Error that names the rule and the column and, for
-  // an unknown name, lists the known names.
+  // Errors refer to the rule as `what`, such as "grid.x". Throws Error that names the rule and the column
+  // and, for an unknown name, lists the known names.
   LaunchRule(std::string what, std::string text, std::span<const Parameter> parameters);
 
   const std::string& text() const { return text_; }
-  const std::vector<RuleName>& names() const { return names_; }  // that it uses, each once
+  const std::vector<RuleName>& names() const { return names_; }  // that the rule uses, without duplicates
 
   // Throws Error that names the rule, what went wrong and the values: a division by 0, an overflow, ceil_div
-  // of numbers below 0.
+  // of a negative number.
   int64_t value(const RuleValues& values) const;
   // Returns the text of an error: "grid.x = 'ceil_div(count, 0)': a division by 0, with count = 7".
   std::string with_values(const std::string& problem, const RuleValues& values) const;

@@ -8,12 +8,12 @@ namespace ptxbuilder {
 namespace {
 
 struct Log {
-  std::shared_mutex mutex;  // a sink is called under it, so that it is known when it is called no more
+  std::shared_mutex mutex;  // held while a sink runs, so that log_to() can wait for it
   LogSink sink;
 };
 
 Log& the_log() {
-  static Log& log = *new Log;  // to the end of the process, since other threads may log meanwhile
+  static Log& log = *new Log;  // never destroyed, since other threads may log while the process ends
   return log;
 }
 

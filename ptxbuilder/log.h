@@ -1,4 +1,4 @@
-// The library logs messages that are not errors here: to standard error, or to a sink.
+// Logs messages that are not errors, to standard error or to a sink.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ enum class LogLevel : uint8_t { warning = 1 };
 
 using LogSink = std::function<void(LogLevel level, const std::string& text)>;
 
-// Logs one line, which is given without a line feed.
+// Logs one line, which is passed without a newline.
 void log(LogLevel level, const std::string& text);
 
-// The sink gets all that the process logs from now on, in the thread that logs it, possibly in several
-// threads at once; an empty sink restores standard error. When this returns, no thread runs the previous
-// sink. A sink must not call the library or throw.
+// From now on, the sink receives everything that the process logs, in the thread that logs it and possibly in
+// several threads at once; an empty sink restores standard error. When this returns, no thread runs the
+// previous sink. A sink must not call the library or throw.
 void log_to(LogSink sink);
 
 }  // namespace ptxbuilder

@@ -1,4 +1,4 @@
-// A profiled kernel writes to memory in this form, on which its code and the host's reader agree.
+// The format of the memory that a profiled kernel writes and the host reads.
 #pragma once
 
 #include <compare>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder {
 
-// The host needs this in addition to the buffer; it is part of the kernel's signature.
+// Part of the kernel's signature, which the host needs in addition to the buffer.
 struct ProfileFormat {
   // A role of the kernel, by its first warp in the CTA.
   struct Role {
@@ -17,11 +17,11 @@ struct ProfileFormat {
     bool operator==(const Role&) const = default;
   };
 
-  // An event opens or closes a region or a span, or marks a value. Those from span_begin on have a value: of
-  // the mark, or the number of the span.
+  // An event opens or closes a region or a span, or marks a value. The kinds from span_begin on have a value:
+  // that of the mark, or the number of the span.
   enum class Kind : uint8_t { begin, end, span_begin, span_end, mark_u32, mark_s32, mark_f32 };
   static constexpr bool has_value(Kind kind) { return kind >= Kind::span_begin; }
-  static constexpr uint32_t kBefore = UINT32_MAX;  // the time is that of the warp's event before it
+  static constexpr uint32_t kBefore = UINT32_MAX;  // its time is that of the warp's previous event
   struct Event {
     Kind kind;
     uint32_t name;       // in `names`
@@ -29,10 +29,10 @@ struct ProfileFormat {
     uint32_t value = 0;  // the word that has its value, if it has one
     auto operator<=>(const Event&) const = default;
   };
-  // A site is a place in the code that writes a record: the events of the record, in order.
+  // A place in the code that writes a record, with the events of the record in order.
   using Site = std::vector<Event>;
 
-  uint32_t records = 0;  // units that each warp has room for; lanes that diverge have a quarter more
+  uint32_t records = 0;  // units that each warp has room for; diverged lanes have room for a quarter more
   std::vector<std::string> names;  // of roles, regions and marks
   std::vector<Role> roles;
   std::vector<Site> sites;
@@ -41,7 +41,7 @@ struct ProfileFormat {
 };
 
 // The buffer consists of units of 16 bytes: kCalibrationRecords with three times each, and then for each CTA,
-// x fastest, and each of its warps a header, its records, and those of lanes that diverged.
+// x fastest, and for each of its warps a header, the warp's records, and the records of diverged lanes.
 namespace profile_format {
 
 // A record holds the clocks and values of the events of one site. Its first unit has this many words after
@@ -55,13 +55,13 @@ constexpr uint32_t kMostUnits = 3, kMostWords = kWords + (kMostUnits - 1) * kWor
 constexpr uint32_t units_of(uint32_t words) {
   return words <= kWords ? 1 : 1 + (words - kWords + kWordsOfUnit - 1) / kWordsOfUnit;
 }
-// The size of a record, and the room that a header takes.
+// The sizes of a record and of a header.
 constexpr uint32_t kRecordBytes = sizeof(Record), kHeaderRecords = 3;
 // The records that measure the cost of recording.
 constexpr uint32_t kCalibrationRecords = 32;
-// The room for records of lanes that diverged.
+// The room for records of diverged lanes.
 constexpr uint32_t apart_records(uint32_t records) { return records / 4; }
-// The last record begins within the room, and may have units beyond it.
+// The last record begins within the room, and may extend beyond it.
 constexpr uint32_t place_of_apart(uint32_t records) { return records + kMostUnits - 1; }
 constexpr uint32_t warp_records(uint32_t records) {
   return kHeaderRecords + place_of_apart(records) + apart_records(records);
@@ -72,12 +72,12 @@ constexpr uint32_t kLeastRecords = 32, kMostRecords = 1 << 20;
 constexpr const char* kCompletion = " completion";
 constexpr const char* kParameter = "profile";  // the kernel's last: the buffer's address
 
-// A header says what its warp did, and where and when it ran.
+// A header states how much its warp recorded, and where and when it ran.
 struct Header {
   uint32_t started, sm;  // 1 when the warp began, and the multiprocessor that it runs on
-  uint32_t records;      // units recorded and lost, by the warp's leader, when it ended
-  uint32_t apart;        // the same by lanes that diverged
-  // The multiprocessor's clock and the time that all of them share, at both ends.
+  uint32_t records;      // units that the warp's leader recorded and lost, written at the end
+  uint32_t apart;        // the same for diverged lanes
+  // The multiprocessor's clock and the GPU-wide time, at the beginning and the end.
   uint64_t first_clock, first_nanoseconds;
   uint64_t last_clock, last_nanoseconds;  // 0 if the warp did not reach its end
 };

@@ -1,5 +1,4 @@
-// This includes all of the library: what writes, proves and compiles kernels. runtime/runtime.h launches
-// them.
+// Includes the whole library, which writes, proves and compiles kernels. runtime/runtime.h launches them.
 #pragma once
 
 #include "ptxbuilder/compile/certify.h"

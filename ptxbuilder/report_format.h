@@ -1,5 +1,5 @@
-// A kernel that watches its waits or checks its values writes to memory of the host in this form, on which
-// its code and the host's reader agree.
+// The format of the host memory to which a kernel that watches its waits or checks its values writes, and
+// which the host reads.
 #pragma once
 
 #include <cstdint>
@@ -10,35 +10,37 @@
 
 namespace ptxbuilder {
 
-// The host needs this in addition to the memory; it is part of the kernel's signature.
+// Part of the kernel's signature, which the host needs in addition to the memory.
 struct ReportFormat {
-  // A site is a line of the kernel that reports: one that waits, or one that has a message.
+  // A line of the kernel that reports: a wait, or a message.
   struct Site {
-    // The kinds of objects that a warp waits at, and of messages.
+    // The kinds of sites: the objects for which a warp waits, and messages.
     enum class Kind : uint8_t { mbarrier, barrier, cluster, counter, check, print, tile };
 
     Kind kind = Kind::mbarrier;
-    std::string line;        // "gemm.cpp:41"
-    std::string text;        // what is waited for, or a message with {} for each value
-    std::string types = {};  // of a message's values, a letter each: u, s, f, p; one for all of a tile's
+    std::string line;  // "gemm.cpp:41"
+    std::string text;  // what is waited for, or a message with {} for each value
+    std::string types =
+        {};  // one letter for each value of a message, u, s, f or p; one letter for all values of a tile
     bool operator==(const Site&) const = default;
   };
 
-  uint32_t watchdog_milliseconds = 0;  // that a wait may take; 0 where waits are not watched
-  uint32_t messages = 0;               // that there is room for; 0 where the kernel has none
+  uint32_t watchdog_milliseconds = 0;  // that a wait may take; 0 if waits are not watched
+  uint32_t messages = 0;               // that there is room for; 0 if the kernel has no messages
   std::vector<Site> sites;             // from number 1 on
   std::vector<ProfileFormat::Role> roles;
 
   bool operator==(const ReportFormat&) const = default;
 };
 
-// The memory consists of a header, the messages, and a slot for each warp of the first kMostCtas CTAs, which
-// those after them share.
+// The memory consists of a header, the messages, and a slot for each warp of the first kMostCtas CTAs; later
+// CTAs share these slots.
 namespace report_format {
 
 constexpr const char* kReportParameter = "report";  // the kernel's last: the memory's address
 constexpr uint32_t kHeaderBytes = 64, kWarpSlotBytes = 64, kMessageBytes = 64, kMostValues = 6;
-constexpr const char* kGridBarrier = "the grid's barrier";  // the text of a site that waits at one
+constexpr const char* kGridBarrier =
+    "the grid's barrier";  // the text of a site that waits at a barrier of threads
 constexpr uint32_t kMostCtas = 1 << 16;
 constexpr uint32_t kMostMilliseconds = 1 << 20, kMostMessages = 1 << 20;
 
@@ -53,7 +55,7 @@ static_assert(sizeof(ReportHeader) == kHeaderBytes);
 // and `waits` when a wait is over its limit.
 enum class WarpState : uint32_t { none, runs, at_barrier, waits, ended };
 
-// A slot says where its warp is, and what it waits for.
+// A slot holds where its warp is, and what it waits for.
 struct Slot {
   WarpState state;
   uint32_t site;
@@ -69,7 +71,7 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == kWarpSlotBytes);
 
-// A message has its site, the thread that wrote it, and its values.
+// A message consists of its site, the thread that wrote it, and its values.
 struct ReportedMessage {
   uint32_t site;  // 0 until it is complete
   uint32_t cta, thread, unused;
@@ -77,21 +79,21 @@ struct ReportedMessage {
 };
 static_assert(sizeof(ReportedMessage) == kMessageBytes);
 
-// A value in a message of a tile is an element with its place.
+// In a message about a tile, a value is an element with its place.
 //    63  62 ... 48  47 ... 32  31 ... 0
 //    1   row        column     bits
 constexpr uint32_t kMostTileRows = 1 << 15, kMostTileCols = 1 << 16;
 struct TileElementWord {
   uint32_t row, col, bits;
 };
-constexpr uint64_t kIsElement = uint64_t{1} << 63;  // else the message has no further element
+constexpr uint64_t kIsElement = uint64_t{1} << 63;  // if 0, the message has no further element
 constexpr TileElementWord tile_element(uint64_t word) {
   return {static_cast<uint32_t>(word >> 48) & (kMostTileRows - 1), static_cast<uint32_t>(word >> 32) & 0xffff,
           static_cast<uint32_t>(word)};
 }
 
 // The fields of an mbarrier's word in shared memory on Hopper. A count is stored as its difference from 2^20,
-// as the code of ptxas for mbarrier.init and mbarrier.pending_count shows.
+// as the code that ptxas generates for mbarrier.init and mbarrier.pending_count shows.
 //    63      62 ... 43        42 ... 21    20 ... 1          0
 //    parity  2^20 - pending   bytes        2^20 - expected   0
 struct MbarrierWord {
@@ -104,11 +106,11 @@ constexpr MbarrierWord decode(uint64_t word) {
   const auto count = [&](int shift) {
     return (kCounts - static_cast<uint32_t>(word >> shift)) & (kCounts - 1);
   };
-  const auto bytes = static_cast<int64_t>(word << 21) >> 42;  // of 22 bits with a sign
+  const auto bytes = static_cast<int64_t>(word << 21) >> 42;  // a signed 22-bit number
   return {static_cast<uint32_t>(word >> 63), count(43), count(1), static_cast<int32_t>(bytes)};
 }
 
-// This packs the fields into the 64 bits of an mbarrier, which decode() takes apart.
+// Packs the fields into the 64 bits of an mbarrier; the reverse of decode().
 constexpr uint64_t encode(const MbarrierWord& m) {
   const auto count = [](uint32_t n, int shift) { return uint64_t{(0u - n) & 0xfffff} << shift; };
   return uint64_t{m.parity} << 63 | count(m.pending, 43) |

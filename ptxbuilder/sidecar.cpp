@@ -18,12 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A pipe, which has an end only when somebody closes it, is not a sidecar.
+// A pipe, which may never end, cannot be a sidecar.
 std::string sidecar_text(const std::string& path) {
   std::error_code none;
   if (const fs::file_status status = fs::status(path, none);
       fs::exists(status) && !fs::is_regular_file(status))
-    throw Error(path + ": cannot be read: a sidecar is a file, and this is none");
+    throw Error(path + ": cannot be read: a sidecar must be a regular file");
   constexpr uint64_t kMost = uint64_t{64} << 20;
   return file_text(path, kMost);
 }
@@ -31,12 +31,12 @@ std::string sidecar_text(const std::string& path) {
 Signature read_signature(const std::string& path) { return signature_from_json(sidecar_text(path), path); }
 
 bool exists(const std::string& path) {
-  std::error_code none;  // as of a name that is too long
+  std::error_code none;  // such as a name that is too long
   return fs::exists(path, none);
 }
 
-// Gives the name of a kernel in a file's, which has 255 bytes at most: a long one by its beginning and a
-// number that follows from all of it.
+// Returns a kernel's name for use in a file name, which may have at most 255 bytes: a long name is cut, and a
+// hash of the whole name is appended.
 std::string in_file_name(const std::string& kernel) {
   constexpr size_t kMost = 150, kKept = 120;
   if (kernel.size() <= kMost) return kernel;
@@ -45,7 +45,7 @@ std::string in_file_name(const std::string& kernel) {
   return fmt::format("{}-{:016x}", kernel.substr(0, kKept), hash);
 }
 
-// The kernels that have a sidecar NAME.KERNEL.json next to an image.
+// Returns the kernels that have a sidecar NAME.KERNEL.json next to an image.
 std::vector<std::string> named_beside(const fs::path& name) {
   const std::string begin = name.filename().string() + ".", end = ".json";
   std::vector<std::string> kernels;
@@ -93,7 +93,7 @@ Signature read_sidecar(const std::string& name, const std::string& kernel) {
   throw Error(fmt::format(
       "{}: cannot be read{}", sidecar_path(name, kernel),
       others.empty() ? ""
-                     : fmt::format("; {} has sidecars of the kernels {}", name, fmt::join(others, ", "))));
+                     : fmt::format("; {} has sidecars for the kernels {}", name, fmt::join(others, ", "))));
 }
 
 }  // namespace ptxbuilder

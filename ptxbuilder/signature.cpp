@@ -13,8 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Raised when a reader of the older form would misread the newer. The second form is written where it is
-// needed alone: CTAs have threads along y or z.
+// The format number is raised when a reader of the older format would misread the newer one. The second
+// format is written only if it is needed: when CTAs have threads along y or z.
 constexpr int kFormat = 1, kFormatOfBlocks = 2;
 
 constexpr std::array<std::string_view, 3> kInterleaves = {"none", "16", "32"};
@@ -125,7 +125,7 @@ class Reader {
 
 Parameter read_parameter(const Json& json, const std::string& path);
 
-// Places are written for other readers; here they follow from the types.
+// Offsets are written for other readers; here they follow from the types.
 void read_fields(const Reader& in, const std::string& path, Parameter& p) {
   const Json& list = in.at("fields");
   if (!list.is_array() || list.empty())
@@ -169,7 +169,7 @@ Parameter read_parameter(const Json& json, const std::string& path) {
   return p;
 }
 
-// None of these where the member is missing.
+// These functions return nothing if their member is missing.
 
 std::optional<std::array<std::string, 3>> read_grid(const Json& json, const std::string& file_name) {
   if (!json.contains("grid")) return std::nullopt;
@@ -241,7 +241,7 @@ ProfileFormat::Event read_event(const Json& json, const std::string& path, size_
       (event.clock >= profile_format::kMostWords && event.clock != ProfileFormat::kBefore) ||
       event.value >= profile_format::kMostWords)
     throw Error(
-        fmt::format("{}: name {}, clock {} and value {}, where there are {} names and a record has {} words",
+        fmt::format("{}: name {}, clock {} and value {}, but there are {} names and a record has {} words",
                     path, event.name, event.clock, event.value, names, profile_format::kMostWords));
   return event;
 }
@@ -390,7 +390,7 @@ Signature signature_from_json(const std::string& text, const std::string& file_n
   const Json json = parse_json(text, file_name);
   Reader in(json, file_name);
   if (auto format = in.get_unsigned<uint32_t>("format"); format != kFormat && format != kFormatOfBlocks)
-    throw Error(fmt::format("{}: sidecar format {} is not known, this runtime reads formats {} and {}",
+    throw Error(fmt::format("{}: sidecar format {} is unknown; this runtime reads formats {} and {}",
                             file_name, format, kFormat, kFormatOfBlocks));
   Signature s;
   s.kernel = in.get<std::string>("kernel");
@@ -401,7 +401,7 @@ Signature signature_from_json(const std::string& text, const std::string& file_n
     const std::vector<uint32_t> block = in.get_unsigned_list("block", 3, 3);
     const bool has_none = block[0] == 0 || block[1] == 0 || block[2] == 0;
     if (has_none || s.threads % block[2] != 0 || uint64_t{block[0]} * block[1] != s.threads / block[2])
-      throw Error(fmt::format("{}.block: {} has not {} threads, as `threads` says", file_name,
+      throw Error(fmt::format("{}.block: {} does not have {} threads, as `threads` states", file_name,
                               fmt::join(block, " x "), s.threads));
     s.threads_y = block[1], s.threads_z = block[2];
   }

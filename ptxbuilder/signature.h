@@ -1,5 +1,4 @@
-// Describes what a compiled kernel asks of its launch: the contents of NAME.json, the sidecar next to
-// NAME.cubin.
+// Describes how to launch a compiled kernel: the contents of NAME.json, the sidecar next to NAME.cubin.
 #pragma once
 
 #include <array>
@@ -15,7 +14,7 @@
 
 namespace ptxbuilder {
 
-// The enumerations of cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map Object Management"), with its
+// The enumerations of cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map Object Management"), with the same
 // values.
 enum class Interleave : uint8_t { none, b16, b32 };
 enum class Swizzle : uint8_t { none, b32, b64, b128 };
@@ -30,24 +29,24 @@ std::string_view name(Swizzle);      // "none", "32", "64", "128"
 std::string_view name(L2Promotion);  // "none", "64", "128", "256"
 std::string_view name(OobFill);      // "zero", "nan"
 
-// The extent in bytes of a swizzle's pattern, to which the inner extent of a box is limited: 32, 64, 128; 0
-// for none.
+// Returns the extent in bytes of a swizzle's pattern, which limits the inner extent of a box: 32, 64 or 128;
+// 0 without swizzle.
 constexpr int span_bytes(Swizzle swizzle) {
   return swizzle == Swizzle::none ? 0 : 16 << static_cast<int>(swizzle);
 }
 
-// A recipe says how a tensor parameter is encoded: all arguments of cuTensorMapEncodeTiled except the
-// tensor's address, shape and strides.
+// The encoding of a tensor parameter: all arguments of cuTensorMapEncodeTiled except the tensor's address,
+// shape and strides.
 struct TensorMapRecipe {
   DType dtype = DType::f32;
   std::vector<uint32_t> box;              // elements, innermost first; its size is the rank, 1 to 5
   std::vector<uint32_t> element_strides;  // innermost first; as long as box
   Interleave interleave = Interleave::none;
   Swizzle swizzle = Swizzle::none;
-  L2Promotion l2_promotion = L2Promotion::b256;  // 1 to 2 % where memory bounds, no loss elsewhere
+  L2Promotion l2_promotion = L2Promotion::b256;  // 1 to 2 % faster if memory is the limit, and never slower
   OobFill oob_fill = OobFill::zero;
-  // In the mode im2col a copy takes this many pixels, each of box[0] channels, and the box is 1 along the
-  // other dimensions (cuTensorMapEncodeIm2col); 0 if copies take boxes.
+  // In im2col mode, the number of pixels that a copy transfers, each of box[0] channels; the box is 1 along
+  // the other dimensions (cuTensorMapEncodeIm2col); 0 if copies take boxes.
   uint32_t pixels = 0;
 
   int rank() const { return static_cast<int>(box.size()); }
@@ -56,7 +55,8 @@ struct TensorMapRecipe {
 
 // One kernel parameter, in order.
 struct Parameter {
-  // A tensor_map_array is a pointer to tensor maps in global memory, one after the other, all of one recipe.
+  // A tensor_map_array is a pointer to an array of tensor maps in global memory, which all have the same
+  // recipe.
   enum class Kind : uint8_t { scalar, pointer, tensor_map, structure, tensor_map_array };
 
   std::string name = {};
@@ -65,11 +65,11 @@ struct Parameter {
   TensorMapRecipe tensor_map = {};  // if has_recipe()
   std::vector<Parameter> fields =
       {};                    // kind structure only, laid out as C does: scalars and pointers, in order
-  std::string meaning = {};  // one line for those who launch the kernel; may be empty
+  std::string meaning = {};  // one line for whoever launches the kernel; may be empty
 
   bool has_recipe() const { return kind == Kind::tensor_map || kind == Kind::tensor_map_array; }
   bool is_address() const { return kind == Kind::pointer || kind == Kind::tensor_map_array; }
-  // These are in the kernel's parameter space: 1 to 8, 128 for a tensor map, and for a struct its sizeof.
+  // The size in the kernel's parameter space: 1 to 8 bytes, 128 for a tensor map, and sizeof for a struct.
   int size_bytes() const;
   int alignment() const;
   std::vector<int> field_offsets() const;  // bytes from the struct's start
@@ -86,37 +86,37 @@ struct SharedObject {
   bool operator==(const SharedObject&) const = default;
 };
 
-// Everything that a host needs to know to launch a kernel; the sidecar has it as JSON.
+// Everything that a host needs to know to launch a kernel; the sidecar stores it as JSON.
 struct Signature {
   std::string kernel;                     // the .entry name
   std::string target = "sm_90a";          // ptxas -arch
   int ptx_version = 80;                   // ten times .version
   uint32_t threads = 128;                 // per CTA
-  uint32_t threads_y = 1, threads_z = 1;  // of these, along y and z; the rest are along x
+  uint32_t threads_y = 1, threads_z = 1;  // the threads along y and z; the rest are along x
   std::array<uint32_t, 3> cluster = {1, 1, 1};
   uint32_t static_shared_bytes = 0;
   uint32_t dynamic_shared_bytes = 0;  // to be passed at launch
   std::vector<Parameter> parameters;
   std::vector<SharedObject> shared =
-      {};  // by offset; some may share a place; may be empty, as for PTX that was written by hand
+      {};  // by offset; some may share a place; may be empty, for example for handwritten PTX
 
   // These let others launch the kernel, and are all optional. The CTAs along x, y and z as rules over the
   // arguments (launch_rule.h); without them each launch states its grid.
   std::optional<std::array<std::string, 3>> grid = {};
   // The values that the kernel was generated with, by name: {"bm", "128"}.
   std::vector<std::pair<std::string, std::string>> configuration = {};
-  // It executes griddepcontrol.wait before it first reads or writes memory, so that it may be launched before
-  // the previous launch has finished.
+  // The kernel executes griddepcontrol.wait before it first reads or writes memory, so that it may be
+  // launched before the previous launch has finished.
   bool overlaps = false;
-  // Its CTAs wait for each other, so all of them must run at once: it is launched cooperatively.
+  // The kernel's CTAs wait for each other, so all of them must run at once: it is launched cooperatively.
   bool cooperative = false;
-  // It records a profile, to the buffer that its last parameter points to (runtime/profile.h).
+  // The kernel records a profile in the buffer that its last parameter points to (runtime/profile.h).
   std::optional<ProfileFormat> profile = {};
-  // It reports waits that do not end, and what it checks and prints, to memory of the host: its last
-  // parameter, which runtime::LoadedKernel passes, not the caller.
+  // The kernel reports waits that do not end, failed checks and prints to host memory: its last parameter,
+  // which runtime::LoadedKernel passes, not the caller.
   std::optional<ReportFormat> report = {};
 
-  // These are from ptxas; absent when the kernel was not assembled.
+  // Results of ptxas; absent if the kernel was not assembled.
   std::optional<uint32_t> registers, spill_bytes, stack_bytes;
 
   // The threads of a CTA along x, y and z.
