@@ -31,7 +31,8 @@ struct Argument {
   std::shared_ptr<const Im2col> im2col = {};  // of a tensor for an im2col map
   bool overlaps = false;                      // of a tensor, whose rows may overlap: see overlapping()
 
-  // The same argument, which every parameter except `parameter` refuses. The text must outlive the launch.
+  // Returns the same argument, which is only accepted for the parameter with that name. The text must outlive
+  // the launch.
   Argument named(std::string_view parameter) const {
     Argument copy = *this;
     copy.name = parameter;
@@ -68,7 +69,7 @@ class ArgumentList {
   size_t count_ = 0;
 };
 
-// The C++ types that a scalar parameter takes.
+// The C++ types of scalar parameters.
 template <class T>
 concept Scalar =
     (std::integral<T> && !std::same_as<T, bool>) || std::same_as<T, float> || std::same_as<T, double>;
@@ -93,7 +94,7 @@ Argument scalar(T value) {
   return argument;
 }
 
-// An argument of a type that C++ does not have: scalar_bits(DType::bf16, 0x3f80) is 1.
+// An argument of a type that does not exist in C++: scalar_bits(DType::bf16, 0x3f80) is 1.
 Argument scalar_bits(DType dtype, uint64_t bits);
 
 // An argument for a pointer to elements of a type.
@@ -115,10 +116,10 @@ Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
                 std::span<const uint64_t> strides = {});
 Argument tensor(View memory, DType dtype, std::initializer_list<uint64_t> shape,
                 std::initializer_list<uint64_t> strides = {});
-// The same tensor for an im2col map, whose copies walk over pixels as `walk` says.
+// Returns the same tensor for an im2col map, whose copies walk over pixels as specified in `walk`.
 Argument im2col(Argument tensor, Im2col walk);
-// The same tensor, whose rows may extend beyond the start of the next, as those of windows do: a launch
-// refuses other tensors with such strides. The kernel should only read it.
+// Returns the same tensor, whose rows may overlap, like those of windows: a launch rejects other tensors with
+// such strides. The kernel should only read it.
 Argument overlapping(Argument tensor);
 
 }  // namespace ptxbuilder::runtime

@@ -35,7 +35,7 @@ View Buffer::all() const {
 Buffer::operator View() const {
   if (!device_)
     throw Error(
-        "a Buffer without memory as a kernel argument: allocate it, or pass View{} for a null pointer");
+        "a Buffer without memory is a kernel argument: allocate it, or pass View{} for a null pointer");
   return all();
 }
 

@@ -36,8 +36,8 @@ class Buffer {
   Address address() const { return device_ ? all().address : 0; }
   size_t bytes() const { return view_.bytes; }
 
-  // A buffer converts to the View that kernel arguments take. Throws Error if it has no memory; View{} is the
-  // null pointer.
+  // A buffer converts to a View for kernel arguments. Throws Error if it has no memory; View{} is the null
+  // pointer.
   operator View() const;                         // NOLINT: meant to be implicit
   View part(size_t offset, size_t bytes) const;  // Throws Error unless it is inside.
 
@@ -63,7 +63,7 @@ class Buffer {
   }
 
  private:
-  View all() const;  // Throws Error if the memory does not exist, or no longer.
+  View all() const;  // Throws Error if there is no memory, or no longer.
   void copy_bytes_in(std::span<const std::byte> bytes, size_t offset);
   void copy_bytes_out(std::span<std::byte> bytes, size_t offset) const;
   size_t count_of(size_t element_bytes) const;

@@ -50,7 +50,7 @@ bool is_cubin(const std::string& image) { return image.starts_with(ELFMAG); }
 
 void check_cubin(const std::string& image, const std::string& kernel) {
   Elf64_Ehdr header;
-  if (!is_cubin(image) || image.size() < sizeof header) refuse("{} B and no ELF header", image.size());
+  if (!is_cubin(image) || image.size() < sizeof header) refuse("{} B without an ELF header", image.size());
   std::memcpy(&header, image.data(), sizeof header);
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachineCuda)
     refuse("an ELF file of class {} for machine {}, not for CUDA ({})", header.e_ident[EI_CLASS],

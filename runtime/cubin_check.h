@@ -8,7 +8,7 @@ namespace ptxbuilder::runtime {
 
 bool is_cubin(const std::string& image);  // checks the ELF magic number
 
-// Throws Error when the image is not a whole CUDA ELF file, or has no kernel of that name (the error lists
+// Throws Error when the image is not a complete CUDA ELF file, or has no kernel of that name (the error lists
 // its kernels).
 void check_cubin(const std::string& image, const std::string& kernel);
 

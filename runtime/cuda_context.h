@@ -10,8 +10,8 @@ namespace ptxbuilder::runtime {
 
 class CudaContext {
  public:
-  // Takes GPU `ordinal`, or the first that runs code for `target`. Throws Error when there is no driver, no
-  // GPU of that number, or no GPU that runs such code.
+  // Uses GPU `ordinal`, or the first GPU that runs code for `target`. Throws Error when there is no driver,
+  // no GPU with that number, or no GPU that runs such code.
   explicit CudaContext(const std::string& target, const std::string& library = "libcuda.so.1",
                        std::optional<cu::Ordinal> ordinal = std::nullopt);
   ~CudaContext();
@@ -32,9 +32,10 @@ class CudaContext {
 
   enum class For : uint8_t {
     memory,  // belongs to this context
-    launch,  // any context of the same GPU will do, such as the context of the caller's stream
+    launch,  // any context of the same GPU is sufficient, such as the context of the caller's stream
   };
-  // Does the same if the thread's context will not do, and then returns the previous one for leave().
+  // Does the same if the thread's context is not sufficient, and then returns the previous context for
+  // leave().
   std::optional<cu::Context> enter(For what) const;
   void leave(cu::Context before) const noexcept { (void)driver_.ctx_set_current.status(before); }
 
@@ -66,8 +67,8 @@ class CudaContext {
   bool abandoned_ = false;
 };
 
-// While it lives, the calling thread may load kernels, make streams, and take, fill and free memory although
-// a stream is captured, by this thread or by another: otherwise the driver refuses these calls and ends the
+// While it lives, the calling thread may load kernels, make streams, and allocate, fill and free memory
+// although this thread or another captures a stream: otherwise the driver refuses these calls and ends the
 // capture, unless the capture was begun as relaxed, which PyTorch does not do ("Stream Management",
 // cuThreadExchangeStreamCaptureMode). Code that runs while it lives must not touch the captured stream.
 class RelaxedCapture {

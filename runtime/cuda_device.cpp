@@ -106,9 +106,9 @@ Address CudaDevice::allocate(size_t bytes) {
   if (status == Status::out_of_memory) {
     size_t free = 0, total = 0;
     driver().mem_get_info(&free, &total);
-    throw Error(
-        fmt::format("allocate: {} B of device memory asked for, {} B of {} B are free", bytes, free, total),
-        Error::Kind::out_of_memory);
+    throw Error(fmt::format("allocate: {} B of device memory requested, but {} B of {} B are free", bytes,
+                            free, total),
+                Error::Kind::out_of_memory);
   }
   queue_.expect(status, "cuMemAlloc");
   return address;
@@ -177,7 +177,8 @@ TensorMap CudaDevice::encode_in_scope(const TensorMapView& a) {
   if (status != Status::invalid_value) queue_.expect(status, call);
   if (status != Status::success)
     throw Error(fmt::format(
-        "{} failed: {}; the map keeps the manual's rules: {} at {:#x}, shape [{}], strides [{}] B, box [{}], "
+        "{} failed: {}; the map complies with the manual's rules: {} at {:#x}, shape [{}], strides [{}] B, "
+        "box [{}], "
         "element strides [{}], interleave {}, swizzle {}, L2 promotion {}, fill {}{}",
         call, driver().loaded.describe(status), name(recipe.dtype), a.address, fmt::join(a.shape, ", "),
         fmt::join(a.strides, ", "), fmt::join(recipe.box, ", "),
@@ -194,7 +195,7 @@ void CudaDevice::launch_in_scope(Program& program, const Launch& launch,
                                  std::span<const void* const> parameters) {
   queue_.check_usable();
   if (typeid(program) != typeid(CudaProgram))
-    throw Error("launch: the program was loaded by another kind of device");
+    throw Error("launch: the program was loaded on another kind of device");
   const auto& cuda_program = static_cast<const CudaProgram&>(program);
   const Signature& signature = cuda_program.signature();
   if (!launch.is_checked) check(launch, signature, properties_.shared_bytes_per_cta);
@@ -241,7 +242,7 @@ class CudaMappedMemory final : public MappedMemory {
     const cu::Driver& driver = queue.driver();
     if (!driver.mem_host_alloc.available() || !driver.mem_host_get_device_pointer.available() ||
         !driver.mem_free_host.available())
-      throw Error("map_memory: this driver has no memory of the host's that kernels reach");
+      throw Error("map_memory: this driver has no host memory that kernels can access");
     driver.mem_host_alloc(&host_, bytes, cu::kHostAllocPortable | cu::kHostAllocDeviceMap);
     std::memset(host_, 0, bytes);
     cu::DevicePtr address = 0;

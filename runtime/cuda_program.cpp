@@ -13,7 +13,7 @@ using cu::Status;
 CudaProgram::CudaProgram(CudaQueue& queue, const std::string& image, const Signature& signature)
     : queue_(queue), driver_(queue.driver()), signature_(signature), name_(queue.intern(signature.kernel)) {
   if (!runs_on(signature.target, queue.context().compute_capability()))
-    throw Error(fmt::format("kernel '{}' is compiled for {}, this GPU has compute capability {}",
+    throw Error(fmt::format("kernel '{}' is compiled for {}, but this GPU has compute capability {}",
                             signature.kernel, signature.target, queue.context().compute_capability()));
   const CudaContext::Scope scope(queue.context());
   const RelaxedCapture any_capture(driver_);
@@ -50,7 +50,7 @@ void CudaProgram::load(const std::string& image) {
   if (!cubin) (void)log.release();
   if (status == Status::success) return;
   throw Error(
-      fmt::format("the driver refused the {} of kernel '{}': {}{}{}", cubin ? "cubin" : "PTX",
+      fmt::format("the driver rejected the {} of kernel '{}': {}{}{}", cubin ? "cubin" : "PTX",
                   signature_.kernel, driver_.loaded.describe(status), errors.empty() ? "" : "\n", errors),
       status == Status::out_of_memory ? Error::Kind::out_of_memory : Error::Kind::compile);
 }
@@ -62,7 +62,7 @@ void CudaProgram::check_parameters() const {
   const std::vector<Parameter>& parameters = signature_.parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (driver_.kernel_get_param_info.status(kernel_, i, &offset, &size) != Status::success)
-      mismatch(fmt::format("the image takes {} parameters, the sidecar has {}", i, parameters.size()));
+      mismatch(fmt::format("the image takes {} parameters, but the sidecar has {}", i, parameters.size()));
     if (size != static_cast<size_t>(parameters[i].size_bytes()))
       mismatch(fmt::format("parameter {} '{}' is {} B in the image, {} B in the sidecar", i,
                            parameters[i].name, size, parameters[i].size_bytes()));
@@ -115,7 +115,7 @@ void CudaProgram::check_cluster() const {
   if (ctas > static_cast<uint64_t>(most))
     throw Error(fmt::format(
         "kernel '{}' has clusters of {} x {} x {} = {} CTAs; with {} threads and {} B of dynamic shared "
-        "memory this GPU places at most {}",
+        "memory, this GPU can place at most {}",
         signature_.kernel, x, y, z, ctas, signature_.threads, signature_.dynamic_shared_bytes, most));
 }
 

@@ -27,7 +27,8 @@ Status poll(Query&& query, milliseconds limit) {
   }
 }
 
-// Statuses that kernels and the hardware cause: they end the context, and every later call repeats them.
+// The statuses that kernels and the hardware cause: they destroy the context, and every later call returns
+// them again.
 bool ends_context(Status status) {
   switch (status) {
     case Status::ecc_uncorrectable:
@@ -78,7 +79,7 @@ std::string CudaQueue::last_kernel() const {
   return name ? *name : "";
 }
 
-// Keeps the first failure, which caused the others.
+// Keeps the first failure, which caused the later ones.
 std::string CudaQueue::fail(const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (!failed_.load(std::memory_order_relaxed)) failure_ = why;
@@ -99,11 +100,11 @@ void CudaQueue::finish(Status status, milliseconds limit) {
   context_.abandon();
   const std::string waits = about_failure_();
   throw TimeoutError(fail(fmt::format(
-      "kernel '{}' was not done after {} ms: it may wait for an mbarrier or a grid dependency that nothing "
-      "completes; only the end of this process stops it{}",
+      "kernel '{}' had not finished after {} ms: it may wait for an mbarrier or a grid dependency that is "
+      "never completed; only the end of this process stops it{}",
       last_kernel(), limit.count(),
-      waits.empty() ? "; built with --watchdog, while a WatchdogScope is open, or by calls with "
-                      "PTXBUILDER_WATCHDOG=1000 in the environment, it names its waits"
+      waits.empty() ? "; to report what it waits for, build it with --watchdog, while a WatchdogScope is "
+                      "open, or with PTXBUILDER_WATCHDOG=1000 in the environment of calls"
                     : waits)));
 }
 

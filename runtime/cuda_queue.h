@@ -38,8 +38,8 @@ class CudaQueue {
   // context is then lost.
   void check_usable() const;
 
-  // Throws Error that names the last kernel launched when `status` says that a kernel failed, which nearly
-  // every later call of the driver reports. Throws Error also when the call itself failed.
+  // Throws Error that names the last kernel launched when `status` shows that a kernel failed, which nearly
+  // every later call of the driver reports. Also throws Error when the call itself failed.
   void expect(cu::Status status, std::string_view call);
 
   // Wait for all work queued on a stream, or for one event. Throw TimeoutError after `limit`.

@@ -42,10 +42,10 @@ void Device::launch(Program& program, const Launch& launch, std::span<const void
 }
 
 std::unique_ptr<MappedMemory> Device::map_memory(size_t) {
-  throw Error("map_memory: this device has no memory of the host's that kernels reach");
+  throw Error("map_memory: this device has no host memory that kernels can access");
 }
 
-void Device::reach(Device&) { throw Error("reach: this device reaches no other's memory"); }
+void Device::reach(Device&) { throw Error("reach: this device cannot access the memory of other devices"); }
 
 void Device::add_reporter(std::weak_ptr<Reporter> reporter) {
   const std::lock_guard lock(reporters_mutex_);
@@ -74,7 +74,7 @@ void Device::tell_work_done() const {
 std::unique_ptr<Event> Device::create_event() { return std::make_unique<InOrderEvent>(*this); }
 
 std::unique_ptr<Graph> Device::capture(const std::function<void(Stream)>&) {
-  throw Error("capture: this device records no graphs");
+  throw Error("capture: this device cannot record graphs");
 }
 
 }  // namespace ptxbuilder::runtime

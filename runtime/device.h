@@ -35,9 +35,9 @@ class TimeoutError : public Error {
 };
 
 // A queue of launches and copies, which run one after the other; work of two streams may run at once.
-// Stream{} is the device's own stream. Any CUstream of the caller's is accepted: nullptr is CUDA's default
-// stream, and 2 the calling thread's (cuda.h, CU_STREAM_PER_THREAD). A device without streams, such as the
-// emulator, has one queue for all of them.
+// Stream{} is the device's own stream. Any CUstream of the caller is accepted: nullptr is CUDA's default
+// stream, and 2 is the default stream of the calling thread (cuda.h, CU_STREAM_PER_THREAD). A device without
+// streams, such as the emulator, has one queue for all of them.
 class Stream {
  public:
   Stream() = default;
@@ -71,7 +71,7 @@ class Event {
   virtual ~Event() = default;
 
   virtual void record(Stream stream = {}) = 0;  // after the work queued there so far
-  virtual void hold(Stream stream) = 0;         // work queued there from now on waits for the event
+  virtual void hold(Stream stream) = 0;         // work that is queued there from now on waits for the event
   virtual bool is_done() = 0;
   // Throws Error when a kernel failed, and TimeoutError after `limit`.
   virtual void wait(std::chrono::milliseconds limit = std::chrono::seconds(30)) = 0;
@@ -88,7 +88,7 @@ class Graph {
 
 // The shape of one launch (CUDA driver API, cuLaunchKernelEx).
 struct Launch {
-  Dim3 grid = {0, 0, 0};  // required: a launch without a grid is refused
+  Dim3 grid = {0, 0, 0};  // required: a launch without a grid is rejected
   Dim3 block, cluster;
   uint32_t dynamic_shared_bytes = 0;
   bool programmatic_dependent_launch = false;  // may start before the previous launch has finished
@@ -105,7 +105,8 @@ struct alignas(64) TensorMap {
 };
 
 // The pixels over which copies of an im2col map walk. The tensor's innermost dimension is the channels of a
-// pixel, and its outermost dimension is the images. The lists have the dimensions between, innermost first.
+// pixel, and its outermost dimension is the images. The lists have the dimensions in between, innermost
+// first.
 struct Im2col {
   std::vector<int> lower, upper;     // corners of the box of pixels, from the first and from the last pixel
   std::vector<uint32_t> steps = {};  // from a pixel to the next; empty for the recipe's element strides
@@ -173,12 +174,12 @@ class MappedMemory {
   std::span<std::byte> bytes_;
 };
 
-// A reporter knows what kernels report to the host besides their results. Any number of threads may call it
-// at once.
+// A reporter receives what kernels report to the host in addition to their results. Any number of threads may
+// call it at once.
 class Reporter {
  public:
   virtual ~Reporter() = default;
-  // Lines for the error of a launch that failed or did not end, each after a newline. May be empty.
+  // Returns lines for the error of a launch that failed or did not end, each after a newline. May be empty.
   virtual std::string about_failure() = 0;
   // The device calls this when queued work is done. Throws Error if a kernel has reported an error.
   virtual void work_done() = 0;
@@ -198,7 +199,7 @@ class Device {
 
   virtual DeviceProperties properties() const = 0;
 
-  // Returns whether load() wants PTX text even if there is a cubin.
+  // Returns whether load() needs PTX text even if there is a cubin.
   virtual bool wants_ptx() const { return false; }
 
   // Memory. Sizes are bytes; an allocation is aligned to 256 bytes. Copies wait until the device's own stream
@@ -215,10 +216,10 @@ class Device {
   virtual void queue_fill(Address to, uint8_t value, size_t bytes, Stream) { fill(to, value, bytes); }
 
   // Loads the entry `signature.kernel` of a cubin or of PTX text (which the driver compiles, and the emulator
-  // reads). Throws Error with the driver's log when the image is refused.
+  // reads). Throws Error with the driver's log when the image is rejected.
   virtual std::unique_ptr<Program> load(const std::string& image, const Signature& signature) = 0;
 
-  // Checks every rule of the tensor map and encodes it; Error names the rule and the numbers.
+  // Checks every rule of the tensor map and encodes it; throws Error that names the rule and the numbers.
   TensorMap encode(const TensorMapView& map);
 
   // Queues one launch; `parameters[i]` points at the value of the i-th kernel parameter, which is copied. The
@@ -232,7 +233,7 @@ class Device {
   virtual void make_current() {}
 
   // Lets kernels of this device read and write the peer's memory from now on, at the addresses that the peer
-  // uses. Throws Error unless the two are devices of one host that reach each other.
+  // uses. Throws Error unless the two are devices of one host that can access each other.
   virtual void reach(Device& peer);
 
   // Returns whether work queued on the stream is recorded instead of run.
@@ -255,7 +256,7 @@ class Device {
 
   // The memory is zeroed. Throws Error on a device without such memory.
   virtual std::unique_ptr<MappedMemory> map_memory(size_t bytes);
-  // The reporter, as long as it lives, is called when work is done and when a launch has failed.
+  // Calls the reporter, as long as it lives, when work is done and when a launch has failed.
   void add_reporter(std::weak_ptr<Reporter> reporter);
 
   // Calls `queue` `warm_up` times, then `count` times, and returns the device time of each of the latter
@@ -263,7 +264,7 @@ class Device {
   virtual std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) = 0;
 
  protected:
-  friend class LoadedKernel;  // it encodes several maps and launches, all in one scope
+  friend class LoadedKernel;  // encodes several maps and launches in one scope
 
   // While a Scope lives, the device's CUDA context is current, and only the library's own code runs.
   class Scope {

@@ -17,7 +17,7 @@ const char* advice(Status status) {
     case Status::deinitialized:
       return "the process is ending, and CUDA has ended before";
     case Status::stub_library:
-      return "the libcuda found is the toolkit's stub: put the driver's folder before it";
+      return "the libcuda that was found is the toolkit's stub: put the driver's folder before it";
     case Status::system_driver_mismatch:
       return "libcuda and the kernel's nvidia module differ: reboot or reinstall";
     case Status::no_binary_for_gpu:
@@ -29,13 +29,13 @@ const char* advice(Status status) {
     case Status::illegal_address:
       return "a kernel touched memory outside its buffers: run under compute-sanitizer";
     case Status::misaligned_address:
-      return "a kernel used an address its instruction cannot take";
+      return "a kernel used an address that its instruction does not allow";
     case Status::illegal_instruction:
       return "a kernel broke an instruction's rule (for TMA and wgmma: a bad descriptor)";
     case Status::launch_failed:
       return "a kernel trapped or broke a hardware rule: run under compute-sanitizer";
     case Status::launch_out_of_resources:
-      return "registers x threads do not fit: fewer threads, or ptxas --maxrregcount";
+      return "registers x threads do not fit: use fewer threads, or ptxas --maxrregcount";
     case Status::invalid_cluster_size:
       return "this GPU cannot place a cluster of this size";
     default:

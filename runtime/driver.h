@@ -1,5 +1,5 @@
-// The CUDA driver's entry points, found in libcuda at run time, so that building and linking do not need
-// CUDA.
+// The CUDA driver's entry points, which are looked up in libcuda at run time, so that building and linking do
+// not need CUDA.
 #pragma once
 
 #include <cstddef>
@@ -161,12 +161,12 @@ class SharedLibrary {
   // Throws Error with the loader's reason when there is no such library.
   explicit SharedLibrary(const std::string& path);
 
-  void* find(const char* symbol) const;    // null when the library does not have it
+  void* find(const char* symbol) const;    // null if the library does not have it
   void* symbol(const char* symbol) const;  // throws Error that names the CUDA version that added it
   [[noreturn]] void fail(std::string_view call, Status status) const;
   std::string describe(
       Status status) const;  // "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"
-  std::string explain(Status status) const;  // adds what to do, if that is known
+  std::string explain(Status status) const;  // also states what to do, if that is known
 
  private:
   std::string path_;

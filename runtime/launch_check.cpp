@@ -27,8 +27,8 @@ void check_grid(const Launch& launch, const Signature& signature) {
   const Dim3 &grid = launch.grid, &cluster = launch.cluster;
   if (grid.x == 0 && grid.y == 0 && grid.z == 0)
     refuse(signature,
-           "the grid is missing: say how many CTAs there are, as in {{.grid = {{8}}}}, or let the kernel "
-           "state its rule, as in k.grid(\"ceil_div(n, 128)\")");
+           "the grid is missing: state the number of CTAs, as in {{.grid = {{8}}}}, or let the kernel state "
+           "a rule, as in k.grid(\"ceil_div(n, 128)\")");
   if (count(grid) == 0 || grid.x > hopper::grid_x || grid.y > hopper::grid_yz || grid.z > hopper::grid_yz)
     refuse(signature, "grid {}: x must be 1 to {}, y and z 1 to {}", text(grid), hopper::grid_x,
            hopper::grid_yz);
@@ -60,7 +60,7 @@ void check(const Signature& signature) {
   };
   if (signature.kernel.empty()) refuse("the kernel has no name");
   if (signature.threads == 0 || signature.threads > hopper::cta_threads)
-    refuse(fmt::format("{} threads are not in 1 to {}", signature.threads, hopper::cta_threads));
+    refuse(fmt::format("{} threads, which is not between 1 and {}", signature.threads, hopper::cta_threads));
   const Dim3 cluster = {signature.cluster[0], signature.cluster[1], signature.cluster[2]};
   if (count(cluster) == 0 || count(cluster) > hopper::largest_cluster)
     refuse(fmt::format("cluster {} is not 1 to {} CTAs", text(cluster), hopper::largest_cluster));
@@ -72,14 +72,14 @@ void check(const Signature& signature) {
   std::set<std::string> names;
   for (const Parameter& p : signature.parameters) {
     if (p.name.empty()) refuse("a parameter has no name");
-    if (!names.insert(p.name).second) refuse(fmt::format("two parameters are called '{}'", p.name));
+    if (!names.insert(p.name).second) refuse(fmt::format("two parameters are named '{}'", p.name));
     if (p.kind == Parameter::Kind::structure) {
       if (p.fields.empty()) refuse(fmt::format("the struct '{}' has no fields", p.name));
       std::set<std::string> fields;
       for (const Parameter& field : p.fields) {
         if (field.name.empty()) refuse(fmt::format("a field of the struct '{}' has no name", p.name));
         if (!fields.insert(field.name).second)
-          refuse(fmt::format("two fields of the struct '{}' are called '{}'", p.name, field.name));
+          refuse(fmt::format("two fields of the struct '{}' are named '{}'", p.name, field.name));
         if (field.kind != Parameter::Kind::scalar && field.kind != Parameter::Kind::pointer)
           refuse(fmt::format("the field '{}' of the struct '{}' is neither a scalar nor a pointer",
                              field.name, p.name));
@@ -133,8 +133,8 @@ void check_fits_at_once(const Launch& launch, const Signature& signature, int mu
   const uint64_t all = most * static_cast<uint64_t>(multiprocessors);
   if (count(launch.grid) > all)
     refuse(signature,
-           "it is cooperative, so all CTAs run at once: the grid {} has {}, and {} fit, {} on each of {} "
-           "multiprocessors",
+           "it is cooperative, so all CTAs must run at once: the grid {} has {}, but {} fit, {} on each of "
+           "{} multiprocessors",
            text(launch.grid), count(launch.grid), all, most, multiprocessors);
 }
 

@@ -1,4 +1,4 @@
-// The rules of a launch that can be checked without a device: those of the signature and of the hardware.
+// Checks the rules of a launch that do not need a device: those of the signature and of the hardware.
 #pragma once
 
 #include "runtime/device.h"

@@ -1,4 +1,4 @@
-// A value that the first caller makes, while all other callers wait for it.
+// A value that the first caller computes, while all other callers wait for it.
 #pragma once
 
 #include <atomic>

@@ -41,8 +41,8 @@ std::string names(std::span<const Parameter> parameters) {
   return text;
 }
 
-// Calls `refuse` with the fault of an argument for `parameter`, which is one of `all`: a kernel's parameters,
-// or a struct's fields.
+// Calls `refuse` with the fault of an argument for `parameter`, one of `all`: the parameters of a kernel, or
+// the fields of a struct.
 template <class Refuse>
 void check_argument(const Parameter& parameter, const Argument& argument, const char* all_are,
                     std::span<const Parameter> all, Refuse&& refuse) {
@@ -51,18 +51,18 @@ void check_argument(const Parameter& parameter, const Argument& argument, const 
   if (argument.kind != parameter.kind)
     refuse(fmt::format("takes a {}, a {} is given", name(parameter.kind), name(argument.kind)));
   if (argument.dtype != parameter.dtype)
-    refuse(fmt::format("takes a {} of {}, one of {} is given", name(parameter.kind),
+    refuse(fmt::format("takes a {} of {}, but one of {} is given", name(parameter.kind),
                        ptxbuilder::name(parameter.dtype), ptxbuilder::name(argument.dtype)));
   if (argument.kind == Parameter::Kind::tensor_map &&
       static_cast<int>(argument.rank) != parameter.tensor_map.rank())
-    refuse(fmt::format("takes a tensor of rank {}, one of rank {} is given", parameter.tensor_map.rank(),
+    refuse(fmt::format("takes a tensor of rank {}, but one of rank {} is given", parameter.tensor_map.rank(),
                        argument.rank));
   if (argument.kind == Parameter::Kind::tensor_map_array && *argument.recipe != parameter.tensor_map)
     refuse(
-        "takes a tensor map array of its own recipe, one that was encoded by another is given: make it by "
+        "takes a tensor map array with its own recipe, but one with another recipe is given: make it with "
         "tensor_maps() of this kernel");
   if (argument.kind == Parameter::Kind::structure && argument.fields->size() != parameter.fields.size())
-    refuse(fmt::format("takes a struct of {} fields ({}), {} are given", parameter.fields.size(),
+    refuse(fmt::format("takes a struct of {} fields ({}), but {} are given", parameter.fields.size(),
                        names(parameter.fields), argument.fields->size()));
 }
 
@@ -119,13 +119,14 @@ LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, co
   const fs::path image = is_image ? given : !wants_ptx && fs::exists(cubin) ? cubin : ptx;
   if (wants_ptx && image == cubin)
     throw Error(fmt::format("{}: this device runs PTX text, not cubins: {}", cubin.string(),
-                            fs::exists(ptx) ? fmt::format("give {}, or {} alone", ptx.string(), name.string())
-                                            : fmt::format("{} would serve, but is not there", ptx.string())));
+                            fs::exists(ptx)
+                                ? fmt::format("give {}, or {} alone", ptx.string(), name.string())
+                                : fmt::format("{} could be used instead, but does not exist", ptx.string())));
   if (!fs::exists(image))
     throw Error(wants_ptx && fs::exists(cubin)
-                    ? fmt::format("{} is not there, and this device runs PTX text, not {}", ptx.string(),
+                    ? fmt::format("{} does not exist, and this device runs PTX text, not {}", ptx.string(),
                                   cubin.string())
-                    : fmt::format("there is neither {} nor {}", cubin.string(), ptx.string()));
+                    : fmt::format("neither {} nor {} exists", cubin.string(), ptx.string()));
   try {
     const AuthorsCode no_line;  // the message below ends with it
     return LoadedKernel(device, file_text(image), std::move(signature), {});
@@ -134,7 +135,7 @@ LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, co
   }
 }
 
-// The values of a launch's parameters: pointers to them, as the driver takes them, and the bytes of values
+// The values of a launch's parameters: pointers to them, as the driver needs them, and the bytes of values
 // that an argument does not hold itself.
 class LoadedKernel::Values {
  public:
@@ -213,7 +214,7 @@ TensorMapArray LoadedKernel::tensor_maps(std::string_view parameter, std::span<c
                     "array; its parameters are {}",
                     signature_.kernel, parameter, names(all)));
   const auto i = static_cast<size_t>(found - all.begin());
-  if (tensors.empty()) refuse(i, "an array of no tensor maps; give one tensor at least");
+  if (tensors.empty()) refuse(i, "an array without tensor maps; give at least one tensor");
   Parameter each = *found;
   each.kind = Parameter::Kind::tensor_map;
   std::vector<TensorMap> maps;
@@ -237,8 +238,7 @@ PreparedLaunch LoadedKernel::prepare(const LaunchOptions& options, std::span<con
                                      Where where) const {
   CallersLine line(where);
   if (is_missing(options.grid))
-    throw Error(
-        fmt::format("launch of '{}': a prepared launch takes a grid that is given", signature_.kernel));
+    throw Error(fmt::format("launch of '{}': a prepared launch needs an explicit grid", signature_.kernel));
   Launch launch = launch_of(options, options.grid);
   check(launch, signature_, device_->properties().shared_bytes_per_cta);
   launch.is_checked = true;
@@ -246,7 +246,7 @@ PreparedLaunch LoadedKernel::prepare(const LaunchOptions& options, std::span<con
   for (size_t i = 0; i < arguments.size(); ++i) {
     check_type(i, arguments[i]);
     if (arguments[i].kind == Parameter::Kind::structure)
-      refuse(i, "a prepared launch takes no struct: launch with all arguments");
+      refuse(i, "a prepared launch cannot have structs: launch with all arguments");
     if (arguments[i].kind == Parameter::Kind::tensor_map) try {
         const AuthorsCode no_line;  // refuse() names it
         (void)checked_map(i, arguments[i]);
@@ -277,7 +277,7 @@ void LoadedKernel::launch_prepared(const PreparedLaunch& prepared, std::span<con
                                    Stream stream) const {
   check_count(values.size());
   const Device::Scope scope(*device_);
-  const Taken taken(prepared.last_->taken);  // until the driver has read what it holds
+  const Taken taken(prepared.last_->taken);  // until the driver has read its contents
   std::optional<PreparedLaunch::Last> own;
   PreparedLaunch::Last& last =
       taken.is_mine ? *prepared.last_ : own.emplace(prepared.arguments_, prepared.report_);
@@ -320,7 +320,7 @@ void LoadedKernel::check_count(size_t given) const {
                                          signature_.kernel, parameters.size(), names(parameters), given);
   if (given < parameters.size())
     throw Error(fmt::format("{}; missing: {}", counts, names(parameters.subspan(given))));
-  throw Error(fmt::format("{}; the last {} are too many", counts, given - parameters.size()));
+  throw Error(fmt::format("{}; the last {} are superfluous", counts, given - parameters.size()));
 }
 
 void LoadedKernel::check_type(size_t i, const Argument& argument) const {
@@ -374,7 +374,7 @@ TensorMapView LoadedKernel::checked_map(size_t i, const Argument& tensor) const 
   const TensorMapView map = this->map(i, tensor);
   check_placed(map);
   if (uint64_t extent = extent_bytes(map); extent > tensor.memory.bytes)
-    throw Error(fmt::format("the tensor [{}] of {} with strides [{}] B takes {} B, its memory has {} B",
+    throw Error(fmt::format("the tensor [{}] of {} with strides [{}] B needs {} B, but its memory has {} B",
                             fmt::join(map.shape, ", "), ptxbuilder::name(tensor.dtype),
                             fmt::join(map.strides, ", "), extent, tensor.memory.bytes));
   return map;

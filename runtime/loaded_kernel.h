@@ -17,11 +17,11 @@
 
 namespace ptxbuilder::runtime {
 
-// A launch may choose these; block, cluster and shared memory are the kernel's own.
+// The options of a launch; block, cluster and shared memory belong to the kernel.
 struct LaunchOptions {
-  Dim3 grid = {0, 0, 0};  // CTAs; if not set, by the kernel's rule (Kernel::grid)
+  Dim3 grid = {0, 0, 0};  // CTAs; if not set, the kernel's rule determines them (Kernel::grid)
   bool programmatic_dependent_launch = false;
-  bool cooperative = false;  // see Launch; a kernel whose signature says so is launched so in any case
+  bool cooperative = false;  // see Launch; a kernel whose signature requires it is always launched so
   Stream stream = {};        // the device's own unless set
 };
 
@@ -43,19 +43,20 @@ class TensorMapArray {
   TensorMapRecipe recipe_;
 };
 
-// A launch whose arguments were checked, for launches that differ from it only in addresses, scalar values
-// and the stream: they take a fraction of the host's time. LoadedKernel::prepare() makes it; it must not
-// outlive its kernel, or be used after the kernel moves. Any thread may launch it at any time.
+// A launch whose arguments were checked, for further launches that differ from it only in addresses, scalar
+// values and the stream, and need a fraction of the host's time. LoadedKernel::prepare() makes it; it must
+// not outlive its kernel, or be used after the kernel moves. Any thread may launch it at any time.
 class PreparedLaunch {
  public:
-  // Queues one launch. `values` are a scalar's bits, or the address of a pointer or tensor, by parameter; an
-  // address has as much memory as the one of the arguments that were checked. Throws Error when there is not
-  // one for each parameter, and when a tensor's is not aligned as its tensor map wants it.
+  // Queues one launch. `values` are a scalar's bits, or the address of a pointer or tensor, by parameter; the
+  // memory at an address must be as large as that of the checked argument. Throws Error when there is not one
+  // value for each parameter, and when the address of a tensor does not have the alignment that its tensor
+  // map needs.
   void operator()(std::span<const uint64_t> values, Stream stream, Where where = Where::here()) const;
 
  private:
   friend class LoadedKernel;
-  // `launch` is checked.
+  // `launch` has been checked.
   PreparedLaunch(const LoadedKernel& kernel, const Launch& launch, std::span<const Argument> arguments,
                  std::optional<Address> report)
       : kernel_(&kernel),
@@ -64,12 +65,12 @@ class PreparedLaunch {
         report_(report),
         last_(std::make_unique<Last>(arguments, report)) {}
 
-  // The values of the last launch. The next launch with the same addresses takes the same tensor maps. A
-  // thread that finds this object taken makes one of its own.
+  // The values of the last launch. The next launch with the same addresses uses the same tensor maps. A
+  // thread that finds this object in use makes its own.
   struct Last {
     struct Map {
       size_t parameter;
-      std::optional<Address> address = {};  // for which the map is encoded
+      std::optional<Address> address = {};  // the addresses for which the map is encoded
       TensorMap encoded = {};
     };
     Last(std::span<const Argument> arguments, std::optional<Address> report);
@@ -91,13 +92,13 @@ class PreparedLaunch {
 // A loaded kernel must not outlive its device. Any number of threads may launch it at any time.
 class LoadedKernel {
  public:
-  // `image` is a cubin or PTX text. Throws Error when the signature is not a kernel's, or when the
-  // device refuses the image.
+  // `image` is a cubin or PTX text. Throws Error when the signature does not belong to a kernel, or when the
+  // device rejects the image.
   LoadedKernel(Device& device, const std::string& image, Signature signature, Where where = Where::here());
 
-  // Reads NAME.json and the image next to it: NAME.ptx if the device wants PTX, else NAME.cubin or, without
-  // one, NAME.ptx. `path` is NAME, or one of these files; the path of an image selects that image. If it has
-  // several kernels, `kernel` chooses one, whose sidecar is NAME.KERNEL.json.
+  // Reads NAME.json and the image next to it: NAME.ptx if the device needs PTX, otherwise NAME.cubin or, if
+  // that does not exist, NAME.ptx. `path` is NAME, or one of these files; the path of an image selects that
+  // image. If the image has several kernels, `kernel` chooses one, whose sidecar is NAME.KERNEL.json.
   static LoadedKernel from_file(Device& device, const std::string& path, const std::string& kernel = "",
                                 Where where = Where::here());
 
@@ -120,7 +121,7 @@ class LoadedKernel {
     launch(options, std::span(arguments.begin(), arguments.size()), where);
   }
 
-  // Encodes a tensor map for each of `tensors`, made by tensor(), as the parameter's recipe says. Throws
+  // Encodes a tensor map for each of `tensors`, which tensor() made, with the parameter's recipe. Throws
   // Error that names the parameter, the tensor and the rule when one breaks a rule of the map or leaves its
   // memory, and when no parameter of that name takes a tensor map array.
   TensorMapArray tensor_maps(std::string_view parameter, std::span<const Argument> tensors,
@@ -131,12 +132,12 @@ class LoadedKernel {
   }
 
   // Checks arguments and grid like launch(), but once for many launches. Throws Error like launch(), and also
-  // when a parameter is a struct or the grid is not given: a kernel's rule may give other grids for other
-  // scalars.
+  // when a parameter is a struct or the grid is not given, since a kernel's rule may yield other grids for
+  // other scalars.
   PreparedLaunch prepare(const LaunchOptions& options, std::span<const Argument> arguments,
                          Where where = Where::here()) const;
 
-  // Returns the grid that the kernel's own rule gives for arguments that launch() takes. Throws Error when
+  // Returns the grid that the kernel's own rule yields for arguments of launch(). Throws Error when
   // the kernel has no rule, and when the rule yields no grid.
   Dim3 grid(std::span<const Argument> arguments, Where where = Where::here()) const;
 

@@ -1,7 +1,7 @@
 // Ranges for profilers such as Nsight Systems: NVIDIA's tools extension (NVTX 3), without its headers.
 //
-// A tool names its library in NVTX_INJECTION64_PATH. The library is loaded at the first range and writes its
-// functions into a table that it receives. If the variable is not set, a range does nothing.
+// A tool names its library in NVTX_INJECTION64_PATH. The library is loaded at the first range, and writes its
+// functions to a table that is passed to it. If the variable is not set, a range does nothing.
 #pragma once
 
 #include <dlfcn.h>
@@ -85,7 +85,7 @@ class NvtxTool {
 // A range of this thread's time. Ranges may be nested.
 class NvtxRange {
  public:
-  // Returns whether a tool listens. If not, a range does not need a name.
+  // Returns whether a tool is attached. If not, a range does not need a name.
   static bool is_on() { return detail::NvtxTool::here().is_there(); }
 
   explicit NvtxRange(const char* name) : is_pushed_(is_on()) {

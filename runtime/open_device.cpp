@@ -16,7 +16,8 @@ std::unique_ptr<Device> open_device(const std::string& name, const std::string& 
   CallersLine line(where);
   if (name == "emulator") {
     if (!open_emulator)
-      throw Error("device 'emulator': this program is linked without it; link ptxbuilder::emulator too");
+      throw Error(
+          "device 'emulator': this program is not linked with the emulator; link ptxbuilder::emulator");
     return open_emulator(emulator);
   }
   std::optional<int> ordinal;

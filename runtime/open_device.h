@@ -1,4 +1,4 @@
-// Opens the device with a name that --device takes.
+// Opens a device by its name for --device.
 #pragma once
 
 #include "runtime/device.h"

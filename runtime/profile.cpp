@@ -19,8 +19,9 @@ using Kind = ProfileFormat::Kind;
 
 const ProfileFormat& format_of(const Signature& signature) {
   if (!signature.profile)
-    throw Error(fmt::format("profile: the kernel '{}' records none; build it while a ProfileScope is open",
-                            signature.kernel));
+    throw Error(fmt::format(
+        "profile: the kernel '{}' does not record a profile; build it while a ProfileScope is open",
+        signature.kernel));
   return *signature.profile;
 }
 
@@ -107,13 +108,13 @@ class Unwrapped {
   uint64_t clock_, before_ = 0;
 };
 
-// The clocks that recording takes: to read a clock, and to write a record of one unit.
+// The clocks that recording takes: those of reading a clock, and of writing a record of one unit.
 struct Cost {
   double clock = 0, record = 0;
 
   explicit Cost(std::span<const std::byte> memory) {
     std::vector<double> reads, writes;
-    constexpr uint64_t kFirst = kCalibrationRecords / 4;  // those ahead of it fill caches
+    constexpr uint64_t kFirst = kCalibrationRecords / 4;  // earlier records fill the caches
     for (uint64_t i = kFirst; i + 1 < kCalibrationRecords; ++i) {
       const auto record = at<Record>(memory, i), next = at<Record>(memory, i + 1);
       for (uint32_t word = 0; word + 1 < kWords; ++word)
@@ -125,7 +126,7 @@ struct Cost {
   }
 };
 
-// An event out of a record.
+// An event from a record.
 struct Timed {
   ProfileFormat::Event event;
   uint64_t clock;
@@ -191,7 +192,7 @@ class TrackReader {
     double inner = 0;  // the net time of the regions directly in it
   };
 
-  // An end whose begin was lost, or was recorded by diverged lanes, ends nothing.
+  // An end is ignored if its beginning was lost, or was recorded by diverged lanes.
   void end(uint32_t name, double time) {
     if (std::none_of(open_.begin(), open_.end(),
                      [&](const Open& open) { return track_.regions[open.region].name == name; }))
@@ -279,10 +280,10 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
   const uint32_t warps = warps_of(signature);
   const uint64_t part = warp_records(format.records), all = memory.size() / kRecordBytes;
   if (all < kCalibrationRecords)
-    throw Error(fmt::format("profile: memory of {} B, which is less than any profile has", memory.size()));
+    throw Error(fmt::format("profile: memory of {} B, which is too small for any profile", memory.size()));
   const auto refuse = [&](const std::string& what) {
-    throw Error(
-        fmt::format("profile: the memory is not what the kernel '{}' records: {}", signature.kernel, what));
+    throw Error(fmt::format("profile: the memory does not match what the kernel '{}' records: {}",
+                            signature.kernel, what));
   };
   Profile profile;
   profile.kernel = signature.kernel;
@@ -335,7 +336,7 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
       while (i < count) {
         const auto record = at<Record>(memory, from + i);
         if (record.site == 0 || record.site > format.sites.size())
-          refuse(fmt::format("record {} of warp {} is of site {}, and there are {}", i, indices[n],
+          refuse(fmt::format("record {} of warp {} is of site {}, but there are {}", i, indices[n],
                              record.site, format.sites.size()));
         const ProfileFormat::Site& site = format.sites[record.site - 1];
         const uint32_t units = units_of(words_of(site));
@@ -469,10 +470,10 @@ std::string Profile::summary() const {
       kernel, in_words(time), tracks.size(), recorded, event_cost, clock_period);
   if (lost)
     text +=
-        fmt::format("{} records of events are lost: a warp has room for {}, and some had more\n", lost, room);
-  if (unfinished) text += fmt::format("{} warps did not come to their end, and are left out\n", unfinished);
+        fmt::format("{} records of events are lost: a warp has room for {}, but some had more\n", lost, room);
+  if (unfinished) text += fmt::format("{} warps did not reach their end, and are left out\n", unfinished);
   if (std::any_of(names.begin(), names.end(), [](const std::string& n) { return n.ends_with(kCompletion); }))
-    text += fmt::format("regions that end in \"{}\" are waits that the kernel has in this build alone\n",
+    text += fmt::format("regions that end in \"{}\" are waits that the kernel only has in this build\n",
                         kCompletion + 1);
   size_t width = 20;
   const std::vector<Row> all = rows();
@@ -502,8 +503,8 @@ ProfileBuffer::ProfileBuffer(Device& device, const Signature& signature, Dim3 gr
   const uint64_t ctas = uint64_t{grid.x} * grid.y * grid.z, all = records_of(signature, ctas);
   if (all > UINT32_MAX)
     throw Error(fmt::format(
-        "profile: {} CTAs of {} warps with room for {} records each take {:.1f} GB; a buffer has {:.1f} GB "
-        "at most: take fewer records",
+        "profile: {} CTAs of {} warps with room for {} records each need {:.1f} GB, but a buffer has at most "
+        "{:.1f} GB: use fewer records",
         ctas, warps_of(signature), signature.profile->records, static_cast<double>(all) * kRecordBytes * 1e-9,
         static_cast<double>(UINT32_MAX) * kRecordBytes * 1e-9));
   buffer_ = Buffer(device, all * kRecordBytes);

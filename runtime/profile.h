@@ -1,4 +1,4 @@
-// The profile that a kernel recorded of itself: what each warp did and when, and a summary of the times.
+// The profile that a kernel has recorded: what each warp did and when, and a summary of the times.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Profile {
   // A region that a warp ran through.
   struct Region {
     uint32_t name;      // in `names`
-    int depth;          // the number of other regions of its warp that it is in
+    int depth;          // the number of enclosing regions of its warp
     double begin, end;  // as recorded
     double net;         // how long it took, less the cost of recording inside it
     bool ended;         // its end was recorded; otherwise it ends with the region around it
@@ -69,7 +69,8 @@ struct Profile {
   std::string summary() const;  // the rows as a table of text
 };
 
-// The memory that a profiled kernel records to: the last argument of each launch. A new launch overwrites it.
+// The memory to which a profiled kernel records: the last argument of each launch. A new launch overwrites
+// it.
 class ProfileBuffer {
  public:
   // The buffer serves launches on `grid` or a smaller grid. Throws Error if the kernel is not profiled, or if

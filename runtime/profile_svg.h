@@ -1,4 +1,4 @@
-// A profile as a picture: the shares of each role's regions, and a CTA's warps over time.
+// Draws a profile: the shares of each role's regions, and the warps of a CTA over time.
 #pragma once
 
 #include <string>

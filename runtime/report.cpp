@@ -174,9 +174,9 @@ class Picture {
         break;
       case Site::Kind::counter:
         text += w.site->text == kGridBarrier
-                    ? fmt::format("for {} at {:#x}, to which {} CTAs have not come", w.site->text,
+                    ? fmt::format("for {} at {:#x}, which {} CTAs have not reached", w.site->text,
                                   w.slot.counter, missing_ctas(w))
-                    : fmt::format("for {} at {:#x}, which is {} and is to be {}", w.site->text,
+                    : fmt::format("for {} at {:#x}, which is {} but should become {}", w.site->text,
                                   w.slot.counter, w.slot.word, w.slot.expected);
         break;
       default:
@@ -188,15 +188,15 @@ class Picture {
   std::string mbarrier(const Waiting& w) const {
     // An H100 reads the barrier's word as 0.
     if (w.slot.word == 0)
-      return fmt::format("mbarrier {}: the device does not show what it lacks", object(w));
+      return fmt::format("mbarrier {}: the device does not show what is missing", object(w));
     if (!is_initialised(w))
       return fmt::format("mbarrier {} holds {:#018x}, which is not an mbarrier", object(w), w.slot.word);
     const MbarrierWord m = decode(w.slot.word);
     std::string text =
         fmt::format("mbarrier {} of {} is in the phase of parity {}: {} of {} arrivals are missing",
                     object(w), cta_in_words(w.slot.cta, grid_), w.slot.expected & 1, m.pending, m.expected);
-    if (m.bytes > 0) text += fmt::format(", {} B are expected and have not come", m.bytes);
-    if (m.bytes < 0) text += fmt::format(", {} B more have come than were expected", -m.bytes);
+    if (m.bytes > 0) text += fmt::format(", {} B are expected but have not arrived", m.bytes);
+    if (m.bytes < 0) text += fmt::format(", {} B more have arrived than were expected", -m.bytes);
     return text;
   }
 
@@ -252,20 +252,20 @@ class Picture {
         return likely_of_mbarrier(w, left);
       case Site::Kind::counter:
         if (w.site->text == kGridBarrier)
-          return "some CTAs do not come to the grid's barrier: they have left, wait elsewhere, or do not run "
+          return "some CTAs do not reach the grid's barrier: they have ended, wait elsewhere, or do not run "
                  "yet";
         return fmt::format(
-            "{} fewer signals came than are waited for: a signal is missing, or who gives it has left or "
-            "does not run at the same time",
+            "{} fewer signals arrived than are needed: a signal is missing, or its sender has ended or does "
+            "not run at the same time",
             w.slot.expected > w.slot.word ? fmt::format("{}", w.slot.expected - w.slot.word) : "some");
       case Site::Kind::cluster:
-        return "a CTA of the cluster does not come to its barrier: it has left, or waits elsewhere";
+        return "a CTA of the cluster does not reach its barrier: it has ended, or waits elsewhere";
       default: {
         const auto here = std::count_if(waiting_.begin(), waiting_.end(), [&](const Waiting& other) {
           return other.slot.cta == w.slot.cta && other.slot.site == w.slot.site;
         });
-        return fmt::format("{} warps have come there, which is fewer than it is for{}", here,
-                           left.empty() ? "" : ": the role " + left + " has left");
+        return fmt::format("{} warps have reached it, which is fewer than it is for{}", here,
+                           left.empty() ? "" : ": the role " + left + " has ended");
       }
     }
   }
@@ -274,34 +274,33 @@ class Picture {
     if (w.slot.word == 0)
       return left.empty()
                  ? fmt::format(
-                       "arrivals or bytes are missing at {}: run it on the emulator, which says which",
+                       "arrivals or bytes are missing at {}: run it on the emulator, which shows which",
                        object(w))
-                 : fmt::format("the role {} has left, whose arrivals may be missing at {}", left, object(w));
+                 : fmt::format("the role {} has ended; its arrivals may be missing at {}", left, object(w));
     if (!is_initialised(w))
-      return "the mbarrier is not initialised where it is waited for, or its place was written over: its "
-             "init, with a fence.mbarrier_init and a barrier of the threads, comes before all use";
+      return "the mbarrier is not initialised when threads wait for it, or was overwritten: its init, with a "
+             "fence.mbarrier_init and a barrier of the threads, must come before all uses";
     const MbarrierWord m = decode(w.slot.word);
     const std::string name = object(w);
     if (m.bytes > 0 && m.pending == 0)
       return fmt::format(
-          "{} is to get {} B more than its copies bring: the bytes of expect_tx are too many, or a copy is "
-          "missing",
+          "{} expects {} B more than its copies deliver: expect_tx has too many bytes, or a copy is missing",
           name, m.bytes);
     if (m.bytes < 0)
       return fmt::format(
-          "{} has got {} B more than were expected: the bytes of expect_tx are too few, or it is missing",
-          name, -m.bytes);
-    if (m.bytes > 0) return fmt::format("{} lacks bytes and arrivals: copies are not issued", name);
+          "{} has received {} B more than were expected: expect_tx has too few bytes, or is missing", name,
+          -m.bytes);
+    if (m.bytes > 0) return fmt::format("{} lacks bytes and arrivals: copies were not issued", name);
     if (m.pending < m.expected)
-      return fmt::format("{} is initialised for {} arrivals and gets {}: the count is too great{}", name,
+      return fmt::format("{} is initialised for {} arrivals but gets {}: the count is too high{}", name,
                          m.expected, m.expected - m.pending,
-                         left.empty() ? ", or some who arrive wait themselves"
-                                      : ", or the role " + left + " has left too early");
+                         left.empty() ? ", or some threads that should arrive are waiting"
+                                      : ", or the role " + left + " has ended too early");
     if (!left.empty())
-      return fmt::format("nobody arrives at {} in this phase: the role {} has left", name, left);
+      return fmt::format("nobody arrives at {} in this phase: the role {} has ended", name, left);
     return fmt::format(
-        "nobody has arrived at {} in this phase: who arrives waits itself, or the parity is that of a phase "
-        "too far ahead",
+        "nobody has arrived at {} in this phase: the threads that should arrive are waiting, or the parity "
+        "belongs to a phase too far ahead",
         name);
   }
 
@@ -312,7 +311,7 @@ class Picture {
   size_t running_ = 0;
 };
 
-// Builds tiles from the elements that their threads have reported.
+// Assembles tiles from the elements that their threads have reported.
 class PrintedTiles {
  public:
   // A tile takes its place among the messages from its first element.
@@ -457,12 +456,12 @@ void KernelReport::work_done() {
         fmt::print("{}\n", message.text);
   }
   constexpr size_t kMost = 10;
-  const std::string without = lost ? fmt::format("\n  {} messages had no room", lost) : "";
+  const std::string without = lost ? fmt::format("\n  there was no room for {} messages", lost) : "";
   if (failed.empty()) {
     if (lost && print_)
-      print_(fmt::format("{} messages of kernel {} had no room", lost, signature_.kernel));
+      print_(fmt::format("there was no room for {} messages of kernel {}", lost, signature_.kernel));
     else if (lost)
-      fmt::print("{} messages of kernel {} had no room\n", lost, signature_.kernel);
+      fmt::print("there was no room for {} messages of kernel {}\n", lost, signature_.kernel);
     return;
   }
   std::string text = fmt::format("kernel {}: {} checks failed", signature_.kernel, failed.size());

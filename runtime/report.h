@@ -24,7 +24,7 @@ class KernelReport final : public Reporter {
   // Sets the function that receives the lines that the kernel prints; without it they go to standard output.
   void on_print(std::function<void(const std::string&)> print);
 
-  // The device calls these two: one after a failure, the other when work is done.
+  // The device calls the first function after a failure, and the second when work is done.
   std::string about_failure() override;
   void work_done() override;
 
@@ -32,7 +32,7 @@ class KernelReport final : public Reporter {
   struct Memory {
     Dim3 grid;  // of the last launch
     std::unique_ptr<MappedMemory> mapped;
-    uint64_t ctas;  // that have room in it
+    uint64_t ctas;  // the number of messages for which there is room
   };
 
   Device& device_;

@@ -32,7 +32,7 @@ uint64_t round_down(uint64_t value, uint64_t to) { return value / to * to; }
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
 // The multiples of `to` next to `value`, the higher first: a box that is rounded up still covers all its
-// elements, and a stride is padded. 0 is not offered as the lower one.
+// elements, and a stride is padded. 0 is not offered as the lower multiple.
 std::vector<uint64_t> multiples(uint64_t value, uint64_t to) {
   std::vector<uint64_t> both = {round_up(value, to)};
   if (value >= to) both.push_back(round_down(value, to));
@@ -95,9 +95,10 @@ Breach element_strides_breach(const TensorMapRecipe& recipe) {
 Breach im2col_breach(const TensorMapView& a) {
   const bool wanted = a.recipe.pixels != 0;
   if (wanted != (a.im2col != nullptr))
-    return breaks("im2col", -1, {}, "a map of {} and a tensor {} corners; give {}",
+    return breaks("im2col", -1, {}, "a map of {} but a tensor {} corners; give {}",
                   wanted ? "pixels" : "boxes", wanted ? "without" : "with",
-                  wanted ? "it by runtime::im2col()" : "one without, or load its pixels by Im2colOffsets");
+                  wanted ? "it by runtime::im2col()"
+                         : "a tensor without corners, or load its pixels with Im2colOffsets");
   if (!wanted) return {};
   const Im2col& walk = *a.im2col;
   const size_t inner = a.shape.size() - 2;  // dimensions between the channels and the images
@@ -134,7 +135,7 @@ Breach strides_breach(const TensorMapView& a) {
                     kStrideEnd - align);
     // Any dimension but the first may be the slowest, so each is compared only with the row. An interleaved
     // row is not contiguous, and a dimension of one element is never stepped along. A pixel may overlap the
-    // next ones, as a window's line does.
+    // next ones, like a line of a window.
     const bool is_held =
         a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 && a.recipe.pixels == 0 && !a.overlaps;
     const uint64_t least = is_held ? row : 0;

@@ -1,4 +1,4 @@
-// The rules of tensor maps, checked one by one: the driver reports every breach with the same code.
+// Checks the rules of tensor maps one by one, since the driver reports every violation with the same code.
 #pragma once
 
 #include <optional>
@@ -15,10 +15,10 @@ struct TensorMapBreach {
   std::string text;               // the rule, the numbers and the nearest legal value
 };
 
-// The first rule broken, if any. The rules are those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col
-// (CUDA driver API, "Tensor Map Object Management") and two of our own, for values that the driver accepts
-// but that few kernels intend: rows that overlap, unless the tensor `overlaps`, and an element stride of
-// dimension 0, which TMA ignores.
+// Returns the first broken rule, if any. The rules are those of cuTensorMapEncodeTiled and
+// cuTensorMapEncodeIm2col (CUDA driver API, "Tensor Map Object Management") and two of our own, for values
+// that the driver accepts but that few kernels intend: rows that overlap, unless the tensor `overlaps`, and
+// an element stride of dimension 0, which TMA ignores.
 std::optional<TensorMapBreach> breach(const TensorMapRecipe& recipe);  // what is known at compile time
 std::optional<TensorMapBreach> breach(const TensorMapView& map);       // everything
 
@@ -33,11 +33,13 @@ void check(const TensorMapView& map);
 void check_placed(const TensorMapView& map);   // whose recipe has passed check()
 void check_address(const TensorMapView& map);  // which has passed except for the address
 
-// Bytes from the tensor's address to the end of its last element; 2^64 - 1 if the number does not fit.
+// Returns the bytes from the tensor's address to the end of its last element; 2^64 - 1 if the number does not
+// fit.
 uint64_t extent_bytes(const TensorMapView& map);
 
-// Byte strides of dimensions 1 to rank - 1 of a tensor without gaps, then zeros; `shape` has rank 1 to 5 and
-// runs from the innermost dimension outwards. A stride over 2^40, which no map can hold, is returned as 2^40.
+// Returns the byte strides of dimensions 1 to rank - 1 of a tensor without gaps, followed by zeros; `shape`
+// has rank 1 to 5 and begins with the innermost dimension. A stride over 2^40, which no map can hold, is
+// returned as 2^40.
 std::array<uint64_t, 4> packed_strides(DType dtype, std::span<const uint64_t> shape);
 
 // Corrects a map as NVIDIA's driver release notes ask (595.71.05, "Known Issues"): on Blackwell the driver

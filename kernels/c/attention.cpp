@@ -11,15 +11,15 @@
 namespace ptxbuilder::c {
 namespace {
 
-// [batch, row, head, column]; of packed sequences [row, head, column].
+// [batch, row, head, column]; for packed sequences [row, head, column].
 struct Heads : Placed {
   Heads(const char* the_name, const ptxb_tensor* the_tensor, bool packed, int gpu)
       : Placed(the_name, the_tensor, gpu) {
     const size_t expected = packed ? 3 : 4;
     if (rank() != expected)
-      throw Error(fmt::format(
-          "{}: {} dimensions; {}", name, rank(),
-          packed ? "of packed sequences it has 3: row, head, column" : "it has 4: batch, row, head, column"));
+      throw Error(fmt::format("{}: {} dimensions; {}", name, rank(),
+                              packed ? "with packed sequences it has 3: row, head, column"
+                                     : "it has 4: batch, row, head, column"));
     const size_t row = expected - 3;
     batches = packed ? 1 : extent(0), rows = extent(row), heads = extent(row + 1), columns = extent(row + 2);
     place.memory = memory();
@@ -27,7 +27,7 @@ struct Heads : Placed {
       throw Error(fmt::format("{}: its columns are {} elements apart, and must be 1: make it contiguous",
                               name, stride(row + 2)));
     const auto apart = [&](const char* what, size_t dimension, int64_t count) -> int64_t {
-      if (count <= 1 || place.memory.bytes == 0) return 0;  // nothing is read by it
+      if (count <= 1 || place.memory.bytes == 0) return 0;  // nothing is read through this pointer
       if (stride(dimension) < 1)
         throw Error(
             fmt::format("{}: {} are {} elements apart: make it contiguous", name, what, stride(dimension)));
@@ -42,8 +42,8 @@ struct Heads : Placed {
   kernels::DeviceHeads place;
 };
 
-// This holds the struct that programs see against attention.def: each row is a field of its type and what
-// PTXB_ATTENTION_INIT says, and there is no other.
+// Compares the public struct with attention.def: each row must be a field of its type with the value of
+// PTXB_ATTENTION_INIT, and there must be no other fields.
 constexpr ptxb_attention kInit = PTXB_ATTENTION_INIT;
 constexpr size_t kFieldBytes = sizeof kInit.size + sizeof kInit.reserved
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) +sizeof kInit.name
@@ -74,7 +74,7 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
   return t.memory();
 }
 
-// Checks the pages of each batch, which have no gaps, and returns how many one batch has.
+// Checks the pages of each batch, which must have no gaps, and returns the number of pages of a batch.
 int64_t columns_of(const Placed& table, int64_t batches) {
   if (table.rank() != 2 || table.extent(0) != batches || (table.extent(1) > 1 && table.stride(1) != 1) ||
       (table.type != DType::s32 && table.type != DType::u32))
@@ -127,7 +127,7 @@ runtime::View logarithms(const char* name, const ptxb_tensor* tensor, bool packe
   for (size_t i = fits && t.memory().bytes > 0 ? rank : 0; i-- > 0; compact *= t.extent(i))
     gaps = gaps || (t.extent(i) > 1 && t.stride(i) != compact);
   if (!fits || gaps)
-    throw Error(fmt::format("{}: it is of float32, [{}heads, rows of Q], without gaps", name,
+    throw Error(fmt::format("{}: it must be float32, [{}heads, rows of Q], without gaps", name,
                             packed ? "" : "batch, "));
   return t.memory();
 }
@@ -154,7 +154,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   const bool packed = a.query_offsets || a.key_offsets, packs_keys = packed && !a.key_lengths;
   const Heads q("Q", a.q, packed, gpu), k("K", a.k, packs_keys, gpu), o("O", a.o, packed, gpu);
   std::optional<Heads> v;
-  // The values of keys that are too wide for other values are their first columns.
+  // If keys are too wide for separate values, the values are their first columns.
   const bool is_latent = k.columns > kernels::AttentionOperation::kMostColumns;
   if (a.v || !is_latent) v.emplace("V", a.v, packs_keys, gpu);
   kernels::AttentionArguments p;

@@ -1,4 +1,4 @@
-// Attention of the C interface, in the form that the class accepts.
+// Converts attention of the C interface to the form that the class accepts.
 #pragma once
 
 #include "kernels/attention_gradient/attention_gradient.h"
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::c {
 
-// The arguments have neither workspace nor stream. `gpu` is the device's number, or below 0 for the emulator.
-// Throws Error that names the operand and the rule.
+// Returns the arguments without workspace and stream. `gpu` is the device's number, or below 0 for the
+// emulator. Throws Error that names the operand and the rule.
 kernels::AttentionArguments read_attention(const ptxb_attention& a, int gpu);
 kernels::AttentionGradientArguments read_attention_gradient(const ptxb_attention_gradient& g, int gpu);
 

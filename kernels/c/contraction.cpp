@@ -27,7 +27,7 @@ kernels::ContractionArguments read_contraction(const ptxb_contraction& given_con
   p.d = strided_tensor("D", c.d, gpu);
   for (kernels::ContractionTensor* x : {&p.a, &p.b})
     if (x->type == DType::f32) {
-      if (!c.tf32) throw Error("A and B of f32 are cut to tf32 by the tensor cores: set `tf32` to allow it");
+      if (!c.tf32) throw Error("the tensor cores truncate f32 A and B to tf32: set `tf32` to allow it");
       x->type = DType::tf32;
     }
   p.alpha = c.alpha, p.fast_accumulation = !c.precise;

@@ -25,7 +25,7 @@ kernels::ConvolutionArguments read_convolution(const ptxb_convolution& given_con
   p.activation = static_cast<kernels::Activation>(c.activation);
   for (kernels::ContractionTensor* one : {&p.x, &p.w})
     if (p.result == kernels::ConvolutionResult::y && one->type == DType::f32) {
-      if (!c.tf32) throw Error("x and w of f32 are cut to tf32 by the tensor cores: set `tf32` to allow it");
+      if (!c.tf32) throw Error("the tensor cores truncate f32 x and w to tf32: set `tf32` to allow it");
       one->type = DType::tf32;
     }
   const auto along = [&](size_t d) {

@@ -1,4 +1,4 @@
-// Structs of programs that were built with an older header.
+// Reads structs of programs that were built with an older header.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::c {
 
-// Throws Error that names all these sizes.
+// Throws Error that states all of these sizes.
 [[noreturn]] void refuse_size(const char* name, size_t given, size_t ours, size_t first,
                               const char* init_name);
 

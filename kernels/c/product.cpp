@@ -13,7 +13,7 @@
 namespace ptxbuilder::c {
 namespace {
 
-// A matrix of a product: its dimensions after those of batches, which are one or none. A dimension of one
+// A matrix of a product: its dimensions after that of the batches, if there is one. A dimension of one
 // element has no stride.
 struct Matrix : Placed {
   Matrix(const char* the_name, const ptxb_tensor* the_tensor, int gpu) : Placed(the_name, the_tensor, gpu) {
@@ -28,7 +28,7 @@ struct Matrix : Placed {
   int64_t batches = 1, rows, columns;
   int64_t batch_stride = 0, row_stride, column_stride;
 
-  // The matrix as lines along the columns or along the rows: whether they do.
+  // The matrix as lines, and whether these run along the columns or along the rows.
   bool along_columns() const { return columns <= 1 || rows == 0 || column_stride == 1; }
   bool along_rows() const { return rows <= 1 || columns == 0 || row_stride == 1; }
 
@@ -68,15 +68,14 @@ inline void move_to(runtime::View& memory, const ptxb_tensor* to) {
   if (to) memory.address = address_of(to->data) + to->byte_offset;
 }
 
-// The demands of `use` go together with an activation and inputs.
+// `use` requires a matching activation and inputs.
 kernels::ActivationUse use_of(const ptxb_matmul& p) {
   if (p.use < PTXB_VALUE || p.use > PTXB_GATE) throw Error(fmt::format("use {} is not a ptxb_use", p.use));
   if (p.use != PTXB_VALUE && p.activation == PTXB_NONE)
-    throw Error(fmt::format("use is {}, but activation is PTXB_NONE: name the one that it is of",
+    throw Error(fmt::format("use is {}, but activation is PTXB_NONE: set the activation to which it belongs",
                             p.use == PTXB_GATE ? "PTXB_GATE" : "PTXB_SLOPE"));
   if (p.use == PTXB_SLOPE && !p.inputs) throw Error("use is PTXB_SLOPE, but inputs is NULL");
-  if (p.use != PTXB_SLOPE && p.inputs)
-    throw Error("inputs is given, but use is not PTXB_SLOPE, which alone reads it");
+  if (p.use != PTXB_SLOPE && p.inputs) throw Error("inputs is given, but only PTXB_SLOPE as use reads it");
   return static_cast<kernels::ActivationUse>(p.use);
 }
 
@@ -165,7 +164,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     const bool of_groups = grouped_rows && !p.b_addresses;
     p.b_metadata ? expect(b, q.k / 2, q.n, "[k/2,n]", of_groups) : expect(b, q.k, q.n, "[k,n]", of_groups);
   }
-  // A matrix of a single row or column has both orders, and groups of k take one of them.
+  // A matrix with a single row or column has both orders, but groups of k need a specific one.
   q.a_k_major = q.groups_of_k ? !a.along_rows() : a.along_columns();
   q.b_k_major = q.groups_of_k ? !b.along_columns() : b.along_rows();
   for (const Matrix* x : {&a, &b})
@@ -189,7 +188,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     expect(x, q.m, q.n, "[m,n]", q.groups_of_k);
     to = output(x);
   };
-  // The shapes of others follow from these.
+  // The shapes of other operands follow from these.
   const auto sizes_of = [&](kernels::ProductOperand which, const ptxb_tensor* from) {
     return elements_of(kernels::product_operands[static_cast<size_t>(which)], from, q, gpu);
   };
@@ -202,7 +201,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
 #include "kernels/gemm/product.def"
   for (kernels::DeviceMatrix* x : {&q.a, &q.b})
     if (x->type == DType::f32) {
-      if (!p.tf32) throw Error("A and B of f32 are cut to tf32 by the tensor cores: set `tf32` to allow it");
+      if (!p.tf32) throw Error("the tensor cores truncate f32 A and B to tf32: set `tf32` to allow it");
       x->type = DType::tf32;
     }
   q.alpha = p.alpha, q.beta = p.beta;
@@ -231,7 +230,7 @@ void TensorForm::set(const ptxb_tensor* t) {
 }
 
 bool TensorForm::is_of(const ptxb_tensor* t) const {
-  // The device, the number of dimensions and the type lie in a row.
+  // The device, the number of dimensions and the type are adjacent.
   constexpr size_t kFixed = offsetof(ptxb_tensor, shape) - offsetof(ptxb_tensor, device);
   if (!t || !is_given_) return !t && !is_given_;
   if (std::memcmp(&t->device, &tensor_.device, kFixed) != 0) return false;
@@ -259,7 +258,7 @@ bool LastProduct::is_of(const ptxb_matmul& p, uint64_t device) const {
 }
 
 void LastProduct::read_anew(const ptxb_matmul& p, uint64_t device, int gpu) {
-  device_ = 0;  // until all is read
+  device_ = 0;  // until everything is read
   arguments_ = read_arguments(p, gpu);
   scalars_ = p;
   a_.set(p.a), b_.set(p.b), d_.set(p.d);
@@ -274,7 +273,7 @@ void LastProduct::move(const ptxb_matmul& p) {
     if (!t) return;
     runtime::View& memory = arguments_.memory_of(row.operand);
     move_to(memory, t);
-    // An operand without memory would count as one that is not there.
+    // An operand without memory would otherwise count as omitted.
     if (memory.address == 0 && memory.bytes > 0) refuse_null(fmt::format("{}: data", row.shown).c_str());
   });
 }

@@ -1,4 +1,4 @@
-// Products of the C interface, in the form that Matmul accepts.
+// Converts products of the C interface to the form that Matmul accepts.
 #pragma once
 
 #include <array>
@@ -22,12 +22,13 @@ class TensorForm {
   bool is_given_ = false;
 };
 
-// The product that a thread read last. The next product usually differs from it only in addresses, and then
-// reading it again would be a third of the host's work.
+// The product that a thread read last. The next product usually differs from it only in addresses, and
+// reading it completely would be a third of the host's work.
 class LastProduct {
  public:
-  // The result is valid until the thread's next read(). `device` is unique to one device for ever, and not 0;
-  // `gpu` is the GPU's number, or below 0 for the emulator. Throws Error that names the operand and the rule.
+  // The result is valid until the thread's next read(). `device` identifies one device for ever, and is not
+  // 0; `gpu` is the GPU's number, or below 0 for the emulator. Throws Error that names the operand and the
+  // rule.
   const kernels::MatmulArguments& read(const ptxb_matmul& p, uint64_t device, int gpu,
                                        runtime::View workspace, runtime::Stream stream);
 

@@ -1,4 +1,4 @@
-// The C interface: every function turns what C has into the library's own types.
+// The C interface: every function converts C structs to the library's own types.
 #include "kernels/c/ptxb.h"
 
 #include <fmt/format.h>
@@ -91,8 +91,7 @@ struct Opened {
       const std::lock_guard lock(mutex_);
       if (allocated_.erase(address) == 0)
         throw Error(fmt::format(
-            "0x{:x} is not memory that ptxb_allocate() gave on this device, or it is freed already",
-            address));
+            "0x{:x} was not returned by ptxb_allocate() on this device, or is already freed", address));
     }
     device->release(address);
   }
@@ -130,7 +129,7 @@ struct ptxb_kernel {
 
 namespace {
 
-// Freed handles form a list, so that no tool takes them for leaks.
+// Freed handles form a list, so that tools do not report them as leaks.
 template <class Handle>
 constinit std::atomic<Handle*> last_given_back = nullptr;
 
@@ -145,14 +144,14 @@ void give_back(Handle* handle, Held Handle::*held) {
 
 const std::shared_ptr<Opened>& shared_opened(ptxb_device* device) {
   const auto& opened = given(device, "the device").opened;
-  if (!opened) refuse_given_back("the device was given back by ptxb_close()");
+  if (!opened) refuse_given_back("the device was closed with ptxb_close()");
   return opened;
 }
 Opened& opened_of(ptxb_device* device) { return *shared_opened(device); }
 
 Loaded& loaded_of(ptxb_kernel* kernel) {
   const auto& loaded = given(kernel, "the kernel").loaded;
-  if (!loaded) refuse_given_back("the kernel was given back by ptxb_kernel_free()");
+  if (!loaded) refuse_given_back("the kernel was freed with ptxb_kernel_free()");
   return *loaded;
 }
 
@@ -176,7 +175,8 @@ const kernels::MatmulArguments& arguments_of(const Opened& opened, const ptxb_ma
   return last_product.read(given(product, "the product"), opened.number, opened.ordinal, workspace, stream);
 }
 
-// The scalar's integer or float as bits of the parameter's type; for any other scalar, the bits as given.
+// Returns the scalar's integer or float as bits of the parameter's type; for any other scalar, the given
+// bits.
 uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
   const DType type = parameter.dtype;
   const int bits = 8 * size_of(type);
@@ -201,7 +201,7 @@ uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
   return from.bits;
 }
 
-// Rejects an argument that sets more than its kind uses, since the rest would have no effect.
+// Rejects an argument with fields that its kind does not use, since these would have no effect.
 void check_form(const Parameter& parameter, const ptxb_argument& from) {
   const auto refuse = [&](const std::string& what) {
     throw Error(
@@ -210,7 +210,7 @@ void check_form(const Parameter& parameter, const ptxb_argument& from) {
   };
   if (from.scalar < PTXB_BITS || from.scalar > PTXB_REAL)
     refuse(fmt::format("scalar is {}, which is not a ptxb_scalar", from.scalar));
-  if (from.name && !*from.name) refuse("name is empty; NULL is for none");
+  if (from.name && !*from.name) refuse("name is empty; use NULL for no name");
   if (!from.fields && from.field_count != 0)
     refuse(fmt::format("field_count is {}, but fields is NULL", from.field_count));
   if (from.tensor && from.fields) refuse("tensor and fields are both given");
@@ -226,7 +226,7 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
     if (!from.fields)
       throw Error(fmt::format("parameter '{}' takes a struct, and is given {}", parameter.name, given));
     if (from.field_count != parameter.fields.size())
-      throw Error(fmt::format("parameter '{}' takes a struct of {} fields, {} are given", parameter.name,
+      throw Error(fmt::format("parameter '{}' takes a struct of {} fields, but {} are given", parameter.name,
                               parameter.fields.size(), from.field_count));
     std::vector<runtime::Argument> fields;
     for (size_t i = 0; i < from.field_count; ++i)
@@ -242,7 +242,7 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
       throw Error(fmt::format("parameter '{}' takes a tensor, and is given {}", parameter.name, given));
     const Placed t(parameter.name.c_str(), from.tensor, opened.ordinal);
     if (parameter.kind == Parameter::Kind::pointer) {
-      // An LLVM module does not say what its pointers point to, so they are pointers to bytes.
+      // An LLVM module does not state what its pointers point to, so they are pointers to bytes.
       to = runtime::pointer(t.memory(), parameter.dtype == DType::u8 ? DType::u8 : t.type);
     } else {
       const size_t rank = t.rank();
@@ -266,7 +266,7 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
   return to;
 }
 
-// The functions that load a kernel have this in common; `load` takes it to the device.
+// The common part of functions that load a kernel; `load` loads it onto the device.
 template <class Load>
 int loaded_by(ptxb_device* device, ptxb_kernel** loaded, Load&& load) {
   return status_of([&] {

@@ -14,7 +14,7 @@ namespace {
 
 using kernels::RankedForm;
 
-// It is a matrix without gaps, row by row or, where that is allowed, column by column.
+// Reads a matrix without gaps, row by row or, if that is allowed, column by column.
 struct Matrix : Placed {
   bool is_along_rows = false;  // Its columns follow each other.
 
@@ -31,14 +31,13 @@ struct Matrix : Placed {
   }
   void check(int64_t rows, int64_t columns, bool fits, const char* rule) const {
     if (extent(0) != rows || extent(1) != columns)
-      throw Error(
-          fmt::format("{}: {} x {}; it has to be {} x {}", name, extent(0), extent(1), rows, columns));
+      throw Error(fmt::format("{}: {} x {}; it must be {} x {}", name, extent(0), extent(1), rows, columns));
     if (!fits) throw Error(fmt::format("{}: {}; {}", name, ptxbuilder::name(type), rule));
   }
 };
 
 void check_ranks(int ranks) {
-  if (ranks < 2) throw Error(fmt::format("ranks: {}; there are 2 at least", ranks));
+  if (ranks < 2) throw Error(fmt::format("ranks: {}; there must be at least 2", ranks));
 }
 
 template <class Call>
@@ -130,13 +129,13 @@ RankedTokensCall read_ranked_tokens(const ptxb_ranked_tokens& given_tokens, bool
   p.row_bytes = sorted.extent(1) * size_of(sorted.type);
   const std::string of_sorted = fmt::format("sorted is {}", name(sorted.type));
   grouped.check(grouped.extent(0), sorted.extent(1), grouped.type == sorted.type, of_sorted.c_str());
-  splits.check(r.ranks, p.experts, splits.type == DType::s32, "it has integers of 32 bits");
+  splits.check(r.ranks, p.experts, splits.type == DType::s32, "it must have 32-bit integers");
   const auto ends_of = [&](const char* name, const ptxb_tensor* tensor, int64_t count) {
     const Placed ends(name, tensor, gpu);
     if (ends.rank() != 1 || ends.extent(0) != count || ends.type != DType::s32 ||
         (count > 1 && ends.stride(0) != 1))
-      throw Error(fmt::format("{}: it has to be {} integers of 32 bits, one for each expert, without gaps",
-                              name, count));
+      throw Error(
+          fmt::format("{}: it must be {} 32-bit integers, one for each expert, without gaps", name, count));
     return ends.memory();
   };
   p.ends = ends_of("ends", r.ends, r.ranks * p.experts);

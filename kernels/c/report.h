@@ -1,4 +1,4 @@
-// Reports to C: a status, the text of an error, and warnings.
+// Reports to C programs: a status, the text of an error, and warnings.
 #pragma once
 
 #include <utility>
@@ -13,7 +13,7 @@ void forget_error() noexcept;
 // Call it in a catch block: returns the status of the exception, whose text ptxb_error() then returns.
 int keep_error() noexcept;
 
-// Errors say what is wrong; the caller's line in C is not known.
+// Errors only state what is wrong, since the caller's line in C is not known.
 template <class Body>
 int status_of(Body&& body) noexcept {
   forget_error();

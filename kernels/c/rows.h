@@ -9,10 +9,11 @@
 
 namespace ptxbuilder::c {
 
-// The call that a struct of C asks for, on a GPU by its number, or below 0 on the emulator. Throws Error.
+// Returns the call that a C struct describes, on a GPU by its number, or below 0 on the emulator. Throws
+// Error.
 kernels::RowCall read_rows(const ptxb_rows& given, int gpu);
 
-// Reads a tensor without gaps, unless it may have some. Throws Error.
+// Reads a tensor, which must have no gaps unless they are allowed. Throws Error.
 kernels::RowOperand read_row_operand(const std::string& name, const ptxb_tensor* tensor, int gpu,
                                      bool may_have_gaps = false);
 

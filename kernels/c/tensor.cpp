@@ -84,16 +84,15 @@ Placed::Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu, siz
   constexpr int32_t kCuda = 2, kCudaManaged = 13;  // DLDeviceType
   if (place != 0 && number < 0)
     throw Error(
-        fmt::format("{}: its memory is on a device of type {}, but the emulator has memory of its own: "
+        fmt::format("{}: its memory is on a device of type {}, but the emulator has its own memory: use "
                     "ptxb_allocate() and ptxb_copy_in()",
                     name, place));
   if (place != 0 && ((place != kCuda && place != kCudaManaged) || tensor.device.id != number))
     throw Error(
         fmt::format("{}: its memory is on device {} of type {}, but the product's device is GPU {} (type 2)",
                     name, tensor.device.id, place, number));
-  if (tensor.ndim > static_cast<int32_t>(most_rank))  // before the shape is looked at
-    throw Error(
-        fmt::format("{}: {} dimensions; no tensor has more than {} here", name, tensor.ndim, most_rank));
+  if (tensor.ndim > static_cast<int32_t>(most_rank))  // before the shape is read
+    throw Error(fmt::format("{}: {} dimensions; at most {} are supported", name, tensor.ndim, most_rank));
   if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
     throw Error(fmt::format("{}: {} dimensions, without a shape", name, tensor.ndim));
   for (size_t i = rank(); i-- > 0;)

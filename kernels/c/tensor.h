@@ -51,9 +51,9 @@ struct Placed {
   runtime::View up_to(Wide last_element) const;
 };
 
-// Elements of other operands than matrices, without gaps; no memory for NULL. There is one of float32, or one
-// for each row (column) of `batches` matrices: [count] or [rows,columns] after those, where the other is 1.
-// `of` is the type in an error's words.
+// Reads the elements of operands other than matrices, without gaps; NULL yields no memory. They are one
+// float32, or one for each row (column) of `batches` matrices: [count], or [rows,columns] after the batches,
+// where the other extent is 1. `of` describes the type in errors.
 runtime::View one_float(const char* name, const ptxb_tensor* tensor, int gpu);
 runtime::View elements_of_lines(const char* name, const ptxb_tensor* tensor, DType type,
                                 const std::string& of, int64_t rows, int64_t columns, int64_t batches,

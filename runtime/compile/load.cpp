@@ -17,8 +17,7 @@ void check_waivers(const std::vector<std::string>& waived) {
   const std::vector<std::string> valid = waiver_names();
   for (const std::string& waiver : waived)
     if (!waiver.starts_with("C75") && std::ranges::find(valid, waiver) == valid.end())
-      throw Error(fmt::format("'{}' is nothing that can be waived; valid names are {}", waiver,
-                              fmt::join(valid, ", ")));
+      throw Error(fmt::format("'{}' cannot be waived; valid names are {}", waiver, fmt::join(valid, ", ")));
 }
 
 }  // namespace
@@ -47,7 +46,7 @@ runtime::LoadedKernel load_ir(runtime::Device& device, std::string_view ir, cons
     if (!k.signature) throw Error(fmt::format("kernel '{}': {}", k.name, k.why_unknown));
     return {device, compiled.cubin.empty() ? compiled.ptx : compiled.cubin, *k.signature, Where{}};
   }
-  throw Error(kernel.empty() ? fmt::format("{} has {} kernels, and one has to be named: {}", name,
+  throw Error(kernel.empty() ? fmt::format("{} has {} kernels; choose one by name: {}", name,
                                            compiled.kernels.size(), names)
                              : fmt::format("{} has no kernel '{}'; it has: {}", name, kernel, names));
 }
@@ -69,7 +68,7 @@ Compiler compiler_for(const runtime::Device& device, const LoadOptions& options)
   tools.cache = options.cache;
   tools.assemble = !options.driver_assembles && !device.wants_ptx();
   tools.else_ptx = true;  // the driver has its own compiler
-  // A named ptxas that is missing is an error, even if the device reads PTX and needs no ptxas.
+  // A named ptxas that does not exist is an error, even if the device reads PTX and does not need ptxas.
   if (!tools.assemble && !options.ptxas.empty()) (void)Ptxas(PtxasSearch::from_environment(options.ptxas));
   return Compiler(tools);
 }

@@ -6,8 +6,9 @@
 
 __attribute__((visibility("hidden"))) uint32_t arc4random(void) {
   uint32_t bits;
-  // A read of up to 256 bytes is whole, and a signal ends it only before the kernel's entropy is there.
+  // A read of up to 256 bytes is never partial, and a signal can only interrupt it before the kernel has
+  // entropy.
   while (getrandom(&bits, sizeof bits, 0) != sizeof bits)
-    if (errno != EINTR) abort();  // as glibc's: it has no way to fail
+    if (errno != EINTR) abort();  // like glibc's function, which cannot report failure
   return bits;
 }

@@ -1,5 +1,5 @@
-// This finds the unwinder's table of the code at an address: glibc 2.35 and newer know it, and an older one
-// is asked for all that is loaded.
+// Finds the unwind table for the code at an address: glibc 2.35 and newer have a function for this; with an
+// older glibc, all loaded objects are searched.
 #include "runtime/glibc/dl_find_object.h"
 
 #include <dlfcn.h>
@@ -11,8 +11,8 @@
 
 int (*ptxbuilder_glibc_find_object)(void* address, struct dl_find_object* found);
 
-// This is looked up once and early, since dlsym() takes locks and memory, and an exception is no time for
-// either.
+// This is looked up once, at the start, since dlsym() acquires locks and memory, which must not happen during
+// an exception.
 __attribute__((constructor)) static void find_glibcs(void) {
   void* function = dlsym(RTLD_DEFAULT, "_dl_find_object");
   memcpy(&ptxbuilder_glibc_find_object, &function, sizeof function);

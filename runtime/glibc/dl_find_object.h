@@ -6,8 +6,8 @@ struct dl_find_object;
 #ifdef __cplusplus
 extern "C" {
 #endif
-// glibc's own function, which takes no lock; NULL if glibc does not have it, and until this library's
-// constructors run.
+// glibc's own function, which does not acquire locks; NULL if glibc does not have it, and until this
+// library's constructors run.
 extern int (*ptxbuilder_glibc_find_object)(void* address, struct dl_find_object* found)
     __attribute__((visibility("hidden")));
 // Returns 0 and the object loaded at the address, or -1 if there is none or it has no unwind table.

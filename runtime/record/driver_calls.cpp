@@ -1,4 +1,4 @@
-// libptxb_record.so is between a program and libcuda, to which it passes the calls on. A program finds its
+// libptxb_record.so intercepts the calls of a program to libcuda, and passes them on. A program finds its
 // functions through the linker, dlsym() or cuGetProcAddress().
 #include <dlfcn.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ F driver_call(const char* name) {
   return reinterpret_cast<F>(driver_symbol(name));
 }
 
-// These objects exist from the start to the end of the process, whose threads may still call then.
+// These objects exist until the process ends, since its threads may call until then.
 std::recursive_mutex& mutex() {
   static auto& made = *new std::recursive_mutex;
   return made;
@@ -453,7 +453,8 @@ void replace(const char* symbol, void** function, int version, uint64_t flags) {
   if (is_in_use)
     std::fputs(recorder().summary().c_str(), stderr);
   else if (named && std::atoi(named) == getpid())
-    std::fputs("ptxb record: the program has called nothing of CUDA's driver that is recorded\n", stderr);
+    std::fputs("ptxb record: the program has not made any calls of the CUDA driver that are recorded\n",
+               stderr);
 }
 
 }  // namespace

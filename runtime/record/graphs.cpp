@@ -20,7 +20,7 @@ Handle function_of(const cu::KernelNode& node) {
 
 }  // namespace
 
-// Consecutive nodes in an order in which they may run: one wanted kernel, or other nodes.
+// Consecutive nodes in a possible order of execution: one wanted kernel, or other nodes.
 struct Graphs::Part {
   std::vector<cu::GraphNode> nodes;
   bool is_wanted = false;
@@ -93,7 +93,7 @@ std::vector<Graphs::Part> Graphs::parts_of(cu::Graph graph) const {
     const bool is_kernel = type == cu::GraphNodeType::kernel;
     if (is_kernel) must(driver_.kernel(node, &kernel), "the driver does not tell a node's launch");
     if (type == cu::GraphNodeType::graph)
-      recorder_.note(a_graph, "launches of a graph that is in another one are not recorded");
+      recorder_.note(a_graph, "launches of a graph within another graph are not recorded");
     const bool is_wanted = is_kernel && recorder_.wants(function_of(kernel));
     if (parts.empty() || is_wanted || parts.back().is_wanted)
       parts.push_back({.nodes = {}, .is_wanted = is_wanted});
@@ -130,7 +130,7 @@ cu::Status Graphs::launch(cu::GraphExec exec, cu::Stream stream, Call call) {
     if (at == kept_.end() || !at->second)
       throw Error(
           "its launches are not recorded: it allocates memory, or was made or changed by calls that are not "
-          "followed, or the driver is older than CUDA 12.3");
+          "tracked, or the driver is older than CUDA 12.3");
     parts = parts_of(at->second);
     if (std::ranges::none_of(parts, &Part::is_wanted)) {
       for (const Part& part : parts) recorder_.passed(part.kernels);

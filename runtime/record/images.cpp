@@ -104,11 +104,11 @@ std::string PtxSources::find(const Image& image, const std::string& kernel) cons
     if (auto text = beside(cubin)) return *std::move(text);
     has_cubin = true;
   }
-  if (!has_cubin) throw Error("what the program has loaded holds no code of it");
+  if (!has_cubin) throw Error("the images that the program has loaded do not contain its code");
   throw Error(
-      fmt::format("the program has loaded a cubin of it, and no PTX. Compile it with PTX as well (nvcc "
-                  "-gencode arch=compute_90a,code=compute_90a), or name the folder where the PTX is next to "
-                  "the same .cubin by --ptx DIR; looked for in {}",
+      fmt::format("the program has loaded a cubin of it, but no PTX. Compile it with PTX too (nvcc -gencode "
+                  "arch=compute_90a,code=compute_90a), or pass the folder that has the PTX next to the same "
+                  ".cubin with --ptx DIR; looked for in {}",
                   folders_.empty() ? "none"
                                    : fmt::format("{}", fmt::join(
                                                            [&] {

@@ -117,8 +117,7 @@ void Recorder::encoded(const void* map, RecordedMap recorded) {
   maps_.insert_or_assign(bytes, std::move(recorded));
 }
 
-// Returns what is known about a function. If the program has found it with other calls, the driver is
-// queried.
+// Returns what is known about a function. If the program obtained it with other calls, the driver is queried.
 const Recorder::Function* Recorder::function_of(Handle handle) {
   if (const auto at = functions_.find(handle); at != functions_.end()) return &at->second;
   const char* name = nullptr;
@@ -202,7 +201,8 @@ std::optional<Recorder::Place> Recorder::place_of(Launch& launch, Address addres
 std::string Recorder::map_value(Launch& launch, const RecordedMap& map, const std::string& at) {
   const TensorMapArguments& a = map.arguments;
   const auto place = place_of(launch, a.address);
-  if (!place) throw Error(fmt::format("a tensor map of {:#x}, where the program has no memory", a.address));
+  if (!place)
+    throw Error(fmt::format("a tensor map of {:#x}, where the program has not allocated memory", a.address));
   Buffer& b = launch.buffers[place->buffer];
   const TensorMapRecipe& r = a.recipe;
   if (!b.dtype && b.before.size() % static_cast<size_t>(size_of(r.dtype)) == 0) b.dtype = r.dtype;
@@ -316,7 +316,8 @@ std::shared_ptr<Recorder::Launch> Recorder::begin(Handle function, const LaunchS
   ++seen_;
   const Function* known = function_of(function);
   if (!known) {
-    note("a kernel", "the program has found it by a call that is not recorded, and nothing is known of it");
+    note("a kernel",
+         "the program obtained it with a call that is not recorded, so nothing is known about it");
     return nullptr;
   }
   const Function& f = *known;
@@ -399,8 +400,8 @@ void Recorder::end(Launch& launch) {
 
 std::string Recorder::summary() const {
   if (recorded_ == 0)
-    return fmt::format("ptxb record: nothing is recorded of {} launches{}\n", seen_,
-                       wanted_.kernel.empty() ? "" : fmt::format("; --kernel asks for '{}'", wanted_.kernel));
+    return fmt::format("ptxb record: none of {} launches was recorded{}\n", seen_,
+                       wanted_.kernel.empty() ? "" : fmt::format("; --kernel selects '{}'", wanted_.kernel));
   return fmt::format(
       "ptxb record: {} of {} launches are in {}; ptxb sim FOLDER/kernel.ptx --launch FOLDER/launch.json runs "
       "one\n",

@@ -28,8 +28,9 @@ using Handle = const void*;
 struct Wanted {
   std::filesystem::path folder = "ptxb-record";
   std::string kernel = {};     // a part of its name, demangled or as in the PTX; "" for all
-  uint64_t launches = 10;      // the most that are recorded
-  uint64_t bytes = 256 << 20;  // the most of one allocation; of a larger one, that many from a pointer on
+  uint64_t launches = 10;      // the maximum number of launches that are recorded
+  uint64_t bytes = 256 << 20;  // the maximum number of bytes per allocation; of a larger allocation, that
+                               // many from a pointer on
   std::vector<std::filesystem::path> ptx = {};
   // Returns the options that `ptxb record` has set in the environment.
   static Wanted from_environment();

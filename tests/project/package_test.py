@@ -133,7 +133,7 @@ def part_kernels(work, prefix, source, cxx, build_folder):
     expect(run(f"{folder}/exported", env=emulated), "saxpy: 0 \n", "scale: the same")
     # The program loads kernels and launches none.
     expect(run(f"{prefix}/bin/ptxb", "record", "-o", f"{folder}/recorded", "--", f"{folder}/exported", env=emulated), "saxpy: 0 \n",
-           "ptxb record: nothing is recorded of 0 launches\n")
+           "ptxb record: none of 0 launches was recorded\n")
     expect(run(scale, "--n", "0", code=2), "field n = 0: it must be at least 1")
     with open(f"{folder}/saxpy_files/saxpy.json") as sidecar:
         expect(sidecar.read(), '"threads": 64', "ceil_div(count, 64)")

@@ -374,7 +374,7 @@ with tempfile.TemporaryDirectory() as modules:
             pb.load(f"{modules}/{name}", device="emulator")
     waives = pickle.loads(pickle.dumps(pb.load(f"{modules}/axpy.ll", updates=["d"], device="emulator", waive=["spills", "C7510"])))
     kit.check(np.array_equal(waives((1,), d=ones, x=line, a=2.0, device="emulator"), 4 * line + 1), "a module that waives")
-    for path, waived, text in ((f"{modules}/axpy.ll", ["spills", "speed"], "'speed' is nothing that can be waived"),
+    for path, waived, text in ((f"{modules}/axpy.ll", ["spills", "speed"], "'speed' cannot be waived"),
                                (f"{folder}/saxpy", "spills", "only a module of LLVM's, .ll or .bc, is compiled here and may waive spills")):
         with kit.refused(text):
             pb.load(path, device="emulator", waive=waived)
@@ -690,9 +690,9 @@ with kit.refused("a_metadata: of batches of A by one B"):
     pb.matmul(pb.compress_2_4(np.stack([w, w])), x, transpose_b=True, device="emulator")
 with kit.refused("compress_2_4: row 0, columns 0 to 3: more than two of these four elements are not zero"):
     pb.compress_2_4(np.ones((8, 64), BF16))
-with kit.refused("compress_2_4: a matrix of f32; it takes f16, bf16, e4m3, e5m2, s8 and u8"):
+with kit.refused("compress_2_4: a matrix of f32; only f16, bf16, e4m3, e5m2, s8 and u8 are supported"):
     pb.compress_2_4(np.zeros((8, 64), np.float32))
-with kit.refused("compress_2_4: 8 x 66 elements; columns come in groups of 4"):
+with kit.refused("compress_2_4: 8 x 66 elements; the number of columns must be a multiple of 4"):
     pb.compress_2_4(np.zeros((8, 66), BF16))
 with kit.refused("decompress_2_4: the metadata of row 0, columns 0 to 3, names element 0 of these four twice"):
     pb.decompress_2_4(s._replace(metadata=0 * s.metadata))

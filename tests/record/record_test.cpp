@@ -68,13 +68,13 @@ TEST_CASE(
   CHECK(contains(again, "m1: all 1024 elements are right"));
 
   CHECK(contains(w.recorded("--kernel multiply", "program"),
-                 "nothing is recorded of 2 launches; --kernel asks for 'multiply'"));
+                 "none of 2 launches was recorded; --kernel selects 'multiply'"));
   CHECK(contains(w.recorded("--max 1", "program"), "ptxb record: 1 of 2 launches are in "));
   const Ran none = w.recorded("", "no_such_program");
   CHECK(none.code == 1);
   CHECK(contains(none, "no_such_program cannot be run: No such file or directory"));
   CHECK(contains(run("ptxb record -- true"),
-                 "the program has called nothing of CUDA's driver that is recorded"));
+                 "the program has not made any calls of the CUDA driver that are recorded"));
 }
 
 TEST_CASE("launches of a graph are recorded each with the memory before and after it, and replay") {
@@ -286,7 +286,8 @@ TEST_CASE(
   record::PtxSources linked({});
   linked.linked(cubin, "of a linker");
   CHECK(linked.find(image, "k") == "of a linker");
-  CHECK_ERROR(none.find(Image::of(text), "other"), "what the program has loaded holds no code of it");
+  CHECK_ERROR(none.find(Image::of(text), "other"),
+              "the images that the program has loaded do not contain its code");
 }
 
 }  // namespace

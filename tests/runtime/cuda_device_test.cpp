@@ -434,8 +434,7 @@ TEST_CASE("what the GPU cannot hold is refused when the kernel is loaded") {
   SUBCASE("cluster") {
     CHECK_ERROR(device->load(kPtx, signature(16)),
                 "kernel 'copy' has clusters of 16 x 1 x 1 = 16 CTAs; with 128 threads and 204800 B of "
-                "dynamic shared memory "
-                "this GPU places at most 8");
+                "dynamic shared memory, this GPU can place at most 8");
     CHECK(mock.non_portable == 1);
     mock.max_cluster = 16;
     CHECK(device->load(kPtx, signature(16)) != nullptr);
@@ -462,7 +461,7 @@ TEST_CASE("what the GPU cannot hold is refused when the kernel is loaded") {
     Signature s = signature();
     s.target = "sm_100a";
     CHECK_ERROR(device->load(kPtx, s),
-                "kernel 'copy' is compiled for sm_100a, this GPU has compute capability 90");
+                "kernel 'copy' is compiled for sm_100a, but this GPU has compute capability 90");
   }
 }
 
@@ -473,7 +472,7 @@ TEST_CASE("an image and a sidecar that do not belong together are refused") {
   CHECK(device->load(kPtx, signature()) != nullptr);
   mock.parameter_sizes = {8};
   CHECK_ERROR(device->load(kPtx, signature()),
-              "do not belong together: the image takes 1 parameters, the sidecar has 2");
+              "do not belong together: the image takes 1 parameters, but the sidecar has 2");
   mock.parameter_sizes = {8, 4, 4};
   CHECK_ERROR(device->load(kPtx, signature()), "the image takes more than the sidecar's 2 parameters");
   mock.parameter_sizes = {8, 8};
@@ -493,7 +492,7 @@ TEST_CASE("refused images come with the driver's log") {
   mock.load = Status::invalid_ptx;
   mock.jit_errors = "ptxas application ptx input, line 7; fatal: Parsing error near 'ad'";
   CHECK_ERROR(device->load(kPtx, signature()),
-              "the driver refused the PTX of kernel 'copy': CUDA_ERROR_OF_MOCK (218)");
+              "the driver rejected the PTX of kernel 'copy': CUDA_ERROR_OF_MOCK (218)");
   CHECK_ERROR(device->load(kPtx, signature()), "line 7; fatal: Parsing error near 'ad'");
   CHECK(kind_of([&] { (void)device->load(kPtx, signature()); }) == Error::Kind::compile);
   CHECK_ERROR(assemble_with_driver(kPtx, "sm_90a", PTXBUILDER_MOCK_LIBCUDA),
@@ -579,7 +578,7 @@ TEST_CASE("a kernel that never ends costs the limit, and nothing waits for it ag
     const auto waited = Clock::now() - start;
     CHECK(waited >= milliseconds(50));
     CHECK(waited < milliseconds(2000));
-    CHECK_ERROR(device->synchronize(), "kernel 'copy' was not done after 50 ms");
+    CHECK_ERROR(device->synchronize(), "kernel 'copy' had not finished after 50 ms");
     CHECK_ERROR(launch(*device, *program, launch_of(signature())), "the device cannot be used again");
   }
   CHECK(Clock::now() - start < milliseconds(4000));  // the destructors' own limit is 30 s
@@ -605,7 +604,7 @@ TEST_CASE("memory") {
   CHECK_ERROR(device->allocate(0), "allocate: 0 bytes");
   mock.alloc = Status::out_of_memory;
   CHECK_ERROR(device->allocate(4096),
-              "allocate: 4096 B of device memory asked for, 600 B of 1000 B are free");
+              "allocate: 4096 B of device memory requested, but 600 B of 1000 B are free");
   CHECK(kind_of([&] { (void)device->allocate(4096); }) == Error::Kind::out_of_memory);
   CHECK(kind_of([&] { (void)device->allocate(0); }) == Error::Kind::refused);
   CHECK(kind_of([] { (void)open_cuda_device("sm_90a", "/nowhere/libcuda.so"); }) == Error::Kind::device);

@@ -101,7 +101,7 @@ TEST_CASE("numbers that a rule cannot make are errors with its values") {
   refused("n / (s + 3)", "a division by 0, with n = 1000, s = -3");
   refused("n % 0", "a division by 0, with n = 1000");
   refused("ceil_div(n, 0)", "a division by 0");
-  refused("ceil_div(s, 2)", "ceil_div of a number below 0, with s = -3");
+  refused("ceil_div(s, 2)", "ceil_div of a negative number, with s = -3");
   for (const char* overflow :
        {"9223372036854775807 + 1", "-9223372036854775807 - 2", "9223372036854775807 * 2",
         "(-9223372036854775807 - 1) / -1", "-(-9223372036854775807 - 1)"})
@@ -118,7 +118,7 @@ TEST_CASE("a grid has at least one CTA along each dimension, and less than 2^32"
   };
   CHECK(grid("n", "extent(A, 1)", "1") == std::array<uint32_t, 3>{1000, 50, 1});
   CHECK(error_of([&] { grid("1", "n - 1000", "1"); }) ==
-        "grid.y = 'n - 1000': it is 0, and a launch has at least 1 CTA along each dimension, with n = 1000");
+        "grid.y = 'n - 1000': it is 0, but a launch has at least 1 CTA along each dimension, with n = 1000");
   CHECK_ERROR(grid("1", "1", "s"), "grid.z = 's': it is -3");
   CHECK_ERROR(grid("4294967296", "1", "1"), "less than 2^32 CTAs");
   CHECK_ERROR(grid("1", "1", "m"), "grid.z = 'm', column 1: there is no 'm'");

@@ -31,7 +31,7 @@ TEST_CASE("a ptxas that is named in vain is an error, though the device reads PT
 TEST_CASE("what is waived has a known name, also where nothing is assembled") {
   auto device = runtime::open_device("emulator");
   CHECK_ERROR(load(*device, twice(), {.waived = {"spills", "speed"}}),
-              "'speed' is nothing that can be waived; valid names are C7504");
+              "'speed' cannot be waived; valid names are C7504");
   CHECK(load(*device, twice(), {.waived = {"spills", "C7510"}}).signature().kernel == "twice");
 }
 

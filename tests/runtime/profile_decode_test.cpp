@@ -318,12 +318,12 @@ TEST_CASE("memory that is no profile is refused, and a warp that did not end is 
   const Profile p = runtime::decode_profile(signature(), m.bytes());
   CHECK(p.tracks.size() == 3);
   CHECK(p.unfinished == 1);
-  CHECK(p.summary().find("1 warps did not come to their end") != std::string::npos);
+  CHECK(p.summary().find("1 warps did not reach their end") != std::string::npos);
   const auto refused = [&] { return error_of([&] { runtime::decode_profile(signature(), m.bytes()); }); };
   const auto record = m.get<Record>(kCalibrationRecords + kHeaderRecords);
   for (const uint32_t site : {0, 11}) {
     m.put(kCalibrationRecords + kHeaderRecords, Record{site, {}});
-    CHECK(refused().find(fmt::format("record 0 of warp 0 is of site {}, and there are 10", site)) !=
+    CHECK(refused().find(fmt::format("record 0 of warp 0 is of site {}, but there are 10", site)) !=
           std::string::npos);
   }
   m.put(kCalibrationRecords + kHeaderRecords, record);

@@ -300,7 +300,7 @@ TEST_CASE("programmatic dependent launches stay in order") {
 TEST_CASE("PTX and cubins that are not good") {
   NEED_GPU;
   const Signature bad = signature("bad", 32, {pointer_to("a", DType::u32)});
-  CHECK_ERROR(LoadedKernel(device, kBad, bad), "the driver refused the PTX of kernel 'bad'");
+  CHECK_ERROR(LoadedKernel(device, kBad, bad), "the driver rejected the PTX of kernel 'bad'");
   CHECK_ERROR(LoadedKernel(device, kBad, bad), "frobnicate");
   CHECK_ERROR(assemble_with_driver(kBad), "frobnicate");
   Signature other = add_signature();
@@ -479,7 +479,7 @@ TEST_CASE("a kernel that spins for ever ends in a TimeoutError, and destructors 
   (void)device;
   const ChildResult child = run_child("child: spin", 60s);
   CAPTURE(child.output);
-  CHECK(child.output.find("TimeoutError: kernel 'spin' was not done after 1000 ms") != std::string::npos);
+  CHECK(child.output.find("TimeoutError: kernel 'spin' had not finished after 1000 ms") != std::string::npos);
   CHECK(child.output.find("the device cannot be used again after: kernel 'spin'") != std::string::npos);
   CHECK(child.output.find("destructors returned") != std::string::npos);
   CHECK(child.ended);

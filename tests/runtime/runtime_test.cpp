@@ -200,7 +200,7 @@ TEST_CASE("arguments that are not the kernel's are refused by name") {
   }
   SUBCASE("rank of a tensor") {
     CHECK_ERROR(with(0, tensor(e.a, DType::bf16, {128, 48, 2})),
-                "takes a tensor of rank 2, one of rank 3 is given");
+                "takes a tensor of rank 2, but one of rank 3 is given");
     CHECK_ERROR(tensor(e.a, DType::bf16, {1, 1, 1, 1, 1, 1}), "tensor: rank 6 is not in 1 to 5");
     CHECK_ERROR(tensor(e.a, DType::bf16, {128, 96}, {256, 256}), "tensor: 2 strides for rank 2; give 1");
   }
@@ -215,7 +215,7 @@ TEST_CASE("arguments that are not the kernel's are refused by name") {
   }
   SUBCASE("a tensor beyond its memory") {
     CHECK_ERROR(with(0, tensor(e.a, DType::bf16, {128, 97})),
-                "parameter 0 'a': the tensor [128, 97] of bf16 with strides [256] B takes 24832 B, its "
+                "parameter 0 'a': the tensor [128, 97] of bf16 with strides [256] B needs 24832 B, but its "
                 "memory has 24576 B");
     with(0, tensor(e.a, DType::bf16, {128, 96}));
     CHECK(e.device.launches == 1);
@@ -530,7 +530,7 @@ TEST_CASE("a launch without a grid goes by the kernel's rule") {
   CHECK(e.device.last.grid.x == 2);
   e.arguments[2] = scalar(0u);
   CHECK_ERROR(kernel.launch({}, e.arguments),
-              "launch of 'scale': grid.x = '2 * ceil_div(n, 3)': it is 0, and a launch has at least 1 CTA "
+              "launch of 'scale': grid.x = '2 * ceil_div(n, 3)': it is 0, but a launch has at least 1 CTA "
               "along each dimension, with n = 0");
   CHECK_ERROR(e.kernel.launch({}, e.arguments), "or let the kernel state its rule, as in k.grid(");
   s.grid->at(0) = "m";
@@ -596,12 +596,12 @@ TEST_CASE("broken sidecars are refused with the member's name") {
   CHECK_ERROR(signature_from_json("", "scale.json"), "no JSON: syntax error");
   CHECK_ERROR(signature_from_json(good.substr(0, good.size() / 2), "scale.json"), "no JSON: syntax error");
   CHECK_ERROR(signature_from_json("{\n \"threads\": 1e999}", "scale.json"),
-              "scale.json: line 2, column 13: no double holds 1e999");
+              "scale.json: line 2, column 13: a double cannot hold 1e999");
   CHECK_ERROR(signature_from_json("{\"format\": 1, \"kernel\": \"k\", \"format\": 2}", "scale.json"),
               "scale.json: the member \"format\" appears twice in one object");
   CHECK_ERROR(signature_from_json("[]", "scale.json"), "scale.json: expected an object, found []");
   check_broken("\"format\": 1", "\"format\": 99",
-               "sidecar format 99 is not known, this runtime reads formats 1 and 2");
+               "sidecar format 99 is unknown; this runtime reads formats 1 and 2");
   check_broken("\"kernel\"", "\"kernle\"", "the member 'kernel' is missing");
   check_broken("\"kernel\": \"scale\"", "\"kernel\": 5", "scale.json.kernel: the value 5 has the wrong type");
   check_broken("\"threads\": 256", "\"threads\": -1",
@@ -641,7 +641,7 @@ TEST_CASE("broken sidecars are refused with the member's name") {
   check_sites(R"([[{"kind": "start", "name": 0, "clock": 0}]])",
               "[0][0].kind: 'start' is not one of begin, end");
   check_sites(R"([[{"kind": "begin", "name": 1, "clock": 2}]])",
-              "[0][0]: name 1, clock 2 and value 0, where there are 1 names and a record has 11 words");
+              "[0][0]: name 1, clock 2 and value 0, but there are 1 names and a record has 11 words");
   check_sites(R"([[{"kind": "mark_u32", "name": 0, "clock": 0, "value": 11}]])",
               "[0][0]: name 0, clock 0 and value 11");
 }
@@ -693,16 +693,16 @@ TEST_CASE("signatures that no kernel can have are refused when it is loaded") {
   check_refused([](Signature& s) { (s = with_struct()).parameters[0].fields[1].name = ""; },
                 "a field of the struct 'scaling' has no name");
   check_refused([](Signature& s) { (s = with_struct()).parameters[0].fields[1].name = "out"; },
-                "two fields of the struct 'scaling' are called 'out'");
+                "two fields of the struct 'scaling' are named 'out'");
   check_refused([](Signature& s) { (s = with_struct()).parameters[0].fields[1] = example().parameters[0]; },
                 "the field 'a' of the struct 'scaling' is neither a scalar nor a pointer");
   check_refused([](Signature& s) { s.kernel = ""; }, "the kernel has no name");
   check_refused([](Signature& s) { s.threads = 0; },
-                "the sidecar of kernel 'scale': 0 threads are not in 1 to 1024");
-  check_refused([](Signature& s) { s.threads = 1025; }, "1025 threads are not in 1 to 1024");
+                "the sidecar of kernel 'scale': 0 threads, which is not between 1 and 1024");
+  check_refused([](Signature& s) { s.threads = 1025; }, "1025 threads, which is not between 1 and 1024");
   check_refused([](Signature& s) { s.cluster = {0, 1, 1}; }, "cluster 0 x 1 x 1 is not 1 to 16 CTAs");
   check_refused([](Signature& s) { s.cluster = {4, 4, 2}; }, "cluster 4 x 4 x 2 is not 1 to 16 CTAs");
-  check_refused([](Signature& s) { s.parameters[3].name = "n"; }, "two parameters are called 'n'");
+  check_refused([](Signature& s) { s.parameters[3].name = "n"; }, "two parameters are named 'n'");
   check_refused([](Signature& s) { s.parameters[3].name = ""; }, "a parameter has no name");
   check_refused([](Signature& s) { s.parameters[0].dtype = DType::f16; },
                 "parameter 'a' is f16, its tensor map bf16");
@@ -732,13 +732,14 @@ TEST_CASE("kernels are read from files, with the file named in errors") {
   CHECK_ERROR(LoadedKernel::from_file(device, image), "scale.cubin nor ");
   const std::string name = folder.path("scale");
   CHECK_ERROR(LoadedKernel::from_file(device, name),
-              "there is neither " + name + ".cubin nor " + name + ".ptx");
+              "neither " + name + ".cubin nor " + name + ".ptx exists");
   device.reads_ptx = true;
   write("scale.cubin", "image");
   CHECK_ERROR(LoadedKernel::from_file(device, name),
-              name + ".ptx is not there, and this device runs PTX text, not " + name + ".cubin");
-  CHECK_ERROR(LoadedKernel::from_file(device, image), image + ": this device runs PTX text, not cubins: " +
-                                                          name + ".ptx would serve, but is not there");
+              name + ".ptx does not exist, and this device runs PTX text, not " + name + ".cubin");
+  CHECK_ERROR(LoadedKernel::from_file(device, image), image +
+                                                          ": this device runs PTX text, not cubins: " + name +
+                                                          ".ptx could be used instead, but does not exist");
   write("scale.ptx", "text");
   CHECK_ERROR(
       LoadedKernel::from_file(device, image),

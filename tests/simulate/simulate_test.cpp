@@ -167,7 +167,7 @@ TEST_CASE("a number that an element cannot hold is refused, floats too") {
               "parameters[2].value: 1e+300 does not fit in f32, whose greatest number is 3.40282e+38");
   CHECK_ERROR(run(with("f16", "70000")), "70000 does not fit in f16, whose greatest number is 65504");
   CHECK_ERROR(run(with("e4m3", "449")), "449 does not fit in e4m3, whose greatest number is 448");
-  CHECK_ERROR(run(with("f32", "1e999")), "launch.json: line 5, column 79: no double holds 1e999");
+  CHECK_ERROR(run(with("f32", "1e999")), "launch.json: line 5, column 79: a double cannot hold 1e999");
   CHECK_ERROR(run(changed(good, "\"grid\"", "\"grid\": 1, \"grid\"")),
               "the member \"grid\" appears twice in one object");
 }
