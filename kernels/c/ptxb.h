@@ -8,11 +8,11 @@
  *   if (ptxb_matmul_workspace(device, &p, &bytes)) ...
  *   if (ptxb_matmul_run(device, &p, workspace, bytes, stream)) ...
  *
- * Every function that returns an int returns PTXB_OK or another ptxb_status; then ptxb_error() says why. Any
- * thread may call any function at any time, except for ptxb_close() and ptxb_kernel_free() of what another
- * thread is using. A call with a device or a kernel that was closed or freed fails and says so; closing or
- * freeing it again does nothing. A thread's current CUDA context stays as it is. The header is C11 and C++.
- * */
+ * Every function that returns an int returns PTXB_OK or another ptxb_status, for which ptxb_error() returns
+ * the reason. Any thread may call any function at any time, except that ptxb_close() and ptxb_kernel_free()
+ * must not be called for an object that another thread is using. A call with a device or a kernel that was
+ * closed or freed returns an error; closing or freeing it again does nothing. A thread's current CUDA context
+ * does not change. The header is C11 and C++. */
 #ifndef PTXB_H
 #define PTXB_H
 
@@ -28,12 +28,12 @@ extern "C" {
 /* 10000 times the major version, plus 100 times the minor version, plus the patch. A program that was built
  * with an older header runs with a newer library of the same major version, or of the same minor version
  * while the major one is 0: functions and statuses are only added, and structs only grow. A struct begins
- * with its size; members that the program's header lacks have the values of the newer header's macro INIT. */
+ * with its size; members that the program's header lacks get the values of the newer header's macro INIT. */
 #define PTXB_VERSION 100
 /* The version of the library that the program runs with, in the form of PTXB_VERSION. */
 PTXB_API int ptxb_version(void);
 
-/* If a call fails, nothing was queued. A program takes a status that it does not know for PTXB_ERROR. */
+/* If a call fails, it has queued nothing. A program should treat an unknown status as PTXB_ERROR. */
 typedef enum ptxb_status {
   PTXB_OK = 0,
   PTXB_ERROR = 1,            /* it cannot be done here and now, such as tuning on the emulator */
@@ -52,9 +52,9 @@ PTXB_API const char* ptxb_error(void);
 /* The level of a line of the log. */
 typedef enum ptxb_log_level { PTXB_LOG_WARNING = 1 } ptxb_log_level;
 
-/* From now on `log` gets the library's messages about what is not an error, such as a file of measured tiles
- * that cannot be read. `text` is one line without a line feed, and is valid during the call. `log` is called
- * in the thread that made the call in question, possibly in several threads at once, and must not call this
+/* From now on, `log` receives the library's messages that are not errors, such as a file of measured tiles
+ * that cannot be read. `text` is one line without a newline, and is valid during the call. `log` is called in
+ * the thread that made the call in question, possibly in several threads at once, and must not call this
  * library. When this function returns, no thread runs the previous `log`. NULL restores standard error. */
 PTXB_API void ptxb_set_log(void (*log)(int level, const char* text, void* user), void* user);
 
@@ -101,10 +101,11 @@ typedef struct ptxb_device ptxb_device;
 
 /* "cuda": the first GPU that runs sm_90a; "cuda:1"; "emulator"; "auto": a GPU, else the emulator. */
 PTXB_API int ptxb_open(const char* name, ptxb_device** device);
-/* Kernels that are still loaded keep what they need of it. NULL does nothing. */
+/* Kernels that are still loaded remain usable. NULL does nothing. */
 PTXB_API void ptxb_close(ptxb_device* device);
 
-/* A stream is a CUstream, NULL for CUDA's default one, or the device's own. The emulator has one queue. */
+/* A stream is a CUstream, NULL for CUDA's default stream, or the device's own stream. The emulator has one
+ * queue. */
 #define PTXB_OWN_STREAM ((void*)(intptr_t)-1)
 
 /* Waits for a stream's work. Returns PTXB_DEVICE if a kernel failed, and PTXB_TIMEOUT after `milliseconds`.
@@ -116,9 +117,10 @@ PTXB_API int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds);
  * NULL turns this off. */
 PTXB_API void ptxb_interrupt_by(int (*is_interrupted)(void* context), void* context);
 
-/* Memory of the device, aligned to 256 bytes. Copies wait for the device's own stream. They are for programs
- * that have no memory of their own there, such as those on the emulator. ptxb_free() takes what
- * ptxb_allocate() returned on this device and nobody has freed, or NULL, which does nothing. */
+/* Memory of the device, aligned to 256 bytes. Copies wait for the device's own stream. These functions are
+ * for programs that cannot allocate memory on the device themselves, such as programs on the emulator.
+ * ptxb_free() accepts memory that ptxb_allocate() returned on this device and that is not yet freed, or NULL,
+ * which does nothing. */
 PTXB_API int ptxb_allocate(ptxb_device* device, size_t bytes, void** address);
 PTXB_API int ptxb_free(ptxb_device* device, void* address);
 PTXB_API int ptxb_copy_in(ptxb_device* device, void* to, const void* from, size_t bytes);
@@ -151,35 +153,37 @@ typedef enum ptxb_packed_type {
 } ptxb_packed_type;
 
 /* D = activation(alpha A B + beta C + bias + row_bias), rounded once. A is [m,k], B [k,n], C and D [m,n],
- * each with the same number of batches in front or none; bias is [n], the same for each row, and row_bias
- * [m], the same for each column.
+ * each with the same number of batches as a leading dimension, or without batches; bias is [n], the same for
+ * each row, and row_bias [m], the same for each column.
  *
  * A and B of f16, bf16 or f32, both of e4m3 or e5m2, or both of int8 or uint8, into D of f16, bf16, f32, e4m3
- * or e5m2; integers also into int32, with nothing but the sum. C, bias and inputs have D's type, or bf16 if
- * that has 8 bits. The tensor cores truncate f32 to tf32, which `tf32` must allow.
+ * or e5m2; integers also into int32, without any further operation. C, bias and inputs have D's type, or bf16
+ * if D has 8 bits. The tensor cores truncate f32 to tf32, which `tf32` must allow.
  *
  * A and B may be contiguous (stride 1) along either of their dimensions, but only along k if they are f32 or
- * have 8 bits; C, D and inputs are contiguous along n. Other strides and addresses may have any value that is
- * neither negative nor 0: if TMA cannot take A or B in place, it is copied into the workspace first. D may be
- * C itself; every other overlap of D, and of the workspace, is refused.
+ * have 8 bits; C, D and inputs are contiguous along n. Other strides and addresses may have any positive
+ * value: if TMA cannot read A or B in place, it is first copied into the workspace. D may be C itself; any
+ * other overlap of D, and of the workspace, is an error.
  *
  * Factors are float32 in the device's memory, without gaps, and are read when the product runs. Row m of A B
  * is multiplied by row_scales[m] and column n by column_scales[n], as for 8-bit floats that were scaled by
- * row: [m] or [m,1], and [n] or [1,n], each with D's batches in front if D has them; and all of it by
- * alpha_in_memory, of one element, and alpha. D is multiplied by d_scale, of one element, before it is
- * rounded, and with 8 bits clamped to its greatest number. amax, of one element, becomes the greatest |D|
- * before d_scale, unrounded, if that is greater or a NaN: set it to 0 first.
+ * row: [m] or [m,1], and [n] or [1,n], each with D's batches as a leading dimension if D has them. The
+ * product is also multiplied by alpha_in_memory, of one element, and by alpha. D is multiplied by d_scale, of
+ * one element, before it is rounded, and clamped to its greatest number if it has 8 bits. amax, of one
+ * element, is replaced with the greatest |D| before d_scale and rounding, if that is greater or a NaN: set it
+ * to 0 first.
  *
  * Groups: with group_ends, in the device's memory, A [m,k] is multiplied by a matrix of B [groups,k,n] for
- * each group of rows, into D [m,n]: a group begins where the one before it ends, and may be empty. Rows after
- * the last group have a product of 0. bias and column_scales are [groups,n], row_scales and row_bias [m]. Or,
- * with B [k,n], groups divide k, and D [groups,m,n] has the product of each; A and B then have 16-bit types,
- * and A's columns and B's rows are contiguous: A is best the transpose of a matrix that is laid out like B.
- * Ends that decrease or leave the tensor count as the nearest that do not.
+ * each group of rows, into D [m,n]: a group begins where the previous group ends, and may be empty. The
+ * product of rows after the last group is 0. bias and column_scales are [groups,n], row_scales and row_bias
+ * [m]. If instead B is [k,n], the groups divide k, and D [groups,m,n] has the product of each group. A and B
+ * must then have 16-bit types, and A's columns and B's rows must be contiguous: A should be the transpose of
+ * a matrix that is laid out like B. Ends that decrease or are outside of the tensor are replaced with the
+ * nearest valid ones.
  *
- * Or, with group_counts instead, each group has m/groups rows of A and D, and the first group_counts[g] of
- * them are multiplied; numbers below 0 and beyond m/groups count as the nearest. Other rows of D stay as they
- * are; D's rows are at multiples of 16 bytes, and have a multiple of 16 bytes.
+ * With group_counts instead, each group has m/groups rows of A and D, and the first group_counts[g] of them
+ * are multiplied; numbers outside of 0 to m/groups are clamped. Other rows of D do not change; D's rows must
+ * begin at multiples of 16 bytes, and have a multiple of 16 bytes.
  *
  * Matrices anywhere: with b_addresses, in the device's memory, the matrix of group g of rows begins at
  * address b_addresses[g], and B is [k,n], any matrix of the device's memory with the shape, strides and type
@@ -188,41 +192,41 @@ typedef enum ptxb_packed_type {
  * checked.
  *
  * Gathered rows: with a_rows, in the device's memory, D [m,n] has in row i the product of row a_rows[i] of A,
- * which may have any number of rows, each [k] with k side by side; a row that A does not have, such as -1,
- * counts as zeros. No copy of the rows is made. Groups of rows may divide them, and row_scales and the like
- * are of D's rows, and so are a_scales_1x128. They do not go with batches or groups of k.
+ * which may have any number of rows with contiguous k; a row that does not exist in A, such as -1, counts as
+ * zeros. The rows are not copied. Groups of rows may divide them; row_scales, a_scales_1x128 and the like
+ * belong to D's rows. Gathered rows cannot be combined with batches or groups of k.
  *
  * Scattered rows: with d_rows, in the device's memory, row i of the product becomes row d_rows[i] of D, which
- * may have any number of rows, at multiples of 16 bytes and of a multiple of 16 bytes. A row that D does not
- * have, such as -1, is dropped; rows of D that are not named stay as they are, and one that is named twice
- * gets either product. The product has as many rows as a_rows, or else A, has. They do not go with batches,
- * groups of k or C.
+ * may have any number of rows, which begin at multiples of 16 bytes and have a multiple of 16 bytes. A row
+ * that does not exist in D, such as -1, is dropped; rows of D that are not selected do not change, and a row
+ * that is selected twice gets either product. The product has as many rows as a_rows or, without it, as A.
+ * Scattered rows cannot be combined with batches, groups of k or C.
  *
  * Added rows: with add_to_rows instead, row i of the product is rounded to D's type, float32, float16 or
- * bfloat16, and added to row add_to_rows[i] of D in memory, where several may be added to one: a router's
- * weights are row_scales. D is to hold what the sums begin with. They have no certain order, so that the last
- * bits may differ from run to run, most of bfloat16. All else is as with d_rows; and not with amax.
+ * bfloat16, and added to row add_to_rows[i] of D in memory; several rows may be added to one: use row_scales
+ * for a router's weights. D must hold the initial values of the sums. The order of additions is not fixed, so
+ * the last bits may differ from run to run, most of all in bfloat16. Everything else is as with d_rows,
+ * except that amax is not available.
  *
- * Packed weights: with a `packed_form`, of ptxb_packed_form(), B is what ptxb_pack() made of [n,k] weights,
- * uint8 [n/64,bytes], the quotient rounded up, at a multiple of 16 bytes and without gaps, where n is D's, or
- * [groups,n/64,bytes] with group_ends: one after the other. A
- * is of f16 or bf16, weights are converted to its type exactly, and the sum of each group of k is multiplied
- * by its scale in f32. They do not go with batches, groups of k, a_rows, PTXB_GATE, or a k or
- * alpha of 0.
+ * Packed weights: with a `packed_form` from ptxb_packed_form(), B is the result of ptxb_pack() for [n,k]
+ * weights, uint8 [n/64,bytes], or [groups,n/64,bytes] with group_ends. The quotient is rounded up, n is that
+ * of D, and B has no gaps and begins at a multiple of 16 bytes. A is f16 or bf16, weights are converted to
+ * its type exactly, and the sum of each group of k is multiplied by its scale in f32. Packed weights cannot
+ * be combined with batches, groups of k, a_rows, PTXB_GATE, or a k or alpha of 0.
  *
- * Block scales, of 8-bit floats: each 128 of k of a row of A are multiplied by a factor of their own, and so
- * are each 128 of k of a column of B, or each block of 128 of k by 128 columns. The factors are float32
- * without gaps: a_scales_1x128 [k/128,m] and b_scales_1x128 [k/128,n], whose rows and columns are contiguous,
- * or b_scales_128x128 [n/128,k/128], quotients rounded up, with batches in front as A's and B's, or with B's
- * groups. Both A and B have them, or neither. Sums of 128 of k then go to f32 sums of their own, whatever
- * `precise` says. With groups, these must be groups of rows.
+ * Block scales, for 8-bit floats: each 128 of k of a row of A have a factor of their own, and so have each
+ * 128 of k of a column of B, or each block of 128 of k by 128 columns. The factors are float32 without gaps:
+ * a_scales_1x128 [k/128,m] and b_scales_1x128 [k/128,n], whose rows and columns are contiguous, or
+ * b_scales_128x128 [n/128,k/128], with quotients rounded up, and with the batches of A and B as a leading
+ * dimension, or with B's groups. Either both A and B have block scales, or neither. Sums of 128 of k are then
+ * added to separate f32 sums, regardless of `precise`. Groups must then be groups of rows.
  *
  * Sparse matrices: with a_metadata, A is [m,k/2] and has two of each four elements of [m,k], as
- * ptxb_compress_2_4() stores them, and with b_metadata B is [k/2,n], the transpose of what it stores of
- * [n,k]. The metadata is int32 [k/64,128 m/64] of A and [k/64,128 n/64] of B, quotients rounded up, with
- * batches in front as A's and B's, or with B's groups of rows. The other matrix is dense. k is a multiple of
- * 4, elements have 8 or 16 bits, and are stored along k. They do not go with block scales, nor does a sparse
- * A with groups or a_rows. */
+ * ptxb_compress_2_4() stores them; with b_metadata, B is [k/2,n], the transpose of what ptxb_compress_2_4()
+ * stores of [n,k]. The metadata is int32 [k/64,128 m/64] of A and [k/64,128 n/64] of B, with quotients
+ * rounded up, and with the batches of A and B as a leading dimension, or with B's groups of rows. The other
+ * matrix is dense. k is a multiple of 4, elements have 8 or 16 bits, and are stored along k. Sparse matrices
+ * cannot be combined with block scales, and a sparse A cannot be combined with groups or a_rows. */
 typedef struct ptxb_matmul {
   size_t size; /* sizeof(ptxb_matmul) */
   const ptxb_tensor *a, *b, *d;
@@ -254,8 +258,8 @@ typedef struct ptxb_matmul {
         NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL   \
   }
 
-/* The bytes of workspace that the product takes; 0 for most. The first call for a product compiles its kernel
- * (some 0.2 s, if no cache has it); call it before a capture, and before what is timed. */
+/* Returns the bytes of workspace that the product needs; 0 for most. The first call for a product compiles
+ * its kernel (some 0.2 s, if no cache has it); call it before a capture, and before timing. */
 PTXB_API int ptxb_matmul_workspace(ptxb_device* device, const ptxb_matmul* product, size_t* bytes);
 
 /* Queues the product. The workspace may hold anything, begins at a multiple of 16, and belongs to the product
@@ -266,22 +270,23 @@ PTXB_API int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, vo
 /* Finds the fastest of several kernels for the product on this GPU, and uses it from now on, in this process
  * for this device. A file in the user's cache keeps the result; without it the call measures for some 50 ms,
  * or for seconds if kernels are in no cache. Without this call the library chooses by itself. D is not
- * touched; the host waits for the stream. Call it before ptxb_matmul_workspace(), whose answer may change,
+ * written; the host waits for the stream. Call it before ptxb_matmul_workspace(), whose result may change,
  * and not in a capture. Returns PTXB_ERROR on the emulator. */
 PTXB_API int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, void* stream);
 
 /* ---- Packed weights ---- */
 
-/* Returns the form of packed weights, for a product and for the functions below. A group of k of each column
- * has a scale, of float32, float16 or bfloat16, and with PTXB_PACKED_UINT4 a zero that is subtracted from its
- * weights: groups of 32, 64 or 128, or 0 for all of k, which has no scale but the product's column_scales. */
+/* Returns the form of packed weights, for a product and for the functions below. Each group of k of each
+ * column has a scale, of float32, float16 or bfloat16, and with PTXB_PACKED_UINT4 also a zero point that is
+ * subtracted from its weights. Groups have 32, 64 or 128 of k, or all of k for 0, where the only scales are
+ * the product's column_scales. */
 PTXB_API int ptxb_packed_form(int32_t type, int32_t group, ptxb_dtype scales, int64_t* form);
 
-/* Returns the bytes that weights of n columns and k rows take. */
+/* Returns the bytes that weights of n columns and k rows need. */
 PTXB_API int ptxb_packed_bytes(int64_t form, int64_t n, int64_t k, size_t* bytes);
 
 /* Packs weights [n,k], scales [n,groups] and zeros, uint8 [n,groups], all in the host's memory without gaps;
- * `groups` is k/group, rounded up, or 1. They are not read if the form has none. */
+ * `groups` is k/group, rounded up, or 1. Scales and zeros that the form does not have are not read. */
 PTXB_API int ptxb_pack(int64_t form, int64_t n, int64_t k, const void* weights, const void* scales,
                        const void* zeros, void* packed);
 /* Does the reverse. */
@@ -289,10 +294,10 @@ PTXB_API int ptxb_unpack(int64_t form, int64_t n, int64_t k, const void* packed,
                          void* zeros);
 
 /* Stores two of each four elements of a row of a matrix of `type`, of 8 or 16 bits, in the host's memory. Its
- * rows are `stride` elements apart; 0 for no gaps. `values` gets [rows,columns/2], and `metadata`, which says
- * which elements they are, [columns/64,128 rows/64], quotients rounded up, both without gaps and in the
- * host's memory. The stored elements are those that are not zero, at most two of each four:
- * PTXB_INVALID_ARGUMENT names the row and the columns of one that has more. */
+ * rows are `stride` elements apart; 0 means no gaps. `values` receives [rows,columns/2], and `metadata`,
+ * which identifies these elements, receives [columns/64,128 rows/64], with quotients rounded up, both without
+ * gaps and in the host's memory. The stored elements are the nonzero ones, at most two of each four: if there
+ * are more, the error PTXB_INVALID_ARGUMENT names the row and the columns. */
 PTXB_API int ptxb_compress_2_4(ptxb_dtype type, const void* dense, int64_t rows, int64_t columns,
                                int64_t stride, void* values, int32_t* metadata);
 /* Restores the dense matrix [rows,columns], without gaps. */
@@ -304,8 +309,9 @@ PTXB_API int ptxb_decompress_2_4(ptxb_dtype type, const void* values, const int3
 /* D = alpha times the sum of A B over the modes that A and B have and D does not, rounded once. `subscripts`
  * has a letter for each dimension of A, of B and of D, such as "mbk,nbk->mnb": each letter is in two of them
  * or in all. Types are those of ptxb_matmul. Strides may have any value that is not negative, and for D not
- * 0. Modes are folded if their strides allow it, and else become dimensions of tensor maps; what TMA cannot
- * take is copied once into the workspace, or D from there. */
+ * 0. Modes are folded if their strides allow it, and otherwise become dimensions of tensor maps. Operands
+ * that TMA cannot read are copied once into the workspace, and a D that TMA cannot write is copied from
+ * there. */
 typedef struct ptxb_contraction {
   size_t size; /* sizeof(ptxb_contraction) */
   const char* subscripts;
@@ -323,14 +329,14 @@ PTXB_API int ptxb_contraction_workspace(ptxb_device* device, const ptxb_contract
                                         size_t* bytes);
 PTXB_API int ptxb_contraction_run(ptxb_device* device, const ptxb_contraction* contraction, void* workspace,
                                   size_t workspace_bytes, void* stream);
-/* Says in one line which modes are rows, columns, depth and batches, how tiles cover them, and what is copied
- * and why. The line is valid until the thread's next call of this function. */
+/* Describes in one line which modes are rows, columns, depth and batches, how tiles cover them, and what is
+ * copied and why. The line is valid until the thread's next call of this function. */
 PTXB_API int ptxb_contraction_explain(ptxb_device* device, const ptxb_contraction* contraction,
                                       const char** text);
 
 /* ---- Convolutions ---- */
 
-/* This names the tensor that is written; the others are read. */
+/* The tensor that is written; the others are read. */
 typedef enum ptxb_convolution_result {
   PTXB_CONVOLUTION_Y = 0, /* the convolution of x by w */
   PTXB_CONVOLUTION_X = 1, /* the gradient of its input, from that of its result in y */
@@ -338,11 +344,11 @@ typedef enum ptxb_convolution_result {
 } ptxb_convolution_result;
 
 /* y = activation(x convolved by w, + bias). x is [images, lines, pixels, channels], w [filters, lines,
- * pixels, channels of a group] and y [images, lines, pixels, filters], channels side by side: PyTorch's
- * tensors in the memory format of channels last, by their strides. Lists are along lines and along pixels:
- * steps of 1 to 8 from a window to the next, pixels of zeros before and after an image, and from a tap of a
- * window to the next (dilation). Channels and filters are in `groups`. The bias is an element of y's type for
- * each filter. Bias and activation go only with PTXB_CONVOLUTION_Y. Gradients are read as f16 or bf16. The
+ * pixels, channels of a group] and y [images, lines, pixels, filters], with contiguous channels: these are
+ * PyTorch's tensors in channels-last format, with their strides. Lists are along lines and along pixels:
+ * strides of 1 to 8 between windows, zero padding before and after an image, and the distance between the
+ * taps of a window (dilation). Channels and filters are in `groups`. The bias has an element of y's type for
+ * each filter. Bias and activation are only for PTXB_CONVOLUTION_Y. Gradients are read as f16 or bf16. The
  * result may be f32. TMA walks over the pixels in place; if the channels of a group are not a multiple of 16
  * bytes, they are copied into the workspace. */
 typedef struct ptxb_convolution {
@@ -374,16 +380,16 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * columns], V [batch, keys, key heads, value columns] and O [batch, queries, heads, value columns], all of
  * f16 or bf16, except for caches; heads are a multiple of key heads. Tensors in the order [batch, heads,
  * rows, columns] are passed with their strides. Up to 256 columns, V's no more than Q's. Strides and
- * addresses may have any value, but columns are contiguous; what TMA cannot take in place is copied through
- * the workspace. O and lse overlap nothing.
+ * addresses may have any value, but columns must be contiguous; tensors that TMA cannot access in place are
+ * copied through the workspace. O and lse must not overlap other tensors.
  *
  * With offset = keys - queries, or 0 if `top_left`, query i sees the keys from i + offset - left to i +
- * offset + right, inclusive; a value below 0 is no limit. A query that sees none has a row of zeros and a
- * logarithm of -inf.
+ * offset + right, inclusive; a value below 0 means no limit. A query that sees no keys has a row of zeros and
+ * a logarithm of -inf.
  *
  * Packed sequences: all tensors lack their first dimension, and `query_offsets` and `key_offsets`, int32 with
- * one element more than there are sequences, say where each sequence begins and where the last one ends;
- * `queries` and `keys` are those of the longest.
+ * one element more than there are sequences, state where each sequence begins and where the last one ends;
+ * `queries` and `keys` are those of the longest sequence.
  *
  * Caches: `key_lengths` says on the device how many of its keys each batch has; masks count from these in
  * place of `keys`, and what follows them may be anything. With a `block_table`, K and V are [page, row, head,
@@ -397,17 +403,18 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * before, and other masks hold besides. None of these has a gradient.
  *
  * Latent values (multi-head latent attention with absorbed weights): K has one head of 576 columns, whose
- * first 512 are its values too, or 320 and 256, and V is NULL. They do not go with packed sequences, float8,
- * softcap, sinks or dropout, pages have a multiple of 8 rows, and there is no gradient.
+ * first 512 are also the values, or of 320 and 256 columns, and V is NULL. Latent values cannot be combined
+ * with packed sequences, float8, softcap, sinks or dropout; pages must have a multiple of 8 rows, and there
+ * is no gradient.
  *
- * Q, K and V may all be of e4m3, without caches, and O of f16 or bf16: products then take operands of 8 bits,
- * including the weights, which are rounded to e4m3. `q_scale` is like the other two scales, and is given or
- * left out together with them. The tensor cores keep some 14 bits of a sum of such products: with `promote`
- * above 0, sums of values are added to sums in f32 after so many keys. There is no gradient of these either.
+ * Q, K and V may all be of e4m3, without caches, and O of f16 or bf16: products then have 8-bit operands,
+ * including the weights, which are rounded to e4m3. `q_scale` is like the other two scales; either all three
+ * are given or none. The tensor cores keep some 14 bits of a sum of such products: with `promote` above 0,
+ * sums of values are added to f32 sums after that number of keys. This form has no gradient either.
  *
  * A sink is the score of a key without a value, which each query of its head sees; lse counts it. Dropout
- * drops that part of the weights, to the nearest 65536th, and multiplies the others by 1 / (1 - dropout):
- * what is dropped depends on the seed, the offset, and the position of a weight. */
+ * drops that fraction of the weights, rounded to a multiple of 1/65536, and multiplies the others by 1 / (1 -
+ * dropout): which weights are dropped depends on the seed, the offset, and the position of a weight. */
 typedef struct ptxb_attention {
   size_t size; /* sizeof(ptxb_attention) */
   const ptxb_tensor *q, *k, *v, *o;
@@ -444,12 +451,13 @@ PTXB_API int ptxb_attention_workspace(ptxb_device* device, const ptxb_attention*
 PTXB_API int ptxb_attention_run(ptxb_device* device, const ptxb_attention* attention, void* workspace,
                                 size_t workspace_bytes, void* stream);
 /* Finds the fastest of several kernels for attentions of this size, as ptxb_matmul_tune() does for a product.
- * O and lse are not touched; Q, K, V and offsets are read. */
+ * O and lse are not written; Q, K, V and offsets are read. */
 PTXB_API int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* attention, void* stream);
 
-/* The gradients of an attention that has run: `attention` is what it ran with, and O and lse, as it wrote
- * them, are read here; `grad` is the gradient of O, laid out like O, and dQ, dK and dV, which are written,
- * are laid out like Q, K and V. Unless `deterministic` is set, two runs may differ in the last bits of dQ. */
+/* The gradients of an attention that has run: `attention` is the struct with which it ran, whose O and lse,
+ * as written by it, are read here; `grad` is the gradient of O, laid out like O, and dQ, dK and dV, which are
+ * written, are laid out like Q, K and V. Unless `deterministic` is set, two runs may differ in the last bits
+ * of dQ. */
 typedef struct ptxb_attention_gradient {
   size_t size; /* sizeof(ptxb_attention_gradient) */
   const ptxb_attention* attention;
@@ -462,7 +470,7 @@ typedef struct ptxb_attention_gradient {
 #define PTXB_ATTENTION_GRADIENT_INIT \
   { sizeof(ptxb_attention_gradient), NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL }
 
-/* These work like ptxb_matmul_workspace() and ptxb_matmul_run(); it always takes a workspace. */
+/* These work like ptxb_matmul_workspace() and ptxb_matmul_run(), but always need a workspace. */
 PTXB_API int ptxb_attention_gradient_workspace(ptxb_device* device, const ptxb_attention_gradient* gradient,
                                                size_t* bytes);
 PTXB_API int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attention_gradient* gradient,
@@ -472,7 +480,7 @@ PTXB_API int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attenti
 
 /* An operation of ptxb_rows_table(), by its name. Tensors are in the order of the table, with NULL for an
  * optional one that is left out; the list may end after the last one that is given. Tensors have no gaps, and
- * extents in front of those of the table count as rows. */
+ * extents before those of the table count as rows. */
 typedef struct ptxb_rows {
   size_t size; /* sizeof(ptxb_rows) */
   const char* operation;
@@ -499,11 +507,11 @@ PTXB_API const char* ptxb_rows_table(void);
 
 /* Each rank makes the same call for its own part, on a GPU that reaches the others' memory, and in the same
  * order as the others. With `scatters` 0, A has `rows` of this rank, [rows,k], and D is the product of all
- * ranks' rows, [ranks * rows, n], with B, [n,k]. With 1, A is [ranks * rows, k] and B [n,k], of a k of this
- * rank's own, and D has this rank's rows of the sum over all ranks, [rows, n]. With 2, A is [rows, k], of a k
- * of this rank's own too, and D has all rows of the sum, [rows, n], the same bits on all ranks. All are of
- * bf16 or all of f16, or A and B of e4m3 and D of bf16 or f16, without gaps, and rows have multiples of 16
- * bytes. B of 16 bits may have its columns side by side (strides 1 and n). */
+ * ranks' rows, [ranks * rows, n], with B, [n,k]. With 1, A is [ranks * rows, k] and B [n,k], for this rank's
+ * part of k, and D has this rank's rows of the sum over all ranks, [rows, n]. With 2, A is [rows, k], also
+ * for this rank's part of k, and D has all rows of the sum, [rows, n], with the same bits on all ranks. All
+ * tensors are bf16 or all are f16, or A and B are e4m3 and D is bf16 or f16. They have no gaps, and rows are
+ * multiples of 16 bytes. A 16-bit B may have contiguous columns (strides 1 and n). */
 typedef struct ptxb_ranked {
   size_t size; /* sizeof(ptxb_ranked) */
   const ptxb_tensor* a;
@@ -523,18 +531,18 @@ typedef struct ptxb_ranked {
 #define PTXB_RANKED_INIT \
   { sizeof(ptxb_ranked), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
 
-/* The bytes of memory that each rank has for others to reach, at a multiple of 256; `memory` is not read.
- * Calls that may run at once need memory of their own. */
+/* Returns the bytes of memory that each rank must provide for access by the others, at a multiple of 256;
+ * `memory` is not read. Calls that may run at once need separate memory. */
 PTXB_API int ptxb_ranked_memory(ptxb_device* device, const ptxb_ranked* ranked, size_t* bytes);
 /* Queues this rank's part on a stream, like ptxb_matmul_run(). */
 PTXB_API int ptxb_ranked_run(ptxb_device* device, const ptxb_ranked* ranked, void* stream);
 
-/* This adds up all ranks' rows and a residual, and norms the sum: new_residual is the sum of x over ranks and
- * of the residual, and y = new_residual / sqrt(mean(new_residual^2) + epsilon) * weight. All have the same
- * shape [.., columns] and type, f16, bf16 or f32, but for the weight, [columns] of any of these, and have no
- * gaps; residual and weight may be NULL, and are the same on all ranks. A result may be in the place of x or
- * of the residual. Calls work like those of ptxb_ranked, with memory of their own: no product uses the same.
- * */
+/* Adds up the rows of all ranks and a residual, and normalizes the sum: new_residual is the sum of x over
+ * ranks and of the residual, and y = new_residual / sqrt(mean(new_residual^2) + epsilon) * weight. All have
+ * the same shape [.., columns] and type, f16, bf16 or f32, but for the weight, [columns] of any of these, and
+ * have no gaps; residual and weight may be NULL, and are the same on all ranks. A result may overwrite x or
+ * the residual. Calls work like those of ptxb_ranked, but need their own memory, which products must not
+ * use. */
 typedef struct ptxb_ranked_norm {
   size_t size; /* sizeof(ptxb_ranked_norm) */
   const ptxb_tensor* x;
@@ -556,13 +564,13 @@ typedef struct ptxb_ranked_norm {
 PTXB_API int ptxb_ranked_norm_memory(ptxb_device* device, const ptxb_ranked_norm* norm, size_t* bytes);
 PTXB_API int ptxb_ranked_norm_run(ptxb_device* device, const ptxb_ranked_norm* norm, void* stream);
 
-/* Tokens go to the ranks of their experts and back; expert e is of rank e / experts. `sorted` has this rank's
- * rows in the order of the experts of all ranks, and `ends` the ends of each expert's rows. A dispatch writes
- * all ranks' rows for this rank's experts to `grouped`, in the order of experts and, for each, of ranks, and
- * their ends to `grouped_ends`, which is `group_ends` of ptxb_matmul; and it writes `splits`. A combine
- * writes rows of `grouped` back to `sorted`, by the same `ends` and the `splits` of the dispatch. Each is the
- * other's gradient. Rows are of any type, of multiples of 16 bytes, and have no gaps. Calls work like those
- * of ptxb_ranked_norm; a dispatch and a combine may use the same memory. */
+/* Sends tokens to the ranks of their experts and back; expert e belongs to rank e / experts. `sorted` has
+ * this rank's rows in the order of the experts of all ranks, and `ends` the ends of each expert's rows. A
+ * dispatch writes all ranks' rows for this rank's experts to `grouped`, in the order of experts and, for
+ * each, of ranks, and their ends to `grouped_ends`, which is `group_ends` of ptxb_matmul; and it writes
+ * `splits`. A combine writes rows of `grouped` back to `sorted`, by the same `ends` and the `splits` of the
+ * dispatch. Each is the other's gradient. Rows are of any type, of multiples of 16 bytes, and have no gaps.
+ * Calls work like those of ptxb_ranked_norm; a dispatch and a combine may use the same memory. */
 typedef struct ptxb_ranked_tokens {
   size_t size;                     /* sizeof(ptxb_ranked_tokens) */
   const ptxb_tensor* sorted;       /* [rows, columns], with no more rows than most_rows */
@@ -589,7 +597,7 @@ PTXB_API int ptxb_ranked_tokens_run(ptxb_device* device, const ptxb_ranked_token
 /* A kernel that was loaded onto a device. */
 typedef struct ptxb_kernel ptxb_kernel;
 
-/* Loads NAME.json with NAME.cubin or NAME.ptx, whichever the device takes. A module with several kernels has
+/* Loads NAME.json with NAME.cubin or NAME.ptx, depending on the device. A module with several kernels has
  * NAME.KERNEL.json for each, and `kernel` chooses one; it may be NULL if there is only one. */
 PTXB_API int ptxb_load(ptxb_device* device, const char* path, const char* kernel, ptxb_kernel** loaded);
 /* Loads a cubin or PTX text in memory, with its sidecar's JSON. */
@@ -599,7 +607,7 @@ PTXB_API int ptxb_load_image(ptxb_device* device, const void* image, size_t byte
 PTXB_API int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
                           ptxb_kernel** loaded);
 
-/* The options that ptxb_load_ir() leaves open. */
+/* The options that ptxb_load_ir() does not have. */
 typedef struct ptxb_ir_options {
   size_t size;        /* sizeof(ptxb_ir_options) */
   const char* target; /* such as "sm_90a"; NULL: what the module says, or the least that it needs */
@@ -614,26 +622,22 @@ typedef struct ptxb_ir_options {
 /* The same with options; NULL for those of PTXB_IR_OPTIONS_INIT. */
 PTXB_API int ptxb_load_ir_with(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
                                const ptxb_ir_options* options, ptxb_kernel** loaded);
-/* Frees a kernel; NULL does nothing. Launches that are queued still run: the driver keeps its code until the
- * process ends.
- */
+/* Frees a kernel; NULL does nothing. Queued launches still run: the driver keeps the code until the process
+ * ends. / */
 PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);
-/* The sidecar as JSON: parameters, threads, shared memory. It is valid as long as the kernel, and "" without
- * one.
- */
+/* Returns the sidecar as JSON: parameters, threads, shared memory. It is valid as long as the kernel; "" if
+ * there is no sidecar. / */
 PTXB_API const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel);
 
-/* This says what the bits of a scalar are. */
+/* The meaning of the bits of a scalar. */
 typedef enum ptxb_scalar {
   PTXB_BITS = 0,    /* of the parameter's type, whatever that is */
   PTXB_INTEGER = 1, /* an int64_t, for a parameter of integers that holds it */
   PTXB_REAL = 2     /* a float, for one of f32 or f64 */
 } ptxb_scalar;
 
-/* An argument fills a parameter: a tensor, for a pointer (all that is between its first element and its
- * last) or a tensor map; the fields of a struct, pointers and scalars in order; or else a scalar, in the low
- * bytes.
- */
+/* An argument for a parameter: a tensor, for a pointer (everything between the first and the last element) or
+ * a tensor map; the fields of a struct, pointers and scalars in order; or a scalar, in the low bytes. / */
 typedef struct ptxb_argument {
   const char* name;                   /* the parameter's or field's name, which is checked, or NULL */
   const ptxb_tensor* tensor;          /* NULL: none */
@@ -680,8 +684,8 @@ static inline ptxb_argument ptxb_of_float(float value) {
 }
 
 /* Queues one launch, checked against the sidecar: names, types, ranks, and the rules of tensor maps. For a
- * pointer only the type is checked, not how far the kernel reaches from it. `grid` is CTAs along x, y and z;
- * NULL for what the sidecar's rule says. */
+ * pointer only the type is checked, not how far the kernel reaches from it. `grid` is the number of CTAs
+ * along x, y and z; NULL uses the sidecar's rule. */
 PTXB_API int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument* arguments,
                          size_t count, void* stream);
 
