@@ -62,7 +62,6 @@ RowOperation cumsum() {
           .summary = "y = the sums of each element of a row and all before it",
           .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
                       {"y", {"rows", "columns"}, of_first, written, "their sums, each up to its column"}},
-          .limits = {.values = 16, .values_of_words = 16},
           .build = cumsum_kernel};
 }
 

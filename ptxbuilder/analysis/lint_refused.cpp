@@ -137,7 +137,7 @@ class Declared {
   void initial(const Declarator& name, const Operand& list, size_t depth, Position at) {
     if (depth >= name.extents.size()) {
       report_.add_at(
-          at, fmt::format("the initial value of '{}' has lists within {} lists, but '{}' has {} extents",
+          at, fmt::format("the initial value of '{}' has lists within {} lists, but there are {} extents",
                           name.name, depth, name.extents.size()));
       return;
     }

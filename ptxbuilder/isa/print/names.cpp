@@ -127,7 +127,7 @@ std::vector<Part> parts_of(std::string_view pattern, const std::vector<Field>& f
       if (words.empty()) return std::stoi(std::string(word));
       for (size_t i = 0; i < words.size(); ++i)
         if (words[i].first == word) return static_cast<int>(i);
-      throw Error(fmt::format("{} has no word '{}'", word, field.type->name));
+      throw Error(fmt::format("'{}' is not among the words of {}", word, field.type->name));
     };
     part.is_all = said.empty() && !words.empty();
     for (size_t i = 0; part.is_all && i < words.size(); ++i)
