@@ -70,14 +70,16 @@ std::string refusal_of_scatter(const GemmOperation& o) {
   return "";
 }
 
-// Threads copy rows of A to places from which wgmma reads, in each CTA separately.
+// Threads copy rows of A to places from which wgmma reads, in each CTA separately. CTAs share B alone.
 std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
   if (!o.gathers()) return "";
   if (t.bk * size_of(o.a) != 128)
     return fmt::format("depth {} with a_rows; a stage has 128 B of a row, {} {}", t.bk, 128 / size_of(o.a),
                        name(o.a));
-  if (t.cluster_m * t.cluster_n > 1)
-    return "a cluster that shares loads, with a_rows, which each CTA loads for itself: take no cluster";
+  if ((t.swapped ? t.cluster_m : t.cluster_n) > 1)
+    return fmt::format(
+        "a cluster that shares A, with a_rows, which each CTA loads for itself: take no cluster along {}",
+        t.swapped ? "rows" : "columns");
   if (const int rows = t.swapped ? t.bn : t.bm; rows > kMostGathered)
     return fmt::format("{} rows of A with a_rows; threads keep the numbers of {} at most", rows,
                        kMostGathered);

@@ -131,7 +131,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   const int readers = t.pingpong ? 1 : t.consumers;
   std::optional<Pipeline> ring_of_stages;
   if (o.gathers())
-    ring_of_stages.emplace(k, t.stages, staged, readers, ThreadProducers{1});
+    ring_of_stages.emplace(k, t.stages, staged, readers,
+                           ThreadProducers{1, t.swapped ? ClusterAxis::y : ClusterAxis::x});
   else
     ring_of_stages.emplace(k, t.stages, staged, readers, ClusterAxis::x | ClusterAxis::y);
   const Pipeline& pipe = *ring_of_stages;
@@ -182,9 +183,10 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
             });
             if (!rows) return;
             rows->load(s, depth);
-            ring.commit(s);
+            t.stages > 1 ? ring.commit_previous(s, kt == work.first) : ring.commit(s);
           });
         });
+        if (rows && t.stages > 1) ring.commit_last(work.first >= work.last);
       });
       // The next launch may begin when this one has freed resources. If it began sooner, its CTAs would take
       // memory bandwidth from CTAs that are still loading; clusters that add up sums become slower in any

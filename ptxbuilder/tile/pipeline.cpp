@@ -17,6 +17,7 @@ struct detail::Ring {
   // Goes on to the next stage; the parity flips when the ring starts over.
   void advance(Var<u32>& stage, Var<u32>& parity) const;
   void skip(Var<u32>& stage, Var<u32>& parity, u32 count) const;
+  u32 previous(u32 stage) const { return select(stage == 0, u32(stages), stage) - 1; }
   bool by_threads() const { return filling_warpgroups > 0; }
 
   int stages;
@@ -77,14 +78,17 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
   const ClusterAxes axes = view.multicast_axes();
   const MulticastGroups groups = detail::multicast_groups(axes);
   const int count = groups.count();
-  if (count > 1 && ring.by_threads())
-    throw Error(
-        fmt::format("tma_load: {} CTAs share the load into a stage that the threads of each fill", count));
   if (count > 1 && ring.peers == 1)
     throw Error(
-        fmt::format("tma_load: {} CTAs share the load into a stage that only the consumers of one CTA "
-                    "release; make the pipeline with Producers::cluster",
-                    count));
+        fmt::format("tma_load: {} CTAs share the load into a stage that the consumers of one alone release; "
+                    "make the pipeline with {}",
+                    count, ring.by_threads() ? "the axes in ThreadProducers" : "Producers::cluster"));
+  if (count > 1 && ring.by_threads() &&
+      (view.condition() || view.place().row_count() != view.place().whole().rows()))
+    throw Error(fmt::format(
+        "tma_load: {} CTAs share a part of a tile, or one under a condition, into a stage that threads "
+        "fill: each CTA expects the bytes of its own loads; load the whole tile in all of them",
+        count));
   for (size_t i = 0; i < 3; ++i)
     if (const int along = groups.extents[i]; axes.has(i) && !ring.axes.has(i) && along > 1)
       throw Error(
@@ -220,7 +224,7 @@ Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, in
   AtLine line(where);
   if (producers.warpgroups < 1)
     throw Error(fmt::format("pipeline: {} warpgroups fill its stages; at least one", producers.warpgroups));
-  make(kernel, stages, std::move(tiles), consumers, producers.warpgroups, {});
+  make(kernel, stages, std::move(tiles), consumers, producers.warpgroups, producers.axes);
 }
 
 void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
@@ -330,12 +334,25 @@ detail::Filling& Producer::filling(const Stage& stage, std::string_view operatio
   return *stage.filling_;
 }
 
+detail::Filling& Producer::filled(const Stage& stage, std::string_view operation) const {
+  detail::Filling& filling = this->filling(stage, operation);
+  if (filling.committed)
+    throw Error(fmt::format("{}: this stage is committed already; each thread does so once", operation));
+  filling.check_filled(operation, "filled in");
+  filling.committed = true;
+  return filling;
+}
+
+// One lane arrives for the warp, whose copies or stores precede its barrier: a barrier in shared memory
+// processes arrivals one by one.
+void Producer::arrive(u32 stage, pred when) const {
+  bar_warp_sync(0xffffffff);
+  mbarrier_arrive_count.when((laneid() == 0) & when)(ring_->full(stage), u32(32));
+}
+
 void Producer::commit(const Stage& stage, Where where) {
   AtLine line(where);
-  detail::Filling& filling = this->filling(stage, "commit");
-  if (filling.committed) throw Error("commit: this stage is already committed; each thread commits it once");
-  filling.check_filled("commit", "filled in");
-  filling.committed = true;
+  detail::Filling& filling = filled(stage, "commit");
   const smem full = stage.full_barrier();
   if (filling.has_copies && !filling.has_stores) {
     cp_async_mbarrier_arrive_noinc(full);
@@ -344,10 +361,34 @@ void Producer::commit(const Stage& stage, Where where) {
   // This arrival happens when the copies have arrived; the counted arrival makes stores visible.
   if (filling.has_copies) ptx("cp.async.mbarrier.arrive.shared::cta.b64 [{bar:smem}];", {{"bar", full}});
   if (filling.has_copies) return mbarrier_arrive(full);
-  // One lane arrives for the warp, whose stores precede its barrier: a barrier in shared memory processes
-  // arrivals one by one.
-  bar_warp_sync(0xffffffff);
-  mbarrier_arrive_count.when(laneid() == 0)(full, u32(32));
+  arrive(stage.index(), pred(true));
+}
+
+void Producer::commit_previous(const Stage& stage, pred first, Where where) {
+  AtLine line(where);
+  const detail::Filling& filling = filled(stage, "commit_previous");
+  if (!filling.has_copies || filling.has_stores)
+    throw Error("commit_previous: of a stage that threads store to, or copy nothing to; commit() it");
+  if (ring_->stages < 2)
+    throw Error("commit_previous: with one stage the consumers would wait for the stage that is kept");
+  cp_async_commit_group();
+  cp_async_wait_group(1);
+  arrive(ring_->previous(stage.index()), !first);
+  if (late_) return;
+  late_ = std::make_shared<bool>(false);
+  Builder::current().on_finish([late = late_, where] {
+    AtLine line(where);
+    if (!*late)
+      throw Error("commit_previous: no commit_last() follows, so the consumers would wait for ever");
+  });
+}
+
+void Producer::commit_last(pred none, Where where) {
+  AtLine line(where);
+  if (!late_) throw Error("commit_last: it belongs to commit_previous()");
+  cp_async_wait_group(0);
+  arrive(ring_->previous(stage_), !none);
+  *late_ = true;
 }
 
 void Producer::fills(const Stage& stage, const SharedTile& tile, Where where) {
@@ -439,7 +480,7 @@ void Consumer::arrive(u32 stage, pred unless, int consumers) const {
 // Returns whether the stage `behind` stages before the next will be filled again; true if unknown.
 pred Consumer::refilled(int behind) const { return refills_ ? refills_->value() > -behind : pred(true); }
 
-u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(ring_->stages), stage) - 1; }
+u32 Consumer::previous(u32 stage) const { return ring_->previous(stage); }
 
 void Consumer::check(const Stage& stage, std::string_view operation) const {
   if (!stage.released_) throw Error(fmt::format("{}: needs a consumer's stage, from wait()", operation));

@@ -79,8 +79,14 @@ class Producer {
   // of the pipeline is not filled, when the stage is already committed or belongs to another pipeline, and
   // when only TMA fills it, since its copies commit themselves.
   void commit(const Stage& stage, Where where = Where::here());
-  // Declares, for ThreadProducers, that the threads write to the tile's stage themselves, for example through
-  // `tile[stage].address()`, before they commit.
+  // Hands over the stage before this one, once the copies that this thread has issued into it have arrived,
+  // which it waits for; nothing if this is the `first`. A barrier in shared memory then processes an arrival
+  // of each warp, where commit() takes one of each thread. commit_last() hands over the last of such stages;
+  // nothing if there is `none`. For stages that cp.async and TMA fill, of at least two.
+  void commit_previous(const Stage& stage, pred first, Where where = Where::here());
+  void commit_last(pred none, Where where = Where::here());
+  // Declares, for a stage that ThreadProducers fill, that the threads write to the tile's stage themselves,
+  // for example through `tile[stage].address()`, before they commit.
   void fills(const Stage& stage, const SharedTile& tile, Where where = Where::here());
   // Hands the next stage, once it is empty, to the consumers without filling it, so that they can write to
   // it: either to all of them, each to its part, or to one, which calls give_back(). They wait for this stage
@@ -91,9 +97,13 @@ class Producer {
   friend class Pipeline;
   explicit Producer(std::shared_ptr<const detail::Ring> ring);
   detail::Filling& filling(const Stage& stage, std::string_view operation) const;
+  // Returns the same after it has noted that the stage is filled.
+  detail::Filling& filled(const Stage& stage, std::string_view operation) const;
+  void arrive(u32 stage, pred when) const;
   void check_who_fills(std::string_view operation) const;
   std::shared_ptr<const detail::Ring> ring_;
   Var<u32> stage_, parity_;
+  std::shared_ptr<bool> late_ = {};  // whether commit_last() follows commit_previous(), if there is one
 };
 
 // The consumers' side, for all threads of each consuming warpgroup.
@@ -164,8 +174,11 @@ enum class Producers : uint8_t { own, cluster };
 //       ring.commit(s);
 //     });
 //   });
+//
+// CTAs may share such loads of TMA along `axes`, and then each fills the other tiles of its own stages.
 struct ThreadProducers {
   int warpgroups = 1;
+  ClusterAxes axes = {};
 };
 
 class Pipeline {
@@ -178,8 +191,8 @@ class Pipeline {
   // unless one of them calls give_back() for all.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
-  // Makes a pipeline whose stages threads fill: the full barrier completes when each thread has committed,
-  // and all copies that the threads have issued have arrived. A CTA fills only its own stages.
+  // This is for stages that threads fill; the full barrier completes when each thread has committed, and all
+  // copies that they have issued have arrived.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            ThreadProducers producers, Where where = Where::here());
   // CTAs fill stages together along `axes` only; Producers::cluster means all axes of the cluster. Every

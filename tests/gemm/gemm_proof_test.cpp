@@ -117,6 +117,8 @@ TEST_CASE("gemm is proved in all of its forms") {
         {{"bm", 256}, {"bn", 128}, {"a_major", 1}},
         {{"a_rows", 1}, {"bn", 128}, {"stages", 2}},
         {{"a_rows", 1}, {"bn", 40}, {"swapped", 1}, {"stages", 2}},
+        {{"a_rows", 1}, {"bn", 128}, {"cluster_m", 2}, {"stages", 3}},
+        {{"a_rows", 1}, {"bn", 64}, {"swapped", 1}, {"cluster_n", 4}, {"stages", 1}},
         {{"a_rows", 1}, {"a", 3}, {"a_scales_1x128", 1}, {"b_scales_128x128", 1}, {"bn", 128}, {"stages", 3}},
         {{"d_rows", 1}, {"bn", 128}, {"stages", 2}},
         {{"add_to_rows", 1}, {"bn", 128}, {"stages", 2}},

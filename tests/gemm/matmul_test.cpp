@@ -640,8 +640,32 @@ TEST_CASE("a sparse A or B stores two of every four values along k") {
   refused("gemm: a sparse B with a gate");
 }
 
-// Half of the threads copy if a tile's rows are not a multiple of 16.
-TEST_CASE("an index selects rows of A, in any order and number") {
+// CTAs share B, and each gathers its own rows of A.
+TEST_CASE("clusters gather rows of A and share B") {
+  for (const char* tile : {"128x64x64_3_2x1", "64x40x64_2_4x1_w1", "64x64x64_3_2x1_pp", "128x64x64_1_2x1",
+                           "128x40x64_3_1x2_swap"}) {
+    kernels::MatmulOptions options;
+    options.multiprocessors = 6;
+    options.choose = [tile](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
+      return kernels::parse_tile(tile);
+    };
+    Matmul other(device(), options);
+    for (const bool has_groups : {false, true}) {
+      MatmulCase c = sized(330, 150, 264, has_groups ? 4 : 1);
+      c.a_rows = true, c.rows_of_a = 90, c.group_ends = has_groups;
+      MatmulTrial trial(device(), c);
+      const std::string problem = trial.wrong(trial.run(other));
+      CHECK_MESSAGE(problem.empty(), fmt::format("{}: {}", tile, problem));
+    }
+  }
+  kernels::GemmOperation o;
+  o.a_rows = true;
+  for (const char* tile : {"128x64x64_3_1x2", "128x40x64_3_2x1_swap"})
+    CHECK_ERROR(kernels::gemm(o, kernels::parse_tile(tile)), "a cluster that shares A, with a_rows");
+}
+
+// Half of the threads copy where a tile's rows are not a multiple of 16.
+TEST_CASE("rows of A are those that an index names, in any order and number") {
   MatmulCase c = sized(150, 72, 136);
   c.a_rows = true;
   for (const int64_t rows : {1, 40, 300}) {

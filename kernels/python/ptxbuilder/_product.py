@@ -8,10 +8,10 @@ from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, chec
                       untouched, warn_of_work)
 from ._sparse import SparseMatrix, shares
 
-# An operand other than A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend"
-# (D's, or bf16 where that has 8 bits), "s32" or "s64", its shape "one", "rows", "columns", "columns_of_all", "elements", "groups", "rows_by_k",
-# "columns_by_k", "blocks", "row_blocks" or "column_blocks", and its role "groups", "placement", "gather", "scatter", "sparsity", "block_factor",
-# "factor", "residual", "addend", "inputs", "greatest" or "result_factor".
+# An operand other than A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32", "addend" (D's,
+# or bf16 where that has 8 bits), "s32" or "s64", its shape "one", "rows", "columns", "columns_of_all", "elements", "groups", "rows_by_k",
+# "columns_by_k", "blocks", "row_blocks" or "column_blocks", and its role "groups", "placement", "gather", "scatter", "sparsity",
+# "block_factor", "factor", "residual", "addend", "inputs", "greatest" or "result_factor".
 Row = namedtuple("Row", "word, label, type, shape, role")
 ROWS = tuple(Row(*row) for row in _ext.OPERANDS)
 Operands = namedtuple("Operands", [row.word for row in ROWS], defaults=(None,) * len(ROWS))  # a tensor or None for each row

@@ -476,7 +476,8 @@ library.impl("grouped_mm", _grouped_differentiated, "Autograd")
 @operators.register_fake("ptxbuilder::grouped_mm", lib=library)
 def _(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None, b_addresses=None):
     check_meta(a, b, offs, a_rows, d_rows, b_addresses)
-    return a.new_empty(_product.grouped_shape(a, b, Operands(offs=offs, a_rows=a_rows, b_addresses=b_addresses)), dtype=out_dtype or OUTPUTS[a.dtype])
+    operands = Operands(offs=offs, a_rows=a_rows, b_addresses=b_addresses)
+    return a.new_empty(_product.grouped_shape(a, b, operands), dtype=out_dtype or OUTPUTS[a.dtype])
 
 
 @register_flop_formula([torch.ops.ptxbuilder.grouped_mm])
