@@ -27,8 +27,8 @@ size_t aligned_for_peers(size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 size_t peer_memory_bytes(size_t place) { return kExchangeBytes + kPlaces * aligned_for_peers(place); }
 
-size_t peer_place_bytes(const runtime::View& memory) {
-  return (memory.bytes - kExchangeBytes) / kPlaces / kAlignment * kAlignment;
+size_t peer_place_bytes(const runtime::View& memory, size_t parts) {
+  return (memory.bytes - kExchangeBytes) / kPlaces / parts / kAlignment * kAlignment;
 }
 
 void check_peers(std::string_view call, const std::vector<runtime::View>& memory, int rank) {

@@ -13,8 +13,8 @@ namespace ptxbuilder::kernels {
 size_t aligned_for_peers(size_t bytes);
 // Returns the bytes of a memory with room for so many in each of two places, which calls take in turn.
 size_t peer_memory_bytes(size_t place);
-// Returns the bytes of each place of a memory.
-size_t peer_place_bytes(const runtime::View& memory);
+// Returns the bytes of each place of a memory, or of each of so many equal parts of a place.
+size_t peer_place_bytes(const runtime::View& memory, size_t parts = 1);
 
 // Throws Error unless there are 2 to kMostRanks memories, `rank` being the number of one of them. `call` is
 // its name in errors.

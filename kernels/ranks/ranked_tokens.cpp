@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::string_view kName = "an exchange of tokens";
 
-// A place has room for the words of each CTA of each rank, and then for the rows of each rank. Words are the
-// ends of rows by experts, most_rows and row_bytes.
-size_t bytes_of_words(int64_t ranks, int64_t experts) {
-  return aligned_for_peers(PeerExchange::most_ctas() * static_cast<size_t>(ranks * (experts + 2)) * 4);
+// A place has a part for each sender, with room for the words of each of its CTAs, and then for its rows.
+// Words are sizes and the ends of rows by experts.
+size_t bytes_of_words(int64_t experts) {
+  return aligned_for_peers(PeerExchange::most_ctas() * static_cast<size_t>(experts + kTokenSizes) * 4);
 }
 
 void check_sizes(const RankedTokensArguments& p) {
@@ -83,9 +83,7 @@ void add_arguments(SourcedArguments& to, const RankedTokensArguments& p, TokenFo
     to.add(RankedSources::memory(r), [&] { return runtime::pointer(p.memory[r], DType::u32); });
   for (const int64_t number : {int64_t{p.rank}, p.rows, p.experts, p.row_bytes, p.most_rows})
     to.add(SourcedArguments::kNone, [&] { return runtime::scalar(static_cast<uint32_t>(number)); });
-  const size_t place_bytes = peer_place_bytes(p.memory[0]);
-  const size_t rows_at = bytes_of_words(static_cast<int64_t>(p.memory.size()), p.experts);
-  for (const size_t bytes : {place_bytes, rows_at})
+  for (const size_t bytes : {peer_place_bytes(p.memory[0], p.memory.size()), bytes_of_words(p.experts)})
     to.add(SourcedArguments::kNone, [&] { return runtime::scalar(uint64_t{bytes}); });
 }
 
@@ -135,8 +133,8 @@ RankedTokens::RankedTokens(runtime::Device& device, const CallOptions& options)
 RankedTokens::~RankedTokens() = default;
 
 size_t RankedTokens::memory_bytes(int ranks, int64_t experts, int64_t most_rows, int64_t row_bytes) {
-  return peer_memory_bytes(bytes_of_words(ranks, experts) +
-                           static_cast<size_t>(ranks * most_rows * row_bytes));
+  const size_t part = aligned_for_peers(bytes_of_words(experts) + static_cast<size_t>(most_rows * row_bytes));
+  return peer_memory_bytes(static_cast<size_t>(ranks) * part);
 }
 
 void RankedTokens::operator()(TokenForm form, const RankedTokensArguments& p, Where where) {

@@ -32,7 +32,7 @@ struct RankedTokensArguments {
   std::vector<runtime::View> memory = {};
   int64_t experts = 0;  // of each rank
   int64_t rows = 0;     // of `sorted`
-  // The number of rows of any rank is this at most. It is the same on all ranks, and so is
+  // The number of rows of any rank is this at most. It is the same on all ranks, and so are experts and
   // row_bytes, or a dispatch traps.
   int64_t most_rows = 0;
   int64_t row_bytes = 0;                    // a multiple of 16

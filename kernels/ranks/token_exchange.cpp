@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <functional>
 
 #include "kernels/ranks/exchange.h"
@@ -36,7 +37,7 @@ class TokenExchange {
         experts_(p.get<u32>("experts")),
         row_bytes_(p.get<u32>("row_bytes")),
         most_rows_(p.get<u32>("most_rows")),
-        place_bytes_(p.get<u64>("place_bytes")),
+        part_bytes_(p.get<u64>("part_bytes")),
         rows_at_(p.get<u64>("rows_at")),
         sorted_(p.get<gptr<u32>>("sorted")),
         ends_(p.get<gptr<u32>>("ends")),
@@ -49,11 +50,10 @@ class TokenExchange {
     each_rank([&](u32 to) {
       const u32 begin = end_of(to * experts_);
       for_(tid_x(), experts_, u32(kThreads), [&](u32 expert) {
-        store_word(words_place(to, rank_), expert, end_of(to * experts_ + expert + 1) - begin);
+        store_word(ends_place(to, rank_), expert, end_of(to * experts_ + expert + 1) - begin);
       });
       if_(tid_x() == 0, [&] {
-        store_word(words_place(to, rank_), experts_, most_rows_);
-        store_word(words_place(to, rank_), experts_ + 1, row_bytes_);
+        for (uint32_t i = 0; i < kTokenSizes; ++i) store_word(sizes_place(to, rank_), u32(i), sizes()[i]);
       });
       each_row(end_of((to + 1) * experts_) - begin, [&](u32 row) {
         copy_by_lanes(row_of(sorted_, begin + row), row_of(rows_place(to, rank_), row), row_bytes_);
@@ -61,10 +61,12 @@ class TokenExchange {
     });
     // Each thread that waits for a rank compares what that rank has given.
     meet_peers([&](u32 from) {
-      const auto differs = [&](u32 word, u32 own) { return word_at(words_place(rank_, from), word) != own; };
-      if_(differs(experts_, most_rows_) | differs(experts_ + 1, row_bytes_), [] { trap(); });
+      const auto differs = [&](uint32_t i) {
+        return word_at(sizes_place(rank_, from), u32(i)) != sizes()[i];
+      };
+      if_(differs(0) | differs(1) | differs(2), [] { trap(); });
     });
-    const auto sent = [&](u32 from, u32 expert) { return sent_of(words_place(rank_, from), expert); };
+    const auto sent = [&](u32 from, u32 expert) { return sent_of(ends_place(rank_, from), expert); };
     each_rank([&](u32 from) {
       each_row(sent(from, experts_), [&](u32 row) {
         copy_by_lanes(row_of(rows_place(rank_, from), row), row_of(grouped_, grouped_row(from, row, sent)),
@@ -154,21 +156,26 @@ class TokenExchange {
            });
   }
   gmem row_of(gmem rows, u32 row) const { return rows + u64(row) * u64(row_bytes_); }
-  gmem place(u32 of_rank) const {
+  // Each sender has a part of a rank's place, which follows from no size that it gives; and in each part
+  // sizes come first: ranks that give different ones find each other's, and write over no other's.
+  gmem part(u32 of_rank, u32 from) const {
     return gmem(pointer_of(of_rank, memory_)) +
-           (u64(exchange_.place()) * place_bytes_ + uint64_t{kExchangeBytes});
+           (u64(exchange_.place() * ranks_ + from) * part_bytes_ + uint64_t{kExchangeBytes});
   }
-  gmem words_place(u32 of_rank, u32 from) const {
-    return place(of_rank) + u64((ctaid_x() * ranks_ + from) * (experts_ + 2)) * uint64_t{4};
+  std::array<u32, kTokenSizes> sizes() const { return {experts_, most_rows_, row_bytes_}; }
+  gmem sizes_place(u32 of_rank, u32 from) const {
+    return part(of_rank, from) + u64(ctaid_x() * kTokenSizes) * uint64_t{4};
   }
-  gmem rows_place(u32 of_rank, u32 from) const {
-    return place(of_rank) + (rows_at_ + u64(from) * u64(most_rows_) * u64(row_bytes_));
+  gmem ends_place(u32 of_rank, u32 from) const {
+    constexpr uint64_t of_sizes = uint64_t{PeerExchange::most_ctas()} * kTokenSizes * 4;
+    return part(of_rank, from) + (u64(ctaid_x() * experts_) * uint64_t{4} + of_sizes);
   }
+  gmem rows_place(u32 of_rank, u32 from) const { return part(of_rank, from) + rows_at_; }
 
   const NamedBarrier& meeting_;
   uint32_t ranks_;
   u32 rank_, rows_, experts_, row_bytes_, most_rows_;
-  u64 place_bytes_, rows_at_;
+  u64 part_bytes_, rows_at_;
   gmem sorted_, ends_, grouped_, splits_;
   std::vector<gptr<u32>> memory_;
   PeerExchange exchange_;
@@ -190,7 +197,7 @@ Kernel token_exchange(TokenForm form, int ranks, Where where) {
   for (int r = 0; r < ranks; ++r) p.add(fmt::format("memory_{}", r), pointer, DType::u32, "");
   for (const char* name : {"rank", "rows", "experts", "row_bytes", "most_rows"})
     p.add(name, scalar, DType::u32, "");
-  for (const char* name : {"place_bytes", "rows_at"}) p.add(name, scalar, DType::u64, "");
+  for (const char* name : {"part_bytes", "rows_at"}) p.add(name, scalar, DType::u64, "");
   p.declare(k, where);
   const TokenExchange exchange(p, ranks, meeting);
   if (dispatches)

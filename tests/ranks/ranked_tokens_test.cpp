@@ -122,21 +122,22 @@ TEST_CASE("what orders the ranks of an exchange of tokens is named where it is w
 }
 
 TEST_CASE("ranks that give different sizes end with a trap") {
-  const auto call_with = [](int64_t most_rows, int64_t row_bytes) {
+  const auto call_with = [](int64_t experts, int64_t most_rows, int64_t row_bytes) {
     auto devices = ranked_devices("emulator", 2);
     AllTokens tokens = tokens_of(devices);
     TokensRun run(devices, {2, 3, 8, 64}, 1);
     for (int r = 0; r < 2; ++r) {
       kernels::RankedTokensArguments p = run.arguments(r, TokenForm::dispatch);
       p.rows = 5, p.multiprocessors = 1;
-      if (r == 1) p.most_rows = most_rows, p.row_bytes = row_bytes;
+      if (r == 1) p.experts = experts, p.most_rows = most_rows, p.row_bytes = row_bytes;
       (*tokens[static_cast<size_t>(r)])(TokenForm::dispatch, p);
     }
     run.synchronize();
   };
-  call_with(8, 64);
-  CHECK_ERROR(call_with(7, 64), "trap");
-  CHECK_ERROR(call_with(8, 48), "trap");
+  call_with(3, 8, 64);
+  CHECK_ERROR(call_with(2, 8, 64), "trap");
+  CHECK_ERROR(call_with(3, 7, 64), "trap");
+  CHECK_ERROR(call_with(3, 8, 48), "trap");
 }
 
 TEST_CASE("exchanges of tokens that cannot be right are refused, and their neighbours are not") {
