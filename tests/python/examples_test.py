@@ -9,7 +9,8 @@ TWO_PROCESSES = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--mast
                  "--rdzv-endpoint", "localhost:0"]
 EXAMPLES = (  # their name, how they are started, and how often they print which words
     ("tensor_parallel", "torch", TWO_PROCESSES, "errors", 2), ("tensor_parallel", "jax", [], "errors", 1),
-    ("experts", "torch", [], "off by", 5), ("experts", "jax", [], "off by", 5), ("serve", "torch", [], "off by", 2))
+    ("expert_parallel", "torch", TWO_PROCESSES, "off by", 5), ("experts", "torch", [], "off by", 5),
+    ("experts", "jax", [], "off by", 5), ("serve", "torch", [], "off by", 2))
 
 ran = 0
 for example, framework, words, said, count in EXAMPLES:
