@@ -21,7 +21,7 @@ NO_PTXAS = "no ptxas of version"
 def commands(source):
     """Returns the indented lines of the README's section."""
     with open(os.path.join(source, "kernels/command/README.md")) as file:
-        section = file.read().split("## A kernel of MLIR's\n")[1].split("\n## ")[0]
+        section = file.read().split("## A kernel from MLIR\n")[1].split("\n## ")[0]
     return "".join(line[4:] for line in section.splitlines(keepends=True) if line.startswith("    "))
 
 
