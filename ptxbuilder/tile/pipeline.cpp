@@ -337,7 +337,7 @@ detail::Filling& Producer::filling(const Stage& stage, std::string_view operatio
 detail::Filling& Producer::filled(const Stage& stage, std::string_view operation) const {
   detail::Filling& filling = this->filling(stage, operation);
   if (filling.committed)
-    throw Error(fmt::format("{}: this stage is committed already; each thread does so once", operation));
+    throw Error(fmt::format("{}: this stage is already committed; each thread commits it once", operation));
   filling.check_filled(operation, "filled in");
   filling.committed = true;
   return filling;
