@@ -124,6 +124,8 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   const bool has_groups = p.group_ends || p.group_counts,
              grouped_rows = has_groups && (b.rank() == 3 || p.b_addresses);
   q.groups_of_k = has_groups && !grouped_rows;
+  if (p.b_addresses && !has_groups)
+    throw Error("b_addresses: neither group_ends nor group_counts is given, whose groups each have one");
   if (p.b_addresses && b.rank() != 2)
     throw Error(fmt::format("b_addresses: B has {} dimensions; it is one of the matrices, [k,n]", b.rank()));
   if (has_groups && (a.rank() != 2 || d.rank() != (grouped_rows ? 2 : 3)))

@@ -1,4 +1,4 @@
-// What an operation, and a tile for it, may not combine.
+// This says what an operation, and a tile for it, may not combine.
 #pragma once
 
 #include "kernels/gemm/config.h"

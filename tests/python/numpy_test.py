@@ -566,7 +566,7 @@ check_groups(got[counted], exact[counted], "addresses, of counted rows")
 for words, text in ((dict(b_addresses=addresses.astype(np.int32)), "b_addresses: (5,) of int32; it is (5,) of int64"),
                     (dict(b_addresses=addresses[1:]), "b_addresses: (4,) of int64; it is (5,) of int64"),
                     (dict(b=of_groups), "b_addresses: B has 3 dimensions; it is one of the matrices, [k, n]"),
-                    (dict(offs=None), "b_addresses without groups of rows"),
+                    (dict(offs=None), "b_addresses: neither group_ends nor group_counts is given"),
                     (dict(b=of_groups[0][:, 1:]), "the matrices and their rows begin at multiples of 16 B"),
                     (dict(b=of_groups[0][:, ::-1]), "B: ")):
     with kit.refused(text):
