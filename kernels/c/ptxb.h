@@ -208,11 +208,11 @@ typedef enum ptxb_packed_type {
  * the last bits may differ from run to run, most of all in bfloat16. Everything else is as with d_rows,
  * except that amax is not available.
  *
- * Packed weights: with a `packed_form` from ptxb_packed_form(), B is the result of ptxb_pack() for [n,k]
- * weights, uint8 [n/64,bytes], or [groups,n/64,bytes] with group_ends. The quotient is rounded up, n is that
- * of D, and B has no gaps and begins at a multiple of 16 bytes. A is f16 or bf16, weights are converted to
- * its type exactly, and the sum of each group of k is multiplied by its scale in f32. Packed weights cannot
- * be combined with batches, groups of k, a_rows, PTXB_GATE, or a k or alpha of 0.
+ * Packed weights: with a `packed_form`, of ptxb_packed_form(), B is what ptxb_pack() made of [n,k] weights,
+ * uint8 [n/64,bytes], the quotient rounded up, at a multiple of 16 bytes and without gaps, where n is D's, or
+ * [groups,n/64,bytes] with group_ends: one after the other. A
+ * is of f16 or bf16, weights are converted to its type exactly, and the sum of each group of k is multiplied
+ * by its scale in f32. They do not go with batches, groups of k, PTXB_GATE, or a k or alpha of 0.
  *
  * Block scales, for 8-bit floats: each 128 of k of a row of A have a factor of their own, and so have each
  * 128 of k of a column of B, or each block of 128 of k by 128 columns. The factors are float32 without gaps:

@@ -88,11 +88,10 @@ struct DeviceMatrix {
 // like A.
 //
 // Packed weights: with `packed`, B is `packed_bytes(packed, n, k)` bytes that pack_weights() made, at a
-// multiple of 16, or with group_ends as many bytes for each group, one after the other. A is bf16 or f16,
-// into whose type weights are converted exactly. The sum of a group of k is multiplied by its scale, and
-// added to sums of f32. b.type and b_k_major do not matter. Without such scales, those of columns are
-// column_scales. They do not go with batches, groups of k, a_rows, a gate or modes, nor with k = 0 or alpha =
-// 0.
+// multiple of 16, or with group_ends as many for each group, one after the other. A is bf16 or f16, into
+// whose type weights are converted exactly. The sum of a group of k is multiplied by its scale, and added to
+// sums of f32. b.type and b_k_major do not matter. Without such scales, those of columns are column_scales.
+// They do not go with batches, groups of k, a gate or modes, nor with k = 0 or alpha = 0.
 //
 // Sparse matrices: with a_metadata, A has m rows of the k / 2 values that compress_2_4() stores, and with
 // b_metadata B has n rows of them, k-major; k is a multiple of 4. Metadata comes from compress_2_4(), an s32

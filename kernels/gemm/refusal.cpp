@@ -10,7 +10,8 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kMostGathered = 256;
+// The bytes of rows whose numbers the threads keep, each for 16 pieces of 16 bytes.
+constexpr int kMostGathered = 256 * 128;
 
 std::string refusal_of_scales(const GemmOperation& o) {
   const bool of_b = o.b_scales_1x128 || o.b_scales_128x128;
@@ -69,16 +70,17 @@ std::string refusal_of_scatter(const GemmOperation& o) {
 // Threads copy rows of A to places from which wgmma reads, in each CTA separately. CTAs share B alone.
 std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
   if (!o.gathers()) return "";
-  if (t.bk * size_of(o.a) != 128)
+  const int bytes = t.bk * size_of(o.a);
+  if (bytes != 128 && !o.packed.is_packed())
     return fmt::format("depth {} with a_rows; a stage has 128 B of a row, {} {}", t.bk, 128 / size_of(o.a),
                        name(o.a));
   if ((t.swapped ? t.cluster_m : t.cluster_n) > 1)
     return fmt::format(
         "a cluster that shares A, with a_rows, which each CTA loads for itself: take no cluster along {}",
         t.swapped ? "rows" : "columns");
-  if (const int rows = t.swapped ? t.bn : t.bm; rows > kMostGathered)
+  if (const int rows = t.swapped ? t.bn : t.bm; rows * bytes > kMostGathered)
     return fmt::format("{} rows of A with a_rows; threads keep the numbers of {} at most", rows,
-                       kMostGathered);
+                       kMostGathered / bytes);
   if (t.ctas_per_sm > 1)
     return "several CTAs on an SM with a_rows, whose producer takes more registers: take one";
   return "";
@@ -140,7 +142,6 @@ std::string refusal_of_packed(const GemmOperation& o) {
   if (o.batched || o.grouped_k())
     return "gemm: packed weights with batches or groups of k; take the products one by one, or groups of "
            "rows";
-  if (o.gathers()) return "gemm: packed weights with a_rows; gather the rows of A first";
   if (o.has_modes() || o.windows != WindowsOf::none)
     return "gemm: packed weights with modes or windows; they are those of a matrix";
   if (o.gates())

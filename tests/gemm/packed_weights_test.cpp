@@ -149,7 +149,7 @@ TEST_CASE("a product with packed weights is that of the numbers that they repres
 }
 
 // Some groups have no rows, and some rows no group.
-TEST_CASE("groups of rows have packed weights of their own") {
+TEST_CASE("groups of rows have packed weights of their own, and may gather their rows") {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
   kernels::Matmul matmul(*device);
   uint64_t seed = 100;
@@ -162,10 +162,13 @@ TEST_CASE("groups of rows have packed weights of their own") {
       c.d = DType::f32, c.size = {m, n, k, groups}, c.packed = form, c.group_ends = true;
       c.column_scales = form.group == 0, c.bias = m == 9, c.row_scales = m == 40;
       c.activation = m == 9 ? kernels::Activation::silu : kernels::Activation::none;
-      c.seed = ++seed;
-      MatmulTrial trial(*device, c);
-      const std::string problem = trial.wrong(trial.run(matmul));
-      CHECK_MESSAGE(problem.empty(), fmt::format("{}: {}", text(c), problem));
+      for (const bool gathers : {false, true}) {
+        c.a_rows = gathers, c.rows_of_a = gathers ? 50 : 0;
+        c.seed = ++seed;
+        MatmulTrial trial(*device, c);
+        const std::string problem = trial.wrong(trial.run(matmul));
+        CHECK_MESSAGE(problem.empty(), fmt::format("{}: {}", text(c), problem));
+      }
     }
 }
 
@@ -231,7 +234,6 @@ TEST_CASE("invalid combinations with packed weights are refused, and valid ones 
       },
       "packed weights with batches or groups of k");
   refused([](MatmulArguments& p) { p.batches = 300, p.group_ends = {64, 1200}; }, "B");
-  refused([](MatmulArguments& p) { p.a_rows = {64, 64}, p.rows_of_a = 8; }, "packed weights with a_rows");
   refused(
       [](MatmulArguments& p) {
         p.group_ends = {64, 4}, p.b_addresses = {64, 8};

@@ -72,8 +72,8 @@ inline bool has_groups(const MatmulCase& c) { return c.group_ends || c.group_cou
 // Draws packed weights, of any form, if the rest of the product allows it.
 inline void draw_packed_form(Draw& draw, MatmulCase& c) {
   using kernels::WeightType;
-  if (size_of(c.a) != 2 || (c.size.batches > 1 && !has_groups(c)) || c.groups_of_k || c.a_rows ||
-      c.b_addresses || c.use == kernels::ActivationUse::gate || !draw.chance(4))
+  if (size_of(c.a) != 2 || (c.size.batches > 1 && !has_groups(c)) || c.groups_of_k || c.b_addresses ||
+      c.use == kernels::ActivationUse::gate || !draw.chance(4))
     return;
   c.packed = {draw.of({WeightType::int4, WeightType::uint4, WeightType::int8, WeightType::e4m3}),
               draw.of<uint8_t>({0, 32, 64, 128}), draw.of({DType::f32, DType::f16, DType::bf16})};

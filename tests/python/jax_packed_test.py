@@ -71,6 +71,13 @@ for *form, activation in CASES[:2] + CASES[4:]:
         for name, got, exactly in zip(("A", "C", "bias"), back(grad),
                                       (0.5 * np.einsum("mn,mnk->mk", dx, exact_of_rows), 2 * dx, of_bias[:4])):
             check(got, exactly, 2**-6, form, activation, "the gradient of", name, "of experts")
+    few, rows = a[:6], jnp.asarray(np.arange(15) * 5 % 8 - 1, jnp.int32)  # some are rows that A does not have
+    exact_of_few = np.einsum("mk,mnk->mn", reference.gathered(wide(few), np.asarray(rows)), exact_of_rows)
+    of_few = reference.scattered(np.asarray(rows), np.einsum("mn,mnk->mk", wide(grad), exact_of_rows), 6)
+    for way in (pb.packed_mm, jax.jit(pb.packed_mm)):
+        d, back = jax.vjp(lambda few: way(few, experts, offs=jnp.asarray(ends), a_rows=rows), few)
+        check(d, exact_of_few, 2**-7, form, "gathered rows")
+        check(*back(grad), of_few, 2**-6, form, "the gradient of gathered rows")
 with kit.refused("offs of packed weights under jax.vmap"):
     jax.vmap(lambda a: pb.packed_mm(a, experts, offs=jnp.asarray(ends)))(a[None])
 

@@ -98,12 +98,20 @@ for case in (("uint4", 72, 200, 64, np.float16), ("int8", 70, 72, 0, np.float32)
     d = pb.packed_mm(a, experts, bias, offs=ENDS, out_dtype="f32", device="emulator")
     wanted = np.einsum("mk,mnk->mn", a.astype(float), exact[TAKEN]) + np.concatenate([bias, np.zeros((1, n))])[TAKEN]
     kit.check(d.shape == wanted.shape and off(d, wanted) < 1e-5, case, "of experts", off(d, wanted))
+    few, rows = a[:6], random.integers(-1, 7, ROWS).astype(np.int32)  # some are rows that A does not have
+    d = pb.packed_mm(few, experts, offs=ENDS, a_rows=rows, out_dtype="f32", device="emulator")
+    wanted = np.einsum("mk,mnk->mn", reference.gathered(few.astype(float), rows), exact[TAKEN])
+    kit.check(d.shape == wanted.shape and off(d, wanted) < 1e-5, case, "of experts, gathered", off(d, wanted))
+    d = pb.packed_mm(few, alone, a_rows=rows, out_dtype="f32", device="emulator")
+    kit.check(off(d, reference.gathered(few.astype(float), rows) @ exact[1].T) < 1e-5, case, "gathered")
 for text, call in {
         "offs: none with weights of shape (4, 72, 70)": lambda: pb.packed_mm(a, experts, device="emulator"),
         "offs: given with weights of shape (200, 72)": lambda: pb.packed_mm(a, packed, offs=ENDS, device="emulator"),
         "A: (2, 15, 72); with weights of experts it is [m, 72]":
             lambda: pb.packed_mm(np.stack([a, a]), experts, offs=ENDS, device="emulator"),
         "group_ends": lambda: pb.packed_mm(a, experts, offs=ENDS[1:].copy(), device="emulator"),
+        "a_rows: (15,) of int64; it is [m] of int32":
+            lambda: pb.packed_mm(a, experts, offs=ENDS, a_rows=np.zeros(15, np.int64), device="emulator"),
         "scales: (3, 70, 1); with groups of 72 of k they are (4, 70, 1)": lambda: pb.pack_weights(w, s[1:], type="int8", group=0)}.items():
     with kit.refused(text):
         call()
@@ -200,6 +208,21 @@ if importlib.util.find_spec("torch"):
             found = torch.autograd.grad(way(*leaves, offs), leaves, grad)
             for name, got, exact_grad in zip(("A", "bias", "C"), found, wanted):
                 kit.check(off(got.double(), exact_grad.numpy()) < 2**-6, case, way, "the gradient of", name, "of experts")
+        few, rows = operands[0][:6], torch.from_numpy(random.integers(-1, 7, ROWS).astype(np.int32))
+        taken = torch.from_numpy(reference.gathered(few.double().numpy(), rows.numpy()))
+        exactly = torch.einsum("mk,mnk->mn", taken, exact[index])
+        of_rows = reference.scattered(rows.numpy(), torch.einsum("mn,mnk->mk", grad.double(), exact[index]).numpy(), len(few))
+
+        def gathered(a, offs, rows, experts=experts):
+            return pb.packed_mm(a, experts, offs=offs, a_rows=rows, device="emulator")
+
+        for way in (gathered, torch.compile(gathered, fullgraph=True, backend="aot_eager")):
+            kit.check(off(way(few, offs, rows).double(), exactly.numpy()) < 2**-7, case, way, "gathered")
+            leaf = few.clone().requires_grad_()
+            found, = torch.autograd.grad(way(leaf, offs, rows), leaf, grad)
+            kit.check(off(found.double(), of_rows) < 2**-6, case, way, "the gradient of gathered rows")
+        with kit.refused("a_rows of packed weights", kind=Exception):
+            torch.func.vmap(lambda a: pb.packed_mm(a, packed, a_rows=rows, device="emulator"))(torch.randn(1, 6, packed.shape[0]).bfloat16())
         all_of = (operands[0], experts.data, experts.scale_b, n, experts.form, None, None, 1.0, 0.0, None, None, None, offs)
         torch.library.opcheck(torch.ops.ptxbuilder.packed_mm, all_of)
         with kit.refused("offs of packed weights", kind=Exception):

@@ -80,9 +80,9 @@ def conv2d(x, w, bias, words):
     return _convolution.run(_kit, x, w, bias, words)
 
 
-def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs):
-    _check({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs)
-    return _packed.run(_kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs)
+def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs, a_rows):
+    _check({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs, a_rows=a_rows)
+    return _packed.run(_kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs, a_rows)
 
 
 class packed_kit:

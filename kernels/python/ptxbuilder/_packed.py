@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 from . import _ext
 from ._common import CODES, activation_of, check_number, device_of, door_of, name_of, warn_of_work
-from ._product import Operands
+from ._product import Operands, rows_of
 
 _DEPTHS = (128, 64, 32)
 _TYPES = {"int8": "int8", "uint8": "uint4", "float8_e4m3fn": "e4m3"}
 _BYTES = {"int4": "int8", "uint4": "uint8", "int8": "int8", "e4m3": "float8_e4m3fn"}
 _SCALES = ("float32", "float16", "bfloat16")
-_C, _BIAS, _SCALE_B, _OFFS = (Operands._fields.index(word) for word in ("c", "bias", "scale_b", "offs"))
+_C, _BIAS, _SCALE_B, _OFFS, _A_ROWS = (Operands._fields.index(word) for word in ("c", "bias", "scale_b", "offs", "a_rows"))
 _NOTHING = [None] * len(Operands._fields)
 _name_of = functools.cache(name_of)  # each call needs two
 
@@ -86,7 +86,7 @@ def unpack_weights(packed):
 
 
 def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, device=None,
-              offs=None):
+              offs=None, a_rows=None):
     """activation(alpha A B + beta C + bias) with packed weights B, rounded once: A is [.., k] of float16 or bfloat16, the result [.., n].
 
     Weights are converted to A's type exactly, and the sum of each group of k is multiplied by its scale in float32, so that only the result
@@ -94,7 +94,9 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
     gradients, where that of A uses weights that are rounded once to its type; weights and scales have none.
 
     With weights of experts, A [m, k] has the rows of each, one expert after the other, and `offs`, int32 [experts] in the device's memory,
-    has their ends, like that of matmul(); bias is [experts, n], and C [m, n]. Rows after the last have a product of 0.
+    says where they end, as that of matmul(); bias is [experts, n], and C [m, n]. Rows after the last have a product of 0.
+
+    With `a_rows`, int32 [m], row i of the product is that of row a_rows[i] of A [any, k], which is gathered, as matmul() says.
     """
     _check_packed("B", b)
     beta = beta if beta is not None else 1.0 if c is not None else 0.0
@@ -105,9 +107,9 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
                              f"tensor")
     activation_of(activation)  # which says what is wrong
     if (offs is not None) != (b.data.ndim == 3):
-        raise ValueError(f"offs: {'given' if offs is not None else 'none'} with weights of shape {tuple(b.shape)}; only weights of "
-                         f"experts, [experts, k, n], have ends of rows")
-    return _door_of(a).packed_mm(a, b, bias, c, float(alpha), float(beta), activation, out, out_dtype, device, offs)
+        raise ValueError(f"offs: {'given' if offs is not None else 'none'} with weights of shape {tuple(b.shape)}; those of experts, "
+                         "[experts, k, n], and they alone, have ends of their rows")
+    return _door_of(a).packed_mm(a, b, bias, c, float(alpha), float(beta), activation, out, out_dtype, device, offs, a_rows)
 
 
 def _on_host(kit, call, numbers, experts, *tensors):
@@ -198,8 +200,8 @@ def columns_of(kit, b, name):
     return kit.cast(w.reshape(*experts, -1, 128 * depth)[..., :n, :k], name), factor
 
 
-def result_of(a, b, out_dtype):
-    """Returns the shape and the type's name of a product's result."""
+def result_of(a, b, out_dtype, a_rows=None):
+    """Gives the shape and the name of the type of a product's result."""
     *experts, k, n = b.shape
     if experts and a.ndim != 2:
         raise ValueError(f"A: {tuple(a.shape)}; with weights of experts it is [m, {k}], the rows of one expert after those of the other")
@@ -207,13 +209,14 @@ def result_of(a, b, out_dtype):
         raise ValueError(f"B: packed weights of {k} rows, and A is {tuple(a.shape)}: its last dimension must be {k}")
     name = _name_of(a.dtype)
     if name not in ("float16", "bfloat16"):
-        raise ValueError(f"A: {name}; with packed weights it must be float16 or bfloat16")
-    return (*a.shape[:-1], n), name if out_dtype is None else _name_of(out_dtype)
+        raise ValueError(f"A: {name}; with packed weights it is of float16 or bfloat16")
+    rows = a.shape[:-1] if a_rows is None else (rows_of(a, a_rows),)
+    return (*rows, n), name if out_dtype is None else _name_of(out_dtype)
 
 
-def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs=None):
-    """One product of tensors of a framework, whose `kit` defines how they are made and passed."""
-    shape, name = result_of(a, b, out_dtype)
+def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs=None, a_rows=None):
+    """One product of tensors of a framework, whose `kit` says how they are made and passed."""
+    shape, name = result_of(a, b, out_dtype, a_rows)
     is_matrix = len(shape) == 2
     folded = shape if is_matrix else (math.prod(shape[:-1]), shape[-1])
     if out is not None and (tuple(out.shape) != shape or out_dtype is not None and name_of(out.dtype) != name):
@@ -226,8 +229,8 @@ def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, off
     made = kit.empty(a, folded, name) if out is None else kit.view(out, folded)
     given = _NOTHING.copy()
     beside = [None if x is None else kit.compact(x) for x in (c if c is None or is_matrix else c.reshape(folded), bias, b.scale_b,
-                                                            offs)]
-    for at, x in zip((_C, _BIAS, _SCALE_B, _OFFS), beside):  # whose copies must exist until the call is over
+                                                            offs, a_rows)]
+    for at, x in zip((_C, _BIAS, _SCALE_B, _OFFS, _A_ROWS), beside):  # whose copies are to live until the call is over
         if x is not None:
             given[at] = kit.tensor(x)
     rows = kit.compact(a) if is_matrix else kit.compact(a).reshape(folded[0], a.shape[-1])

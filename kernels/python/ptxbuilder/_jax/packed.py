@@ -16,24 +16,26 @@ from .._product import NO_GRADIENT, Operands, Options
 from .ffi import alike, check_arrays, described
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
-from .product import GREATEST, SMOOTH, factor_of, general, in_unit
+from .product import GREATEST, SMOOTH, factor_of, general, in_unit, summed_by_row
 
 # The shape and the form are known when a product is traced, since jax.jit handles a matrix like any argument.
 jax.tree_util.register_pytree_node(PackedWeights, lambda b: ((b.data, b.scale_b), (b.shape, b.form)),
                                    lambda known, arrays: PackedWeights(*arrays, *known))
 
-_BARE = Options(1.0, 0.0, None, "float32", False, True, False, False, False, None)  # of rows by weights that are stored as [n, k]
-_OTHERS = ("scale_b", "bias", "c", "offs")
-_Words = namedtuple("_Words", "shape form alpha beta activation out_dtype others")  # `others` lists which of _OTHERS are given
+_BARE = Options(1.0, 0.0, None, "float32", False, True, False, False, False, None)  # of rows by weights that lie as [n, k]
+_OTHERS = ("scale_b", "bias", "c", "offs", "a_rows")
+_Words = namedtuple("_Words", "shape form alpha beta activation out_dtype others")  # `others` says which of _OTHERS are given
 
 
 def _call(a, data, *others, words):
-    folded = (math.prod(a.shape[:-1]), words.shape[-1])
     given = dict(zip(words.others, others))
+    all_rows = math.prod(a.shape[:-1])
+    shape = a.shape[:-1] if "a_rows" not in given else given["a_rows"].shape
+    folded = (math.prod(shape), words.shape[-1])
     if "c" in given:
         given["c"] = given["c"].reshape(folded)
     operands = Operands(**given)
-    rows = a.reshape(folded[0], a.shape[-1])
+    rows = a.reshape(all_rows, a.shape[-1])
     if traced_device() == _ext.EMULATOR:
         warn_of_work(math.prod(folded) * words.shape[-2])
     options = _BARE._replace(alpha=words.alpha, beta=words.beta, activation=words.activation)
@@ -47,7 +49,7 @@ def _call(a, data, *others, words):
             flags |= _ext.HAS_OPERAND << i
     d, = ffi_call("ptxbuilder_matmul", [(folded, words.out_dtype)], workspace, arrays, [words.alpha, words.beta],
                   [activation_of(words.activation), flags])
-    return d.reshape(*a.shape[:-1], folded[1])
+    return d.reshape(*shape, folded[1])
 
 
 def _numbers_of_groups(offs, rows):
@@ -65,9 +67,9 @@ def _batched(words):
         mapped = dict(zip(("a", "data", *words.others), is_mapped))
         given = dict(zip(words.others, others))
         if mapped["data"] or mapped.get("scale_b"):
-            raise ValueError("packed weights under jax.vmap, different for each batch: make their products one by one")
-        if "offs" in given:
-            raise ValueError("offs of packed weights under jax.vmap: make the products one by one")
+            raise ValueError("packed weights under jax.vmap, each with its own: take their products one by one")
+        for word in given.keys() & {"offs", "a_rows"}:
+            raise ValueError(f"{word} of packed weights under jax.vmap: take the products one by one")
 
         def ahead(x, is_ahead):
             return x if is_ahead else jnp.broadcast_to(x, (size, *x.shape))
@@ -106,10 +108,11 @@ def _function(words, type_of_a):
         if is_smooth:
             d = SMOOTH[words.activation](z)
         given = dict(zip(words.others, arrays[2:]))
-        return d, (arrays[1], given.get("scale_b"), given.get("offs"), z if words.activation else None)
+        return d, (arrays[1], given.get("scale_b"), given.get("offs"), z if words.activation else None,
+                   *((given["a_rows"], arrays[0]) if "a_rows" in given else (None, None)))
 
     def backward(kept, grad):
-        data, scale_b, offs, z = kept
+        data, scale_b, offs, z, a_rows, a = kept
         *experts, k, n = words.shape
         if isinstance(grad, SymbolicZero):
             grad = jnp.zeros(grad.shape, grad.dtype)
@@ -133,10 +136,13 @@ def _function(words, type_of_a):
                 factor, unit = factor_of(rows, w.dtype)
                 da = in_unit(lambda dtype: _product.matmul(factor, w, offs=offs, out_dtype=dtype), unit, w.dtype)
             da = da.reshape(*dz.shape[:-1], k)
+        if a_rows is not None:
+            da = summed_by_row(a, a_rows, da)
         wide = dz.astype(jnp.float32)
         d_bias = (wide.sum(tuple(range(dz.ndim - 1))) if offs is None else
                   jnp.zeros((*experts, n), jnp.float32).at[numbers].add(wide, mode="drop"))
-        of_others = {"scale_b": None, "bias": d_bias.astype(dz.dtype), "c": (words.beta * dz).astype(dz.dtype), "offs": None}
+        of_others = {"scale_b": None, "bias": d_bias.astype(dz.dtype), "c": (words.beta * dz).astype(dz.dtype), "offs": None,
+                     "a_rows": None}
         return da, None, *(of_others[name] for name in words.others)
 
     function.defvjp(keep, backward, symbolic_zeros=True)
@@ -148,15 +154,15 @@ def _jitted(a, others, words):
     return _function(words, name_of(a.dtype))(*alike(a, *others))
 
 
-def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs):
+def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs, a_rows):
     if out is not None:
         raise ValueError("out: JAX's arrays are not written; leave it out")
     refuse_device(device)
-    check_arrays({"A": a, "B": b.data}, scale_b=b.scale_b, bias=bias, C=c, offs=offs)
-    shape, name = _packed.result_of(a, b, out_dtype)
+    check_arrays({"A": a, "B": b.data}, scale_b=b.scale_b, bias=bias, C=c, offs=offs, a_rows=a_rows)
+    shape, name = _packed.result_of(a, b, out_dtype, a_rows)
     if c is not None and c.shape != shape:
         raise ValueError(f"C: its shape is {c.shape}, and that of the product is {shape}")
-    given = {word: x for word, x in zip(_OTHERS, (b.scale_b, bias, c, offs)) if x is not None}
+    given = {word: x for word, x in zip(_OTHERS, (b.scale_b, bias, c, offs, a_rows)) if x is not None}
     words = _Words(tuple(b.shape), b.form, float(alpha), float(beta), activation, name, tuple(given))
     return _jitted(a, (b.data, *given.values()), words)
 

@@ -368,8 +368,7 @@ def _gradients_of_groups(options, t, grads):
     else:
         da, db = _product.gradients_of_groups(product, turned, rows, b, factor, (True, True), b.ndim == 2)
     if a_rows is not None:
-        da, = jax.linear_transpose(lambda x: _gathered(x, a_rows), jax.ShapeDtypeStruct(a.shape, jnp.float32))(da.astype(jnp.float32))
-        da = da.astype(a.dtype)
+        da = summed_by_row(a, a_rows, da)
     zeros = {word: np.zeros(x.shape, jax.dtypes.float0) for word, x in t.items() if word in ("offs", "a_rows", "d_rows", "b_addresses")}
     return ({"a": turned(da) if options.transpose_a else da, "b": turned(db) if options.transpose_b else db, **zeros},)
 
@@ -377,6 +376,12 @@ def _gradients_of_groups(options, t, grads):
 def _gathered(a, rows):
     """Copies A's rows; rows that A does not have are zeros."""
     return a.at[jnp.where(rows < 0, a.shape[0], rows)].get(mode="fill", fill_value=0)
+
+
+def summed_by_row(a, rows, of_rows):
+    """Returns A's gradient from that of its rows, which may have been used several times."""
+    sums, = jax.linear_transpose(lambda x: _gathered(x, rows), jax.ShapeDtypeStruct(a.shape, jnp.float32))(of_rows.astype(jnp.float32))
+    return sums.astype(a.dtype)
 
 
 _in_groups.defvjp(_keep_groups, _gradients_of_groups)

@@ -7,13 +7,14 @@ from .._common import name_of
 from .._packed import PackedWeights
 from .._product import NO_GRADIENT
 from . import tensors
-from .product import smoothed
+from .product import smoothed, summed_by_row
 from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, applied, autocast_of, check_meta, check_operands, dtype_of, factor_of,
                       has_transforms, in_unit, is_compiling, is_dual, is_plain, is_watched, library, narrowed, place_of, refuse_gradient,
                       refuse_negative, requires_grad, there)
 
 library.define("packed_mm(Tensor a, Tensor data, Tensor? scale_b, SymInt n, int form, Tensor? bias=None, Tensor? c=None, float alpha=1, "
-               "float beta=0, str? activation=None, ScalarType? out_dtype=None, str? device=None, Tensor? offs=None) -> Tensor")
+               "float beta=0, str? activation=None, ScalarType? out_dtype=None, str? device=None, Tensor? offs=None, "
+               "Tensor? a_rows=None) -> Tensor")
 
 
 def _weights(a, data, scale_b, n, form):
@@ -21,9 +22,10 @@ def _weights(a, data, scale_b, n, form):
     return PackedWeights(data, scale_b, (*data.shape[:-2], a.shape[-1], n), form)
 
 
-def _op(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None, offs=None):
+def _op(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None, offs=None,
+        a_rows=None):
     b = _weights(a, data, scale_b, n, form)
-    return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, None, out_dtype, there(device, a), offs)
+    return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, None, out_dtype, there(device, a), offs, a_rows)
 
 
 for _place in PLACES:
@@ -31,18 +33,19 @@ for _place in PLACES:
 
 
 @operators.register_fake("ptxbuilder::packed_mm", lib=library)
-def _(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None, offs=None):
-    check_meta(a, data, scale_b, bias, c, offs)
-    shape, name = _packed.result_of(a, _weights(a, data, scale_b, n, form), out_dtype)
+def _(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None, offs=None,
+      a_rows=None):
+    check_meta(a, data, scale_b, bias, c, offs, a_rows)
+    shape, name = _packed.result_of(a, _weights(a, data, scale_b, n, form), out_dtype, a_rows)
     return a.new_empty(shape, dtype=DTYPES[name])
 
 
 def _keep(ctx, inputs, output):
-    a, data, scale_b, n, form, _, _, alpha, beta, activation, _, device, offs = inputs
+    a, data, scale_b, n, form, _, _, alpha, beta, activation, _, device, offs, a_rows = inputs
     if output.dtype.itemsize == 1:
         raise ValueError(NO_GRADIENT.format(f"out_dtype of {output.dtype}"))
     ctx.values = (a.dtype, a.shape[-1], n, form, alpha, beta, there(device, a))
-    ctx.save_for_backward(data, scale_b, output if activation == "relu" else None, offs)
+    ctx.save_for_backward(data, scale_b, output if activation == "relu" else None, offs, a_rows, None if a_rows is None else a)
 
 
 def _numbers_of_groups(offs, rows):
@@ -52,7 +55,7 @@ def _numbers_of_groups(offs, rows):
 
 
 def _gradients(ctx, d_output):
-    data, scale_b, output, offs = ctx.saved_tensors
+    data, scale_b, output, offs, a_rows, a = ctx.saved_tensors
     dtype, k, n, form, alpha, beta, device = ctx.values
     needs = ctx.needs_input_grad
     dz = d_output if output is None else d_output * (output > 0)
@@ -66,6 +69,8 @@ def _gradients(ctx, d_output):
         rows, unit = factor_of(dz.reshape(-1, n).float() * (columns * alpha), dtype)
         da = in_unit(lambda wide: _product.matmul(rows, w, out_dtype=wide, device=device, offs=offs), unit, dtype)
         da = da.reshape(*dz.shape[:-1], k)
+    if a_rows is not None and da is not None:
+        da = summed_by_row(a, a_rows, da)
     if needs[5] and offs is not None:
         sums = dz.new_zeros((data.shape[0] + 1, n), dtype=torch.float32)
         d_bias = sums.index_add(0, _numbers_of_groups(offs, dz.shape[0]), dz.float())[:-1].to(dz.dtype)
@@ -73,7 +78,7 @@ def _gradients(ctx, d_output):
         d_bias = dz.sum(tuple(range(dz.ndim - 1))) if dz.ndim > 1 else dz
     if needs[6]:
         dc = dz * beta
-    return (da, None, None, None, None, d_bias, dc) + (None,) * 6
+    return (da, None, None, None, None, d_bias, dc) + (None,) * 7
 
 
 class _PackedProduct(torch.autograd.Function):
@@ -89,6 +94,8 @@ class _PackedProduct(torch.autograd.Function):
     def vmap(info, in_dims, a, data, scale_b, n, form, bias, c, alpha, beta, *values):
         if data.ndim == 3:
             raise ValueError(NO_BATCH.format("offs of packed weights"))
+        if values[-1] is not None:
+            raise ValueError(NO_BATCH.format("a_rows of packed weights"))
 
         def ahead(x, dim, rank):  # the new dimension first, before missing dimensions
             x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
@@ -118,8 +125,8 @@ def _differentiable(a, data, scale_b, n, form, bias, c, *values):
 
 
 def _differentiated(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None,
-                    offs=None):
-    values = (a, data, scale_b, n, form, bias, c, alpha, beta, activation, out_dtype, device, offs)
+                    offs=None, a_rows=None):
+    values = (a, data, scale_b, n, form, bias, c, alpha, beta, activation, out_dtype, device, offs, a_rows)
     if requires_grad(a, scale_b, bias, c) or not is_compiling() and is_dual():
         return _differentiable(*values)
     with torch._C._AutoDispatchBelowAutograd():
@@ -130,30 +137,30 @@ library.impl("packed_mm", _differentiated, "Autograd")
 
 
 @tensors.named("ptxbuilder::packed_mm")
-def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs):
+def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs, a_rows):
     is_traced = is_compiling() or is_watched() or not (is_plain(a) and is_plain(b.data) and is_plain(bias) and is_plain(c)
-                                                       and is_plain(out) and is_plain(offs))
+                                                       and is_plain(out) and is_plain(offs) and is_plain(a_rows))
     if is_traced:
-        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs)
+        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs, a_rows=a_rows)
     if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
         dtype = autocast_of(a)
         a, bias, c = (x if dtype is None else narrowed(x, dtype) for x in (a, bias, c))
     is_transformed = not is_compiling() and (has_transforms() is not None or is_dual())
     wants = is_transformed or requires_grad(a, b.scale_b, bias, c, out)
     if is_traced or wants:
-        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs)
+        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs, a_rows=a_rows)
         if out is not None:
             raise ValueError(NO_OUT)
-        _packed.result_of(a, b, out_dtype)  # which says what is wrong
-        # torch.func does not see autograd functions in operations.
+        _packed.result_of(a, b, out_dtype, a_rows)  # which says what is wrong
+        # torch.func sees no functions in operations.
         call = _differentiable if wants and not is_traced else torch.ops.ptxbuilder.packed_mm
         return call(a, b.data, b.scale_b, b.shape[-1], b.form, bias, c, alpha, beta, activation, dtype_of(out_dtype),
-                    place_of(device, a, "A"), offs)
+                    place_of(device, a, "A"), offs, a_rows)
     try:
         refuse_negative(out=out)
-        return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs)
+        return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs, a_rows)
     except Exception:
-        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs)  # which knows more of what is wrong
+        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs, a_rows=a_rows)  # which knows more of what is wrong
         raise
 
 

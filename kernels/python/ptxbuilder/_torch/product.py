@@ -413,7 +413,7 @@ def _gathered(a, rows):
     return torch.where(are, a.index_select(0, rows), 0)
 
 
-def _summed_by_row(a, rows, of_rows):
+def summed_by_row(a, rows, of_rows):
     """Returns A's gradient from that of its rows, which may have been used several times."""
     if a.shape[0] == 0:
         return torch.zeros_like(a)
@@ -445,7 +445,7 @@ def _gradients_of_groups(ctx, grad):
     da, db = _product.gradients_of_groups(product, lambda x: x.transpose(-1, -2), rows, b, factor, needs,
                                           b.ndim == 2 and b_addresses is None)
     if a_rows is not None and da is not None:
-        da = _summed_by_row(a, a_rows, da)
+        da = summed_by_row(a, a_rows, da)
     return da, db, None, None, None, None, None, None
 
 
