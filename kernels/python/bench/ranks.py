@@ -130,8 +130,8 @@ def show_norms(pb, rank, columns=4096):
 
 
 def show_tokens(pb, rank, columns=4096, experts=32):
-    """NCCL brings rows from rank to rank, of which each sends as many to each other as the host has learnt. Rows that have come are in the
-    order of ranks, and are put into that of experts by a sort of their experts; both orders are made again in each call."""
+    """NCCL brings rows from rank to rank once the host has learnt how many each sends to each other. Rows that have come are in the order
+    of ranks, and are put into that of experts by a sort of their experts; both are done again in each call."""
     for count in (64, 1024, 8192, 32768):
         say(rank, f"tokens, {count} rows")
         x = drawn(count, columns)

@@ -61,7 +61,7 @@ def layer(x, router, up, down, chosen, exchange, product):
     """x [tokens, width], router [width, experts of all], up [experts, width, 2 hidden] and down [experts, hidden, width] of this process:
     the sum of the results of the `chosen` experts of each token, [tokens, k], each by its probability."""
     weight = functional.softmax((x @ router).to(torch.promote_types(x.dtype, torch.float32)), -1).gather(1, chosen)
-    order = chosen.flatten().argsort(stable=True)  # rows by expert, of which a token has one for each of its experts
+    order = chosen.flatten().argsort(stable=True)  # rows by expert; a token has a row for each of its experts
     ends = (chosen.flatten()[:, None] == torch.arange(router.shape[1], device=x.device)).sum(0).cumsum(0).int()
     came, offs, back = exchange(x[order // CHOSEN], ends)
     gate, value = product(came, up, offs).chunk(2, -1)

@@ -1,4 +1,4 @@
-/* What a call asks before it is queued past PyTorch's dispatcher, in eager mode. */
+/* A call asks these before it is queued past PyTorch's dispatcher, in eager mode. */
 #ifndef PTXBUILDER_PYTHON_EAGER_H
 #define PTXBUILDER_PYTHON_EAGER_H
 

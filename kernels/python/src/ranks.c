@@ -85,11 +85,11 @@ static PyObject* ext_keep_exchange(PyObject* self, PyObject* args) {
 
 /* ---- Calls ---- */
 
-/* Who asks: a caller above PyTorch's dispatcher, or below it, where PyTorch has seen the call. Both get
- * NotImplemented for what Python has to prepare first; when it is READY, an exception says what is wrong. */
+/* A caller is ABOVE PyTorch's dispatcher, or BELOW it, where PyTorch has seen the call. Both get
+ * NotImplemented for what Python has to prepare first; where it is READY, an exception says what is wrong. */
 enum { ABOVE, BELOW, READY };
 
-/* What each call has after its own arguments, and where it runs. */
+/* Each call has these after its own arguments, and runs there. */
 typedef struct place {
   int32_t multiprocessors;
   long way;
