@@ -2,11 +2,11 @@
 // by float64 on drawn shapes and schedules, and named with one piece put wrong.
 #include <doctest/doctest.h>
 
-#include "error_kit.h"
 #include "kernels/ranks/all_reduce_norm.h"
 #include "kernels/rows/row_check.h"
 #include "tests/ranks/mutant_kit.h"
 #include "tests/ranks/norm_kit.h"
+#include "tests/ranks/refusal_kit.h"
 
 namespace ptxbuilder::test::ranked_norm_test {
 namespace {
@@ -106,8 +106,7 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
   auto devices = ranked_devices("emulator", 2);
   Norms norms = norms_of(devices, uncached());
   NormRun run(devices, {2, 4, 64, DType::bf16}, 1);
-  using Change = std::function<void(kernels::RankedNormArguments&)>;
-  const auto call_with = [&](const Change& change) {
+  const auto call_with = [&](const Refusals<kernels::RankedNormArguments>::Change& change) {
     for (int r = 0; r < 2; ++r) {
       kernels::RankedNormArguments p = run.arguments(r);
       change(p);
@@ -115,10 +114,7 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
     }
     run.synchronize();
   };
-  const auto refused = [&](const Change& change, const char* why, const Change& twin) {
-    CHECK_ERROR(call_with(change), why);
-    call_with(twin);
-  };
+  const Refusals<kernels::RankedNormArguments> refused(call_with);
   const auto nothing = [](auto&) {};
   refused([](auto& p) { p.rank = 2; }, "rank 2 of 2; the exchange memory of each rank is given", nothing);
   refused([](auto& p) { p.memory.pop_back(); }, "the exchange memory of 1 ranks; there may be 2 to 64",

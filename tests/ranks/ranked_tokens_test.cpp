@@ -4,6 +4,7 @@
 
 #include "error_kit.h"
 #include "tests/ranks/mutant_kit.h"
+#include "tests/ranks/refusal_kit.h"
 #include "tests/ranks/tokens_kit.h"
 
 namespace ptxbuilder::test::ranked_tokens_test {
@@ -144,8 +145,7 @@ TEST_CASE("exchanges of tokens that cannot be right are refused, and their neigh
   auto devices = ranked_devices("emulator", 2);
   AllTokens tokens = tokens_of(devices);
   TokensRun run(devices, {2, 3, 8, 64}, 1);
-  using Change = std::function<void(kernels::RankedTokensArguments&)>;
-  const auto call_with = [&](const Change& change) {
+  const auto call_with = [&](const Refusals<kernels::RankedTokensArguments>::Change& change) {
     for (int r = 0; r < 2; ++r) {
       kernels::RankedTokensArguments p = run.arguments(r, TokenForm::dispatch);
       p.multiprocessors = 1;
@@ -154,10 +154,7 @@ TEST_CASE("exchanges of tokens that cannot be right are refused, and their neigh
     }
     run.synchronize();
   };
-  const auto refused = [&](const Change& change, const char* why, const Change& twin) {
-    CHECK_ERROR(call_with(change), why);
-    call_with(twin);
-  };
+  const Refusals<kernels::RankedTokensArguments> refused(call_with);
   const auto nothing = [](auto&) {};
   refused([](auto& p) { p.rank = 2; }, "rank 2 of 2; the exchange memory of each rank is given", nothing);
   refused([](auto& p) { p.memory.pop_back(); }, "the exchange memory of 1 ranks; there may be 2 to 64",
