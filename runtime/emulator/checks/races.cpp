@@ -24,6 +24,7 @@ class Races final : public Observer {
   }
 
   void async_access(Warp& w, const AsyncAccess& a) override {
+    if (!a.writes && a.cta.shadow.read_again(a.deed, a.offset, a.bytes, w.causality.knowledge())) return;
     const uint32_t end = a.offset + a.bytes;
     for (uint32_t from = a.offset; from < end;) {
       const auto clash = check(w, a.cta, a.deed, from, end, a.writes);

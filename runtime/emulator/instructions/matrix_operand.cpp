@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <vector>
 
 namespace ptxbuilder::runtime::emulator {
 
@@ -14,28 +16,36 @@ void check_descriptor(Warp& w, const MatrixDescriptor& d, const char* what) {
 
 void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
                   uint32_t bytes_k, Access deed, const char* what) {
+  // Units come in the order of rows and columns. They are marked first, so that neighbours in memory are
+  // recorded as one access.
+  constexpr uint32_t unit = 16, of_a_word = 64;
+  std::vector<uint64_t> marks(w.cta.shared.size() / unit / of_a_word + 1);
   uint32_t low = ~0u, high = 0;
-  // Neighbouring units are recorded together.
-  uint32_t from = 0, to = 0;
-  auto flush = [&] {
-    if (to > from) w.touch_async(w.cta, from, to - from, false, deed, what);
-  };
   for_each_unit(d, mn_major, first, rows, bytes_k, [&](uint32_t, uint32_t, uint32_t address) {
     low = std::min(low, address);
-    high = std::max(high, address + 16);
+    high = std::max(high, address + unit);
     if (low < shared_reserved || high > w.cta.shared.size())
       w.fail(Fault::out_of_bounds, fmt::format("{} the shared address {:#x}, outside of the CTA's {} B", what,
                                                address, w.cta.shared.size() - shared_reserved));
-    if (address == to) {
-      to += 16;
-    } else if (address + 16 == from) {
-      from = address;
-    } else {
-      flush();
-      from = address;
-      to = address + 16;
-    }
+    marks[address / unit / of_a_word] |= uint64_t{1} << (address / unit % of_a_word);
   });
+  uint32_t from = 0, to = 0;
+  auto flush = [&] {
+    if (to > from) w.touch_async(w.cta, from * unit, (to - from) * unit, false, deed, what);
+  };
+  for (uint32_t k = low / unit / of_a_word; k * of_a_word * unit < high; ++k)
+    for (uint64_t rest = marks[k]; rest != 0;) {
+      const auto skipped = static_cast<uint32_t>(std::countr_zero(rest)),
+                 count = static_cast<uint32_t>(std::countr_one(rest >> skipped)),
+                 begin = k * of_a_word + skipped;
+      if (begin != to) {
+        flush();
+        from = begin;
+      }
+      to = begin + count;
+      if (skipped + count == of_a_word) break;
+      rest &= ~uint64_t{0} << (skipped + count);
+    }
   flush();
 }
 

@@ -59,6 +59,17 @@ class Shadow {
   // after which the rest is not recorded.
   std::optional<Clash> read(Access access, uint32_t offset, uint32_t bytes, const Knowledge& knowledge);
   std::optional<Clash> write(Access access, uint32_t offset, uint32_t bytes, const Knowledge& knowledge);
+  // Records a read of whole words that does what the last one did, to words in the same state; returns false
+  // if it is another.
+  bool read_again(Access access, uint32_t offset, uint32_t bytes, const Knowledge& knowledge) {
+    access.bytes = 15;
+    const uint32_t count = bytes / 4;
+    if (&knowledge != read_.by || (offset | bytes) % 4 != 0 || access != read_.access) return false;
+    uint32_t* cells = &cells_[offset / 4];
+    if (run_of(cells, count, read_.state) != count) return false;
+    std::fill_n(cells, count, read_.result);
+    return true;
+  }
 
   // The first word that was read before it was written since the last clear. The read alone is not a clash: a
   // later unordered write is the better culprit.
