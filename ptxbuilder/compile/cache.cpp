@@ -37,7 +37,14 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-// Detects damage, not malice. Processes eight bytes per step, so that it does not delay loads.
+// The lock's file: the bytes of all stores since entries were last removed, under this limit.
+struct Stored {
+  std::array<char, 8> magic = {'p', 't', 'x', 'b', 's', 'u', 'm', '1'};
+  uint64_t limit = 0, bytes = 0;
+};
+static_assert(sizeof(Stored) == 24);
+
+// Detects damage, not malice. It takes eight bytes at a step, so that it does not delay loads.
 uint64_t checksum(std::string_view bytes, uint64_t hash) {
   auto mix = [&](uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15;
@@ -235,14 +242,7 @@ void Cache::store(const Key& key, const Entry& entry) {
   File folder(directory, O_RDONLY | O_DIRECTORY);
   if (!folder || fsync(folder.number()) != 0) fail_in(directory, "fsync of the directory");
 
-  // Reading the whole directory costs as much as ptxas when there are tens of thousands of entries: this is
-  // done on the first store and whenever a sixteenth of the limit has been stored, and evict() leaves a
-  // sixteenth free.
-  std::lock_guard lock(mutex_);
-  if (stored_since_evict_) *stored_since_evict_ += sizeof header + content.size();
-  if (stored_since_evict_ && *stored_since_evict_ <= options_.limit_bytes / 16) return;
-  evict(path(key));
-  stored_since_evict_ = 0;
+  count_stored(sizeof header + content.size(), path(key));
 }
 
 Cache::Made Cache::load_or_make(const Key& key, const std::function<Entry()>& make) {
@@ -256,12 +256,28 @@ Cache::Made Cache::load_or_make(const Key& key, const std::function<Entry()>& ma
   return made;
 }
 
-void Cache::evict(const std::string& keep) {
+// Reading the whole directory costs as much as ptxas when there are tens of thousands of entries: it is done
+// after each sixteenth of the limit, and evict() leaves a sixteenth free. All processes count together.
+void Cache::count_stored(uint64_t bytes, const std::string& keep) {
   File lock(options_.directory + "/" + std::string(lock_name), O_RDWR | O_CREAT);
   if (!lock) fail_in(options_.directory, "opening its lock");
   while (flock(lock.number(), LOCK_EX) != 0) {
     if (errno != EINTR) fail_in(options_.directory, "locking it");
   }
+  Stored stored;
+  const bool is_known = pread(lock.number(), &stored, sizeof stored, 0) == sizeof stored &&
+                        stored.magic == Stored().magic && stored.limit == options_.limit_bytes;
+  if (!is_known) stored = {.limit = options_.limit_bytes};
+  stored.bytes += bytes;
+  if (!is_known || stored.bytes > options_.limit_bytes / 16) {
+    evict(keep);
+    stored.bytes = 0;
+  }
+  if (pwrite(lock.number(), &stored, sizeof stored, 0) != sizeof stored)
+    fail_in(options_.directory, "writing to its lock");
+}
+
+void Cache::evict(const std::string& keep) {
   std::vector<Found> entries;
   std::vector<fs::path> abandoned;
   scan(options_.directory, entries, abandoned);

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -80,12 +79,11 @@ class Cache {
   std::string path(const Key& key) const;  // of the entry's file, which may not exist
 
  private:
+  void count_stored(uint64_t bytes, const std::string& keep);
   void evict(const std::string& keep);
 
   Options options_;
   std::atomic<uint64_t> hits_ = 0, misses_ = 0, corrupt_ = 0;
-  std::mutex mutex_;  // guards stored_since_evict_
-  std::optional<uint64_t> stored_since_evict_;
 };
 
 }  // namespace ptxbuilder

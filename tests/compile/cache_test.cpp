@@ -270,7 +270,36 @@ TEST_CASE("the limit holds over many stores of one Cache") {
   CHECK(cache.statistics().bytes >= 80000);
 }
 
-TEST_CASE("temporary files of an interrupted store are removed; those in use are not") {
+TEST_CASE("the limit holds over stores of many Caches, which do not each read the whole directory") {
+  Folder folder;
+  for (int i = 0; i < 300; ++i) {
+    Cache cache({folder.path(), 100000});
+    cache.store(key_of(i), entry_of(i));
+    if (i % 20 == 0) REQUIRE(cache.statistics().bytes <= 100000);
+  }
+  CHECK(Cache({folder.path(), 100000}).statistics().bytes >= 80000);
+
+  // A store that reads the directory removes this file.
+  Cache({folder.path()}).store(key_of(1), entry_of(1));
+  const std::string left = folder.path() + "/.tmp-old";
+  write(left, "x");
+  set_age(left, std::chrono::hours(2));
+  Cache({folder.path()}).store(key_of(2), entry_of(2));
+  CHECK(fs::exists(left));
+  Cache({folder.path(), 100000}).store(key_of(3), entry_of(3));  // another limit
+  CHECK_FALSE(fs::exists(left));
+
+  // Nor does it read the directory twice after somebody has damaged the count.
+  write(folder.path() + "/.lock", std::string(24, 'x'));
+  for (const bool is_kept : {false, true}) {
+    write(left, "x");
+    set_age(left, std::chrono::hours(2));
+    Cache({folder.path(), 100000}).store(key_of(4), entry_of(4));
+    CHECK(fs::exists(left) == is_kept);
+  }
+}
+
+TEST_CASE("temporary files that an interrupted store left are removed; those in use are not") {
   Folder folder;
   Cache cache({folder.path()});
   fs::create_directories(folder.path());
