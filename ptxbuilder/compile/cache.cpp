@@ -44,7 +44,7 @@ struct Stored {
 };
 static_assert(sizeof(Stored) == 24);
 
-// Detects damage, not malice. It takes eight bytes at a step, so that it does not delay loads.
+// Detects damage, not malice. Processes eight bytes per step, so that it does not delay loads.
 uint64_t checksum(std::string_view bytes, uint64_t hash) {
   auto mix = [&](uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15;

@@ -299,7 +299,7 @@ TEST_CASE("the limit holds over stores of many Caches, which do not each read th
   }
 }
 
-TEST_CASE("temporary files that an interrupted store left are removed; those in use are not") {
+TEST_CASE("temporary files of an interrupted store are removed; those in use are not") {
   Folder folder;
   Cache cache({folder.path()});
   fs::create_directories(folder.path());
