@@ -300,14 +300,14 @@ TEST_CASE("what is refused") {
   refused([](auto& p) { p.lse.bytes = 8; }, "lse of 8 B");
   refused(
       [](auto& p) { p.o.head_stride = 16, p.o.row_stride = 16; },
-      "O of f16: a row stride of 16 and a head stride of 16 elements let 20 rows of 16 in 4 heads overlap");
+      "O of f16: a row stride of 16 and a head stride of 16 elements makes 20 rows of 16 in 4 heads overlap");
   refused([](auto& p) { p.query_offsets = p.lse; }, "key_offsets of 0 B");
   Trial odd([] {
     Case c = sized(20, 30);
     c.lie = Case::Lie::odd;
     return c;
   }());
-  CHECK_ERROR(attention()(odd.arguments()), "takes a workspace of");
+  CHECK_ERROR(attention()(odd.arguments()), "needs a workspace of");
   AttentionArguments p = odd.arguments();
   p.workspace = {p.o.memory.address / 16 * 16, size_t{1} << 20};
   CHECK_ERROR(attention()(p), "the workspace");
@@ -317,7 +317,7 @@ TEST_CASE("what is refused") {
     return c;
   }());
   known.run(attention());  // from now on the call is known, with its workspace
-  CHECK_ERROR(attention()(known.arguments()), "takes a workspace of");
+  CHECK_ERROR(attention()(known.arguments()), "needs a workspace of");
 }
 
 namespace {
@@ -455,7 +455,7 @@ TEST_CASE("a known call is checked where necessary") {
   refused([](auto& q) { q.lse.address = q.o.memory.address; }, "lse overlaps O");
   refused([](auto& q) { q.lse.address += 2; }, "lse of ");
   refused([](auto& q) { q.q.memory.address += 1; }, "Q of f16: the address");
-  refused([](auto& q) { q.q.memory.address += 2; }, "takes a workspace of");
+  refused([](auto& q) { q.q.memory.address += 2; }, "needs a workspace of");
   refused([](auto& q) { q.k.memory.address = 0; }, "K: data is NULL");
   refused([](auto& q) { q.scale = NAN; }, "scale = nan");
   refused([](auto& q) { q.scale = -1; }, "scale = -1");
@@ -475,7 +475,7 @@ TEST_CASE("a known call is checked where necessary") {
     q.workspace.address = 0;
     CHECK_ERROR(call(q), "at 0x0");
     q = odd, q.workspace.address += 8;
-    CHECK_ERROR(call(q), "takes a workspace of");
+    CHECK_ERROR(call(q), "needs a workspace of");
     call(odd);  // from now on it is known
   }
 }

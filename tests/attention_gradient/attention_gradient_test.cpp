@@ -540,7 +540,7 @@ TEST_CASE("what is refused") {
   CHECK_ERROR(refused([&](auto& p) { p.sinks = p.dsinks = of_heads; }), "dsinks overlaps sinks");
   CHECK_ERROR(refused([](auto& p) { p.grad.memory.bytes = 100; }), "attention_gradient: dO");
   CHECK(trial.run(both().attention, gradient) == "");  // from now on the call is known
-  CHECK_ERROR(gradient(right), "attention_gradient: this call takes a workspace of 33792 B");
+  CHECK_ERROR(gradient(right), "attention_gradient: this call needs a workspace of 33792 B");
 }
 
 TEST_CASE("random calls") {

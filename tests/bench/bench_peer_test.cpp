@@ -160,13 +160,13 @@ TEST_CASE("a peer that writes nonsense is left out with its words") {
   std::vector<std::string> modes = at_each("nonsense", {"start", "problem", "launch", "fifth"});
   modes.push_back("zero");
   const std::vector<std::string> said = left_out(modes);
-  CHECK(contains(said[0], "begins with '4711 and so on' and not with 'peer 1'"));
-  CHECK(contains(said[1], "answers '4711 and so on', where 'ready' or 'refused' is due"));
-  CHECK(contains(said[2], "where 'done' or 'refused' is due"));
-  CHECK(contains(said[3], "where 'time' or 'refused' is due"));
-  CHECK(contains(said[4], "answers 'time 0', which are not microseconds"));
+  CHECK(contains(said[0], "begins with '4711 and so on', not with 'peer 1'"));
+  CHECK(contains(said[1], "answers '4711 and so on', and 'ready' or 'refused' is expected"));
+  CHECK(contains(said[2], "and 'done' or 'refused' is expected"));
+  CHECK(contains(said[3], "and 'time' or 'refused' is expected"));
+  CHECK(contains(said[4], "answers 'time 0', which is not a number of microseconds"));
   const std::vector<Entry> entries = Run({"yes | tr -d '\\n'"}).measure();
-  CHECK(contains(entries[0].left_out, "answers without an end of line"));
+  CHECK(contains(entries[0].left_out, "answers with a line that does not end"));
 }
 
 TEST_CASE("a peer that refuses says why, and gets further requests") {

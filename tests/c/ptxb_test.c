@@ -145,7 +145,7 @@ static int wrong_of(int64_t m, int64_t n, int64_t k, int a_along_m, int b_along_
   CHECK((bytes > 0) == (offset % 16 != 0));
   if (bytes) {
     OK(ptxb_allocate(device, bytes, &workspace));
-    REFUSED(ptxb_matmul_run(device, &p, workspace, bytes - 1, PTXB_OWN_STREAM), "takes a workspace of");
+    REFUSED(ptxb_matmul_run(device, &p, workspace, bytes - 1, PTXB_OWN_STREAM), "needs a workspace of");
   }
   OK(ptxb_matmul_run(device, &p, workspace, bytes, PTXB_OWN_STREAM));
   OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
@@ -335,7 +335,7 @@ static void check_epilogues(unsigned seed) {
   CHECK(wrong_epilogue(&e) == 0);
   e.bias.tensor.dtype = e4m3;
   REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM),
-          "bias: [32] of e4m3; it is bf16 where D is e4m3");
+          "bias: [32] of e4m3; it is bf16 if D is e4m3");
   discard_epilogue(&e);
   /* alpha in memory, and the backward pass through relu; other inputs of the same form count. */
   make_epilogue(&e, bf16, f32, kN, seed + 1);
@@ -1145,7 +1145,7 @@ static void check_attention_gradient(const ptxb_attention* attention, int packed
     }
   CHECK(wrong == 0);
   REFUSED(ptxb_attention_gradient_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
-          "this call takes a workspace of");
+          "this call needs a workspace of");
   discard(&workspace);
   p.dv = NULL;
   REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes), "dV is NULL");
@@ -1637,7 +1637,7 @@ static void check_rows(unsigned seed) {
   CHECK(strstr(ptxb_rows_table(), "\"name\": \"rms_norm_gradient\""));
 
   REFUSED(ptxb_rows_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
-          "rms_norm_gradient: this call takes a workspace");
+          "rms_norm_gradient: this call needs a workspace");
   REFUSED(ptxb_rows_run(device, NULL, NULL, 0, PTXB_OWN_STREAM), "the call is NULL");
   REFUSED(ptxb_rows_workspace(device, &p, NULL), "where to put the bytes is NULL");
   tensors[4] = &x.tensor; /* in place */
@@ -1648,9 +1648,9 @@ static void check_rows(unsigned seed) {
   tensors[2] = NULL;
   REFUSED(ptxb_rows_workspace(device, &p, &bytes), "rms_norm_gradient: scale is not given");
   p.tensor_count = 4;
-  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "4 tensors are given, and it takes 6");
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "4 tensors are given, and it has 6");
   p.tensor_count = 7;
-  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "7 tensors are given, and it takes 6");
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "7 tensors are given, and it has 6");
   p.operation = "norm";
   REFUSED(ptxb_rows_workspace(device, &p, &bytes),
           "no operation on rows is named 'norm'; the operations are rms_norm,");

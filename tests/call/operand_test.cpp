@@ -115,7 +115,7 @@ TEST_CASE("errors name the operation, the operand and the value") {
   refused([](auto& y) { y.outer[0].stride = INT64_MAX; }, "less than 2^40 B");
   refused([](auto& y) { y.memory.address += 2; }, "the address 0x42 is not a multiple of an element's 4 B");
   refused([](auto& y) { y.memory.bytes = 255; },
-          "4 x 8 elements with a row stride of 8, 2 heads with a stride of 32, take 256 B, and its memory "
+          "4 x 8 elements with a row stride of 8, 2 heads with a stride of 32, take 256 B, and the memory "
           "has 255 B");
   x.outer[0].extent = 0;
   refused([](auto& y) { y.memory.bytes = 0, y.outer[1].extent = 2, y.outer[0].extent = 1; },

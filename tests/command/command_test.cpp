@@ -280,8 +280,8 @@ TEST_CASE("tensors beyond the machine's memory are refused before they are fille
   CHECK(ran.code == 1);
   CHECK(
       contains(ran,
-               "a tensor of 2000000000 x 2000000000 bf16 takes 8000000000.0 GB, with which those of the run "
-               "take 16000000000.0 GB, once on the host and once on the emulator, and the machine has "));
+               "a tensor of 2000000000 x 2000000000 bf16 takes 8000000000.0 GB, so that the tensors of the "
+               "run take 16000000000.0 GB, once on the host and once on the emulator, and the machine has "));
   CHECK(contains(ran, "(gemm_family.cpp:"));
   CHECK(run("saxpy --device emulator --assembler none --m 100").code == 0);
 }
@@ -292,7 +292,7 @@ TEST_CASE("on the emulator, verification comes before times are refused") {
     Ran ran = run(fmt::format("{} --device emulator --assembler none", words));
     CHECK(ran.code == 1);
     CHECK(contains(ran, "verified: 8192 of 8192 elements"));
-    CHECK(contains(ran, "error: only a GPU gives times"));
+    CHECK(contains(ran, "error: times need a GPU"));
   }
   Ran times = run("ptxb bench saxpy --device emulator --assembler none");
   CHECK(times.code == 1);
@@ -322,7 +322,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
     };
     const std::string emulated = "--threads 64 --device emulator --assembler none";
     CHECK(contains(command("run", emulated), "verified: 8192 of 8192"));
-    CHECK(contains(command("bench", emulated), "only a GPU gives times"));
+    CHECK(contains(command("bench", emulated), "times need a GPU"));
     CHECK(contains(command("prove", ""), "nothing to prove"));
     CHECK(contains(command("annotate", "--threads 64 --assembler none"), "saxpy.cpp"));
     CHECK(contains(command("lint", "threads=64"), "saxpy: 1 found"));
@@ -371,7 +371,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
   CHECK(run("saxpy lint " + folder.str("none.ptx")).code == 2);
   const Ran two = run("ptxb lint sapxy threads=64");
   CHECK(two.code == 2);
-  CHECK(contains(two, "'sapxy' is not a kernel of this program, and so 'threads=64' after it means nothing"));
+  CHECK(contains(two, "'sapxy' is not a kernel of this program, so 'threads=64' after it has no meaning"));
   for (const char* reader : {"lint", "explain"})
     CHECK(contains(run(fmt::format("ptxb {}", reader)), "what? Name a PTX file or a kernel"));
 }
@@ -444,8 +444,7 @@ TEST_CASE("sim: exit codes say whether the kernel was right, wrong, at fault or 
   write("k.ptx",
         "\x7f"
         "ELF\x02");
-  CHECK(
-      contains(sim(""), "k.ptx: is a cubin, which GPUs alone run: give the PTX that it was assembled from"));
+  CHECK(contains(sim(""), "k.ptx: is a cubin, which only GPUs run: give the PTX that it was assembled from"));
 }
 
 TEST_CASE("tma: exit codes say whether a map is legal") {
@@ -509,7 +508,7 @@ TEST_CASE("a new kernel is a folder, and nothing is overwritten") {
   std::ofstream(folder.path / "mine/mine.cpp") << "edited";
   const Ran again = make("mine", folder.str());
   CHECK(again.code == 1);
-  CHECK(contains(again, "mine: is here already, and nothing is overwritten: take another name"));
+  CHECK(contains(again, "mine: already exists, and nothing is overwritten: choose another name"));
   CHECK(fs::file_size(folder.path / "mine/mine.cpp") == 6);
   const Ran nowhere = make("mine", "/proc");
   CHECK(nowhere.code == 1);
@@ -518,11 +517,11 @@ TEST_CASE("a new kernel is a folder, and nothing is overwritten") {
     CAPTURE(name);
     const Ran wrong = make(name, folder.str());
     CHECK(wrong.code == 2);
-    CHECK(contains(wrong, "is not a name of a kernel: it has letters, digits and _"));
+    CHECK(contains(wrong, "is not a name of a kernel: a name has letters, digits and _"));
   }
   const Ran reserved = make("test", folder.str());
   CHECK(reserved.code == 2);
-  CHECK(contains(reserved, "'test' is a target of CMake's own, and cannot be a kernel's"));
+  CHECK(contains(reserved, "'test' is a target of CMake's own and cannot be the name of a kernel"));
 }
 
 TEST_CASE("layouts are evaluated, drawn, and read in batches") {

@@ -76,7 +76,7 @@ TEST_CASE(
   CHECK(run("ptxb explain nowhere.ptx").code == 2);
   const Ran twice = run("ptxb diff - -");
   CHECK(twice.code == 2);
-  CHECK(contains(twice, "standard input, -, can be one of the two and not both"));
+  CHECK(contains(twice, "standard input, -, can be only one of the two"));
 }
 
 TEST_CASE("a page of one kernel has its design, its barriers and its loops, and links that lead somewhere") {

@@ -147,7 +147,7 @@ TEST_CASE("an impossible profile is refused before anything runs") {
   CHECK(contains(unwritable, folder.str("no/trace") + ": cannot be written"));
   const Ran idle = run("saxpy --emit " + folder.str("emitted") + kRun + folder.str("trace"));
   CHECK(idle.code == 1);
-  CHECK(contains(idle, "a profile is of a run: give --verify or --bench with --profile"));
+  CHECK(contains(idle, "a profile needs a run: give --verify or --bench with --profile"));
   const Ran few = run("saxpy --profile-records 31" + kRun + folder.str("trace"));
   CHECK(few.code == 2);
   CHECK(contains(few, "--profile-records"));

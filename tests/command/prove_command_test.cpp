@@ -17,7 +17,7 @@ TEST_CASE("the chain of a kernel") {
   for (const char* words : {"tma_load: B -> f16 64x128 tile, 128 B swizzle: 2 boxes of 64x64: 8192 elements",
                             "mma: B from f16 64x128 tile, 128 B swizzle, MN-major: 4 of 128x16, descriptor "
                             "0x4000004002000000, advances 0 2048 4096 6144 B: 8192 elements (gemm_tile.cpp:",
-                            "tma_store: ", "elements are where they are looked for"})
+                            "tma_store: ", "elements are where they are read"})
     CHECK_MESSAGE(ran.output.find(words) != std::string::npos, words);
   ran = prove("hello");
   CHECK(ran.code == 0);

@@ -62,7 +62,7 @@ END)");
 }
 
 TEST_CASE("emit --sass prints machine code or writes it, and without a cubin there is none") {
-  CHECK(contains(run("ptxb emit saxpy --sass --assembler none"), "SASS is a cubin's, and there is none"));
+  CHECK(contains(run("ptxb emit saxpy --sass --assembler none"), "SASS needs a cubin, and there is none"));
   CHECK(contains(run("ptxb emit saxpy"), "--emit DIR, --keep DIR or --sass is required"));
   if (!has_tools()) return;
   const Folder folder;
@@ -166,7 +166,7 @@ TEST_CASE(
   CHECK(contains(text, " %  u32 i = ctaid_x() * threads + tid_x();\n"));
 
   CHECK(contains(run(profile("short.csv", all - 1, header)),
-                 "short.csv: it is another kernel's profile: instruction"));
+                 "short.csv: it is the profile of another kernel: instruction"));
   CHECK(contains(run(profile("none.csv", all, "\"#\",\"Address\",\"Source\",\"Live\"\n")),
                  "none.csv: there is no header with the columns Source and Warp Stall Sampling"));
   CHECK(contains(run(annotate + "--ncu /nowhere.csv"), "/nowhere.csv: it cannot be read, or is empty"));

@@ -96,12 +96,13 @@ TEST_CASE("a stage deeper than shared memory is refused") {
 
 TEST_CASE(
     "options that add up 8-bit floats exactly are refused for other types, to which they do not apply") {
-  refused(gemm + "--promote yes", 2, "field promote = yes with a = bf16: it is of e4m3 and e5m2");
+  refused(gemm + "--promote yes", 2, "field promote = yes with a = bf16: it is only for e4m3 and e5m2");
   CHECK(run(gemm + "--promote yes --a e4m3 --bn 128").code == 0);
   refused("ptxb explain-choice 64 64 64 --slow-accumulation", 2,
-          "slow accumulation of bf16: it is of e4m3 and e5m2");
+          "slow accumulation of bf16: it is only for e4m3 and e5m2");
   CHECK(run("ptxb explain-choice 64 64 64 --slow-accumulation --dtype e5m2").code == 0);
-  refused("gemm_bench --list --slow-accumulation", 2, "slow accumulation of bf16: it is of e4m3 and e5m2");
+  refused("gemm_bench --list --slow-accumulation", 2,
+          "slow accumulation of bf16: it is only for e4m3 and e5m2");
   CHECK(run("gemm_bench --list --set fp8 --slow-accumulation").code == 0);
 }
 
@@ -122,7 +123,8 @@ TEST_CASE(
   const Folder folder;
   const std::string file = folder.path("file");
   std::ofstream(file) << "no cache";
-  refused("ptxb cache --cache-dir " + file, 1, file + ": is not a folder, and so no cache of PTX and cubins");
+  refused("ptxb cache --cache-dir " + file, 1,
+          file + ": is not a folder, so it cannot be a cache of PTX and cubins");
   CHECK(run("ptxb cache --cache-dir " + folder.path("new")).code == 0);
 
   const std::string emit = "ptxb emit saxpy -o " + folder.path("out") + " --cache-dir ";
@@ -168,8 +170,9 @@ TEST_CASE("export: shapes do not override a given field, even if it has its defa
   const Folder folder;
   const std::string exported = "ptxb export gemm --ptx --name p -o " + folder.path("out") + " ";
   refused(exported + "--shapes 64x64x64 --bm 128", 2,
-          "--bm 128: --shapes chooses it, and for 64x64x64 takes 64: leave one of them out");
-  refused(exported + "--shapes 64x64x64 --k 512", 2, "--k 512: --shapes chooses it");
+          "--bm 128: --shapes chooses this field, and for 64x64x64 its value is 64: leave one of the two "
+          "options out");
+  refused(exported + "--shapes 64x64x64 --k 512", 2, "--k 512: --shapes chooses this field");
   CHECK_FALSE(std::filesystem::exists(folder.path("out")));
   CHECK(run(exported + "--shapes 64x64x64 --bm 64 --a bf16").code == 0);
 }
@@ -192,7 +195,7 @@ TEST_CASE("waive: invalid names are refused") {
   for (const char* words :
        {"ptxb run saxpy", "ptxb bench saxpy", "ptxb emit saxpy -o /tmp", "ptxb annotate saxpy",
         "ptxb export saxpy -o /tmp", "ptxb compile saxpy.ll", "saxpy"})
-    refused(words + std::string(" --waive spill"), 2, "'spill' is nothing that can be waived; there are ");
+    refused(words + std::string(" --waive spill"), 2, "'spill' cannot be waived; ");
 }
 
 TEST_CASE("tune model prints its fit as JSON") {

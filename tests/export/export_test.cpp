@@ -232,7 +232,7 @@ TEST_CASE("an attention uses the tile of the nearest shape, and none of these ne
   CHECK(contains(w.exported("attention --packed yes --ptx --shapes 512x512x4x1"), "leave out --shapes"));
   CHECK(contains(w.exported("attention --heads_in_rows 4 --ptx --shapes 1x512x4x1"), "leave out --shapes"));
   CHECK(contains(w.exported("attention --ptx --shapes 512x512x4"),
-                 "'512x512x4' has 3 numbers, and a shape here has 4"));
+                 "'512x512x4' has 3 numbers, and a shape of this kernel has 4"));
   CHECK(contains(w.exported("attention --ptx --shapes ,"),
                  "write QUERIESxKEYSxHEADSxBATCHES,QUERIESxKEYSxHEADSxBATCHES,..."));
 }
@@ -293,26 +293,28 @@ TEST_CASE("kernels that cannot be exported are refused") {
     CHECK(ran.code == 2);
     CHECK(contains(ran, text));
   };
-  refused("saxpy --name 2x", "the name '2x' is not one of a function in C");
-  refused("saxpy --name int", "the name 'int' is not one of a function in C");
+  refused("saxpy --name 2x", "'2x' is not a name for a function in C");
+  refused("saxpy --name int", "'int' is not a name for a function in C");
   refused("saxpy --config \"threads=64\" --config \"threads=32\"", "configuration 1 has no condition");
   refused("saxpy --config \"threads=64 if count < 9\"",
           "the last configuration has the condition 'count < 9'");
   refused("saxpy --config \"threads=64 if m < 9\" --config \"threads=32\"",
           "condition 1 = 'm < 9', column 1: there is no 'm'; the names are count, multiprocessors");
   refused("saxpy --config \"threads 64\"", "'threads' is not FIELD=VALUE");
-  refused("saxpy --config \"threads=few\"", "field threads = few: it is a number");
+  refused("saxpy --config \"threads=few\"", "field threads = few: it must be a number");
   refused("saxpy --config \"thread=1\"", "no field is named 'thread'; the fields are m, n, threads");
   refused("saxpy --config \"threads=64 if \"", "there is no condition after 'if'");
   refused("gemm --bm 64 --consumers 1 --config \"split_last=4 if M > 64\" --config \"split_last=1\"",
-          "the configurations 1 and 2 have different parameters, and one launch serves all: number 7 is a "
+          "the configurations 1 and 2 have different parameters, and one launch function serves all: number "
+          "7 is a "
           "pointer to f32 'workspace' and nothing");
   refused("gemm --config \"a=f64\"", "field a = f64: it is one of bf16, f16");
-  refused("gemm --shapes 128x128", "'128x128' has 2 numbers, and a shape here has 3");
+  refused("gemm --shapes 128x128", "'128x128' has 2 numbers, and a shape of this kernel has 3");
   refused("gemm --shapes 128x0x128", "'0' in '128x0x128' is not a number from 1");
   refused("gemm --shapes ,", "',' has no shape before a comma");
   refused("gemm --split_last 4 --shapes 512x512x512",
-          "--split_last 4: --shapes chooses it, and for 512x512x512 takes 1: leave one of them out");
+          "--split_last 4: --shapes chooses this field, and for 512x512x512 its value is 1: leave one of the "
+          "two options out");
   CHECK(w.exported("saxpy --shapes 1x2x3").code == 2);
   CHECK(w.exported("gemm --shapes 1x2x3 --config bm=64").code == 2);
   CHECK(w.exported("saxpy --name right --ptx --config \"if count < 9\" --config threads=64").code == 0);
@@ -333,7 +335,7 @@ TEST_CASE(
   CHECK(contains(
       good(w.exported("gemm --ptx --shapes 512x512x255,512x500x256")),
       "warning: 512x512x255: rows (k of 510 B in A, k of 510 B in B) are not multiples of 16 B: a launch "
-      "needs gaps after them, by stride_bytes\nwarning: 512x500x256: rows (n of 1000 B in D)"));
+      "needs gaps after them, set with stride_bytes\nwarning: 512x500x256: rows (n of 1000 B in D)"));
   const Ran json = good(w.exported("gemm --ptx --json --shapes 512x512x255"));
   CHECK(nlohmann::json::parse(json.output)["warnings"].size() == 1);
 }
@@ -346,9 +348,8 @@ TEST_CASE("a kernel that adds up across CTAs says how much workspace it needs") 
   CHECK(header.find("float* workspace, const uint32_t grid[3]") != std::string::npos);
   // There are 132 CTAs of 2 warpgroups, twice, with 64 x 256 sums of 4 B, and a mark of 8 B for each 64 x 8
   // of them.
-  CHECK(
-      header.find("workspace: f32 on the device; 34738176 B at a multiple of 16, which may hold anything") !=
-      std::string::npos);
+  CHECK(header.find("workspace: f32 on the device; 34738176 B at a multiple of 16, with any contents") !=
+        std::string::npos);
 }
 
 }  // namespace ptxbuilder::test::export_test

@@ -210,7 +210,7 @@ TEST_CASE("misuse of a convolution is named, and its twin is accepted") {
               })(),
               "x has a stride of 30 along its channels");
   CHECK_ERROR(refused([](auto& p) { p.y.extents.pop_back(), p.y.strides.clear(); })(), "it has 4 dimensions");
-  CHECK_ERROR(refused([](auto& p) { p.x.memory.bytes -= 2 * 256; })(), "and its memory has");
+  CHECK_ERROR(refused([](auto& p) { p.x.memory.bytes -= 2 * 256; })(), "and the memory has");
   CHECK_ERROR(refused([](auto& p) { p.y.memory.address = p.x.memory.address; })(), "y overlaps x");
   CHECK_ERROR(refused([](auto& p) { p.bias.bytes = 2; })(), "bias of 2 B");
   CHECK_ERROR(refused([](auto& p) { p.result = ConvolutionResult::x; })(),
@@ -219,7 +219,7 @@ TEST_CASE("misuse of a convolution is named, and its twin is accepted") {
   stepped.along[0].step = 2;
   ConvolutionTrial scattered(device(), stepped, ConvolutionResult::x);
   CHECK(convolution().workspace_bytes(scattered.arguments()) > 0);
-  CHECK_ERROR(convolution()(scattered.arguments()), "convolution: this call takes a workspace");
+  CHECK_ERROR(convolution()(scattered.arguments()), "convolution: this call needs a workspace");
 }
 
 TEST_CASE("a product and a shift divide every number below 2^31") {

@@ -166,7 +166,8 @@ std::vector<std::string> broken_rules(const MatmulArguments& p) {
   if (p.use != ActivationUse::value && !has_activation)
     rules.emplace_back("gemm: the slope or the gate of no activation; name one");
   if (p.use == ActivationUse::gate && has_activation) {
-    if (p.n % 2 != 0) rules.push_back(fmt::format("a gate of n = {} columns; they come in pairs", p.n));
+    if (p.n % 2 != 0)
+      rules.push_back(fmt::format("a gate of n = {} columns; the columns come in pairs", p.n));
     if (p.beta != 0) rules.emplace_back("a gate with beta C, whose columns would be two for each of D");
   }
   if (p.d.type == DType::s32) {

@@ -340,10 +340,10 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
       {"a row stride of 9223372036854775807 elements", [](auto& p) { p.a.stride = INT64_MAX; }},
       {"matmul: B of bf16: 24 x 32 elements with a row stride of 33, 1 batches",
        [](auto& p) { p.b.stride = 33; }},
-      {"take 1536 B, and its memory has 1535 B", [](auto& p) { p.b.memory.bytes -= 1; }},
+      {"take 1536 B, and the memory has 1535 B", [](auto& p) { p.b.memory.bytes -= 1; }},
       {"is not a multiple of an element's 2 B", [](auto& p) { p.a.memory.address += 1; }},
       {"matmul: D of bf16: the address", [](auto& p) { p.d.memory.address -= 1; }},
-      {"matmul: C of f32: it is bf16 where D is bf16", [](auto& p) { p.c.type = DType::f32; }},
+      {"matmul: C of f32: it is bf16 if D is bf16", [](auto& p) { p.c.type = DType::f32; }},
       {"matmul: C of bf16: 16 rows in all batches and a stride of 4294967296 elements",
        [](auto& p) {
          p.c.stride = int64_t{1} << 32;
@@ -501,7 +501,7 @@ TEST_CASE("a known product accepts other matrices and scalars, and is checked wh
   q = p, q.c.memory.address = p.d.memory.address + 16;
   CHECK_ERROR(matmul()(q), "matmul: ");
   q = p, q.a.memory.address += 2;
-  CHECK_ERROR(matmul()(q), "this call takes a workspace");
+  CHECK_ERROR(matmul()(q), "this call needs a workspace");
   q = p, q.bias.address += 1;
   CHECK_ERROR(matmul()(q), "matmul: bias of");
 }
@@ -625,7 +625,7 @@ TEST_CASE("a sparse A or B stores two of every four values along k") {
   p.a.type = p.b.type = DType::bf16, p.a_k_major = false;
   CHECK_ERROR(matmul()(p), "gemm: a sparse A stored along m; of each four values along k two are stored");
   p.a_k_major = true, p.k = 126;
-  CHECK_ERROR(matmul()(p), "matmul: k = 126 with a sparse A; of each 4 values along k it stores two");
+  CHECK_ERROR(matmul()(p), "matmul: k = 126 with a sparse A; it stores two of each 4 values along k");
   p.k = 128, p.a_metadata.bytes -= 4;
   CHECK_ERROR(matmul()(p), "a_metadata");
   p.a_metadata = {p.d.memory.address, 1024};
@@ -995,7 +995,7 @@ TEST_CASE("a workspace that is too small, or missing, or not aligned, is refused
   const size_t bytes = p.workspace.bytes;
   CHECK(bytes == (40 * 48 * 2 + 255) / 256 * 256);
   CHECK_ERROR(matmul()(trial.arguments()),
-              fmt::format("matmul: this call takes a workspace of {} B at a multiple of 16", bytes));
+              fmt::format("matmul: this call needs a workspace of {} B at a multiple of 16", bytes));
   p.workspace.bytes -= 1;
   CHECK_ERROR(matmul()(p), fmt::format("and is given {} B at", bytes - 1));
   p.workspace.bytes += 1;
@@ -1372,14 +1372,14 @@ TEST_CASE("a gate, a slope and 8-bit results are requested in valid combinations
   p.activation = kernels::Activation::silu;
   p.use = kernels::ActivationUse::gate;
   p.n = 95;
-  CHECK_ERROR(product(p), "matmul: a gate of n = 95 columns; they come in pairs");
+  CHECK_ERROR(product(p), "matmul: a gate of n = 95 columns; the columns come in pairs");
   p.n = 96;
   p.beta = 1, p.c = p.d;
   CHECK_ERROR(product(p), "a gate with beta C");
   p.beta = 0;
   p.use = kernels::ActivationUse::slope;
   p.inputs = {.memory = trial.arguments().a.memory, .type = DType::f16};
-  CHECK_ERROR(product(p), "matmul: inputs of f16: it is bf16 where D is bf16");
+  CHECK_ERROR(product(p), "matmul: inputs of f16: it is bf16 if D is bf16");
   p.inputs = p.d;
   CHECK_ERROR(product(p), "matmul: D overlaps inputs");
   p.activation = kernels::Activation::none;
@@ -1562,7 +1562,7 @@ TEST_CASE("nothing is measured in a capture, and tune() says so") {
     p.stream = stream;
     product(p);
     CHECK(tuner.clock.calls == 0);
-    CHECK_ERROR(product.tune(p), "tuning in a capture, where nothing runs: tune before it");
+    CHECK_ERROR(product.tune(p), "tuning in a capture, during which nothing runs: tune before the capture");
   });
   trial.poison();
   graph->launch();
@@ -1583,7 +1583,7 @@ TEST_CASE("a file of tuned tiles that is damaged or cannot be written is one war
   CHECK(trial.wrong(trial.run(product)) == "");
   CHECK(tuner.clock.calls == 1);
   REQUIRE(tuner.warnings.lines().size() == 1);
-  CHECK(tuner.warnings.lines()[0].find("line 1 is not understood and passed over: 'no line'") !=
+  CHECK(tuner.warnings.lines()[0].find("line 1 is not understood and is skipped: 'no line'") !=
         std::string::npos);
   // The added line counts, since it is the last.
   Matmul later(tuner.clock, tuner.options(damaged, true));
@@ -1644,7 +1644,7 @@ TEST_CASE("results of a user's functions are checked, and numbers that are not e
         }(),
         text);
   };
-  refused("MatmulOptions::load gave no kernel for the tile 64x32x64_2_w1",
+  refused("MatmulOptions::load returned no kernel for the tile 64x32x64_2_w1",
           [](MatmulOptions& o) { o.load = [](auto&&...) { return nullptr; }; });
   refused("MatmulOptions::choose is empty", [](MatmulOptions& o) { o.choose = nullptr; });
   refused("MatmulOptions::epilogue has 1 parameters and no function", [](MatmulOptions& o) {
@@ -1662,7 +1662,7 @@ TEST_CASE("results of a user's functions are checked, and numbers that are not e
   const MatmulArguments good = trial.arguments(matmul());
   MatmulArguments p = good;
   p.a.type = static_cast<DType>(99);
-  CHECK_ERROR(matmul()(p), "the type of A is 99, which is not in its enumeration");
+  CHECK_ERROR(matmul()(p), "the type of A is 99, which is not a value of its enumeration");
   p = good;
   p.activation = static_cast<Activation>(77);
   CHECK_ERROR(matmul()(p), "the activation is 77");

@@ -417,7 +417,7 @@ TEST_CASE_FIXTURE(Fixture, "a brief check finds only a wrong sample; energy need
   CHECK(more.entries[0].counts());
   CHECK(more.entries[1].wrong.find(" of 20000 sampled elements are wrong") != std::string::npos);
   options.energy_seconds = 0.1;
-  CHECK_ERROR(measure(), "the energy of a product is by NVML, which there is not");
+  CHECK_ERROR(measure(), "the energy of a product is measured with NVML, which is not available");
 }
 
 namespace {

@@ -85,7 +85,7 @@ def check_new(work, prefix):
            f"    cmake -B build -DCMAKE_PREFIX_PATH={prefix}\n    cmake --build build\n    ctest --test-dir build\n")
     if left := [path for path in files_of(f"{work}/made") if re.search(r"@\w+@", open(path).read())]:
         sys.exit(f"{left} contain words that should have been replaced")
-    expect(run(ptxb, "new", "mine", code=1, **here), "mine: is here already, and nothing is overwritten")
+    expect(run(ptxb, "new", "mine", code=1, **here), "mine: already exists, and nothing is overwritten")
     return f"{work}/made/mine"
 
 
@@ -115,15 +115,15 @@ def part_kernels(work, prefix, source, cxx, build_folder):
     expect(run(scale, "--prove"), "nothing to prove")
     expect(run(scale, "--emit", f"{folder}/emitted", "--assembler", "none"), "scale.ptx")
     emulated = ["--device", "emulator", "--assembler", "none"]
-    if "verified" in expect(run(scale, "--bench", *emulated, code=1), "only a GPU gives times", "--device cuda"):
+    if "verified" in expect(run(scale, "--bench", *emulated, code=1), "times need a GPU", "--device cuda"):
         sys.exit("--bench verifies, which was not requested")
-    expect(run(scale, "--verify", "--bench", *emulated, code=1), "verified: 1000 of 1000", "only a GPU gives times")
+    expect(run(scale, "--verify", "--bench", *emulated, code=1), "verified: 1000 of 1000", "times need a GPU")
     expect(run(scale, "run", "--n", "777", *emulated), "verified: 777 of 777 elements")
     expect(run(scale, "lint", "threads=64"), "scale: 1 found", "(advice)")
     expect(run(scale, "explain", "threads=64"), "scale")
     expect(run(scale, "annotate", "--assembler", "none"), "scale.cpp")
     expect(run(scale, "tune", "--field", "threads=64,2048", "--n", "777", *emulated, code=1), "1 right, 0 wrong, 1 refused",
-           "only a GPU gives times")
+           "times need a GPU")
     expect(run(scale, "sim", code=2), "there is no command 'sim'; the nearest are")
     expect(run(scale, "--number", "1", code=2), "known here: ", " --threads ")
     if not os.path.exists("/dev/nvidiactl"):

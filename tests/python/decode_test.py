@@ -99,15 +99,15 @@ for page, layout, is_e4m3 in ((0, "NHD", False), (16, "HND", False), (5, "NHD", 
                        return_lse=True, device="emulator", **(dict(k_scale=by, v_scale=by) if is_e4m3 else {}))
     check(o, np.concatenate([expected[b, 100 - count:] for b, count in enumerate(counts)]), 2**-5, "mixed", page, layout)
     check(lse, np.concatenate([expected_lse[b, :, 100 - count:] for b, count in enumerate(counts)], 1), 1e-4, "lse of mixed", page, layout)
-for words, text in ((dict(q=q), "q: 4 dimensions; with query_offsets it is"), (dict(max_queries=None), "packed queries over caches take"),
+for words, text in ((dict(q=q), "q: 4 dimensions; with query_offsets it is"), (dict(max_queries=None), "packed queries over caches need"),
                     (dict(max_queries=99), "query_offsets: a sequence of 100 rows, and max_queries is 99"),
                     (dict(query_offsets=offsets[:-1]), "query_offsets: [0, 100, 101]; they begin at 0"),
-                    (dict(query_offsets=None), "max_queries and max_keys are of packed sequences"),
+                    (dict(query_offsets=None), "max_queries and max_keys are for packed sequences"),
                     (dict(query_offsets=offsets.astype(np.float32)), "query_offsets: [4] of f32; it has")):
     with kit.refused(text):
         pb.decode(**{"q": packed, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "query_offsets": offsets,
                      "max_queries": 100, "device": "emulator", **words})
-with kit.refused("packed queries over caches take query_offsets, max_queries and key_lengths, and no key_offsets"):
+with kit.refused("packed queries over caches need query_offsets, max_queries and key_lengths, and no key_offsets"):
     pb.attention(packed, k, v, query_offsets=offsets, key_offsets=offsets, max_queries=100, key_lengths=c.lengths, device="emulator")
 
 # Trees of tokens: each query sees the tokens that lead to it, here those of numbers halved.
@@ -173,15 +173,15 @@ for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c
                     (dict(q=q[0]), "q: 2 dimensions"), (dict(cache_layout="NDH"), "cache_layout 'NDH' is not one of"),
                     (dict(max_seq_len=500), "max_seq_len = 500, and 7 pages of 16 rows of a batch, which hold 112"),
                     (dict(block_table=None, max_seq_len=5), "max_seq_len is of pages"),
-                    (dict(max_seq_len=0), "max_seq_len: 0 is not a number from 1 on"),
+                    (dict(max_seq_len=0), "max_seq_len: 0 is not a positive number"),
                     (dict(k_scale=by, v_scale=by), "k_scale, with K of bf16; scales are of e4m3"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by), "k_scale, and no v_scale"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by[:0]), "k_scale: [0] of f32; it is of"),
                     (dict(k_cache=k.astype(E4M3)), "K: of e4m3, and Q of bf16"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=-by, v_scale=by), "k_scale: -0.699"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by, v_scale=-by), "v_scale: -0.699"),
-                    (dict(window=(3, 0)), "window: (3, 0); it is a number of keys"), (dict(window=True), "window: True; it is"),
-                    (dict(window=2.0), "window: 2.0; it is"), (dict(window=-2), "window: -2; it is"),
+                    (dict(window=(3, 0)), "window: (3, 0); it must be a number of keys"), (dict(window=True), "window: True; it must be"),
+                    (dict(window=2.0), "window: 2.0; it must be"), (dict(window=-2), "window: -2; it must be"),
                     (dict(q=[1.0]), "q: <class 'list'>, which is no tensor"),
                     (dict(v_cache=None), "v_cache: <class 'NoneType'>, which is no tensor"),
                     (dict(out=[1.0]), "out: <class 'list'>, which is no tensor"), (dict(block_table=[[1]]), "block_table: <class 'list'>"),
@@ -205,7 +205,7 @@ for page, queries, words in ((0, 1, {}), (16, 2, {}), (64, 3, {"window": 20}), (
         out = np.empty_like(o[:, 0])
         found = pb.mla_decode(q[:, 0], kv, c.lengths, c.table, scale=0.1, out=out, device="emulator")
         kit.check(found is out and np.array_equal(out, o[:, 0]), "mla", page)
-for words, text in ((dict(scale=None), "scale: None; it follows"), (dict(q=q[..., :256]), "kv_cache and q: of 320 and 256 columns"),
+for words, text in ((dict(scale=None), "scale: None; give the value"), (dict(q=q[..., :256]), "kv_cache and q: of 320 and 256 columns"),
                     (dict(kv_cache=kv[..., :192], q=q[..., :192]), "kv_cache and q: of 192 and 192 columns"),
                     (dict(kv_cache=np.concatenate([kv, kv], 2)), "kv_cache: of shape"), (dict(seq_lens=None), "seq_lens: None"),
                     (dict(kv_cache=kv.astype(E4M3)), "keys of e4m3, and values"), (dict(q=q[0, 0]), "q: 2 dimensions"),

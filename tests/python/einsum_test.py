@@ -60,7 +60,7 @@ kit.check(pb.einsum("mk,kn->nm", np.zeros((0, 7), np.float16), np.zeros((7, 3), 
 refused("'.' of A", "...k,nk->n", a, b)
 refused("is no string", 3, a, b)
 refused("names one operand", "mk->mk", a, b)
-refused("'x' of the result is in neither operand", "mk,nk->mx", a, b)
+refused("'x' of the result is not in an operand", "mk,nk->mx", a, b)
 refused("'mkj' of 'mkj,nk->mn' names 3 dimensions, and it has 2", "mkj,nk->mn", a, b)
 refused("mode 'k' has 16 elements in B, and 32 in A", "mk,nk->mn", a, b[:, :16])
 refused("mode 'm' of 64 elements is in A alone; sum over it first", "mk,nk->n", a, b)

@@ -196,11 +196,10 @@ else:
     a, b = drawn(3, 240, 72), drawn(72, 40)
 
 kit.in_threads(lambda index: check(jax.jit(pb.matmul)(a[0], b), wide(a[0]) @ wide(b), 2**-8, "thread", index), 4)
-for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX's arrays"), (lambda: pb.matmul(b, b), "its rows have to "
-                                                                                                                "be")):
+for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX's arrays"), (lambda: pb.matmul(b, b), "its rows must be")):
     with kit.refused(text):
         function()
-with kit.refused("takes a pointer of f32, and is given an array of int32", kind=Exception):
+with kit.refused("takes a pointer of f32, and the argument is an array of int32", kind=Exception):
     jax.block_until_ready(saxpy(x=x.astype(jnp.int32), y=y, alpha=2.0, count=1000))
 
 for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):

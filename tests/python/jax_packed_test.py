@@ -101,7 +101,7 @@ for text, call in {
         "alpha: a DynamicJaxprTracer": lambda: jax.jit(lambda alpha: pb.packed_mm(a, packed, alpha=alpha))(2.0),
         "out_dtype of float8_e4m3fn": lambda: jax.grad(lambda a: pb.packed_mm(a, packed, out_dtype="e4m3").astype(jnp.float32).sum())(a),
         "out: JAX's arrays are not written": lambda: pb.packed_mm(a, packed, out=a),
-        "its last dimension is to be 136": lambda: pb.packed_mm(a[..., :8], packed),
+        "its last dimension must be 136": lambda: pb.packed_mm(a[..., :8], packed),
         "C: its shape is (3, 72)": lambda: pb.packed_mm(a, packed, c=c[0])}.items():
     with kit.refused(text):
         call()

@@ -65,7 +65,7 @@ kept = wide(held[0]).reshape(-1, *held[0].shape[2:])[rows] * np.repeat(wide(of_p
 check(kept, wide(new[0]), 0.25, "append by scales of pages")
 for scored in (lambda q, scale: pb.decode(q, *cached[1:]),
                lambda q, scale: pb.decode(cached[0], *eights, *cached[3:], k_scale=scale, v_scale=scale)):
-    with kit.refused("attention over caches has no gradient, and is asked for one"):
+    with kit.refused("attention over caches has no gradient, and one is requested"):
         jax.grad(lambda *given: scored(*given).astype(jnp.float32).sum(), (0, 1))(cached[0], jnp.ones(1))
 with kit.refused("query_offsets: a sequence of 40 rows, and max_queries is 39"):
     pb.attention(*(x.reshape(-1, 2, 64) for x in (q, k, v)), query_offsets=offsets, key_offsets=offsets, max_queries=39, max_keys=40)
@@ -141,9 +141,9 @@ for function in (of_struct, jax.jit(of_struct)):
     check(to, np.full(1000, 2.0), 0, "a struct")
 with kit.refused("parameter 'p': there is no 's'"):
     scaled((32,), p=dict(x=x, n=1000, to=y), bias=1.0)
-with kit.refused("parameter 'p.x' takes a pointer of f32, and is given an array of int32"):
+with kit.refused("parameter 'p.x' takes a pointer of f32, and the argument is an array of int32"):
     scaled((32,), p=dict(x=x.astype(jnp.int32), n=1000, s=2.0, to=y), bias=1.0)
-with kit.refused("JAX has to know what it changes"):
+with kit.refused("JAX must know what it changes"):
     pb.load(path, device="emulator")(x=x, y=y, alpha=2.0, count=1000)
 # Tests traced scalars, which are read when the call runs: of any type that represents them, in a struct, for each batch, and on each
 # device.
@@ -165,18 +165,18 @@ for words, text in ((dict(count=2.0), "parameter 'count' is a u32, and is given 
 with kit.refused("its grid is traced"):
     jax.jit(lambda grid: saxpy(grid, x=x, y=y, alpha=2.0, count=1000))(3)
 # Checks that an error is reported when a call is traced, before XLA runs it.
-for words, text in ((dict(x=x.astype(jnp.int32)), "parameter 'x' takes a pointer of f32, and is given an array of int32: give "
+for words, text in ((dict(x=x.astype(jnp.int32)), "parameter 'x' takes a pointer of f32, and the argument is an array of int32: give "
                                      "x.astype('float32')"),
-                    (dict(y=y.astype(jnp.bfloat16)), "parameter 'y' takes a pointer of f32, and is given an array of bfloat16"),
+                    (dict(y=y.astype(jnp.bfloat16)), "parameter 'y' takes a pointer of f32, and the argument is an array of bfloat16"),
                     (dict(x=[1.0]), "parameter 'x': <class 'list'> among tensors of JAX's"), (dict(x=None), "parameter 'x': <class "
                                                                                                    "'NoneType'>"),
                     (dict(count=-1), "parameter 'count' is a u32, and is given the integer -1"), (dict(count=1 << 70), "it does not fit"),
                     (dict(grid=0), "a grid of (0, 1, 1)"), (dict(grid=(1, 1 << 16)), "a grid of (1, 65536, 1)"), (dict(grid=1.5), "a grid of (1.5, 1, 1)")):
     with kit.refused(text):
         jax.eval_shape(lambda: (lambda grid=None, **given: saxpy(grid, **given))(**{**dict(x=x, y=y, alpha=2.0, count=1000), **words}))
-with kit.refused("parameter 'X' takes an array of 2 dimensions, and is given one of 3"):
+with kit.refused("parameter 'X' needs an array of 2 dimensions, and the argument has 3"):
     jax.eval_shape(lambda: tma(X=X[None], Y=Y, alpha=3.0))
-with kit.refused("parameter 'y' takes a pointer of f32, and is given an array of float16"):
+with kit.refused("parameter 'y' takes a pointer of f32, and the argument is an array of float16"):
     jax.eval_shape(lambda: pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": ((8, 32), "f16")}, device="emulator")(X=X, Y=Y, alpha=3.0))
 check(saxpy(y=y, x=np.ones(1000), alpha=2.0, count=1000), before + 2, 1e-6, "numpy's float64 is float32 in JAX")
 with kit.refused("query_offsets: <class 'list'> among tensors of JAX's"):

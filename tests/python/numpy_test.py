@@ -131,17 +131,18 @@ kit.check(amax[0] == 1e9, "a greater amax stays")
 rows, columns, number = (np.ones(n, np.float32) for n in (24, 40, 1))
 for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it is (24,), (24, 1) or of one element"),
                     (dict(scale_b=rows), "scale_b: its shape is (24,); it is (40,), (1, 40) or of one element"),
-                    (dict(scale_a=rows[None]), "scale_a: its shape is (1, 24)"), (dict(scale_a=wide(rows)), "scale_a: it is of float64"),
-                    (dict(scale_result=rows), "scale_result: its shape is (24,); it has one element"),
-                    (dict(alpha=rows), "alpha: its shape is (24,); it has one element"), (dict(amax=rows), "amax: its shape is (24,)"),
+                    (dict(scale_a=rows[None]), "scale_a: its shape is (1, 24)"), (dict(scale_a=wide(rows)), "scale_a: its type is float64"),
+                    (dict(scale_result=rows), "scale_result: its shape is (24,); it must have one element"),
+                    (dict(alpha=rows), "alpha: its shape is (24,); it must have one element"), (dict(amax=rows), "amax: its shape is "
+                                                                                                     "(24,)"),
                     (dict(amax=np.broadcast_to(number, (1,))), "amax: it is read-only"), (dict(amax=0.0), "amax: <class 'float'> among "
                                                                                                "tensors of numpy's"),
                     (dict(gate=True), "gate: activation is None"), (dict(slope_of=drawn(24, 40)), "slope_of: activation is None"),
-                    (dict(gate=True, activation="silu", slope_of=drawn(24, 40)), "one product is a gate or the way back"),
+                    (dict(gate=True, activation="silu", slope_of=drawn(24, 40)), "one product is a gate or a backward pass"),
                     (dict(gate=True, activation="silu", c=drawn(24, 40)), "gate: with C"),
                     (dict(slope_of=drawn(24, 39), activation="silu"), "slope_of: its shape is (24, 39)"),
-                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "it is bf16 where D is bf16"),
-                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "it is bf16 where D is e4m3")):
+                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "it is bf16 if D is bf16"),
+                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "it is bf16 if D is e4m3")):
     with kit.refused(text):
         pb.matmul(a, b, **words, device="emulator")
 with kit.refused("gate: B has 39 columns; they come in pairs"):
@@ -161,7 +162,7 @@ batches = np.zeros((2, 3, 24, 40), np.float32)
 kit.check(pb.matmul(drawn(2, 3, 24, 32), b, out=batches, device="emulator") is batches and np.all(batches.any(-1)))
 
 for swapped in (">f4", ">f2"):
-    with kit.refused(f"an array of {swapped}, whose bytes lie in another order than this machine's: give x.astype("):
+    with kit.refused(f"an array of {swapped}, whose byte order is not that of this machine: give x.astype("):
         pb.matmul(np.ones((8, 16), swapped), np.ones((16, 8), swapped[1:]), device="emulator", tf32=True)
 with kit.refused("scale_a: <class 'float'> among tensors of numpy's"):
     pb.matmul(np.ones((8, 16), "f2"), np.ones((16, 8), "f2"), device="emulator", scale_a=2.0)
@@ -175,17 +176,17 @@ with kit.refused("A: its memory is on the CPU", 'device="emulator"'):
     pb.matmul(a, b)
 with kit.refused("set `tf32` to allow it"):
     pb.matmul(wide(a).astype(np.float32), wide(b).astype(np.float32), device="emulator")
-with kit.refused("B: 40 x 32, but A is 24 x 32: its rows have to be A's columns, 32"):
+with kit.refused("B: 40 x 32, but A is 24 x 32: its rows must be A's columns, 32"):
     pb.matmul(a, b.T, device="emulator")
 with kit.refused("A and B: they have 1 and 2 dimensions"):
     pb.matmul(a[0], b, device="emulator")
 with kit.refused("A and B: they have 0 and 2 dimensions"):
     pb.matmul(np.array(1.0), b, device="emulator")
-with kit.refused("B: batches (3,), which do not go with A's (2,)"):
+with kit.refused("B: batches (3,), which do not match A's (2,)"):
     pb.matmul(drawn(2, 4, 8), drawn(3, 8, 4), device="emulator")
 with kit.refused("C: its shape is (40, 24)"):
     pb.matmul(a, b, c=c.T, device="emulator")
-with kit.refused("bias: [39] of bf16; it is bf16 where D is bf16, of [40]"):
+with kit.refused("bias: [39] of bf16; it is bf16 if D is bf16, of [40]"):
     pb.matmul(a, b, bias=bias[1:], device="emulator")
 with kit.refused("bias: [40] of f32; it is bf16"):
     pb.matmul(a, b, bias=wide(bias).astype(np.float32), device="emulator")
@@ -196,7 +197,7 @@ with kit.refused("device 'gpu' is not one of"):
 with kit.refused("beta is 1, but C is NULL"):
     pb.matmul(a, b, beta=1.0, device="emulator")
 kit.check(np.isnan(pb.matmul(np.full((1, 8), np.nan, np.float16), np.ones((8, 4), np.float16), activation="relu", device="emulator")).all())
-with kit.refused("alpha: '2' is a str; it has to be a number"):
+with kit.refused("alpha: '2' is a str; it must be a number"):
     pb.matmul(a, b, alpha="2", device="emulator")
 with kit.refused("a type that is not supported: f8; supported are int8 (s8)"):
     pb.matmul(a, b, out_dtype="f8", device="emulator")
@@ -244,8 +245,8 @@ matrix = drawn(8, 32, dtype=np.float32), drawn(8, 32, dtype=np.float32)
 kit.check(np.allclose(tma(X=matrix[0], Y=matrix[1], alpha=3.0, device="emulator"), 3 * matrix[0] + matrix[1], rtol=1e-5,
                       atol=1e-5))
 given = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator")
-for wrong, text in ((dict(alpha="2"), "parameter 'alpha' is a f32, and is given '2'"),
-                    (dict(count=1.5), "parameter 'count' is a u32, and is given 1.5"),
+for wrong, text in ((dict(alpha="2"), "parameter 'alpha' is a f32, and the argument is '2'"),
+                    (dict(count=1.5), "parameter 'count' is a u32, and the argument is 1.5"),
                     (dict(count=-1), "parameter 'count' is a u32, and is given the integer -1"),
                     (dict(x=3), "parameter 'x': <class 'int'> among tensors of numpy's: give numpy.asarray(x)"),
                     (dict(x=x.astype(np.float64)), "takes a pointer of f32, one of f64 is given"),
@@ -279,15 +280,14 @@ read_only = np.frombuffer(bytes(4000), np.float32)
 kit.check(scaled((32,), p={**whole, "x": read_only}, bias=1, device="emulator")[1] is to, "what is read may be read-only")
 for p, text in (({"x": x, "n": 1000, "to": to}, "parameter 'p': there is no 's'"),
                 ({**whole, "z": 1}, "parameter 'p' is given 'z', and takes x, n, s, to"),
-                ((x, 1000, 2.0, to), "parameter 'p' takes a dict of its fields, x, n, s, to, and is given (array("), (x, "parameter 'p' "
-                                                                                                                      "takes a dict"),
-                ({**whole, "s": "2"}, "parameter 'p.s' is a f32, and is given '2'"), ({**whole, "n": x}, "parameter 'p.n' is a u32, and "
-                                                                                      "is given array("),
-                ({**whole, "n": 1.5}, "parameter 'p.n' is a u32, and is given 1.5"), ({**whole, "n": None}, "parameter 'p.n' is a u32, "
-                                                                                      "and is given None"),
+                ((x, 1000, 2.0, to), "parameter 'p' needs a dict of its fields, x, n, s, to, and the argument is (array("), (x, "parameter 'p' needs a dict"),
+                ({**whole, "s": "2"}, "parameter 'p.s' is a f32, and the argument is '2'"), ({**whole, "n": x}, "parameter 'p.n' is a "
+                                                                                             "u32, and the argument is array("),
+                ({**whole, "n": 1.5}, "parameter 'p.n' is a u32, and the argument is 1.5"), ({**whole, "n": None}, "parameter 'p.n' is a "
+                                                                                             "u32, and the argument is None"),
                 ({**whole, "x": 3}, "parameter 'p.x': <class 'int'> among tensors of numpy's"), ({**whole, "x": x[::2]}, "parameter "
                                                                                                                   "'p.x' is a pointer"),
-                ({**whole, "x": None, "to": None}, "it is given no tensor"), ({**whole, "to": read_only}, "p.to: it is read-only")):
+                ({**whole, "x": None, "to": None}, "no argument is a tensor"), ({**whole, "to": read_only}, "p.to: it is read-only")):
     with kit.refused(text):
         scaled((32,), p=p, bias=1.0, device="emulator")
 with kit.refused("kernel 'scaled': there is no 'p'"):
@@ -314,10 +314,10 @@ for words, text in ((dict(b=None), "B: <class 'NoneType'> among"),
                     (dict(out=[1.0]), "out: <class 'list'> among"), (dict(slope_of=[1.0], activation="silu"), "slope_of: <class 'list'> "
                                                                                     "among"),
                     (dict(c=c, beta=1j), "beta: 1j is a complex"), (dict(out_dtype=[1]), "a type that is not supported: [1]"),
-                    (dict(precise="no"), "precise: 'no' is not one of True and False"), (dict(device="cpu"), "are worked on by 'emulator'")):
+                    (dict(precise="no"), "precise: 'no' is not one of True and False"), (dict(device="cpu"), "give 'emulator', or 'cuda'")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": b, "device": "emulator", **words})
-with kit.refused("shapes: 64 is none; they are a list of tuples"):
+with kit.refused("shapes: 64 is not a list of shapes; give a list of tuples"):
     pb.warm_up("matmul", (64, 64, 64), "bf16", device="emulator")
 
 # Tests masked arrays, whose masks kernels do not read, and wrong offsets of packed sequences, which are checked before.
@@ -327,7 +327,7 @@ rows = drawn(40, 2, 64)
 for call in (lambda: pb.matmul(masked, b, device="emulator"), lambda: pb.matmul(b, masked, device="emulator"),
              lambda: pb.matmul(a, b, c=np.ma.array(c), device="emulator"), lambda: pb.matmul(a, b, out=np.ma.array(c), device="emulator"),
              lambda: pb.attention(*(np.ma.array(rows[None]),) * 3, device="emulator"), lambda: saxpy(**{**given, "x": np.ma.array(x)})):
-    with kit.refused("a masked array, whose mask no kernel knows: give x.filled(0)"):
+    with kit.refused("a masked array, whose mask kernels ignore: give x.filled(0)"):
         call()
 
 
@@ -337,7 +337,7 @@ def packed(queries, keys, most=20):
 
 
 kit.check(packed([0, 20, 40], [0, 20, 40]).shape == rows.shape)
-for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20, "query_offsets: [1, 20, 40]; they begin at 0, do not fall, and end at "
+for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20, "query_offsets: [1, 20, 40]; they must begin at 0, not fall, and end at "
                                                  "the 40 rows"),
                                   ([0, 30, 20, 40], [0, 20, 30, 40], 40, "query_offsets: [0, 30, 20, 40]; they begin"),
                                   ([0, 20, 40], [0, 20, 39], 20, "key_offsets: [0, 20, 39]; they begin"),
@@ -513,7 +513,7 @@ for words, text in ((dict(a_rows=rows.astype(np.int64)), "a_rows: (130,) of int6
                     (dict(a_rows=rows, scale_a=np.ones(50, np.float32)), "scale_a: its shape is (50,); it is (130,)")):
     with kit.refused(text):
         pb.matmul(**{"a": few, "b": of_groups[0], "device": "emulator", **words})
-with kit.refused("a_rows: of groups of columns"):
+with kit.refused("a_rows: with groups of columns"):
     pb.grouped_mm(of_groups.swapaxes(1, 2), a.T, ends, a_rows=rows, device="emulator")
 
 # Tests scattered rows: in a new D, and in a given one that has more rows.
@@ -585,7 +585,7 @@ got = begin.copy()
 kit.check(pb.matmul(a, of_groups, out=got, **words) is got, "out is given back")
 check_groups(got, sums, "rows added to out", tolerance=2**-6)
 for words, text in ((dict(), "add_to_rows: without out and C"), (dict(c=begin, beta=0.5), "beta: 0.5, with add_to_rows"),
-                    (dict(c=begin, out_dtype="f32"), "C: it is of bfloat16, and rows that are added to it of float32"),
+                    (dict(c=begin, out_dtype="f32"), "C: its type is bfloat16, and that of the rows that are added to it is float32"),
                     (dict(c=begin, out=begin), "add_to_rows: with both out and C"),
                     (dict(c=begin, d_rows=places), "d_rows and add_to_rows"),
                     (dict(c=begin[:, :48]), "D: its shape is (50, 48)")):
@@ -639,7 +639,7 @@ got = pb.scaled_mm(a, b, rows, "RowWise", one, "TensorWise", output_dtype="f32",
 kit.check(np.abs(got - rows * (wide(a) @ wide(b))).max() < 1e-2 * np.abs(got).max(), "scales of rows")
 for words, text in ((dict(scale_a_1x128=of_a[:3], scale_b_128x128=of_blocks), "scale_a_1x128: its shape is (3, 67); it is (4, 67)"),
                     (dict(scale_a_1x128=of_a), "block scales of A alone"), (dict(scale_b_128x128=of_blocks), "block scales of B alone"),
-                    (dict(scale_a_1x128=of_a, scale_b_128x128=of_blocks.astype(float)), "scale_b_128x128: it is of float64")):
+                    (dict(scale_a_1x128=of_a, scale_b_128x128=of_blocks.astype(float)), "scale_b_128x128: its type is float64")):
     with kit.refused(text):
         pb.matmul(a, b, device="emulator", **words)
 for recipes, text in ((("BlockWise128x128", "BlockWise128x128"), "scale_recipe_a: BlockWise128x128; it is TensorWise, RowWise, "
@@ -677,16 +677,16 @@ check_groups(pb.matmul(x, pb.compress_2_4(w), transpose_b=True, offs=ends, devic
              reference.grouped(wide(x), wide(w).swapaxes(1, 2), ends), "sparse")
 w = reference.with_zeros(random, drawn(96, 128))
 s, x = pb.compress_2_4(w), drawn(32, 128)
-with kit.refused("b_metadata: given with a SparseMatrix, which has its own"):
+with kit.refused("b_metadata: given with a SparseMatrix, which has metadata of its own"):
     pb.matmul(x, s, transpose_b=True, b_metadata=s.metadata, device="emulator")
-for words, text in ((dict(b_metadata=None), "B: 64 x 96, but A is 32 x 128: its rows have to be A's columns, 128"),
+for words, text in ((dict(b_metadata=None), "B: 64 x 96, but A is 32 x 128: its rows must be A's columns, 128"),
                     (dict(b_metadata=s.metadata[:1]), "b_metadata: [1,256] of s32; it is int32"), (dict(transpose_b=False), "B: 192 x 64"),
                     (dict(b_metadata=s.metadata.astype(np.uint32)), "b_metadata: [2,256] of u32; it is int32"),
                     (dict(a=s), "a sparse A and a sparse B")):
     with kit.refused(text):
         pb.matmul(**{"a": x, "b": s.values, "b_metadata": s.metadata, "transpose_b": True, "device": "emulator", **words})
 pb.warm_up("matmul", [(32, 64, 128)], "bf16", "emulator", transpose_b=True, b_metadata=True)
-with kit.refused("a_metadata: of batches of A by one B"):
+with kit.refused("a_metadata: for batches of A with one B"):
     pb.matmul(pb.compress_2_4(np.stack([w, w])), x, transpose_b=True, device="emulator")
 with kit.refused("compress_2_4: row 0, columns 0 to 3: more than two of these four elements are not zero"):
     pb.compress_2_4(np.ones((8, 64), BF16))

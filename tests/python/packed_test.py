@@ -45,7 +45,7 @@ kit.check(off(pb.packed_mm(a, packed, out_dtype="f32", device="emulator"), a @ e
 int8, one = w.astype(np.int8), s[:, :1]
 for text, call in {
         "weights are [n, k], or [experts, n, k]": lambda: pb.pack_weights(w[0], s, z),
-        "uint4 alone has them": lambda: pb.pack_weights(int8, one, z),
+        "only uint4 has them": lambda: pb.pack_weights(int8, one, z),
         "zeros: none with uint4": lambda: pb.pack_weights(w, s),
         "w: 'int4' of uint8": lambda: pb.pack_weights(w, s, type="int4"),
         "w: 'int3'": lambda: pb.pack_weights(int8, one, type="int3"),
@@ -58,8 +58,8 @@ for text, call in {
         "zeros: int8": lambda: pb.pack_weights(w, s, z.astype(np.int8)),
         "weight 1 of column 0 is 9; int4 has -8 to 7":
             lambda: pb.pack_weights(np.full((8, 32), [0, 9] * 16, np.int8), one[:8], type="int4"),
-        "it is what pack_weights() gives": lambda: pb.packed_mm(a, w, device="emulator"),
-        "its last dimension is to be 200": lambda: pb.packed_mm(a[:, :100], packed, device="emulator"),
+        "it must be a result of pack_weights()": lambda: pb.packed_mm(a, w, device="emulator"),
+        "its last dimension must be 200": lambda: pb.packed_mm(a[:, :100], packed, device="emulator"),
         "A: float32": lambda: pb.packed_mm(a.astype(np.float32), packed, device="emulator"),
         "D: float16 (2, 71)": lambda: pb.packed_mm(a, packed, out=np.zeros((2, 71), np.float16), device="emulator"),
         "C: its shape is (72,)": lambda: pb.packed_mm(a, packed, c=np.zeros(72, np.float16), device="emulator"),
@@ -248,13 +248,13 @@ if importlib.util.find_spec("torch"):
         with kit.refused(text):
             call()
     for text, call in {"its memory is on the CPU": lambda: torch.compile(pb.packed_mm, fullgraph=True, backend="eager")(a, packed),
-                       "its last dimension is to be": lambda: ways[1](a[:, :8], packed, bias)}.items():
+                       "its last dimension must be": lambda: ways[1](a[:, :8], packed, bias)}.items():
         with kit.refused(text, kind=Exception):
             call()
     result = torch.zeros(a.shape[0], packed.shape[1], dtype=a.dtype, requires_grad=True)
-    with kit.refused("out: a result that is given has no gradient"):
+    with kit.refused("out: a given result has no gradient"):
         pb.packed_mm(a, packed, out=result, device="emulator")
-    with torch.autograd.forward_ad.dual_level(), kit.refused("packed_mm has no derivative forward"):
+    with torch.autograd.forward_ad.dual_level(), kit.refused("packed_mm has no forward derivative"):
         product(torch.autograd.forward_ad.make_dual(a, a), packed, bias)
     with kit.refused("its data is (2,); that of pack_weights() has 2 dimensions"):
         product(a, packed._replace(data=torch.zeros(2, dtype=torch.uint8)), bias)

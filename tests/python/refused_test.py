@@ -56,9 +56,9 @@ PLACES = {
     "parameter 'x'": lambda make: lambda: launch(make(ones), ones * 1), "parameter 'y'": lambda make: lambda: launch(ones, make(ones)),
     "parameter 'p.to'": lambda make: lambda: launch_struct(ones, make(ones)),
 }
-NESTED = "a nested tensor, whose parts have no strides in common: give x.to_padded_tensor(0.0)"
+NESTED = "a nested tensor, whose parts do not share strides: give x.to_padded_tensor(0.0)"
 for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor, which has no memory"),
-                         ("sparse", lambda x: x.to_sparse(), "a tensor of torch.sparse_coo, and what is taken is in memory by strides"),
+                         ("sparse", lambda x: x.to_sparse(), "a tensor of torch.sparse_coo, which does not have strided memory"),
                          ("rows", lambda x: (x if x.ndim == 2 else x.reshape(1, -1)).to_sparse_csr(), "a tensor of torch.sparse_csr"),
                          ("nested", lambda x: torch.nested.nested_tensor([x, x]), NESTED),
                          ("jagged", lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged), NESTED),
@@ -79,38 +79,40 @@ for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor, which 
             with kit.refused(name.strip(), text, kind=Exception):
                 by_compiler(place(make))()
 meta = a.to("meta")
-with kit.refused("a meta tensor, which has no memory, among others that have"):
+with kit.refused("a meta tensor, which has no memory, together with tensors that have memory"):
     torch.ops.ptxbuilder.matmul(a, b.to("meta"))
 kit.check(torch.ops.ptxbuilder.matmul(meta, b.to("meta")).shape == (16, 32), "a shape alone")
 
 # torch.func.vmap supports no given result, and only one amax, scale or clamp for all batches.
 batches = torch.stack([a, -a, 2 * a])
-for words, text in ((dict(amax=torch.zeros(1)), "amax is not known to torch.func.vmap"),
-                    (dict(scale_result=torch.ones(1)), "scale_result is not known to torch.func.vmap"),
-                    (dict(out_dtype="e4m3", scale_a=torch.ones(1)), "out_dtype of torch.float8_e4m3fn is not known to torch.func.vmap"),
-                    (dict(out=c), "is no batch of torch.func.vmap"), (dict(out=c, scale_a=torch.ones(1)), "is no batch of torch.func.vmap")):
+for words, text in ((dict(amax=torch.zeros(1)), "amax is not supported under torch.func.vmap"),
+                    (dict(scale_result=torch.ones(1)), "scale_result is not supported under torch.func.vmap"),
+                    (dict(out_dtype="e4m3", scale_a=torch.ones(1)), "out_dtype of torch.float8_e4m3fn is not supported under "
+                                                               "torch.func.vmap"),
+                    (dict(out=c), "cannot be a batch of torch.func.vmap"), (dict(out=c, scale_a=torch.ones(1)), "cannot be a batch of "
+                                                                                                           "torch.func.vmap")):
     with kit.refused(text):
         torch.func.vmap(lambda a: product(a, b, **words))(batches)
 each = torch.zeros(3, 1)
-with kit.refused("amax is not known to torch.func.vmap"):
+with kit.refused("amax is not supported under torch.func.vmap"):
     torch.func.vmap(lambda a, amax: product(a, b, amax=amax))(batches, each)
 kit.check(not each.any(), "what is refused is not written")
-with kit.refused("amax: a product whose gradient is asked for has none"):
+with kit.refused("amax: not supported in a product whose gradient is requested"):
     torch.func.grad(lambda a: product(a, b, amax=torch.zeros(1)).float().sum())(a)
-with kit.refused("kernel 'saxpy' is not known to torch.func"):
+with kit.refused("kernel 'saxpy' is not supported under torch.func"):
     torch.func.vmap(launch)(torch.ones(3, 100), torch.ones(3, 100))
 amax = torch.zeros(1)
 product(batches, b, amax=amax)  # the greatest of all batches, as the message says
 check(amax, (batches.double() @ b.double()).abs().max().reshape(1), 1e-6, "amax")
 
 # Tests invalid numbers, flags, devices and shapes.
-for words, text in ((dict(alpha=1j), "alpha: 1j is a complex; it has to be a number"), (dict(alpha=[1.0]), "alpha: [1.0] is a list"),
+for words, text in ((dict(alpha=1j), "alpha: 1j is a complex; it must be a number"), (dict(alpha=[1.0]), "alpha: [1.0] is a list"),
                     (dict(alpha=None), "alpha: None is a NoneType"), (dict(c=c, beta=[1.0]), "beta: [1.0] is a list"),
                     (dict(transpose_a="no"), "transpose_a: 'no' is not one of True and False"), (dict(tf32=None), "tf32: None is not one "
                                                                                                       "of"),
                     (dict(out_dtype=3), "a type that is not supported: 3"),
-                    (dict(device="cpu"), "are worked on by 'emulator'"),
-                    (dict(device=torch.device("cpu")), "are worked on by 'emulator'"), (dict(device=True), "device True is not one of")):
+                    (dict(device="cpu"), "give 'emulator', or 'cuda'"),
+                    (dict(device=torch.device("cpu")), "give 'emulator', or 'cuda'"), (dict(device=True), "device True is not one of")):
     for way in (pb.matmul, by_compiler(pb.matmul)):
         if way is pb.matmul or not {"device", "out_dtype"} & set(words):
             with kit.refused(text, kind=ValueError if way is pb.matmul else Exception):
@@ -123,28 +125,29 @@ wide, narrow, offsets = torch.randn(1, 16, 2, 128).to(BF16), heads[0], torch.ten
 packed = dict(query_offsets=offsets, key_offsets=offsets, max_queries=16, max_keys=16)
 for q, v, words, text in ((heads, wide, {}, "V of 128 columns (value_depth) and Q of 64; V has 1 to as many as Q: give V in parts"),
                           (narrow, narrow, packed, "query_offsets: [2] of s64; it has one dimension of 2 numbers of int32 or uint32"),
-                          (narrow, narrow, {**packed, "max_keys": 1.5}, "max_keys: 1.5; it is an integer"),
+                          (narrow, narrow, {**packed, "max_keys": 1.5}, "max_keys: 1.5; it must be an integer"),
                           (heads, heads, dict(scale=[1.0]), "scale: [1.0] is a list"), (heads, heads, dict(softcap=1j), "softcap: 1j is "
                                                                                                            "a complex"),
-                          (heads, heads, dict(window=("a", 0)), "window: ('a', 0); it is two integers"),
-                          (heads, heads, dict(window=(1 << 63, None)), "it is two integers"), (heads, heads, dict(device="cpu"), "by 'emulator'")):
+                          (heads, heads, dict(window=("a", 0)), "window: ('a', 0); it must be two integers"),
+                          (heads, heads, dict(window=(1 << 63, None)), "it must be two integers"), (heads, heads, dict(device="cpu"), "by 'emulator'")):
     with kit.refused(text):
         pb.attention(q, q, v, **{"device": "emulator", **words})
 halves = [attend(heads, heads, part) for part in wide.split(64, -1)]  # as the words say
 expected = torch.nn.functional.scaled_dot_product_attention(*(x.transpose(1, 2).double() for x in (heads, heads, wide))).transpose(1, 2)
 check(torch.cat(halves, -1), expected, 2**-7, "V in parts")
-for grid, text in (((1, 2.5), "grid: 2.5; it has a number of CTAs"), ((1 << 32) + 1, "grid: 4294967297"), (-1, "grid: -1"), ("1", "grid: '1'")):
+for grid, text in (((1, 2.5), "grid: 2.5; it must have a number of CTAs"), ((1 << 32) + 1, "grid: 4294967297"), (-1, "grid: -1"), ("1", "grid: '1'")):
     with kit.refused(text):
         saxpy(grid, x=ones, y=ones * 1, alpha=2.0, count=100, device="emulator")
 check(saxpy(np.int64(4), x=ones, y=ones * 1, alpha=2.0, count=100, device="emulator"), 3 * ones, 0, "numpy's integer")
-for words, text in ((dict(alpha=None), "parameter 'alpha' is a f32, and is given None"), (dict(count=1 << 70), "that 64 bits do not hold"),
+for words, text in ((dict(alpha=None), "parameter 'alpha' is a f32, and the argument is None"), (dict(count=1 << 70), "does not fit in "
+                                                                                                      "64 bits"),
                     (dict(x=np.ones(100, "f4")), "among tensors of numpy's"), (dict(y=np.ones(100, "f4")), "among tensors of PyTorch's")):
     with kit.refused(text):
         saxpy(**{**dict(x=ones, y=ones * 1, alpha=2.0, count=100, device="emulator"), **words})
-for words, text in ((dict(s=None), "parameter 'p.s' is a f32, and is given None"), (dict(n=[3]), "parameter 'p.n' is a u32, and is given "
-                                                                                            "[3]"),
-                    (dict(z=1), "parameter 'p' is given 'z', and takes x, n, s, to"), (dict(s=ones), "parameter 'p.s' is a f32, and is "
-                                                                                            "given tensor(")):
+for words, text in ((dict(s=None), "parameter 'p.s' is a f32, and the argument is None"), (dict(n=[3]), "parameter 'p.n' is a u32, and "
+                                                                                                   "the argument is [3]"),
+                    (dict(z=1), "parameter 'p' is given 'z', and takes x, n, s, to"), (dict(s=ones), "parameter 'p.s' is a f32, and the "
+                                                                                            "argument is tensor(")):
     with kit.refused(text):
         launch_struct(ones, ones * 1, **words)
 kit.end()

@@ -82,9 +82,9 @@ def of_quantisation():
     kit.check((wide(zero) == 0).all() and (scale_z > 0).all(), "a block of zeros", scale_z)
     odd = np.array([[1, np.inf, np.nan, 2]], np.float32)
     kit.check(np.isnan(wide(pb.quantize_1x128(odd, device="emulator")[0])[0, 1:3]).all(), "what is not a number")
-    with kit.refused("quantize_1x128: 3 columns, which have no two halves"):
+    with kit.refused("quantize_1x128: 3 columns, which cannot be halved"):
         pb.quantize_1x128(odd[:, :3], silu_gate=True, device="emulator")
-    with kit.refused("quantize_128x1: x is a matrix, and has 3 dimensions"):
+    with kit.refused("quantize_128x1: x must be a matrix, and has 3 dimensions"):
         pb.quantize_128x1(x, device="emulator")
 
 
@@ -149,7 +149,7 @@ def of_append():
     refused("append: v is a list, which is no tensor", v=v.tolist())
     refused("append: k_cache is a NoneType, which is no tensor", k_cache=None)
     refused("append: k is [tokens, heads, columns], the last an even number, and is (20, 3, 15)", k=k[..., :15])
-    refused("append: v has the shape [rows, heads, halves, columns], and is [19, 3, 2, 8]: 20 rows are given before it", v=v[:19])
+    refused("append: v has the shape [rows, heads, halves, columns], and is [19, 3, 2, 8]: there are 20 rows in an earlier tensor", v=v[:19])
     refused("append: k_cache has the shape [pages, heads, page_rows, halves, columns], and is [6, 2, 5, 2, 8]: 3 heads",
             k_cache=np.zeros((6, 5, 2, 16), np.float32))
     refused("append: sin is not given, and cos is: they go together", sin=None)
@@ -201,7 +201,7 @@ def of_numpy():
     kit.check((columns == order).all() and (values == np.take_along_axis(x, order, 1)).all(), "top_k")
     with kit.refused("top_k: the 65 greatest of 64 columns"):
         pb.top_k(x, 65, device="emulator")
-    with kit.refused("k: 0; it is an integer above 0"):
+    with kit.refused("k: 0; it must be an integer above 0"):
         pb.top_k(x, 0, device="emulator")
     with kit.refused("rotary: cos is [positions, columns / 2] = (5, 8), and is (4, 8)"):
         pb.rotary(heads, *angles[:, :4], device="emulator")
@@ -209,7 +209,7 @@ def of_numpy():
         pb.transpose(heads, device="emulator")
     with kit.refused("embedding: index is of f32; its type is s32 or s64"):
         pb.embedding(x[0], x, device="emulator")
-    with kit.refused("rms_norm: weight has the shape [columns], and is [50]: 64 columns are given before it"):
+    with kit.refused("rms_norm: weight has the shape [columns], and is [50]: there are 64 columns in an earlier tensor"):
         pb.rms_norm(x, w[:50], device="emulator")
     with kit.refused("layer_norm: weight has the shape [columns], and is [1, 64]"):
         pb.layer_norm(x, w[None], device="emulator")
@@ -217,9 +217,9 @@ def of_numpy():
         pb.softmax(x.astype(np.float64), device="emulator")
     with kit.refused("cross_entropy: target is of f32; its type is s32 or s64"):
         pb.cross_entropy(x, t.astype(np.float32), device="emulator")
-    with kit.refused("cross_entropy: target has the shape [rows], and is [5]: 6 rows are given before it"):
+    with kit.refused("cross_entropy: target has the shape [rows], and is [5]: there are 6 rows in an earlier tensor"):
         pb.cross_entropy(x, t[:5], device="emulator")
-    with kit.refused("softmax: rows of 300000 columns; they have from 1 to 262144"):
+    with kit.refused("softmax: rows of 300000 columns; they must have from 1 to 262144"):
         pb.softmax(np.zeros((1, 300000), np.float16), device="emulator")
     with kit.refused("epsilon: 'small'"):
         pb.rms_norm(x, epsilon="small", device="emulator")
@@ -246,7 +246,7 @@ def append_of_torch():
         check_cache(k_cache, turned(k * 2, cos[positions], sin[positions]), slots.numpy(), "NHD", np.float32, "append", compiled)
         check_cache(v_cache, v.numpy(), slots.numpy(), "NHD", np.float32, "append", compiled)
         kit.check(k_cache._version > version and torch.equal(total, k_cache.nan_to_num().sum()), "PyTorch learns what append writes")
-    with kit.refused("append has no gradient, and is given a tensor that requires one"):
+    with kit.refused("append has no gradient, and an argument requires one"):
         pb.append(k.requires_grad_(), v, k_cache, v_cache, slots, device="emulator")
     with torch.no_grad():
         pb.append(k, v, k_cache, v_cache, slots, device="emulator")
@@ -256,7 +256,7 @@ def append_of_torch():
             check_cache(both[:, 0], k.detach().numpy(), slots.numpy(), "NHD", np.float32, "append with gaps")
             check_cache(both[:, 1], v.numpy(), slots.numpy(), "NHD", np.float32, "append with gaps")
             both.fill_(torch.nan)
-    with kit.refused("append is not known to torch.func"):
+    with kit.refused("append is not supported under torch.func"):
         torch.func.vmap(lambda k: pb.append(k, v, k_cache, v_cache, slots, device="emulator"))(k.detach()[None])
 
 

@@ -154,10 +154,10 @@ check(torch.func.vmap(lambda a, rows: pb.matmul(a, b, scale_a=rows, scale_b=colu
 operation, scales = (a, b, drawn(320), None, 1.0, 0.0, "silu", BF16, False, False, None), {"scale_a": rows, "scale_b": columns}
 operators.opcheck(torch.ops.ptxbuilder.matmul_amax.default, operation, {"amax": torch.zeros(1, device="cuda"), **scales})
 operators.opcheck(torch.ops.ptxbuilder.matmul_out.default, (*operation, True), {"d": drawn(3, 160, 160), **scales})
-for words, text in ((dict(scale_a=columns), "scale_a: its shape is (320,)"), (dict(scale_a=rows.double()), "scale_a: it is of float64"),
+for words, text in ((dict(scale_a=columns), "scale_a: its shape is (320,)"), (dict(scale_a=rows.double()), "scale_a: its type is float64"),
                     (dict(scale_a=rows.cpu()), "its memory is on device"), (dict(gate=True), "gate: activation is None"),
                     (dict(amax=rows), "amax: its shape is (3, 160)"), (dict(gate=True, activation="silu", c=a), "gate: with C"),
-                    (dict(gate=True, activation="silu", slope_of=drawn(3, 160, 320)), "one product is a gate or the way back")):
+                    (dict(gate=True, activation="silu", slope_of=drawn(3, 160, 320)), "one product is a gate or a backward pass")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
 
@@ -318,7 +318,7 @@ else:
 # ---- Refused calls ----
 
 a, b = drawn(16, 24), drawn(24, 32)
-for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a result that is given has no gradient"),
+for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a given result has no gradient"),
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(bias=drawn(32).cpu()), "bias: its memory is on device 0"),
                     (dict(bias=drawn(32).float()), "bias: [32] of f32; it is bf16"), (dict(activation="tanh"), "activation 'tanh' is not "
                                                                                            "one of"),
@@ -332,7 +332,7 @@ for x, y, text in ((a, b.cpu(), "B: its memory is on device"), (a.cpu(), b, "A: 
         pb.matmul(x, y)
 with torch._subclasses.FakeTensorMode() as mode:
     kit.check(pb.matmul(mode.from_tensor(a), mode.from_tensor(b)).shape == (16, 32))
-with kit.refused("it has no memory, as a FakeTensor"):
+with kit.refused("it has no memory, like a FakeTensor"):
     pb._product._ext.product(mode.from_tensor(a), b, None, 1.0, 0.0, 0, 0, 1040, None, None, *pb._product.Operands())
 try:
     import cupy

@@ -139,7 +139,7 @@ with torch._subclasses.FakeTensorMode() as mode:
     kit.check(d.shape == (3, 16, 32) and d.dtype == BF16)
 
 a, b = drawn(16, 24), drawn(24, 32)
-for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a result that is given has no gradient"),
+for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a given result has no gradient"),
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(out=drawn(32, 16).T), "D: its columns are 16"),
                     (dict(out=drawn(16, 32), out_dtype=torch.float32), "bfloat16, but out_dtype"),
                     (dict(c=drawn(16, 3)), "C: its shape is (16, 3)"), (dict(bias=drawn(3)), "bias: [3] of bf16; it is bf16"),
@@ -179,7 +179,7 @@ for amax in (None, torch.zeros(1)):
 with kit.refused("ptxbuilder::matmul_with has no gradient"):
     torch.ops.ptxbuilder.matmul_with(a.clone().requires_grad_(), *operation[1:], **scales)
 for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it is (3, 16), (3, 16, 1) or of one element"),
-                    (dict(scale_b=columns.double()), "scale_b: it is of float64"), (dict(amax=rows), "amax: its shape is (3, 16)"),
+                    (dict(scale_b=columns.double()), "scale_b: its type is float64"), (dict(amax=rows), "amax: its shape is (3, 16)"),
                     (dict(gate=True), "gate: activation is None"), (dict(device=None, scale_b=columns), "A: its memory is on the CPU")):
     with kit.refused(text):
         pb.matmul(a, b, **{"device": "emulator", **words})
@@ -264,14 +264,14 @@ for way in (attend, by_compiler(attend)):
         check(lse, torch.from_numpy(exact[1]), 1e-3, "lse of e4m3")
 operators.opcheck(torch.ops.ptxbuilder.attention.default, (*narrow, *NO_EXTRAS, 0.0, 0.0, 0.0, 0, 0, -1, -1, 0, 0, True, None),
                   test_utils="test_faketensor")
-with kit.refused("attention of e4m3 has no gradient, and is given a tensor that requires one"):
+with kit.refused("attention of e4m3 has no gradient, and an argument requires one"):
     attend(*narrow, sinks=torch.zeros(q.shape[2], requires_grad=True))
 for way in (pb.decode, by_compiler(pb.decode)):
     for given, words in (((cached[0].clone().requires_grad_(), *eights, *cached[3:]), {}),
                          ((cached[0].clone().requires_grad_(), *cached[1:]), {}),
                          ((cached[0], *eights, *cached[3:]), dict(k_scale=by, v_scale=by.clone().requires_grad_())),
                          (cached, dict(sinks=torch.zeros(cached[0].shape[2]).requires_grad_()))):
-        with kit.refused("attention over caches has no gradient, and is given a tensor that requires one", kind=Exception):
+        with kit.refused("attention over caches has no gradient, and an argument requires one", kind=Exception):
             way(*given, device="emulator", **words)
         with torch.no_grad():
             way(*given, device="emulator", **words)
@@ -387,15 +387,15 @@ kit.check(torch.equal(torch.func.vmap(torch.func.grad(loss))(*(x[:, None] for x 
 given = [x.clone().requires_grad_() for x in (q, k, v)]
 kept = torch.utils.checkpoint.checkpoint(attend, *given, use_reentrant=False)
 kit.check(torch.equal(torch.autograd.grad(kept.float().square().sum(), given)[0].view(3, 1, 40, 2, 64), each), "checkpoint")
-for words, text in ((dict(out=trained), "out: a result that is given has no gradient"), (dict(out=q), "O overlaps"),
+for words, text in ((dict(out=trained), "out: a given result has no gradient"), (dict(out=q), "O overlaps"),
                     (dict(softcap=-1.0), "softcap"), (dict(device=None), "Q: its memory is on the CPU")):
     with kit.refused(text):
         pb.attention(q, k, v, **{"device": "emulator", **words})
 
-for words, text in ((dict(window=3), "window: 3; it is two integers"), (dict(window=(1.5, 0)), "window: (1.5, 0)"),
-                    (dict(window=(-2, -7)), "and -1 is no limit"), (dict(causal="no"), "causal: 'no' is not one of True and False"),
-                    (dict(max_keys=1), "are of packed sequences"), (dict(scale="x"), "scale: 'x' is a str"),
-                    (dict(softcap=None), "softcap: None; 0 is none")):
+for words, text in ((dict(window=3), "window: 3; it must be two integers"), (dict(window=(1.5, 0)), "window: (1.5, 0)"),
+                    (dict(window=(-2, -7)), "where -1 means no limit"), (dict(causal="no"), "causal: 'no' is not one of True and False"),
+                    (dict(max_keys=1), "are for packed sequences"), (dict(scale="x"), "scale: 'x' is a str"),
+                    (dict(softcap=None), "softcap: None; 0 means no softcap")):
     with kit.refused(text):
         pb.attention(q, k, v, device="emulator", **words)
 
@@ -470,7 +470,7 @@ for x, write in written.values():
 # Tests a sign that PyTorch keeps outside of the memory.
 z = torch.randn(8, 1, dtype=torch.complex64).conj().imag
 check(pb.matmul(z, torch.ones(1, 4), tf32=True, device="emulator"), z.clone() @ torch.ones(1, 4), 2**-9)
-with kit.refused("out: a view whose sign PyTorch keeps outside of its memory"):
+with kit.refused("out: a written view whose sign PyTorch keeps outside of its memory"):
     pb.matmul(left, right, out=torch._neg_view(d), device="emulator")
 # Checks that relu keeps NaN, and that 8-bit types have no gradient.
 kit.check(pb.matmul(torch.full((1, 8), torch.nan, dtype=BF16), right, activation="relu", device="emulator").isnan().all())
@@ -492,7 +492,7 @@ for dynamic in (False, True):
 for gaps in (x[::2], x.view(10, 100).T):
     with kit.refused("parameter 'x' is a pointer, whose strides the kernel does not know"):
         saxpy(x=gaps, y=result, alpha=2.0, count=500, device="emulator")
-with kit.refused("kernel 'saxpy' is not known to torch.jit.trace"):
+with kit.refused("kernel 'saxpy' is not supported under torch.jit.trace"):
     torch.jit.trace(lambda x: saxpy(x=x, y=x * 1, alpha=2.0, count=1000, device="emulator"), (x,))
 weight = torch.randn_like(result).requires_grad_()
 loss = (weight * result).sum()
@@ -688,7 +688,7 @@ def of_counts(x, y, counts):
 whole = drawn(reference.ALL, 72)
 for way in (of_counts, by_compiler(of_counts)):
     check(way(whole, y, counts)[counted], (whole.view(5, 26, 72).double() @ y.double()).view(-1, 56)[counted], 2**-7, "counted rows")
-with kit.refused("counts: a product whose gradient is asked for has none"):
+with kit.refused("counts: not supported in a product whose gradient is requested"):
     of_counts(whole.clone().requires_grad_(), y, counts)
 
 # Tests added rows, several of which are added to one row.
@@ -712,10 +712,10 @@ for way in (added, by_compiler(added)):
 words = dict(c=begin, add_to_rows=rows, scale_a=weights, bias=drawn(56), activation="silu", device="emulator")
 plain = pb.matmul(whole, y[0], **words)
 check(pb.matmul(whole.clone().requires_grad_(), y[0], **words), plain.double(), 2**-6, "added rows with a bias and an activation")
-with kit.refused("bias with offs: a product whose gradient is asked for has none"):
+with kit.refused("bias with offs: not supported in a product whose gradient is requested"):
     pb.matmul(whole.clone().requires_grad_(), y, offs=ends, **{**words, "bias": drawn(5, 56)})
 torch.use_deterministic_algorithms(True)
-with kit.refused("add_to_rows: sums in no certain order, while torch.use_deterministic_algorithms() is on"):
+with kit.refused("add_to_rows: sums in no fixed order, while torch.use_deterministic_algorithms() is on"):
     added(whole, y, begin, ends, rows, weights)
 torch.use_deterministic_algorithms(False)
 check(pb.matmul(whole, y[0], c=begin, add_to_rows=rows, device="emulator"),
@@ -745,7 +745,7 @@ for way in (product, by_compiler(product)):
     z = torch.from_numpy(reference.grouped(wide(x), wide(y), reference.ENDS))
     z[:120] += bias.double()[torch.searchsorted(ends, torch.arange(120), right=True)]
     check(gate, torch.nn.functional.silu(z[:, 0::2]) * z[:, 1::2], 2**-7, "a gate of groups")
-with kit.refused("bias with offs: a product whose gradient is asked for has none"):
+with kit.refused("bias with offs: not supported in a product whose gradient is requested"):
     product(x.clone().requires_grad_(), y, offs=ends, bias=bias)
 
 # Tests block scales, in every way.
@@ -764,7 +764,7 @@ def in_blocks(x, y, of_x, of_y):
 for way in (in_blocks, by_compiler(in_blocks)):
     check(way(x, y, of_x.mT, of_y.mT), exact, 2**-9, "blocks")
     check(way(x, y, of_x.mT.contiguous(), of_y.mT.contiguous()), exact, 2**-9, "blocks that lie otherwise")
-with kit.refused("scale_a_1x128: a product whose gradient is asked for has none"):
+with kit.refused("scale_a_1x128: not supported in a product whose gradient is requested"):
     product(x, y.mT, bias=torch.zeros(144, dtype=BF16, requires_grad=True), scale_a_1x128=of_x, scale_b_128x128=of_y)
 
 # Tests sparse weights, in every way.
@@ -781,7 +781,7 @@ def by_weights(x, s, bias):
 exact = torch.nn.functional.gelu(x.double() @ w.double().T + bias.double(), approximate="tanh")
 for way in (by_weights, by_compiler(by_weights)):
     check(way(x, s, bias), exact, 2**-7, "sparse weights")
-with kit.refused("b_metadata: a product whose gradient is asked for has none"):
+with kit.refused("b_metadata: not supported in a product whose gradient is requested"):
     by_weights(x.clone().requires_grad_(), s, bias)
 
 # These are measured on a GPU, and run here with small sizes.

@@ -248,7 +248,7 @@ TEST_CASE("misuse of append is refused") {
   c.call.tensors[2] = c.call.tensors[3];
   refused("append: k_cache overlaps v_cache");
   c.call.tensors[4] = c.index<int32_t>({7, -1, 0, 3});
-  refused("append: slots has the shape [rows], and is [4]: 5 rows are given before it");
+  refused("append: slots has the shape [rows], and is [4]: there are 5 rows in an earlier tensor");
   c.call.tensors[3]->type = DType::bf16;
   refused("append: v_cache is of bf16; its type is that of k, f32, or e4m3");
   c.call.tensors[8] = kernels::RowOperand{DType::f32, {2}, c.put(Floats(2))};

@@ -90,7 +90,7 @@ TEST_CASE("a known call asks for its workspace again") {
   call.workspace = workspace;
   for (int i = 0; i < 2; ++i) rows(call);
   call.workspace.bytes = bytes - 1;
-  CHECK(contains(error_of([&] { rows(call); }), "takes a workspace of"));
+  CHECK(contains(error_of([&] { rows(call); }), "needs a workspace of"));
   call.workspace = {memory.address(), bytes};
   CHECK(contains(error_of([&] { rows(call); }), "the workspace"));
   device->synchronize();

@@ -96,7 +96,7 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
   };
   const Case cases[] = {
       {"\"grid\": 1", "\"grid\": 1, \"gird\": 2",
-       "launch.json: \"gird\" is not a member; there are entry, grid"},
+       "launch.json: \"gird\" is not a member; the members are entry, grid"},
       {"\"grid\": 1, ", "", "launch.json: grid: it is missing, and there is no sidecar"},
       {"\"grid\": 1", "\"grid\": 0", "launch.json: grid: 0 is less than 1"},
       {"\"grid\": 1", "\"grid\": -1", "launch.json: grid: -1 is less than 1"},
@@ -106,7 +106,7 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
       {"[4, 2]", "[4, 2, 1, 1]", "launch.json: block: expected 1 to 3 items, found 4"},
       {"\"block\": [4, 2]", "\"block\": 1025", "launch.json: block: 1025 exceeds 1024"},
       {"\"s32\", \"shape\": [4", "\"int\", \"shape\": [4",
-       "launch.json: buffers[0].dtype: 'int' is not an element type; there are u8, s8, u16"},
+       "launch.json: buffers[0].dtype: 'int' is not an element type; the types are u8, s8, u16"},
       {"\"name\": \"b\"", "\"name\": \"a\"", "launch.json: buffers[1].name: a second buffer 'a'"},
       {"\"shape\": [8]", "\"shape\": []", "launch.json: buffers[1].shape: expected 1 to 8 items, found 0"},
       {"\"shape\": [8]", "\"shape\": [4294967296, 2]", "buffers[1].shape: more than 17179869184 bytes"},
@@ -140,7 +140,7 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
        "\"value\": 4000000000}], \"bytes\": 16}",
        "", "launch.json: parameters: 3 are given, 'add' takes 4; the next is 'rest'"},
       {"\"scalar\": \"s32\"", "\"scalar\": \"s64\"",
-       "launch.json: parameters[2]: it has 8 B, the parameter 'add' of the PTX has 4 B"},
+       "launch.json: parameters[2]: it has 8 B, and the parameter 'add' of the PTX has 4 B"},
       {", \"block\": [4, 2]", "",
        "launch.json: block: it is missing, and the PTX has neither .reqntid nor a sidecar"},
   };
@@ -362,9 +362,9 @@ TEST_CASE("the grid comes from the sidecar's rule where the file says none") {
   CHECK(ran(1) == 132);
   std::swap(signature.parameters[0], signature.parameters[1]);
   signature.grid = {"n", "1", "1"};
-  CHECK_ERROR(ran(1), "l.json: parameters[1]: the rule of the grid takes a scalar here");
+  CHECK_ERROR(ran(1), "l.json: parameters[1]: the rule of the grid needs a scalar here");
   signature.grid = std::nullopt;
-  CHECK_ERROR(ran(1), "l.json: grid: it is missing, and there is no sidecar with a rule that would say it");
+  CHECK_ERROR(ran(1), "l.json: grid: it is missing, and there is no sidecar with a rule for it");
 }
 
 TEST_CASE("what the PTX requires of block and cluster is taken from there, and not contradicted") {
@@ -520,15 +520,15 @@ TEST_CASE("what is expected may be a formula of what the buffers were before") {
        {std::pair{"a[i", "l.json: buffers[2].init.formula: column 4: expected ']', found the end"},
         std::pair{"1 +", "column 4: expected a value, found the end"},
         std::pair{"1 2", "column 3: expected an operator, found '2'"},
-        std::pair{"z", "column 1: 'z' is not a number here; there are i, i0, i1"},
+        std::pair{"z", "column 1: 'z' is not a number here; the numbers are i, i0, i1"},
         std::pair{"d[0]", "column 1: there is no buffer 'd'; there are a, b"},
-        std::pair{"cot(1)", "column 1: there is no function 'cot'; there are sum, select, abs, exp"},
+        std::pair{"cot(1)", "column 1: there is no function 'cot'; the functions are sum, select, abs, exp"},
         std::pair{"a[1, 1, 1]", "'a' takes 1 index or 2, not 3"},
         std::pair{"min(1)", "'min' takes 2 values, not 1"},
         std::pair{"a[i0 + 2, 0]", "'a[i0 + 2, 0]' at element 1: 3 is not an index 0 of a, which has 3"},
         std::pair{"a[-1]", "-1 is not an index of a, which has 6"},
         std::pair{"a[0.5]", "0.5 is not an index of a"},
-        std::pair{"sum(k, 1e300, 1)", "a sum of 1e+300 terms; 4.29497e+09 are possible"}})
+        std::pair{"sum(k, 1e300, 1)", "a sum of 1e+300 terms; at most 4.29497e+09 are allowed"}})
     CHECK_ERROR(ran(formula), text);
   CHECK_ERROR(ran(std::string(100, '(')), "it nests deeper than 64");
   CHECK_ERROR(ran(std::string(100, '-') + "1"), "it nests deeper than 64");
@@ -555,11 +555,11 @@ TEST_CASE("files of numpy's are read and written by their headers") {
                     "\"buffer\": \"b\", \"equals\": {\"buffer\": \"a\"}"))
             .right());
   CHECK_ERROR(ran(changed(read, "\"b\", \"dtype\": \"f16\"", "\"b\", \"dtype\": \"bf16\"")),
-              "a.npy has elements of type <f2, the buffer of bf16, which is <u2");
+              "a.npy has elements of type <f2, and the buffer has bf16, which is <u2");
   CHECK_ERROR(ran(changed(read, "[3, 2], \"init\": {", "[2, 3], \"init\": {")),
-              "a.npy has the shape [3, 2], innermost first, the buffer [2, 3]");
+              "a.npy has the shape [3, 2], innermost first, and the buffer has [2, 3]");
   for (auto [at, text] :
-       {std::pair{0, "it is no .npy file"}, std::pair{45, "its elements are in Fortran's order"}}) {
+       {std::pair{0, "it is not a .npy file"}, std::pair{45, "its elements are in Fortran order"}}) {
     std::string broken = bytes;
     broken[static_cast<size_t>(at)] = 'X';
     std::ofstream(folder.path / "a.npy", std::ios::binary) << broken;
@@ -605,8 +605,9 @@ ret;
         std::string::npos);
   CHECK_ERROR(run_ptx(ptx(""), changed(json, "\"second\"", "\"third\"")),
               "l.json: launches[1].entry: 'third' is not in the PTX, which has first, second");
-  CHECK_ERROR(run_ptx(ptx(""), changed(json, "{\"launches\"", "{\"grid\": 1, \"launches\"")),
-              "l.json: \"grid\" is not a member; there are launches, buffers, outputs, shared, waivers");
+  CHECK_ERROR(
+      run_ptx(ptx(""), changed(json, "{\"launches\"", "{\"grid\": 1, \"launches\"")),
+      "l.json: \"grid\" is not a member; the members are launches, buffers, outputs, shared, waivers");
   CHECK_ERROR(
       run_ptx(".global .u32 g;\n" + ptx(""), json),
       "l.json: launches[1].entry: the PTX has the variable g in .global memory, which launches of several "
@@ -646,10 +647,10 @@ ret;
         std::set<std::string>{"uninitialised shared memory 7"});
   CHECK(notes.empty());
   CHECK(told(R"("waivers": [{"kind": "race", "line": 7}], )").size() == 3);
-  CHECK(notes == "l.json: waivers[0]: it waives nothing that was found at line 7");
+  CHECK(notes == "l.json: waivers[0]: it waives nothing that was found in line 7");
   CHECK_ERROR(
       told(R"("waivers": [{"kind": "rice", "line": 7}], )"),
-      "l.json: waivers[0].kind: 'rice' is not a kind of finding; there are \"race\", \"missing fence");
+      "l.json: waivers[0].kind: 'rice' is not a kind of finding; the kinds are \"race\", \"missing fence");
 }
 
 TEST_CASE("a fault after which a kernel cannot go on ends the run, waived or not") {
@@ -665,7 +666,8 @@ trap;
   CHECK_FALSE(s.finished);
   REQUIRE(!s.faults.empty());
   CHECK(s.faults.back().kind == runtime::Fault::trap);
-  CHECK(s.faults.back().report.find("A waiver names this, but the kernel cannot go on") != std::string::npos);
+  CHECK(s.faults.back().report.find("A waiver names this, but the kernel cannot continue") !=
+        std::string::npos);
 }
 
 TEST_CASE("what lint says of an .aligned instruction that lanes run apart is a note before the run") {

@@ -218,7 +218,7 @@ class Kernel:
             if parameter["kind"] == "struct":
                 return struct([one(field, value[field["name"]], name + ".") for field in parameter["fields"]])
             if not hasattr(value, "shape"):
-                raise ValueError(f"parameter '{name}' takes a tensor, and the argument is {value!r}")
+                raise ValueError(f"parameter '{name}' must be a tensor, and the argument is {value!r}")
             if parameter["kind"] == "pointer" and has_gaps(value):
                 raise ValueError(f"parameter '{name}' is a pointer, whose strides the kernel does not know, and the argument is a tensor "
                                  "with gaps, or with its dimensions in another order: make it contiguous")
