@@ -1,6 +1,6 @@
 """Prints how the time of a build and of its tests was spent, with the times that were kept before; for scripts/run_tests.py --times.
 
-Seconds are the added run times of compilers, linkers or tests, of which several run at once. For the build they are those of the last time
+Seconds are the added run times of compilers, linkers or tests; several run at once. For the build they are those of the last time
 that each file was made.
 """
 import collections

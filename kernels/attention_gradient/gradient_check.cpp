@@ -46,7 +46,7 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
   const PlacedAttention a = checked(p, false, where);
   if (p.depth > AttentionOperation::kMostColumns)
     refuse(where,
-           fmt::format("K of {} columns, the first of which are the values: such attention has no gradient",
+           fmt::format("K of {} columns whose first ones are the values: such attention has no gradient",
                        p.depth));
   PlacedAttentionGradient g;
   g.q = a.q, g.k = a.k, g.v = a.v, g.o = a.o, g.lse = a.lse, g.size = a.size;

@@ -182,8 +182,7 @@ class Writer {
     return tensor_type(p, fmt::format("{}_{}_tensor", e_.name, names_[i]), alignment_of(i));
   }
 
-  // Returns the number of bytes of which the address and the strides of a tensor are multiples, for all
-  // kernels.
+  // Returns the alignment, in bytes, that all kernels need of a tensor's address and strides.
   int alignment_of(size_t i) const {
     const bool wide = std::any_of(e_.kernels.begin(), e_.kernels.end(), [&](const ExportedKernel& k) {
       return k.signature.parameters[i].tensor_map.interleave == Interleave::b32;

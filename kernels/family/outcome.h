@@ -1,4 +1,4 @@
-// How a command ends: its exit code, and its message about a failure.
+// A command's outcome: its exit code, and its message about a failure.
 #pragma once
 
 #include <exception>

@@ -71,7 +71,7 @@ struct LaunchBuffer {
   size_t bytes() const { return count() * static_cast<size_t>(size_of(dtype)); }
 };
 
-// What is done with a buffer after the launch: any of these.
+// After the launch, any of these is done with a buffer.
 struct LaunchOutput {
   size_t buffer = 0;
   std::string path = {};

@@ -15,7 +15,7 @@ struct TileParts {
   u32 rank;    // this CTA's number among them, in an order that is the same in every launch
   u32 owners;  // the CTAs with ranks below this number complete pieces of the tile: all CTAs, or one
   u32 place;   // of the sums of rank 0 in memory; the places of the other ranks follow, `apart` from each
-              // other. Nobody else has these places.
+               // other. Nobody else has these places.
 };
 
 // Each CTA stores its sums, and completes some pieces: it adds the sums of all CTAs for a piece in the order

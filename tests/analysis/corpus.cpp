@@ -1,5 +1,5 @@
 // Reads PTX files of any origin, makes the round trip, and analyses each kernel: its portrait, its regions,
-// its differences from itself in disguise, of which there must be none, and with --right the findings of
+// its differences from itself in disguise, which must not exist, and with --right the findings of
 // lint, which must only be bank conflicts: a kernel with these is right. Prints a line for each file, and
 // exits with 1 if one fails.
 //

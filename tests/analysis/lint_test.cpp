@@ -492,7 +492,7 @@ TEST_CASE("a stage is freed too early in a loop that begins after its end") {
   CHECK(test::found_in_mutant(text, early) == "stage-release");
 }
 
-// kKernel with products of two steps in flight, of which the older one's stage is freed: `cell` puts the
+// kKernel with products of two steps in flight, where the older step's stage is freed: `cell` puts the
 // address of its barrier, minus 32784, into %r61.
 std::string pipelined(const std::string& cell) {
   std::string text =

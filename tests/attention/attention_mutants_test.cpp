@@ -5,7 +5,7 @@
 namespace ptxbuilder::test::attention_mutants_test {
 namespace {
 
-// Two heads in a persistent CTA, with four blocks of keys, of which three are masked for some query.
+// Two heads in a persistent CTA, with four blocks of keys, three masked for some query.
 Subject stays() {
   return {"attention",
           {{"queries", 100},

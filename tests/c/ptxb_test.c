@@ -629,7 +629,7 @@ static void check_groups(unsigned seed) {
     }
   CHECK(wrong == 0);
 
-  /* Each of two groups has half of the rows, of which the first are counted; the others do not change. */
+  /* Each of two groups has half of the rows. The first ones are counted, and the others do not change. */
   enum { EACH = M / 2 };
   static const int32_t counts[2] = {7, EACH + 3};
   const float before = value(&d, 7, 0);
@@ -721,7 +721,7 @@ static void check_groups(unsigned seed) {
     }
   CHECK(wrong == 0);
 
-  /* Does the same with rows of D in reverse order, two of which do not exist. */
+  /* Does the same with rows of D in reverse order; two of them do not exist. */
   rows[9] = -1; /* its row is that of another */
   OK(ptxb_copy_in(device, numbers, rows, sizeof rows));
   p.d_rows = &of_rows;

@@ -331,7 +331,7 @@ TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so
   };
   for (const Walk& walk : {Walk{1, -1, -1, 0}, Walk{1, 2, 1, 0}, Walk{2, -1, 1, 0}, Walk{1, 0, 2, 1}}) {
     const auto [got, stored] = run(pixels, walk, {{-1, -1}, {-1, -1}});
-    // Pixels go from -1 to the last but one, a total of 5 by 4 per image, of which every second counts with a
+    // Pixels go from -1 to the last but one, a total of 5 by 4 per image; every second one counts with a
     // stride of 2.
     const int columns = (width + walk.stride - 1) / walk.stride,
               rows = (height + walk.stride - 1) / walk.stride;

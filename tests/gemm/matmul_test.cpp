@@ -1161,7 +1161,7 @@ TEST_CASE(
 TEST_CASE(
     "clusters divide k together: each CTA adds up with those that have the same tile in other clusters") {
   struct Division {
-    int multiprocessors, cluster_m, cluster_n;  // for 3 x 4 tiles, of which some are left for all to divide
+    int multiprocessors, cluster_m, cluster_n;  // for 3 x 4 tiles; some are left for all to divide
   };
   for (const Division& d : {Division{10, 2, 1}, {10, 1, 2}, {0, 2, 2}, {7, 2, 1}, {0, 4, 1}, {0, 2, 4}}) {
     MatmulOptions options;

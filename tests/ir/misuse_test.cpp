@@ -26,7 +26,7 @@ namespace row = isa::rows_def;
 void fail_if(bool bad) {
   if (bad) throw std::runtime_error("the author's");
 }
-// Structs for parameters, of which one is right.
+// Structs for parameters; one of them is right.
 struct Once {
   u32 x, y;
   static constexpr auto fields() { return std::tuple{field("x", &Once::x), field("y", &Once::y)}; }

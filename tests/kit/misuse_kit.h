@@ -28,7 +28,7 @@ inline void done(Kernel& k) {
   CHECK(contains(text, ".visible .entry"));
 }
 
-// With `with_line` the message ends with the marked line. Otherwise the misuse has no line of C++.
+// The message ends with the marked line if `with_line` is set. Otherwise the misuse has no line of C++.
 inline void check_cases(const std::vector<Case>& cases, bool with_line = true) {
   for (const Case& c : cases) {
     std::string name = c.name;

@@ -531,7 +531,7 @@ for words, text in ((dict(d_rows=places[1:]), "d_rows: [129] of s32; it is int32
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": of_groups[0], "device": "emulator", **words})
 
-# Tests groups of equal room, of which the first rows are counted; in a new D, and in a given one, whose other rows do not change.
+# Tests groups of equal room with counted first rows; in a new D, and in a given one, whose other rows do not change.
 counts, room = np.array([3, 0, 40, -1, 26], np.int32), reference.ALL // 5
 counted = np.arange(reference.ALL) % room < counts.repeat(room)
 of_each, bias = np.concatenate([wide(a[g * room:][:room]) @ wide(of_groups[g]) for g in range(5)]), drawn(5, 56)

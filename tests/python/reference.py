@@ -179,7 +179,7 @@ def drawn_product(case, random):
 
 # ---- Products in groups ----
 
-# Groups of rows or of k, of which there are `ALL`, end here: some groups are empty, and the last rows are in none.
+# Groups of rows or of k, `ALL` in number, end here: some groups are empty, and the last rows are in none.
 ENDS, ALL = np.array([0, 9, 9, 84, 120], np.int32), 130
 
 

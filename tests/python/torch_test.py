@@ -691,7 +691,7 @@ for way in (of_counts, by_compiler(of_counts)):
 with kit.refused("counts: not supported in a product whose gradient is requested"):
     of_counts(whole.clone().requires_grad_(), y, counts)
 
-# Tests added rows, several of which are added to one row.
+# Tests added rows; several are added to one row.
 def added(x, y, c, ends, rows, weights):
     return pb.matmul(x, y, c=c, offs=ends, add_to_rows=rows, scale_a=weights, device="emulator")
 

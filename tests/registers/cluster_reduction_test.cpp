@@ -69,7 +69,7 @@ TEST_CASE("each thread's scalar, turn after turn, by clusters of 1 to 8 CTAs") {
   check_scalars<f32>(3, Reduction::max, 0);
 }
 
-// A softmax of the rows of a matrix, of which each CTA of a cluster has some columns: the greatest is
+// A softmax of the rows of a matrix; each CTA of a cluster has some of its columns. The greatest is
 // subtracted, and the exponentials are divided by their sums. One role reduces, and the other does not take
 // part.
 TEST_CASE("tiles and rows, two reductions of different size in turn, in a role next to another") {

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A product of two tiles, of which a case changes one part.
+// A product of two tiles; a case changes one part of it.
 struct Product {
   TileShape a = {64, 64}, b = {128, 64};
   Swizzle swizzle = Swizzle128B;

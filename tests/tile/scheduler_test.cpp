@@ -227,7 +227,7 @@ TEST_CASE(
   }
 }
 
-// The pipeline's tiles come from the counter, each with a row of blocks, of which the first is loaded once
+// The pipeline's tiles come from the counter, each with a row of blocks; the first is loaded once
 // more: y = x + that block. The last output of a row is the sum of all, and is written when the tile's run
 // ends.
 TEST_CASE("a pipeline whose CTAs get their tiles from a counter") {

@@ -160,7 +160,7 @@ TEST_CASE("a waiting CTA consumes signals") {
   }
 }
 
-TEST_CASE("one fence precedes the signals to many CTAs, all of which arrive") {
+TEST_CASE("one fence precedes the signals to many CTAs, which all arrive") {
   Running running;
   Compiled compiled = running.compile(to_all());
   CHECK(count(compiled.ptx, "fence.acq_rel.gpu") == 1);

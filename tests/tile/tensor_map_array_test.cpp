@@ -1,5 +1,5 @@
-// Tensor maps in global memory: groups of tensors with addresses and extents of their own, of which the
-// device chooses one; and errors when the kernel is built and when it is launched.
+// Tensor maps in global memory: groups of tensors with addresses and extents of their own, from
+// which the device chooses one; and errors when the kernel is built and when it is launched.
 //
 //   tensor_map_array_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int BM = 128, BN = 64, BK = 64, kStages = 3, kSteps = 5;
 
-// How the threads of a warpgroup fill their rows of A; B comes from TMA or cp.async.
+// The ways in which threads of a warpgroup fill their rows of A; B comes from TMA or cp.async.
 enum class Fill : uint8_t { copies, stores, registers, both, addresses };
 
 struct Form {

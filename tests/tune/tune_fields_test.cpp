@@ -60,7 +60,7 @@ class Timed : public runtime::Device {
   std::unique_ptr<runtime::Emulator> emulator_ = runtime::open_emulator();
 };
 
-// Computes y = 2 x, with `each` elements per thread, of which 8 and 16 are refused; with `wrong` it is y = x.
+// Computes y = 2 x, with `each` elements per thread; 8 and 16 are refused. With `wrong` it is y = x.
 Kernel twice(const Fields& f) {
   const int each = f.small("each");
   if (each == 8) throw Error("twice: 8 elements are more than a thread takes");

@@ -5,7 +5,7 @@ from collections import namedtuple
 from . import _ext
 from ._common import CODES, door_of, name_of
 
-GROUP, BLOCK, WORDS = 4, 64, 128  # elements of which two are stored; rows and elements of a block, and its words of metadata
+GROUP, BLOCK, WORDS = 4, 64, 128  # elements with two stored ones; rows and elements of a block, and its words of metadata
 
 
 class SparseMatrix(namedtuple("SparseMatrix", "values, metadata")):

@@ -50,7 +50,7 @@ def _gradients(q, k, v, o, lse, grad, *rest, extras, numbers, has_lse_grad):
 
 
 def _filled(there, arrays):
-    """Returns the extras, of which `there` marks the given ones, from arrays that begin with the given ones."""
+    """Returns the extras, from arrays that begin with the given ones; `there` marks these."""
     arrays = iter(arrays)
     return _attention.Extras(*(next(arrays) if is_given else None for is_given in there))
 

@@ -26,7 +26,7 @@ _ext.use_eager(torch.Tensor, torch.nn.Parameter, tensors.mode_count, tensors.is_
 
 
 def take_over():
-    """From now on matmul() calls eager_product() first. This is not set while a call is traced, since tracing must not change Python's
+    """Makes matmul() call eager_product() first. This is not set while a call is traced, since tracing must not change Python's
     state."""
     _product.is_traced = is_compiling
 

@@ -13,7 +13,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     """A replacement for torch.nn.functional.scaled_dot_product_attention with the same arguments: a model changes only the import.
 
     Tensors are [.., heads, rows, columns]. ptxbuilder.attention() computes it, with all its gradients, if tensors are f16 or bf16, or
-    autocast makes them so, on a GPU, or on the CPU with device="emulator", with up to 256 columns, of which V has at most as many as Q,
+    autocast makes them so, on a GPU, or on the CPU with device="emulator", with up to 256 columns, V with no more than Q,
     without `attn_mask`, and with a scale above 0 or None. PyTorch's own function computes everything else. `is_causal` counts queries and
     keys from the first, as PyTorch does; with `enable_gqa` heads of queries are a multiple of those of keys. Dropout uses PyTorch's default
     generator, but drops other weights than PyTorch's own kernels.
