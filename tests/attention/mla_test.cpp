@@ -180,7 +180,7 @@ TEST_CASE("refused calls with latent keys") {
   kernels::AttentionGradientArguments g;
   static_cast<AttentionArguments&>(g) = trial.arguments();
   CHECK_ERROR(gradient(g),
-              "K of 320 columns, the first of which are the values: such attention has no gradient");
+              "K of 320 columns whose first ones are the values: such attention has no gradient");
 }
 
 // A NaN in a query makes only its own row NaN, also in the next work of a CTA.
