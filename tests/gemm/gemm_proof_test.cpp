@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "error_kit.h"
 #include "kernels/gemm/kernel.h"
 #include "library_kit.h"
 #include "proof_kit.h"
@@ -185,7 +186,23 @@ TEST_CASE("products of boxes of two modes, of windows, and of rows by an index a
   CHECK(check("128x128x64_4", [](auto& o) { o.group_ends = o.a_rows = o.d_rows = true; }));
 }
 
-TEST_CASE("a sparse product is proved for all schedules, and uses half of the tensor cores' clocks") {
+TEST_CASE("boxes of k that wgmma cannot read, or that do not go with the rest, are refused") {
+  const auto build = [](int k_box, int k_modes, bool with_groups) {
+    return [=] {
+      kernels::GemmOperation o;
+      o.k_box = static_cast<uint8_t>(k_box), o.k_modes = static_cast<uint8_t>(k_modes);
+      o.group_ends = with_groups;
+      kernels::gemm(o, kernels::parse_tile("128x128x64_4"));
+    };
+  };
+  CHECK_NOTHROW(build(16, 2, false)());
+  CHECK_ERROR(build(8, 2, false)(),
+              "gemm: a box of 8 bf16 along the first of 2 modes of k; it is 32 or 64 B");
+  CHECK_ERROR(build(16, 1, false)(), "gemm: a box of 16 bf16 along the first of 1 modes of k");
+  CHECK_ERROR(build(16, 2, true)(), "gemm: boxes along two modes of k with windows, groups, gathered rows");
+}
+
+TEST_CASE("a sparse product is proved for all schedules, and takes half of the tensor cores' clocks") {
   const auto ptx_with = [](bool is_sparse) {
     kernels::GemmOperation o;
     o.a_metadata = is_sparse;
