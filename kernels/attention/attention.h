@@ -124,7 +124,7 @@ struct AttentionArguments {
   bool packed() const { return query_offsets.address != 0 || key_offsets.address != 0; }
   bool packs_keys() const { return packed() && key_lengths.address == 0; }
   bool has_own_lengths() const { return packed() || key_lengths.address != 0; }
-  DType key_type() const { return cache_type.value_or(type); }
+  constexpr DType key_type() const { return cache_type.value_or(type); }
   int64_t pages_of_batch() const { return page > 0 ? (keys + page - 1) / page : 0; }
 };
 

@@ -31,26 +31,16 @@ std::array<uint64_t, kAttentionSources> sources_of(const AttentionArguments& p);
 float scale_of(const AttentionArguments& p);  // 1 / sqrt(depth) unless it is set
 
 // The words of a call's form: everything except its sources and the stream, in the format of ByForm.
-constexpr size_t kAttentionFormWords = 16
-#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) +4
-#define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) +1
-#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) +1
-#include "kernels/attention/attention.def"
-    ;
-inline auto words_of(const AttentionArguments& p) {
+constexpr auto words_of(const AttentionArguments& p) {
   return [&p](auto&& take) {
     size_t at = 0;
-    const auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
+    const auto add = [&](auto... values) { (take(at++, static_cast<uint64_t>(values)), ...); };
     auto flags = static_cast<uint64_t>(p.type);
-    for (const int64_t number : {p.batches, p.heads, p.key_heads, p.depth, p.value_depth, p.query_rows,
-                                 p.key_rows, p.page, p.pages, p.scales, p.table_stride.value_or(-1)})
-      add(number);
-    add(p.key_type());
-    add(p.query_type.value_or(p.type));
-    add(p.workspace.bytes);
-    add(p.page_scales);
+    add(p.batches, p.heads, p.key_heads, p.depth, p.value_depth, p.query_rows, p.key_rows, p.page, p.pages,
+        p.scales, p.page_scales, p.table_stride.value_or(-1), p.key_type(), p.query_type.value_or(p.type),
+        p.workspace.bytes);
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) \
-  add(p.name.memory.bytes), add(p.name.row_stride), add(p.name.head_stride), add(p.name.batch_stride);
+  add(p.name.memory.bytes, p.name.row_stride, p.name.head_stride, p.name.batch_stride);
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) \
   add(p.name.bytes), flags = flags << 1 | uint64_t{p.name.address != 0};
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) flags = flags << 1 | uint64_t{p.name > 0};
@@ -60,6 +50,12 @@ inline auto words_of(const AttentionArguments& p) {
     add(flags);
   };
 }
+
+constexpr size_t kAttentionFormWords = [] {
+  size_t words = 0;
+  words_of(AttentionArguments{})([&](size_t, uint64_t) { ++words; });
+  return words;
+}();
 
 // Returns whether addresses and numbers need no further checks, so that a call is valid if another of its
 // form is: tensors are given and aligned as TMA requires, numbers are in their ranges, and outputs overlap

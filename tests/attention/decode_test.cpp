@@ -14,7 +14,6 @@
 #include "error_kit.h"
 #include "kernels/attention/attention.h"
 #include "options.h"
-#include "runtime/open_device.h"
 
 namespace ptxbuilder::test::decode_test {
 using kernels::Attention;
@@ -29,11 +28,6 @@ const size_t& count = test::option<size_t>("count", 16);
 const uint64_t& seed = test::option<uint64_t>("seed", 1);
 const int64_t& only = test::option<int64_t>("only", -1);
 
-runtime::Device& device() {
-  static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
-  return *device;
-}
-
 // Small blocks, so that few keys make several blocks; with few queries they are divided.
 AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size, int) {
   AttentionTile t = {.consumers = 1, .bn = size.heads % 2 == 0 ? 32 : 16};
@@ -47,8 +41,8 @@ AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size,
 Attention& attention() {
   static Attention attention = [] {
     kernels::AttentionOptions options;
-    if (device().wants_ptx()) options.choose = small_tile, options.multiprocessors = 8;
-    return Attention(device(), options);
+    if (cache_device().wants_ptx()) options.choose = small_tile, options.multiprocessors = 8;
+    return Attention(cache_device(), options);
   }();
   return attention;
 }
@@ -64,7 +58,7 @@ CacheCase sized(int64_t queries, int64_t keys, int64_t heads, int64_t key_heads,
 
 // The sequences' lengths are those of the case, and then in reverse.
 void check_reversed(CacheCase c) {
-  CacheTrial trial(device(), c);
+  CacheTrial trial(cache_device(), c);
   check_trial(trial, attention(), c.data);
   std::ranges::reverse(c.lengths);
   trial.lay(c.lengths);
@@ -79,7 +73,7 @@ TEST_CASE("lengths from 0 on, in one piece and in pages") {
       CacheCase c = sized(1, keys, 4, 2, page, {0, 1, 15, 16, 17, 64, 99, 100});
       c.data = static_cast<uint64_t>(page + keys);
       CAPTURE(text(c));
-      CacheTrial trial(device(), c);
+      CacheTrial trial(cache_device(), c);
       check_trial(trial, attention(), c.data);
     }
 }
@@ -87,7 +81,7 @@ TEST_CASE("lengths from 0 on, in one piece and in pages") {
 // A call that was prepared, like a captured graph, reads the current lengths and tables.
 TEST_CASE("lengths and tables that change between calls of one form") {
   CacheCase c = sized(3, 200, 6, 3, 16, {200, 3, 90});
-  CacheTrial trial(device(), c);
+  CacheTrial trial(cache_device(), c);
   for (const std::vector<int64_t>& lengths :
        {std::vector<int64_t>{200, 3, 90}, {5, 200, 199}, {0, 64, 1}, {1, 2, 3}}) {
     trial.lay(lengths);
@@ -126,19 +120,19 @@ TEST_CASE("caches of e4m3") {
             c.v_scale.push_back(1.9F - 0.7F * static_cast<float>(i));
       c.data = static_cast<uint64_t>(at);
       CAPTURE(text(c));
-      CacheTrial trial(device(), c);
+      CacheTrial trial(cache_device(), c);
       check_trial(trial, attention(), c.data);
     }
   // Scores with a scale of 0 are 0, even before keys that a block hides, and values with such a scale are 0.
   CacheCase zero = sized(2, 100, 6, 3, 16, {100, 0, 33, 7});
   zero.p.cache_type = DType::e4m3, zero.p.depth = 32, zero.has_sinks = true;
   zero.k_scale = {0.F, 1.F, -0.5F}, zero.v_scale = {1.F, 0.F, 1.F};
-  CacheTrial of_zero(device(), zero);
+  CacheTrial of_zero(cache_device(), zero);
   check_trial(of_zero, attention(), 4);
   // CTAs do not share the keys of blocks of 64 queries.
   CacheCase c = sized(70, 90, 2, 2, 0, {90, 80});
   c.p.cache_type = DType::e4m3, c.p.depth = 32;
-  CacheTrial trial(device(), c);
+  CacheTrial trial(cache_device(), c);
   check_trial(trial, attention(), 3);
 }
 
@@ -173,12 +167,12 @@ TEST_CASE("pages of any number of rows") {
       if (is_e4m3) c.p.cache_type = DType::e4m3;
       c.data = ++at;
       CAPTURE(text(c));
-      CacheTrial trial(device(), c);
+      CacheTrial trial(cache_device(), c);
       check_trial(trial, attention(), c.data);
     }
   CacheCase wide = sized(1, 60, 1, 1, 2, {60, 33});
   wide.p.depth = 160;
-  CacheTrial trial(device(), wide);
+  CacheTrial trial(cache_device(), wide);
   check_trial(trial, attention(), 5);
 }
 
@@ -197,7 +191,7 @@ TEST_CASE("mixed batches: packed queries over caches") {
         if (is_e4m3) c.p.cache_type = DType::e4m3, c.k_scale = {0.5F, 1.5F}, c.v_scale = {2.F, 0.3F};
         c.data = ++at;
         CAPTURE(text(c));
-        CacheTrial trial(device(), c);
+        CacheTrial trial(cache_device(), c);
         check_trial(trial, attention(), c.data);
         trial.lay({3, 150, 150, 0, 8, 70});
         check_trial(trial, attention(), c.data + 100);
@@ -244,21 +238,21 @@ TEST_CASE("trees of tokens") {
 
 // The offsets may say that no sequence has a query, though there are rows of queries.
 TEST_CASE("a mixed batch without queries") {
-  CacheTrial trial(device(), [] {
+  CacheTrial trial(cache_device(), [] {
     CacheCase c = sized(2, 40, 4, 2, 16, {40, 7});
     c.query_counts = {2, 1};
     return c;
   }());
-  const runtime::Buffer none = runtime::Buffer::of(device(), std::array<uint32_t, 3>{});
+  const runtime::Buffer none = runtime::Buffer::of(cache_device(), std::array<uint32_t, 3>{});
   AttentionArguments p = trial.arguments();
   p.query_offsets = none;
-  const runtime::Buffer workspace(device(), std::max<size_t>(attention().workspace_bytes(p), 16));
+  const runtime::Buffer workspace(cache_device(), std::max<size_t>(attention().workspace_bytes(p), 16));
   p.workspace = workspace;
-  runtime::Buffer o(device(), p.o.memory.bytes);
+  runtime::Buffer o(cache_device(), p.o.memory.bytes);
   o.fill(0x5a);
   p.o.memory = o;
   attention()(p);
-  device().synchronize();
+  cache_device().synchronize();
   std::vector<std::byte> after(o.bytes());
   o.copy_out(after);
   CHECK(std::ranges::all_of(after, [](std::byte b) { return b == std::byte{0x5a}; }));
@@ -304,13 +298,13 @@ TEST_CASE("random calls over caches") {
     c.data = seed * 77 + i;
     CAPTURE(i);
     CAPTURE(text(c));
-    CacheTrial trial(device(), c);
+    CacheTrial trial(cache_device(), c);
     check_trial(trial, attention(), c.data);
   }
 }
 
-TEST_CASE("refused calls over caches") {
-  CacheTrial trial(device(), sized(1, 100, 4, 2, 16, {50, 100}));
+TEST_CASE("what of caches is refused") {
+  CacheTrial trial(cache_device(), sized(1, 100, 4, 2, 16, {50, 100}));
   const auto refused = [&](auto&& change, const char* words) {
     AttentionArguments p = trial.arguments();
     change(p);

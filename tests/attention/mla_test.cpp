@@ -12,7 +12,6 @@
 #include "kernels/attention/parts.h"
 #include "kernels/attention_gradient/attention_gradient.h"
 #include "options.h"
-#include "runtime/open_device.h"
 
 namespace ptxbuilder::test::mla_test {
 using kernels::Attention;
@@ -24,17 +23,12 @@ const size_t& count = test::option<size_t>("count", 6);
 const uint64_t& seed = test::option<uint64_t>("seed", 1);
 const int64_t& only = test::option<int64_t>("only", -1);
 
-runtime::Device& device() {
-  static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
-  return *device;
-}
-
 // On the emulator a few CTAs divide the keys, so that each has parts of several sequences.
 Attention& attention() {
   static Attention attention = [] {
     kernels::AttentionOptions options;
-    if (device().wants_ptx()) options.multiprocessors = 5;
-    return Attention(device(), options);
+    if (cache_device().wants_ptx()) options.multiprocessors = 5;
+    return Attention(cache_device(), options);
   }();
   return attention;
 }
@@ -51,7 +45,7 @@ CacheCase sized(int64_t queries, int64_t keys, int64_t heads, int64_t page, std:
 
 void check_case(const CacheCase& c) {
   CAPTURE(text(c));
-  CacheTrial trial(device(), c);
+  CacheTrial trial(cache_device(), c);
   check_trial(trial, attention(), c.data);
 }
 
@@ -74,7 +68,7 @@ TEST_CASE("keys of 576 columns") {
 }
 
 TEST_CASE("lengths and tables that change between calls of one form") {
-  CacheTrial trial(device(), sized(2, 260, 16, 64, {260, 3, 90}));
+  CacheTrial trial(cache_device(), sized(2, 260, 16, 64, {260, 3, 90}));
   for (const std::vector<int64_t>& lengths :
        {std::vector<int64_t>{260, 3, 90}, {5, 260, 199}, {0, 64, 1}, {1, 0, 2}}) {
     trial.lay(lengths);
@@ -104,15 +98,15 @@ TEST_CASE("trees of tokens") {
 // Each CTA has one block of the sequence, and those of a group of parts are added by one of them.
 TEST_CASE("more parts than one CTA adds") {
   kernels::AttentionOptions options;
-  if (device().wants_ptx()) options.multiprocessors = 40;
-  Attention many(device(), options);
+  if (cache_device().wants_ptx()) options.multiprocessors = 40;
+  Attention many(cache_device(), options);
   for (const int64_t keys : {1900, 510, 570}) {
     CacheCase c = sized(2, keys, 4, 64, {keys, 70});
     c.data = static_cast<uint64_t>(keys);
     CAPTURE(text(c));
-    CacheTrial trial(device(), c);
+    CacheTrial trial(cache_device(), c);
     check_trial(trial, many, c.data);
-    if (device().wants_ptx() && keys == 1900) {
+    if (cache_device().wants_ptx() && keys == 1900) {
       kernels::AttentionOperation o;
       o.depth = 320, o.value_depth = 256;
       CHECK(many.workspace_bytes(trial.arguments()) >
@@ -156,8 +150,8 @@ TEST_CASE("random calls of latent keys") {
   }
 }
 
-TEST_CASE("refused calls with latent keys") {
-  CacheTrial trial(device(), sized(1, 100, 4, 16, {50, 100}));
+TEST_CASE("what of latent keys is refused") {
+  CacheTrial trial(cache_device(), sized(1, 100, 4, 16, {50, 100}));
   const auto refused = [&](auto&& change, const char* words) {
     AttentionArguments p = trial.arguments();
     change(p);
@@ -176,7 +170,7 @@ TEST_CASE("refused calls with latent keys") {
   refused([](auto& p) { p.depth = 600; }, "depth = 600; 1 to 576");
   // Other keys have values of their own.
   refused([](auto& p) { p.depth = p.value_depth = 256; }, "V of bf16: 16 x 256 elements");
-  kernels::AttentionGradient gradient(device());
+  kernels::AttentionGradient gradient(cache_device());
   kernels::AttentionGradientArguments g;
   static_cast<AttentionArguments&>(g) = trial.arguments();
   CHECK_ERROR(gradient(g),
@@ -185,7 +179,7 @@ TEST_CASE("refused calls with latent keys") {
 
 // A NaN in a query makes only its own row NaN, also in the next work of a CTA.
 TEST_CASE("the next work after a row that is NaN") {
-  CacheTrial trial(device(), sized(1, 500, 16, 64, {500, 500, 300, 60}));
+  CacheTrial trial(cache_device(), sized(1, 500, 16, 64, {500, 500, 300, 60}));
   trial.poison_query(0);
   check_trial(trial, attention(), 3);
 }

@@ -12,9 +12,17 @@
 
 #include "attention_kit.h"
 #include "kernels/attention/attention.h"
+#include "options.h"
 #include "runtime/emulator/emulator.h"
+#include "runtime/open_device.h"
 
 namespace ptxbuilder::test {
+
+// The tests of caches share one device, which --device names.
+inline runtime::Device& cache_device() {
+  static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  return *device;
+}
 
 // `lengths` are those of the batches, at most p.keys; p.page is 0 for caches in one piece.
 struct CacheCase {

@@ -1,0 +1,19 @@
+"""Attention of bf16 next to float64."""
+import torch
+
+
+def hold(call, parts_of):
+    """Asserts that the result of a call is within what rounding to bf16 explains, and that a second call gives the same bits. `parts_of`
+    yields parts of a result, each with its values in float64 and the sums of their terms' magnitudes."""
+    got, worst = call().clone(), 0.0
+    assert torch.isfinite(got).all(), "wrong: not finite"
+    for part, expected, magnitude in parts_of(got):
+        error = (part.double().view_as(expected) - expected).abs()
+        worst = max(worst, float((error / (expected.abs() + magnitude)).max()) * 256)
+    assert worst < 1.1, f"wrong: {worst:.3g} of what rounding to bf16 explains"
+    assert torch.equal(got, call()), "a second run gives other bits"
+
+
+def weighted(weights, v):
+    """Returns the weighted sums of values, and those of their magnitudes."""
+    return weights @ v, weights @ v.abs()
