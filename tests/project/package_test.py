@@ -161,7 +161,7 @@ def part_runtime(work, prefix, source, cxx, build_folder):
         sys.exit(f"the runtime alone takes {size} bytes, more than {LIMIT_OF_RUNTIME}")
     launcher = source + "/launcher"
     build(launcher, f"{work}/launcher", alone, cxx, "-DCOMPONENTS=runtime")
-    expect(run(f"{work}/launcher/launcher"), "version 100", "this program is linked without it; link ptxbuilder::emulator")
+    expect(run(f"{work}/launcher/launcher"), "version 100", "this program is not linked with the emulator; link ptxbuilder::emulator")
     if "LLVM" in run("ldd", f"{work}/launcher/launcher"):
         sys.exit("the runtime links LLVM")
     expect(build(launcher, f"{work}/refused", alone, cxx, "-DCOMPONENTS=kernels", code=1),
@@ -269,7 +269,7 @@ def part_pkg_config(work, prefix, source, cxx, build_folder):
         if folders != [f"{prefix}/include"]:
             sys.exit(f"ptxbuilder-{package} says that headers are in {folders}")
         run(compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", code, "-o", program, *flags(f"ptxbuilder-{package}"))
-        expect(run(program), *(["twice: 42 42", "product: right"] if package == "kernels" else ["this program is linked without it"]))
+        expect(run(program), *(["twice: 42 42", "product: right"] if package == "kernels" else ["this program is not linked with the emulator"]))
     examples = f"{prefix}/share/doc/ptxbuilder/examples"
     run("cc", f"{examples}/product.c", "-o", program, *flags("ptxbuilder-c"), f"-Wl,-rpath,{prefix}/lib")
     expect(run(program), "D[0][0] = 128, D[99][39] = 128, expected 128")
@@ -373,7 +373,7 @@ Version: {shipped.oldest_glibc()}\nMaintainer: test\nDescription: test\n\n""")
     expect(run(*build_from_c(f"{root}/usr/include", f"{root}/usr/lib")), "from C: version 100, \"A is NULL\"")
     expect(run(*enter, "/usr/bin/ptxb", "run", "saxpy", "--device", "emulator", "--no-cache"), "verified")
     shutil.copy(f"{work}/launcher/launcher", f"{root}/usr/bin/launcher")
-    expect(run(*enter, "/usr/bin/launcher"), "this program is linked without it")
+    expect(run(*enter, "/usr/bin/launcher"), "this program is not linked with the emulator")
     shutil.copy(f"{work}/kernels/exported", f"{root}/usr/bin/exported")
     expect(run(*enter, "/usr/bin/exported", env={**os.environ, "LD_LIBRARY_PATH": "/usr/lib/ptxbuilder"}), "saxpy: 0 \n")
     check_lint(linting)
