@@ -86,6 +86,23 @@ std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
+// An operand that is stored along k has a panel in shared memory for each element of the second mode, with
+// the swizzle that spans the first mode's elements.
+std::string refusal_of_k_box(const GemmOperation& o) {
+  if (o.k_box == 0) return "";
+  const int bytes = o.k_box * size_of(o.a);
+  if (o.k_modes < 2 || (bytes != 32 && bytes != 64))
+    return fmt::format(
+        "gemm: a box of {} {} along the first of {} modes of k; it is 32 or 64 B, and there are two modes",
+        o.k_box, name(o.a), o.k_modes);
+  if (o.windows != WindowsOf::none || o.has_groups() || o.gathers() || o.has_block_scales() ||
+      o.is_sparse() || o.packed.is_packed())
+    return "gemm: boxes along two modes of k with windows, groups, gathered rows, block scales, or an "
+           "operand "
+           "that is sparse or packed: take no box";
+  return "";
+}
+
 // The epilogue identifies an element with its row and column in the whole product, and modes do not.
 std::string refusal_of_modes(const GemmOperation& o) {
   if (!o.d_has_modes()) return "";
@@ -288,6 +305,7 @@ std::string refusal_of(const GemmOperation& o) {
   if (std::string refusal = refusal_of_scatter(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_scales(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_packed(o); !refusal.empty()) return refusal;
+  if (std::string refusal = refusal_of_k_box(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_modes(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_windows(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_sparse(o); !refusal.empty()) return refusal;

@@ -202,7 +202,7 @@ TEST_CASE("boxes of k that wgmma cannot read, or that do not go with the rest, a
   CHECK_ERROR(build(16, 2, true)(), "gemm: boxes along two modes of k with windows, groups, gathered rows");
 }
 
-TEST_CASE("a sparse product is proved for all schedules, and takes half of the tensor cores' clocks") {
+TEST_CASE("a sparse product is proved for all schedules, and uses half of the tensor cores' clocks") {
   const auto ptx_with = [](bool is_sparse) {
     kernels::GemmOperation o;
     o.a_metadata = is_sparse;
