@@ -592,7 +592,7 @@ TEST_CASE("attention's shapes are those of its sets, or read from words that say
        {"", "b1_s8_h1", "b1_s8_h1_d64_x", "s8_b1_h1_d64", "b1_s0_h1_d64", "b1/2_s8_h1_d64",
         "b1_s8_h1_d64:", "b1_s8_h1_d64:f32", "b1_s8_h1_d64:left=-1", "b1_s8/9/9_h1_d64"})
     CHECK_ERROR(parse_attention(wrong), "is not bN_sN_hN_dN");
-  CHECK_ERROR(parse_attention("b1_s8_h3/2_d64"), "3 heads are no multiple of 2 of K");
+  CHECK_ERROR(parse_attention("b1_s8_h3/2_d64"), "3 heads are not a multiple of K's 2");
 
   CHECK(parse_attention_options({}).cases.size() == 36);
   CHECK(parse_attention_options({"--shapes", "d64,d128-causal"}).cases.size() == 12);

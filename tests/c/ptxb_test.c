@@ -782,7 +782,7 @@ static void check_epilogue_mistakes(void) {
     REFUSED(ptxb_matmul_workspace(device, &e.p, &bytes), (words)); \
   } while (0)
   MISTAKE(e.p.use = 3, "use 3 is not a ptxb_use");
-  MISTAKE(e.p.use = PTXB_GATE, "use is PTXB_GATE, but activation is PTXB_NONE: name the one that it is of");
+  MISTAKE(e.p.use = PTXB_GATE, "use is PTXB_GATE, but activation is PTXB_NONE: set the activation to which it belongs");
   e.p.activation = PTXB_SILU;
   MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_GATE), "D: 32 columns, but a gate of B's 32 has 16");
   MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE), "use is PTXB_SLOPE, but inputs is NULL");
@@ -899,7 +899,7 @@ static void check_kernels(void) {
           "scalar is 99, which is not a ptxb_scalar");
   arguments[2] = ptxb_of_float(3);
   arguments[2].name = "";
-  REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM), "name is empty; NULL is for none");
+  REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM), "name is empty; use NULL for no name");
   arguments[2] = ptxb_of_float(3);
   arguments[2].field_count = 5;
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM), "field_count is 5, but fields is NULL");
@@ -1087,7 +1087,7 @@ static void check_mistakes(int is_emulator) {
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
           "A: 4 dimensions; a matrix has 2, or 3 with batches in front");
   a.tensor.ndim = 1000000; /* far more than its shape has */
-  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: 1000000 dimensions; no tensor has more than 5 here");
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: 1000000 dimensions; at most 5 are supported");
   a.tensor.ndim = 2, a.tensor.device.type = 1;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: its memory is on");
   a.tensor.device.type = 0, a.tensor.dtype = b.tensor.dtype = f32;
@@ -1482,7 +1482,7 @@ static void check_ir_options(void) {
   ptxb_kernel_free(kernel), kernel = NULL;
   options.waived = "spills,nothing";
   REFUSED(ptxb_load_ir_with(device, saxpy, sizeof saxpy - 1, NULL, &options, &kernel),
-          "'nothing' is nothing that can be waived; valid names are ");
+          "'nothing' cannot be waived; valid names are ");
   options.waived = NULL, options.ptx_version = 999;
   FAILS(PTXB_COMPILE, ptxb_load_ir_with(device, saxpy, sizeof saxpy - 1, NULL, &options, &kernel), "99.9");
   options.ptx_version = 0, options.size = 8;
@@ -1534,14 +1534,14 @@ static void check_given_back(const char* name) {
   OK(ptxb_load_ir(before, saxpy, sizeof saxpy - 1, NULL, &kernel));
   ptxb_close(before);
   OK(ptxb_open(name, &after));
-  REFUSED(ptxb_allocate(before, 4, &memory), "the device was given back by ptxb_close()");
-  REFUSED(ptxb_wait(before, NULL, 0), "the device was given back by ptxb_close()");
-  REFUSED(ptxb_matmul_workspace(before, &p, &bytes), "the device was given back by ptxb_close()");
+  REFUSED(ptxb_allocate(before, 4, &memory), "the device was closed with ptxb_close()");
+  REFUSED(ptxb_wait(before, NULL, 0), "the device was closed with ptxb_close()");
+  REFUSED(ptxb_matmul_workspace(before, &p, &bytes), "the device was closed with ptxb_close()");
   REFUSED(ptxb_load_ir(before, saxpy, sizeof saxpy - 1, NULL, &next), "the device was given back");
   CHECK(strstr(ptxb_kernel_sidecar(kernel), "saxpy")); /* it keeps its device */
   ptxb_kernel_free(kernel);
   OK(ptxb_load_ir(after, saxpy, sizeof saxpy - 1, NULL, &next));
-  REFUSED(ptxb_launch(kernel, NULL, arguments, 4, NULL), "the kernel was given back by ptxb_kernel_free()");
+  REFUSED(ptxb_launch(kernel, NULL, arguments, 4, NULL), "the kernel was freed with ptxb_kernel_free()");
   CHECK(strcmp(ptxb_kernel_sidecar(kernel), "") == 0);
   ptxb_kernel_free(kernel), ptxb_close(before); /* once more, which does nothing */
   CHECK(strstr(ptxb_kernel_sidecar(next), "saxpy"));
@@ -1718,7 +1718,7 @@ static void check_ranked(void) {
   ptxb_ranked product = PTXB_RANKED_INIT;
   product.a = product.b = &x.tensor, product.d = &wide.tensor, product.ranks = 2;
   size_t bytes = 0;
-  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "D: 8 x 64; it has to be 8 x 4");
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "D: 8 x 64; it must be 8 x 4");
   Matrix turned, flat;
   make(&turned, bf16, 64, 64, 1, 64, 0);
   make(&flat, f32, 1, 2, 2, 1, 0);
@@ -1726,7 +1726,7 @@ static void check_ranked(void) {
   OK(ptxb_ranked_memory(device, &product, &bytes));
   CHECK(bytes == 262144 + 2 * 8 * 64);
   product.gathered = &x.tensor;
-  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "gathered: 4 x 64; it has to be 8 x 64");
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "gathered: 4 x 64; it must be 8 x 64");
   product.gathered = &wide.tensor;
   OK(ptxb_ranked_memory(device, &product, &bytes));
   product.scale = &flat.tensor;
@@ -1738,7 +1738,7 @@ static void check_ranked(void) {
   product.a = &wide.tensor, product.d = &x.tensor, product.scatters = 1;
   REFUSED(ptxb_ranked_memory(device, &product, &bytes), "gathered: a product whose sums are scattered");
   product.scatters = 2;
-  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "D: 4 x 64; it has to be 8 x 64");
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "D: 4 x 64; it must be 8 x 64");
   Matrix square;
   make(&square, bf16, 8, 8, 8, 1, 0);
   product.b = &wide.tensor, product.d = &square.tensor, product.gathered = NULL;
@@ -1791,7 +1791,7 @@ static void check_ranked_tokens(void) {
   REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes),
           "grouped: 5 rows; it has room for as many of each of 2 ranks");
   tokens.grouped = &grouped.tensor, tokens.ends = &grouped_ends.tensor;
-  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "ends: it has to be 6 integers of 32 bits");
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "ends: it must be 6 32-bit integers");
   tokens.ends = &ends.tensor, tokens.splits = &sorted.tensor;
   REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "splits: 5 x 64; it has to be 2 x 64");
   tokens.splits = &splits.tensor, tokens.grouped_ends = NULL;

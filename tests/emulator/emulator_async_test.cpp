@@ -313,7 +313,7 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
   CHECK(test::error_of([&] {
           fault("fill_mode.shared::cta.b1024.b32 [%r2], 0", "elemtype.shared::cta.b1024.b32 [%r2], 13");
         }).find("it needs sm_100f") != std::string::npos);
-  CHECK(fault("fill_mode", "l2_mode", ".l2_mode is given where it has .") == Fault::unsupported);
+  CHECK(fault("fill_mode", "l2_mode", ".l2_mode is given instead of .") == Fault::unsupported);
   // If it is changed in place, it must be released as well.
   const std::string again =
       "fence.proxy.tensormap::generic.acquire.gpu [%rd3], 128;\n@%p0 bra W;\n"

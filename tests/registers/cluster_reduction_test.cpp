@@ -141,7 +141,7 @@ TEST_CASE("along an axis of a cluster that has two") {
 TEST_CASE("misuse") {
   check_cases({
       {"two axes, and none is named",
-       {"cluster reduction: a cluster of 2 x 2 x 1 CTAs has several axes; name one, as in "
+       {"cluster reduction: a cluster of 2 x 2 x 1 CTAs has several axes; choose one, as in "
         "ClusterReduction(k, ClusterAxis::x)"},
        [](bool bad) {
          Kernel k("k");

@@ -252,7 +252,7 @@ TEST_CASE("misuse of append is refused") {
   c.call.tensors[3]->type = DType::bf16;
   refused("append: v_cache is of bf16; its type is that of k, f32, or e4m3");
   c.call.tensors[8] = kernels::RowOperand{DType::f32, {2}, c.put(Floats(2))};
-  refused("append: 2 scales; one, or one for each of 3 heads");
+  refused("append: 2 scales; give one, or one for each of 3 heads");
   c.call.tensors[8] = kernels::RowOperand{DType::f32, {2, 3}, c.put(Floats(6))};
   refused(fmt::format("append: 2 scale_pages; one, or one for each of {} pages", kPages));
   c.call.tensors[0]->memory.address = c.call.tensors[2]->memory.address;

@@ -222,8 +222,8 @@ TEST_CASE("tensor maps are held to their rules, and to the memory of their buffe
       {R"("box": [8, 8], "strides": [136])", "parameters[0].strides[0]: the stride of dimension 1, 136 B"},
       {R"("box": [8, 8], "strides": [112])", "parameters[0].strides[0]: the stride of dimension 1, 112 B"},
       {R"("box": [8, 8], "offset": 8)", "parameters[0].offset: the address 0x8 is not a multiple of 16 B"},
-      {R"("box": [8, 8], "offset": 128)", "parameters[0]: the tensor takes 2048 B from byte 128 on"},
-      {R"("box": [8, 8], "shape": [64, 17])", "parameters[0]: the tensor takes 2176 B from byte 0 on"},
+      {R"("box": [8, 8], "offset": 128)", "parameters[0]: the tensor has 2048 B from byte 128 on"},
+      {R"("box": [8, 8], "shape": [64, 17])", "parameters[0]: the tensor has 2176 B from byte 0 on"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.map);
@@ -458,7 +458,7 @@ ret;
       "l.json: buffers[1].symbol: the PTX has no variable 'tabel' in .global or .const memory; it has "
       "ns::table, count");
   CHECK_ERROR(run_ptx(ptx, changed(json("\"ns::table\"", "\"count\""), "[4]", "[5]")),
-              "l.json: buffers[1].symbol: the variable 'ns::table' has 16 B, the buffer 20");
+              "l.json: buffers[1].symbol: the variable 'ns::table' has 16 B, and the buffer has 20");
 }
 
 TEST_CASE("parameters may be raw bytes and structs in structs; pointers and tensor maps lie in buffers") {
