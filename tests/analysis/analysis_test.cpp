@@ -223,7 +223,7 @@ TEST_CASE("a guarded instruction leaves one of two values") {
 }
 
 TEST_CASE("errors are named") {
-  CHECK_ERROR(Analysed(kernel("bra NOWHERE;")), "ptx 10:1: the label 'NOWHERE' is not there");
+  CHECK_ERROR(Analysed(kernel("bra NOWHERE;")), "ptx 10:1: the label 'NOWHERE' does not exist");
   CHECK_ERROR(Analysed(kernel("@q ret;")), "the predicate 'q' is not declared");
   const ptx_text::Module two = ptx_text::parse(kernel("ret;") + ".entry other() { ret; }");
   CHECK_ERROR(Code::of(two), "the module has 2 kernels; choose one by name: k, other");

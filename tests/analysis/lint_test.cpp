@@ -737,7 +737,7 @@ TEST_CASE("addresses in one of several shared variables are compared with others
   finds("\tbar.sync 2, 128;\n", "", "staging-reuse");
   finds("mov.b32 %r22, staging;", "add.s32 %r22, %r50, 8;", "its variable is aligned to 8");
   finds("mov.b32 %r22, staging;", "mov.b32 %r22, staging; add.s32 %r22, %r22, 64;",
-        "staging + 64 is 64 bytes past one");
+        "staging + 64 is 64 bytes past a multiple");
   // A write there is not in the copied variable.
   CHECK(shown(findings_of(replaced(replaced(text, "[8192];", "[8192];\n.shared .b32 flag;"),
                                    "bar.sync 1, 128;\n",

@@ -1754,7 +1754,7 @@ static void check_ranked(void) {
   OK(ptxb_ranked_norm_memory(device, &norm, &bytes));
   CHECK(bytes == 262144 + 2 * 3 * 512);
   norm.ranks = 1;
-  REFUSED(ptxb_ranked_norm_memory(device, &norm, &bytes), "ranks: 1; there are 2 at least");
+  REFUSED(ptxb_ranked_norm_memory(device, &norm, &bytes), "ranks: 1; there must be at least 2");
   norm.ranks = 3;
   REFUSED(ptxb_ranked_norm_run(device, &norm, NULL), "the list of the ranks' memory is NULL");
   void* memory[3] = {x.tensor.data, x.tensor.data, x.tensor.data};
@@ -1793,7 +1793,7 @@ static void check_ranked_tokens(void) {
   tokens.grouped = &grouped.tensor, tokens.ends = &grouped_ends.tensor;
   REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "ends: it must be 6 32-bit integers");
   tokens.ends = &ends.tensor, tokens.splits = &sorted.tensor;
-  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "splits: 5 x 64; it has to be 2 x 64");
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "splits: 5 x 64; it must be 2 x 64");
   tokens.splits = &splits.tensor, tokens.grouped_ends = NULL;
   REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "grouped_ends");
   tokens.combines = 1;
@@ -1806,7 +1806,7 @@ static void check_ranked_tokens(void) {
   tokens.memory = memory, tokens.memory_bytes = bytes - 1;
   REFUSED(ptxb_ranked_tokens_run(device, &tokens, NULL), "the exchange memory of rank 0 has ");
   tokens.ranks = 1;
-  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "ranks: 1; there are 2 at least");
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "ranks: 1; there must be at least 2");
   discard(&sorted), discard(&grouped), discard(&ends), discard(&splits), discard(&grouped_ends);
   discard(&longer);
 }

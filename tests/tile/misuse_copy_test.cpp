@@ -371,7 +371,7 @@ TEST_CASE("slices") {
              bad, marked);
        }},
       {"a dimension without a slice",
-       {"tma_load: 1 slices for a copy of 64x64 f16", "2 dimensions"},
+       {"tma_load: 1 slices, but a copy of 64x64 f16", "2 dimensions"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {64, 64});
          HERE load_tensor(

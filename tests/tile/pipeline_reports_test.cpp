@@ -131,7 +131,7 @@ TEST_CASE("a kernel with checks reports roles that process tiles in different or
     CHECK_MESSAGE(found.fault.empty() == !bad, found.fault);
     if (bad)
       CHECK_MESSAGE(contains(found.fault,
-                             "tiles: of axis 0 (\"row\") the computing role has 7 in its tile 0, and the "
+                             "tiles: for axis 0 (\"row\") the computing role has 7 in its tile 0, and the "
                              "loading role has 0"),
                     found.fault);
   }
