@@ -82,7 +82,8 @@ class Producer {
   // Hands over the stage before this one, once the copies that this thread has issued into it have arrived,
   // which it waits for; nothing if this is the `first`. A barrier in shared memory then processes an arrival
   // of each warp, where commit() takes one of each thread. commit_last() hands over the last of such stages;
-  // nothing if there is `none`. For stages that cp.async and TMA fill, of at least two.
+  // nothing if there is `none`. For stages that cp.async and TMA fill, of
+  // at least two, or three if consumers release theirs late as well.
   void commit_previous(const Stage& stage, pred first, Where where = Where::here());
   void commit_last(pred none, Where where = Where::here());
   // Declares, for a stage that ThreadProducers fill, that the threads write to the tile's stage themselves,
