@@ -125,22 +125,18 @@ struct ToRegisters {
   }
 };
 
-// Eight neighbours in a row: the compiler keeps sums of this type in registers, which it does not with an
-// array.
-using Eight [[gnu::vector_size(32), gnu::aligned(4), gnu::may_alias]] = float;
-
 template <int block, class To>
 [[gnu::always_inline]] inline void multiply_block(const float* a, const float* b, const To& to, int n,
                                                   int k) {
   for (int from = 0; from < n; from += block)
     for (int row = 0; row < 16; ++row) {
-      Eight sum[block / 8] = {};
+      float sum[block] = {};
       for (int i = 0; i < k; ++i) {
         const float x = a[row * k + i];
-        const auto* y = reinterpret_cast<const Eight*>(b + i * n + from);
-        for (int j = 0; j < block / 8; ++j) sum[j] += x * y[j];
+        const float* y = b + i * n + from;
+        for (int j = 0; j < block; ++j) sum[j] += x * y[j];
       }
-      to.template add<block>(row, from, reinterpret_cast<const float*>(sum));
+      to.template add<block>(row, from, sum);
     }
 }
 
