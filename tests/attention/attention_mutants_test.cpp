@@ -139,11 +139,13 @@ Subject mixed_batch() {
            {"lengths", 1}}};
 }
 
-// Sequences of seven, five and three blocks of 32 queries of two heads, whose keys three CTAs divide.
+// Sequences of seven, five and three blocks of 32 queries of two heads, whose keys three CTAs divide: one
+// piece would end within a block of the second sequence, and ends before it, and one ends within a block of
+// the third.
 Subject divided_mixed_batch() {
   return {"attention",
           {{"queries", 200},
-           {"keys", 90},
+           {"keys", 200},
            {"depth", 32},
            {"heads", 2},
            {"group", 2},
@@ -489,6 +491,16 @@ TEST_CASE("mutants of packed queries whose keys CTAs divide") {
                7,
                set_operand(2, 0),
                {race, out_of_bounds}},
+              {"a piece begins within a block of queries, before which the last one has ended",
+               "setp.le.u32",
+               2,
+               set_operand(2, 0),
+               {}},
+              {"a piece ends within a block of queries, with which the next one begins",
+               "setp.le.u32",
+               5,
+               set_operand(2, 0),
+               {race}},
               {"no proxy fence between O's rows and the queries that take their place",
                "fence.proxy",
                6,
