@@ -240,8 +240,8 @@ for way in (pb.decode, by_compiler(pb.decode)):
     o = way(cached[0], *eights, *cached[3:], k_scale=by, v_scale=by, device="emulator")
     check(o, torch.from_numpy(exact[0]), 2**-6, "decode of e4m3")
 of_pages = torch.linspace(0.5, 2, len(caches.k)).reshape(-1, 1)
-exact_of_pages = reference.decoded(cached[0].double().numpy(), *((x.float() * of_pages[:, None, :, None]).to(BF16).double().numpy() for x in eights),
-                                   caches.lengths, caches.table)[0]
+by_pages = [(x.float() * of_pages[:, None, :, None]).to(BF16).double().numpy() for x in eights]
+exact_of_pages = reference.decoded(cached[0].double().numpy(), *by_pages, caches.lengths, caches.table)[0]
 for way in (pb.decode, by_compiler(pb.decode)):
     o = way(cached[0], *eights, *cached[3:], k_scale=of_pages, v_scale=of_pages, device="emulator")
     check(o, torch.from_numpy(exact_of_pages), 2**-6 * max(1, abs(exact_of_pages).max()), "scales of pages")

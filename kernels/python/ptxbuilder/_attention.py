@@ -85,8 +85,8 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
 
     Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, equally many of both, multiply their
     elements, as append() divides by them. With a block_table they may also be [pages, 1] or [pages, key heads], of each page; elements are
-    then multiplied before they are rounded to the type of q. Scales are at least 0. They have no gaps, and neither do rows of block_table, which may be a part
-    of a larger table.
+    then multiplied before they are rounded to the type of q. Scales are at least 0. They have no gaps, and neither do rows of block_table,
+    which may be a part of a larger table.
 
     Mixed batches: with `query_offsets`, int32 [batch + 1] on the device (vLLM's query_start_loc), q is [tokens, heads, columns], and the
     queries of a sequence in this call begin at its offset: all of a prompt, a part of one, the last one, or none. `max_queries` is the
