@@ -75,7 +75,8 @@ kernels::ActivationUse use_of(const ptxb_matmul& p) {
     throw Error(fmt::format("use is {}, but activation is PTXB_NONE: set the activation to which it belongs",
                             p.use == PTXB_GATE ? "PTXB_GATE" : "PTXB_SLOPE"));
   if (p.use == PTXB_SLOPE && !p.inputs) throw Error("use is PTXB_SLOPE, but inputs is NULL");
-  if (p.use != PTXB_SLOPE && p.inputs) throw Error("inputs is given, but only PTXB_SLOPE as use reads it");
+  if (p.use != PTXB_SLOPE && p.inputs)
+    throw Error("inputs is given, but use is not PTXB_SLOPE, the only one that reads it");
   return static_cast<kernels::ActivationUse>(p.use);
 }
 

@@ -1516,9 +1516,9 @@ static void check_statuses(int is_emulator) {
 static void check_memory(void) {
   void* memory = NULL;
   OK(ptxb_allocate(device, 100, &memory));
-  REFUSED(ptxb_free(device, (char*)memory + 4), "is not memory that ptxb_allocate() gave on this device");
+  REFUSED(ptxb_free(device, (char*)memory + 4), "was not returned by ptxb_allocate() on this device");
   OK(ptxb_free(device, memory));
-  REFUSED(ptxb_free(device, memory), "or it is freed already");
+  REFUSED(ptxb_free(device, memory), "or is already freed");
   OK(ptxb_free(device, NULL));
 }
 
@@ -1537,7 +1537,7 @@ static void check_given_back(const char* name) {
   REFUSED(ptxb_allocate(before, 4, &memory), "the device was closed with ptxb_close()");
   REFUSED(ptxb_wait(before, NULL, 0), "the device was closed with ptxb_close()");
   REFUSED(ptxb_matmul_workspace(before, &p, &bytes), "the device was closed with ptxb_close()");
-  REFUSED(ptxb_load_ir(before, saxpy, sizeof saxpy - 1, NULL, &next), "the device was given back");
+  REFUSED(ptxb_load_ir(before, saxpy, sizeof saxpy - 1, NULL, &next), "the device was closed");
   CHECK(strstr(ptxb_kernel_sidecar(kernel), "saxpy")); /* it keeps its device */
   ptxb_kernel_free(kernel);
   OK(ptxb_load_ir(after, saxpy, sizeof saxpy - 1, NULL, &next));

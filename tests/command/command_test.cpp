@@ -43,7 +43,7 @@ TEST_CASE("the ptxas of CUDA 12.4 assembles kernels that need no newer PTX, and 
       run(fmt::format("ptxb emit blackwell_tile --no-cache --ptxas {} -o {}", oldest, folder.str("oldest")));
   CHECK(newer.code == 1);
   CHECK(contains(newer, "ptxas 12.4.131 cannot assemble kernel 'blackwell_tile':"));
-  CHECK(contains(newer, "This ptxas does not know the target: take a newer one"));
+  CHECK(contains(newer, "This ptxas does not know the target: use a newer ptxas"));
 }
 
 TEST_CASE("help is everywhere") {
@@ -264,7 +264,8 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   CHECK(contains(sim("saxpy.ptx"), "block: it is missing"));
   Ran refused = run(fmt::format("ptxb compile {} --ptx -o {}", folder.str("saxpy.ll"), out));
   CHECK(refused.code == 1);
-  CHECK(contains(refused, "saxpy.json: is not a sidecar, but is where one would be written; move it"));
+  CHECK(contains(refused,
+                 "saxpy.json: this file is not a sidecar, but a sidecar would be written there; move it"));
 }
 
 TEST_CASE("an unknown device is refused") {
@@ -346,7 +347,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
   const size_t swizzle = says.find("\"swizzle\": \"128\"");
   REQUIRE(swizzle != std::string::npos);
   std::ofstream(sidecar) << says.replace(swizzle, 16, "\"swizzle\": \"64\"");
-  CHECK(contains(run("ptxb lint " + tile), "the tensor map by which the tile is copied has swizzle 64"));
+  CHECK(contains(run("ptxb lint " + tile), "the tensor map with which the tile is copied has swizzle 64"));
   const std::string launch = folder.str("launch.json");
   std::ofstream(launch)
       << R"({"buffers": [{"name": "x", "dtype": "bf16", "shape": [256, 256]}], "parameters": [

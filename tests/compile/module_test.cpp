@@ -216,7 +216,7 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
        "second:\n  %b = phi ptr [ %slot, %side ], [ %a, %first ]\n  ret ptr %b\n}\n" +
            begin + "  %q = call ptr @pick()\n  store ptr %q, ptr %p\n" + end,
        {},
-       "crashes in its pass 'Early CSE', on the function 'pick', which is a fault of LLVM's"},
+       "crashes in its pass 'Early CSE', on the function 'pick', which is a bug of LLVM"},
       {"an intrinsic that NVPTX does not have",
        begin + "  %x = call i32 @llvm.x86.rdpid()\n  store i32 %x, ptr %p\n" + end +
            "declare i32 @llvm.x86.rdpid()\n",
@@ -231,7 +231,7 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
        {},
        "m.ll: LLVM"},
       {"no such target", begin + end, {.target = "sm_42"}, "sm_42"},
-      {"a version below the target's", begin + end, {.ptx_version = 70}, ".version 7.0 is wanted, but"},
+      {"a version below the target's", begin + end, {.ptx_version = 70}, ".version 7.0 is requested, but"},
       {"a version that LLVM does not have",
        begin + end,
        {.ptx_version = 99},
@@ -648,8 +648,8 @@ TEST_CASE("sidecars of kernels that a module no longer has are removed, and othe
   CHECK(fs::exists(folder.path("m.add.json")));  // apparently of another module
 
   std::ofstream(folder.path("m.json")) << R"({"grid": 1})";
-  CHECK(
-      contains(error_of([&] { compile(of_scale); }), "m.json: is not a sidecar, but is where one would be"));
+  CHECK(contains(error_of([&] { compile(of_scale); }),
+                 "m.json: this file is not a sidecar, but a sidecar would be"));
   CHECK(contains(error_of([&] { compile(saxpy); }), "m.json: is not a sidecar"));
   CHECK(fs::exists(folder.path("m.json")));
 }
@@ -726,8 +726,8 @@ TEST_CASE("values that the module does not give are not guessed") {
       {"[128 x i8] %s", good, "", "parameter 0 's' is [128 x i8]; a sidecar has"},
       {"i37 %n", good, "", "parameter 0 'n' is i37; a sidecar has"},
       {"<3 x float> %v", good, "",
-       "parameter 0 'v' is <3 x float>, whose fields are not where those of a struct of C are"},
-      {"<{ i8, i32 }> %s", good, "", "parameter 0 's' is <{ i8, i32 }>, whose fields are not where"},
+       "parameter 0 'v' is <3 x float>, whose fields are at other offsets than in a C struct"},
+      {"<{ i8, i32 }> %s", good, "", "parameter 0 's' is <{ i8, i32 }>, whose fields are at other offsets"},
       {"i32 %n, <4 x float> %v, i128 %w, { float, i32 } %s, [2 x { ptr, i8 }] %t", good, "", ""},
       {"ptr addrspace(3) %s", good, "", "parameter 0 's' is a pointer to address space 3, but a launch"},
       {"", good, "  store i8 1, ptr addrspace(3) @plain\n", ""},
@@ -814,7 +814,8 @@ TEST_CASE("sidecars of kernels with long names are found, and pipes are not side
   CHECK_FALSE(find_sidecar(image, std::string(300, 'x')));
   REQUIRE(mkfifo((image + ".json").c_str(), 0666) == 0);
   CHECK(read_sidecar(image, second).threads == 64);
-  CHECK(contains(error_of([&] { read_sidecar(image, ""); }), "m.json: cannot be read: a sidecar is a file"));
+  CHECK(contains(error_of([&] { read_sidecar(image, ""); }),
+                 "m.json: cannot be read: a sidecar must be a regular file"));
 }
 
 TEST_CASE("a kernel of a block of two dimensions and a struct is launched by its sidecar") {

@@ -446,7 +446,7 @@ TEST_CASE("the real ptxas's errors name the C++ line") {
   wrong_target.replace(wrong_target.find("sm_90a"), 6, "sm_90");
   text = error_of([&] { ptxas->assemble(wrong_target); });
   CHECK(contains(text, "at sample.cpp:14: Instruction 'wgmma.fence' not supported on .target 'sm_90'"));
-  CHECK(contains(text, "wgmma is on sm_90a, not on plain sm_90, and tcgen05 on sm_100a"));
+  CHECK(contains(text, "wgmma needs sm_90a, not plain sm_90, and tcgen05 needs sm_100a"));
 
   text = error_of([&] { ptxas->assemble(".version 99.0\n.target sm_90a\n"); });
   CHECK(contains(text, "Unsupported .version 99.0"));

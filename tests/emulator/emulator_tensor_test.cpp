@@ -365,7 +365,7 @@ TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so
        {std::tuple{Im2col{{-1}, {-1, -1}}, count,
                    "corners of 1 and 2 dimensions, and steps of 0; an im2col map of rank 4 has 2"},
         std::tuple{Im2col{{-1, -1}, {-1, -1}}, 1025, "1025 pixels; 1 to 1024 are possible"},
-        std::tuple{Im2col{{-1, -1}, {-1, -1}}, 0, "a map of boxes and a tensor with corners"},
+        std::tuple{Im2col{{-1, -1}, {-1, -1}}, 0, "a map of boxes but a tensor with corners"},
         std::tuple{Im2col{{-1, -1}, {-1, -1}, {1, 9}}, count, "a step of 9 pixels along dimension 2"},
         std::tuple{Im2col{{-129, -1}, {-1, -1}}, count,
                    "a corner of -129; -128 to 127 are possible for rank 4"},

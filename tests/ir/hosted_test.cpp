@@ -440,7 +440,7 @@ TEST_CASE("mistakes on a front end's function name the rule, the value and what 
          s.kernel->addFnAttr("nvvm.maxntid", "16,8,1");
          Kernel k(*s.kernel);
        },
-       "kernel: its CTAs have 16 x 8 x 1 threads, but the library counts them along x alone"},
+       "kernel: its CTAs have 16 x 8 x 1 threads, but the library only counts threads along x"},
       {"dynamic shared memory of the front end's next to ours",
        [](Subject& s) {
          use(s, s.dynamic("theirs"));

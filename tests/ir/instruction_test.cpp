@@ -131,7 +131,7 @@ TEST_CASE("a null pointer is not a value") {
   const std::array<Argument, 1> nothing = {Value(nullptr)};
   CHECK(contains(
       error_of([&] { k.builder().emit(isa::rows_def::nanosleep, nothing, std::nullopt, Where::here()); }),
-      "a null pointer was used as a value"));
+      "a null pointer is used as a value"));
 }
 
 }  // namespace ptxbuilder::test::instruction_test

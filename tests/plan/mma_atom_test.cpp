@@ -143,7 +143,7 @@ TEST_CASE("plans that do not fit, each with one that does") {
   CHECK_ERROR(TiledMma(MmaAtom::wgmma(f32, f16, f16, 128), a, b),
               "B is MN-major f16 128x64 with 128 B swizzle; the instruction needs K-major f16");
   CHECK_ERROR(TiledMma(MmaAtom::wgmma(f32, bf16, bf16, 128, Major::k, Major::mn), a, b),
-              "the instruction takes MN-major bf16");
+              "the instruction needs MN-major bf16");
   CHECK_ERROR(TiledMma(MmaAtom::wgmma(f32, f16, f16, 256, Major::k, Major::mn), a, b),
               "B is MN-major f16 128x64 with 128 B swizzle; the instruction needs multiples of 256x16");
   CHECK_ERROR(TiledMma(atom, WgmmaOperand(f16, Major::k, Swizzle::b128, 72, 64), b),
@@ -151,7 +151,7 @@ TEST_CASE("plans that do not fit, each with one that does") {
   CHECK_ERROR(TiledMma(atom, WgmmaOperand(f16, Major::k, Swizzle::b128, 64, 128), b), "both need the same k");
   CHECK_ERROR(TiledMma(MmaAtom::wgmma_a_in_registers(f32, f16, f16, 128, Major::mn), a, b),
               "but the instruction reads A from registers");
-  CHECK_ERROR(TiledMma(MmaAtom::mma_sync(f32, f16, f16, 16), 16, b), "takes B from registers");
+  CHECK_ERROR(TiledMma(MmaAtom::mma_sync(f32, f16, f16, 16), 16, b), "reads B from registers");
   CHECK_ERROR(MmaAtom::wgmma(f32, e4m3, e4m3, 64, Major::mn), "e4m3 cannot be MN-major");
   CHECK_ERROR(MmaAtom::wgmma(f32, tf32, tf32, 64, Major::k, Major::mn), "tf32 cannot be MN-major");
   CHECK_ERROR(MmaAtom::wgmma(f16, bf16, bf16, 64), "f16, e4m3 or e5m2 (d = f16)");

@@ -89,8 +89,8 @@ TEST_CASE("types of products") {
          HERE product({bad ? DType::f32 : DType::s32, DType::s8, DType::u8}, marked);
        }},
       {"bytes along n",
-       {"mma: B is a e4m3 128x128 tile, 128 B swizzle, transposed: e4m3 cannot be MN-major: wgmma transposes "
-        "elements of 16 bits alone"},
+       {"mma: B is a e4m3 128x128 tile, 128 B swizzle, transposed: e4m3 cannot be MN-major: wgmma only "
+        "transposes 16-bit elements"},
        [](bool bad) {
          HERE product({DType::f32, DType::e4m3, DType::e4m3, 128, bad}, marked);
        }},

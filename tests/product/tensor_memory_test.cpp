@@ -121,7 +121,7 @@ TEST_CASE("tensor memory: refused uses") {
                    TensorAccumulator acc(k, 64);
                    generate_ptx(k.builder());
                  }),
-                 "never given back by free()"));
+                 "never freed with free()"));
   CHECK(contains(error([](Kernel& k) {
                    auto a = k.shared<f16>({128, 64}, Swizzle128B), b = k.shared<bf16>({64, 64}, Swizzle128B);
                    TensorAccumulator acc(k, 64);

@@ -277,7 +277,7 @@ TEST_CASE(
   const Image image = record::image_at(cubin.data());
   CHECK(image.bytes == cubin);
   CHECK_ERROR(none.find(image, "k"),
-              "the program has loaded a cubin of it, and no PTX. Compile it with PTX as well");
+              "the program has loaded a cubin of it, but no PTX. Compile it with PTX too");
   const Folder folder;
   std::filesystem::create_directory(folder.path("hash"));
   std::ofstream(folder.path("hash/k.cubin")) << cubin;

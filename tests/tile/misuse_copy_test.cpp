@@ -578,7 +578,7 @@ TEST_CASE("slices") {
          HERE k.encode(A, {.dtype = DType::f16, .box = {64, 8}, .element_strides = strides});
        }},
       {"an encoding of another kernel's tensor map",
-       {"k: the tensor map is not a parameter of this kernel"},
+       {"k: the tensor map is neither a parameter of this kernel"},
        [](bool bad) {
          Kernel other("other");
          auto [B] = other.params<TensorMap>("B");

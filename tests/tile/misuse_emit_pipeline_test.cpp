@@ -169,7 +169,7 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
                       marked);
        }},
       {"an output that is kept",
-       {"out 0", "are of inputs"},
+       {"out 0", "are only for inputs"},
        [](bool bad) { HERE copying({.out = {.delay_release = bad ? 1 : 0}}, marked); }},
       {"fixed blocks alone",
        {"all inputs are fixed"},
@@ -262,7 +262,7 @@ TEST_CASE("misuse inside of a pipeline's body") {
                  Where::here());
        }},
       {"a pipeline of tiles that runs outside of them",
-       {"call it in each_tile()"},
+       {"call run() in each_tile()"},
        [](bool bad) {
          specialized(
              {.tiles = true,

@@ -448,7 +448,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a load into a view with rows and columns exchanged",
-       {"tma_load: a transposed view of a bf16 64x64 tile", "exchanges no rows and columns"},
+       {"tma_load: a transposed view of a bf16 64x64 tile", "cannot exchange rows and columns"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -459,7 +459,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a store of a view with rows and columns exchanged",
-       {"tma_store: a transposed view of a bf16 64x64 tile", "exchanges no rows and columns"},
+       {"tma_store: a transposed view of a bf16 64x64 tile", "cannot exchange rows and columns"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -468,7 +468,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a prefetch that completes on a barrier",
-       {"tma_prefetch: a view with a barrier, a hint to L2 or something outside"},
+       {"tma_prefetch: a view with a barrier, an L2 hint or a fill value"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -479,7 +479,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a prefetch with a hint to L2",
-       {"tma_prefetch: a view with a barrier, a hint to L2 or something outside"},
+       {"tma_prefetch: a view with a barrier, an L2 hint or a fill value"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");

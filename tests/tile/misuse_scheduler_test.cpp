@@ -203,7 +203,7 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"steps that a role takes twice",
-       {"each() is called in this role already"},
+       {"each() was already called in this role"},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            auto [counter] = k.params<gptr<u32>>("counter");

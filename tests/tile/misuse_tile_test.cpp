@@ -355,7 +355,7 @@ TEST_CASE("TMA copies") {
          done(k);
        }},
       {"a tensor map of another kernel",
-       {"second: the tensor map is not a parameter of this kernel"},
+       {"second: the tensor map is neither a parameter of this kernel"},
        [](bool bad) {
          Kernel first("first");
          auto [A] = first.params<TensorMap>("A");
@@ -448,7 +448,7 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"an epilogue that yields another layout",
-       {"store: the epilogue made a tile of splat(64 x 64)", "from one of wgmma_layout(64, 64)"},
+       {"store: the epilogue made a tile of splat(64 x 64)", "from a tile of wgmma_layout(64, 64)"},
        [](bool bad) {
          Kernel k("k");
          auto [D] = k.params<TensorMap>("D");
@@ -1237,7 +1237,7 @@ TEST_CASE("pipelines") {
              take_one);
        }},
       {"a stage that CTAs share, and one of them releases",
-       {"tma_load: 2 CTAs share the load into a stage that the consumers of one alone release",
+       {"tma_load: 2 CTAs share the load into a stage that only the consumers of one CTA release",
         "Producers::cluster"},
        [](bool bad) {
          HERE shared_stage({2, 1, 1}, ClusterAxis::x, bad ? Producers::own : Producers::cluster, marked);
@@ -1310,7 +1310,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a tile that is loaded twice",
-       {"tma_load: this tile of the stage is loaded already"},
+       {"tma_load: this tile of the stage is already loaded"},
        [](bool bad) {
          ring(
              [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
@@ -1388,7 +1388,7 @@ TEST_CASE("pipelines") {
          HERE compiler.compile(std::move(bad ? k : other));
        }},
       {"stages that nobody waits for",
-       {"pipeline: its stages are filled, and no consumer ever waits for them"},
+       {"pipeline: its stages are filled, but no consumer ever waits for them"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");

@@ -359,7 +359,7 @@ TEST_CASE("a wait_region without a wait is refused, profiled or not, and costs n
     Kernel k("nothing");
     wait_region("sync", [] { sync_threads(); });
   };
-  const std::string rule = "wait_region: 'sync' has no wait for an mbarrier or a counter; region() shows";
+  const std::string rule = "wait_region: 'sync' has no wait for an mbarrier or a counter; use region()";
   CHECK(contains(error_of(nothing), rule));
   const ProfileScope scope;
   CHECK(contains(error_of(nothing), rule));
@@ -449,7 +449,7 @@ TEST_CASE("a kernel without parameters can be profiled, and one that is not is r
   CHECK(contains(error_of([&] { runtime::ProfileBuffer(*running.device, off.signature(), {1}); }),
                  "the kernel 'off' does not record a profile; build it while a ProfileScope is open"));
   CHECK(contains(error_of([&] { runtime::ProfileBuffer(*running.device, compiled.signature, {1 << 26}); }),
-                 "take fewer records"));
+                 "use fewer records"));
 }
 
 }  // namespace ptxbuilder::test::profile_test

@@ -191,7 +191,7 @@ TEST_CASE("arguments that are not maps of a kernel's recipe are refused") {
   CHECK(contains(maps("A", {good}),
                  "kernel 'joined': tensor maps for 'A', but no parameter of that name takes a "
                  "tensor map array; its parameters are As, Ds"));
-  CHECK(contains(maps("As", {}), "parameter 0 'As': an array of no tensor maps"));
+  CHECK(contains(maps("As", {}), "parameter 0 'As': an array without tensor maps"));
   CHECK(contains(maps("As", {good, runtime::pointer(memory, DType::f32)}),
                  "tensor 1: takes a tensor, a pointer is given"));
   CHECK(contains(maps("Ds", {runtime::tensor(memory, DType::u32, {32, 32})}),
@@ -216,7 +216,7 @@ TEST_CASE("arguments that are not maps of a kernel's recipe are refused") {
   auto tile = k.shared<f32>({16, 32}, Swizzle128B);
   tma_store(Bs[0], tile[0], 0, 0);
   const runtime::TensorMapArray other = loaded(running, std::move(k)).tensor_maps("Bs", {good});
-  CHECK(contains(launched(other), "takes a tensor map array of its own recipe"));
+  CHECK(contains(launched(other), "takes a tensor map array with its own recipe"));
 }
 
 TEST_CASE("maps in memory when the kernel is built") {
@@ -261,7 +261,7 @@ TEST_CASE("maps in memory when the kernel is built") {
          done(k);
        }},
       {"a map at an address that nothing is known of",
-       {"k: the tensor map is not a parameter of this kernel, nor one of a TensorMapArray"},
+       {"k: the tensor map is neither a parameter of this kernel nor in a TensorMapArray"},
        [](bool bad) {
          Kernel k("k");
          auto [As, p] = k.params<TensorMapArray, gptr<u32>>("As", "p");

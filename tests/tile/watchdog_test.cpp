@@ -201,7 +201,7 @@ const Plant kPlants[] = {
     {"count too great",
      count_too_great,
      {"(consumer)", "mbarrier ready"},
-     {"1 of 2 arrivals are missing", "count is too great"}},
+     {"1 of 2 arrivals are missing", "count is too high"}},
     {"bytes too many",
      bytes_too_many,
      {"mbarrier loaded"},
@@ -212,7 +212,10 @@ const Plant kPlants[] = {
      {"the role producer has ended", "warps 0 to 3 (producer) have ended"},
      {"nobody arrives at ready in this phase"}},
     {"one wait too many", one_wait_too_many, {"phase parity 1 of mbarrier ready", "a semaphore at"}},
-    {"circle", circle, {"mbarrier ready[0]", "mbarrier ready[1]"}, {"who arrives waits itself"}},
+    {"circle",
+     circle,
+     {"mbarrier ready[0]", "mbarrier ready[1]"},
+     {"the threads that should arrive are waiting"}},
     {"turn that is not passed",
      turn_that_is_not_passed,
      {"(worker)", "mbarrier turn[1]"},
@@ -298,14 +301,14 @@ TEST_CASE("without a watchdog a kernel has no code of it, and the sidecar descri
 TEST_CASE("a limit is of 1 to 2^20 milliseconds, and the report's parameter has its name alone") {
   CHECK(contains(error_of([] { WatchdogScope scope(0); }),
                  "WatchdogScope: a limit of 0 ms; must be 1 to 1048576"));
-  CHECK(contains(error_of([] { WatchdogScope scope((1 << 20) + 1); }), "it is 1 to 1048576"));
+  CHECK(contains(error_of([] { WatchdogScope scope((1 << 20) + 1); }), "must be 1 to 1048576"));
   const WatchdogScope scope;
   CHECK(WatchdogScope::milliseconds() == 1000);
   CHECK(contains(error_of([] {
                    Kernel k("named");
                    k.params<u32>("report");
                  }),
-                 "the name is that of the library's own"));
+                 "this is the name of a parameter that the library adds"));
 }
 
 }  // namespace ptxbuilder::test::watchdog_test
