@@ -79,10 +79,10 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
   const MulticastGroups groups = detail::multicast_groups(axes);
   const int count = groups.count();
   if (count > 1 && ring.peers == 1)
-    throw Error(
-        fmt::format("tma_load: {} CTAs share the load into a stage that the consumers of one alone release; "
-                    "make the pipeline with {}",
-                    count, ring.by_threads() ? "the axes in ThreadProducers" : "Producers::cluster"));
+    throw Error(fmt::format(
+        "tma_load: {} CTAs share the load into a stage that only the consumers of one CTA release; "
+        "make the pipeline with {}",
+        count, ring.by_threads() ? "the axes in ThreadProducers" : "Producers::cluster"));
   if (count > 1 && ring.by_threads() &&
       (view.condition() || view.place().row_count() != view.place().whole().rows()))
     throw Error(fmt::format(
@@ -158,7 +158,8 @@ void detail::Filling::load(const LoadView& to) {
                  end = begin + place.row_count();
       if (std::find(begin, end, true) != end)
         throw Error(
-            "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
+            "tma_load: this tile of the stage is already loaded: more bytes would arrive than the stage "
+            "expects");
       std::fill(begin, end, true);
     }
   }
@@ -190,11 +191,11 @@ void detail::Filling::check_filled(std::string_view operation, std::string_view 
       const auto at = missing - filled[i].begin();
       const int rows = ring->tiles[i].rows();
       throw Error(fmt::format(
-          "{}: the {} (number {} of the pipeline's) is never {} this stage{}{}, so its consumers would {}",
+          "{}: the {} (number {} of the pipeline) is never {} this stage{}{}, so its consumers would {}",
           operation, ring->tiles[i].describe(), i, way,
           at == 0 ? "" : fmt::format(" from row {} on", at % rows),
           at < rows ? "" : fmt::format(" of panel {}", at / rows),
-          ring->by_threads() ? "read what is no longer meant" : "wait for ever"));
+          ring->by_threads() ? "read old data" : "wait for ever"));
     }
 }
 

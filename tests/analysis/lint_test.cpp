@@ -216,8 +216,8 @@ const Plant kPlants[] = {
     {"wgmma-groups", "\twgmma.wait_group.sync.aligned 0;\n", "", "no wgmma.wait_group waits"},
     {"wgmma-layout", kCommit, kTwoSwizzles.c_str(),
      "descriptor of B in this wgmma has swizzle 64, but others of the same tile have swizzle 128"},
-    {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "what st.shared.v4.f32 wrote"},
-    {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "what st.shared.v4.f32 wrote", 2},
+    {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "data that st.shared.v4.f32 wrote"},
+    {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "data that st.shared.v4.f32 wrote", 2},
     {"store-barrier", "\tbar.sync 1, 128;\n", "", "without a barrier between them", 2},
     {"staging-reuse", kWait, "", "no cp.async.bulk.wait_group comes between them"},
     {"staging-reuse", kWait, "\tcp.async.bulk.wait_group.read 1;\n", "may still read"},
@@ -228,22 +228,23 @@ const Plant kPlants[] = {
     {"barrier-published", "\tfence.mbarrier_init.release.cluster;\n", "\tbarrier.cluster.arrive.relaxed;\n",
      "no fence"},
     {"barrier-fence", "\tfence.mbarrier_init.release.cluster;\n", "\tbarrier.cluster.arrive;\n", "no fence"},
-    {"barrier-published", "\tbar.sync 0;\n", "", "no barrier comes between"},
+    {"barrier-published", "\tbar.sync 0;\n", "", "without a barrier after"},
     {"barrier-initialised", "\tmbarrier.init.shared::cta.b64 [%r3+32776], 1;\n", "",
      "shared memory + 32776 is used but never initialised"},
     {"arrival-count", "[%r3+32784], 4;", "[%r3+32784], 5;",
      "initialised for 5 arrivals, but 4 threads arrive"},
     {"arrival-count", "[%r3+32784], 4;", "[%r3+32784], 3;",
      "initialised for 3 arrivals, but 4 threads arrive"},
-    {"arrival-count", "\t@%p5 mbarrier.arrive", "\tmbarrier.arrive", "and 128 threads arrive"},
+    {"arrival-count", "\t@%p5 mbarrier.arrive", "\tmbarrier.arrive", "but 128 threads arrive"},
     {"arrival-count", "\t@%p5 mbarrier.arrive.shared::cta.b64 _, [%r9+32784];\n", "", "no thread arrives"},
     {"expected-bytes", "], 9216;", "], 16400;",
      "16400 bytes are expected, but the destination of the copies has room for 16384"},
-    {"expected-bytes", "], 9216;", "], 2288;", "2288 bytes are expected, but 2304 are read"},
+    {"expected-bytes", "], 9216;", "], 2288;",
+     "2288 bytes are expected, but 2304 of the copied bytes are read"},
     {"expected-bytes", kArrive, kTwoExpect,
      "16400 bytes are expected, but the destination of the copies has room for 16384"},
     {"expected-bytes", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 9216;",
-     "mbarrier.arrive.shared::cta.b64 _, [%r34+32768];", "nobody tells"},
+     "mbarrier.arrive.shared::cta.b64 _, [%r34+32768];", "no expect_tx announces them"},
     {"expected-bytes", "shl.b32 %r35, %r30, 14;", "mul.lo.u32 %r35, %r30, 8704;",
      "9216 bytes are expected, but the destination of the copies has room for 8704"},
     {"stage-overlap", "shl.b32 %r35, %r30, 14;", "shl.b32 %r35, %r30, 13;",
@@ -285,7 +286,7 @@ const Plant kPlants[] = {
     {"declaration", ".minnctapersm 1", ".minctaspersm 1", "'.minctaspersm' is not a directive of PTX"},
     {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .local .b8 l[4]; .local .b32 l;",
      "the variable 'l' is already declared in line"},
-    {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<4000000000>;", "more registers than ptxas can take"},
+    {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<4000000000>;", "more registers than ptxas can handle"},
     {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .local .b8 l[2*2];", "has an extent of '2*2'"},
     {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .nosuch 1;", "'.nosuch' is not a directive"},
     {"declaration", ".visible", ".global .b32 g[2] = {1, 2, 3};\n.visible",
@@ -465,7 +466,7 @@ TEST_CASE("the advice concerns the awaited barrier, and names each possibility")
   CHECK(cure("mov.b32 %r6, 0;", "mov.b32 %r6, 1;").find("begin with parity 0") != std::string::npos);
   CHECK(cure("\txor.b32 %r31, %r31, %r38;\n", "").find("begin with parity 1") != std::string::npos);
   const std::string arrivals = cure("[%r3+32784], 4;", "[%r3+32784], 5;");
-  CHECK(arrivals.find("an arrival is missing") != std::string::npos);
+  CHECK(arrivals.find("An arrival is missing") != std::string::npos);
   CHECK(arrivals.find("the count is wrong") != std::string::npos);
 }
 
@@ -732,7 +733,7 @@ TEST_CASE("addresses in one of several shared variables are compared with others
         "the mbarrier at empty + 0 is initialised for 5 arrivals, but 4 threads arrive");
   finds("mbarrier.init.shared::cta.b64 [%r50+8], 1;\n", "",
         "the mbarrier at full + 8 is used but never initialised");
-  finds("], 9216;", "], 2288;", "2288 bytes are expected, but 2304 are read");
+  finds("], 9216;", "], 2288;", "2288 bytes are expected, but 2304 of the copied bytes are read");
   finds("\tfence.proxy.async.shared::cta;\n", "", "proxy-fence");
   finds("\tbar.sync 2, 128;\n", "", "staging-reuse");
   finds("mov.b32 %r22, staging;", "add.s32 %r22, %r50, 8;", "its variable is aligned to 8");

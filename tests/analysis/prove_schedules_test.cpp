@@ -230,7 +230,7 @@ TEST_CASE("a CTA of a cluster must exist while another uses its memory") {
   CHECK(proof_of(with(cluster, "  bar.sync 0;\n", "  bar.sync 0;\n" + read))
             .what.find("CTA 1 may not have begun") != std::string::npos);
   const std::string begun = with(cluster, "  bar.sync 0;\n", barrier + read);
-  check_says(begun, "CTA 1 may end before this has");
+  check_says(begun, "CTA 1 may end before this is complete");
   check_proved(with(begun, "END:\n", "END:\n" + barrier));
 }
 
@@ -241,11 +241,11 @@ TEST_CASE("unknown values prevent a proof") {
     CHECK_MESSAGE(proof.what.find(says) != std::string::npos, text(proof));
     return proof;
   };
-  undecided(".reqntid 64\n", "", "how many threads");
+  undecided(".reqntid 64\n", "", "states the number of threads");
   // The number of the stage that is read is loaded from memory.
   const auto proof =
       undecided(kOfLane, "  ld.volatile.global.u32 %r16, [%rd1];\n  add.u32 %r13, %r13, %r16;\n",
-                "depends on what line");
+                "depends on the result of line");
   CHECK(proof.line > 0);
   CHECK(
       proof_of(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry none() { ret; }\n").verdict ==
@@ -281,7 +281,7 @@ TEST_CASE("an empty problem that hangs is reported as an assumption") {
                                             "  setp.lt.u32 %p3, %r6, %r5;\n  @%p3 bra CONSUME_NEXT;"));
   CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));
   REQUIRE(!proof.assumed.empty());
-  CHECK(proof.assumed[0].starts_with("param(turns) is at least 1, since else"));
+  CHECK(proof.assumed[0].starts_with("param(turns) is at least 1, since otherwise"));
 }
 
 TEST_CASE("our kernels are proved for all schedules") {

@@ -335,7 +335,7 @@ static void check_epilogues(unsigned seed) {
   CHECK(wrong_epilogue(&e) == 0);
   e.bias.tensor.dtype = e4m3;
   REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM),
-          "bias: [32] of e4m3; it is bf16 if D is e4m3");
+          "bias: [32] of e4m3; it is bf16 where D is e4m3");
   discard_epilogue(&e);
   /* alpha in memory, and the backward pass through relu; other inputs of the same form count. */
   make_epilogue(&e, bf16, f32, kN, seed + 1);
@@ -479,7 +479,7 @@ static void check_sparse(void) {
   REFUSED(ptxb_compress_2_4(bf16, dense, N, K, 0, values, metadata),
           "compress_2_4: row 1, columns 4 to 7: more than two of these four elements are not zero");
   REFUSED(ptxb_compress_2_4(f32, dense, N, K, 0, values, metadata),
-          "compress_2_4: a matrix of f32; it takes f16");
+          "compress_2_4: a matrix of f32; only f16");
   REFUSED(ptxb_compress_2_4(bf16, back, N, K, 0, NULL, metadata), "where to put the values is NULL");
   memset(metadata, 0, sizeof metadata);
   REFUSED(ptxb_decompress_2_4(bf16, values, metadata, N, K, back),
@@ -1030,7 +1030,7 @@ static void check_structs(void) {
   fields[1] = fields[0];
   REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'a' is a scalar, and is given a tensor");
   all.field_count = 1;
-  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'s' takes a struct of 2 fields, 1 are given");
+  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'s' takes a struct of 2 fields, but 1 are given");
   all = ptxb_of_integer(1);
   REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'s' takes a struct, and is given a scalar");
   ptxb_kernel_free(kernel);
@@ -1416,7 +1416,7 @@ static void check_attention(int packed, int is_emulator) {
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
           packed ? "V: 2 dimensions" : "V: 3 dimensions");
   ++v.tensor.ndim, lse.tensor.dtype = bf16;
-  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "lse: it is of float32");
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "lse: it must be float32");
   lse.tensor.dtype = f32;
   if (is_emulator)
     FAILS(PTXB_ERROR, ptxb_attention_tune(device, &p, PTXB_OWN_STREAM), "tuning needs a GPU");
@@ -1648,9 +1648,9 @@ static void check_rows(unsigned seed) {
   tensors[2] = NULL;
   REFUSED(ptxb_rows_workspace(device, &p, &bytes), "rms_norm_gradient: scale is not given");
   p.tensor_count = 4;
-  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "4 tensors are given, and it has 6");
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "4 tensors are given, but it takes 6");
   p.tensor_count = 7;
-  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "7 tensors are given, and it has 6");
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "7 tensors are given, but it takes 6");
   p.operation = "norm";
   REFUSED(ptxb_rows_workspace(device, &p, &bytes),
           "no operation on rows is named 'norm'; the operations are rms_norm,");

@@ -353,7 +353,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
       << R"({"buffers": [{"name": "x", "dtype": "bf16", "shape": [256, 256]}], "parameters": [
     {"tensor_map": "x", "box": [64, 64], "swizzle": "128"}, {"tensor_map": "x", "box": [32, 64], "swizzle": "64"}]})";
   CHECK(contains(run("ptxb lint " + tile + " --launch " + launch),
-                 "descriptor of B says swizzle 128, and the"));
+                 "descriptor of B in this wgmma has swizzle 128, but the"));
   // Lint reports what it does not know if requested, with an exit code of its own.
   const std::string unbounded = folder.str("unbounded.ptx");
   std::ofstream(unbounded)

@@ -61,7 +61,7 @@ TEST_CASE("wrong words") {
     const char* phrase;
   };
   const Case cases[] = {
-      {"--tile 64x32", 1, "the widest swizzle that fits is 64 B, or take 64 along k"},
+      {"--tile 64x32", 1, "the widest swizzle that fits is 64 B, or use 64 along k"},
       {"--dtype e4m3 --major mn --tile 64x64", 1, "e4m3 cannot be MN-major"},
       {"--dtype f99 --tile 64x64", 2, "--dtype 'f99' is not an element type"},
       {"--tile 64", 2, "--tile '64' is not MNxK"},

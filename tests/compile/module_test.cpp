@@ -154,7 +154,7 @@ TEST_CASE("IR that does not compile is an Error with its place, and the process 
       {"host code with PTX",
        "@k_binary = internal constant [41 x i8] c\"//\\0A.version 8.0\\0A.target sm_90a\\0A.func x()\\00\"\n",
        {},
-       "m.ll: this is host code whose kernels are PTX in @k_binary, and no longer IR: MLIR keeps "
+       "m.ll: this is host code whose kernels are PTX in @k_binary and no longer IR: MLIR keeps "
        "them as IR with gpu-module-to-binary=format=llvm"},
       {"host code with a cubin",
        "@k_binary = internal constant [5 x i8] c\"\\7FELF\\02\"\n",
@@ -617,7 +617,7 @@ TEST_CASE("a module's PTX and sidecars are launched from their files") {
                    scale.launch({.grid = {1}}, {runtime::pointer(scaled, DType::u8),
                                                 runtime::pointer(dx, DType::u8), runtime::scalar(1u)});
                  }),
-                 "takes a scalar of f32, one of u32 is given"));
+                 "takes a scalar of f32, but one of u32 is given"));
   // A kernel must be named if there are several.
   CHECK(contains(error_of([&] { runtime::LoadedKernel::from_file(*device, image); }),
                  "m.json: cannot be read; " + image + " has sidecars for the kernels add, nothing, scale"));
@@ -650,7 +650,7 @@ TEST_CASE("sidecars of kernels that a module no longer has are removed, and othe
   std::ofstream(folder.path("m.json")) << R"({"grid": 1})";
   CHECK(contains(error_of([&] { compile(of_scale); }),
                  "m.json: this file is not a sidecar, but a sidecar would be"));
-  CHECK(contains(error_of([&] { compile(saxpy); }), "m.json: is not a sidecar"));
+  CHECK(contains(error_of([&] { compile(saxpy); }), "m.json: this file is not a sidecar"));
   CHECK(fs::exists(folder.path("m.json")));
 }
 

@@ -313,7 +313,7 @@ TEST_CASE("parts of one larger matrix, side by side") {
   p.d.batch_stride = 88;  // 88 + 40 is all of the row
   CHECK(error_of([&] { matmul()(p); }) == "");
   p.d.batch_stride = 90;
-  CHECK_ERROR(matmul()(p), "let 49 rows of 40 in 2 batches overlap");
+  CHECK_ERROR(matmul()(p), "makes 49 rows of 40 in 2 batches overlap");
 }
 
 TEST_CASE("refused calls, and similar calls that are accepted") {
@@ -391,7 +391,7 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
   p.bias = {};
   p.m = p.n = 1;
   p.batches = (int64_t{1} << 31) - 4096;  // which needs memory
-  CHECK_ERROR(matmul()(p), "its memory has");
+  CHECK_ERROR(matmul()(p), "the memory has");
 }
 
 TEST_CASE("a known product loads nothing, and encodes its tensor maps once") {

@@ -334,7 +334,7 @@ TEST_CASE("tcgen05 instructions of a function are for one CTA or for a pair") {
   const isa::Row& pair = isa::instruction("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned");
   emit(ir, one, {});
   emit(ir, one, {});
-  CHECK(contains(error_of([&] { emit(ir, pair, {}); }), ".cta_group is 2, but 1 of kernel earlier"));
+  CHECK(contains(error_of([&] { emit(ir, pair, {}); }), ".cta_group is 2, but 1 in kernel earlier"));
   CHECK(calls_of_asm(*host.kernel) == 2);
   llvm::IRBuilder<> other(&host.function("other", {})->getEntryBlock());
   emit(other, pair, {});

@@ -300,7 +300,8 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"tcgen05 for one CTA and for a pair in one kernel",
-       {"tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned: .cta_group is 2, but 1 of k earlier, by "
+       {"tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned: .cta_group is 2, but 1 in k earlier, set "
+        "by "
         "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned at misuse_test.cpp:",
         "all tcgen05 instructions of a kernel must have the same"},
        [](bool bad) {
@@ -378,7 +379,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"wgmma of no such n",
-       {"m64n12k16.f32.bf16.bf16; n is 8 to 256 in steps of 8 (d = f16 or f32)"},
+       {"m64n12k16.f32.bf16.bf16 does not exist; n is 8 to 256 in steps of 8 (d = f16 or f32)"},
        [](bool bad) {
          HERE isa::wgmma_mma_async({DType::f32, DType::bf16, DType::bf16, bad ? 12 : 16});
        }},

@@ -447,8 +447,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a store by a Var that a later line of the loop makes differ",
-       {"register tile: all 128 threads",
-        "from the second iteration on, since a later line of the loop changes the condition"},
+       {"register tile: all 128 threads", "since a later line of the loop changes the condition"},
        [=](bool bad) {
          Subject s;
          auto x = tile();
@@ -460,7 +459,7 @@ TEST_CASE("operations of a warpgroup without some of its threads") {
          done(s.k);
        }},
       {"a meeting in a while_ that threads leave one by one",
-       {"sync_threads: for all threads of the CTA", "from the second iteration on"},
+       {"sync_threads: all threads of the CTA", "from the second iteration on"},
        [=](bool bad) {
          Subject s;
          Var<u32> i(0u);

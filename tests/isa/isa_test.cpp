@@ -82,7 +82,7 @@ TEST_CASE("every class can be named, and has a register type and a constraint") 
     if (c.cls == Class::name || c.cls == Class::names)
       CHECK(error_of([&] {
               parse_at(hole, Where::here());
-            }).find("a hole that is a name, which no call gives") != std::string::npos);
+            }).find("a hole has the class of a name, which calls cannot pass") != std::string::npos);
     else
       CHECK(register_type(c.cls).starts_with('.'));
   }
@@ -339,19 +339,24 @@ TEST_CASE("wgmma: refused forms, and the reasons") {
     CAPTURE(n);
     std::string text = error_of([&] { wgmma_mma_async({f32, bf16, bf16, n}); });
     CHECK(contains(text, here(__LINE__ - 1)));
-    CHECK(contains(text,
-                   fmt::format("wgmma_mma_async: there is no wgmma.mma_async.sync.aligned.m64n{}k16.f32.bf16."
-                               "bf16; n is 8 to 256 in steps of 8 (d = f16 or f32), 8 to 32 in steps of 8 or "
-                               "48 to 256 in steps of 16 (d = s32)",
-                               n)));
+    CHECK(contains(
+        text,
+        fmt::format(
+            "wgmma_mma_async: wgmma.mma_async.sync.aligned.m64n{}k16.f32.bf16."
+            "bf16 does not exist; n is 8 to 256 in steps of 8 (d = f16 or f32), 8 to 32 in steps of 8 or "
+            "48 to 256 in steps of 16 (d = s32)",
+            n)));
   }
-  CHECK(contains(error_of([] { wgmma_mma_async({s32, s8, u8, 40}); }), "m64n40k32.s32.s8.u8; n is "));
+  CHECK(contains(error_of([] {
+                   wgmma_mma_async({s32, s8, u8, 40});
+                 }),
+                 "m64n40k32.s32.s8.u8 does not exist; n is "));
   CHECK(contains(error_of([] {
                    wgmma_mma_async_bits({40, true});
                  }),
                  "; n is 8 to 32 in steps of 8 or 48 to 256 in steps of 16"));
   CHECK(contains(error_of([] { wgmma_mma_async({.d = f32, .a = f16, .b = f16, .n = 8, .satfinite = true}); }),
-                 ".satfinite; satfinite is false (d = f16 or f32), false or true (d = s32)"));
+                 ".satfinite does not exist; satfinite is false (d = f16 or f32), false or true (d = s32)"));
   for (DType d : {f16, bf16, f32, s32, u32})
     for (DType a : {f16, bf16, tf32, e4m3, e5m2, s8, u8, f32, u32})
       for (DType b : {f16, bf16, tf32, e4m3, e5m2, s8, u8, f32, u32})
@@ -391,7 +396,10 @@ TEST_CASE("mma.sync: two depths of every type") {
   CHECK(mma_sync({f32, bf16, bf16, 16}).mnemonic() == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32");
   CHECK(mma_sync({s32, s8, u8, 32, true}).mnemonic() ==
         "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.u8.s32");
-  CHECK(contains(error_of([] { mma_sync({f32, f16, bf16, 16}); }), ".f32.f16.bf16.f32; b is "));
+  CHECK(contains(error_of([] {
+                   mma_sync({f32, f16, bf16, 16});
+                 }),
+                 ".f32.f16.bf16.f32 does not exist; b is "));
 }
 
 TEST_CASE("bulk reductions: each operation of the types it has, with and without hint") {
@@ -418,7 +426,7 @@ TEST_CASE("bulk reductions: each operation of the types it has, with and without
   CHECK(contains(error_of([] {
                    cp_reduce_async_bulk({CopyReduction::inc, DType::f32});
                  }),
-                 ".inc.f32; type is u32 (reduction = inc or dec)"));
+                 ".inc.f32 does not exist; type is u32 (reduction = inc or dec)"));
 }
 
 TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
@@ -495,7 +503,8 @@ TEST_CASE("matrix moves and conversions") {
   CHECK(cvt_pack(DType::e4m3).mnemonic() == "cvt.rn.satfinite.e4m3x2.f32");
   CHECK(cvt_pack(DType::e5m2).operands[0].cls == Class::b16);
   CHECK(cvt_pack_integer(DType::u8).mnemonic() == "cvt.pack.sat.u8.s32.b32");
-  CHECK(contains(error_of([] { cvt_pack(DType::f32); }), "cvt.rn.f32x2.f32; to is f16, bf16, e4m3 or e5m2"));
+  CHECK(contains(error_of([] { cvt_pack(DType::f32); }),
+                 "cvt.rn.f32x2.f32 does not exist; to is f16, bf16, e4m3 or e5m2"));
   CHECK(contains(error_of([] { cvt_pack_integer(DType::f16); }), "; to is u8 or s8"));
   CHECK(cvt_f16x2_from(DType::e4m3).mnemonic() == "cvt.rn.f16x2.e4m3x2");
   CHECK(cvt_f16x2_from(DType::e5m2).operands[0].cls == Class::b32);
@@ -519,7 +528,7 @@ TEST_CASE("copies of contiguous bytes: width and zfill, multicast and hint, poli
     CAPTURE(bytes);
     const std::string text = error_of([&] { cp_async({bytes, true}); });
     CHECK(contains(text, here(__LINE__ - 1)));
-    CHECK(contains(text, fmt::format("global {}_zfill; bytes is 4, 8 or 16", bytes)));
+    CHECK(contains(text, fmt::format("global {}_zfill does not exist; bytes is 4, 8 or 16", bytes)));
   }
   for (bool hint : {false, true}) {
     for (bool multicast : {false, true}) {

@@ -198,7 +198,7 @@ TEST_CASE("rows that are not atoms make no operand") {
   CHECK_ERROR(operand(12, Swizzle::b128),
               "its panels are 1536 B, which is not a multiple of the 1024 B of 8 rows");
   CHECK(error_of([&] { operand(16, Swizzle::none, 8); }) == "");
-  CHECK_ERROR(operand(16, Swizzle::none), "rows of 256 B, where no swizzle has 16 B");
+  CHECK_ERROR(operand(16, Swizzle::none), "rows of 256 B, but no swizzle has 16 B");
 }
 
 TEST_CASE("a part keeps its place") {
@@ -267,7 +267,7 @@ TEST_CASE("operands that wgmma cannot read, each with one that it can") {
        "K-major f16 64x32 with 128 B swizzle: 32 f16 along k are 64 B, which is not a multiple of 128 B; the "
        "widest "
        "swizzle "
-       "that fits is 64 B, or take 64 along k"},
+       "that fits is 64 B, or use 64 along k"},
       {operand(DType::bf16, mn, Swizzle::b64, 24, 64), operand(DType::bf16, mn, Swizzle::none, 24, 64),
        "24 bf16 along mn are 48 B, which is not a multiple of 64 B; no swizzle fits, or use 32 along mn"},
       {operand(DType::f16, k, Swizzle::b32, 12, 64), operand(DType::f16, k, Swizzle::b32, 16, 64),

@@ -79,12 +79,12 @@ TEST_CASE("types of products") {
          HERE product({DType::f32, DType::e4m3, bad ? DType::s8 : DType::e5m2}, marked);
        }},
       {"bf16 into f16",
-       {".f16.bf16.bf16; a is ", "f16, e4m3 or e5m2 (d = f16)"},
+       {".f16.bf16.bf16 does not exist; a is ", "f16, e4m3 or e5m2 (d = f16)"},
        [](bool bad) {
          HERE product({bad ? DType::f16 : DType::f32, DType::bf16, DType::bf16}, marked);
        }},
       {"s8 into f32",
-       {".f32.s8.u8; a is ", "f16, bf16, tf32, e4m3 or e5m2 (d = f32)"},
+       {".f32.s8.u8 does not exist; a is ", "f16, bf16, tf32, e4m3 or e5m2 (d = f32)"},
        [](bool bad) {
          HERE product({bad ? DType::f32 : DType::s32, DType::s8, DType::u8}, marked);
        }},
@@ -95,7 +95,7 @@ TEST_CASE("types of products") {
          HERE product({DType::f32, DType::e4m3, DType::e4m3, 128, bad}, marked);
        }},
       {"saturation of floats",
-       {".satfinite; satfinite is false (d = f16 or f32)"},
+       {".satfinite does not exist; satfinite is false (d = f16 or f32)"},
        [](bool bad) {
          HERE product({bad ? DType::f32 : DType::s32,
                        bad ? DType::e4m3 : DType::s8,
@@ -106,7 +106,7 @@ TEST_CASE("types of products") {
                       marked);
        }},
       {"negated integers",
-       {"mma: negate_a and negate_b are only only for floating-point types, but D is s32"},
+       {"mma: negate_a and negate_b are only for floating-point types, but D is s32"},
        [](bool bad) {
          HERE product({bad ? DType::s32 : DType::f32,
                        bad ? DType::s8 : DType::e4m3,
@@ -261,7 +261,7 @@ TEST_CASE("groups of products, and the accumulators that they write") {
   };
   check_cases({
       {"a product outside a group",
-       {"mma: outside wgmma_group"},
+       {"mma: outside of wgmma_group"},
        with_tile([](bool bad, TileView t, Accumulator& acc, Accumulator&, const auto&) {
          auto one = [&] { HERE mma(acc, t, t); };
          bad ? one() : wgmma_group(one);
@@ -377,7 +377,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          done(k);
        }},
       {"a global sum of other accumulators",
-       {"global sum: an accumulator of 64 x 128 f32 where 64 x 64 f32 was declared"},
+       {"global sum: an accumulator of 64 x 128 f32, but 64 x 64 f32 was declared"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");

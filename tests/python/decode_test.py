@@ -101,7 +101,7 @@ for page, layout, is_e4m3 in ((0, "NHD", False), (16, "HND", False), (5, "NHD", 
     check(lse, np.concatenate([expected_lse[b, :, 100 - count:] for b, count in enumerate(counts)], 1), 1e-4, "lse of mixed", page, layout)
 for words, text in ((dict(q=q), "q: 4 dimensions; with query_offsets it is"), (dict(max_queries=None), "packed queries over caches need"),
                     (dict(max_queries=99), "query_offsets: a sequence of 100 rows, and max_queries is 99"),
-                    (dict(query_offsets=offsets[:-1]), "query_offsets: [0, 100, 101]; they begin at 0"),
+                    (dict(query_offsets=offsets[:-1]), "query_offsets: [0, 100, 101]; they must begin at 0"),
                     (dict(query_offsets=None), "max_queries and max_keys are for packed sequences"),
                     (dict(query_offsets=offsets.astype(np.float32)), "query_offsets: [4] of f32; it has")):
     with kit.refused(text):

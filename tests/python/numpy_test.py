@@ -141,8 +141,8 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it is 
                     (dict(gate=True, activation="silu", slope_of=drawn(24, 40)), "one product is a gate or a backward pass"),
                     (dict(gate=True, activation="silu", c=drawn(24, 40)), "gate: with C"),
                     (dict(slope_of=drawn(24, 39), activation="silu"), "slope_of: its shape is (24, 39)"),
-                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "it is bf16 if D is bf16"),
-                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "it is bf16 if D is e4m3")):
+                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "it is bf16 where D is bf16"),
+                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "it is bf16 where D is e4m3")):
     with kit.refused(text):
         pb.matmul(a, b, **words, device="emulator")
 with kit.refused("gate: B has 39 columns; they come in pairs"):
@@ -186,7 +186,7 @@ with kit.refused("B: batches (3,), which do not match A's (2,)"):
     pb.matmul(drawn(2, 4, 8), drawn(3, 8, 4), device="emulator")
 with kit.refused("C: its shape is (40, 24)"):
     pb.matmul(a, b, c=c.T, device="emulator")
-with kit.refused("bias: [39] of bf16; it is bf16 if D is bf16, of [40]"):
+with kit.refused("bias: [39] of bf16; it is bf16 where D is bf16, of [40]"):
     pb.matmul(a, b, bias=bias[1:], device="emulator")
 with kit.refused("bias: [40] of f32; it is bf16"):
     pb.matmul(a, b, bias=wide(bias).astype(np.float32), device="emulator")
@@ -249,7 +249,7 @@ for wrong, text in ((dict(alpha="2"), "parameter 'alpha' is a f32, and the argum
                     (dict(count=1.5), "parameter 'count' is a u32, and the argument is 1.5"),
                     (dict(count=-1), "parameter 'count' is a u32, and is given the integer -1"),
                     (dict(x=3), "parameter 'x': <class 'int'> among tensors of numpy's: give numpy.asarray(x)"),
-                    (dict(x=x.astype(np.float64)), "takes a pointer of f32, one of f64 is given"),
+                    (dict(x=x.astype(np.float64)), "takes a pointer of f32, but one of f64 is given"),
                     (dict(z=1), "kernel 'saxpy' is given 'z', and takes x, y, alpha, count"),
                     (dict(y=np.frombuffer(bytes(4000), np.float32)), "y: it is read-only"),
                     (dict(device=None), "its memory is on the CPU")):
@@ -339,12 +339,12 @@ def packed(queries, keys, most=20):
 kit.check(packed([0, 20, 40], [0, 20, 40]).shape == rows.shape)
 for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20, "query_offsets: [1, 20, 40]; they must begin at 0, not fall, and end at "
                                                  "the 40 rows"),
-                                  ([0, 30, 20, 40], [0, 20, 30, 40], 40, "query_offsets: [0, 30, 20, 40]; they begin"),
-                                  ([0, 20, 40], [0, 20, 39], 20, "key_offsets: [0, 20, 39]; they begin"),
-                                  ([0, 20, 40], [0, 20, 41], 40, "key_offsets: [0, 20, 41]; they begin"),
+                                  ([0, 30, 20, 40], [0, 20, 30, 40], 40, "query_offsets: [0, 30, 20, 40]; they must begin"),
+                                  ([0, 20, 40], [0, 20, 39], 20, "key_offsets: [0, 20, 39]; they must begin"),
+                                  ([0, 20, 40], [0, 20, 41], 40, "key_offsets: [0, 20, 41]; they must begin"),
                                   ([0, 20, 40], [0, 15, 40], 20, "key_offsets: a sequence of 25 rows, and max_keys is 20"),
                                   ([0, 25, 40], [0, 20, 40], 20, "query_offsets: a sequence of 25 rows, and max_queries is 20"),
-                                  ([], [0, 20, 40], 20, "query_offsets: []; they begin"), (list(range(41)), list(range(40)) + [0], 1, "[0, 1, 2, 3, .., 38, 39, 0]")):
+                                  ([], [0, 20, 40], 20, "query_offsets: []; they must begin"), (list(range(41)), list(range(40)) + [0], 1, "[0, 1, 2, 3, .., 38, 39, 0]")):
     with kit.refused(text):
         packed(queries, keys, most)
 
@@ -375,7 +375,7 @@ with tempfile.TemporaryDirectory() as modules:
     waives = pickle.loads(pickle.dumps(pb.load(f"{modules}/axpy.ll", updates=["d"], device="emulator", waive=["spills", "C7510"])))
     kit.check(np.array_equal(waives((1,), d=ones, x=line, a=2.0, device="emulator"), 4 * line + 1), "a module that waives")
     for path, waived, text in ((f"{modules}/axpy.ll", ["spills", "speed"], "'speed' cannot be waived"),
-                               (f"{folder}/saxpy", "spills", "only a module of LLVM's, .ll or .bc, is compiled here and may waive spills")):
+                               (f"{folder}/saxpy", "spills", "only a module of LLVM IR, .ll or .bc, is compiled here and may waive spills")):
         with kit.refused(text):
             pb.load(path, device="emulator", waive=waived)
 with kit.refused("cuda:63", kind=RuntimeError):  # there is no such GPU, or no driver
@@ -571,7 +571,7 @@ for words, text in ((dict(b_addresses=addresses.astype(np.int32)), "b_addresses:
                     (dict(b=of_groups[0][:, ::-1]), "B: ")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": of_groups[0], "offs": ends, "b_addresses": addresses, "device": "emulator", **words})
-with kit.refused("b_addresses: of groups of columns"):
+with kit.refused("b_addresses: with groups of columns"):
     pb.grouped_mm(of_groups.swapaxes(1, 2), a.T, ends, b_addresses=addresses, device="emulator")
 exact = reference.grouped(wide(a), wide(of_groups), ends)
 

@@ -150,7 +150,7 @@ def of_append():
     refused("append: k_cache is a NoneType, which is no tensor", k_cache=None)
     refused("append: k is [tokens, heads, columns], the last an even number, and is (20, 3, 15)", k=k[..., :15])
     refused("append: v has the shape [rows, heads, halves, columns], and is [19, 3, 2, 8]: there are 20 rows in an earlier tensor", v=v[:19])
-    refused("append: k_cache has the shape [pages, heads, page_rows, halves, columns], and is [6, 2, 5, 2, 8]: 3 heads",
+    refused("append: k_cache has the shape [pages, heads, page_rows, halves, columns], and is [6, 2, 5, 2, 8]: there are 3 heads",
             k_cache=np.zeros((6, 5, 2, 16), np.float32))
     refused("append: sin is not given, and cos is: they go together", sin=None)
     refused("append: position is given, and cos is not", cos=None, sin=None)
@@ -158,7 +158,7 @@ def of_append():
     refused("append: v_cache is of f16; its type is that of k, f32, or e4m3", v_cache=v_cache.astype(np.float16))
     refused("append: k_cache overlaps v_cache", v_cache=k_cache)
     refused("cache_layout 'NDH' is not one of", cache_layout="NDH")
-    refused('say device="emulator"', device=None)
+    refused('pass device="emulator"', device=None)
     k_cache.flags.writeable = False
     refused("it is read-only")
 
@@ -223,7 +223,7 @@ def of_numpy():
         pb.softmax(np.zeros((1, 300000), np.float16), device="emulator")
     with kit.refused("epsilon: 'small'"):
         pb.rms_norm(x, epsilon="small", device="emulator")
-    with kit.refused('say device="emulator"'):
+    with kit.refused('pass device="emulator"'):
         pb.softmax(x)
     for framework in ("torch", "jax"):  # each by the Python that has it
         done = subprocess.run([sys.executable, *sys.argv, framework], capture_output=True, text=True)

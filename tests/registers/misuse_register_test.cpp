@@ -72,7 +72,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a row of a layout whose rows wander",
-       {"strided(64 x 24, 4)", "its rows and columns are not apart"},
+       {"strided(64 x 24, 4)", "its rows and columns are not separate"},
        [](bool bad) {
          Kernel k("k");
          auto x = ones(bad ? strided({64, 24}, 4) : wgmma_layout(64, 24)), row = ones(wgmma_row(64));
@@ -169,7 +169,7 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a reduction of rows that wander",
-       {"strided(64 x 24, 4)", "its rows and columns are not apart",
+       {"strided(64 x 24, 4)", "its rows and columns are not separate",
         "layout_cast the tile first, as to wgmma_layout(64, 24)"},
        [](bool bad) {
          Kernel k("k");
@@ -311,7 +311,8 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"rows stored to a tensor in which they overlap",
-       {"store: 64 x 32 elements, 16 between rows and 1 between columns, so several elements share one "
+       {"store: 64 x 32 elements with strides of 16 between rows and 1 between columns, so several elements "
+        "share one "
         "place"},
        [](bool bad) {
          Kernel k("k");
@@ -322,7 +323,8 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"columns stored to one place",
-       {"store: 64 x 32 elements, 1 between rows and 0 between columns, so several elements share one place"},
+       {"store: 64 x 32 elements with strides of 1 between rows and 0 between columns, so several elements "
+        "share one place"},
        [](bool bad) {
          Kernel k("k");
          auto [p] = k.params<gptr<f32>>("p");

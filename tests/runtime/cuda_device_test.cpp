@@ -439,7 +439,7 @@ TEST_CASE("what the GPU cannot hold is refused when the kernel is loaded") {
     mock.max_cluster = 16;
     CHECK(device->load(kPtx, signature(16)) != nullptr);
     mock.max_cluster = 4;
-    CHECK_ERROR(device->load(kPtx, signature(8)), "places at most 4");
+    CHECK_ERROR(device->load(kPtx, signature(8)), "can place at most 4");
     CHECK(device->load(kPtx, signature(4)) != nullptr);
   }
   SUBCASE("threads") {
@@ -642,8 +642,9 @@ TEST_CASE("tensor maps are checked before the driver sees them") {
   pixels.im2col->lower[0] = -129;
   CHECK_ERROR(device->encode(pixels), "tensor map: a corner of -129; -128 to 127 are possible for rank 4");
   mock.encode = Status::invalid_value;
-  CHECK_ERROR(device->encode(a),
-              "cuTensorMapEncodeTiled failed: CUDA_ERROR_OF_MOCK (1): text of the mock; the map keeps");
+  CHECK_ERROR(
+      device->encode(a),
+      "cuTensorMapEncodeTiled failed: CUDA_ERROR_OF_MOCK (1): text of the mock; the map complies with");
   // A kernel's failure does not concern the map.
   mock.encode = Status::illegal_address;
   CHECK_ERROR(device->encode(a),

@@ -175,12 +175,12 @@ TEST_CASE("arguments that are not the kernel's are refused by name") {
   }
   SUBCASE("extra") {
     e.arguments.push_back(scalar(1));
-    CHECK_ERROR(e.launch(), "takes 4 arguments (a, out, n, alpha), 5 are given; the last 1 are too many");
+    CHECK_ERROR(e.launch(), "takes 4 arguments (a, out, n, alpha), 5 are given; the last 1 are superfluous");
   }
   SUBCASE("type of a scalar") {
-    CHECK_ERROR(with(2, scalar(7)), "parameter 2 'n': takes a scalar of u32, one of s32 is given");
-    CHECK_ERROR(with(2, scalar(uint64_t{7})), "takes a scalar of u32, one of u64 is given");
-    CHECK_ERROR(with(3, scalar(0.5)), "parameter 3 'alpha': takes a scalar of f32, one of f64 is given");
+    CHECK_ERROR(with(2, scalar(7)), "parameter 2 'n': takes a scalar of u32, but one of s32 is given");
+    CHECK_ERROR(with(2, scalar(uint64_t{7})), "takes a scalar of u32, but one of u64 is given");
+    CHECK_ERROR(with(3, scalar(0.5)), "parameter 3 'alpha': takes a scalar of f32, but one of f64 is given");
     with(2, scalar_bits(DType::u32, 9));
     CHECK(e.device.values[2] == 9);
   }
@@ -191,12 +191,13 @@ TEST_CASE("arguments that are not the kernel's are refused by name") {
                 "parameter 1 'out': takes a pointer, a tensor is given");
   }
   SUBCASE("type pointed to") {
-    CHECK_ERROR(with(1, pointer(e.out, DType::bf16)), "takes a pointer of f32, one of bf16 is given");
+    CHECK_ERROR(with(1, pointer(e.out, DType::bf16)), "takes a pointer of f32, but one of bf16 is given");
     with(1, pointer(View{}, DType::f32));
     CHECK(e.device.values[1] == 0);
   }
   SUBCASE("type of a tensor") {
-    CHECK_ERROR(with(0, tensor(e.a, DType::f16, {128, 96})), "takes a tensor of bf16, one of f16 is given");
+    CHECK_ERROR(with(0, tensor(e.a, DType::f16, {128, 96})),
+                "takes a tensor of bf16, but one of f16 is given");
   }
   SUBCASE("rank of a tensor") {
     CHECK_ERROR(with(0, tensor(e.a, DType::bf16, {128, 48, 2})),
@@ -228,7 +229,7 @@ TEST_CASE("arguments that are not the kernel's are refused by name") {
   }
   SUBCASE("a buffer without memory") {
     Buffer none;
-    CHECK_ERROR(with(1, pointer(none, DType::f32)), "a Buffer without memory as a kernel argument");
+    CHECK_ERROR(with(1, pointer(none, DType::f32)), "a Buffer without memory is a kernel argument");
   }
 }
 
@@ -279,16 +280,16 @@ TEST_CASE("a struct's fields are checked one by one and laid out as in C") {
   CHECK(arrived.beta == 0.5);
   CHECK(arrived.out == out.address());
   CHECK(arrived.half == 0x3f80);
-  CHECK_ERROR(
-      with(1, scalar(0.5f)),
-      "kernel 'scale', parameter 0 'scaling': field 1 'beta': takes a scalar of f64, one of f32 is given");
+  CHECK_ERROR(with(1, scalar(0.5f)),
+              "kernel 'scale', parameter 0 'scaling': field 1 'beta': takes a scalar of f64, but one of f32 "
+              "is given");
   CHECK_ERROR(with(1, scalar(0.5).named("alpha")),
               "field 1 'beta': the argument is named 'alpha'; fields are flags, beta, out, half");
   CHECK_ERROR(with(2, scalar(1.0f)), "field 2 'out': takes a pointer, a scalar is given");
   CHECK_ERROR(kernel.launch({.grid = {2}}, {scalar(1u)}), "'scaling': takes a struct, a scalar is given");
   fields.pop_back();
   CHECK_ERROR(kernel.launch({.grid = {2}}, {structure(fields)}),
-              "takes a struct of 4 fields (flags, beta, out, half), 3 are given");
+              "takes a struct of 4 fields (flags, beta, out, half), but 3 are given");
   CHECK(device.launches == 1);
 }
 
@@ -348,7 +349,7 @@ TEST_CASE("a prepared launch takes other addresses, scalars and streams, and all
   CHECK(e.device.encoded.size() == encoded + 1);
   CHECK(e.device.values[0] == e.a.address());
 
-  CHECK_ERROR(e.kernel.prepare({}, e.arguments), "a prepared launch takes a grid that is given");
+  CHECK_ERROR(e.kernel.prepare({}, e.arguments), "a prepared launch needs an explicit grid");
   e.arguments[0] = tensor(e.a.part(0, 64), DType::bf16, {128, 96});
   CHECK_ERROR(e.kernel.prepare(e.options, e.arguments), "parameter 0 'a': the tensor [128, 96]");
   e.arguments[0] = scalar(1u);
@@ -443,7 +444,7 @@ TEST_CASE("the rules of a launch") {
     e.options.grid.x = 3;
     CHECK_ERROR(e.launch(), "grid 3 x 1 x 1 is not a multiple of cluster 2 x 1 x 1: 3 % 2 = 1 in x; next: 4");
     CHECK_ERROR(e.kernel.launch({}, e.arguments),
-                "launch of 'scale': the grid is missing: say how many CTAs");
+                "launch of 'scale': the grid is missing: state the number of CTAs");
     CHECK_ERROR(e.kernel.launch({.programmatic_dependent_launch = true}, e.arguments), "the grid is missing");
     CHECK_ERROR(e.kernel.launch({.grid = {2, 0}}, e.arguments), "grid 2 x 0 x 1: x must be 1 to");
     e.options.grid.x = 2;
@@ -532,7 +533,7 @@ TEST_CASE("a launch without a grid goes by the kernel's rule") {
   CHECK_ERROR(kernel.launch({}, e.arguments),
               "launch of 'scale': grid.x = '2 * ceil_div(n, 3)': it is 0, but a launch has at least 1 CTA "
               "along each dimension, with n = 0");
-  CHECK_ERROR(e.kernel.launch({}, e.arguments), "or let the kernel state its rule, as in k.grid(");
+  CHECK_ERROR(e.kernel.launch({}, e.arguments), "or let the kernel state a rule, as in k.grid(");
   s.grid->at(0) = "m";
   CHECK_ERROR(LoadedKernel(e.device, "image", s),
               "the sidecar of kernel 'scale': grid.x = 'm', column 1: there is no 'm'");

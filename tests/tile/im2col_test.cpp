@@ -273,7 +273,7 @@ TEST_CASE("misuse of pixels is named, and its twin is accepted") {
               "a map of pixels but a tensor without corners");
   const Compiled compiled = running.compile(windows_of_tiles(w));
   CHECK_ERROR(command::check({.name = "k", .summary = "", .kernels = {{compiled.signature, compiled.ptx}}}),
-              "takes 'X' as pixels (im2col)");
+              "reads 'X' as pixels (im2col)");
 }
 
 }  // namespace ptxbuilder::test::im2col_test

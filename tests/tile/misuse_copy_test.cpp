@@ -69,10 +69,10 @@ TEST_CASE("copy instructions") {
        {"stmatrix: 8 matrices", "1, 2 or 4"},
        [](bool bad) { HERE CopyAtom::stmatrix(bad ? 8 : 4); }},
       {"bytes transposed",
-       {"ldmatrix.x4.trans", "e4m3", "only those of 16 bits"},
+       {"ldmatrix.x4.trans", "e4m3", "only 16-bit elements"},
        [](bool bad) { HERE CopyAtom::ldmatrix(4, true).held(bad ? DType::e4m3 : DType::f16); }},
       {"an access below an element",
-       {"a 2 B vector", "less than one f32, which needs 4"},
+       {"a 2 B vector", "less than one f32, which takes 4"},
        [](bool bad) { HERE CopyAtom::vector(bad ? 2 : 4).held(DType::f32); }},
       {"matrices of 64-bit elements",
        {"stmatrix.x1", "f64", "at most 32 bits"},
@@ -179,7 +179,7 @@ TEST_CASE("tensor copies") {
          HERE TensorCopy(DType::f16, {64, 64}, {TransposeTransform{{0, bad ? 0 : 1}}});
        }},
       {"a transposition within the swizzle's pattern",
-       {"innermost dimension after the transforms", "contiguous in global"},
+       {"innermost dimension after the transforms", "contiguously"},
        [](bool bad) {
          std::vector<int> inner = {0, 1, 3, 2}, tiles = {1, 0, 2, 3};
          std::vector<CopyTransform> both = {TileTransform{{64, 64}}, TransposeTransform{bad ? inner : tiles}};
@@ -306,14 +306,14 @@ TEST_CASE("tensor copies and views") {
          HERE load_view(copy, DType::f16, {64, 64}, bad ? 32 : 64, marked);
        }},
       {"rows of panels that are apart",
-       {"tma_load: 32 of 64 rows of a f16 64x128 tile, 128 B swizzle, whose panels are apart"},
+       {"tma_load: 32 of 64 rows of a f16 64x128 tile, 128 B swizzle, whose panels are not contiguous"},
        [](bool bad) {
          TensorCopy copy(DType::f16, {32, 128});
          HERE load_view(copy, DType::f16, {bad ? 64 : 32, 128}, 32, marked);
        }},
       {"a tile that is not aligned to the pattern",
        {"tma_load: a view of a f16 64x64 tile, no swizzle, which does not begin at a multiple of 1024 B",
-        "of 128 B swizzle does; make the tile with that swizzle"},
+        "of the 128 B swizzle does; make the tile with that swizzle"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
@@ -506,7 +506,7 @@ TEST_CASE("slices") {
          HERE load_bulk({8, 64, bad ? 8 : 64}, SwizzleNone, completing, marked);
        }},
       {"a bulk copy of another type",
-       {"bulk_store: f16 in global memory", "f32 8x64 tile", "converts nothing"},
+       {"bulk_store: f16 in global memory", "f32 8x64 tile", "does not convert types"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<gptr<f16>>("A");
@@ -622,7 +622,7 @@ TEST_CASE("copies of threads") {
          done(k);
        }},
       {"registers that are too few",
-       {"store: 1 registers, but 1 accesses of a 16 B vector take 4"},
+       {"store: 1 registers, but 1 accesses of a 16 B vector need 4"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({16, 64}, Swizzle128B);
@@ -656,7 +656,7 @@ TEST_CASE("copies of threads") {
          done(k);
        }},
       {"a warp's product with too few registers",
-       {"mma: 2 registers of A, 2 of B and 4 of D", "takes 4, 2 and 4"},
+       {"mma: 2 registers of A, 2 of B and 4 of D", "needs 4, 2 and 4"},
        [](bool bad) {
          Kernel k("k");
          std::vector<u32> a(bad ? 2 : 4, tid_x()), b(2, tid_x());

@@ -119,7 +119,7 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
              marked);
        }},
       {"stages that do not begin where TMA takes them",
-       {"in 0", "a stage of it has 64 B", "multiples of 128 B"},
+       {"in 0", "a stage of it has 64 B", "a multiple of 128 B"},
        [](bool bad) {
          HERE copying({.block = {1, bad ? 16 : 128}}, marked);
        }},
@@ -129,7 +129,7 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
          HERE copying({.block = {32, bad ? 2 : 4}}, marked);
        }},
       {"an index map with too few numbers",
-       {"in 0", "gives 1 numbers", "the block has 2 dimensions"},
+       {"in 0", "returns 1 numbers", "the block has 2 dimensions"},
        [](bool bad) {
          HERE copying({.index =
                            [bad](const GridIndex& i) {
@@ -391,7 +391,8 @@ TEST_CASE("misuse of waits and releases by the body") {
          });
        }},
       {"a second release of one stage",
-       {"release: input 1was already handed back, at misuse_emit_pipeline_test.cpp", "share their stages"},
+       {"release: the stage of input 1 was already handed back, at misuse_emit_pipeline_test.cpp",
+        "share their stages"},
        [&](bool bad) {
          two_inputs(by_hand, [bad](PipelineStep& s) {
            s.wait(0);
@@ -468,7 +469,8 @@ TEST_CASE("misuse of waits and releases by the body") {
 TEST_CASE("misuse of operations for a CTA in a kernel that gets roles") {
   check_cases({
       {"emit_pipeline ahead of a role",
-       {"emit_pipeline: outside of roles", "128 threads", "one of 256", "emit_pipeline_warp_specialized too"},
+       {"emit_pipeline: outside of roles", "128 threads", "a CTA of 256",
+        "emit_pipeline_warp_specialized too"},
        [](bool bad) {
          Kernel k("k");
          auto [X] = k.params<TensorMap>("X");
@@ -478,7 +480,7 @@ TEST_CASE("misuse of operations for a CTA in a kernel that gets roles") {
          done(k);
        }},
       {"a register tile after the roles",
-       {"register tile: outside of roles", "128 threads", "one of 256", "move it into a role"},
+       {"register tile: outside of roles", "128 threads", "a CTA of 256", "move it into a role"},
        [](bool bad) {
          Kernel k("k");
          auto [X] = k.params<gptr<f32>>("X");

@@ -293,7 +293,7 @@ TEST_CASE("tiles and boxes") {
        }},
       {"a row wider than a box",
        {"tma_load: box extent 528 along dimension 0 exceeds 256, for a u8 8x528 tile, no swizzle",
-        "a multiple of 128 comes",
+        "a multiple of 128 is copied",
         "or declare it in panels, such as k.shared<...>({.rows = 8, .cols = 528, .panel_cols = 176})"},
        [](bool bad) {
          HERE load_tile(DType::u8, {8, bad ? 528 : 512}, Swizzle::none, marked, 0, 0);
@@ -306,7 +306,7 @@ TEST_CASE("tiles and boxes") {
        }},
       {"a tile higher than a box",
        {"tma_load: box extent 260 along dimension 1 exceeds 256, for a s8 260x128 tile, 128 B swizzle",
-        "a multiple of 8 comes", "or copy fewer of its 260 rows at a time: tile[s].rows(first, count)"},
+        "a multiple of 8 is copied", "or copy fewer of its 260 rows at a time: tile[s].rows(first, count)"},
        [](bool bad) {
          HERE load_tile(DType::s8, {bad ? 260 : 264, 128}, Swizzle::b128, marked, 0, 0);
        }},
@@ -550,7 +550,7 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"a cluster after what depends on it",
-       {"cluster: 4 x 1 x 1 CTAs, after roles or barriers were made for 1; call threads() before them"},
+       {"cluster: 4 x 1 x 1 CTAs, after roles or barriers were made for 1; call cluster() before them"},
        [](bool bad) {
          Kernel k("k");
          auto tile = k.shared<bf16>({8, 64});

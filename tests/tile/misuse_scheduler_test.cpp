@@ -75,7 +75,7 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"a tiling of another rank",
-       {"a tiling of 1 numbers for a grid with 2 axes"},
+       {"a tiling with 1 numbers for a grid with 2 axes"},
        [](bool bad) {
          with_kernel([&](Kernel&) {
            HERE nd_loop({2, 3}, {}, {.tiling = bad ? std::vector{1} : std::vector{1, 1}},
@@ -115,7 +115,7 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
          });
        }},
       {"two loops over one counter",
-       {"the loop at", "takes from already"},
+       {"the loop at", "already uses"},
        [](bool bad) {
          with_kernel([&](Kernel& k) {
            auto [counter, other] = k.params<gptr<u32>, gptr<u32>>("counter", "other");

@@ -521,7 +521,7 @@ TEST_CASE("roles and barriers") {
          done(k);
        }},
       {"264 registers",
-       {"from 24 to 256 in steps of 8, or 0, but are 264"},
+       {"24 to 256 in steps of 8, or 0, but are 264"},
        [](bool bad) {
          Kernel k("k");
          HERE k.warpgroups(1, bad ? 264 : 256, [](u32) {});
@@ -1172,7 +1172,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"CTAs that share a load to a stage that threads fill",
-       {"tma_load: 2 CTAs share the load into a stage that the consumers of one alone release; make the "
+       {"tma_load: 2 CTAs share the load into a stage that only the consumers of one CTA release; make the "
         "pipeline with the axes in ThreadProducers"},
        [](bool bad) {
          Kernel k("k");
@@ -1288,7 +1288,7 @@ TEST_CASE("pipelines") {
              take_one);
        }},
       {"a panel that is never loaded",
-       {"acquire: the f16 64x128 tile, 128 B swizzle (number 0 of the pipeline's) is never loaded into this "
+       {"acquire: the f16 64x128 tile, 128 B swizzle (number 0 of the pipeline) is never loaded into this "
         "stage from row 0 on of panel 1"},
        [](bool bad) {
          Kernel k("k");
@@ -1541,7 +1541,8 @@ TEST_CASE("staging that the author gives") {
          HERE store_through({64, 64}, Swizzle128B, 0, bad ? stage : whole, marked);
        }},
       {"staging within a swizzle's pattern",
-       {"shared: a bf16 64x64 tile, 128 B swizzle in 2 stages of a bf16 64x64 tile, no swizzle, at byte 128 "
+       {"shared: a bf16 64x64 tile, 128 B swizzle in the place of 2 stages of a bf16 64x64 tile, no swizzle, "
+        "at byte 128 "
         "of shared memory; it must begin at a multiple of 1024 B"},
        [](bool bad) {
          HERE store_through({64, 64}, Swizzle::none, bad ? 128 : 1024, whole, marked);

@@ -423,7 +423,7 @@ TEST_CASE("what regions refuse") {
   }
   CHECK(contains(error_of([] { ProfileScope scope(31); }),
                  "room for 31 records of a warp; must be 32 to 1048576 (" + at));
-  CHECK(contains(error_of([] { ProfileScope scope((1 << 20) + 1); }), "it is 32 to 1048576"));
+  CHECK(contains(error_of([] { ProfileScope scope((1 << 20) + 1); }), "must be 32 to 1048576"));
   const ProfileScope scope;
   CHECK(contains(error_of([] {
                    Kernel k("taken");

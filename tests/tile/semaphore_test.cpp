@@ -104,7 +104,7 @@ TEST_CASE("a grid barrier makes a kernel cooperative, and a grid that does not f
   // 128 threads: 16 CTAs on each of 132 multiprocessors.
   CHECK(error_of([&] {
           kernel.launch({.grid = {2113, 1, 1}}, {pointer, pointer, pointer});
-        }).find("the grid 2113 x 1 x 1 has 2113, and 2112 fit, 16 on each of 132 multiprocessors") !=
+        }).find("the grid 2113 x 1 x 1 has 2113, but 2112 fit, 16 on each of 132 multiprocessors") !=
         std::string::npos);
 }
 

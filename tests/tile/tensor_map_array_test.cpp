@@ -195,7 +195,7 @@ TEST_CASE("arguments that are not maps of a kernel's recipe are refused") {
   CHECK(contains(maps("As", {good, runtime::pointer(memory, DType::f32)}),
                  "tensor 1: takes a tensor, a pointer is given"));
   CHECK(contains(maps("Ds", {runtime::tensor(memory, DType::u32, {32, 32})}),
-                 "parameter 1 'Ds': tensor 0: takes a tensor of f32, one of u32 is given"));
+                 "parameter 1 'Ds': tensor 0: takes a tensor of f32, but one of u32 is given"));
   CHECK(contains(maps("As", {runtime::tensor(memory, DType::f32, {32, 16, 2})}), "takes a tensor of rank 2"));
   CHECK(contains(
       maps("As", {good, runtime::tensor(memory, DType::f32, {32, 33})}),

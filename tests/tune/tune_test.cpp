@@ -217,7 +217,7 @@ TEST_CASE("fitted constants replace those of the model, line by line") {
   const std::string text = model_text(model, constants);
   CHECK(text.find("PTXBUILDER_CONSTANT(launch, 0.25, \"") != std::string::npos);
   CHECK(std::count(text.begin(), text.end(), '\n') == std::count(model.begin(), model.end(), '\n'));
-  CHECK_ERROR(model_text("// nothing\n", constants), "has 0 of its");
+  CHECK_ERROR(model_text("// nothing\n", constants), "has 0 of the model's");
 }
 
 TEST_CASE("the explanation of a choice has its source, its terms and the runners-up") {

@@ -360,17 +360,17 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
 
   // An element is read when its value is taken, not when `auto` names its place.
 #if IS(76)
-  // CASE 76: an element kept by auto would be read when it is used
+  // CASE 76: an element that is kept with auto would be read when it is used
   ONE_OF(auto, u32) kept = global[0];
   global[1] = kept;
 #endif
 #if IS(77)
-  // CASE 77: an element kept by auto would be read when it is used
+  // CASE 77: an element that is kept with auto would be read when it is used
   ONE_OF(const auto&, f32) factor = reals[0];
   reals[1] = real * factor;
 #endif
 #if IS(78)
-  // CASE 78: an element kept by auto would be read when it is used
+  // CASE 78: an element that is kept with auto would be read when it is used
   ONE_OF(auto, u32) at = GlobalTensor(global, {narrow, narrow})(0, 1);
   bar_warp_sync(ONE_OF(at.value(), at));
 #endif
@@ -379,7 +379,7 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   ONE_OF(auto place = global[0]; place = narrow, global[0] = narrow);
 #endif
 #if IS(80)
-  // CASE 80: the bound says what type the index has
+  // CASE 80: the type of the bound is the type of the index
   for_(0, ONE_OF(10, u32(10)), [](u32) {});
 #endif
 }
