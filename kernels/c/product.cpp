@@ -91,7 +91,7 @@ runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tens
                          : row.type == kernels::OperandType::s32 ? "int32"
                          : row.type == kernels::OperandType::s64
                              ? "int64"
-                             : fmt::format("{} where D is {},", name(type), name(q.d.type));
+                             : fmt::format("{} if D is {},", name(type), name(q.d.type));
   const bool grouped_rows = (q.group_ends.address != 0 || q.group_counts.address != 0) && !q.groups_of_k;
   const int64_t batches = row.is_by_batch(grouped_rows) ? q.batches : 1;
   switch (row.shape) {

@@ -159,9 +159,6 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     name_role("producer");
     std::optional<GatheredOperand> rows;
     if (o.gathers()) rows.emplace(o, p, (t.swapped ? Y : X).tile);
-    // The producer and a consumer may each keep a stage until they have the next, besides the one between
-    // them.
-    const bool commits_late = o.gathers() && t.stages > 2;
     // One thread produces, or all threads do if rows are gathered, and then one loads the rest.
     const auto in_one = [](bool one, const std::function<void()>& body) { one ? elect(body) : body(); };
     in_one(!rows, [&] {
@@ -186,10 +183,9 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
             });
             if (!rows) return;
             rows->load(s, depth);
-            commits_late ? ring.commit_previous(s, kt == work.first) : ring.commit(s);
+            ring.commit(s);
           });
         });
-        if (commits_late) ring.commit_last(work.first >= work.last);
       });
       // The next launch may begin when this one has freed resources. If it began sooner, its CTAs would take
       // memory bandwidth from CTAs that are still loading; clusters that add up sums become slower in any

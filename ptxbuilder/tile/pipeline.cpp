@@ -335,25 +335,12 @@ detail::Filling& Producer::filling(const Stage& stage, std::string_view operatio
   return *stage.filling_;
 }
 
-detail::Filling& Producer::filled(const Stage& stage, std::string_view operation) const {
-  detail::Filling& filling = this->filling(stage, operation);
-  if (filling.committed)
-    throw Error(fmt::format("{}: this stage is already committed; each thread commits it once", operation));
-  filling.check_filled(operation, "filled in");
-  filling.committed = true;
-  return filling;
-}
-
-// One lane arrives for the warp, whose copies or stores precede its barrier: a barrier in shared memory
-// processes arrivals one by one.
-void Producer::arrive(u32 stage, pred when) const {
-  bar_warp_sync(0xffffffff);
-  mbarrier_arrive_count.when((laneid() == 0) & when)(ring_->full(stage), u32(32));
-}
-
 void Producer::commit(const Stage& stage, Where where) {
   AtLine line(where);
-  detail::Filling& filling = filled(stage, "commit");
+  detail::Filling& filling = this->filling(stage, "commit");
+  if (filling.committed) throw Error("commit: this stage is already committed; each thread commits it once");
+  filling.check_filled("commit", "filled in");
+  filling.committed = true;
   const smem full = stage.full_barrier();
   if (filling.has_copies && !filling.has_stores) {
     cp_async_mbarrier_arrive_noinc(full);
@@ -362,34 +349,10 @@ void Producer::commit(const Stage& stage, Where where) {
   // This arrival happens when the copies have arrived; the counted arrival makes stores visible.
   if (filling.has_copies) ptx("cp.async.mbarrier.arrive.shared::cta.b64 [{bar:smem}];", {{"bar", full}});
   if (filling.has_copies) return mbarrier_arrive(full);
-  arrive(stage.index(), pred(true));
-}
-
-void Producer::commit_previous(const Stage& stage, pred first, Where where) {
-  AtLine line(where);
-  const detail::Filling& filling = filled(stage, "commit_previous");
-  if (!filling.has_copies || filling.has_stores)
-    throw Error("commit_previous: of a stage that threads store to, or copy nothing to; commit() it");
-  if (ring_->stages < 2)
-    throw Error("commit_previous: with one stage the consumers would wait for the stage that is kept");
-  cp_async_commit_group();
-  cp_async_wait_group(1);
-  arrive(ring_->previous(stage.index()), !first);
-  if (late_) return;
-  late_ = std::make_shared<bool>(false);
-  Builder::current().on_finish([late = late_, where] {
-    AtLine line(where);
-    if (!*late)
-      throw Error("commit_previous: no commit_last() follows, so the consumers would wait for ever");
-  });
-}
-
-void Producer::commit_last(pred none, Where where) {
-  AtLine line(where);
-  if (!late_) throw Error("commit_last: it belongs to commit_previous()");
-  cp_async_wait_group(0);
-  arrive(ring_->previous(stage_), !none);
-  *late_ = true;
+  // One lane arrives for the warp, whose stores precede its barrier: a barrier in shared memory processes
+  // arrivals one by one.
+  bar_warp_sync(0xffffffff);
+  mbarrier_arrive_count.when(laneid() == 0)(full, u32(32));
 }
 
 void Producer::fills(const Stage& stage, const SharedTile& tile, Where where) {

@@ -79,13 +79,6 @@ class Producer {
   // of the pipeline is not filled, when the stage is already committed or belongs to another pipeline, and
   // when only TMA fills it, since its copies commit themselves.
   void commit(const Stage& stage, Where where = Where::here());
-  // Hands over the stage before this one, once the copies that this thread has issued into it have arrived,
-  // which it waits for; nothing if this is the `first`. A barrier in shared memory then processes an arrival
-  // of each warp, where commit() takes one of each thread. commit_last() hands over the last of such stages;
-  // nothing if there is `none`. For stages that cp.async and TMA fill, of
-  // at least two, or three if consumers release theirs late as well.
-  void commit_previous(const Stage& stage, pred first, Where where = Where::here());
-  void commit_last(pred none, Where where = Where::here());
   // Declares, for a stage that ThreadProducers fill, that the threads write to the tile's stage themselves,
   // for example through `tile[stage].address()`, before they commit.
   void fills(const Stage& stage, const SharedTile& tile, Where where = Where::here());
@@ -98,13 +91,9 @@ class Producer {
   friend class Pipeline;
   explicit Producer(std::shared_ptr<const detail::Ring> ring);
   detail::Filling& filling(const Stage& stage, std::string_view operation) const;
-  // Returns the same after it has noted that the stage is filled.
-  detail::Filling& filled(const Stage& stage, std::string_view operation) const;
-  void arrive(u32 stage, pred when) const;
   void check_who_fills(std::string_view operation) const;
   std::shared_ptr<const detail::Ring> ring_;
   Var<u32> stage_, parity_;
-  std::shared_ptr<bool> late_ = {};  // whether commit_last() follows commit_previous(), if there is one
 };
 
 // The consumers' side, for all threads of each consuming warpgroup.

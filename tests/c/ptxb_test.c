@@ -335,7 +335,7 @@ static void check_epilogues(unsigned seed) {
   CHECK(wrong_epilogue(&e) == 0);
   e.bias.tensor.dtype = e4m3;
   REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM),
-          "bias: [32] of e4m3; it is bf16 where D is e4m3");
+          "bias: [32] of e4m3; it is bf16 if D is e4m3");
   discard_epilogue(&e);
   /* alpha in memory, and the backward pass through relu; other inputs of the same form count. */
   make_epilogue(&e, bf16, f32, kN, seed + 1);

@@ -183,18 +183,20 @@ TEST_CASE("emulator: gemm of gathered rows and its mutants") {
                                  {"consumers", 1},
                                  {"sms", 3}});
   const char *const copy = "cp.async.cg.shared::cta.global", *const last = "min.u32",
-                    *const wait = "cp.async.wait_group";
-  check_wrong(subject,
-              {{"a row is that of its neighbour's number", last, 3, take_neighbour, {}},
-               {"rows that A does not have are not zeros", copy, 1, set_operand(3, 16), {}},
-               {"half of a piece is copied", copy, 0, set_operand(3, 8), {}},
-               {"a stage is full before its copies have arrived", wait, 0, add_to(0, 1), {}},
-               {"a tile's last stage is full before its copies have arrived", wait, 1, add_to(0, 1), {}},
-               {"products may run ahead of the copies' proxy",
-                "fence.proxy.async.shared::cta",
-                3,
-                becomes("membar.cta"),
-                {}}});
+                    *const arrival = "cp.async.mbarrier.arrive.noinc.shared::cta.b64";
+  check_wrong(subject, {{"a row is that of its neighbour's number", last, 3, take_neighbour, {}},
+                        {"rows that A does not have are not zeros", copy, 1, set_operand(3, 16), {}},
+                        {"half of a piece is copied", copy, 0, set_operand(3, 8), {}},
+                        {"copies arrive in addition to what is counted",
+                         arrival,
+                         0,
+                         becomes("cp.async.mbarrier.arrive.shared::cta.b64"),
+                         {}},
+                        {"products may run before the copies' proxy fence",
+                         "fence.proxy.async.shared::cta",
+                         3,
+                         becomes("membar.cta"),
+                         {}}});
 }
 
 // Gathered rows of 8 bits, whose block scales belong to the product's rows.

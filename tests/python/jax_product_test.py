@@ -146,7 +146,7 @@ for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", Non
 
 for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="cuda"), "device: JAX's arrays"), (dict(device="cpu"), "give 'emulator', or 'cuda'"),
                     (dict(activation="tanh"), "activation 'tanh' is not one of"), (dict(c=a), "C: its shape is (32, 64)"),
-                    (dict(bias=b), "it is bf16 where D is bf16, of [48]"), (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it "
+                    (dict(bias=b), "it is bf16 if D is bf16, of [48]"), (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it "
                                                                                                   "is bf16"),
                     (dict(beta=1.0), "beta is 1, but C is NULL"), (dict(out_dtype=jnp.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
@@ -222,7 +222,7 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (48,); it is 
                     (dict(gate=True), "gate: activation is None"), (dict(scale_result=rows), "scale_result: its shape is (32,)"),
                     (dict(alpha=rows), "alpha: its shape is (32,)"), (dict(amax=rows), "amax: its shape is (32,)"),
                     (dict(slope_of=a, activation="silu"), "slope_of: its shape is (32, 64)"),
-                    (dict(scale_a=rows, bias=columns), "of f32; it is bf16 where D is bf16")):
+                    (dict(scale_a=rows, bias=columns), "of f32; it is bf16 if D is bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
 for words, text in ((dict(b=[[1.0]]), "B: <class 'list'> among tensors of JAX's"), (dict(b=None), "B: <class 'NoneType'>"), (dict(bias=[1.0]), "bias: <class 'list'> among"),

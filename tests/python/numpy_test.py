@@ -141,8 +141,8 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it is 
                     (dict(gate=True, activation="silu", slope_of=drawn(24, 40)), "one product is a gate or a backward pass"),
                     (dict(gate=True, activation="silu", c=drawn(24, 40)), "gate: with C"),
                     (dict(slope_of=drawn(24, 39), activation="silu"), "slope_of: its shape is (24, 39)"),
-                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "it is bf16 where D is bf16"),
-                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "it is bf16 where D is e4m3")):
+                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "it is bf16 if D is bf16"),
+                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "it is bf16 if D is e4m3")):
     with kit.refused(text):
         pb.matmul(a, b, **words, device="emulator")
 with kit.refused("gate: B has 39 columns; they come in pairs"):
@@ -186,7 +186,7 @@ with kit.refused("B: batches (3,), which do not match A's (2,)"):
     pb.matmul(drawn(2, 4, 8), drawn(3, 8, 4), device="emulator")
 with kit.refused("C: its shape is (40, 24)"):
     pb.matmul(a, b, c=c.T, device="emulator")
-with kit.refused("bias: [39] of bf16; it is bf16 where D is bf16, of [40]"):
+with kit.refused("bias: [39] of bf16; it is bf16 if D is bf16, of [40]"):
     pb.matmul(a, b, bias=bias[1:], device="emulator")
 with kit.refused("bias: [40] of f32; it is bf16"):
     pb.matmul(a, b, bias=wide(bias).astype(np.float32), device="emulator")

@@ -1059,68 +1059,6 @@ TEST_CASE("pipelines") {
          take_one(consumer);
          done(k);
        }},
-      {"a late commit of what threads store",
-       {"commit_previous: of a stage that threads store to, or copy nothing to; commit() it"},
-       [](bool bad) {
-         thread_ring([&](Producer& producer, SharedTile sA, SharedTile sB) {
-           Stage s = producer.acquire();
-           write_zeros(sA[s]);
-           write_zeros(sB[s]);
-           HERE bad ? producer.commit_previous(s, pred(true)) : producer.commit(s);
-         });
-       }},
-      {"a late commit without the last",
-       {"commit_previous: no commit_last() follows, so the consumers would wait for ever"},
-       [](bool bad) {
-         Kernel k("k");
-         auto [A] = k.params<gptr<f16>>("A");
-         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
-         Pipeline pipe(k, 2, {tile}, 1, ThreadProducers{});
-         const TiledCopy copy(CopyAtom::cp_async(16), DType::f16, threads_along_rows(64, 64, 128, 8),
-                              tile[0].layout());
-         k.warpgroups(1, 0, [&, A = A](u32) {
-           Producer producer = pipe.producer();
-           Stage s = producer.acquire();
-           load_async(copy, tile[s], GlobalTensor(A, {64, 64}).tile(0, 0), tid_x() % 128);
-           HERE producer.commit_previous(s, pred(true));
-           if (!bad) producer.commit_last(pred(false));
-         });
-         consume_in_role(k, pipe);
-         done(k);
-       }},
-      {"a last commit of none before it",
-       {"commit_last: it belongs to commit_previous()"},
-       [](bool bad) {
-         thread_ring([&](Producer& producer, SharedTile sA, SharedTile sB) {
-           Stage s = producer.acquire();
-           write_zeros(sA[s]);
-           write_zeros(sB[s]);
-           producer.commit(s);
-           if (bad) {
-             HERE producer.commit_last(pred(false));
-           }
-         });
-       }},
-      {"a late commit of the only stage",
-       {"commit_previous: with one stage the consumers would wait for the stage that is kept"},
-       [](bool bad) {
-         Kernel k("k");
-         auto [A] = k.params<gptr<f16>>("A");
-         const int stages = bad ? 1 : 2;
-         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, stages);
-         Pipeline pipe(k, stages, {tile}, 1, ThreadProducers{});
-         const TiledCopy copy(CopyAtom::cp_async(16), DType::f16, threads_along_rows(64, 64, 128, 8),
-                              tile[0].layout());
-         k.warpgroups(1, 0, [&, A = A](u32) {
-           Producer producer = pipe.producer();
-           Stage s = producer.acquire();
-           load_async(copy, tile[s], GlobalTensor(A, {64, 64}).tile(0, 0), tid_x() % 128);
-           HERE producer.commit_previous(s, pred(true));
-           producer.commit_last(pred(false));
-         });
-         consume_in_role(k, pipe);
-         done(k);
-       }},
       {"a commit of what TMA loads",
        {"commit: the stage is filled by one thread with TMA, whose copies commit themselves"},
        [](bool bad) {

@@ -23,14 +23,13 @@ enum class Fill : uint8_t { copies, stores, registers, both, addresses };
 struct Form {
   Fill a;
   bool b_by_tma;
-  int warpgroups;        // that fill
-  bool is_late = false;  // each stage is committed after the next is filled
+  int warpgroups;  // that fill
 };
 
 std::string text(const Form& f) {
   constexpr const char* names[] = {"copies", "stores", "registers", "both", "addresses"};
-  return fmt::format("A by {}, B by {}, {} warpgroups{}", names[static_cast<int>(f.a)],
-                     f.b_by_tma ? "TMA" : "cp.async", f.warpgroups, f.is_late ? ", late" : "");
+  return fmt::format("A by {}, B by {}, {} warpgroups", names[static_cast<int>(f.a)],
+                     f.b_by_tma ? "TMA" : "cp.async", f.warpgroups);
 }
 
 // Fills rows of A's stage: those of one warpgroup, or of its first or second half.
@@ -76,9 +75,8 @@ Kernel product(const Form& form) {  // D[m,n] = sum_k A[m,k] B[n,k]
         if_(wg == 0, fetch_b);
       else
         fetch_b();
-      form.is_late ? ring.commit_previous(s, kt == 0) : ring.commit(s);
+      ring.commit(s);
     });
-    if (form.is_late) ring.commit_last(pred(false));
   });
   k.warpgroups(2, 0, [&, to = D](u32 wg) {
     auto ring = pipe.consumer();
@@ -108,9 +106,8 @@ TEST_CASE("threads fill the stages of a pipeline, with TMA and alone") {
                         db = runtime::Buffer::of(*running.device, as_bf16(b));
   for (Fill fill : {Fill::copies, Fill::stores, Fill::registers, Fill::both, Fill::addresses})
     for (bool b_by_tma : {false, true})
-      for (const auto& [warpgroups, is_late] : {std::pair{1, false}, {2, false}, {1, true}, {2, true}}) {
-        if (is_late && fill != Fill::copies) continue;
-        const Form form{fill, b_by_tma, warpgroups, is_late};
+      for (int warpgroups : {1, 2}) {
+        const Form form{fill, b_by_tma, warpgroups};
         CAPTURE(text(form));
         runtime::Buffer d(*running.device, wanted.size() * 4);
         d.fill(0xff);
@@ -121,8 +118,7 @@ TEST_CASE("threads fill the stages of a pipeline, with TMA and alone") {
         CHECK(d.copy_out<float>() == wanted);
         const bool copies = fill == Fill::copies || fill == Fill::both || !b_by_tma,
                    stores = fill != Fill::copies;
-        CHECK(contains(ptx, "mbarrier.arrive.noinc") == (copies && !stores && !is_late));
-        CHECK(contains(ptx, "cp.async.wait_group") == is_late);
+        CHECK(contains(ptx, "mbarrier.arrive.noinc") == (copies && !stores));
         CHECK(contains(ptx, "cp.async.mbarrier.arrive.shared") == (copies && stores));
         CHECK(contains(ptx, "mbarrier.expect_tx") == b_by_tma);
       }
