@@ -129,7 +129,7 @@ for q, v, words, text in ((heads, wide, {}, "V of 128 columns (value_depth) and 
                           (heads, heads, dict(scale=[1.0]), "scale: [1.0] is a list"), (heads, heads, dict(softcap=1j), "softcap: 1j is "
                                                                                                            "a complex"),
                           (heads, heads, dict(window=("a", 0)), "window: ('a', 0); it must be two integers"),
-                          (heads, heads, dict(window=(1 << 63, None)), "it must be two integers"), (heads, heads, dict(device="cpu"), "by 'emulator'")):
+                          (heads, heads, dict(window=(1 << 63, None)), "it must be two integers"), (heads, heads, dict(device="cpu"), "is not one of 'emulator', 'cuda'")):
     with kit.refused(text):
         pb.attention(q, q, v, **{"device": "emulator", **words})
 halves = [attend(heads, heads, part) for part in wide.split(64, -1)]  # as the words say

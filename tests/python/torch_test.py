@@ -297,7 +297,7 @@ for way in (pb.mla_decode, by_compiler(pb.mla_decode)):
 of_latent = NO_EXTRAS._replace(key_lengths=latent[2], block_table=latent[3])
 operators.opcheck(torch.ops.ptxbuilder.attention.default, (*latent[:2], None, *of_latent, 0.1, 0.0, 0.0, 0, 0, -1, -1, 0,
                                                            pb._ext.CAUSAL, True, None), test_utils=("test_schema", "test_faketensor"))
-with kit.refused("mla_decode has no gradient, and is given a tensor that requires one"):
+with kit.refused("mla_decode has no gradient, and an argument requires one"):
     pb.mla_decode(latent[0].clone().requires_grad_(), *latent[1:], scale=0.1, device="emulator")
 check_attention_gradients(attend, "cpu")
 operators.opcheck(torch.ops.ptxbuilder.attention_gradient.default,
@@ -499,7 +499,7 @@ loss = (weight * result).sum()
 saxpy(x=x, y=result, alpha=2.0, count=1000, device="emulator")
 with kit.refused("modified by an inplace operation", kind=RuntimeError):
     loss.backward()
-with kit.refused("kernel 'saxpy': a view whose sign"):
+with kit.refused("kernel 'saxpy': a written view whose sign"):
     saxpy(x=x, y=torch._neg_view(result), alpha=2.0, count=1000, device="emulator")
 check(saxpy(x=torch._neg_view(x)[:500], y=y[:500].clone(), alpha=2.0, count=500, device="emulator"), y[:500] - 2 * x[:500], 1e-6)
 number = by_compiler(lambda x, y, alpha: saxpy(x=x, y=y * 1, alpha=alpha.item(), count=1000, device="emulator"))

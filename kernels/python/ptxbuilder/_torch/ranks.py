@@ -351,7 +351,7 @@ def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=No
     check_operands({"x": x}, residual=residual, weight=weight)
     given = [tensor for tensor in (x, residual, weight) if tensor is not None]
     if not x.is_cuda or any(tensor.device != x.device for tensor in given):
-        raise ValueError(f"x, residual and weight are on {', '.join(str(tensor.device) for tensor in given)}: an all-reduce of ranks takes "
+        raise ValueError(f"x, residual and weight are on {', '.join(str(tensor.device) for tensor in given)}: an all-reduce of ranks needs "
                          "tensors on this rank's GPU")
     if is_direct(x, residual, weight):
         return reduce(x, residual, weight, float(epsilon), multiprocessors, group)
