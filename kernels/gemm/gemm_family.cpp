@@ -275,7 +275,7 @@ struct Operands {
   size_t end_of(size_t group) const {
     return static_cast<size_t>((*tensors[ProductOperand::group_ends])[group]);
   }
-  // With addresses, the last group has the first matrix of B.
+  // The last group has the first matrix of B if there are addresses.
   size_t matrix_of(size_t group) const { return o.b_addresses ? batches - 1 - group : group; }
   // Sets the addresses of B's matrices, and returns B as a tensor that begins at the first group's.
   runtime::Argument addressed(const command::Tensor& b) {

@@ -59,7 +59,7 @@ struct DeviceMatrix {
 // of group g begins at b_addresses[g], and `b` is any matrix of B's shape, stride and type in the device's
 // memory. Addresses and the stride are multiples of 16 bytes, and an address may come several times. That of
 // a group without rows is not used. What else belongs to groups, as bias and block scales, is in one tensor.
-// Not with packed weights. Whether D overlaps those matrices is not checked.
+// Weights that are packed cannot have addresses. An overlap of D with those matrices is not checked.
 //
 // Gathered rows: with a_rows, an s32 for each of m rows, which only the device reads, row i of the product
 // uses row a_rows[i] of A, which has rows_of_a rows, k-major. A row may be used any number of times. An index

@@ -93,7 +93,7 @@ class Launcher {
       workspace_ = runtime::Buffer(gpu.device(), bytes);
   }
 
-  // With `overlaps`, the launch may begin before the previous one has ended, like launches of matmul().
+  // The launch may begin before the previous one has ended if it `overlaps`, like launches of matmul().
   void launch(size_t set, bool overlaps = true) {
     const GemmProblem::Set& s = sets_.at(set);
     auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };

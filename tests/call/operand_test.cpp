@@ -57,7 +57,7 @@ TEST_CASE("parts of one larger tensor do not share memory") {
   CHECK(apart(heads(0, 4), heads(1, 4)));
   CHECK(apart(heads(0, 4), heads(2, 4)));
   CHECK(!apart(heads(0, 5), heads(1, 4)));
-  // With [batch, three, head, row, column] the parts are planes of a batch.
+  // The parts of [batch, three, head, row, column] are planes of a batch.
   const auto planes = [&](uint64_t part, int64_t rows) {
     return of(at + 2 * part * 4 * 20 * 64, DType::f16, 64,
               {{"row", rows, 64}, {"head", 4, 20 * 64}, {"batch", 3, 3 * 4 * 20 * 64}});

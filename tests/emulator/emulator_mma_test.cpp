@@ -172,7 +172,7 @@ std::vector<uint32_t> metadata(const Stored& a, size_t first, int bits, int sele
     words[lane] = 0;
     const size_t among = t % holders;
     for (size_t n = 0; n < 8; ++n) {
-      // With elements of 16 and 32 bits, half of a register belongs to the upper row; with smaller ones, odd
+      // Half of a register belongs to the upper row if elements have 16 or 32 bits; with smaller ones, odd
       // lanes do.
       const size_t row = bits >= 16 ? g + 8 * (n / 4) : g + 8 * (among % 2);
       const size_t group = bits >= 16 ? 4 * among + n % 4 : 8 * (among / 2) + n;

@@ -1,7 +1,7 @@
 // Small random programs of all instructions that each lane executes separately and whose results the manual
 // defines exactly: integers, carries, logic, comparisons, floats, halves, conversions, video. Each value of a
 // program is stored, and compared with the host's own result for the instructions that the host computes.
-// With --device=cuda a GPU runs them too, and every value must equal that of the emulator:
+// A GPU runs them too with --device=cuda, and every value must equal that of the emulator:
 //
 //   unit_tests emulator_programs_test --device=cuda --programs=2000
 //   unit_tests emulator_programs_test --seed=42 --programs=1      the program that a failure names

@@ -107,7 +107,7 @@ TEST_CASE("tiles are divided so that no CTA has more than its share") {
           if (d.rest > 0 && 2 * d.rest <= ctas && depth > 1)
             CHECK(d.ctas == std::min({ctas / d.rest, depth, int64_t{split}}));
         }
-  // With 172 tiles, 40 are left, for three CTAs each; with 222, 90 are left, and two of them have three CTAs;
+  // Three CTAs share each of the 40 tiles that 172 leave; 222 leave 90, and two of them have three CTAs;
   // with 256, 124 are left, which stay whole.
   CHECK(tile_division(172, 132, 448, 4).ctas == 3);
   CHECK(tile_division(222, 132, 448, 2).tiles == 3);

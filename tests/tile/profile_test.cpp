@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kRounds = 5, kCtas = 3;
 
 // A role with one thread that enters two nested regions in each round, and a role whose warps have one.
-// Without `regions` the kernel computes the same.
+// The kernel computes the same without `regions`.
 Kernel worker(bool regions) {
   Kernel k("worker");
   auto [to] = k.params<gptr<u32>>("out");

@@ -333,7 +333,7 @@ KERNEL(stored_matrices) {  // This uses stmatrix.
 KERNEL(warpgroup_product) {
   __shared__ alignas(128) __half a[64 * 16], b[8 * 16];
   const int t = threadIdx.x;
-  // Without a swizzle, 8 x 8 elements are contiguous: in A by rows, then by k, and likewise in B.
+  // 8 x 8 elements are contiguous without a swizzle: in A by rows, then by k, and likewise in B.
   for (int i = t; i < 64 * 16; i += 128) {
     const int m = i / 16, k = i % 16;
     a[(m / 8 * 2 + k / 8) * 64 + m % 8 * 8 + k % 8] = __int2half_rn((m + k) % 5);
