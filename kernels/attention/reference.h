@@ -67,7 +67,13 @@ class AttentionReference {
         output_type_(output_type),
         sequences_(std::move(sequences)),
         pages_(pages),
-        f_(f),
+        is_causal_(f["causal"] != 0),
+        is_tree_(f["tree"] != 0),
+        promotes_(f["promote"] != 0),
+        has_page_scales_(f["page_scales"] != 0),
+        packs_keys_(f["packed"] != 0 && f["lengths"] == 0),
+        window_(f["window"]),
+        softcap_(static_cast<double>(f["softcap"])),
         scale_(scale),
         sinks_(sinks),
         dropout_(dropout),
@@ -78,13 +84,13 @@ class AttentionReference {
   std::pair<int64_t, int64_t> seen(const AttentionSequence& s, size_t query) const {
     const auto keys = static_cast<int64_t>(s.keys),
                last = static_cast<int64_t>(query) + keys - static_cast<int64_t>(s.queries);
-    const int64_t end = f_["causal"] ? std::clamp<int64_t>(last + 1, 0, keys) : keys;
-    const int64_t first = f_["window"] ? std::clamp<int64_t>(last + 1 - f_["window"], 0, end) : 0;
+    const int64_t end = is_causal_ ? std::clamp<int64_t>(last + 1, 0, keys) : keys;
+    const int64_t first = window_ ? std::clamp<int64_t>(last + 1 - window_, 0, end) : 0;
     return {first, end};
   }
   bool is_hidden(const AttentionSequence& s, size_t query, int64_t key) const {
     const int64_t bit = key - static_cast<int64_t>(s.keys) + static_cast<int64_t>(s.queries);
-    return f_["tree"] != 0 && bit >= 0 && (tree_mask_of(s, query) >> bit & 1) == 0;
+    return is_tree_ && bit >= 0 && (tree_mask_of(s, query) >> bit & 1) == 0;
   }
 
   // Weights are rounded to the type of Q, and O to its own; the rest is the error of scores and exp2 in f32.
@@ -119,13 +125,13 @@ class AttentionReference {
   // e4m3, as `lost_share` of products says.
   double lost_of_sums() const {
     if (q_.dtype() != DType::e4m3) return 1e-5;
-    return f_["promote"] != 0 ? 0x1p-12 : 0x1p-10;
+    return promotes_ ? 0x1p-12 : 0x1p-10;
   }
   // Returns an element of K or V times its scale. That of a page is multiplied before elements are rounded.
   double scaled(const command::Tensor& t, const command::Tensor& scales, size_t place, size_t column) const {
     const double element = t[place * t.shape()[0] + column];
     const size_t heads = t.shape()[2], head = place / t.shape()[1] % heads;
-    if (f_["page_scales"] == 0) return element * scales[head];
+    if (!has_page_scales_) return element * scales[head];
     const double scale = scales[place / pages_.rows() / heads * heads + head];
     const auto product = static_cast<double>(static_cast<float>(element) * static_cast<float>(scale));
     return decode(q_.dtype(), encode(q_.dtype(), product));
@@ -160,11 +166,10 @@ class AttentionReference {
     Row out;
     const size_t key_heads = k_.shape()[2], key_head = head / (heads / key_heads);
     const auto place = [&](size_t key) {
-      if (f_["packed"] != 0 && f_["lengths"] == 0) return key_head * k_.shape()[1] + s->first_key + key;
+      if (packs_keys_) return key_head * k_.shape()[1] + s->first_key + key;
       const size_t page = pages_.page(static_cast<size_t>(s - sequences_.data()), key / pages_.rows());
       return (page * key_heads + key_head) * pages_.rows() + key % pages_.rows();
     };
-    const double cap = static_cast<double>(f_["softcap"]);
     double most = -INFINITY;
     for (int64_t j = 0; j < end - first; ++j) {
       double score = 0, magnitude = 0;
@@ -176,7 +181,7 @@ class AttentionReference {
       }
       score *= scale_;
       double error = (q_.dtype() == DType::e4m3 ? 0x1p-12 : 0x1p-20) * scale_ * magnitude;
-      if (cap > 0) score = cap * std::tanh(score / cap), error += 0x1p-10 * std::abs(score);
+      if (softcap_ > 0) score = softcap_ * std::tanh(score / softcap_), error += 0x1p-10 * std::abs(score);
       if (is_hidden(*s, query - s->first_query, first + j)) score = -INFINITY;
       out.weights.push_back(score);
       out.score_error = std::max(out.score_error, error);
@@ -200,8 +205,9 @@ class AttentionReference {
   DType output_type_;
   std::vector<AttentionSequence> sequences_;
   AttentionPages pages_;
-  const command::Fields& f_;
-  double scale_;
+  bool is_causal_, is_tree_, promotes_, has_page_scales_, packs_keys_;
+  int64_t window_;
+  double softcap_, scale_;
   const command::Tensor* sinks_;  // of each head; null if there are none
   DropoutRule dropout_;
   size_t heads_in_rows_, rows_;  // of Q, of a head or of those in rows
