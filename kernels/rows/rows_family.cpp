@@ -1,4 +1,6 @@
 // This file makes a kernel family for each operation on rows.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -8,6 +10,7 @@
 #include "kernels/family/family.h"
 #include "kernels/family/run.h"
 #include "kernels/rows/reference.h"
+#include "ptxbuilder/isa/hopper.h"
 #include "runtime/lazy.h"
 
 namespace ptxbuilder::kernels {
@@ -40,6 +43,10 @@ RowProblem problem_of(const RowOperation& o, const command::Fields& f) {
   const int vector = static_cast<int>(std::min(widest, columns & -columns));
   RowLimits limits = o.limits;
   if (f["values"] > 0) limits.values = limits.values_of_words = f.small("values");
+  if (f["threads_at_once"] > hopper::sm_threads)
+    throw Error(fmt::format("{}: threads_at_once is {}, but a multiprocessor has {} threads", o.name,
+                            f["threads_at_once"], hopper::sm_threads));
+  if (f["threads_at_once"] > 0) limits.threads_at_once = f.small("threads_at_once");
   problem.tile = o.is_of_rows
                      ? row_tile(columns, size_of(type), vector, limits, f.small("ctas"))
                      : RowTile{.vector = static_cast<int>(std::min<int64_t>(vector, f["rows"] & -f["rows"]))};
@@ -172,6 +179,9 @@ command::Family family_of(const RowOperation& o) {
       {"values", 0, "the largest number of values of a row that a thread has; 0 for the operation's default",
        1, 0},
       {"optional", 15, "which of the optional tensors are given, a bit for each", 1, 0},
+      {"threads_at_once", 0,
+       "threads of a multiprocessor, which limit a thread's registers; 0 for the operation's default", 128,
+       0},
       {"ctas", 0, "CTAs that share a row; 0 for the library's choice", 1, 0}};
   for (const std::string& word : o.sizes())
     if (word != "rows" && word != "columns" && !word.ends_with("_blocks"))
