@@ -74,11 +74,22 @@ auto value(T x) {
     return x;
 }
 
+// Returns a bit for each byte, which is 0 or 1.
+Lanes packed(const std::array<uint8_t, 32>& bytes) {
+  Lanes bits = 0;
+  for (size_t k = 0; k < 4; ++k) {
+    uint64_t eight;
+    std::memcpy(&eight, &bytes[8 * k], 8);
+    bits |= static_cast<Lanes>(eight * 0x0102040810204080 >> 56) << (8 * k);
+  }
+  return bits;
+}
+
 template <Relation relation, class T>
 Lanes compare(const T* a, const T* b) {
-  Lanes result = 0;
-  for (int k = 0; k < 32; ++k) result |= static_cast<Lanes>(holds<relation>(value(a[k]), value(b[k]))) << k;
-  return result;
+  std::array<uint8_t, 32> each;  // a byte for each lane: the compiler compares many lanes at once so
+  for (size_t k = 0; k < 32; ++k) each[k] = holds<relation>(value(a[k]), value(b[k]));
+  return packed(each);
 }
 
 template <class T>

@@ -34,9 +34,9 @@ uint64_t all_shared(const Warp& w, uint32_t) { return w.cta.shared.size(); }
 uint64_t reserved_end(const Warp&, uint32_t) { return shared_reserved; }
 
 constexpr SpecialRegister registers[] = {
-    {"%tid.x", part<tid, &Dim3::x>},
-    {"%tid.y", part<tid, &Dim3::y>},
-    {"%tid.z", part<tid, &Dim3::z>},
+    {"%tid.x", part<tid, &Dim3::x>, true},
+    {"%tid.y", part<tid, &Dim3::y>, true},
+    {"%tid.z", part<tid, &Dim3::z>, true},
     {"%ntid.x", part<ntid, &Dim3::x>},
     {"%ntid.y", part<ntid, &Dim3::y>},
     {"%ntid.z", part<ntid, &Dim3::z>},
@@ -65,7 +65,7 @@ constexpr SpecialRegister registers[] = {
      [](const Warp& w, uint32_t) -> uint64_t {
        return w.grid().kernel.required_cluster.x != 0 || volume(w.grid().launch.cluster) > 1;
      }},
-    {"%laneid", [](const Warp&, uint32_t lane) -> uint64_t { return lane; }},
+    {"%laneid", [](const Warp&, uint32_t lane) -> uint64_t { return lane; }, true},
     {"%warpid", [](const Warp& w, uint32_t) -> uint64_t { return w.index; }},
     {"%nwarpid", [](const Warp& w, uint32_t) -> uint64_t { return (w.cta.threads + 31) / 32; }},
     {"%smid",
@@ -74,11 +74,11 @@ constexpr SpecialRegister registers[] = {
      }},
     {"%nsmid", [](const Warp&, uint32_t) -> uint64_t { return hopper::multiprocessors; }},
     {"%gridid", [](const Warp& w, uint32_t) -> uint64_t { return w.grid().id; }},
-    {"%lanemask_eq", [](const Warp&, uint32_t lane) -> uint64_t { return Lanes{1} << lane; }},
-    {"%lanemask_lt", [](const Warp&, uint32_t lane) -> uint64_t { return below(lane); }},
-    {"%lanemask_le", [](const Warp&, uint32_t lane) -> uint64_t { return up_to(lane); }},
-    {"%lanemask_ge", [](const Warp&, uint32_t lane) -> uint64_t { return Lanes{~below(lane)}; }},
-    {"%lanemask_gt", [](const Warp&, uint32_t lane) -> uint64_t { return Lanes{~up_to(lane)}; }},
+    {"%lanemask_eq", [](const Warp&, uint32_t lane) -> uint64_t { return Lanes{1} << lane; }, true},
+    {"%lanemask_lt", [](const Warp&, uint32_t lane) -> uint64_t { return below(lane); }, true},
+    {"%lanemask_le", [](const Warp&, uint32_t lane) -> uint64_t { return up_to(lane); }, true},
+    {"%lanemask_ge", [](const Warp&, uint32_t lane) -> uint64_t { return Lanes{~below(lane)}; }, true},
+    {"%lanemask_gt", [](const Warp&, uint32_t lane) -> uint64_t { return Lanes{~up_to(lane)}; }, true},
     {"%dynamic_smem_size",
      [](const Warp& w, uint32_t) -> uint64_t { return w.grid().launch.dynamic_shared_bytes; }},
     {"%total_smem_size", all_shared},
@@ -131,8 +131,9 @@ void Warp::fill_special_registers() {
       *at<uint32_t>(at_register) = mask;
       continue;
     }
+    uint64_t value = special->value(*this, 0);
     for (uint32_t lane = 0; lane < 32; ++lane) {
-      const uint64_t value = special->value(*this, lane);
+      if (special->is_of_lane) value = special->value(*this, lane);
       std::memcpy(at<std::byte>(at_register) + lane * bytes, &value, std::min(bytes, 8u));
     }
   }

@@ -11,6 +11,7 @@ class Warp;
 struct SpecialRegister {
   std::string_view name;  // "%tid.x"
   uint64_t (*value)(const Warp& w, uint32_t lane);
+  bool is_of_lane = false;  // it differs between the lanes of a warp
 };
 
 // Returns null if no special register has that name, or if it changes while a warp runs.
