@@ -5,52 +5,52 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// Rounds `value` >= 0 to an integer, as `rounding` requires for a number whose sign is `negative`.
-double round_magnitude(double value, Rounding rounding, bool negative) {
-  double floor = std::floor(value), rest = value - floor;
-  if (rest == 0) return value;
+// Returns the integer nearest to significand / 2^shift, as `rounding` requires for a number whose sign is
+// `negative`; shift is from 1 to 63.
+uint64_t rounded(uint64_t significand, int shift, Rounding rounding, bool negative) {
+  const uint64_t floor = significand >> shift, rest = significand & ((uint64_t{1} << shift) - 1),
+                 half = uint64_t{1} << (shift - 1);
   bool up = false;
   switch (rounding) {
     case Rounding::rn:
-      up = rest > 0.5 || (rest == 0.5 && std::fmod(floor, 2) != 0);
+      up = rest > half || (rest == half && floor % 2 != 0);
       break;
     case Rounding::rna:
-      up = rest >= 0.5;
+      up = rest >= half;
       break;
     case Rounding::rz:
       break;
     case Rounding::rm:
-      up = negative;
+      up = negative && rest != 0;
       break;
     case Rounding::rp:
-      up = !negative;
+      up = !negative && rest != 0;
       break;
   }
-  return up ? floor + 1 : floor;
+  return floor + up;
 }
 
 }  // namespace
 
 uint32_t encode(double value, Format format, Rounding rounding, bool saturate) {
   const int m = format.mantissa_bits, e = format.exponent_bits, bias = format.bias();
-  const uint32_t sign = std::signbit(value) ? 1u << (e + m) : 0, ones = (1u << (e + m)) - 1;
+  constexpr int of_double = 52;  // bits of a double's mantissa
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const bool negative = bits >> 63 != 0;
+  const uint32_t sign = negative ? 1u << (e + m) : 0, ones = (1u << (e + m)) - 1;
   const uint32_t infinity = ((1u << e) - 1) << m;  // also e4m3's first code past the usual range
   const uint32_t largest = format.has_infinity ? infinity - 1 : ones - 1;
   if (std::isnan(value)) return ones;
-  const double magnitude = std::fabs(value);
-  const bool negative = sign != 0;
-  if (std::isinf(magnitude)) return sign | (saturate ? largest : format.has_infinity ? infinity : ones);
-  if (magnitude == 0) return sign;
-  int exponent = std::max(std::ilogb(magnitude), 1 - bias);
-  double steps = round_magnitude(std::ldexp(magnitude, m - exponent), rounding,
-                                 negative);  // of one unit in the last place
-  if (steps >= std::ldexp(1.0, m + 1)) {
-    steps /= 2;
-    ++exponent;
-  }
-  uint64_t code = exponent + bias > 1 << (e + 1)
-                      ? ~uint64_t{0}
-                      : static_cast<uint64_t>(steps) + (static_cast<uint64_t>(exponent + bias - 1) << m);
+  if (std::isinf(value)) return sign | (saturate ? largest : format.has_infinity ? infinity : ones);
+  if (value == 0) return sign;
+  const auto field = static_cast<int>(bits >> of_double & 0x7ff);
+  const uint64_t mantissa = bits & ((uint64_t{1} << of_double) - 1);
+  // A subnormal double is less than half of any format's least number, as what is shifted by 63 bits is.
+  const int own = field - 1023, exponent = std::max(own, 1 - bias);
+  const int shift = field == 0 ? 63 : std::min(of_double - m + exponent - own, 63);
+  // A carry out of the mantissa goes to the exponent; a subnormal number has the exponent 0.
+  const uint64_t code = rounded(mantissa | uint64_t{1} << of_double, shift, rounding, negative) +
+                        (static_cast<uint64_t>(exponent + bias - 1) << m);
   if (code <= largest) return sign | static_cast<uint32_t>(code);
   bool toward_zero = rounding == Rounding::rz || (rounding == Rounding::rm && !negative) ||
                      (rounding == Rounding::rp && negative);
