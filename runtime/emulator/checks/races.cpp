@@ -19,8 +19,11 @@ class Races final : public Observer {
   }
 
   void shared_access(Warp& w, const SharedAccess& a) override {
-    if (const auto clash = check(w, a.cta, w.access(), a.offset, a.offset + a.bytes, a.writes)) [[unlikely]]
-      settle(w, *clash, a);
+    const Access made = w.access();
+    a.each_place([&](uint32_t offset, int lane) {
+      if (const auto clash = check(w, a.cta, made, offset, offset + a.bytes, a.writes)) [[unlikely]]
+        settle(w, *clash, a, offset, lane);
+    });
   }
 
   void async_access(Warp& w, const AsyncAccess& a) override {
@@ -63,7 +66,7 @@ class Races final : public Observer {
   std::optional<Clash> without_released(Clash first, const Knowledge& known, Cta& cta, Access made,
                                         uint32_t begin, uint32_t end, bool writes);
   bool released_since(const Clash& clash, const Cta& cta, const Knowledge& k);
-  void settle(Warp& w, Clash clash, const SharedAccess& a);
+  void settle(Warp& w, Clash clash, const SharedAccess& a, uint32_t offset, int first);
   static void find(const Warp& w, const Clash& clash, const Cta& cta, const char* what, int lane);
 
   std::vector<LaneMarks> marks_;  // of each CTA
@@ -105,20 +108,21 @@ std::optional<Clash> Races::without_released(Clash first, const Knowledge& known
   return clash;
 }
 
-// Threads that store the value that other threads have stored do not race: a note reports them.
-void Races::settle(Warp& w, Clash clash, const SharedAccess& a) {
-  std::vector<std::byte> stored(a.bytes);
-  const bool is_known = a.values(stored.data());
-  const uint32_t end = a.offset + a.bytes;
+// An access of a.bytes from `offset` on clashes, whose first lane is `first`. Threads that store the value
+// that other threads have stored do not race: a note reports them.
+void Races::settle(Warp& w, Clash clash, const SharedAccess& a, uint32_t offset, int first) {
+  std::vector<std::byte> all(a.offsets ? size_t{32} * a.bytes : a.bytes);
+  const bool is_known = a.values(all.data());
+  const auto stored = all.begin() + (a.offsets ? first * static_cast<ptrdiff_t>(a.bytes) : 0);
+  const uint32_t end = offset + a.bytes;
   const Knowledge& known = w.causality.knowledge();
   for (std::optional<Clash> more = clash; more;) {
     clash = *more;
-    const uint32_t from = std::max(a.offset, clash.offset), to = std::min(end, clash.offset + 4);
-    const int lane = a.each ? a.lane + static_cast<int>((from - a.offset) / a.each) : a.lane;
-    const bool is_same = is_known && clash.earlier_wrote && !clash.earlier.async &&
-                         clash.conflict == Conflict::unordered &&
-                         std::equal(stored.begin() + (from - a.offset), stored.begin() + (to - a.offset),
-                                    a.cta.shared.begin() + from);
+    const uint32_t from = std::max(offset, clash.offset), to = std::min(end, clash.offset + 4);
+    const int lane = a.each ? first + static_cast<int>((from - offset) / a.each) : first;
+    const bool is_same =
+        is_known && clash.earlier_wrote && !clash.earlier.async && clash.conflict == Conflict::unordered &&
+        std::equal(stored + (from - offset), stored + (to - offset), a.cta.shared.begin() + from);
     if (is_same)
       w.note(fmt::format(
                  "this writes to {} what is there already, and nothing orders it after the other write: {}",
@@ -185,12 +189,10 @@ void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
              is_checked = kind != LaneAccess::recorded && kind != LaneAccess::atomic_recorded,
              is_recorded = kind != LaneAccess::checked && kind != LaneAccess::atomic_checked;
   const LaneOrder& order = w.causality.lanes();
-  const uint32_t pc = w.here(), now = order.now(), end = a.offset + a.bytes;
+  const uint32_t pc = w.here(), now = order.now();
   const auto warp = static_cast<uint8_t>(w.index);
   LaneMarks& marks = marks_[a.cta.rank];
-  int lane = a.lane;
-  for (uint32_t offset = a.offset; offset < end; ++lane) {
-    const uint32_t end_of_lane = a.each ? offset + a.each : end;
+  auto mark = [&](uint32_t offset, uint32_t end_of_lane, int lane) {
     for (uint32_t at = offset / 4 * 4; at < end_of_lane; at += 4) {
       LaneMark& m = marks[at];
       const uint32_t from = std::max(at, offset) - at, to = std::min(at + 4, end_of_lane) - at;
@@ -220,8 +222,11 @@ void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
         m.reader_warp = warp;
       }
     }
-    offset = end_of_lane;
-  }
+  };
+  if (a.each == 0)
+    return a.each_place([&](uint32_t offset, int lane) { mark(offset, offset + a.bytes, lane); });
+  for (uint32_t k = 0; k < a.bytes; k += a.each)
+    mark(a.offset + k, a.offset + k + a.each, a.lane + static_cast<int>(k / a.each));
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ class TileCopies final : public Observer {
     before = {c.bytes, w.here(), c.tensor, coordinates(c)};
   }
   void shared_access(Warp&, const SharedAccess& a) override {
-    if (a.writes) written(a.cta, a.offset, a.bytes);
+    if (a.writes) a.each_place([&](uint32_t offset, int) { written(a.cta, offset, a.bytes); });
   }
   void async_access(Warp&, const AsyncAccess& a) override {
     if (a.writes) written(a.cta, a.offset, a.bytes);

@@ -1,6 +1,9 @@
 // Loads, stores and prefetches (PTX ISA, ld, st, ldu, prefetch, mapa, getctarank).
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "runtime/emulator/instructions/handlers.h"
 #include "runtime/emulator/instructions/together.h"
 
@@ -82,12 +85,51 @@ GlobalAccess global_access(const Warp& w, uint64_t address, uint32_t bytes, int 
 // Moves vectors of n elements that follow each other, each a lane's.
 template <class T, bool store, size_t n>
 void move_vectors(Warp& w, std::span<const Register> registers, const Together& t, std::byte* place) {
-  for (size_t k = 0; k < n; ++k) {
-    if (registers[k] == no_register) continue;
-    T* data = w.at<T>(registers[k]) + t.first;
-    std::byte* at = place + k * sizeof(T);
-    for (uint32_t lane = 0; lane < t.count; ++lane, at += n * sizeof(T))
-      store ? std::memcpy(at, data + lane, sizeof(T)) : std::memcpy(data + lane, at, sizeof(T));
+  std::array<T, 32> unused;
+  std::array<T*, n> data;
+  for (size_t k = 0; k < n; ++k)
+    data[k] = registers[k] == no_register ? unused.data() : w.at<T>(registers[k]) + t.first;
+  T* memory = reinterpret_cast<T*>(place);
+  auto move = [&](size_t count) {
+#ifndef __clang__
+#pragma GCC ivdep
+#endif
+    for (size_t lane = 0; lane < count; ++lane)
+      for (size_t k = 0; k < n; ++k)
+        if constexpr (store)
+          memory[n * lane + k] = data[k][lane];
+        else
+          data[k][lane] = memory[n * lane + k];
+  };
+  t.count == 32 ? move(32) : move(t.count);  // the compiler knows the first, and so moves many lanes at once
+}
+
+// Moves what lanes access together, in registers as wide as the elements; returns false for other vectors
+// than of 1, 2 and 4.
+template <class T, bool store>
+bool move_together(Warp& w, std::span<const Register> registers, const Together& t, std::byte* place) {
+  if (!store && t.each == 0) {
+    for (size_t k = 0; k < registers.size(); ++k) {
+      if (registers[k] == no_register) continue;
+      T value;
+      std::memcpy(&value, place + k * sizeof(T), sizeof(T));
+      T* data = w.at<T>(registers[k]) + t.first;
+      t.count == 32 ? std::fill_n(data, 32, value) : std::fill_n(data, t.count, value);
+    }
+    return true;
+  }
+  switch (registers.size()) {
+    case 1:
+      move_vectors<T, store, 1>(w, registers, t, place);
+      return true;
+    case 2:
+      move_vectors<T, store, 2>(w, registers, t, place);
+      return true;
+    case 4:
+      move_vectors<T, store, 4>(w, registers, t, place);
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -130,17 +172,56 @@ bool execute_together(Warp& w, const MemoryAccess& x, std::span<const Register> 
       follow_access<store>(w, data, sizeof(T), {owner, offset + k * t.each, false, 0},
                            t.first + static_cast<int>(k));
   if (owner) owner->shadow.uninitialised.reset();
-  if (data.size() == 1 && x.register_bytes == sizeof(T) && t.each != 0 && data[0] != no_register) {
-    std::byte* values_of = w.at<std::byte>(data[0]) + static_cast<size_t>(t.first) * sizeof(T);
-    store ? std::memcpy(place, values_of, whole) : std::memcpy(values_of, place, whole);
-  } else if (const bool are_vectors = x.register_bytes == sizeof(T) && t.each != 0;
-             are_vectors && data.size() == 2) {
-    move_vectors<T, store, 2>(w, data, t, place);
-  } else if (are_vectors && data.size() == 4) {
-    move_vectors<T, store, 4>(w, data, t, place);
-  } else {
-    each_lane(place, store);
-  }
+  if (x.register_bytes != sizeof(T) || !move_together<T, store>(w, data, t, place)) each_lane(place, store);
+  return true;
+}
+
+// Finds where each of these lanes accesses the shared memory of its own CTA; returns false if one has to say
+// what is wrong, or accesses other memory.
+bool find_own(const Warp& w, const MemoryAccess& x, Lanes lanes, uint32_t size,
+              std::array<uint32_t, 32>& offsets) {
+  const bool is_generic = x.space == Space::generic;
+  if (!is_generic && x.space != Space::shared && x.space != Space::cluster) return false;
+  const uint64_t begin = w.grid().kernel.uses_reserved ? 0 : shared_reserved, end = w.cta.shared.size();
+  if (end < begin + size) return false;
+  bool are_there = true;
+  for_lanes(lanes, [&](int lane) {
+    uint64_t at = w.address(x.address, lane);
+    const bool is_in_window = in_window(at, shared_window);
+    if (is_in_window) at -= shared_window;
+    are_there &= (is_in_window || !is_generic) & (at - begin <= end - size - begin) & (at % size == 0);
+    offsets[static_cast<size_t>(lane)] = static_cast<uint32_t>(at);
+  });
+  return are_there;
+}
+
+// Executes a plain access of lanes that access the shared memory of their own CTA, anywhere. Returns false
+// where lanes access other memory, or one alone has to say what is wrong.
+template <class T, bool store>
+bool execute_scattered(Warp& w, const MemoryAccess& x, std::span<const Register> data, Lanes lanes) {
+  const auto size = static_cast<uint32_t>(sizeof(T) * data.size());
+  std::array<uint32_t, 32> offsets;
+  if (!find_own(w, x, lanes, size, offsets)) return false;
+  const auto values = [&](std::byte* to) {
+    if (store)
+      for_lanes(lanes, [&](int lane) {
+        move_lane<T>(w, data, x.register_bytes, lane, to + static_cast<uint32_t>(lane) * size, store);
+      });
+    return store;
+  };
+  const int first = __builtin_ctz(lanes);
+  const SharedAccess access{
+      w.cta, offsets[static_cast<size_t>(first)], size, store, first, values, 0, &offsets, lanes};
+  w.touch(access);
+  w.touch_lanes(access);
+  if (w.undefined.concern(store, &w.cta, false))
+    access.each_place([&](uint32_t offset, int lane) {
+      follow_access<store>(w, data, sizeof(T), {&w.cta, offset, false, 0}, lane);
+    });
+  w.cta.shadow.uninitialised.reset();
+  access.each_place([&](uint32_t offset, int lane) {
+    move_lane<T>(w, data, x.register_bytes, lane, w.cta.shared.data() + offset, store);
+  });
   return true;
 }
 
@@ -150,14 +231,18 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
   const auto size = static_cast<uint32_t>(sizeof(T) * data.size());
   const Order order = w.instruction->guesses ? Order::relaxed : x.order;
   const bool is_plain = order == Order::none;
+  const auto t = together(w, x.address, lanes, size);
   if (!store && w.cluster().ahead && !w.cluster().ahead->empty()) {
     bool awaits = false;
-    for_lanes(lanes, [&](int lane) { awaits |= w.awaits_sum(w.address(x.address, lane), size); });
+    if (t)
+      awaits = w.awaits_sum(w.address(x.address, t->first), t->each ? t->each * t->count : size);
+    else
+      for_lanes(lanes, [&](int lane) { awaits |= w.awaits_sum(w.address(x.address, lane), size); });
     if (awaits) return w.await_turn();
   }
-  if (is_plain)
-    if (const auto t = together(w, x.address, lanes, size); t && !(store && t->each == 0 && t->count > 1))
-      if (execute_together<T, store>(w, x, data, *t)) return w.undefined.end_store();
+  if (is_plain && t && !(store && t->each == 0 && t->count > 1) && execute_together<T, store>(w, x, data, *t))
+    return w.undefined.end_store();
+  if (is_plain && execute_scattered<T, store>(w, x, data, lanes)) return w.undefined.end_store();
   if (x.order != Order::none) w.causality.told(lanes, w.alive);
   for_lanes(lanes, [&](int lane) {
     if (is_plain && execute_together<T, store>(w, x, data, {lane, 1, 0})) return;

@@ -81,6 +81,7 @@ struct Knowledge {
   // its lanes that have arrived since.
   Clock told;
   GlobalKnowledge::Pointer global;
+  GlobalKnowledge::Pointer joined;  // a part of `global`, which polls of one word join again and again
 
   // True where this tells that what an actor of a cluster has done by `time` is done; `is_own` says that the
   // cluster is that of the one who knows.
@@ -92,7 +93,10 @@ struct Knowledge {
   }
 
   void join(const Knowledge& other) {
-    if (other.global) global = GlobalKnowledge::join(global, other.global);
+    if (other.global && other.global != joined) {
+      global = GlobalKnowledge::join(global, other.global);
+      joined = other.global;
+    }
     seen.join(other.seen);
     fenced.join(other.fenced);
     inits.join(other.inits);
@@ -105,6 +109,7 @@ struct Knowledge {
     inits.clear();
     told.clear();
     global.reset();
+    joined.reset();
   }
 };
 

@@ -84,16 +84,19 @@ bool Cluster::pick(Choice& choice) {
     return best.warp != nullptr;
   }
   const size_t from = grid.seed == 0 ? next_warp_++ : random(n);
-  for (size_t k = 0; k < n; ++k)
-    if (runnable(*all_[(from + k) % n])) return true;
+  size_t which = from % n;
+  for (size_t k = 0; k < n; ++k, which = which + 1 < n ? which + 1 : 0)
+    if (runnable(*all_[which])) return true;
   return false;
 }
 
-size_t Cluster::runnable_fragments() const {
-  size_t count = 0;
+// Returns whether more fragments than these can run.
+bool Cluster::can_run_more_than(size_t count) const {
+  size_t runnable = 0;
   for (const Warp* warp : all_)
-    for (const Fragment& f : warp->fragments_) count += warp->runnable(f);
-  return count;
+    for (const Fragment& f : warp->fragments_)
+      if (warp->runnable(f) && ++runnable > count) return true;
+  return false;
 }
 
 void Cluster::complete_one() {
@@ -200,7 +203,7 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
       if (grid.trace) grid.trace->ran(*choice.warp, began, steps, choice.warp->pc);
       if (histories.size() > collect_at_) collect();
       polls = choice.warp->polls_ ? polls + 1 : 0;
-      if (polls && events.empty() && polls >= runnable_fragments()) {
+      if (polls && events.empty() && !can_run_more_than(polls)) {
         if (!wake_sleepers()) return Outcome::polling;
         polls = 0;
       }

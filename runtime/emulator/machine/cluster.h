@@ -96,7 +96,7 @@ class Cluster {
   };
   void choose_policy();
   bool pick(Choice& choice);
-  size_t runnable_fragments() const;
+  bool can_run_more_than(size_t count) const;
   void complete_one();
   bool complete_delayed();
   bool wake_pollers();

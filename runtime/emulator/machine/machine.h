@@ -23,6 +23,24 @@ inline bool Warp::awaits_sum(uint64_t address, uint32_t bytes) const {
   return sums && !sums->empty() && sums->touches(address, bytes);
 }
 
+inline bool Warp::runnable(const Fragment& f) const {
+  switch (f.wait) {
+    case Wait::none:
+      return true;
+    case Wait::meeting:
+      return executed_ >= f.until || cluster().steps >= f.until_step;
+    case Wait::aligned:
+    case Wait::lanes:
+      return false;  // the last arrival takes the others along
+    case Wait::barrier:
+      return cta.barriers[f.object].generation != f.generation;
+    case Wait::others:
+      return cluster().steps >= f.until_step;
+    default:
+      return f.version != cluster().version;
+  }
+}
+
 template <class F>
 void Warp::post(F f, std::function<bool()> ready) {
   cluster().post(

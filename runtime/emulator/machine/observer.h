@@ -2,6 +2,7 @@
 // happens, and none of them changes what it does. An event comes ahead of its effect.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -38,7 +39,7 @@ class StoredBytes {
 };
 
 // An access of [offset, offset + bytes) of a CTA's shared memory by a thread, or by threads of a warp one
-// after the other, who access `each` bytes from `lane` on.
+// after the other, who access `each` bytes from `lane` on; or one of `bytes` by each of `lanes`, anywhere.
 struct SharedAccess {
   Cta& cta;
   uint32_t offset, bytes;
@@ -46,6 +47,20 @@ struct SharedAccess {
   int lane;
   StoredBytes values = {};
   uint32_t each = 0;  // 0 for an access by one thread
+  // The place of each lane's access, if they are not side by side. `values` writes `bytes` for each lane of
+  // the warp then.
+  const std::array<uint32_t, 32>* offsets = nullptr;
+  Lanes lanes = 0;
+
+  // Calls f(offset, lane) for each place of `bytes`.
+  template <class F>
+  void each_place(F f) const {
+    if (!offsets) return f(offset, lane);
+    for (Lanes rest = lanes; rest; rest &= rest - 1) {
+      const int by = __builtin_ctz(rest);
+      f((*offsets)[static_cast<size_t>(by)], by);
+    }
+  }
 };
 
 // An access by an asynchronous operation, at any later time. `deed` says who performs it and when.

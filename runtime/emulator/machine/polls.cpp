@@ -31,8 +31,10 @@ class PollObserver final : public Observer {
           [&] { return allocation.name_of(offset); });
   }
   void shared_access(Warp& w, const SharedAccess& a) override {
-    if (!a.writes)
-      add(w, a.lane, a.offset, a.cta.shared.data() + a.offset, a.bytes, [&] { return a.cta.name(a.offset); });
+    if (a.writes) return;
+    a.each_place([&](uint32_t offset, int lane) {
+      add(w, lane, offset, a.cta.shared.data() + offset, a.bytes, [&] { return a.cta.name(offset); });
+    });
   }
 
  private:

@@ -18,8 +18,10 @@ class Recorder final : public Observer {
   explicit Recorder(StepRecord& record) : record_(record) {}
 
   void shared_access(Warp&, const SharedAccess& a) override {
-    record_.add_shared(number(a.cta), a.offset, a.bytes, a.writes);
-    if (a.writes) record_.watch(a.cta.shared.data() + a.offset, a.bytes);
+    a.each_place([&](uint32_t offset, int) {
+      record_.add_shared(number(a.cta), offset, a.bytes, a.writes);
+      if (a.writes) record_.watch(a.cta.shared.data() + offset, a.bytes);
+    });
   }
   void async_access(Warp&, const AsyncAccess& a) override {
     if (a.bytes) record_.add_shared(number(a.cta), a.offset, a.bytes, a.writes);

@@ -43,24 +43,6 @@ uint64_t Warp::state() const {
   return hash(registers_, grid().kernel.register_bytes) * 31 + hash(local_.data(), local_.size());
 }
 
-bool Warp::runnable(const Fragment& f) const {
-  switch (f.wait) {
-    case Wait::none:
-      return true;
-    case Wait::meeting:
-      return executed_ >= f.until || cluster().steps >= f.until_step;
-    case Wait::aligned:
-    case Wait::lanes:
-      return false;  // the last arrival takes the others along
-    case Wait::barrier:
-      return cta.barriers[f.object].generation != f.generation;
-    case Wait::others:
-      return cluster().steps >= f.until_step;
-    default:
-      return f.version != cluster().version;
-  }
-}
-
 void Warp::look_ahead() {
   const Fragment& f = fragment();
   meet_pc_ = f.meeting < 0 ? no_pc : meetings_[f.meeting].pc;
@@ -308,6 +290,7 @@ void Warp::call(uint32_t routine, Lanes who) {
   const Routine& called = kernel.routines[routine];
   if (who != lanes) split_off(lanes & ~who, pc);
   fragment().meeting = open_meeting(pc, fragment().depth);
+  frames_.resize(32);
   for_lanes(lanes, [&](int lane) {
     const auto k = static_cast<size_t>(lane);
     std::vector<LaneFrame>& stack = frames_[k];

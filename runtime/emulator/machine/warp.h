@@ -228,12 +228,13 @@ class Warp {
   uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting
   uint32_t meet_depth_ = 0;
   std::vector<Meeting> meetings_;
-  std::array<std::vector<LaneFrame>, 32> frames_;  // of the calls that each lane is in
+  std::vector<std::vector<LaneFrame>> frames_;  // of the calls that each lane is in; empty before the first
   std::array<uint64_t, 32> top_{};
   std::unique_ptr<std::byte[]> storage_;
   std::vector<std::byte> local_;  // lane after lane
   size_t local_each_ = 0;
   const Allocation* recent_ = nullptr;  // the allocation of the last global access
+  const Allocation* other_ = nullptr;   // another one, of an access ahead of it
 };
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -105,8 +105,11 @@ std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, 
 }
 
 const Allocation* Warp::allocation_of(uint64_t address, uint32_t bytes) {
-  if (!recent_ || !inside(address - recent_->address, bytes, recent_->size))
-    recent_ = grid().memory.find(address, bytes);
+  const auto is_in = [&](const Allocation* a) { return a && inside(address - a->address, bytes, a->size); };
+  if (!is_in(recent_)) {
+    std::swap(recent_, other_);
+    if (!is_in(recent_)) recent_ = grid().memory.find(address, bytes);
+  }
   if (recent_ && !(grid().reaches >> recent_->device & 1)) recent_ = nullptr;
   return recent_;
 }
@@ -220,7 +223,8 @@ void Warp::require_no_mbarrier(Cta& owner, uint32_t offset, uint32_t bytes, cons
 void Warp::touch(const SharedAccess& a) {
   if (a.writes) {
     ++a.cta.writes;
-    require_no_mbarrier(a.cta, a.offset, a.bytes, "this writes", a.lane);
+    a.each_place(
+        [&](uint32_t offset, int lane) { require_no_mbarrier(a.cta, offset, a.bytes, "this writes", lane); });
   }
   for (Observer* o : cluster().observers.shared_access) o->shared_access(*this, a);
 }
@@ -228,7 +232,7 @@ void Warp::touch(const SharedAccess& a) {
 void Warp::touch_lanes(const SharedAccess& a, LaneAccess kind) {
   if (&a.cta != &cta || !cluster().checks) return;
   const uint32_t count = a.each ? a.bytes / a.each : 1;
-  causality.accesses((all_lanes >> (32 - count)) << a.lane, a.writes);
+  causality.accesses(a.offsets ? a.lanes : (all_lanes >> (32 - count)) << a.lane, a.writes);
   for (Observer* o : cluster().observers.lane_access) o->lane_access(*this, a, kind);
 }
 
