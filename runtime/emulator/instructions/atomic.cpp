@@ -71,6 +71,35 @@ uint64_t reduce(Reduction op, Type type, uint64_t a, uint64_t b) {
   }
 }
 
+namespace {
+
+template <class Code, class F>
+void reduce_codes(std::byte* place, const std::byte* data, uint32_t bytes, F result) {
+  for (uint32_t at = 0; at < bytes; at += sizeof(Code)) {
+    Code a, b;
+    std::memcpy(&a, place + at, sizeof(Code));
+    std::memcpy(&b, data + at, sizeof(Code));
+    const auto r = static_cast<Code>(result(a, b));
+    std::memcpy(place + at, &r, sizeof(Code));
+  }
+}
+
+}  // namespace
+
+void reduce_into(std::byte* place, const std::byte* data, uint32_t bytes_in_all, Reduction op, Type type) {
+  if (op == Reduction::add && type == Type::f32)  // this is what most kernels ask for
+    return reduce_codes<float>(place, data, bytes_in_all, [](float a, float b) { return a + b; });
+  const auto result = [&](uint64_t a, uint64_t b) { return reduce(op, type, a, b); };
+  switch (bytes(type)) {
+    case 2:
+      return reduce_codes<uint16_t>(place, data, bytes_in_all, result);
+    case 4:
+      return reduce_codes<uint32_t>(place, data, bytes_in_all, result);
+    default:
+      return reduce_codes<uint64_t>(place, data, bytes_in_all, result);
+  }
+}
+
 Reduction take_reduction(Decode& d) {
   constexpr std::pair<std::string_view, Reduction> names[] = {
       {"add", Reduction::add},  {"min", Reduction::min}, {"max", Reduction::max},
@@ -97,18 +126,27 @@ struct Atomic {
 
 // Adds operands, which are side by side as in global memory, to what is there.
 void add_to(Warp& w, const Atomic& x, uint64_t address, const std::byte* operands, size_t all) {
-  const auto width = static_cast<uint32_t>(bytes(x.type));
   std::byte* place = w.grid().memory.find(address, static_cast<uint32_t>(all))->at(address);
   WeakMemory* weak = w.weak();
   if (weak) weak->begin_atomic(address, static_cast<uint32_t>(all), place);
-  for (size_t k = 0; k < all; k += width) {
-    uint64_t old = 0, operand = 0;
-    std::memcpy(&old, place + k, width);
-    std::memcpy(&operand, operands + k, width);
-    const uint64_t result = reduce(x.op, x.type, old, operand);
-    std::memcpy(place + k, &result, width);
-  }
+  reduce_into(place, operands, static_cast<uint32_t>(all), x.op, x.type);
   if (weak) weak->end_store(w, address, true);
+}
+
+// Puts what `count` lanes add, from the first on, side by side.
+void gather(const Warp& w, const Atomic& x, int first, int count, std::byte* to) {
+  const auto width = static_cast<uint32_t>(bytes(x.type));
+  const auto registers = w.listed(x.b);
+  if (registers.size() == 1) {
+    std::memcpy(to, w.at<std::byte>(registers[0]) + static_cast<uint32_t>(first) * width,
+                static_cast<uint32_t>(count) * width);
+    return;
+  }
+  for (int lane = first; lane < first + count; ++lane)
+    for (const Register r : registers) {
+      std::memcpy(to, w.at<std::byte>(r) + static_cast<uint32_t>(lane) * width, width);
+      to += width;
+    }
 }
 
 // It keeps what the lanes of an instruction add to global memory ahead of the turn: as much to each address.
@@ -116,19 +154,12 @@ struct PutOff {
   std::vector<uint64_t> addresses = {};
   std::vector<std::byte> operands = {};
 
-  // Adds for `count` lanes from the first on, who add side by side.
-  void add(Warp& w, const Atomic& x, uint64_t address, int first, int count) {
-    const auto width = static_cast<uint32_t>(bytes(x.type));
+  // Adds `added` bytes of `count` lanes from the first on, who add side by side.
+  void add(Warp& w, const Atomic& x, uint64_t address, int first, int count, uint32_t added) {
     addresses.push_back(address);
-    const auto registers = w.listed(x.b);
-    const size_t added = width * registers.size() * static_cast<size_t>(count), from = operands.size();
+    const size_t from = operands.size();
     operands.resize(from + added);
-    std::byte* to = operands.data() + from;
-    for (int lane = first; lane < first + count; ++lane)
-      for (const Register r : registers) {
-        std::memcpy(to, w.at<std::byte>(r) + static_cast<uint32_t>(lane) * width, width);
-        to += width;
-      }
+    gather(w, x, first, count, operands.data() + from);
     w.cluster().ahead->note(address, added);
   }
 };
@@ -179,7 +210,19 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
   const int first = __builtin_ctz(lanes);
   places.fill(nowhere);
   const bool are_put_off = is_told && w.cluster().ahead;
-  if (are_put_off) sums.add(w, x, w.address(x.a, first), first, __builtin_popcount(lanes));
+  if (are_put_off) {
+    const uint64_t address = w.address(x.a, first);
+    const int count = __builtin_popcount(lanes);
+    const uint32_t added = width * length * static_cast<uint32_t>(count);
+    if (w.cluster().ahead->has_turn()) {
+      std::array<std::byte, size_t{32} * 16> operands;
+      gather(w, x, first, count, operands.data());
+      w.cluster().ahead->note(address, added);
+      add_to(w, x, address, operands.data(), added);
+    } else {
+      sums.add(w, x, address, first, count, added);
+    }
+  }
   for_lanes(are_put_off ? Lanes{} : lanes, [&](int lane) {
     const uint64_t address = w.address(x.a, lane);
     if (address % (width * length))
@@ -200,7 +243,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     }
     bool stores = true;
     places[static_cast<size_t>(lane)] = owner == &w.cta ? offset : nowhere;
-    if (is_ahead) return sums.add(w, x, address, lane, 1);
+    if (is_ahead) return sums.add(w, x, address, lane, 1, width * length);
     for (uint32_t k = 0; k < length; ++k) {
       unsigned __int128 old = 0, operand = 0, result;
       std::memcpy(&old, place + k * width, width);

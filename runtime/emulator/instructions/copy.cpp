@@ -404,17 +404,6 @@ void decode_bulk_prefetch(Decode& d) { d.run<execute_nothing>(); }
 
 }  // namespace
 
-void reduce_into(std::byte* place, const std::byte* data, uint32_t bytes_in_all, Reduction op, Type type) {
-  const auto width = static_cast<uint32_t>(bytes(type));
-  for (uint32_t at = 0; at < bytes_in_all; at += width) {
-    uint64_t a = 0, b = 0;
-    std::memcpy(&a, place + at, width);
-    std::memcpy(&b, data + at, width);
-    uint64_t r = reduce(op, type, a, b);
-    std::memcpy(place + at, &r, width);
-  }
-}
-
 void add_copy(DecodeTable& t) {
   t["cp.async"] = decode_cp_async;
   t["cp.async.commit_group"] = [](Decode& d) { d.run<execute_cp_commit>(); };

@@ -12,9 +12,6 @@ uint64_t reduce(Reduction op, Type type, uint64_t a, uint64_t b);
 
 Reduction take_reduction(Decode& d);
 
-// Rejects what the asynchronous reductions do not support (PTX ISA, cp.reduce.async.bulk, red.async): to
-// global memory, or to shared memory.
-
 // place[k] = place[k] op data[k], for all elements of `bytes`.
 void reduce_into(std::byte* place, const std::byte* data, uint32_t bytes, Reduction op, Type type);
 

@@ -40,19 +40,33 @@ const Allocation* GlobalMemory::find(Address address, size_t bytes) const {
   return address - a.address <= a.size && bytes <= a.size - (address - a.address) ? &a : nullptr;
 }
 
-void Allocation::note_written(uint64_t offset, uint64_t count) const {
-  const uint64_t first = offset / 4, last = (offset + count - 1) / 4;  // words
+namespace {
+
+// Calls f(the number of 64 words, a bit for each of them that is in [offset, offset + count)) for all of
+// these.
+template <class F>
+void each_64_words(uint64_t offset, uint64_t count, F f) {
   if (count == 0) return;
+  const uint64_t first = offset / 4, last = (offset + count - 1) / 4;  // words
   for (uint64_t at = first / 64; at <= last / 64; ++at) {
     const uint64_t from = at == first / 64 ? first % 64 : 0, to = at == last / 64 ? last % 64 : 63;
-    written[at] |= ~uint64_t{0} >> (63 - to) & ~uint64_t{0} << from;
+    f(at, ~uint64_t{0} >> (63 - to) & ~uint64_t{0} << from);
   }
 }
 
+}  // namespace
+
+void Allocation::note_written(uint64_t offset, uint64_t count) const {
+  each_64_words(offset, count, [&](uint64_t at, uint64_t bits) { written[at] |= bits; });
+}
+
 std::optional<uint64_t> Allocation::first_unwritten(uint64_t offset, uint64_t count) const {
-  for (uint64_t word = offset / 4; word < (offset + count + 3) / 4; ++word)
-    if (!(written[word / 64] >> (word % 64) & 1)) return word * 4;
-  return std::nullopt;
+  std::optional<uint64_t> first;
+  each_64_words(offset, count, [&](uint64_t at, uint64_t bits) {
+    if (const uint64_t missing = bits & ~written[at]; missing && !first)
+      first = (at * 64 + static_cast<uint64_t>(__builtin_ctzll(missing))) * 4;
+  });
+  return first;
 }
 
 std::byte* GlobalMemory::host(Address address, size_t bytes, const char* operation, bool writes) const {

@@ -2,6 +2,7 @@
 // how they are rounded: operations that add to memory and return nothing, and reductions of bulk copies.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <unordered_set>
@@ -20,16 +21,21 @@ class Sums {
   void note(Address address, uint64_t bytes) {
     for (uint64_t line = address / line_bytes; line <= (address + bytes - 1) / line_bytes; ++line)
       if (line != last_line_) lines_.insert(last_line_ = line);
+    from_ = std::min(from_, address);
+    to_ = std::max(to_, address + bytes);
     bytes_ += bytes;
   }
-  void put_off(std::function<void()> add) {
+  template <class F>
+  void put_off(F add) {
     if (has_turn_) return add();
     adds_.push_back(std::move(add));
   }
+  bool has_turn() const { return has_turn_; }
   bool empty() const { return bytes_ == 0; }
   bool is_full() const { return bytes_ > most_bytes; }
   // Returns true if a sum into some of these bytes is put off.
   bool touches(Address address, uint64_t bytes) const {
+    if (address >= to_ || address + bytes <= from_) return false;
     for (uint64_t line = address / line_bytes; line <= (address + bytes - 1) / line_bytes; ++line)
       if (lines_.contains(line)) return true;
     return false;
@@ -46,6 +52,7 @@ class Sums {
   std::vector<std::function<void()>> adds_;
   std::unordered_set<uint64_t> lines_;
   uint64_t last_line_ = ~uint64_t{0}, bytes_ = 0;
+  Address from_ = ~Address{0}, to_ = 0;  // all of them are in [from_, to_)
 };
 
 }  // namespace ptxbuilder::runtime::emulator
