@@ -76,7 +76,7 @@ class DeviceGroup {
   std::vector<PerDevice> devices_;
   std::unique_ptr<Trace> trace_;
   Reports reports_{options};
-  GlobalShadow shadow_;
+  GlobalShadow shadow_{options.threads};
   uint32_t launches_ = 0;
 };
 

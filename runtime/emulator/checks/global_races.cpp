@@ -18,13 +18,8 @@ class GlobalRaces final : public Observer {
 
   void global_access(Warp& w, const Allocation& allocation, const GlobalAccess& a) override {
     if (allocation.read_only) return;
-    const GlobalDeed deed{actor_of(a.deed.actor),
-                          a.deed.time,
-                          w.grid().kernel.lines[a.deed.pc].ptx,
-                          0,
-                          a.deed.async,
-                          a.is_strong,
-                          a.scope};
+    const GlobalDeed deed(actor_of(a.deed.actor), a.deed.time, w.grid().kernel.lines[a.deed.pc].ptx,
+                          a.deed.async, a.is_strong, a.scope);
     const Party me = w.party();
     auto standing = [&](const GlobalDeed& earlier, bool wrote) {
       return this->standing(w.causality.knowledge(), me, deed, earlier, wrote);
@@ -91,7 +86,8 @@ class GlobalRaces final : public Observer {
     if (is_prior(by))
       return !cluster_.grid.may_overlap || k.seen[prior_launch] > 0 ? Standing::over : Standing::unordered;
     const bool is_near = by.cluster == me.cluster;
-    if (deed.is_strong && earlier.is_strong && reaches(deed.scope, by, me) && reaches(earlier.scope, by, me))
+    if (deed.is_strong() && earlier.is_strong() && reaches(deed.scope(), by, me) &&
+        reaches(earlier.scope(), by, me))
       return Standing::over;
     const GlobalKnowledge::Remote* remote = nullptr;
     if (!is_near && k.global)
@@ -100,7 +96,7 @@ class GlobalRaces final : public Observer {
     const bool seen = is_near ? k.seen[by.local] >= earlier.time || k.told[by.local] >= earlier.time
                               : remote && remote->seen[by.local] >= earlier.time;
     if (!seen) return Standing::unordered;
-    if (!wrote || earlier.is_async || !deed.is_async) return Standing::over;
+    if (!wrote || earlier.is_async() || !deed.is_async()) return Standing::over;
     const Clock* fenced = is_near ? (k.global ? &k.global->fenced : nullptr) : &remote->fenced;
     return fenced && (*fenced)[by.local] >= earlier.time ? Standing::over : Standing::unfenced;
   }
@@ -117,23 +113,30 @@ class GlobalRaces final : public Observer {
 
   // Lanes of a warp are threads like others: their accesses are ordered if they meet or learn of them.
   void log_lanes(const Warp& w, const Allocation& allocation, const GlobalAccess& a, bool meets_own) {
-    const LaneOrder& order = w.causality.lanes();
-    const LoggedAccess now{a.address,
-                           a.bytes,
-                           a.each,
-                           order.now(),
-                           w.here(),
-                           static_cast<uint8_t>(a.lane),
-                           static_cast<uint8_t>(a.count),
-                           a.writes,
-                           a.is_strong};
     if (a.deed.actor >= lanes_.size()) lanes_.resize(a.deed.actor + 1);
     LaneLog& log = lanes_[a.deed.actor];
-    if (meets_own)
-      log.each_conflict(order, now, [&](const LoggedAccess& earlier) {
-        return reports_lanes(w, allocation, a, now, earlier);
-      });
-    log.add(order, now);
+    if (meets_own) look_for_lanes(w, allocation, a, log);
+    log.add(w.causality.lanes(), logged(w, a));
+  }
+
+  static LoggedAccess logged(const Warp& w, const GlobalAccess& a) {
+    return {a.address,
+            a.bytes,
+            a.each,
+            w.causality.lanes().now(),
+            w.here(),
+            static_cast<uint8_t>(a.lane),
+            static_cast<uint8_t>(a.count),
+            a.writes,
+            a.is_strong};
+  }
+
+  static void look_for_lanes(const Warp& w, const Allocation& allocation, const GlobalAccess& a,
+                             const LaneLog& log) {
+    const LoggedAccess now = logged(w, a);
+    log.each_conflict(w.causality.lanes(), now, [&](const LoggedAccess& earlier) {
+      return reports_lanes(w, allocation, a, now, earlier);
+    });
   }
 
   static bool reports_lanes(const Warp& w, const Allocation& allocation, const GlobalAccess& a,
@@ -188,10 +191,13 @@ class GlobalRaces final : public Observer {
     const GlobalActor& by = *clash.earlier.actor;
     const bool is_prior = this->is_prior(by), is_own = by.launch == cluster_.grid.id;
     const std::vector<SourceLine>& lines = w.grid().kernel.lines;
-    const auto pc = std::ranges::find(lines, clash.earlier.line, &SourceLine::ptx) - lines.begin();
+    const auto pc =
+        std::ranges::find_if(
+            lines, [&](const SourceLine& line) { return line.ptx % (1u << 24) == clash.earlier.line(); }) -
+        lines.begin();
     std::string earlier = fmt::format("{} {} it at {}", by.name, clash.earlier_wrote ? "wrote" : "read",
                                       is_own ? w.grid().kernel.place(static_cast<uint32_t>(pc))
-                                             : fmt::format("line {}", clash.earlier.line));
+                                             : fmt::format("line {}", clash.earlier.line()));
     if (is_prior) earlier += " of the launch ahead, which may still run";
     if (fault == Fault::proxy_fence)
       return w.find(fault,

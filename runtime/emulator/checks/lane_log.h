@@ -15,10 +15,10 @@ namespace ptxbuilder::runtime::emulator {
 // Consecutive lanes from `lane` on access `each` bytes one after the other; or, if `each` is 0, `count` lanes
 // access the same bytes.
 struct LoggedAccess {
-  Address address = 0;
-  uint32_t bytes = 0, each = 0, stamp = 0, pc = 0;
-  uint8_t lane = 0, count = 1;
-  bool writes = false, is_strong = false;
+  Address address;
+  uint32_t bytes, each, stamp, pc;
+  uint8_t lane, count;
+  bool writes, is_strong;
 
   int first_lane(Address at) const { return each ? lane + static_cast<int>((at - address) / each) : lane; }
   int last_lane(Address at) const { return each ? first_lane(at) : lane + count - 1; }
@@ -27,7 +27,7 @@ struct LoggedAccess {
 class LaneLog {
  public:
   void add(const LaneOrder& order, const LoggedAccess& access) {
-    if (!accesses_) accesses_ = std::make_unique<std::array<LoggedAccess, most>>();
+    if (!accesses_) accesses_ = std::make_unique_for_overwrite<std::array<LoggedAccess, most>>();
     if (order.all_know(newest_)) begin_ = end_;
     newest_ = access.stamp;
     (*accesses_)[end_++ % most] = access;

@@ -36,43 +36,38 @@ const GlobalActor* GlobalShadow::add(GlobalActor actor) {
 }
 
 uint64_t GlobalShadow::State::hash() const {
-  uint64_t h = 0x9e3779b97f4a7c15;
-  auto mix = [&](const GlobalDeed& d) {
-    const uint64_t number = d.actor ? d.actor->number : 0;
-    for (const uint64_t x :
-         {number << 32 | d.time, uint64_t{d.line} << 16 | uint64_t{d.bytes} << 8 | uint64_t{d.is_async} << 4 |
-                                     uint64_t{d.is_strong} << 3 | static_cast<uint64_t>(d.scope)}) {
-      h = (h ^ x) * 0xff51afd7ed558ccd;
-      h ^= h >> 32;
-    }
-  };
-  mix(write);
-  for (const GlobalDeed& d : reads) mix(d);
+  uint64_t h = write.hash(0x9e3779b97f4a7c15);
+  for (const GlobalDeed& d : reads) h = d.hash(h);
   return h;
 }
 
-GlobalShadow::Page& GlobalShadow::Part::page(uint64_t number) {
-  if (last_page && last_number == number) return *last_page;
+GlobalShadow::Page& GlobalShadow::Part::find_page(uint64_t number) {
   std::unique_ptr<Page>& page = pages[number];
   if (!page) page = std::make_unique<Page>();
-  last_number = number;
-  return *(last_page = page.get());
+  recent[slot(number)] = {number, page.get()};
+  return *page;
 }
 
 void GlobalShadow::Part::clear() {
-  last_page = nullptr;
+  recent = {};
   states.clear();
   pages.clear();
   read = write = {};
 }
 
 void GlobalShadow::Part::collect() {
+  // All pages are searched, so that they must not be many for each state that goes.
+  const size_t least = std::max(least_states, 16 * pages.size());
+  if (states.size() <= least) {
+    collect_at = least;
+    return;
+  }
   states.collect([&](auto renumber) {
     for (auto& [number, page] : pages)
       for (uint32_t& cell : *page) renumber(cell);
   });
   read = write = {};
-  collect_at = std::max(least_states, 2 * states.size());
+  collect_at = std::max(least, 2 * states.size());
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -33,12 +33,31 @@ struct GlobalActor {
 struct GlobalDeed {
   const GlobalActor* actor = nullptr;
   uint32_t time = 0;  // 0: there was none
-  uint32_t line = 0;  // of the PTX
-  uint8_t bytes = 0;  // of the word's four, one bit for each
-  bool is_async = false, is_strong = false;
-  Scope scope = Scope::gpu;  // of a strong access
+
+  GlobalDeed() = default;
+  // `scope` is that of a strong access.
+  GlobalDeed(const GlobalActor* by, uint32_t at, uint32_t line, bool is_async, bool is_strong, Scope scope)
+      : actor(by),
+        time(at),
+        rest_(line << 8 | static_cast<uint32_t>(is_async) << 7 | static_cast<uint32_t>(is_strong) << 6 |
+              static_cast<uint32_t>(scope) << 4) {}
+  uint32_t line() const { return rest_ >> 8; }  // of the PTX, modulo 2^24
+  bool is_async() const { return (rest_ & 1u << 7) != 0; }
+  bool is_strong() const { return (rest_ & 1u << 6) != 0; }
+  Scope scope() const { return static_cast<Scope>(rest_ >> 4 & 3); }
+  uint32_t bytes() const { return rest_ & 15; }  // of the word's four, one bit for each
+  void set_bytes(uint32_t bytes) { rest_ = (rest_ & ~15u) | bytes; }
 
   bool operator==(const GlobalDeed&) const = default;
+  uint64_t hash(uint64_t h) const {
+    h = (h ^ reinterpret_cast<uintptr_t>(actor)) * 0xff51afd7ed558ccd;
+    h ^= h >> 32;
+    h = (h ^ (uint64_t{time} << 32 | rest_)) * 0xff51afd7ed558ccd;
+    return h ^ h >> 32;
+  }
+
+ private:
+  uint32_t rest_ = 0;
 };
 
 // The one who accesses knows an earlier access to be one of these.
@@ -54,6 +73,9 @@ struct GlobalClash {
 // Host threads share this object: each page has a lock, which it may share with others.
 class GlobalShadow {
  public:
+  // One thread takes one lock: a step that goes on from page to page stays known then.
+  explicit GlobalShadow(int host_threads) : parts_(host_threads > 1 ? 64 : 1) {}
+
   static constexpr uint64_t page_bytes = 4096;  // no page has parts of two allocations
 
   // Begins another launch. What earlier launches did is over for the new one and forgotten, unless the new
@@ -79,9 +101,10 @@ class GlobalShadow {
   std::optional<std::byte> kept(const GlobalDeed& deed, Address address) const;
 
  private:
+  using Reads = ShortList<GlobalDeed, 2>;
   struct State {
     GlobalDeed write;
-    ShortList<GlobalDeed, 2> reads;
+    Reads reads;
 
     bool operator==(const State&) const = default;
     uint64_t hash() const;
@@ -97,12 +120,20 @@ class GlobalShadow {
     std::mutex mutex;
     Interned<State> states;
     std::unordered_map<uint64_t, std::unique_ptr<Page>> pages;  // by address / page_bytes
-    Page* last_page = nullptr;
-    uint64_t last_number = 0;
+    struct Recent {
+      uint64_t number = 0;
+      Page* page = nullptr;
+    };
+    std::array<Recent, 64> recent;  // some of the pages
     Step read, write;
     size_t collect_at = least_states;
 
-    Page& page(uint64_t number);
+    Page& page(uint64_t number) {
+      const Recent& known = recent[slot(number)];
+      return known.page && known.number == number ? *known.page : find_page(number);
+    }
+    Page& find_page(uint64_t number);
+    static size_t slot(uint64_t number) { return (number ^ number >> 6) % 64; }
     void clear();
     void collect();  // forgets states that no word is in any more
   };
@@ -110,9 +141,9 @@ class GlobalShadow {
 
   Part& part_of(Address address) { return parts_[address / page_bytes % parts_.size()]; }
   template <class F>
-  static void add_read(State& state, const GlobalDeed& deed, F standing);
+  static void add_read(const Reads& reads, const GlobalDeed& deed, F standing, Reads& next);
 
-  std::array<Part, 64> parts_;
+  std::vector<Part> parts_;
   struct Store {
     Address address;
     std::vector<std::byte> bytes;
@@ -133,25 +164,29 @@ std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes,
   const auto begin = static_cast<uint32_t>(address - first), end = begin + bytes;
   for (uint32_t at = begin / 4 * 4; at < end; at += 4) {
     const uint32_t from = at < begin ? begin - at : 0, to = std::min(4u, end - at);
-    deed.bytes = static_cast<uint8_t>(((1u << to) - 1) & ~((1u << from) - 1));
+    deed.set_bytes(((1u << to) - 1) & ~((1u << from) - 1));
     uint32_t& cell = page[at / 4];
     if (cell != last.state || deed != last.deed) {
       std::optional<GlobalClash> clash;
       bool is_own = false;
       auto check = [&](const GlobalDeed& earlier, bool wrote) {
-        if (clash || earlier.time == 0 || (earlier.bytes & deed.bytes) == 0) return;
-        is_own |= earlier.actor == deed.actor && !(earlier.is_strong && deed.is_strong);
+        if (clash || earlier.time == 0 || (earlier.bytes() & deed.bytes()) == 0) return;
+        is_own |= earlier.actor == deed.actor && !(earlier.is_strong() && deed.is_strong());
         if (const Standing s = standing(earlier, wrote); s != Standing::over)
           clash = GlobalClash{s, first + at, earlier, wrote};
       };
-      State next = part.states[cell];
-      check(next.write, true);
+      const State& state = part.states[cell];
+      State next;
+      check(state.write, true);
       if (writes) {
-        for (const GlobalDeed& read : next.reads) check(read, false);
-        next.reads.erase_if([&](const GlobalDeed& read) { return (read.bytes & ~deed.bytes) == 0; });
         next.write = deed;
+        for (const GlobalDeed& read : state.reads) {
+          check(read, false);
+          if ((read.bytes() & ~deed.bytes()) != 0) next.reads.push_back(read);
+        }
       } else {
-        add_read(next, deed, standing);
+        next.write = state.write;
+        add_read(state.reads, deed, standing, next.reads);
       }
       const uint32_t before = cell;
       cell = part.states.intern(std::move(next));
@@ -165,7 +200,7 @@ std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes,
       cell = last.result;
       meets_own |= last.meets_own;
     }
-    if (deed.bytes != 15) continue;
+    if (deed.bytes() != 15) continue;
     // Whole words that follow in the same state have the same result.
     const size_t more = run_of(&cell + 1, (end - at) / 4 - 1, last.state);
     std::fill_n(&cell + 1, more, last.result);
@@ -177,17 +212,18 @@ std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes,
 // Some of the reads that the reader does not know to be over represent all of them: a write that is not
 // ordered after any of them races.
 template <class F>
-void GlobalShadow::add_read(State& state, const GlobalDeed& deed, F standing) {
-  state.reads.erase_if([&](const GlobalDeed& read) {
-    return read.actor == deed.actor ||
-           ((read.bytes & ~deed.bytes) == 0 && standing(read, true) == Standing::over && !deed.is_async);
-  });
+void GlobalShadow::add_read(const Reads& reads, const GlobalDeed& deed, F standing, Reads& next) {
+  for (const GlobalDeed& read : reads) {
+    const bool is_needless =
+        read.actor == deed.actor ||
+        ((read.bytes() & ~deed.bytes()) == 0 && !deed.is_async() && standing(read, true) == Standing::over);
+    if (!is_needless) next.push_back(read);
+  }
   constexpr size_t kMost = 4;
-  const uint32_t number = deed.actor->number;
-  if (state.reads.size() < kMost)
-    state.reads.push_back(deed);
-  else if (number % 8 == 0)
-    state.reads[number / 8 % kMost] = deed;
+  if (next.size() < kMost)
+    next.push_back(deed);
+  else if (const uint32_t number = deed.actor->number; number % 8 == 0)
+    next[number / 8 % kMost] = deed;
 }
 
 }  // namespace ptxbuilder::runtime::emulator
