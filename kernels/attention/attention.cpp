@@ -49,6 +49,15 @@ runtime::Argument heads_tensor(const Operand& t, int64_t heads_in_rows) {
   return tensor(in_rows);
 }
 
+// Returns some columns of keys that are rows of bytes: the tensor of another type that begins at a byte.
+runtime::Argument columns_of_rows(const Operand& rows, int byte, DType type, int columns) {
+  Operand part = rows;
+  part.type = type, part.columns = columns;
+  part.memory.address += static_cast<uint64_t>(byte), part.memory.bytes -= static_cast<uint64_t>(byte);
+  for (Operand::Dimension& d : part.outer) d.stride /= size_of(type);
+  return tensor(part);
+}
+
 }  // namespace
 
 class Attention::State final : public CallEngine<AttentionTraits> {
@@ -157,9 +166,17 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     const auto heads = [&](const Operand& t, AttentionSource own, int64_t in_rows) {
       arguments.add(source_of(t, own), [&] { return heads_tensor(t, in_rows); });
     };
+    const auto columns_of_k = [&](int byte, DType type, int columns) {
+      arguments.add(source_of(a.k, from_k), [&] { return columns_of_rows(a.k, byte, type, columns); });
+    };
     heads(a.q, from_q, o.heads_in_rows);
+    if (o.has_byte_rows()) {
+      columns_of_k(0, DType::e4m3, o.value_depth);
+      columns_of_k(AttentionOperation::kScalesByte, DType::f32, AttentionOperation::kScalesOfRow);
+      columns_of_k(AttentionOperation::kRotaryByte, o.type, AttentionOperation::kRotaryColumns);
+    }
     for (const auto& [t, own] : {std::pair(&a.k, from_k), {&a.v, from_v}})
-      if (t == &a.v && o.has_latent_values())
+      if (o.has_byte_rows() || (t == &a.v && o.has_latent_values()))
         continue;
       else if (o.gathers())
         pointer(source_of(*t, own), t->memory, t->type);
@@ -199,7 +216,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
       pointer(has_scales ? own : from_none, has_scales ? given : one_, DType::f32);
     };
     if (o.e4m3_products) scale(from_q_scale, p.q_scale);
-    if (o.e4m3) {
+    if (o.has_scales()) {
       scale(from_k_scale, p.k_scale);
       scale(from_v_scale, p.v_scale);
       number(has_scales ? p.scales : 1);

@@ -77,7 +77,10 @@ struct DeviceHeads {
 //
 // Latent values (multi-head latent attention with absorbed weights): K of more than 256 columns, of one head,
 // whose first `value_depth` columns, 256 or 512, are also its values, 64 fewer than it has columns. V is
-// left out. Such calls have masks, lengths and pages of a multiple of 8 rows, but no other options.
+// left out. Such calls have masks, lengths and pages of a multiple of 8 rows, but no other options. With a
+// `cache_type` of e4m3, `type` is bf16, `depth` 576, and a row of K has 656 bytes, by which its strides
+// count: 512 values of e4m3, 4 factors in f32, of 128 values each, and the 64 last columns in bf16. There are
+// no other scales. Values times their factors are rounded to bf16.
 //
 // NaN and infinity: a NaN or an infinity in Q makes only its own row NaN, in K every row that sees it, and in
 // V one column of these rows; from V it may also reach rows that do not see it, whose weights for it are 0. A
@@ -125,6 +128,9 @@ struct AttentionArguments {
   bool packs_keys() const { return packed() && key_lengths.address == 0; }
   bool has_own_lengths() const { return packed() || key_lengths.address != 0; }
   constexpr DType key_type() const { return cache_type.value_or(type); }
+  bool has_byte_rows() const {  // see latent values
+    return key_type() == DType::e4m3 && depth > AttentionOperation::kMostColumns;
+  }
   int64_t pages_of_batch() const { return page > 0 ? (keys + page - 1) / page : 0; }
 };
 

@@ -154,6 +154,7 @@ void check_latent(const AttentionArguments& p, int64_t key_heads, int64_t column
   AttentionOperation o;
   o.type = p.type, o.depth = static_cast<int>(p.depth), o.value_depth = static_cast<int>(columns);
   o.packed = p.packed(), o.e4m3 = p.key_type() == DType::e4m3, o.sinks = p.sinks.address != 0;
+  o.e4m3_products = p.query_type.has_value(), o.page_scales = p.page_scales;
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) o.name = p.name > 0;
 #include "kernels/attention/attention.def"
   o.page = static_cast<int>(p.page);
@@ -161,6 +162,10 @@ void check_latent(const AttentionArguments& p, int64_t key_heads, int64_t column
   if (p.v.memory.address != 0)
     refuse(where, fmt::format("V, and keys of {} columns, whose first {} are the values: leave V out",
                               p.depth, columns));
+  if (o.e4m3 && (p.k_scale.address != 0 || p.v_scale.address != 0))
+    refuse(where, fmt::format("k_scale or v_scale, and keys that are rows of {} bytes, which hold their own "
+                              "scales: leave the others out",
+                              AttentionOperation::kRowBytes));
   if (key_heads != 1 && p.heads > 0)
     refuse(where,
            fmt::format("{} heads of keys of {} columns; such keys have one head, which all heads share",
@@ -278,7 +283,8 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   const int64_t rows = p.page > 0 ? p.page : key_rows, pieces = p.page > 0       ? p.pages
                                                                 : p.packs_keys() ? 1
                                                                                  : p.batches;
-  a.k = heads_operand("K", p.k, p.key_type(), p.depth, rows, key_heads, pieces);
+  a.k = heads_operand("K", p.k, p.key_type(), p.has_byte_rows() ? AttentionOperation::kRowBytes : p.depth,
+                      rows, key_heads, pieces);
   const bool is_latent = p.depth > AttentionOperation::kMostColumns;
   if (!is_latent) a.v = heads_operand("V", p.v, p.key_type(), columns, rows, key_heads, pieces);
   a.o = heads_operand("O", p.o, p.type, columns, query_rows, p.heads, batches);

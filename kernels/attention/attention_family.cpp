@@ -2,7 +2,9 @@
 // FlashAttention-3), with every mask, depth and tile; attention/kernel.cpp is the kernel.
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
+#include <optional>
 
 #include "kernels/attention/choice.h"
 #include "kernels/attention/gatherer.h"
@@ -162,6 +164,55 @@ void write_order(const std::vector<AttentionSequence>& all, size_t rows, command
   order.to_device();
 }
 
+// Keys as rows of bytes (AttentionOperation::has_byte_rows()).
+class ByteRowsOfKeys {
+  using O = AttentionOperation;
+
+ public:
+  // Rounds `keys` to what their rows hold. Scales differ, and are not powers of two.
+  ByteRowsOfKeys(command::Run& run, command::Tensor& keys)
+      : shape_(keys.shape()), rows_(run.output(DType::u8, {O::kRowBytes, shape_[1], shape_[2], shape_[3]})) {
+    const uint64_t columns = shape_[0];
+    for (uint64_t row = 0; row < keys.count() / columns; ++row)
+      for (uint64_t column = 0; column < columns; ++column) {
+        const uint64_t at = row * columns + column, group = column / O::kScaledColumns;
+        if (column >= O::kMostLatentColumns) {
+          write(row, O::kRotaryByte + (column - O::kMostLatentColumns) * 2, keys.bits(at), 2);
+          continue;
+        }
+        const float scale = 0.3F + 0.4F * static_cast<float>((row + 2 * group) % 5);
+        const auto value = static_cast<float>(decode(DType::e4m3, encode(DType::e4m3, keys[at])));
+        write(row, column, static_cast<uint32_t>(encode(DType::e4m3, keys[at])), 1);
+        write(row, O::kScalesByte + group * 4, std::bit_cast<uint32_t>(scale), 4);
+        keys.set(at, static_cast<double>(value * scale));
+      }
+    rows_.to_device();
+  }
+
+  // Makes rows NaN whose keys are NaN.
+  void poison(const command::Tensor& keys) {
+    for (uint64_t row = 0; row < keys.count() / shape_[0]; ++row)
+      for (uint64_t i = 0; std::isnan(keys[row * shape_[0]]) && i < O::kRowBytes; ++i) write(row, i, 0xff, 1);
+    rows_.to_device();
+  }
+  // Returns columns of another type that begin at a byte.
+  runtime::Argument columns(int byte, DType type, int count) const {
+    runtime::View memory = rows_.pointer().memory;
+    memory.address += static_cast<uint64_t>(byte), memory.bytes -= static_cast<uint64_t>(byte);
+    const uint64_t row = O::kRowBytes, head = row * shape_[1];
+    return runtime::tensor(memory, type, {static_cast<uint64_t>(count), shape_[1], shape_[2], shape_[3]},
+                           {row, head, head * shape_[2]});
+  }
+
+ private:
+  void write(uint64_t row, uint64_t byte, uint32_t bits, uint64_t bytes) {
+    for (uint64_t i = 0; i < bytes; ++i) rows_.set(row * O::kRowBytes + byte + i, bits >> 8 * i & 0xff);
+  }
+
+  std::vector<uint64_t> shape_;
+  command::Tensor rows_;
+};
+
 void run(const command::Fields& f, command::Run& run) {
   const AttentionOperation o = operation(f);
   const auto size = [&](const char* name) { return static_cast<uint64_t>(f[name]); };
@@ -191,11 +242,14 @@ void run(const command::Fields& f, command::Run& run) {
     return in_rows == 1 ? Shape{columns, rows, heads, batches}
                         : Shape{columns, in_rows, rows, heads / in_rows, batches};
   };
+  const DType of_keys = o.has_byte_rows() ? o.type : o.key_type();  // as they are multiplied
   command::Tensor q = run.normal(o.product_type(), by_head(depth)),
-                  k = run.normal(o.key_type(), {depth, rows_of_piece, heads / group, pieces}),
-                  v = run.normal(o.key_type(), {columns, rows_of_piece, heads / group, pieces}),
+                  k = run.normal(of_keys, {depth, rows_of_piece, heads / group, pieces}),
+                  v = run.normal(of_keys, {columns, rows_of_piece, heads / group, pieces}),
                   out = run.output(o.type, by_head(columns)),
                   lse = run.output(DType::f32, {rows, heads, batches});
+  std::optional<ByteRowsOfKeys> byte_rows;
+  if (o.has_byte_rows()) byte_rows.emplace(run, k);
   if (o.has_latent_values())
     for (size_t i = 0; i < v.count(); ++i) v.set(i, k[i / columns * depth + i % columns]);
   command::Tensor query_offsets = run.output(DType::u32, {all.size() + 1}),
@@ -208,8 +262,16 @@ void run(const command::Fields& f, command::Run& run) {
   const AttentionSize sizes = attention_size(f);
 
   std::vector<runtime::Argument> arguments = {q.tensor()};
+  if (byte_rows) {
+    arguments.push_back(byte_rows->columns(0, DType::e4m3, o.value_depth));
+    arguments.push_back(
+        byte_rows->columns(AttentionOperation::kScalesByte, DType::f32, AttentionOperation::kScalesOfRow));
+    arguments.push_back(
+        byte_rows->columns(AttentionOperation::kRotaryByte, o.type, AttentionOperation::kRotaryColumns));
+  }
   for (command::Tensor* t : {&k, &v})
-    if (t == &k || !o.has_latent_values()) arguments.push_back(o.gathers() ? t->pointer() : t->tensor());
+    if (!byte_rows && (t == &k || !o.has_latent_values()))
+      arguments.push_back(o.gathers() ? t->pointer() : t->tensor());
   if (!o.packed) arguments.push_back(out.tensor());
   arguments.push_back(lse.pointer());
   arguments.push_back(number(size("queries") * in_rows));
@@ -242,6 +304,7 @@ void run(const command::Fields& f, command::Run& run) {
     lengths.to_device();
     table.to_device();
     for (command::Tensor* t : {&k, &v}) poison_beyond(pages, all, *t);
+    if (byte_rows) byte_rows->poison(k);
     arguments.push_back(lengths.pointer());
   }
   command::Tensor tree = run.output(DType::u32, {o.packed ? rows : rows * batches});
@@ -265,15 +328,15 @@ void run(const command::Fields& f, command::Run& run) {
   command::Tensor k_scale = run.output(DType::f32, {scales}), v_scale = run.output(DType::f32, {scales}),
                   q_scale = run.output(DType::f32, {scales});
   for (size_t i = 0; i < scales; ++i)
-    k_scale.set(i, o.e4m3 ? 0.7 + 0.4 * static_cast<double>(i % 5) : 1),
-        v_scale.set(i, o.e4m3 ? 1.3 - 0.9 * static_cast<double>(i % 2) : 1),
+    k_scale.set(i, o.has_scales() ? 0.7 + 0.4 * static_cast<double>(i % 5) : 1),
+        v_scale.set(i, o.has_scales() ? 1.3 - 0.9 * static_cast<double>(i % 2) : 1),
         q_scale.set(i, o.e4m3_products ? 1.1 - 0.2 * static_cast<double>(i % 5) : 1);
   k_scale.to_device();
   v_scale.to_device();
   q_scale.to_device();
   if (o.promotes) arguments.push_back(number(size("promote")));
   if (o.e4m3_products) arguments.push_back(q_scale.pointer());
-  if (o.e4m3) {
+  if (o.has_scales()) {
     arguments.push_back(k_scale.pointer());
     arguments.push_back(v_scale.pointer());
     arguments.push_back(number(heads / group));
@@ -326,10 +389,12 @@ void run(const command::Fields& f, command::Run& run) {
       const auto [first, end] = reference.seen(s, i);
       pairs += static_cast<double>(end - first);
     }
-  const auto bytes = static_cast<double>(q.count() * static_cast<size_t>(size_of(o.product_type())) +
-                                         out.count() * static_cast<size_t>(size_of(o.type)) +
-                                         (k.count() + (o.has_latent_values() ? 0 : v.count())) *
-                                             static_cast<size_t>(size_of(o.key_type())));
+  const auto bytes =
+      static_cast<double>(q.count() * static_cast<size_t>(size_of(o.product_type())) +
+                          out.count() * static_cast<size_t>(size_of(o.type)) +
+                          (o.has_byte_rows() ? k.count() / depth * AttentionOperation::kRowBytes
+                                             : (k.count() + (o.has_latent_values() ? 0 : v.count())) *
+                                                   static_cast<size_t>(size_of(o.key_type()))));
   run.measure(2 * pairs * static_cast<double>((depth + columns) * heads), bytes);
 }
 
@@ -364,7 +429,9 @@ const command::Registration registration({
           kYesNo},
          {"page", 0, "rows of a page of K and V; 0 for none", 1, 0},
          {"type", 0, "type of Q, K, V and O, unless some are e4m3", 1, 1, kTypes},
-         {"e4m3", 0, "whether K and V are e4m3, with a scale for each head", 1, 1, kYesNo},
+         {"e4m3", 0,
+          "whether K and V are e4m3, with a scale for each head; 576 columns of K are then rows of 656 bytes",
+          1, 1, kYesNo},
          {"page_scales", 0, "with e4m3 and pages, whether each page has scales of its heads", 1, 1, kYesNo},
          {"e4m3_products", 0, "whether Q is e4m3 too, and products multiply e4m3", 1, 1, kYesNo},
          {"promote", 0,

@@ -21,7 +21,7 @@ constexpr double kAlone = 1.09;          // one CTA of a multiprocessor takes lo
 constexpr double kPartUs = 0.13;         // time to add a part
 // These are estimates for latent values, whose parts are large: the products of a block take some time, and a
 // CTA among few can load faster than its share of memory, but not by much.
-constexpr double kPartBytesOfUs = 90000, kLatentBlockUs = 1.6, kLeastShare = 0.85;
+constexpr double kPartBytesOfUs = 90000, kLatentKeyUs = 0.025, kLeastShare = 0.85;
 // Adjacent CTAs read the same keys of the heads of different teams. Loads take longer if these rows, which
 // are adjacent in memory, have fewer bytes: 70.6 us with one team of 128 B, and 62.0 with two.
 constexpr int kAdjacentBytes = 256;
@@ -148,12 +148,13 @@ std::optional<AttentionTile> usable(const Measured& row, const AttentionOperatio
   return is_for(row, o) && legal(o, t) && fits_registers(o, t) ? std::optional(t) : std::nullopt;
 }
 
-// Returns the columns of a key and its value in memory.
-int columns_of_keys(const AttentionOperation& o) {
-  return o.depth + (o.has_latent_values() ? 0 : o.value_depth);
+// Returns the bytes of a key and its value in memory.
+int bytes_of_key(const AttentionOperation& o) {
+  if (o.has_byte_rows()) return AttentionOperation::kRowBytes;
+  return (o.depth + (o.has_latent_values() ? 0 : o.value_depth)) * size_of(o.key_type());
 }
 double bytes_of_keys(const AttentionOperation& o, const AttentionSize& s) {
-  return static_cast<double>(s.keys) * columns_of_keys(o) * size_of(o.key_type());
+  return static_cast<double>(s.keys) * bytes_of_key(o);
 }
 
 }  // namespace
@@ -171,9 +172,9 @@ int64_t heads_in_wave(const AttentionOperation& o, const AttentionSize& s, const
 namespace {
 
 // Teams load the same keys at about the same time, and so once from memory.
-double latent_block_us(double block_us, int64_t teams, double of_multiprocessors) {
+double latent_block_us(double block_us, int keys, int64_t teams, double of_multiprocessors) {
   return std::max(block_us / static_cast<double>(teams) * std::max(of_multiprocessors, kLeastShare),
-                  kLatentBlockUs);
+                  kLatentKeyUs * keys);
 }
 
 }  // namespace
@@ -188,7 +189,7 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
   const auto longest = std::max<int64_t>(static_cast<int64_t>(of_rows.most), 1),
              of_others = static_cast<int64_t>(blocks_of(o, of_one_query, t).all) * (s.batches - 1),
              of_head = std::max<int64_t>(static_cast<int64_t>(of_rows.all) + of_others, 1);
-  const double block_us = t.bn * columns_of_keys(o) * size_of(o.key_type()) / kBytesOfUs;
+  const double block_us = t.bn * bytes_of_key(o) / kBytesOfUs;
   double part_us = kPartUs;
   if (o.has_latent_values())
     part_us += static_cast<double>(std::min<int64_t>(s.queries, t.bm()) * o.value_depth * 4) / kPartBytesOfUs;
@@ -202,8 +203,9 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
                               ? kGroupOfParts + up(of_longest, kGroupOfParts)
                               : of_longest;
     const double us_of_block =
-        o.has_latent_values() ? latent_block_us(block_us, teams, static_cast<double>(ctas) / multiprocessors)
-                              : block_us;
+        o.has_latent_values()
+            ? latent_block_us(block_us, t.bn, teams, static_cast<double>(ctas) / multiprocessors)
+            : block_us;
     // The CTAs of a multiprocessor share its memory bandwidth.
     double shares = ctas <= multiprocessors ? kAlone : ctas_at_once(o, t);
     if (s.heads > s.group && teams * o.depth * size_of(o.key_type()) < kAdjacentBytes) shares *= kNarrow;
@@ -222,7 +224,9 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
                                         int multiprocessors) {
   if (o.has_latent_values()) {
     AttentionTile t = {.consumers = 1, .bn = 64, .stages = kMostStages, .split = true};
-    while (t.stages > 2 && !legal(o, t)) --t.stages;
+    if (o.e4m3) t.bn = 32, t.stages = 2, t.cache_stages = kMostStages;
+    int& deep = o.e4m3 ? t.cache_stages : t.stages;
+    while (deep > 2 && !legal(o, t)) --deep;
     return t;
   }
   if (o.e4m3_products) return std::nullopt;

@@ -94,8 +94,11 @@ int ctas_at_once(const AttentionOperation& o, const AttentionTile& t) {
 }
 
 int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
-  if (o.has_latent_values())  // queries, keys, the weights of one block, and three numbers of each row
-    return (t.bm() * o.depth + t.stages * t.bn * o.depth + t.bm() * t.bn) * size_of(o.type) + 3 * t.bm() * 4;
+  // Queries, keys, the weights of one block, three numbers of each row, and rows of bytes; more stages of
+  // their rotary columns are loaded to where they are multiplied.
+  if (o.has_latent_values())
+    return (t.bm() * o.depth + t.stages * t.bn * o.depth + t.bm() * t.bn) * size_of(o.type) + 3 * t.bm() * 4 +
+           t.cache_stages * t.bn * AttentionOperation::kRowBytes;
   const int of_cache = o.converts() ? o.depth + o.value_depth : o.value_depth;
   return (t.query_places * t.bm() * o.depth +
           t.bn * (t.stages * o.depth + t.value_stages() * o.value_depth)) *
@@ -113,7 +116,8 @@ std::string why_not_latent(const AttentionOperation& o) {
         "the values",
         o.depth, o.value_depth, AttentionOperation::kMostColumns);
   for (const auto& [is, what] : {std::pair(o.packed, "packed sequences"),
-                                 {o.e4m3, "keys of e4m3"},
+                                 {o.e4m3_products, "Q of e4m3"},
+                                 {o.page_scales, "scales of pages"},
                                  {o.sinks, "sinks"},
                                  {o.has_step(), "softcap or dropout"}})
     if (is) return fmt::format("{}, and values that are the first columns of keys; leave them out", what);
@@ -122,6 +126,10 @@ std::string why_not_latent(const AttentionOperation& o) {
         "pages of {} rows, and values that are the first columns of keys; such pages have multiples of 8 "
         "rows",
         o.page);
+  if (o.e4m3 && (o.type != DType::bf16 || latent != AttentionOperation::kMostLatentColumns))
+    return fmt::format(
+        "Q and O of {} with {} columns, over rows of {} bytes; such rows are for bf16 and 576 columns",
+        name(o.type), o.depth, AttentionOperation::kRowBytes);
   return "";
 }
 
@@ -130,8 +138,11 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
     throw Error(where, fmt::format("attention {}: {}", text(t), what));
   };
   if (const std::string what = why_not_latent(o); !what.empty()) refuse(what);
-  if (o.has_latent_values() && (t.consumers != 1 || t.bn != 64 || !t.split || t.extra_value_stages > 0))
-    refuse("latent values; they take blocks of 64 queries and 64 keys that CTAs divide: say 64x64_2_split");
+  const int latent_bn = o.e4m3 ? 32 : 64;
+  if (o.has_latent_values() &&
+      (t.consumers != 1 || t.bn != latent_bn || !t.split || t.extra_value_stages > 0))
+    refuse(fmt::format("latent values; they take blocks of 64 queries and {} keys that CTAs divide: say {}",
+                       latent_bn, o.e4m3 ? "64x32_2_c2_split" : "64x64_2_split"));
   if (o.type != DType::f16 && o.type != DType::bf16)
     refuse(fmt::format("Q, K, V and O of {}; they are of f16 or bf16", name(o.type)));
   for (const int depth : {o.depth, o.value_depth})

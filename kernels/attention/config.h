@@ -13,7 +13,7 @@ namespace ptxbuilder::kernels {
 // row of O is 0, and its logarithm is -inf or the sink of its head.
 struct AttentionOperation {
   DType type = DType::f16;  // of O, and of Q, K and V unless they are of e4m3; or bf16
-  bool e4m3 = false;        // K and V are of this type, and have scales
+  bool e4m3 = false;        // K and V are of this type, and have scales; see also has_byte_rows()
   // Q is of e4m3 too, and weights are rounded to it: products take operands of 8 bits. Otherwise K and V of
   // e4m3 are converted to the type of Q.
   bool e4m3_products = false;
@@ -54,10 +54,17 @@ struct AttentionOperation {
   bool has_latent_values() const { return depth > kMostColumns; }
   static constexpr int kMostColumns = 256;  // of keys that are not their values too
   static constexpr int kRotaryColumns = 64, kMostLatentColumns = 512;
+  // Latent keys of e4m3 have no other scales: each is a row of bytes that holds the 512 latent values in
+  // e4m3, a factor in f32 for every 128 of them, and the rotary columns in bf16.
+  bool has_byte_rows() const { return e4m3 && has_latent_values(); }
+  static constexpr int kScaledColumns = 128, kScalesOfRow = kMostLatentColumns / kScaledColumns;
+  static constexpr int kScalesByte = kMostLatentColumns, kRotaryByte = kScalesByte + kScalesOfRow * 4,
+                       kRowBytes = kRotaryByte + kRotaryColumns * 2;
 
   DType key_type() const { return e4m3 ? DType::e4m3 : type; }
   DType product_type() const { return e4m3_products ? DType::e4m3 : type; }
-  bool head_scales() const { return e4m3 && !page_scales; }
+  bool has_scales() const { return e4m3 && !has_byte_rows(); }  // k_scale and v_scale
+  bool head_scales() const { return has_scales() && !page_scales; }
   bool converts() const { return e4m3 && !e4m3_products; }
   bool gathers() const { return page % 8 != 0; }
   // Return whether threads fill the tiles from which keys, or values, are multiplied.

@@ -1,6 +1,8 @@
 // The converter turns blocks of e4m3 keys or values into the type of the queries.
 #pragma once
 
+#include <functional>
+
 #include "kernels/attention/pages.h"
 #include "kernels/attention/roles.h"
 #include "kernels/attention/work.h"
@@ -9,6 +11,37 @@
 #include "ptxbuilder/tile/profile.h"
 
 namespace ptxbuilder::kernels {
+
+// Returns the scales of some rows of a block in this layout.
+using ScalesOfRows = std::function<RegisterTile<f32>(int first_row, const RegisterLayout& layout)>;
+
+// Returns how many rows are converted at once: half a warp reads 128 adjacent bytes and writes twice that
+// number.
+inline int rows_at_once(const TileView& from) { return from.row_count() % 32 == 0 ? 32 : 16; }
+inline RegisterLayout layout_at_once(const TileView& from) {
+  const int rows = rows_at_once(from), columns = from.tile().cols();
+  return strided({rows, columns}, rows * columns % (8 * 128) == 0 ? 8 : 4);
+}
+
+// All threads of a warpgroup convert a block of e4m3 into `type`. Elements are multiplied by `scales`, if
+// there are any, before they are rounded to the type.
+inline void convert_block(DType type, const TileView& from, const TileView& to, const ScalesOfRows& scales) {
+  const RegisterLayout layout = layout_at_once(from);
+  for (int row = 0; row < from.row_count(); row += layout.rows()) {
+    const auto some = load<e4m3>(from.rows(row, layout.rows()), layout);
+    const TileView place = to.rows(row, layout.rows());
+    const auto store_as = [&]<class T>(std::type_identity<T>) {
+      if (scales)
+        store(place, astype<T>(astype<f32>(some) * scales(row, layout)));
+      else
+        store(place, astype<T>(some));
+    };
+    if (type == DType::f16)
+      store_as(std::type_identity<f16>());
+    else
+      store_as(std::type_identity<bf16>());
+  }
+}
 
 // A warpgroup takes the blocks in the order in which TMA loads them, and fills the ring that consumers read.
 class CacheConverter {
@@ -24,26 +57,17 @@ class CacheConverter {
         scales_(std::move(scales)) {}
 
   void fill(const AttentionWork& w, u32 block) {
+    const RegisterLayout layout = layout_at_once(from_[0]);
     std::vector<RegisterTile<f32>> by;  // loaded while the cache comes
-    for (int row = 0; scales_ && row < from_.rows(); row += rows())
-      by.push_back(scales_->of_rows(w, block * from_.rows() + row, layout()));
+    for (int row = 0; scales_ && row < from_.rows(); row += layout.rows())
+      by.push_back(scales_->of_rows(w, block * from_.rows() + row, layout));
     const Stage from = region("wait for the cache", [&] { return loaded_.wait(); });
     const Stage to = region("wait", [&] { return filled_.acquire(); });
+    const auto scales = [&](int row, const RegisterLayout&) {
+      return by[static_cast<size_t>(row / layout.rows())];
+    };
     region("convert", [&] {
-      for (int row = 0; row < from_.rows(); row += rows()) {
-        const auto some = load<e4m3>(from_[from.index()].rows(row, rows()), layout());
-        const TileView place = to_[to].rows(row, rows());
-        const auto store_as = [&]<class T>(std::type_identity<T>) {
-          if (scales_)
-            store(place, astype<T>(astype<f32>(some) * by[static_cast<size_t>(row / rows())]));
-          else
-            store(place, astype<T>(some));
-        };
-        if (type_ == DType::f16)
-          store_as(std::type_identity<f16>());
-        else
-          store_as(std::type_identity<bf16>());
-      }
+      convert_block(type_, from_[from.index()], to_[to], scales_ ? ScalesOfRows(scales) : nullptr);
     });
     bar_warp_sync(0xffffffff);  // one lane hands back the stage that all have read
     loaded_.release(from);
@@ -51,14 +75,6 @@ class CacheConverter {
   }
 
  private:
-  // Returns how many rows are converted at once: half a warp reads 128 adjacent bytes and writes twice that
-  // number.
-  int rows() const { return from_.rows() % 32 == 0 ? 32 : 16; }
-  RegisterLayout layout() const {
-    const int elements = rows() * from_.cols();
-    return strided({rows(), from_.cols()}, elements % (8 * 128) == 0 ? 8 : 4);
-  }
-
   DType type_;
   SharedTile from_, to_;
   Consumer loaded_;

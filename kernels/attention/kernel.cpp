@@ -43,6 +43,10 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
        {std::pair<std::string, std::string>("K", "keys"), {"V", "values, a row for each key"}})
     if (name == "K" || !o.has_latent_values())
       p.add(name, o.gathers() ? pointer : tensor_map, o.key_type(), meaning + pages);
+  if (o.has_byte_rows()) {
+    p.add("K_scales", tensor_map, DType::f32, "factors of every 128 columns of K" + pages);
+    p.add("K_rotary", tensor_map, o.type, "the last columns of keys, which are not values" + pages);
+  }
   if (!o.packed) p.add("O", tensor_map, o.type, "softmax(scale Q K^T) V, a row for each query");
   if (o.lse)
     p.add("lse", pointer, DType::f32,
@@ -93,7 +97,7 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   if (o.promotes)
     p.add("promote", scalar, DType::u32, "keys after which sums of their values go to others in f32");
   if (o.e4m3_products) p.add("q_scale", pointer, DType::f32, "what Q is multiplied by, as k_scale");
-  if (o.e4m3) {
+  if (o.has_scales()) {
     p.add("k_scale", pointer, DType::f32,
           "what K is multiplied by: a number, or one of each of its heads; or so for each page");
     p.add("v_scale", pointer, DType::f32, "what V is multiplied by, as k_scale");
@@ -138,7 +142,10 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const AttentionSizes sizes(o, t, p);
   std::optional<WorkQueue> queue;
   if (o.has_latent_values()) {
-    queue.emplace(k, latent_readers());
+    // Some numbers of a block of queries are spilled: no loop over its keys loads them.
+    if (o.has_byte_rows())
+      for (const char* advisory : {"spills", "stack"}) k.waive(advisory);
+    queue.emplace(k, latent_readers(o.converts()));
     add_latent_roles(k, o, t, sizes, queue, p);
     return k;
   }

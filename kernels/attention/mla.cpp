@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/attention/block.h"
+#include "kernels/attention/converter.h"
 #include "kernels/attention/log_sum.h"
 #include "kernels/attention/parts.h"
 #include "kernels/attention/producer.h"
@@ -15,7 +16,13 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
+// The registers of a thread in each role; a role that converts leaves the others fewer.
+struct LatentRegisters {
+  int producer, consumer, converter;
+};
+LatentRegisters registers_of(const AttentionOperation& o) {
+  return o.converts() ? LatentRegisters{40, 208, 56} : LatentRegisters{40, 232, 0};
+}
 constexpr float kLog2E = 1.4426950408889634f;
 
 // A block of keys comes in pieces of columns, each with a ring of its own, so that a piece is loaded again as
@@ -28,26 +35,47 @@ struct PieceTile {
   PieceTile(Kernel& k, const AttentionOperation& o, const AttentionTile& t, int piece)
       : first(piece == kRotary ? o.value_depth : piece * (o.value_depth / kHalves)),
         columns(piece == kRotary ? o.depth - o.value_depth : o.value_depth / kHalves),
-        tile(k.shared(o.type, {t.bn, columns}, Swizzle128B, t.stages, "K")) {}
+        tile(k.shared(o.type, {t.bn, columns}, Swizzle128B, stages_of(t, piece), "K")) {}
 
   int first, columns;  // of the keys
   SharedTile tile;
+
+ private:
+  // Rotary columns are loaded with the bytes of their rows, which wait in a ring of their own.
+  static int stages_of(const AttentionTile& t, int piece) {
+    return piece == kRotary ? t.stages + t.cache_stages : t.stages;
+  }
+};
+
+// Blocks of rows of bytes, as they are in memory, without their rotary columns.
+struct ByteRows {
+  ByteRows(Kernel& k, const AttentionTile& t)
+      : values(k.shared(DType::e4m3, {t.bn, AttentionOperation::kMostLatentColumns}, Swizzle128B,
+                        t.cache_stages, "K of e4m3")),
+        scales(k.shared(DType::f32, {t.bn, AttentionOperation::kScalesOfRow}, SwizzleNone, t.cache_stages,
+                        "scales of K")),
+        ring(k, t.cache_stages, {values, scales}, 1) {}
+
+  SharedTile values, scales;
+  Pipeline ring;
 };
 
 struct LatentRoles {
   LatentRoles(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
-      : Q(k.shared(o.type, {kConsumerRows, o.depth}, Swizzle128B, 1, "Q")),
-        weights(k.shared(o.type, {kConsumerRows, t.bn}, Swizzle128B, 1, "weights")),
+      : weights(k.shared(o.type, {kConsumerRows, t.bn}, widest_swizzle(t.bn), 1, "weights")),
+        Q(k.shared(o.type, {kConsumerRows, o.depth}, Swizzle128B, 1, "Q")),
         pieces{PieceTile{k, o, t, 0}, PieceTile{k, o, t, 1}, PieceTile{k, o, t, kRotary}},
         numbers(k.shared<f32>({1 + kLatentConsumers, kConsumerRows}, Swizzle::none, 1, "numbers of rows")),
         loaded(k, {1}, {"queries"}),
         multiplied(k, {4 * kLatentConsumers}, {"queries multiplied"}),
         passed(k, std::vector<int>(kLatentConsumers, 4), {"weights"}),
         all(k.named_barrier(128 * kLatentConsumers)),
-        rings{ring(k, t, 0), ring(k, t, 1), ring(k, t, kRotary)} {}
+        rings{ring(k, 0, o.converts()), ring(k, 1, o.converts()), ring(k, kRotary, false)} {
+    if (o.has_byte_rows()) bytes.emplace(k, t);
+  }
 
-  SharedTile Q;        // O is stored through it
   SharedTile weights;  // of one block
+  SharedTile Q;        // O is stored through it
   std::array<PieceTile, kPieces> pieces;
   // The references of the softmax with which the weights were computed, and what each consumer has summed.
   SharedTile numbers;
@@ -55,13 +83,63 @@ struct LatentRoles {
   Barriers passed;              // each consumer has passed the weights of its block
   NamedBarrier all;             // of all consumers
   std::array<Pipeline, kPieces> rings;
+  std::optional<ByteRows> bytes;
 
   sptr<f32> numbers_of(u32 which) const { return sptr<f32>(numbers[0].address()) + which * kConsumerRows; }
 
  private:
-  Pipeline ring(Kernel& k, const AttentionTile& t, size_t piece) const {
-    return {k, t.stages, {pieces[piece].tile}, kLatentConsumers};
+  Pipeline ring(Kernel& k, size_t piece, bool by_threads) const {
+    const SharedTile& tile = pieces[piece].tile;
+    return kernels::ring(k, tile.stages(), tile, kLatentConsumers, by_threads);
   }
+};
+
+// A warpgroup fills both halves of the keys from rows of bytes, in the order in which TMA loads these.
+class LatentConverter {
+ public:
+  LatentConverter(const AttentionOperation& o, const LatentRoles& roles)
+      : type_(o.type),
+        roles_(roles),
+        loaded_(roles.bytes->ring.consumer()),
+        filled_{roles.rings[0].producer(), roles.rings[1].producer()} {}
+
+  void fill() {
+    const Stage from = region("wait for the cache", [&] { return loaded_.wait(); });
+    for (size_t half = 0; half < kHalves; ++half) {
+      const PieceTile& of = roles_.pieces[half];
+      const Stage to = region("wait", [&] { return filled_[half].acquire(); });
+      region("convert", [&] {
+        convert_block(type_, roles_.bytes->values[from.index()].cols(of.first, of.columns), of.tile[to],
+                      [&](int row, const RegisterLayout& layout) {
+                        return scales_of(from.index(), row, of.first, layout);
+                      });
+      });
+      filled_[half].commit(to);
+    }
+    bar_warp_sync(0xffffffff);  // one lane hands back the stage that all have read
+    loaded_.release(from);
+  }
+
+ private:
+  // Returns the scales of rows of a stage, whose columns begin at `column`. Each thread has vectors of
+  // columns that share a scale.
+  RegisterTile<f32> scales_of(u32 stage, int first_row, int column, const RegisterLayout& layout) const {
+    const sptr<f32> scales(roles_.bytes->scales[stage].address());
+    const RegisterTile<u32> rows = row_index(layout), columns = col_index(layout);
+    std::optional<f32> scale;
+    return RegisterTile<f32>::of(layout, [&](int i) {
+      const bool is_new = i == 0 || layout.row(0, i) != layout.row(0, i - 1);
+      if (is_new)
+        scale = scales[(rows.value(i) + first_row) * AttentionOperation::kScalesOfRow +
+                       (columns.value(i) + column) / AttentionOperation::kScaledColumns];
+      return *scale;
+    });
+  }
+
+  DType type_;
+  const LatentRoles& roles_;
+  Consumer loaded_;
+  std::array<Producer, kHalves> filled_;
 };
 
 template <class T>
@@ -84,7 +162,11 @@ class LatentConsumer {
         exponent_(p.get<f32>("scale") * kLog2E),
         softmax_(
             scores_.layout(), [e = exponent_] { return e; }, t.lazy),
-        parts_(columns_, sizes, p.get<gptr<f32>>("part_sums"), number, kGroupOfParts) {}
+        parts_(columns_, sizes, p.get<gptr<f32>>("part_sums"), number, kGroupOfParts) {
+    // One instruction takes no more registers than a thread has at the kernel's start, and four warpgroups
+    // have 128.
+    if (o.converts()) sums_.set_wgmma_columns(columns_ / 2);
+  }
 
   // Multiplies all blocks of keys, and stores this consumer's columns of O. Consumer 0 has the blocks 0, 2
   // and so on, and consumer 1 the others.
@@ -121,6 +203,12 @@ class LatentConsumer {
   TileView keys(int piece, const Stage& stage) const {
     return roles_.pieces[static_cast<size_t>(piece)].tile[stage.index()];
   }
+  // A product reads the stage, which threads may have written, before it is consumed.
+  Stage front(int piece) {
+    const Stage stage = ring(piece).front();
+    if (o_.converts()) fence_proxy_async<Space::shared>();
+    return stage;
+  }
   // Only one consumer needs a piece last, and gives it back for both.
   void give_back(int piece, const Stage& stage) { ring(piece).give_back(stage, pred(true)); }
   RegisterLayout by_row() const { return scores_.layout().reduced_rows(); }
@@ -133,8 +221,7 @@ class LatentConsumer {
     for (const int piece : kOrder) {
       const PieceTile& of = roles_.pieces[static_cast<size_t>(piece)];
       const bool keeps = piece == number || piece == kRotary;
-      const Stage stage =
-          region("wait for keys", [&] { return keeps ? ring(piece).wait() : ring(piece).front(); });
+      const Stage stage = region("wait for keys", [&] { return keeps ? ring(piece).wait() : front(piece); });
       const TileView Q = roles_.Q[0].cols(of.first, of.columns), K = keys(piece, stage);
       wgmma_group([&] { mma(scores_, Q, K); });
       if (!keeps) ring(piece).skip(1);
@@ -321,13 +408,43 @@ class LatentConsumer {
   AttentionParts parts_;
 };
 
+// A ring that TMA loads, with the tensor and the first column of each of its tiles.
+struct LoadedRing {
+  struct Part {
+    SharedTile tile;
+    TensorMap from;
+    int column;
+  };
+  Producer ring;
+  std::vector<Part> parts;
+};
+
+// Returns the rings in the order in which their blocks are loaded.
+std::vector<LoadedRing> loaded_rings(const LatentRoles& roles, const Parameters& p) {
+  const TensorMap K = p.get<TensorMap>("K");
+  std::vector<LoadedRing> all;
+  if (roles.bytes) {
+    all.push_back(
+        {roles.rings[kRotary].producer(), {{roles.pieces[kRotary].tile, p.get<TensorMap>("K_rotary"), 0}}});
+    all.push_back({roles.bytes->ring.producer(),
+                   {{roles.bytes->values, K, 0}, {roles.bytes->scales, p.get<TensorMap>("K_scales"), 0}}});
+    return all;
+  }
+  for (const int piece : kOrder) {
+    const PieceTile& of = roles.pieces[static_cast<size_t>(piece)];
+    all.push_back({roles.rings[static_cast<size_t>(piece)].producer(), {{of.tile, K, of.first}}});
+  }
+  return all;
+}
+
 }  // namespace
 
 void add_latent_roles(Kernel& k, const AttentionOperation& o, const AttentionTile& t,
                       const AttentionSizes& sizes, const std::optional<WorkQueue>& queue,
                       const Parameters& p) {
   const LatentRoles roles(k, o, t);
-  k.warpgroups(1, kProducerRegisters, [&](u32) {
+  const LatentRegisters registers = registers_of(o);
+  k.warpgroups(1, registers.producer, [&](u32) {
     name_role("producer");
     const auto each = [&](const std::function<void(const AttentionWork&)>& body) {
       griddepcontrol_wait();
@@ -335,16 +452,16 @@ void add_latent_roles(Kernel& k, const AttentionOperation& o, const AttentionTil
     };
     elect([&] {
       const BlockLoader blocks(o, t, sizes, p);
-      const TensorMap K = p.get<TensorMap>("K");
-      std::array<Producer, kPieces> rings = {roles.rings[0].producer(), roles.rings[1].producer(),
-                                             roles.rings[kRotary].producer()};
+      std::vector<LoadedRing> loaded = loaded_rings(roles, p);
       each([&](const AttentionWork& w) {
         const KeyBlocks all(t, w);
         for_(0, all.count(), [&](u32 i) {
-          for (const int piece : kOrder) {
-            const PieceTile& of = roles.pieces[static_cast<size_t>(piece)];
-            const Stage to = region("wait", [&] { return rings[static_cast<size_t>(piece)].acquire(); });
-            region("load", [&] { blocks.load(of.tile[to], K, of.first, w, all.at(i)); });
+          for (LoadedRing& one : loaded) {
+            const Stage to = region("wait", [&] { return one.ring.acquire(); });
+            region("load", [&] {
+              for (const LoadedRing::Part& part : one.parts)
+                blocks.load(part.tile[to], part.from, part.column, w, all.at(i));
+            });
           }
         });
       });
@@ -359,6 +476,15 @@ void add_latent_roles(Kernel& k, const AttentionOperation& o, const AttentionTil
       each([&](const AttentionWork& w) { queries.load(w); });
     });
   });
+  if (o.converts())
+    k.warpgroups(1, registers.converter, [&](u32) {
+      name_role("converter");
+      griddepcontrol_wait();
+      LatentConverter converter(o, roles);
+      AttentionSchedule(t, sizes, queue, laneid() == 0).each([&](u32, const AttentionWork& w) {
+        for_(0, KeyBlocks(t, w).count(), [&](u32) { converter.fill(); });
+      });
+    });
   const auto consume = [&]<class T>(std::type_identity<T>, u32 number) {
     name_role("consumer");
     griddepcontrol_wait();
@@ -368,7 +494,7 @@ void add_latent_roles(Kernel& k, const AttentionOperation& o, const AttentionTil
     });
   };
   k.warpgroups(
-      kLatentConsumers, kConsumerRegisters,
+      kLatentConsumers, registers.consumer,
       [&](u32 number) {
         if (o.type == DType::f16)
           consume(std::type_identity<f16>(), number);

@@ -15,11 +15,15 @@ namespace ptxbuilder::kernels {
 // computes weights, the other's products run.
 constexpr int kLatentConsumers = 2;
 
+// Keys that are rows of bytes (AttentionOperation::has_byte_rows()) are loaded as three tensors. A fourth
+// warpgroup multiplies the values by their scales, and converts them into the halves of the block that are
+// multiplied; rotary columns are loaded to their place.
+
 // Adds the roles to the kernel, whose parameters are attention()'s; `queue` has latent_readers() readers.
 void add_latent_roles(Kernel& kernel, const AttentionOperation& operation, const AttentionTile& tile,
                       const AttentionSizes& sizes, const std::optional<WorkQueue>& queue,
                       const Parameters& parameters);
-// The loaders of keys and of queries read the queue by a thread, and consumers by their warps.
-constexpr int latent_readers() { return 2 + 4 * kLatentConsumers; }
+// The loaders of keys and of queries read the queue by a thread, and other roles by their warps.
+constexpr int latent_readers(bool converts) { return 2 + 4 * (kLatentConsumers + converts); }
 
 }  // namespace ptxbuilder::kernels

@@ -161,8 +161,14 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   const bool has_products = q.type == DType::e4m3;
   p.type = has_products ? o.type : q.type;
   if (has_products) p.query_type = q.type;
-  const bool is_cache = k.type == DType::e4m3 && (!v || v->type == DType::e4m3);
-  if (is_cache) p.cache_type = k.type;
+  const bool has_byte_rows = k.type == DType::u8 && k.columns == kernels::AttentionOperation::kRowBytes;
+  if (is_latent && (k.type == DType::e4m3 || k.type == DType::u8) && !has_byte_rows)
+    throw Error(
+        fmt::format("K: {} columns of {}; keys whose first columns are their values are of Q's type, or are "
+                    "rows of {} bytes of uint8",
+                    k.columns, name(k.type), kernels::AttentionOperation::kRowBytes));
+  const bool is_cache = has_byte_rows || (k.type == DType::e4m3 && (!v || v->type == DType::e4m3));
+  if (is_cache) p.cache_type = DType::e4m3;
   for (const Heads* t : {&k, v ? &*v : &k, &o})
     if (t->type != p.type && (t == &o || !is_cache))
       throw Error(
@@ -192,7 +198,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
     p.query_rows = q.rows, p.key_rows = packs_keys ? k.rows : 0;
   }
   const int64_t pieces = a.block_table || packs_keys ? k.batches : p.batches;
-  expect(k, pieces, k.rows, k.heads, q.columns);
+  expect(k, pieces, k.rows, k.heads, has_byte_rows ? k.columns : q.columns);
   if (v) expect(*v, pieces, k.rows, k.heads, v->columns), p.v = v->place;
   expect(o, q.batches, q.rows, q.heads, p.value_depth);
   p.q = q.place, p.k = k.place, p.o = o.place;

@@ -405,7 +405,9 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * Latent values (multi-head latent attention with absorbed weights): K has one head of 576 columns, whose
  * first 512 are also the values, or of 320 and 256 columns, and V is NULL. Latent values cannot be combined
  * with packed sequences, float8, softcap, sinks or dropout; pages must have a multiple of 8 rows, and there
- * is no gradient.
+ * is no gradient. With Q of bfloat16 and 576 columns, K may have rows of 656 bytes of uint8: 512 values of
+ * e4m3, 4 factors in float32, of 128 values each, and the last 64 columns in bfloat16. Values times their
+ * factors are rounded to bfloat16.
  *
  * Q, K and V may all be of e4m3, without caches, and O of f16 or bf16: products then have 8-bit operands,
  * including the weights, which are rounded to e4m3. `q_scale` is like the other two scales; either all three

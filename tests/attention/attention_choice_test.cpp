@@ -148,6 +148,11 @@ TEST_CASE("keys that are their own values have one tile, and teams if heads need
   CHECK_ERROR(check(o, other), "say 64x64_2_split");
   o.depth = 320, o.value_depth = 256;
   CHECK(text(choose_attention(o, s, hopper::multiprocessors)) == "64x64_4_split");
+  o.depth = 576, o.value_depth = 512, o.e4m3 = true;  // rows of bytes
+  AttentionTile in_bytes = choose_attention(o, s, hopper::multiprocessors);
+  CHECK(text(in_bytes) == "64x32_2_c3_split");
+  in_bytes.bn = 64;
+  CHECK_ERROR(check(o, in_bytes), "say 64x32_2_c2_split");
 }
 
 TEST_CASE("if CTAs are persistent, all get the same work: groups make whole rounds") {

@@ -196,6 +196,28 @@ Subject latent() {
            {"parts", 2}}};
 }
 
+// Keys that are rows of bytes, of two sequences of four blocks and two, which two CTAs share.
+Subject latent_in_bytes() {
+  return {"attention",
+          {{"queries", 2},
+           {"keys", 100},
+           {"depth", 576},
+           {"value_depth", 512},
+           {"heads", 4},
+           {"group", 4},
+           {"heads_in_rows", 4},
+           {"batches", 2},
+           {"consumers", 1},
+           {"bn", 32},
+           {"causal", 1},
+           {"lengths", 1},
+           {"page", 16},
+           {"parts", 2},
+           {"type", 1},
+           {"e4m3", 1},
+           {"cache_stages", 2}}};
+}
+
 // The parts of a sequence of twenty blocks, one for each CTA, which three CTAs add, and then one of these.
 Subject groups_of_parts() {
   return {"attention",
@@ -515,6 +537,24 @@ TEST_CASE("mutants of trees of tokens") {
        {"the mask of the first query for all", "min.s32", 0, set_operand(2, 0), {}},
        {"a block with keys of the tree counts as one that all see", "max.s32", 0, set_operand(2, 100), {}},
        {"keys whose bits are set are hidden", "not.b32", 0, copy_first, {}}});
+}
+
+TEST_CASE("mutants of latent keys that are rows of bytes") {
+  using enum Fault;
+  const char *wait = "mbarrier.try_wait", *arrive = "mbarrier.arrive.shared";
+  check_each(
+      latent_in_bytes(),
+      {{"rows are converted before they have arrived", wait, 6, do_not_wait, {race, uninitialised}},
+       {"rows are converted into the place of others", wait, 7, do_not_wait, {race, phase_skipped}},
+       {"a half is not handed over", arrive, 4, drop, {deadlock}},
+       {"a stage of rows is not handed back", arrive, 5, drop, {deadlock}},
+       {"the other's half is multiplied before it is converted",
+        wait,
+        13,
+        do_not_wait,
+        {race, uninitialised}},
+       {"no proxy fence before the product of the other's half", "fence.proxy", 11, drop, {proxy_fence}},
+       {"the scales of the next 128 columns", "or.b32", 7, set_operand(2, 384), {}}});
 }
 
 TEST_CASE("mutants of keys that are their own values") {

@@ -43,6 +43,13 @@ CacheCase sized(int64_t queries, int64_t keys, int64_t heads, int64_t page, std:
   return c;
 }
 
+// Keys are rows of bytes.
+CacheCase in_bytes(CacheCase c) {
+  c.p.type = DType::bf16, c.p.cache_type = DType::e4m3;
+  c.p.depth = 576, c.p.value_depth = 512;
+  return c;
+}
+
 void check_case(const CacheCase& c) {
   CAPTURE(text(c));
   CacheTrial trial(cache_device(), c);
@@ -64,6 +71,23 @@ TEST_CASE("keys of 576 columns") {
   c.p.depth = 576, c.p.value_depth = 512;
   check_case(c);
   c.p.queries = 1, c.p.heads = 128;
+  check_case(c);
+}
+
+TEST_CASE("rows of bytes, in one piece and in pages") {
+  for (const int64_t page : {0, 8, 64}) {
+    CacheCase c = in_bytes(sized(1, 130, 8, page, {0, 1, 31, 32, 33, 130}));
+    c.data = static_cast<uint64_t>(page + 1);
+    check_case(c);
+  }
+  CacheCase c = in_bytes(sized(2, 70, 64, 64, {70, 5}));
+  check_case(c);
+}
+
+// TMA does not take such rows, so they are copied first.
+TEST_CASE("rows of bytes whose distance is not a multiple of 16 bytes") {
+  CacheCase c = in_bytes(sized(1, 40, 8, 0, {40, 7}));
+  c.gap = 24;
   check_case(c);
 }
 
@@ -140,6 +164,7 @@ TEST_CASE("random calls of latent keys") {
     for (int64_t b = 0; b < batches; ++b) c.lengths.push_back(any(0, keys));
     c.p.type = any(0, 2) == 0 ? DType::f16 : DType::bf16;
     if (any(0, 3) == 0) c.p.depth = 576, c.p.value_depth = 512;
+    if (c.p.type == DType::bf16 && any(0, 3) == 0) c = in_bytes(c);
     c.p.causal = any(0, 2) != 0;
     c.p.left = any(0, 2) == 0 ? any(0, 150) : -1;
     c.p.scale = any(0, 1) == 0 ? 0.2F : 0;
@@ -166,7 +191,21 @@ TEST_CASE("what of latent keys is refused") {
   refused([](auto& p) { p.page = 12; }, "pages of 12 rows, and values that are the first columns of keys");
   refused([](auto& p) { p.softcap = 1; }, "softcap or dropout, and values that are the first columns");
   refused([](auto& p) { p.sinks = p.lse; }, "sinks, and values that are the first columns of keys");
-  refused([](auto& p) { p.cache_type = DType::e4m3; }, "keys of e4m3, and values that are the first columns");
+  const char* bytes = "over rows of 656 bytes; such rows are for bf16 and 576 columns";
+  refused([](auto& p) { p.cache_type = DType::e4m3; }, bytes);
+  const auto refused_in_bytes = [&](auto&& change, const char* words) {
+    refused(
+        [&](auto& p) {
+          p.cache_type = DType::e4m3, p.depth = 576, p.value_depth = 512;
+          change(p);
+        },
+        words);
+  };
+  refused_in_bytes([](auto& p) { p.type = DType::f16; }, bytes);
+  refused_in_bytes([](auto& p) { p.k_scale = p.v_scale = p.lse; },
+                   "k_scale or v_scale, and keys that are rows of 656 bytes, which hold their own scales");
+  refused_in_bytes([](auto& p) { p.page_scales = true; }, "scales of pages, and values that are the first");
+  refused_in_bytes([](auto& p) { p.query_type = DType::e4m3; }, "Q of e4m3, and values that are the first");
   refused([](auto& p) { p.depth = 600; }, "depth = 600; 1 to 576");
   // Other keys have values of their own.
   refused([](auto& p) { p.depth = p.value_depth = 256; }, "V of bf16: 16 x 256 elements");

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <random>
 #include <span>
@@ -35,6 +36,7 @@ struct CacheCase {
   std::vector<float> k_scale = {}, v_scale = {};  // of K and V of e4m3; or none
   int64_t scales_of_page = 0;                     // 1 or p.key_heads of each page, in their place
   bool has_tree = false;                          // whether the queries are a tree of tokens
+  int64_t gap = 0;                                // elements between a row of K and V and the next
 };
 
 inline std::string text(const CacheCase& c) {
@@ -64,8 +66,9 @@ class CacheTrial {
     kernels::AttentionArguments& p = c_.p;
     p.batches = batches_;
     more_.give(p);
-    const int64_t row =
-        p.key_heads * (p.depth + (is_latent() ? 0 : columns_));  // K and V of a key are adjacent
+    // K and V of a key are adjacent.
+    const int64_t row = c_.gap + (p.has_byte_rows() ? int64_t{Rows::kRowBytes}
+                                                    : p.key_heads * (p.depth + (is_latent() ? 0 : columns_)));
     cache_.resize(static_cast<size_t>(pieces_ * rows_ * row));
     p.k.row_stride = p.v.row_stride = row;
     p.k.head_stride = p.depth, p.v.head_stride = columns_;
@@ -134,9 +137,12 @@ class CacheTrial {
     std::normal_distribution<double> normal;
     for (int64_t b = 0; b < batches_; ++b)
       for (int64_t key = 0; key < lengths[static_cast<size_t>(b)]; ++key)
-        for (int64_t i = 0; i < p.k.row_stride; ++i)
-          cache_[place(b, key) + static_cast<size_t>(i)] =
-              static_cast<uint16_t>(encode(p.key_type(), normal(random_)));
+        if (p.has_byte_rows())
+          write_byte_row(place(b, key));
+        else
+          for (int64_t i = 0; i < p.k.row_stride - c_.gap; ++i)
+            cache_[place(b, key) + static_cast<size_t>(i)] =
+                static_cast<uint16_t>(encode(p.key_type(), normal(random_)));
     const std::vector<uint8_t> bytes(cache_.begin(), cache_.end());
     cache_memory_.copy_in(p.key_type() == DType::e4m3 ? std::as_bytes(std::span(bytes))
                                                       : std::as_bytes(std::span(cache_)));
@@ -192,6 +198,7 @@ class CacheTrial {
   }
 
  private:
+  using Rows = kernels::AttentionOperation;  // its rows of bytes
   struct Row {
     std::vector<double> values, magnitudes, errors;
     double error = 0, log_sum = -INFINITY;
@@ -227,6 +234,35 @@ class CacheTrial {
     return c_.has_tree && bit >= 0 && (tree_[static_cast<size_t>(query_row(batch, query))] >> bit & 1) == 0;
   }
 
+  // Each element of the cache is one byte of the number.
+  void put(size_t at, uint64_t bits, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) cache_[at + i] = static_cast<uint16_t>(bits >> 8 * i & 0xff);
+  }
+  uint32_t get(size_t at, size_t bytes) const {
+    uint32_t bits = 0;
+    for (size_t i = 0; i < bytes; ++i) bits |= uint32_t{cache_[at + i]} << 8 * i;
+    return bits;
+  }
+  void write_byte_row(size_t at) {
+    std::normal_distribution<double> normal;
+    std::uniform_real_distribution<float> any_scale(0.2F, 2);
+    for (size_t i = 0; i < size_t{Rows::kMostLatentColumns}; ++i)
+      put(at + i, encode(DType::e4m3, normal(random_)), 1);
+    for (size_t i = 0; i < size_t{Rows::kScalesOfRow}; ++i)
+      put(at + Rows::kScalesByte + 4 * i, std::bit_cast<uint32_t>(any_scale(random_)), 4);
+    for (size_t i = 0; i < size_t{Rows::kRotaryColumns}; ++i)
+      put(at + Rows::kRotaryByte + 2 * i, encode(DType::bf16, normal(random_)), 2);
+  }
+  double element_of_byte_row(size_t row, size_t column) const {
+    if (column >= size_t{Rows::kMostLatentColumns})
+      return decode(DType::bf16,
+                    get(row + Rows::kRotaryByte + 2 * (column - size_t{Rows::kMostLatentColumns}), 2));
+    const auto scale =
+        std::bit_cast<float>(get(row + Rows::kScalesByte + 4 * (column / size_t{Rows::kScaledColumns}), 4));
+    const float value = static_cast<float>(decode(DType::e4m3, get(row + column, 1)));
+    return decode(DType::bf16, encode(DType::bf16, static_cast<double>(value * scale)));
+  }
+
   static double scale_of(const std::vector<float>& scales, int64_t head) {
     if (scales.empty()) return 1;
     return static_cast<double>(scales.size() == 1 ? scales[0] : scales[static_cast<size_t>(head)]);
@@ -235,6 +271,7 @@ class CacheTrial {
   // rounded to the type of Q.
   double element(int64_t batch, int64_t key, int64_t at, const std::vector<float>& scales,
                  int64_t head) const {
+    if (c_.p.has_byte_rows()) return element_of_byte_row(place(batch, key), static_cast<size_t>(at));
     const double own = decode(c_.p.key_type(), cache_[place(batch, key) + static_cast<size_t>(at)]);
     if (c_.scales_of_page == 0) return own * scale_of(scales, head);
     const int64_t i = piece(batch, key) * c_.scales_of_page + std::min(head, c_.scales_of_page - 1);

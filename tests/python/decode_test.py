@@ -205,10 +205,24 @@ for page, queries, words in ((0, 1, {}), (16, 2, {}), (64, 3, {"window": 20}), (
         out = np.empty_like(o[:, 0])
         found = pb.mla_decode(q[:, 0], kv, c.lengths, c.table, scale=0.1, out=out, device="emulator")
         kit.check(found is out and np.array_equal(out, o[:, 0]), "mla", page)
+# These rows have 8 bits for each value.
+for page, words in ((0, {}), (16, {"window": 20})):
+    c = reference.Caches(random, 2, page, columns=576, heads=6, key_heads=1)
+    rows, keys = reference.byte_rows(random, c.k)
+    exact = dict(words, window=(words["window"], 0)) if "window" in words else words
+    expected, expected_lse = reference.decoded(c.q.astype(BF16).astype(np.float64), keys, keys[..., :512], c.lengths, c.table, scale=0.1,
+                                               **exact)
+    o, lse = pb.mla_decode(c.q.astype(BF16), rows[:, :, 0], c.lengths, c.table, scale=0.1, return_lse=True, device="emulator", **words)
+    check(o, expected, 2**-6, "mla of bytes", page)
+    check(lse, expected_lse, 1e-4, "lse of mla of bytes", page)
+in_bytes = dict(kv_cache=rows, q=c.q.astype(BF16), seq_lens=c.lengths, block_table=c.table)
 for words, text in ((dict(scale=None), "scale: None; give the value"), (dict(q=q[..., :256]), "kv_cache and q: of 320 and 256 columns"),
+                    (in_bytes | dict(q=q), "kv_cache and q: of 656 and 320 columns"),
+                    (in_bytes | dict(kv_cache=rows[..., :576]), "K: 576 columns of u8; keys whose first columns are their values are"),
+                    (in_bytes | dict(q=c.q.astype(np.float16)), "over rows of 656 bytes; such rows are for bf16 and 576 columns"),
                     (dict(kv_cache=kv[..., :192], q=q[..., :192]), "kv_cache and q: of 192 and 192 columns"),
                     (dict(kv_cache=np.concatenate([kv, kv], 2)), "kv_cache: of shape"), (dict(seq_lens=None), "seq_lens: None"),
-                    (dict(kv_cache=kv.astype(E4M3)), "keys of e4m3, and values"), (dict(q=q[0, 0]), "q: 2 dimensions"),
+                    (dict(kv_cache=kv.astype(E4M3)), "K: 320 columns of e4m3; keys whose first columns are their values are"), (dict(q=q[0, 0]), "q: 2 dimensions"),
                     (dict(kv_cache=kv[:, :12]), "pages of 12 rows, and values that are the first columns of keys"),
                     (dict(max_seq_len=5, block_table=None), "there is no block_table: the kv_cache says")):
     with kit.refused(text):

@@ -94,6 +94,17 @@ class Caches:
                     x[place] = random.standard_normal((key_heads, columns))
 
 
+def byte_rows(random, keys):
+    """Returns keys of 576 columns as rows of 656 bytes, which mla_decode() takes, and the numbers that these hold."""
+    import ml_dtypes
+
+    values, rotary = keys[..., :512].astype(ml_dtypes.float8_e4m3fn), keys[..., 512:].astype(ml_dtypes.bfloat16)
+    scales = random.uniform(0.2, 2, (*keys.shape[:-1], 4)).astype(np.float32)
+    held = (values.astype(np.float32) * np.repeat(scales, 128, -1)).astype(ml_dtypes.bfloat16)
+    rows = np.concatenate([x.view(np.uint8) for x in (values, scales, rotary)], -1)
+    return rows, np.concatenate([held, rotary], -1).astype(np.float64)
+
+
 def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministic=False, **words):
     """Returns the gradients of sum(O grad) + sum(lse lse_grad) with respect to Q, K and V, and to sinks if there are any."""
     q, k, v, grad = _turned(layout, q, k, v, grad)

@@ -294,6 +294,13 @@ for way in (pb.mla_decode, by_compiler(pb.mla_decode)):
     o, lse = way(*latent, scale=0.1, return_lse=True, device="emulator")
     check(o, torch.from_numpy(exact), 2**-6, "mla_decode")
     check(lse, torch.from_numpy(exact_lse), 1e-4, "lse of mla_decode")
+in_bytes = reference.Caches(np.random.default_rng(7), 2, 16, columns=576, heads=6, key_heads=1)
+rows, keys = reference.byte_rows(np.random.default_rng(8), in_bytes.k)
+of_bytes = [torch.from_numpy(x) for x in (in_bytes.q.astype(np.float32), rows, in_bytes.lengths, in_bytes.table)]
+of_bytes[0] = of_bytes[0].to(BF16)
+exact, _ = reference.decoded(of_bytes[0].double().numpy(), keys, keys[..., :512], in_bytes.lengths, in_bytes.table, scale=0.1)
+for way in (pb.mla_decode, by_compiler(pb.mla_decode)):
+    check(way(*of_bytes, scale=0.1, device="emulator"), torch.from_numpy(exact), 2**-6, "mla_decode of bytes")
 of_latent = NO_EXTRAS._replace(key_lengths=latent[2], block_table=latent[3])
 operators.opcheck(torch.ops.ptxbuilder.attention.default, (*latent[:2], None, *of_latent, 0.1, 0.0, 0.0, 0, 0, -1, -1, 0,
                                                            pb._ext.CAUSAL, True, None), test_utils=("test_schema", "test_faketensor"))

@@ -12,6 +12,7 @@ Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed key_
 NO_EXTRAS = Extras()
 _UNSAID = tuple(_ext.ATTENTION_NUMBERS.values())
 _DROPOUT = list(_ext.ATTENTION_NUMBERS).index("dropout")
+BYTES_OF_ROW = 656  # of latent keys of 8 bits: 512 values, 4 scales and 64 rotary columns
 
 
 def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, layout="bshd", return_lse=False, out=None,
@@ -128,6 +129,10 @@ def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, w
     512 columns. O has the shape of q with 512 columns, and lse is float32 [batch, heads], or [batch, heads, queries]. There may also be 320
     columns, with values of 256.
 
+    Caches of 8 bits: with q of bfloat16 and 576 columns, kv_cache may be of uint8 with rows of 656 bytes (FlashMLA's format): 512 values of
+    float8_e4m3fn, then 4 factors in float32, each of 128 of these values, then the 64 rotary columns in bfloat16. Values times their
+    factors are rounded to bfloat16.
+
     `seq_lens`, int32 [batch] on the device, and `max_seq_len` are those of decode(): rows after a sequence's last key may hold anything, a
     sequence of 0 keys gives zeros, and a captured CUDA graph stays valid when lengths and tables change. `scale` must be given, since it
     depends on the columns before the weights were absorbed: for DeepSeek it is 1 / sqrt(192), times the factor of its rotary embedding.
@@ -139,8 +144,12 @@ def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, w
     if kv_cache.ndim != 4 or kv_cache.shape[2] != 1:
         raise ValueError(f"kv_cache: of shape {tuple(kv_cache.shape)}; it is [batch, keys, columns], or with a block_table "
                          "[page, row, columns]")
-    if kv_cache.shape[3] not in (320, 576) or q.shape[-1] != kv_cache.shape[3]:
-        raise ValueError(f"kv_cache and q: of {kv_cache.shape[3]} and {q.shape[-1]} columns; both must have 576, or both 320")
+    columns = kv_cache.shape[3]
+    if name_of(kv_cache.dtype) == "uint8" and columns == BYTES_OF_ROW:
+        columns = 576
+    if columns not in (320, 576) or q.shape[-1] != columns:
+        raise ValueError(f"kv_cache and q: of {kv_cache.shape[3]} and {q.shape[-1]} columns; both must have 576, or both 320, or q has "
+                         f"576 and kv_cache {BYTES_OF_ROW} of uint8")
     if scale is None:
         raise ValueError("scale: None; give the value for the columns before the weights were absorbed, such as 1 / sqrt(192)")
     if block_table is not None and q.shape[0] == 0:  # No sequence has pages.
@@ -251,7 +260,7 @@ def operands_of(q, k, v):
 
 def shape_of_values(k, v):
     """Returns the shape of V; if V is None, the values are the first columns of K, whose shape is `k`."""
-    return (*k[:-1], k[-1] - 64) if v is None else tuple(v.shape)
+    return (*k[:-1], 512 if k[-1] == BYTES_OF_ROW else k[-1] - 64) if v is None else tuple(v.shape)
 
 
 def shapes_of(q, v, flags):

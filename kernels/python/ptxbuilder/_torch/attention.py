@@ -170,7 +170,7 @@ def _(q, k, v, *rest):
 
 @register_flop_formula(torch.ops.ptxbuilder.attention)
 def _(q, k, v, *rest, out_shape=None):
-    v = (k[-1] - 64,) if v is None else v
+    v = _attention.shape_of_values(k, None) if v is None else v
     return 2 * _attention.multiply_adds(q, k, v, _split(rest)[1][:-2])
 
 
