@@ -1,5 +1,6 @@
 """Compares multi-head latent attention with absorbed weights over a cache of 576 columns with PyTorch's products, PyTorch's attention over
-expanded keys and, if they are installed, FlashInfer and FlashMLA: in alternation, with a cold L2. decode.py runs it as the set "mla".
+expanded keys and, if they are installed, FlashInfer and FlashMLA: in alternation, with a cold L2. decode.py runs it as the set "mla", and
+as "mla bytes" over rows of 656 bytes, next to the same call over rows of bf16.
 
 It prints TB/s of the cache's rows, read once, their share of the rate of our kernel that only reads, and TFLOP/s of both products.
 """
@@ -14,13 +15,22 @@ SHAPES = [(batches, keys, heads, queries)
           for batches in (1, 16, 64, 128) for keys in (4096, 16384) for heads in (16, 128) for queries in (1, 2)]
 PAGES = (64, 0)
 LATENT, COLUMNS, SCALE = 512, 576, 192**-0.5
+SCALED, BYTES_OF_ROW = 128, 656
 WORDS = ("ours", "matmuls", "sdpa", "flashinfer", "flashmla")
+
+
+def byte_rows(kv):
+    """Returns rows of 656 bytes, and the keys that they hold."""
+    scales = torch.rand(*kv.shape[:-1], LATENT // SCALED, device="cuda") + 0.5
+    values, rotary = kv[..., :LATENT].to(torch.float8_e4m3fn), kv[..., LATENT:].contiguous()
+    held = (values.float() * scales.repeat_interleave(SCALED, -1)).to(kv.dtype)
+    return torch.cat([x.view(torch.uint8) for x in (values, scales, rotary)], -1), torch.cat([held, rotary], -1)
 
 
 class Cache:
     """Queries and a cache of one shape, in pages if requested; `lengths` are the keys of each sequence."""
 
-    def __init__(self, batches, keys, heads, queries, page, seed, ragged=False):
+    def __init__(self, batches, keys, heads, queries, page, seed, ragged=False, in_bytes=False):
         self.batches, self.keys, self.heads, self.queries, self.page = batches, keys, heads, queries, page
         random = torch.Generator(device="cuda").manual_seed(seed)
         lengths = [keys] * batches
@@ -34,11 +44,17 @@ class Cache:
             self.table = torch.randperm(of_batch * batches, device="cuda", generator=random).to(torch.int32).view(batches, of_batch)
         self.q = torch.randn(batches, queries, heads, COLUMNS, device="cuda", generator=random, dtype=torch.bfloat16)
         self.kv = torch.randn(of_batch * batches, page or keys, COLUMNS, device="cuda", generator=random, dtype=torch.bfloat16)
+        self.rows = self.kv
+        if in_bytes:
+            self.rows, self.kv = byte_rows(self.kv)
         self.out = self.q.new_empty(*self.q.shape[:-1], LATENT)
-        self.bytes = 2 * COLUMNS * sum(lengths)
+        self.bytes = (BYTES_OF_ROW if in_bytes else 2 * COLUMNS) * sum(lengths)
         self.operations = 2 * queries * heads * (COLUMNS + LATENT) * sum(lengths)
 
     def ours(self):
+        return pb.mla_decode(self.q, self.rows, self.lengths, self.table, scale=SCALE, out=self.out)
+
+    def over_bf16(self):
         return pb.mla_decode(self.q, self.kv, self.lengths, self.table, scale=SCALE, out=self.out)
 
     def matmuls(self):
@@ -92,9 +108,9 @@ def flashmla_of(caches):
                                                           *plans[id(cache)], SCALE, True)
 
 
-def measure(shape, page, ragged, rounds, checks):
+def measure(shape, page, ragged, in_bytes, rounds, checks):
     bytes_of_one = 2 * COLUMNS * shape[0] * shape[1]
-    caches = [Cache(*shape, page, seed, ragged) for seed in range(max(2, min(6, (256 << 20) // bytes_of_one)))]
+    caches = [Cache(*shape, page, seed, ragged, in_bytes) for seed in range(max(2, min(6, (256 << 20) // bytes_of_one)))]
     if checks:
         exact.hold(caches[0].ours, caches[0].parts)
 
@@ -102,11 +118,15 @@ def measure(shape, page, ragged, rounds, checks):
         at = iter(range(1 << 62))
         return lambda: function(caches[next(at) % len(caches)])
 
-    makers = {"ours": lambda: Cache.ours, "flashinfer": lambda: flashinfer_of(caches)}
-    if page:
-        makers["flashmla"] = lambda: flashmla_of(caches)
-    elif not ragged and shape[3] == 1:
-        makers.update(matmuls=lambda: Cache.matmuls, sdpa=lambda: Cache.sdpa)
+    makers = {"ours": lambda: Cache.ours}
+    if in_bytes:
+        makers["bf16"] = lambda: Cache.over_bf16
+    else:
+        makers["flashinfer"] = lambda: flashinfer_of(caches)
+        if page:
+            makers["flashmla"] = lambda: flashmla_of(caches)
+        elif not ragged and shape[3] == 1:
+            makers.update(matmuls=lambda: Cache.matmuls, sdpa=lambda: Cache.sdpa)
     calls = {}
     for name, make in makers.items():
         try:
@@ -130,17 +150,19 @@ def measure(shape, page, ragged, rounds, checks):
     peers = [rate[name] for name in WORDS[1:] if name in rate]
     words = [":".join(map(str, shape)), page, "ragged" if ragged else "", f"{mean / 1e6:.0f}", f"{took['ours']:.1f}",
              *(f"{rate[name]:.2f}" if name in rate else "" for name in WORDS), f"{rate['ours'] / rate['stream']:.3f}",
-             f"{operations / took['ours'] / 1e6:.0f}", f"{rate['ours'] / max(peers):.3f}" if peers else ""]
+             f"{operations / took['ours'] / 1e6:.0f}", f"{rate['ours'] / max(peers):.3f}" if peers else "",
+             f"{took['bf16'] / took['ours']:.2f}" if in_bytes else ""]
     print("| " + " | ".join(map(str, words)) + " |", flush=True)
 
 
-def main(rounds, checks):
-    words = ("sequences:keys:heads:queries", "page", "", "MB", "us", *WORDS, "of the stream", "TFLOP/s", "over the best")
+def main(rounds, checks, in_bytes=False):
+    words = ("sequences:keys:heads:queries", "page", "", "MB", "us", *WORDS, "of the stream", "TFLOP/s", "over the best", "over bf16")
     print("| " + " | ".join(words) + " |\n|" + "---|" * len(words))
-    for page in PAGES:
-        for shape in SHAPES:
-            measure(shape, page, False, rounds, checks)
-            torch.cuda.empty_cache()
-    for heads in (16, 128):
-        measure((64, 16384, heads, 1), PAGES[0], True, rounds, checks)
+    shapes = [(shape, page, False) for page in PAGES for shape in SHAPES]
+    for shape, page, ragged in shapes + [((64, 16384, heads, 1), PAGES[0], True) for heads in (16, 128)]:
+        measure(shape, page, ragged, in_bytes, rounds, checks)
         torch.cuda.empty_cache()
+
+
+def main_of_bytes(rounds, checks):
+    main(rounds, checks, True)
