@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the names of the tests that a change of files can affect, one per line, from ninja's graph.
 
-  scripts/changed_tests.py FOLDER [COMMIT] FOLDER is a complete build; the files are those that differ from COMMIT (HEAD)
+  scripts/changed_tests.py FOLDER [COMMIT]   FOLDER is a complete build; the files are those that differ from COMMIT (HEAD)
 
 A test depends on the programs of the build and the files that its command names, on the files that its program is made of, and on those
 that tests/CMakeLists.txt adds with ptxbuilder_reads(). A test that runs a command, such as `ptxb lint`, does not depend on the files of

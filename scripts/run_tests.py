@@ -2,8 +2,9 @@
 """Runs the tests of a configured build folder with ctest; the last line summarizes the results.
 
   scripts/run_tests.py [--times] [--only=FILE] FOLDER [ARG...]
-    ARG goes to ctest, such as -L unit or -R pattern --times print at the end a table of the seconds of build and tests, with those of
-    tests/times.json, and rewrite that file --only run only the tests whose names are in the file, one per line
+    ARG      goes to ctest, such as -L unit or -R pattern
+    --times  prints at the end how long the build and each test took, next to the times in tests/times.json, and replaces those
+    --only   runs only the tests whose names are in the file, one per line
 
 Tests that take longer than the budget of tests/README.md are named. Exits with ctest's code. A filter that no test passes is an error, as
 is a test that cannot be started.

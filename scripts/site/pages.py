@@ -1,6 +1,6 @@
 """Writes the pages of the site as Markdown, and the configuration with which mkdocs builds them.
 
-  pages.py SOURCE BUILD FOLDER BUILD has the program ptxb and the printed headers; pages go to FOLDER
+  pages.py SOURCE BUILD FOLDER   BUILD has the program ptxb and the printed headers; pages go to FOLDER
 """
 import json
 import os

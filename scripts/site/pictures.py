@@ -1,7 +1,7 @@
 """Draws the pictures of the README, light and dark, into .github/.
 
-  pictures.py SOURCE PTXB draws a kernel with its PTX and its verdict, from the program PTXB, and the speeds of kernels/MEASURED.md
-  pictures.py SOURCE fails if the picture of the speeds does not match the table of kernels/MEASURED.md
+  pictures.py SOURCE PTXB    draws a kernel with its PTX and its verdict, from the program PTXB, and the speeds of kernels/MEASURED.md
+  pictures.py SOURCE         fails if the picture of the speeds does not match the table of kernels/MEASURED.md
 """
 import html
 import os

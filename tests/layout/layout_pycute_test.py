@@ -1,6 +1,6 @@
 """Compares `ptxb layout --batch` with pycute, NVIDIA's Python model of CuTe's layouts, on random layouts.
 
-  layout_pycute_test.py PTXB [FOLDER] [SEED] FOLDER has the wheel nvidia_cutlass-*.whl that scripts/setup gets
+  layout_pycute_test.py PTXB [FOLDER] [SEED]   FOLDER has the wheel nvidia_cutlass-*.whl that scripts/setup gets
 
 If pycute and CuTe C++ differ, C++ is right: FIXED has the results of C++, and the random cases omit these.
 """

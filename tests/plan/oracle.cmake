@@ -2,8 +2,8 @@
 # compiled against CUTLASS' headers. That takes most of a minute, and is done once for each change: cute.sums has the checksums of the
 # inputs and of the output.
 #   without DO       compares the sums
-#   -DDO=recompute compiles and runs cute.cpp, and compares its output with cute.txt -DDO=bless compiles and runs cute.cpp, and writes
-#   cute.txt and cute.sums
+#   -DDO=recompute   compiles and runs cute.cpp, and compares its output with cute.txt
+#   -DDO=bless       compiles and runs cute.cpp, and writes cute.txt and cute.sums
 # The last two need -DWORK=... -DCXX=... [-DCUTLASS=...]: the headers are in the folder CUTLASS, or in the wheel nvidia-cutlass that
 # scripts/setup keeps.
 set(folder ${SOURCE}/tests/plan/${ORACLE})

@@ -1,6 +1,6 @@
 """Checks that every C++ and CUDA file of the project is formatted by clang-format; names the first line of each file that is not.
 
-  format_test.py SOURCE KNOWN SOURCE is the top of the project; KNOWN keeps checksums of correct files, which are not checked again
+  format_test.py SOURCE KNOWN   SOURCE is the top of the project; KNOWN keeps checksums of correct files, which are not checked again
 """
 import hashlib
 import os

@@ -1,6 +1,6 @@
 """Runs scripts/run_tests.py with tests that pass, fail, are skipped, hang, cannot be started, or do not exist.
 
-  run_tests_test.py RUN_TESTS FOLDER RUN_TESTS is the script, and FOLDER is created anew
+  run_tests_test.py RUN_TESTS FOLDER   RUN_TESTS is the script, and FOLDER is created anew
 """
 import os
 import shutil

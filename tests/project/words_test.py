@@ -1,7 +1,8 @@
 """Counts comments that begin as fragments, and odd connectives in comments, documents and strings, by folder, and names new ones.
 
-  words_test.py SOURCE fails if a folder has more of any kind than words.txt grants words_test.py SOURCE --bless lowers the grants of
-  words.txt to the actual numbers; raise them by hand words_test.py SOURCE --list FOLDER prints every place of a folder
+  words_test.py SOURCE                 fails if a folder has more of any kind than words.txt grants
+  words_test.py SOURCE --bless         lowers the grants of words.txt to the actual numbers; raise them by hand
+  words_test.py SOURCE --list FOLDER   prints every place of a folder
 
 words.txt has the words that are searched for, which a person may extend, and the budgets.
 """

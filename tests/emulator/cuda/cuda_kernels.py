@@ -1,8 +1,8 @@
 """Runs typical CUDA C++ kernels on the emulator: correct ones run without a fault, and planted faults are named.
 
   python3 tests/emulator/cuda/cuda_kernels.py [NAME...] [--bin build/release/bin] [--options "-O0 -Xcicc -O0"] [--seeds 10] [--kept]
-  python3 tests/emulator/cuda/cuda_kernels.py --emit DIR writes the correct ones as PTX and launch files python3
-  tests/emulator/cuda/cuda_kernels.py --bless writes ptx/ again
+  python3 tests/emulator/cuda/cuda_kernels.py --emit DIR   writes the correct ones as PTX and launch files
+  python3 tests/emulator/cuda/cuda_kernels.py --bless      writes ptx/ again
 
 Each kernel of the .cu files here follows a line of Python, `//: NAME: threads=..., expect=[...], plants=[...]`: how it is launched, the
 beginning of `out` (zeros follow), and the kind of fault that must be reported for each plant, with alternatives separated by |. nvcc makes
