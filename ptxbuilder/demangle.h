@@ -1,4 +1,4 @@
-// C++ names in texts that people read.
+// Makes C++ names readable in text for people.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// Returns the text with each mangled C++ name, `_Z...`, as its author wrote it; a long name is shortened in
-// the middle. The rest of the text does not change.
+// Returns the text with each mangled C++ name (`_Z...`) replaced by the name in the source; long names are
+// shortened in the middle. The remaining text does not change.
 std::string demangled(std::string_view text);
 
 }  // namespace ptxbuilder

@@ -1,4 +1,4 @@
-// The one exception of the library, and the source location that every public call takes.
+// Defines the only exception class of the library, and the source location that every public call takes.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -13,23 +13,23 @@
 
 namespace ptxbuilder {
 
-// A line of the kernel author's C++. Every public call takes one as its last, defaulted argument, so that
-// errors, `.loc` lines and ptxas messages can name the line that made an instruction. The public call opens
-// the line with a CallersLine or an AtLine (ir/builder.h). As long as the line is open, here() and Error name
-// it wherever they are: functions that the library calls in turn do not take a line. (The compiler builtins
+// A line in the kernel author's C++ source. Every public call takes one as its last, defaulted argument, so
+// that errors, `.loc` lines and ptxas messages can name the line that made an instruction. The public call
+// opens the line with a CallersLine or an AtLine (ir/builder.h). While the line is open, here() and Error use
+// it wherever they are called, so the library's internal functions do not take a line. (The compiler builtins
 // work in both g++ 12 and clang, and as default arguments of constructors.)
 struct Where {
   const char* file = "";
   unsigned line = 0;
 
-  // Returns the line of the caller, or of the public call that is open.
+  // Returns the line of the caller or, if a public call is open, the line of that call.
   static Where here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE());
   explicit operator bool() const { return line != 0; }
 };
 
 namespace callers {
 
-// The line that is open on this thread; its number is 0 if no line is open.
+// The line that is open on this thread; its number is 0 if none is open.
 inline constinit thread_local Where open_line = {};
 
 }  // namespace callers
@@ -38,8 +38,8 @@ inline Where Where::here(const char* file, unsigned line) {
   return callers::open_line ? callers::open_line : Where{file, line};
 }
 
-// Opens the line of a public call while this object lives. If a line is open already, the library makes the
-// call on behalf of one of the author's, and the author's line stays open.
+// Opens the line of a public call while this object lives. If a line is already open, the library is making
+// this call on behalf of an earlier public call, and the line of that call stays open.
 class CallersLine {
  public:
   explicit CallersLine(Where where) : opens_(where && !callers::open_line) {
@@ -57,7 +57,7 @@ class CallersLine {
   bool opens_;
 };
 
-// Closes the line while a callback of the author's runs: the calls in it have lines of their own.
+// Closes the line while a callback of the author runs, since the calls in it have lines of their own.
 class AuthorsCode {
  public:
   AuthorsCode() : library_(std::exchange(callers::open_line, {})) {}
@@ -69,20 +69,19 @@ class AuthorsCode {
   Where library_;
 };
 
-// The file name without its folders, as errors print it: "gemm.cpp:41".
+// Returns the location as errors print it, without folders: "gemm.cpp:41".
 std::string to_string(Where where);
 
-// Thrown by everything in this project. what() is one paragraph: the operation, the rule it breaks, the
-// values, and the caller's line if it is known: "tma_load: box inner extent 192 B exceeds swizzle 128 B
-// (gemm.cpp:41)".
+// Everything in this project throws this class. what() is one paragraph: the operation, the rule that was
+// broken, the values, and the caller's line if it is known: "tma_load: box inner extent 192 B exceeds swizzle
+// 128 B (gemm.cpp:41)".
 class Error : public std::runtime_error {
  public:
-  // The kind shows who can correct the error; the C interface has a status for each kind, and Python has an
-  // exception.
+  // Shows who can correct the error. The C interface has a status, and Python an exception, for each kind.
   enum class Kind : uint8_t {
-    refused,        // an argument breaks a rule, which the caller can correct
+    refused,        // an argument breaks a rule; the caller can correct it
     unavailable,    // the call is valid, but not possible here and now, such as tuning without a GPU
-    out_of_memory,  // of the device
+    out_of_memory,  // the device has too little free memory
     device,         // the driver or the GPU failed, or a kernel on it
     compile,        // LLVM, ptxas or the driver's compiler rejected the kernel
   };
@@ -93,14 +92,14 @@ class Error : public std::runtime_error {
 
   Where where() const { return where_; }
   Kind kind() const { return kind_; }
-  void become(Kind kind) { kind_ = kind; }  // set by a caller that knows better
+  void become(Kind kind) { kind_ = kind; }  // for a caller that knows the kind better
 
  private:
   Where where_;
   Kind kind_;
 };
 
-// Runs code that compiles a kernel: its errors are of the kind `compile`.
+// Runs code that compiles a kernel, and gives its errors the kind `compile`.
 template <class Compile>
 auto compiling(Compile&& compile) {
   try {

@@ -1,4 +1,4 @@
-// Reads a file's text.
+// Reads the text of a file.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// Returns all bytes of a file or a pipe. Throws Error that begins with the path if it cannot be read, or if
-// it does not end within `most` bytes, such as a device.
+// Returns all bytes of a file or a pipe. Throws Error that begins with the path if the file cannot be read or
+// is longer than `most` bytes, as an endless device is.
 std::string file_text(const std::string& path, uint64_t most = uint64_t{1} << 30);
 
 }  // namespace ptxbuilder

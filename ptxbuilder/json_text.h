@@ -1,4 +1,4 @@
-// Reads JSON text, with errors that say where it is wrong.
+// Reads JSON text, and reports where it is wrong.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,13 +7,14 @@
 
 namespace ptxbuilder {
 
-// Reads one value; errors refer to the file as `name`. Throws Error "NAME: line 3, column 5: ..." for text
-// that is not JSON, that nests deeper than 64 levels, since reading and printing recurse once per level, or
-// that has a number that a double cannot hold. Throws Error that names the member if an object has a member
-// twice, since one would be lost. Comments are skipped if they are allowed.
+// Reads one value; errors refer to the file as `name`. Throws Error "NAME: line 3, column 5: ..." if the text
+// is not JSON, nests deeper than 64 levels (reading and printing recurse once per level), or contains a
+// number that a double cannot hold. Also throws Error, which names the member, if an object contains a member
+// twice, since one of the two would be lost. Comments are skipped if `has_comments` is true, and otherwise
+// rejected.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name, bool has_comments = false);
 
-// Returns "line 3, column 5" for the byte at `offset` of a text, both counted from 1.
+// Returns "line 3, column 5" for the byte at `offset` of the text; lines and columns count from 1.
 std::string line_and_column(std::string_view text, size_t offset);
 
 }  // namespace ptxbuilder

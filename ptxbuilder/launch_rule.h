@@ -1,4 +1,5 @@
-// Rules by which the numbers of a launch follow from a kernel's arguments, as text: "ceil_div(count, 128)".
+// Defines rules, as text, that compute the numbers of a launch from a kernel's arguments: "ceil_div(count,
+// 128)".
 #pragma once
 
 #include <array>
@@ -8,54 +9,54 @@
 #include <string>
 #include <vector>
 
-#include "ptxbuilder/error.h"  // which reports that C++20 is needed
+#include "ptxbuilder/error.h"  // reports a missing -std=c++20
 #include "ptxbuilder/signature.h"
 
 namespace ptxbuilder {
 
-// A name in a rule refers to one of these.
+// A name in a rule, and the value that it refers to.
 struct RuleName {
-  // A rule names a scalar parameter, an extent of a tensor, or the number of multiprocessors.
+  // A name is a scalar parameter, an extent of a tensor, or the number of multiprocessors.
   enum class Kind : uint8_t { parameter, extent, multiprocessors };
 
-  std::string text;  // as in the rule: "count", "extent(A, 1)"
+  std::string text;  // as written in the rule: "count", "extent(A, 1)"
   Kind kind = Kind::parameter;
-  size_t parameter = 0;      // its place among the kernel's
-  size_t dimension = 0;      // of an extent; 0 is the innermost
-  DType dtype = DType::u32;  // of a parameter
+  size_t parameter = 0;      // index among the kernel's parameters
+  size_t dimension = 0;      // for an extent; 0 is the innermost dimension
+  DType dtype = DType::u32;  // type of a parameter
 };
 
-// The values of the names in one launch.
+// Provides the values of the names for one launch.
 class RuleValues {
  public:
   virtual ~RuleValues() = default;
-  virtual uint64_t bits(size_t parameter) const = 0;                      // of an integer, in the low bytes
-  virtual uint64_t extent(size_t parameter, size_t dimension) const = 0;  // elements
+  virtual uint64_t bits(size_t parameter) const = 0;                      // an integer, in the low bytes
+  virtual uint64_t extent(size_t parameter, size_t dimension) const = 0;  // in elements
   virtual int64_t multiprocessors() const = 0;
 };
 
-// A rule has C's operators + - * / % < <= > >= == != with C's precedence, parentheses, ceil_div(a, b), min(a,
-// b), max(a, b), integers, the kernel's integer parameters by name, extent(TENSOR, DIMENSION) of its tensor
-// maps, innermost dimension first, and `multiprocessors`, those of the GPU. Its numbers have 64 bits and a
-// sign; a comparison is 1 or 0.
+// A rule may contain C's operators + - * / % < <= > >= == != with C's precedence, parentheses, ceil_div(a,
+// b), min(a, b), max(a, b), integers, the kernel's integer parameters by name, extent(TENSOR, DIMENSION) of
+// its tensor maps (dimension 0 is the innermost), and `multiprocessors`, the number of multiprocessors of the
+// GPU. Numbers are signed 64-bit integers; a comparison yields 1 or 0.
 class LaunchRule {
  public:
-  // Errors refer to the rule as `what`, such as "grid.x". Throws Error that names the rule and the column
-  // and, for an unknown name, lists the known names.
+  // Errors refer to the rule as `what`, such as "grid.x". Throws Error that names the rule and the column,
+  // and lists the known names if a name is unknown.
   LaunchRule(std::string what, std::string text, std::span<const Parameter> parameters);
 
   const std::string& text() const { return text_; }
-  const std::vector<RuleName>& names() const { return names_; }  // that the rule uses, without duplicates
+  const std::vector<RuleName>& names() const { return names_; }  // names in the rule, without duplicates
 
-  // Throws Error that names the rule, what went wrong and the values: a division by 0, an overflow, ceil_div
-  // of a negative number.
+  // Throws Error for a division by 0, an overflow, or ceil_div of a negative number; it names the rule, the
+  // problem and the values.
   int64_t value(const RuleValues& values) const;
   // Returns the text of an error: "grid.x = 'ceil_div(count, 0)': a division by 0, with count = 7".
   std::string with_values(const std::string& problem, const RuleValues& values) const;
 
-  // Returns the rule as a C expression of type int64_t over the functions of c_functions(). `value` names a
-  // variable for each of names(); `wrong` is a variable of type const char*, NULL at first, that receives
-  // what went wrong.
+  // Returns the rule as a C expression of type int64_t that calls the functions of c_functions(). `value`
+  // returns the C variable that holds names()[name]; `wrong` is a C variable of type const char*, initially
+  // NULL, that receives the description of a problem.
   std::string as_c(const std::function<std::string(size_t name)>& value, const std::string& wrong) const;
   static std::string c_functions();
 
@@ -82,7 +83,7 @@ class LaunchRule {
   };
   struct Instruction {
     Step step;
-    int64_t operand = 0;  // a number, or the place of a name
+    int64_t operand = 0;  // a number, or an index in names_
   };
   struct Operation;
   static const Operation operations[];
@@ -90,19 +91,19 @@ class LaunchRule {
 
   std::string what_, text_;
   std::vector<RuleName> names_;
-  std::vector<Instruction> code_;  // of a stack machine
+  std::vector<Instruction> code_;  // for a stack machine
 };
 
-// The three rules of Signature::grid.
+// Holds the three rules of Signature::grid.
 class GridRule {
  public:
-  // The signature must have a grid. Throws Error like LaunchRule.
+  // The signature must have a grid. Throws Error as LaunchRule does.
   explicit GridRule(const Signature& signature);
 
   const std::array<LaunchRule, 3>& rules() const { return rules_; }
 
-  // Returns the CTAs along x, y and z. Throws Error like LaunchRule, and if there would be less than 1, or
-  // 2^32 or more.
+  // Returns the number of CTAs along x, y and z. Throws Error as LaunchRule does, and if a number is less
+  // than 1 or at least 2^32.
   std::array<uint32_t, 3> value(const RuleValues& values) const;
 
  private:

@@ -1,5 +1,5 @@
-// Emits rows into any LLVM module, for compilers that have an llvm::IRBuilder of their own. Like all
-// installed headers, this one only forward-declares LLVM's classes, and includes none of LLVM's headers.
+// Emits rows into any LLVM module, for compilers that use an llvm::IRBuilder of their own. Like all installed
+// headers, this one only forward-declares LLVM's classes; it does not include LLVM's headers.
 #pragma once
 
 #include "ptxbuilder/compile/codegen.h"
@@ -12,8 +12,8 @@ class Module;
 
 namespace ptxbuilder {
 
-// Arguments fill the holes that the instruction reads: a value, the values of a list, named registers instead
-// of values, or a number.
+// Fills an operand that the instruction reads: with a value, the values of a list, named registers instead of
+// values, or a number.
 struct LlvmArgument : Argument {
   LlvmArgument(llvm::Value* value) : Argument(Value(value)) {}  // NOLINT: an implicit conversion
   LlvmArgument(const std::vector<llvm::Value*>& list)           // NOLINT
@@ -22,17 +22,17 @@ struct LlvmArgument : Argument {
   LlvmArgument(detail::HostInteger auto number) : Argument(int64_t{number}) {}  // NOLINT
 };
 
-// Emits one instruction at the IRBuilder's insertion point, and returns its results in the row's order,
-// lists flattened. The row is one of those in isa/rows.h, or the caller's own. With `guard`, an i1, the
-// instruction runs only in threads whose guard is true. A row with an operand that is only written cannot
-// have a guard.
+// Emits one instruction at the IRBuilder's insertion point, and returns its results in the row's order, lists
+// flattened. The row comes from isa/rows.h, or is the caller's own. With `guard`, an i1, the instruction runs
+// only in threads whose guard is true. A row with an operand that the instruction writes without reading it
+// cannot have a guard.
 //
 // Values have the LLVM type of the operand's class: i1 for pred; i16, i32 or i64 for an integer; half,
 // bfloat, float or double for a floating-point number; ptr addrspace(3) for smem, addrspace(7) for cluster,
 // addrspace(1) for gmem, addrspace(4) for constant, addrspace(5) for local, addrspace(6) for tmem, ptr for
-// generic and tmap, and i128 for b128. b16, b32 and b64 accept any of these types that has their width. In
-// PTX, shared addresses have 32 bits, whatever their width in the module's data layout. An integer constant
-// is printed as a number, and an immediate must be a host integer or such a constant.
+// generic and tmap, and i128 for b128. b16, b32 and b64 accept any of these types with their width. In PTX,
+// shared addresses have 32 bits, whatever their width in the module's data layout. An integer constant is
+// printed as a number, and an immediate must be a host integer or such a constant.
 //
 // The module flag "ptxbuilder.ptx" holds the highest .version that the rows of the module need, and
 // "ptxbuilder.targets" holds the sets of targets that support them, such as "sm_90a" or "sm_100f+sm_110f".
@@ -50,9 +50,9 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,
                                Where where = Where::here());
 
 // Returns the PTX of a module, and leaves the module unchanged. The module's triple must be empty or
-// nvptx64's. Its data layout must be empty, or agree for the types in use with NVPTX's own layout, or with
-// that layout with 32-bit shared pointers, as older LLVMs have it. Debug information of any kind is reduced
-// to lines. Target and .version are at least what rows and inline asm need. The libdevice functions
+// nvptx64's. Its data layout must be empty, or it must agree, for the types in use, with NVPTX's layout or
+// with its variant in older LLVMs, whose shared pointers have 32 bits. Debug information of any kind is
+// reduced to lines. Target and .version are at least what rows and inline asm need. The libdevice functions
 // (__nv_expf, ...) that the module declares are linked from the CUDA toolkit's libdevice.10.bc. This function
 // does not change LLVM's process-wide options.
 //
@@ -63,16 +63,19 @@ std::string generate_ptx(const llvm::Module& module, const ModuleOptions& option
                          Where where = Where::here());
 
 // Returns the kernels of a module in their order, each with its signature, or with the reason why the
-// signature is not known. Nothing is guessed: - threads: nvvm.reqntid, else nvvm.maxntid, only along x.
-// Cluster: nvvm.cluster_dim; no cluster without it. - parameters: i1 to i64, which are u8 to u64, half,
-// bfloat, float, double, and pointers, to global memory
-//   in bytes (u8), by the names of the arguments or arg0, arg1, ...
+// signature is not known. Nothing is guessed:
+// - threads: nvvm.reqntid, or else nvvm.maxntid, along x only
+// - cluster: nvvm.cluster_dim; otherwise there is no cluster
+// - parameters: i1 to i64 (as u8 to u64), half, bfloat, float, double, and pointers to global memory, which
+//   count as pointers to bytes (u8). Names are those of the arguments, or arg0, arg1, ...
 // - shared memory: the module's variables that kernel or device functions use. If one of them is a
 //   declaration, the launch chooses its size, and the signature is not known.
-// - properties that a Kernel on the function knew (tile/kernel.h), such as tensor maps and dynamic shared
-// memory, are in the function's metadata !ptxbuilder.signature from finish() on, and stay there when a module
-// is written and read. Unless the options state a .version, the signature has the lowest .version that target
-// and rows allow. Throws Error for rows that need a higher target or .version than the options name.
+// - properties that were set on a Kernel (tile/kernel.h), such as tensor maps and dynamic shared memory:
+//   finish() writes them to the function's metadata !ptxbuilder.signature, which survives writing and reading
+//   the module.
+//
+// Unless the options state a .version, the signature has the lowest one that the target and the rows allow.
+// Throws Error for rows that need a higher target or .version than the options name.
 std::vector<ModuleKernel> signatures_of(const llvm::Module& module, const ModuleOptions& options = {},
                                         Where where = Where::here());
 

@@ -11,12 +11,12 @@ enum class LogLevel : uint8_t { warning = 1 };
 
 using LogSink = std::function<void(LogLevel level, const std::string& text)>;
 
-// Logs one line, which is passed without a newline.
+// Logs one line; `text` does not end with a newline.
 void log(LogLevel level, const std::string& text);
 
-// From now on, the sink receives everything that the process logs, in the thread that logs it and possibly in
-// several threads at once; an empty sink restores standard error. When this returns, no thread runs the
-// previous sink. A sink must not call the library or throw.
+// From now on, the sink receives every message that the process logs. It is called in the thread that logs,
+// possibly in several threads at once. An empty sink restores standard error. When this returns, no thread is
+// inside the previous sink. A sink must not call the library or throw.
 void log_to(LogSink sink);
 
 }  // namespace ptxbuilder

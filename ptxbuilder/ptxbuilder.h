@@ -1,4 +1,4 @@
-// Includes the whole library, which writes, proves and compiles kernels. runtime/runtime.h launches them.
+// Includes the whole library for building, proving and compiling kernels. runtime/runtime.h launches them.
 #pragma once
 
 #include "ptxbuilder/compile/certify.h"

@@ -1,5 +1,5 @@
-// The format of the host memory to which a kernel that watches its waits or checks its values writes, and
-// which the host reads.
+// Defines the format of the host memory through which a kernel reports waits that do not end and values that
+// it checks. The kernel writes it, and the host reads it.
 #pragma once
 
 #include <cstdint>
@@ -10,95 +10,94 @@
 
 namespace ptxbuilder {
 
-// Part of the kernel's signature, which the host needs in addition to the memory.
+// The part of the kernel's signature that the host needs to read the memory.
 struct ReportFormat {
-  // A line of the kernel that reports: a wait, or a message.
+  // A source line of the kernel that reports: a wait or a message.
   struct Site {
-    // The kinds of sites: the objects for which a warp waits, and messages.
+    // The objects for which a warp waits, and the kinds of messages.
     enum class Kind : uint8_t { mbarrier, barrier, cluster, counter, check, print, tile };
 
     Kind kind = Kind::mbarrier;
     std::string line;  // "gemm.cpp:41"
-    std::string text;  // what is waited for, or a message with {} for each value
+    std::string text;  // what the warp waits for, or a message with {} for each value
     std::string types =
-        {};  // one letter for each value of a message, u, s, f or p; one letter for all values of a tile
+        {};  // one letter for each value of a message (u, s, f or p); a tile has one letter for all values
     bool operator==(const Site&) const = default;
   };
 
-  uint32_t watchdog_milliseconds = 0;  // that a wait may take; 0 if waits are not watched
-  uint32_t messages = 0;               // that there is room for; 0 if the kernel has no messages
-  std::vector<Site> sites;             // from number 1 on
+  uint32_t watchdog_milliseconds = 0;  // limit of a wait; 0 if waits are not watched
+  uint32_t messages = 0;               // room for this many messages; 0 if the kernel has no messages
+  std::vector<Site> sites;             // numbered from 1
   std::vector<ProfileFormat::Role> roles;
 
   bool operator==(const ReportFormat&) const = default;
 };
 
 // The memory consists of a header, the messages, and a slot for each warp of the first kMostCtas CTAs; later
-// CTAs share these slots.
+// CTAs share the slots.
 namespace report_format {
 
-constexpr const char* kReportParameter = "report";  // the kernel's last: the memory's address
+constexpr const char* kReportParameter = "report";  // the kernel's last parameter: the memory's address
 constexpr uint32_t kHeaderBytes = 64, kWarpSlotBytes = 64, kMessageBytes = 64, kMostValues = 6;
-constexpr const char* kGridBarrier =
-    "the grid's barrier";  // the text of a site that waits at a barrier of threads
+constexpr const char* kGridBarrier = "the grid's barrier";  // text of a site that waits at GridBarrier
 constexpr uint32_t kMostCtas = 1 << 16;
 constexpr uint32_t kMostMilliseconds = 1 << 20, kMostMessages = 1 << 20;
 
-// The first bytes of the memory count its messages.
+// The header at the start of the memory counts its messages.
 struct ReportHeader {
-  uint32_t messages;  // written and lost
+  uint32_t messages;  // stored messages, and messages that found no room
   uint32_t unused[15];
 };
 static_assert(sizeof(ReportHeader) == kHeaderBytes);
 
-// A warp runs from its first instruction on; `at_barrier` is written before a barrier that has no time limit,
-// and `waits` when a wait is over its limit.
+// A warp `runs` from its first instruction. It writes `at_barrier` before a barrier that has no time limit,
+// and `waits` when a wait exceeds its limit.
 enum class WarpState : uint32_t { none, runs, at_barrier, waits, ended };
 
-// A slot holds where its warp is, and what it waits for.
+// Holds the place where a warp is, and the object for which it waits.
 struct Slot {
   WarpState state;
   uint32_t site;
-  uint32_t cta;  // counted along x, y and z
+  uint32_t cta;  // counted with x varying fastest, then y, then z
   uint32_t sm;
-  uint32_t lanes;     // that wait
+  uint32_t lanes;     // the lanes that wait
   uint32_t expected;  // the parity, or the least value of a counter
-  uint32_t object;    // the mbarrier's offset in dynamic shared memory
+  uint32_t object;    // offset of the mbarrier in dynamic shared memory
   uint32_t unused;
-  uint64_t counter;  // its address
-  uint64_t word;     // what the mbarrier or the counter held
+  uint64_t counter;  // address of the counter
+  uint64_t word;     // value of the mbarrier or the counter
   uint32_t unused_too[4];
 };
 static_assert(sizeof(Slot) == kWarpSlotBytes);
 
 // A message consists of its site, the thread that wrote it, and its values.
 struct ReportedMessage {
-  uint32_t site;  // 0 until it is complete
+  uint32_t site;  // 0 until the message is complete
   uint32_t cta, thread, unused;
   uint64_t values[kMostValues];
 };
 static_assert(sizeof(ReportedMessage) == kMessageBytes);
 
-// In a message about a tile, a value is an element with its place.
+// In a message about a tile, each value is an element with its row and column:
 //    63  62 ... 48  47 ... 32  31 ... 0
 //    1   row        column     bits
 constexpr uint32_t kMostTileRows = 1 << 15, kMostTileCols = 1 << 16;
 struct TileElementWord {
   uint32_t row, col, bits;
 };
-constexpr uint64_t kIsElement = uint64_t{1} << 63;  // if 0, the message has no further element
+constexpr uint64_t kIsElement = uint64_t{1} << 63;  // if 0, the message has no further elements
 constexpr TileElementWord tile_element(uint64_t word) {
   return {static_cast<uint32_t>(word >> 48) & (kMostTileRows - 1), static_cast<uint32_t>(word >> 32) & 0xffff,
           static_cast<uint32_t>(word)};
 }
 
-// The fields of an mbarrier's word in shared memory on Hopper. A count is stored as its difference from 2^20,
-// as the code that ptxas generates for mbarrier.init and mbarrier.pending_count shows.
+// The fields of an mbarrier's word in shared memory on Hopper. A count n is stored as 2^20 - n; this follows
+// from the code that ptxas generates for mbarrier.init and mbarrier.pending_count.
 //    63      62 ... 43        42 ... 21    20 ... 1          0
 //    parity  2^20 - pending   bytes        2^20 - expected   0
 struct MbarrierWord {
   uint32_t parity, pending, expected;
-  int32_t bytes;  // that are expected and have not arrived
+  int32_t bytes;  // expected bytes that have not arrived yet
 };
 
 constexpr MbarrierWord decode(uint64_t word) {
@@ -106,11 +105,11 @@ constexpr MbarrierWord decode(uint64_t word) {
   const auto count = [&](int shift) {
     return (kCounts - static_cast<uint32_t>(word >> shift)) & (kCounts - 1);
   };
-  const auto bytes = static_cast<int64_t>(word << 21) >> 42;  // a signed 22-bit number
+  const auto bytes = static_cast<int64_t>(word << 21) >> 42;  // signed 22-bit number
   return {static_cast<uint32_t>(word >> 63), count(43), count(1), static_cast<int32_t>(bytes)};
 }
 
-// Packs the fields into the 64 bits of an mbarrier; the reverse of decode().
+// Packs the fields into the 64 bits of an mbarrier; this is the inverse of decode().
 constexpr uint64_t encode(const MbarrierWord& m) {
   const auto count = [](uint32_t n, int shift) { return uint64_t{(0u - n) & 0xfffff} << shift; };
   return uint64_t{m.parity} << 63 | count(m.pending, 43) |

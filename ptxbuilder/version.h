@@ -1,5 +1,5 @@
-// The version of the library, for C and C++. The public interface is only extended within a major version or,
-// for major version 0, within a minor version.
+// Defines the version of the library, for C and C++. Within a major version (for major version 0, within a
+// minor version), the public interface is only extended.
 #pragma once
 
 #define PTXBUILDER_VERSION_MAJOR 0

@@ -7,16 +7,17 @@
 
 namespace ptxbuilder {
 
-// The place of a block in its tensor, outermost first, is counted in blocks: block {i, j} of 64 x 32 begins
+// The position of a block in its tensor, outermost first, counted in blocks: block {i, j} of 64 x 32 begins
 // at row 64 i and column 32 j.
 using BlockIndex = std::vector<u32>;
-// Returns the block that a step needs, from device values; CTAs that share a block by multicast must name
-// the same block. The build cannot detect a map that counts elements instead of blocks, nor CTAs that name
-// different blocks if these depend on more than the CTA's place: the emulator reports tiles outside of their
-// tensor, and multicast of parts of different blocks. It does not check blocks that threads copy.
+// Maps a step to the block that it needs, in device values; CTAs that share a block by multicast must name
+// the same block. Building a kernel does not detect a map that counts elements instead of blocks, nor, if the
+// block depends on more than the CTA's position, CTAs that name different blocks. The emulator reports tiles
+// outside their tensor, and multicast of parts of different blocks, but does not check blocks that threads
+// copy.
 using IndexMap = std::function<BlockIndex(const GridIndex&)>;
 
-// The extents of a block, outermost first; all but the last two are 1.
+// The extents of a block, outermost first; all but the last two must be 1.
 class BlockShape {
  public:
   BlockShape(std::initializer_list<int> extents) : extents_(extents) {}                         // NOLINT
@@ -26,7 +27,10 @@ class BlockShape {
   const std::vector<int>& extents() const { return extents_; }
   int rows() const { return extents_.size() < 2 ? 1 : extents_[extents_.size() - 2]; }
   int cols() const { return extents_.back(); }
-  int panel_cols() const { return panel_cols_; }  // of its tile in shared memory, as in TileShape
+  int panel_cols() const {
+    return panel_cols_;
+  }  // columns of a panel of its tile in shared memory, as in
+     // TileShape
 
  private:
   std::vector<int> extents_;
@@ -35,35 +39,35 @@ class BlockShape {
 
 // The options of a block's copies.
 struct BlockOptions {
-  // The tile in shared memory has this swizzle; the default is the widest one that divides a row and whose
+  // The swizzle of the tile in shared memory. The default is the widest swizzle that divides a row and whose
   // alignment divides the block.
   std::optional<Swizzle> swizzle = {};
   // The CTAs of the cluster along these axes need the same block, which is loaded once for all of them.
   ClusterAxes multicast = {};
-  // The stage is handed back this number of steps later, since products of these steps may still be reading
-  // it: with 1, the body of a step ends with wgmma_wait(1). Inputs with equal delays share a ring of stages.
-  // Inputs with another delay have their own ring and barriers, for example an A that products in flight
-  // still read, next to a B that they do not.
+  // The stage is handed back this number of steps later, since products in flight may still read it: with 1,
+  // the body of a step ends with wgmma_wait(1). Inputs with equal delays share a ring of stages. Inputs with
+  // another delay have a ring and barriers of their own; an example is an A that products in flight still
+  // read, while they no longer read B.
   int delay_release = 0;
-  // Elements outside of the tensor have this value.
+  // The value of elements outside the tensor.
   OobFill fill = OobFill::zero;
   // The block is the same in all steps: an input is loaded once per run, and an output is written when the
-  // run ends. Its map receives only the index of the tile.
+  // run ends. The index map receives only the index of the tile.
   bool fixed = false;
-  // The number of blocks of a fixed input in shared memory or on the way at a time: with 2, the next tile's
-  // block is loaded while a tile is computed.
+  // The number of blocks of a fixed input that may be in shared memory or being loaded at once. With 2, the
+  // next tile's block is loaded while a tile is computed.
   int fixed_stages = 1;
 };
 
 // The blocks of one operand of a pipeline.
 class BlockSpec {
  public:
-  // TMA copies the blocks; the tensor must have the same number of dimensions as a block.
+  // TMA copies the blocks; the tensor must have as many dimensions as a block.
   BlockSpec(TensorMap tensor, DType type, BlockShape shape, IndexMap index, BlockOptions options = {})
       : tensor_(tensor), type_(type), shape_(std::move(shape)), index_(std::move(index)), options_(options) {}
-  // Threads copy blocks that TMA cannot copy: blocks whose rows do not begin at multiples of 16 bytes, or are
-  // shorter than 16 bytes. They use the widest cp.async that the strides and the block allow or, if that is
-  // less than 4 bytes, loads and stores; the sidecar states which.
+  // Threads copy the blocks. This is for blocks that TMA cannot copy, because their rows do not begin at
+  // multiples of 16 bytes or are shorter than 16 bytes. Threads use the widest cp.async that the strides and
+  // the block allow or, if that is less than 4 bytes, loads and stores; the sidecar states which.
   template <class T>
   BlockSpec(const GlobalTensor<T, 2>& tensor, BlockShape shape, IndexMap index, BlockOptions options = {})
       : tile_of_([tensor](u32 row, u32 col) -> GlobalTile { return tensor.tile(row, col); }),
@@ -74,7 +78,7 @@ class BlockSpec {
 
   bool by_threads() const { return !tensor_; }
   TensorMap tensor() const { return *tensor_; }
-  // Returns a block in global memory, for copies by threads.
+  // Returns a block in global memory, for copies made by threads.
   GlobalTile tile(u32 row, u32 col) const { return tile_of_(row, col); }
   DType dtype() const { return type_; }
   const BlockShape& shape() const { return shape_; }
@@ -95,18 +99,19 @@ namespace detail {
 // Copies one operand's blocks between global and shared memory.
 class BlockCopy {
  public:
-  // `threads` threads copy blocks that TMA does not. Errors refer to the operand as `name`, such as "in 0".
-  // Throws Error for a block that cannot be copied.
+  // `threads` threads copy a block that TMA does not copy. Errors refer to the operand as `name`, such as "in
+  // 0". Throws Error for a block that cannot be copied.
   BlockCopy(Kernel& kernel, BlockSpec spec, int stages, int threads, std::string name);
 
   const SharedTile& tile() const { return tile_; }
   const BlockSpec& spec() const { return spec_; }
-  // The elected thread calls these or, if threads copy, each copying thread calls them with its number.
+  // The elected thread calls these functions. If threads copy, each copying thread calls them with its
+  // number.
   void load(const TileView& to, const GridIndex& at, u32 thread) const;
   void store(const TileView& from, const GridIndex& at, u32 thread) const;
 
  private:
-  // Returns the block's first element, outermost first.
+  // Returns the coordinates of the block's first element, outermost first.
   std::vector<u32> begin(const GridIndex& at) const;
   GlobalTile global(const GridIndex& at) const;
   // Calls copy(TiledCopy, thread) in the threads that copy.

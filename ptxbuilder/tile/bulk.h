@@ -5,38 +5,39 @@
 
 namespace ptxbuilder {
 
-// PTX ISA, cp.async.bulk: copies contiguous elements, as many as the view has, from `start` on, without a
-// tensor map. The view determines the rest, as for tma_load in tile/tma.h; CTAs that share a load fetch equal
-// parts of its bytes. The view is contiguous, without swizzle, and holds a multiple of 16 bytes, below 1 MiB;
-// `start` is aligned to 16 bytes. Throws Error if the host knows that one of these does not hold, or if types
-// differ.
+// Copies contiguous elements, beginning at `start` and as many as the view has (PTX ISA, cp.async.bulk). The
+// view determines the other properties of the copy, as for tma_load in tile/tma.h; CTAs that share a load
+// fetch equal parts of its bytes. The view must be contiguous, without a swizzle, and hold a multiple of 16
+// bytes, less than 1 MiB; `start` must be aligned to 16 bytes. Throws Error if the host knows that one of
+// these does not hold, or if types differ.
 template <class T>
 void bulk_load(const LoadView& to, gptr<T> from, u32 start, Where where = Where::here());
 template <class T>
 void bulk_store(gptr<T> to, u32 start, const CopyView& from, Where where = Where::here());
-// PTX ISA, cp.reduce.async.bulk: each element is combined with the one in memory, as in tma_reduce.
+// Combines each element with the one in memory, as tma_reduce does (PTX ISA, cp.reduce.async.bulk).
 template <class T>
 void bulk_reduce(CopyReduction reduction, gptr<T> to, u32 start, const CopyView& from,
                  Where where = Where::here());
 
-// A matrix in global memory whose rows are selected by number: `count` rows that are `stride` elements apart.
+// A matrix in global memory whose rows are selected by number. It has `count` rows, which are `stride`
+// elements apart.
 template <class T>
 struct IndexedRows {
   gptr<T> first;
   u32 stride, count;
 };
-// Returns, for a row of a view, the number of a row of the matrix, which the function may load from memory.
+// Maps a row of a view to the number of a row of the matrix, which the function may load from memory.
 using RowIndex = std::function<u32(u32 row)>;
 
-// Loads selected rows into the rows of a view, each with its own copy, from `column` of the matrix on. One
-// thread calls this, and a pipeline counts it as a load of the view. A row number that is outside of the
-// matrix means its last row. The requirements of bulk_load() on a view, its columns and the start of rows
-// hold here too, and CTAs cannot share the load.
+// Loads selected rows into the rows of a view, beginning at `column` of the matrix, each row with its own
+// copy. One thread calls this, and a pipeline counts it as one load of the view. A row number outside the
+// matrix selects the last row. As for bulk_load(), views must be contiguous and columns and row starts
+// aligned; CTAs cannot share the load.
 template <class T>
 void bulk_gather(const LoadView& to, const IndexedRows<T>& from, const RowIndex& index, u32 column = 0,
                  Where where = Where::here());
-// Stores the rows of a view to selected rows; a row whose number is outside of the matrix is dropped. If two
-// rows have the same number, either may remain.
+// Stores the rows of a view to selected rows; a row whose number is outside the matrix is dropped. If two
+// rows have the same number, either of them may remain.
 template <class T>
 void bulk_scatter(const IndexedRows<T>& to, const CopyView& from, const RowIndex& index, u32 column = 0,
                   Where where = Where::here());

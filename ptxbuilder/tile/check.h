@@ -1,31 +1,31 @@
-// Checks and prints of values inside a kernel, which the host reports with their source line.
+// Checks and prints values inside a kernel; the host reports them with their source lines.
 //
 //   check(row < rows, "row {} of {}", row, rows);
 //   print("stage {} begins at {}", stage, offset);
 //   check_finite(sum);
 //
-// They emit code only if the kernel is built while a ChecksScope is open. Each thread that runs them
-// writes its own message.
+// These functions emit code only if the kernel is built while a ChecksScope is open. Each thread that runs
+// them writes its own message.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
 
 namespace ptxbuilder {
 
-// Kernels that are begun on this thread while a scope lives check and print. Such a kernel has one more
+// While a scope exists, kernels that are begun on this thread check and print. Such a kernel has one more
 // parameter, "report", which runtime::LoadedKernel passes. Messages are stored directly to host memory, so
-// that roles with few registers and code next to wgmma can write them too. A failed check does not stop the
-// kernel: synchronize(), which waits for the launch, throws the Error.
+// they can also be written in roles with few registers and between wgmma instructions. A failed check does
+// not stop the kernel: synchronize(), which waits for the launch, throws the Error.
 class ChecksScope {
  public:
-  // There is room for `messages` messages of a launch; messages beyond are only counted. Throws Error unless
+  // A launch has room for `messages` messages; further messages are only counted. Throws Error unless
   // `messages` is 1 to 2^20.
   explicit ChecksScope(uint32_t messages = 1024, Where where = Where::here());
   ~ChecksScope();
   ChecksScope(const ChecksScope&) = delete;
   ChecksScope& operator=(const ChecksScope&) = delete;
 
-  // Returns the room of the innermost scope; 0 if no scope is open.
+  // Returns the number of messages of the innermost scope, or 0 if no scope is open.
   static uint32_t messages();
 
  private:
@@ -34,7 +34,7 @@ class ChecksScope {
 
 namespace detail {
 
-// A value of a message: its bits, and a letter that says how to read them.
+// A value of a message: its bits, and a letter that states their type.
 struct MessageValue {
   Value value;
   char type;
@@ -52,7 +52,7 @@ struct MessageValue {
   MessageValue(bf16 v) : MessageValue(f32(v)) {}  // NOLINT
 };
 
-// A message's format string, which is checked against the number of values, and the caller's line.
+// A message's format string, whose number of {} is checked against the values, and the caller's line.
 struct MessageText {
   std::string_view text;
   Where where;
@@ -66,25 +66,25 @@ void print(const MessageText& text, std::vector<MessageValue> values);
 // Sends the host the elements of a tile that this thread holds, each with its row and column. `make` returns
 // an element by its number, and is called only for elements for which a message is written.
 void print_elements(const MessageText& text, char type, int count, const std::function<u64(int)>& make);
-// Returns whether the kernel that is being built checks and prints.
+// Returns whether the kernel being built checks and prints.
 bool prints();
 
 }  // namespace detail
 
-// Reports to the host if `holds` is false in a thread that runs this. `text` has a {} for each of up to six
-// values; otherwise throws Error.
+// Reports to the host if `holds` is false in a thread that executes this. `text` must have a {} for each of
+// up to six values; otherwise this throws Error.
 template <class... V>
 void check(pred holds, detail::MessageText text, V... values) {
   detail::check(holds, text, {detail::MessageValue(values)...});
 }
 
-// Sends the host the values of each thread that runs this.
+// Sends the host the values of each thread that executes this.
 template <class... V>
 void print(detail::MessageText text, V... values) {
   detail::print(text, {detail::MessageValue(values)...});
 }
 
-// Checks that `value` is neither a NaN nor infinite, and that it is in [least, greatest].
+// Checks that `value` is finite and in [least, greatest].
 void check_finite(f32 value, Where where = Where::here());
 void check_range(f32 value, float least, float greatest, Where where = Where::here());
 

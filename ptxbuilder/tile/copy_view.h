@@ -7,8 +7,8 @@ namespace ptxbuilder {
 
 class LoadView;
 
-// A place in shared memory, with options for any copy from or to it. Functions that compute with a tile
-// accept only the place.
+// A place in shared memory, with options for any copy between it and other memory. Functions that compute
+// with a tile do not accept options.
 class CopyView {
  public:
   CopyView(TileView place) : place_(std::move(place)) {}  // NOLINT: a copy without options
@@ -31,13 +31,14 @@ class CopyView {
   std::optional<pred> condition_;
 };
 
-// A view for loads, which also complete on a barrier, may be shared by CTAs, and may reach outside a tensor.
+// A view for loads. In addition to CopyView's options, it states the barrier that counts the loads' bytes,
+// the CTAs that share the loads, and the value outside the tensor.
 class LoadView {
  public:
   LoadView(TileView place) : copy_(std::move(place)) {}  // NOLINT
   LoadView(CopyView copy) : copy_(std::move(copy)) {}    // NOLINT
 
-  // Each of these returns the same view with one more property for its loads.
+  // Each of these functions returns the same view with one more option for its loads.
   LoadView evict(Eviction eviction) const;
   LoadView when(pred condition) const;
   LoadView multicast(ClusterAxes axes) const;
@@ -50,7 +51,7 @@ class LoadView {
   const std::optional<pred>& condition() const { return copy_.condition(); }
   ClusterAxes multicast_axes() const { return multicast_; }
   OobFill fill() const { return fill_; }
-  // Returns the barrier of on() or expecting(), or otherwise the barrier of the place's stage.
+  // Returns the barrier set by on() or expecting(), or else the barrier of the place's stage.
   const std::optional<smem>& barrier() const { return own_barrier_ ? own_barrier_ : place().stage_barrier(); }
   const std::optional<smem>& own_barrier() const { return own_barrier_; }
   bool expects() const { return expects_; }

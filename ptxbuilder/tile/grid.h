@@ -1,4 +1,4 @@
-// Grids of steps: their axes, with or without names, and the place of a step in them.
+// Defines grids of steps: their axes, with or without names, and the indices of a step along them.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder {
 
-// An axis of a grid: its number of steps, which the host or the device knows, and optionally a name.
+// An axis of a grid: its number of steps, known to the host or the device, and optionally a name.
 struct GridAxis {
   template <detail::HostInteger I>
   GridAxis(I size) : size(size) {}    // NOLINT: a size is an axis
@@ -22,10 +22,10 @@ struct GridAxis {
   Index size;
 };
 
-// The axes of a grid, outermost first: the last one runs fastest.
+// The axes of a grid, outermost first: the last axis varies fastest.
 using GridShape = std::vector<GridAxis>;
 
-// An axis by its number or its name, with the caller's line.
+// Selects an axis by number or name, and holds the caller's line.
 struct AxisName {
   AxisName(int number, Where where = Where::here()) : number(number), where(where) {}         // NOLINT
   AxisName(std::string_view name, Where where = Where::here()) : name(name), where(where) {}  // NOLINT
@@ -37,40 +37,39 @@ struct AxisName {
   Where where;
 };
 
-// The place of a step: a number for each axis, found by the axis' number or name.
+// The position of a step in a grid: a number along each axis, accessed by the axis's number or name.
 class GridIndex {
  public:
   GridIndex() = default;
-  // Throws Error unless there is a name for each number; "" means no name.
+  // Throws Error unless there are as many names as numbers; "" means no name.
   GridIndex(std::vector<std::string> names, std::vector<u32> at);
 
-  // An axis is found by its number or name. Throws Error that lists the axes if the given axis does not
-  // exist.
+  // Returns the step's number along an axis. Throws Error that lists the axes if this axis does not exist.
   u32 operator[](const AxisName& axis) const;
   int size() const { return static_cast<int>(at_.size()); }
-  std::string axis(int number) const;  // in words: axis 0 ("row")
+  std::string axis(int number) const;  // describes an axis: axis 0 ("row")
 
-  // Returns an index with the axes of this one ahead of those of another.
+  // Returns an index with the axes of this one, followed by the axes of `inner`.
   GridIndex with(const GridIndex& inner) const;
-  // Returns the same index, but its errors also state why it has no more axes.
+  // Returns the same index, but makes its errors also state why it has no more axes.
   GridIndex alone(std::string why) const;
 
  private:
   std::string axes() const;
-  std::vector<std::string> names_;  // "" is an axis without a name
+  std::vector<std::string> names_;  // "" for an axis without a name
   std::vector<u32> at_;
-  std::string why_;  // why the index does not have more axes
+  std::string why_;  // the reason why the index does not have more axes
 };
 
-// Returns how many of `steps` belong to this CTA, in a grid along x whose CTAs take steps in turn: steps
+// Returns how many of `steps` steps belong to this CTA in a grid along x whose CTAs take steps in turn: steps
 // ctaid_x(), ctaid_x() + nctaid_x(), and so on.
 u32 steps_of_cta(u32 steps, Where where = Where::here());
 
 namespace detail {
 
-// Throws Error for an axis without steps, if the host knows it, and for two axes with the same name.
+// Throws Error for an axis that the host knows to have no steps, and for two axes with the same name.
 void check_grid(const GridShape& shape, std::string_view operation);
-// Returns how many steps a grid has.
+// Returns the number of steps of a grid.
 u32 steps_of(const GridShape& shape);
 
 // Walks over the steps of a grid, in row-major order, without divisions.
@@ -79,7 +78,7 @@ class GridWalk {
   explicit GridWalk(const GridShape& shape);
 
   GridIndex at() const;
-  // Goes on to the next step; after the last step the walk starts over.
+  // Advances to the next step; after the last step, the walk starts over.
   void next();
 
  private:
@@ -87,7 +86,7 @@ class GridWalk {
   std::vector<Var<u32>> at_;
 };
 
-// Runs `body` for each step of a grid, one after the other; `number` counts them from 0 on.
+// Runs `body` for each step of a grid, one after the other; `number` counts them from 0.
 void for_each_step(const GridShape& shape, const std::function<void(const GridIndex& at, u32 number)>& body);
 
 }  // namespace detail

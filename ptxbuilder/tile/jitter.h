@@ -1,5 +1,5 @@
-// Seeded delays where a kernel's threads interact, so that a GPU runs schedules that rarely occur
-// otherwise.
+// Adds seeded delays at points where a kernel's threads interact, so that a GPU runs schedules that rarely
+// occur otherwise.
 //
 //   const JitterScope shaken(seed);
 //   Kernel k = my_kernel();
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder {
 
-// Kernels begun on this thread while a scope lives sleep up to some microseconds before some of their
+// While a scope exists, kernels begun on this thread sleep for up to a few microseconds before some of their
 // arrivals, barriers, fences, asynchronous copies, and signals in global memory. In each launch with the same
 // seed, a warp of a CTA sleeps equally long at the same point of its execution; the seed changes the timing
 // of the kernel, but not what it does. A Kernel on a front end's function never sleeps.
@@ -28,7 +28,7 @@ class JitterScope {
 
 namespace detail {
 
-// Makes the kernel sleep if a scope is open.
+// Makes the kernel sleep as described above if a scope is open.
 void begin_jitter(Builder& builder);
 
 }  // namespace detail
