@@ -1,5 +1,5 @@
-// Rules for inline asm that hold across the instructions of a function. Without these checks, ptxas would be
-// the first to find a violation.
+// Checks rules for inline asm that span several instructions of a function. Without these checks, ptxas would
+// be the first to find a violation.
 #pragma once
 
 #include <string_view>
@@ -13,12 +13,12 @@ class Function;
 namespace ptxbuilder {
 
 // Throws Error unless `.reg` statements of the function declare these named registers with a type that the
-// operand takes: the operand's own type or, for a floating-point number, bits of the same width.
+// operand accepts: its own type or, for a floating-point operand, bits of the same width.
 void check_declared(const llvm::Function& function, const isa::Row& row, const isa::Operand& operand,
                     const Registers& registers);
 
-// Throws Error if a tcgen05 instruction in `text` is for one CTA and an earlier one of the function is for a
-// pair, or the reverse (PTX ISA, ".cta_group": all instructions of a kernel use the same value).
+// Throws Error if a tcgen05 instruction in `text` is for one CTA and an earlier one in the function is for a
+// pair, or vice versa (PTX ISA, ".cta_group": all instructions of a kernel use the same value).
 void check_cta_group(llvm::Function& function, std::string_view text);
 
 }  // namespace ptxbuilder

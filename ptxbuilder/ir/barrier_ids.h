@@ -1,4 +1,4 @@
-// Records who holds each of the 16 thread barriers of a CTA (PTX ISA, bar).
+// Records who uses each of the 16 thread barriers of a CTA (PTX ISA, bar).
 #pragma once
 
 #include <array>
@@ -9,21 +9,22 @@
 
 namespace ptxbuilder {
 
-// Barrier 0 is for the CTA's sync_threads(). Each of the others is held by whoever takes it first, or by the
-// author's instructions that name its number; nobody else can then take it.
+// Barrier 0 belongs to the CTA's sync_threads(). Every other barrier belongs to whoever takes it first, or to
+// the instructions of the author that name its number; nobody else can then take it.
 class BarrierIds {
  public:
-  // Returns a free barrier for `holder`. Throws Error that lists the holders if all are taken. The last half
-  // is handed out first, because the barrier numbers of warpgroups begin with 1.
+  // Returns a free barrier for `holder`. Throws Error that lists the holders if all barriers are taken. The
+  // upper half is handed out first, because the barriers of warpgroups are numbered from 1.
   int take(const std::string& holder);
 
-  // Takes barrier `id` for `holder`, who may hold it already. Throws Error if somebody else holds it.
+  // Takes barrier `id` for `holder`, which may hold it already. Throws Error if another holder has it.
   void take(int id, const std::string& holder);
 
-  // Looks for barriers that the instructions in `text` name by number. Throws Error if one of them is held.
+  // Looks for barriers that the instructions in `text` refer to by number. Throws Error if one of them is
+  // taken.
   void check_text(std::string_view text);
 
-  // While this object lives, the instructions that are emitted belong to a holder.
+  // Makes the instructions that are emitted while this object exists belong to a holder.
   class Holders {
    public:
     explicit Holders(BarrierIds& ids) : ids_(ids) { ids_.holders_ = true; }
@@ -36,7 +37,7 @@ class BarrierIds {
 
  private:
   struct Entry {
-    std::string holder;  // empty: free
+    std::string holder;  // empty if the barrier is free
     Where where;
   };
   void check_number(int id, std::string_view instruction);

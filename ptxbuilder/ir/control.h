@@ -1,25 +1,26 @@
-// Structured control flow on the device. Host `if` and `for` choose what to generate; these run in the
-// kernel.
+// Structured control flow on the device. `if` and `for` on the host choose what to generate; the functions in
+// this file run in the kernel.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"
 
 namespace ptxbuilder {
 
-// The only mutable kind of value, for variables that a loop or a branch changes.
+// The only mutable kind of value, for variables that a loop or a branch changes:
 //   Var<u32> phase(0u);  phase = phase ^ 1u;
-// It is valid in the body in which it was made and in bodies nested in that body; later use throws Error.
+// A Var is valid in the body in which it was made, and in bodies nested in that body; any later use throws
+// Error.
 template <class T>
 class Var {
  public:
-  using Operand = T;  // of += and the other compound assignments
+  using Operand = T;  // right-hand side of += and the other compound assignments
 
   explicit Var(T initial, Where where = Where::here())
       : variable_(Builder::current(where).declare_variable(T::cls)) {
     *this = initial;
   }
   Var(const Var&) = delete;
-  // The variable itself is moved, for example out of a function that returns it, or into a vector.
+  // Moves the variable itself, for example out of a function that returns it, or into a vector.
   Var(Var&& other) noexcept
       : region_(std::move(other.region_)), variable_(std::exchange(other.variable_, nullptr)) {}
 
@@ -48,7 +49,7 @@ class Var {
   llvm::Value* variable_;
 };
 
-// Threads for which `condition` holds run `then`, the others run `otherwise`.
+// Runs `then` in threads for which `condition` holds, and `otherwise` in the others.
 inline void if_(pred condition, const std::function<void()>& then, Where where = Where::here()) {
   Builder::current(where).if_(condition, then, nullptr, where);
 }
@@ -58,7 +59,7 @@ inline void if_(pred condition, const std::function<void()>& then, const std::fu
 }
 
 // Runs body(i) for i = from, from + step, ... while i is below `to`. The type of `to` is also the type of i,
-// and decides whether the comparison is signed.
+// and determines whether the comparison is signed.
 template <class T>
 requires(T::cls == Class::u32 || T::cls == Class::s32 || T::cls == Class::u64 ||
          T::cls == Class::s64) void for_(std::type_identity_t<T> from, T to, std::type_identity_t<T> step,
@@ -86,7 +87,7 @@ void for_(From&&, To, Body&&, Where = Where::here()) {
       "for_: the type of the bound is the type of the index: write u32(10), s32(10), u64(10) or s64(10)");
 }
 
-// Runs `body` as long as `condition`, which is evaluated before each iteration, holds.
+// Runs `body` as long as `condition` holds; it is evaluated before each iteration.
 inline void while_(const std::function<pred()>& condition, const std::function<void()>& body,
                    Where where = Where::here()) {
   Builder::current(where).while_(condition, body, where);

@@ -1,5 +1,5 @@
-// Tensors in global memory: a pointer, and a shape and strides, some known while the kernel is built and some
-// known only on the device.
+// Tensors in global memory: a pointer, a shape and strides. Extents and strides may be known while the kernel
+// is built, or only on the device.
 //
 //   GlobalTensor x(px, {m, n});           // rows of n elements, one after another; m and n integers or u32
 //   GlobalTensor w(pw, {k, n}, {1, ld});  // strides in elements: integers, u32 or u64
@@ -7,8 +7,8 @@
 //   GlobalTensor row = x(i, _);           // a slice, of rank 1
 //   load(x.tile(i, j), layout)            // elements outside are not read: registers/memory.h
 //
-// Coordinates and extents are below 2^31, and offsets have 64 bits: a tensor may be of any size. (An offset
-// that a DeviceLayout computes has 32.)
+// Coordinates and extents are below 2^31, and offsets have 64 bits, so a tensor may have any size. (An offset
+// that a DeviceLayout computes has 32 bits.)
 #pragma once
 
 #include "ptxbuilder/ir/index.h"
@@ -16,7 +16,7 @@
 
 namespace ptxbuilder {
 
-// One step along a dimension adds this many elements; the stride may be negative if it is known.
+// The number of elements that one step along a dimension adds to the offset; a known stride may be negative.
 class Stride {
  public:
   template <detail::HostInteger I>
@@ -34,13 +34,14 @@ class Stride {
   int divisor() const;
 
  private:
-  // An unknown stride. If it has 32 bits, the multiplication widens it, which takes one instruction.
+  // Empty if the stride is not known. An unknown stride may have 32 bits; the multiplication then widens it,
+  // which takes one instruction.
   std::optional<int64_t> known_;
   std::optional<u32> narrow_;
   std::optional<u64> wide_;
 };
 
-// A coordinate, together with the caller's line.
+// A coordinate with the caller's line.
 struct TensorCoordinate {
   Index index;
   Where where;
@@ -54,18 +55,18 @@ struct TensorCoordinate {
       : index(u32(value)), where(where) {}  // NOLINT
 };
 
-// A matrix in global memory that begins at one of its elements. If `rows` and `cols` are given, elements
-// beyond them are neither read nor written; if one of them is not above 0, nothing is.
+// A matrix in global memory, whose first element may be inside a tensor. If `rows` and `cols` are set,
+// elements beyond them are neither read nor written; if one of them is not positive, no element is.
 struct GlobalTile {
   gmem address;
   Stride row_stride, col_stride = 1;
   std::optional<s32> rows = {}, cols = {};
-  // The most elements that one access may have along the dimension of stride 1, a power of two: the address,
-  // the other stride and, if the dimension is bounded, its extent are multiples of this number.
+  // The greatest number of elements, a power of two, that one access may have along the dimension of stride
+  // 1: the address, the other stride and, if the dimension is bounded, its extent are multiples of it.
   int vector = 1;
 };
 
-// A tile of elements T.
+// A tile with elements of type T.
 template <class T>
 struct TensorTile : GlobalTile {};
 
@@ -94,7 +95,8 @@ using CoordinateOf = TensorCoordinate;
 
 }  // namespace detail
 
-// `rank` dimensions, outermost first in row-major tensors: x(i, j) is start[i * strides[0] + j * strides[1]].
+// A tensor of `rank` dimensions, which are outermost first if it is row-major: x(i, j) is start[i *
+// strides[0] + j * strides[1]].
 template <class T, size_t rank, class = std::make_index_sequence<rank>>
 class GlobalTensor;
 
@@ -104,20 +106,21 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   using element_type = T;
   static constexpr size_t rank = rank_;
 
-  // The pointer is a multiple of 16 bytes. Without strides the tensor is row-major and has no gaps.
+  // The pointer must be a multiple of 16 bytes. Without strides, the tensor is row-major without gaps.
   GlobalTensor(gptr<T> start, const Index (&shape)[rank_], const Stride (&strides)[rank_])
       : start_(start), dimensions_(detail::dimensions(shape, strides)) {}
   GlobalTensor(gptr<T> start, const Index (&shape)[rank_])
       : start_(start), dimensions_(detail::packed_dimensions(shape)) {}
 
-  // The extent of a mode, and the distance between neighboring coordinates of that mode, in elements.
+  // Return the extent of a mode, and the distance between its neighbouring coordinates, in elements.
   const Index& size(size_t mode) const { return dimensions_[mode].size; }
   const Stride& stride(size_t mode) const { return dimensions_[mode].stride; }
   gptr<T> start() const { return start_; }
 
-  // States the author's guarantee that the unknown strides, and the extent of the dimension of stride 1 if it
-  // is unknown, are multiples of `elements`, a power of two: accesses to tiles may then be that wide, up to
-  // 16 bytes. Throws Error if a known stride other than 1, or a known extent, is not such a multiple.
+  // Returns a tensor for which the author guarantees that the unknown strides, and the extent of the
+  // dimension of stride 1 if it is unknown, are multiples of `elements`, a power of two; accesses to tiles
+  // may then have this many elements, up to 16 bytes. Throws Error if a known extent, or a known stride other
+  // than 1, is not such a multiple.
   GlobalTensor multiples_of(int elements, Where where = Where::here()) const {
     CallersLine line(where);
     GlobalTensor x = *this;
@@ -140,22 +143,22 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
     return GlobalTensor<T, kept>(*this, fixed);
   }
 
-  // Returns the transposed tensor: the element at (i, j) is found at (j, i).
+  // Returns the transposed tensor, whose element (j, i) is element (i, j) of this one.
   GlobalTensor transposed() const requires(rank_ == 2) {
     GlobalTensor x = *this;
     std::swap(x.dimensions_[0], x.dimensions_[1]);
     return x;
   }
-  // Returns a vector as a matrix that has one row, or one column.
+  // Return a vector as a matrix with one row, or with one column.
   GlobalTensor<T, 2> as_row() const requires(rank_ == 1) { return {*this, 0}; }
   GlobalTensor<T, 2> as_col() const requires(rank_ == 1) { return {*this, 1}; }
 
-  // Returns the matrix from (row, col) on, for register tiles and tiled copies; elements outside the tensor
-  // are skipped.
+  // Returns the matrix that begins at (row, col), for register tiles and tiled copies; elements outside the
+  // tensor are skipped.
   TensorTile<T> tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
     return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, true)};
   }
-  // Does the same, but the author guarantees that all accessed elements are inside the tensor.
+  // Does the same if the author guarantees that all accessed elements are inside the tensor.
   TensorTile<T> inner_tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
     return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, false)};
   }
@@ -164,7 +167,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   template <class, size_t, class>
   friend class GlobalTensor;
 
-  // Returns a slice of a tensor that has more dimensions.
+  // Makes a slice of a tensor with more dimensions.
   template <size_t whole>
   GlobalTensor(const GlobalTensor<T, whole>& x,
                const std::array<std::optional<TensorCoordinate>, whole>& fixed)
@@ -177,7 +180,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
         aligned_ = std::min(aligned_, detail::divisor_of(fixed[i]->index) * x.dimensions_[i].stride_divisor);
   }
 
-  // Returns a vector with an additional dimension of one element.
+  // Makes a matrix from a vector, with an additional dimension of one element.
   GlobalTensor(const GlobalTensor<T, 1>& vector, ptrdiff_t beside)
       : start_(vector.start_), dimensions_(vector.dimensions_), aligned_(vector.aligned_) {
     dimensions_.insert(dimensions_.begin() + beside, detail::Dimension(1, 0));

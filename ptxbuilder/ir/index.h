@@ -1,13 +1,14 @@
-// Integers, some known while the kernel is built and some known only on the device, and layouts of such
-// integers. Known parts are folded, and the rest becomes code:
+// Integers that are known either while the kernel is built or only on the device, and layouts of such
+// integers. Known parts are folded, and the others become code:
 //
 //   DeviceLayout a({64, n}, {1, 64});                 // n a u32
 //   u32 offset = a({row, column}).value();            // row + column * 64
 //   DeviceLayout tiles = zipped_divide(a, {16, 8});   // ((16,8),(4,n/8 rounded up))
 //
-// The algebra treats a device value as CuTe treats a value that is not static: a condition on the value is
-// assumed to hold if CuTe assumes it (tiles divide, strides are positive), is skipped if CuTe skips it (modes
-// in coalesce and inverses), and otherwise throws an Error that says what must be known.
+// The algebra treats a device value as CuTe treats a value that is not static. A condition on the value is
+// assumed to hold if CuTe assumes it (tiles divide, strides are positive), and is not tested if CuTe does not
+// test it (modes in coalesce and inverses). Any other condition throws an Error that states what must be
+// known.
 #pragma once
 
 #include "ptxbuilder/ir/value.h"
@@ -15,8 +16,9 @@
 
 namespace ptxbuilder {
 
-// Device values are unsigned: the results of all operations with them stay below 2^32 or wrap, so that a
-// known negative stride still counts backwards. A u32 that holds a constant counts as known.
+// An integer of the host or the device. Device values are unsigned: the results of all operations stay below
+// 2^32 or wrap around, so a known negative stride still counts backwards. A u32 that holds a constant counts
+// as known.
 class Index {
  public:
   template <detail::HostInteger T>
@@ -25,7 +27,7 @@ class Index {
 
   // Returns the host integer, if the value is known.
   std::optional<int64_t> known() const { return known_; }
-  // Returns the integer as a device value. Throws Error for a host integer that does not fit 32 bits.
+  // Returns the integer as a device value. Throws Error for a host integer that does not fit into 32 bits.
   u32 value(Where where = Where::here()) const;
 
  private:
@@ -57,13 +59,13 @@ struct LayoutInteger<Index> {
   static std::string text(const Index& a) { return a.known() ? std::to_string(*a.known()) : "?"; }
 };
 
-// The layout algebra for integers that may be known only on the device.
+// Tuples and layouts of integers that may be known only on the device.
 using DeviceTuple = BasicTuple<Index>;
 using DeviceLayout = BasicLayout<Index>;
 using DeviceTiler = BasicTiler<Index>;
 using DeviceComposedLayout = BasicComposedLayout<Index>;
 
-// Converts a layout of host integers, so that it can be combined with device values.
+// Converts tuples and layouts of host integers, so that they can be combined with device values.
 DeviceTuple to_device(const IntTuple& tuple);
 DeviceLayout to_device(const Layout& layout);
 

@@ -10,7 +10,7 @@
 //   u64 state = instruction<"mbarrier.arrive.shared::cta.b64 count">(bar, 2);
 //
 // `ptxb isa --find TEXT` finds the word, and `ptxb isa "KEY"` shows operands, minimum targets and an example.
-// This header is separate because looking up each instruction takes the compiler some 20 ms.
+// This is a separate header because the compiler needs about 20 ms to look up each instruction.
 #pragma once
 
 #include "ptxbuilder/ir/typed_calls.h"

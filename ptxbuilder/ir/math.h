@@ -1,4 +1,5 @@
-// Functions of f32 values on the device, each either exact, or as approximate as the hardware instruction.
+// Functions of f32 values on the device. Each has an accurate variant and one that is as approximate as the
+// hardware instruction.
 #pragma once
 
 #include "ptxbuilder/ir/value.h"
@@ -10,18 +11,18 @@ namespace ptxbuilder {
 // within 4 for tanh and erf.
 enum class Approx : bool { no, yes };
 
-// The exponential functions and logarithms to base e and base 2.
+// Exponential functions and logarithms, with base e and base 2.
 f32 exp(f32 x, Approx approx = Approx::no);
 f32 exp2(f32 x, Approx approx = Approx::no);
 f32 log(f32 x, Approx approx = Approx::no);
 f32 log2(f32 x, Approx approx = Approx::no);
-// Exact for |x| up to 2^40; the approximate functions have an absolute error that grows outside -pi to pi.
+// Accurate for |x| up to 2^40; the absolute error of the approximate functions grows outside -pi to pi.
 f32 sin(f32 x, Approx approx = Approx::no);
 f32 cos(f32 x, Approx approx = Approx::no);
 f32 tanh(f32 x, Approx approx = Approx::no);
 f32 rsqrt(f32 x, Approx approx = Approx::no);
-f32 sqrt(f32 x, Approx approx = Approx::no);  // exact: rounded to nearest even
-f32 erf(f32 x, Approx approx = Approx::no);   // both accuracies use one formula, with different exponentials
+f32 sqrt(f32 x, Approx approx = Approx::no);  // accurate means rounded to nearest even
+f32 erf(f32 x, Approx approx = Approx::no);   // both variants use one formula, with different exponentials
 f32 abs(f32 x);
 
 }  // namespace ptxbuilder

@@ -1,4 +1,4 @@
-// Plain loads and stores through typed pointers, and printing. They use LLVM's loads and stores, so that
+// Ordinary loads and stores through typed pointers, and printing. They use LLVM's loads and stores, so
 // addresses fold and loads merge.
 #pragma once
 
@@ -15,12 +15,13 @@ llvm::Value* element(llvm::Value* vector, int i);
 void store(llvm::Value* address, std::span<const Value> values);
 }  // namespace detail
 
-// Represents the element that a pointer points to: converts to its value, and is written when assigned. It
-// does not compile if kept with `auto`, because it would then read values that are written later.
+// Represents the element to which a pointer points. It converts to the element's value, and an assignment
+// writes the element. Using a copy made with `auto` does not compile, because it would read values that are
+// written later.
 template <class T>
 class Element {
  public:
-  using Operand = T;  // of += and the other compound assignments
+  using Operand = T;  // right-hand side of += and the other compound assignments
 
   Element(llvm::Value* address, Where where) : address_(address), where_(where) {}
   Element(const Element&) = delete;
@@ -93,8 +94,8 @@ class Pointer : public Value {
   Element<T> operator[](Index i) const {
     return {detail::element_address(handle(), T::dtype, i.value.handle()), i.where};
   }
-  // This is a template so that it does not match a pointer that converts to its Address, which would then
-  // count bytes.
+  // This is a template so that a pointer, which converts to its Address and would then count bytes, does not
+  // match it.
   template <class I>
   requires std::convertible_to<I, Index>
   friend Pointer operator+(Pointer p, I&& elements) {
@@ -109,7 +110,7 @@ using gptr = Pointer<T, gmem>;
 template <class T>
 using sptr = Pointer<T, smem>;
 
-// Loads `count` consecutive elements in one access; the address must be a multiple of the access size.
+// Loads `count` consecutive elements in one access; the address must be a multiple of the access's size.
 template <int count, class T, class Address>
 std::array<T, count> load(Pointer<T, Address> from, Where where = Where::here()) {
   static_assert(std::has_single_bit(static_cast<unsigned>(count)), "1, 2, 4, ... elements in one access");
@@ -121,7 +122,7 @@ std::array<T, count> load(Pointer<T, Address> from, Where where = Where::here())
   (std::make_index_sequence<count>());
 }
 
-// The counterpart of load().
+// Stores consecutive elements in one access; the address must be a multiple of the access's size.
 template <class T, class Address, size_t count>
 void store(Pointer<T, Address> to, const std::array<T, count>& values, Where where = Where::here()) {
   static_assert(std::has_single_bit(count), "1, 2, 4, ... elements in one access");
@@ -130,8 +131,9 @@ void store(Pointer<T, Address> to, const std::array<T, count>& values, Where whe
 }
 
 // CUDA's device printf: `format` is written as in C, with %u %d %llu %lld %f %c %p matching the values, at
-// most 32 of them. The driver shows the text when the host synchronizes. Uses a little stack, and waives that
-// advisory. Do not use it in kernels with wgmma: an extern call serializes wgmmas (ptxas advisory C7510).
+// most 32 of them. The driver shows the text when the host synchronizes. It uses a little stack, and permits
+// ptxas's advisory about it. Do not use it in kernels with wgmma: an extern call serializes wgmmas (ptxas
+// advisory C7510).
 void print(std::string_view format, std::initializer_list<Value> values = {}, Where where = Where::here());
 
 }  // namespace ptxbuilder

@@ -1,4 +1,5 @@
-// The bodies of branches, loops and roles that are being emitted on this thread, from innermost to outermost.
+// Tracks the bodies of branches, loops and roles that are being emitted on this thread, from innermost to
+// outermost.
 #pragma once
 
 #include <utility>
@@ -8,8 +9,8 @@
 
 namespace ptxbuilder::detail {
 
-// Begins and ends a body, such as "if_" at the line `where`. `threads` are the threads that enter under
-// `conditions`, which are the conditions of a branch or the bounds of a loop.
+// Begins a body, such as "if_" at the line `where`, and ends it. `threads` are the threads that enter under
+// `conditions`: the conditions of a branch, or the bounds of a loop.
 class OpenBody {
  public:
   OpenBody(std::string_view construct, Where where, const ThreadSet& threads = ThreadSet::all(),
@@ -20,7 +21,7 @@ class OpenBody {
   static const OpenBody* innermost();
   const OpenBody* outer() const { return outer_; }
   uint32_t number() const { return number_; }
-  // Returns the threads that may enter, which all enclosing bodies admit too.
+  // Returns the threads that may enter, limited to those that enter all enclosing bodies.
   const ThreadSet& threads() const { return threads_; }
   const std::vector<const llvm::Value*>& conditions() const { return conditions_; }
   std::string describe() const;  // "elect at gemm.cpp:41"
@@ -36,15 +37,16 @@ class OpenBody {
   std::vector<const llvm::Value*> conditions_;
 };
 
-// A condition in a loop that admits only whole warpgroups, as far as the code before it shows, and an
+// A condition in a loop that, according to the code before it, admits only whole warpgroups, and the
 // operation that relies on this.
 struct Judgement {
   const llvm::Value* condition;
   Where where;
-  std::string otherwise;  // the error text if the condition does not
+  std::string otherwise;  // text of the error if the condition turns out not to
 };
 
-// Checks a loop's conditions when it ends: a later line may have set what they depend on. Throws Error.
+// Checks a loop's conditions again when the loop ends, since a later line may have changed the variables on
+// which they depend. Throws Error.
 class LoopJudgements {
  public:
   explicit LoopJudgements(Builder::State& kernel);
@@ -57,7 +59,8 @@ class LoopJudgements {
   size_t first_;
 };
 
-// While this object lives, new values belong to no body of the kernel `number`; their code goes to its top.
+// While this object exists, new values belong to kernel `number` rather than to one of its bodies, since
+// their code goes to the kernel's top.
 class OutsideOfBodies {
  public:
   explicit OutsideOfBodies(uint32_t number) : body_(std::exchange(open_body, number)) {}
@@ -69,11 +72,11 @@ class OutsideOfBodies {
 };
 
 uint32_t new_kernel_number();
-// Continues in a kernel, in its innermost open body if there is one.
+// Enters a kernel again, in its innermost open body if it has one.
 void enter(const OpenBody* innermost, uint32_t kernel);
 
-// Returns the text of the error about a value that is used outside of its body. `made` is the line where the
-// value was made, if known.
+// Returns the error text for a value that is used outside its body. `made` is the line where the value was
+// made, if known.
 std::string used_outside(std::string_view kernel, Where made);
 
 }  // namespace ptxbuilder::detail

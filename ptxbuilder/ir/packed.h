@@ -1,5 +1,5 @@
-// 32-bit registers that hold two f16 or bf16 or four bytes, lower elements in lower bits, and accesses to
-// memory that are narrower than a register.
+// Operations on 32-bit registers that hold two f16 or bf16 or four bytes, with lower elements in lower bits,
+// and memory accesses that are narrower than a register.
 #pragma once
 
 #include "ptxbuilder/ir/value.h"
@@ -8,19 +8,20 @@ namespace ptxbuilder::detail {
 
 enum class Unary : uint8_t { neg, abs, sqrt };
 
-// Operations on f32 and s32; sqrt takes only f32, and rounds to nearest even.
+// Operate on f32 and s32; sqrt takes only f32, and rounds to nearest even.
 llvm::Value* unary(Unary op, Class cls, llvm::Value* a);
 
-// Computes both halves at once: `type` is f16 or bf16. The unary operations are only neg and abs.
+// Compute both halves at once; `type` is f16 or bf16. The only unary operations are neg and abs.
 llvm::Value* packed_arithmetic(Arithmetic op, DType type, llvm::Value* a, llvm::Value* b);
 llvm::Value* packed_unary(Unary op, DType type, llvm::Value* a);
 llvm::Value* packed_fma(DType type, llvm::Value* a, llvm::Value* b, llvm::Value* c);
 
-// Extracts one half as an f16 or bf16, 0 being the lower, and combines two halves into a register.
+// Extract one half as an f16 or bf16 (0 is the lower half), and combine two halves into a register.
 llvm::Value* unpack(DType type, llvm::Value* word, int half);
 llvm::Value* pack(DType type, llvm::Value* low, llvm::Value* high);
 
-// 1 or 2 bytes in the low bits of a 32-bit register, the other bits 0; stores write the low bits.
+// Load and store 1 or 2 bytes. Loads put them into the low bits of a 32-bit register and clear the other
+// bits; stores write the low bits.
 llvm::Value* load_narrow(llvm::Value* address, int bytes);
 void store_narrow(llvm::Value* address, int bytes, llvm::Value* word);
 

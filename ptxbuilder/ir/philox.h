@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox by Salmon, Moraes, Dror and Shaw (Parallel random numbers: as easy as
-// 1, 2, 3; 2011). The same functions exist for a kernel's values and for host integers, so that a host knows
-// which numbers a kernel draws.
+// 1, 2, 3; 2011). The functions work on a kernel's values and on host integers, so the host can compute the
+// numbers that a kernel draws.
 //
 //   const std::array<u32, 4> words = philox4x32({i, j, 0, 0}, {seed_low, seed_high});
 #pragma once
@@ -27,13 +27,14 @@ inline WordProduct<u32> word_product(u32 a, uint32_t b) {
   return {u32(product >> u64(32)), u32(product)};
 }
 
-constexpr int kPhiloxRounds = 10;  // the number that the authors recommend, which leaves a safety margin
-// Two odd numbers that are added to the keys in each round, derived from the golden ratio and sqrt(3) - 1.
+constexpr int kPhiloxRounds = 10;  // the authors' recommendation, which includes a safety margin
+// Two odd numbers, derived from the golden ratio and sqrt(3) - 1, that are added to the keys in each round.
 constexpr std::array<uint32_t, 2> kPhiloxWeyl = {0x9e3779b9, 0xbb67ae85};
 
 }  // namespace detail
 
-// `Word` is u32 or uint32_t. Different counters give independent words, and so do different keys.
+// Returns random words; `Word` is u32 or uint32_t. Different counters give independent words, and so do
+// different keys.
 template <class Word>
 std::array<Word, 2> philox2x32(std::array<Word, 2> counter, Word key) {
   for (int round = 0; round < detail::kPhiloxRounds; ++round) {

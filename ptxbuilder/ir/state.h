@@ -1,4 +1,4 @@
-// The LLVM side of a Builder. Only this folder and code generation include it.
+// Defines the LLVM side of a Builder. Only this folder and code generation include this file.
 #pragma once
 
 #include <llvm/IR/DIBuilder.h>
@@ -23,21 +23,20 @@ struct Builder::State {
   State(llvm::Function& function, const BuilderOptions& options, Where where);
   ~State();
 
-  // Returns whether the function belongs to a front end, which has a module and an IRBuilder of its own.
+  // Returns whether the function belongs to a front end, which then has its own module and IRBuilder.
   bool is_hosted() const { return !own_module; }
 
-  // The location of the Builder, as stored in its thread's list of kernels under construction; null when the
+  // The address of the Builder, as stored in its thread's list of kernels under construction; null once the
   // kernel is finished or destroyed, which may happen on another thread.
   using Open = std::atomic<Builder*>;
 
   void create_function();
-  // Gives the function's parameters the attributes of their declarations: a tensor map and a struct stay in
+  // Gives the function's parameters the attributes for their declarations: a tensor map and a struct stay in
   // the parameter space.
   void set_parameter_attributes();
   void finish();
-  // Checks of a front end's function, in ir/hosted.cpp. They throw Error unless its parameters are those
-  // declared, its shared memory and attributes agree with the signature, and all of its blocks have
-  // terminators.
+  // Check a front end's function (ir/hosted.cpp). They throw Error unless its parameters are those declared,
+  // its shared memory and attributes agree with the signature, and all of its blocks have terminators.
   void check_parameters() const;
   void check_host();
   void check_shared();
@@ -45,13 +44,13 @@ struct Builder::State {
     if (!function) create_function();
     return function;
   }
-  // Appends the values that the kernel uses: the parameter, or a struct's fields.
+  // Appends the values that the kernel uses: the parameter itself, or a struct's fields.
   void append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values);
   void set_line(Where where);
   void require(int ptx_version, isa::Targets targets, std::string_view instruction,
                std::string_view mnemonic = {});
   llvm::BasicBlock* new_block(const char* name);
-  // The open line or, for operators, which have no source line, the last line that was open.
+  // Returns the open line or, for operators, which have no source line, the last line that was open.
   Where nearest_line() const { return callers::open_line ? callers::open_line : line; }
   Where where_of(const llvm::Instruction& instruction) const;
   void check_dominance(const llvm::DominatorTree& tree) const;
@@ -62,12 +61,12 @@ struct Builder::State {
   llvm::Module* module;
   llvm::IRBuilder<> ir;
   llvm::Function* function = nullptr;
-  bool is_kernel = true;  // and not a device function
-  // Declarations and variables are placed before this instruction, at the top of the function.
+  bool is_kernel = true;  // false for a device function
+  // Declarations and variables are inserted before this instruction, at the top of the function.
   llvm::Instruction* entry_end = nullptr;
-  const uint32_t number = detail::new_kernel_number();  // of the code outside of all bodies
+  const uint32_t number = detail::new_kernel_number();  // number of the code outside all bodies
   const detail::OpenBody* innermost = nullptr;
-  int loops = 0;  // the number of open loops
+  int loops = 0;  // number of open loops
   std::vector<detail::Judgement> judgements;
   std::unordered_set<const llvm::Value*> varying;  // variables that only part of a warpgroup has set
   std::unordered_set<const llvm::Value*> uniform;  // values that are the same in a whole warpgroup
@@ -79,20 +78,20 @@ struct Builder::State {
   Signature signature;
   BarrierIds barrier_ids;
   std::vector<std::string> waivers;
-  uint32_t ctas_at_once = 1;  // that a multiprocessor must hold
+  uint32_t ctas_at_once = 1;  // CTAs that a multiprocessor must hold at once
   std::vector<std::function<void()>> ends, checks;
   std::function<void(bool begins)> on_loop = [](bool) {};
   std::vector<std::function<void(When, const isa::Row&, std::span<const Argument>)>> on_instruction;
-  bool is_observed = false;  // while an observer of instructions runs
+  bool is_observed = false;  // true while an observer of instructions runs
   void tell(When when, const isa::Row& row, std::span<const Argument> arguments);
   std::unique_ptr<Builder::Attachment> attachment;
   int register_files = 0;
   bool finished = false;
-  bool is_inside = false;        // insert_at()
-  std::optional<Error> refusal;  // why the kernel can no longer be used or finished
+  bool is_inside = false;        // true inside insert_at()
+  std::optional<Error> refusal;  // reason why the kernel can no longer be used or finished
   std::shared_ptr<Open> open;
 
-  // Line information
+  // Line information:
   std::unique_ptr<llvm::DIBuilder> debug;
   llvm::DISubprogram* subprogram = nullptr;
   struct File {
@@ -101,13 +100,14 @@ struct Builder::State {
   };
   std::map<std::string, File> files;
   Where begun, parameters_where;
-  std::vector<Parameter> own_parameters;                    // the library's, after the author's
-  std::unordered_map<const llvm::Value*, Where> constants;  // where host integers became constants
+  std::vector<Parameter> own_parameters;  // parameters of the library, which follow the author's
+  std::unordered_map<const llvm::Value*, Where> constants;  // lines where host integers became constants
   Where line;
-  Where constant_line;  // of the last constant, which is the best guess for an assignment without a line
+  Where constant_line;  // line of the last constant, which is the best guess for an assignment without a line
 };
 
-// Makes a builder the current builder of its thread, even if another thread runs this.
+// Makes a builder the current builder of the thread that executes this, even if another thread made the
+// builder.
 class CurrentScope {
  public:
   explicit CurrentScope(Builder& builder);
@@ -121,25 +121,26 @@ class CurrentScope {
 // Returns whether a name is a C identifier, as the names of kernels and parameters must be.
 bool is_identifier(std::string_view name);
 
-// Throws Error unless instructions can be added at `ir`.
+// Throws Error unless instructions can be added at `ir`'s insertion point.
 void check_insertion_point(const llvm::IRBuilderBase& ir, std::string_view what);
 
-// Returns the function that a value belongs to; null for constants and globals. name_of() is for errors.
+// function_of() returns the function to which a value belongs, or null for constants and globals. name_of()
+// returns a name for errors.
 const llvm::Function* function_of(const llvm::Value* value);
 std::string name_of(const llvm::Function* function);
 
-// The LLVM type of a register of this class.
+// Returns the LLVM type of a register of this class.
 llvm::Type* type_of(Class cls, llvm::LLVMContext& context);
 llvm::Type* type_of(DType type, llvm::LLVMContext& context);
 
 // Throws Error unless the kernel under construction made the value: LLVM would crash on a foreign value.
 void check_is_ours(const Builder::State& state, llvm::Value* value);
 
-// Returns "u32", "smem", "tensor map": a value's type as the author writes it.
+// Returns a value's type as the author writes it: "u32", "smem", "tensor map".
 std::string describe(llvm::Type* type);
 
-// NVPTX's data layout, but with shared pointers of 32 bits. Code generation takes the layout from the module:
-// LLVM's option for short pointers, which applies to a whole process, is not needed.
+// NVPTX's data layout, except that shared pointers have 32 bits. Code generation takes the layout from the
+// module, so LLVM's process-wide option for short pointers is not needed.
 inline constexpr const char* kDataLayout =
     "e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
 

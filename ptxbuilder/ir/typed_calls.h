@@ -1,6 +1,6 @@
-// Every row as a typed call. C++ checks class, number and direction of its operands, and the length of lists.
-// A row of isa/names.def is called by its name, a member of a family (isa/families.def) by name and form.
-// instruction.h offers calls of all other PTX instructions.
+// Offers every row as a typed call. C++ checks class, number and direction of its operands, and the length of
+// lists. A row of isa/names.def is called by its name, and a member of a family (isa/families.def) by name
+// and form. instruction.h offers calls of all other PTX instructions.
 //
 //   pred done = mbarrier_try_wait_parity(bar, parity);
 //   mbarrier_arrive.when(lane == 0u)(bar);
@@ -8,8 +8,8 @@
 //
 // A list is a std::array, or the same number of values in braces. Named registers may replace a list that is
 // read; a list that is read and written, such as wgmma's accumulators, is then not a result. Accumulators
-// must be written before wgmma_fence(), but a constant is only written where it is used: in the example, d
-// must not begin as a constant.
+// must be written before wgmma_fence(), but a constant is written only where it is used, so the initial d in
+// this example must not be a constant:
 //
 //   constexpr WgmmaForm form = {.d = DType::f32, .a = DType::bf16, .b = DType::bf16, .n = 8};
 //   d = wgmma_mma_async<form>(d, a, b, pred(true), 1, 1, 0, 0);  // d is a std::array<f32, 4>
@@ -33,7 +33,7 @@ PTXBUILDER_FORM_TYPES(PTXBUILDER_USE)
 
 namespace detail {
 
-// An immediate is a host integer; a floating-point number, which would have to be rounded, is refused.
+// An immediate is a host integer. A floating-point number is rejected, since it would have to be rounded.
 class Immediate {
  public:
   template <class I>
@@ -80,7 +80,7 @@ PTXBUILDER_TYPE(b128, b128)
 PTXBUILDER_TYPE(imm, Immediate)
 #undef PTXBUILDER_TYPE
 
-// The registers that fill a list: the same number of values, or named registers.
+// The registers that fill a list: values, as many as the list is long, or named registers.
 template <class T, size_t length>
 class ListOf {
  public:
@@ -97,7 +97,7 @@ class ListOf {
   Argument filling_;
 };
 
-// Named registers for a list that is read and written. Values in braces never convert to this type.
+// Named registers for a list that is read and written. Values in braces do not convert to this type.
 class NamedList {
  public:
   template <std::same_as<Registers> R>
@@ -115,12 +115,12 @@ struct Slot {
   size_t length;
 };
 
-// Returns whether a call accepts named registers for the operand instead of values; the call then does not
-// return that operand.
+// Returns whether a call accepts named registers instead of values for the operand; it then does not return
+// that operand.
 constexpr bool is_accumulator(const isa::Operand& o) { return o.list && o.reads() && o.writes(); }
 
 // Returns whether the operand is among the inputs of a call or, if `written`, among its results. Accumulators
-// are values or, if `named`, all of them are registers with names.
+// are values or, if `named`, registers with names.
 constexpr bool is_among(const isa::Operand& o, bool written, bool named) {
   return written ? o.writes() && !(named && is_accumulator(o)) : o.reads();
 }
@@ -169,7 +169,7 @@ Argument argument(const T& input) {
     return input;
 }
 
-// Returns the next result as a value or, for an array, the next results up to its length.
+// Returns the next result as a value or, if T is an array, as many of the next results as fill it.
 template <class T>
 T next_result(const Value*& next) {
   if constexpr (requires { std::tuple_size<T>::value; }) {
@@ -182,7 +182,8 @@ T next_result(const Value*& next) {
   }
 }
 
-// If a guard is false, operands that are only written are undefined.
+// Returns whether a row can have a guard: if the guard were false, operands that are only written would be
+// undefined.
 constexpr bool can_be_guarded(const isa::Row& row) {
   for (const isa::Operand& o : row.operands)
     if (!o.reads()) return false;
@@ -203,7 +204,7 @@ struct Call<row, named, std::index_sequence<in...>, std::index_sequence<out...>>
       return std::tuple<OutputOf<row, named, out>...>{next_result<OutputOf<row, named, out>>(next)...};
   }
 
-  // The same call with a predicate: a thread whose `guard` is false does nothing.
+  // The same call with a predicate: threads whose `guard` is false do nothing.
   struct Guarded {
     pred guard;
     auto operator()(InputOf<row, named, in>... inputs, Where where = Where::here()) const {
@@ -256,11 +257,11 @@ using CallOf = std::conditional_t<has_accumulators(row), AccumulatingCall<row>, 
 }  // namespace detail
 
 #define PTXBUILDER_CALL(name) inline constexpr detail::CallOf<isa::rows_def::name> name{};
-// The rows with short names as typed calls: isa/names.def lists their syntax and operands.
+// Defines the rows with short names as typed calls; isa/names.def lists their syntax and operands.
 PTXBUILDER_SHORT_NAMES(PTXBUILDER_CALL)
 #undef PTXBUILDER_CALL
 
-// The families of isa/families.def, which says what each family does and which operands it takes.
+// Defines the families of isa/families.def, which states what each family does and which operands it takes.
 #define PTXBUILDER_CALL(name, Form) \
   template <Form form>              \
   inline constexpr detail::CallOf<isa::name<form>()> name{};
@@ -268,9 +269,9 @@ PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
 #undef PTXBUILDER_CALL
 
 // Declares a row of the author's own, written like a line of isa/manual: defines its typed call `name`, and
-// the row itself as `name_row`. `targets` is its lowest target, or several joined with `+`: sm_90a+sm_100f. A
-// row marked pure is dropped if nobody reads its result. compile/certify.h asks ptxas whether syntax and
-// minimum target are right.
+// the row itself as `name_row`. `targets` is its lowest target, or several targets joined with `+`:
+// sm_90a+sm_100f. A row marked pure is dropped if its result is not used. compile/certify.h uses ptxas to
+// check the syntax and the minimum target.
 //
 //   PTXBUILDER_ROW(brev, "brev.b32 {d:=u32}, {a:u32};", pure, 63, sm_75)
 //   u32 reversed = brev(x);
@@ -283,9 +284,9 @@ PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
                 "or write the operand as {name:=class}");                                                  \
   inline constexpr ::ptxbuilder::detail::CallOf<name##_row> name{};
 
-// Text of the author's own, whose holes (isa/row.h) are bound by name; {name} mentions an operand again. A
-// hole that is written, or read and written, is bound to a Var; a hole that is read is bound to a value or,
-// for an immediate, to a host integer; a list such as f32x4 is bound to four operands in braces, or in a
+// Emits text of the author's own, whose holes (isa/row.h) are bound by name; {name} repeats an operand. A
+// hole that is written, or read and written, is bound to a Var. A hole that is only read is bound to a value
+// or, for an immediate, to a host integer; a list such as f32x4 is bound to four operands in braces, or in a
 // vector or array. The text may contain several statements in braces.
 //
 //   Var<u32> old(0u);
@@ -293,18 +294,19 @@ PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
 //   std::vector<Var<f32>> d = ...;  // 4 of them
 //   ptx("ld.global.v4.f32 {d:=f32x4}, [{at:gmem}];", {{"d", d}, {"at", address}});
 //
-// The instruction always keeps its place, like any instruction with side effects. Throws Error that names a
-// hole that is unbound, unknown, of another class or number, or not writable.
+// The instruction is never moved or removed, like any instruction with side effects. Throws Error for a hole
+// that is unbound or unknown, that is bound to another class or number of operands, or that is written but
+// bound to something else than a Var; the Error names the hole.
 class PtxBinding;
 void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Where where = Where::here());
 
 template <class T>
 class Var;
 
-// A register that is bound to a hole: a value, or a Var.
+// A register to which a hole is bound: a value, or a Var.
 class PtxRegister {
  public:
-  // Any value or Var of a register class is accepted here.
+  // Accepts any value or Var of a register class.
   template <class T>
   requires std::derived_from<T, Value> && requires { T::cls; }
   PtxRegister(T value) : cls_(T::cls), value_(value.handle()) {}  // NOLINT
@@ -316,10 +318,10 @@ class PtxRegister {
   friend void ptx(std::string_view, std::initializer_list<PtxBinding>, Where);
 
   Class cls_;
-  llvm::Value *value_ = nullptr, *variable_ = nullptr;  // one of them
+  llvm::Value *value_ = nullptr, *variable_ = nullptr;  // only one is set
 };
 
-// A hole of the text, identified by its name, and the registers or integer that fill it.
+// A hole of the text, identified by its name, and the registers or the integer that fill it.
 class PtxBinding {
  public:
   PtxBinding(std::string_view hole, PtxRegister one) : hole_(hole), registers_{one} {}

@@ -1,11 +1,11 @@
-// Values that are the same in all threads of a warpgroup, though each thread computes its own.
+// Marks values that are the same in all threads of a warpgroup although each thread computes its own.
 #pragma once
 
 #include "ptxbuilder/ir/value.h"
 
 namespace ptxbuilder::detail {
 
-// Marks a value as uniform, such as a sum over all threads: conditions on it are the same in the whole
+// Marks a value, such as a sum over all threads, as uniform: conditions on it are the same in the whole
 // warpgroup.
 void same_in_warpgroup(Value value);
 

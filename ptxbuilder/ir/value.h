@@ -1,5 +1,5 @@
-// Typed device values, with which a kernel computes. Host ints and floats become constants where a device
-// value is expected; nothing else converts implicitly, so a wrong width or state space does not compile.
+// Typed device values, with which a kernel computes. Where a device value is expected, host ints and floats
+// become constants; nothing else converts implicitly, so a wrong width or state space does not compile.
 #pragma once
 
 #include <concepts>
@@ -25,8 +25,9 @@ namespace ptxbuilder {
 using isa::Class;
 
 // An immutable value of the kernel under construction on this thread. It belongs to the body of the branch,
-// loop or role in which the object was made. On the host it can be assigned, for example to add up in a loop,
-// but only in that body; elsewhere assignment throws Error. Use a Var for what changes on the device.
+// loop or role in which the object was made. On the host, it can be assigned to, for example to form a sum in
+// a host loop, but only in that body; elsewhere, assignment throws Error. Use a Var for a variable that
+// changes on the device.
 class Value {
  public:
   explicit Value(llvm::Value* handle) : handle_(handle) {}
@@ -57,7 +58,7 @@ llvm::Value* bit_cast(Class to, llvm::Value* a);
 llvm::Value* select(llvm::Value* condition, llvm::Value* a, llvm::Value* b);
 llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
 llvm::Value* integer_constant(Class cls, uint64_t bits, Where where);
-// Returns the handle itself. Throws Error unless its LLVM type is the type of the class.
+// Returns the handle. Throws Error unless its LLVM type is the type of the class.
 llvm::Value* of_class(Class cls, llvm::Value* handle, Where where);
 llvm::Value* float_constant(Class cls, double value, Where where);
 llvm::Value* address_add(llvm::Value* address, llvm::Value* bytes);
@@ -67,8 +68,8 @@ llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* inde
 template <class T>
 inline constexpr bool always_false = false;
 
-// A cell is read through value() and written through assignment, from an Operand or a result: it is a Var or
-// an element in memory.
+// A cell is a Var or an element in memory: value() reads it, and the assignment of an Operand or a result
+// writes it.
 template <class C>
 using OperandOf = typename std::remove_cvref_t<C>::Operand;
 
@@ -113,7 +114,7 @@ class pred : public Value {
 
 namespace detail {
 
-// Gives a device type its operators, which argument-dependent lookup finds. Integers wrap around.
+// Gives a device type its operators, which argument-dependent lookup finds. Integer arithmetic wraps around.
 template <class Self>
 struct Operators {
   friend Self operator+(Self a, Self b) { return combine(Arithmetic::add, a, b); }
@@ -121,7 +122,7 @@ struct Operators {
   friend Self operator*(Self a, Self b) { return combine(Arithmetic::mul, a, b); }
   friend Self operator/(Self a, Self b) { return combine(Arithmetic::div, a, b); }
   friend Self operator-(Self a) { return Self(negate(Self::cls, a.handle())); }
-  // These assign on the host, for example to sum up in a host loop.
+  // These operators assign on the host, for example to form a sum in a host loop.
   friend Self& operator+=(Self& a, Self b) { return a = a + b; }
   friend Self& operator-=(Self& a, Self b) { return a = a - b; }
   friend Self& operator*=(Self& a, Self b) { return a = a * b; }
@@ -167,10 +168,10 @@ concept HostInteger = std::integral<T> && !std::same_as<T, bool>;
 template <class T>
 concept HostNumber = HostInteger<T> || std::floating_point<T>;
 
-// Returns a constant for a host integer that must fit Host, the host type of the same width and sign.
+// Returns a constant for a host integer, which must fit Host, the host type with the same width and sign.
 template <class Host, HostInteger I>
 llvm::Value* checked_constant(Class cls, I value, Where where) {
-  // Unary + converts a char to int, because in_range does not take a char.
+  // Unary + converts a char to int, because in_range does not accept char.
   if (!std::in_range<Host>(+value)) constant_out_of_range(cls, std::to_string(value), where);
   return integer_constant(cls, static_cast<uint64_t>(static_cast<Host>(value)), where);
 }
@@ -198,8 +199,8 @@ llvm::Value* checked_constant(Class cls, I value, Where where) {
         : Name(std::forward<Cell>(cell).value()) {}                                                     \
   };
 
-// An integer on the device. Arithmetic wraps around; `explicit` conversions truncate, extend or round like
-// the conversions of C++.
+// An integer on the device. Arithmetic wraps around; `explicit` conversions truncate, extend or round as
+// conversions in C++ do.
 PTXBUILDER_INTEGER(u16, uint16_t)
 PTXBUILDER_INTEGER(s16, int16_t)
 PTXBUILDER_INTEGER(u32, uint32_t)
@@ -245,8 +246,9 @@ class smem : public Value {
   explicit operator u32() const { return u32(detail::convert(cls, Class::u32, handle())); }
 };
 
-// A byte address in shared memory of any CTA of the cluster (`.shared::cluster`, 32 bits): mapa returns it.
-// For the CTA's own shared memory both windows use the same bits (PTX ISA, "Shared State Space").
+// A byte address in the shared memory of any CTA of the cluster (`.shared::cluster`, 32 bits), as mapa
+// returns it. For the CTA's own shared memory, both windows use the same bits (PTX ISA, "Shared State
+// Space").
 class cluster_smem : public Value {
  public:
   static constexpr Class cls = Class::cluster;
@@ -264,8 +266,8 @@ class gmem : public Value {
   friend gmem operator+(gmem a, u64 bytes) { return gmem(detail::address_add(a.handle(), bytes.handle())); }
 };
 
-// A generic byte address (64 bits): an instruction without a state space determines from it which memory to
-// access. cvta.shared makes a generic address from a shared-memory address.
+// A generic byte address (64 bits): the address itself determines which memory an instruction without a state
+// space accesses. cvta.shared makes a generic address from a shared-memory address.
 class generic_address : public Value {
  public:
   static constexpr Class cls = Class::generic;
@@ -292,7 +294,7 @@ class constant_address : public Value {
 };
 
 // An address in tensor memory, 32 bits: the column in the low half, the lane in the high half (PTX ISA,
-// "Tensor Memory Addressing"). It is made from the result of tcgen05.alloc.
+// "Tensor Memory Addressing"). The result of tcgen05.alloc converts to it.
 class tmem : public Value {
  public:
   static constexpr Class cls = Class::tmem;
@@ -321,7 +323,7 @@ class TensorMap : public Value {
 
 namespace detail {
 
-// Uses the operand's line, if the operand has one.
+// Uses the operand's line if it has one.
 template <class C, class Result>
 void assign(C&& cell, const Result& result, const OperandOf<C>& operand) {
   if constexpr (requires { OperandOf<C>(result, operand.where); })
@@ -332,8 +334,8 @@ void assign(C&& cell, const Result& result, const OperandOf<C>& operand) {
 
 }  // namespace detail
 
-// a += b is a = a + b. For an element in memory, this is a load and a store, and other threads may write in
-// between.
+// Defines a += b as a = a + b. For an element in memory, this is a load and a store, between which other
+// threads may write.
 #define PTXBUILDER_ASSIGNMENT(symbol)                                                                     \
   template <class C>                                                                                      \
   requires requires(C && cell, const detail::OperandOf<C>& b) { std::forward<C>(cell).value() symbol b; } \
@@ -368,7 +370,7 @@ To bit_cast(From from, Where where = Where::here()) {
   return To(detail::bit_cast(To::cls, from.handle()));
 }
 
-// Returns the least number of blocks of b that hold a. For u32, a + b - 1 must not wrap around.
+// Returns the least number of blocks of size b that hold a elements. For u32, a + b - 1 must not wrap around.
 inline u32 ceil_div(u32 a, u32 b) { return (a + (b - 1u)) / b; }
 
 }  // namespace ptxbuilder

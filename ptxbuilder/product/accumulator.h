@@ -1,4 +1,4 @@
-// Accumulators of the tensor cores: tiles in named PTX registers, to which products are added.
+// Defines accumulators of the tensor cores: tiles in named PTX registers, to which products are added.
 #pragma once
 
 #include "ptxbuilder/registers/tile.h"
@@ -10,11 +10,11 @@ class WgmmaCall;
 class AccumulatorRegisters;
 }  // namespace detail
 
-// A tile of m x n elements in f32, f16 or s32, which one warpgroup holds in wgmma_layout(m, n). m is a
-// multiple of 64, and n a multiple of 8 up to 256; for s32, an n of 32 or more is a multiple of 16. A wider
-// n, up to 512, is twice such a width: two wgmmas each compute half of the columns. The first product
-// overwrites the registers, so sums start at zero; registers that nothing has written cannot be read. The
-// registers are named PTX registers that LLVM never sees.
+// A tile of m x n elements in f32, f16 or s32, which one warpgroup holds in wgmma_layout(m, n). m must be a
+// multiple of 64, and n a multiple of 8 up to 256; for s32, an n of 32 or more must be a multiple of 16. A
+// larger n, up to 512, must be twice such a width; two wgmmas then compute half of the columns each. The
+// first product overwrites the registers, so sums start at zero; registers that were never written cannot be
+// read. The registers are named PTX registers, which are invisible to LLVM.
 class Accumulator {
  public:
   Accumulator(int m, int n, Where where = Where::here()) : Accumulator(m, n, DType::f32, where) {}
@@ -23,26 +23,27 @@ class Accumulator {
   int m() const { return m_; }
   int n() const { return n_; }
   DType dtype() const { return dtype_; }
-  // wgmma_layout(m, n) defines which thread holds which sum.
+  // Returns wgmma_layout(m, n), which defines the thread that holds each sum.
   RegisterLayout layout(Where where = Where::here()) const {
     AtLine line(where);
     return wgmma_layout(m_, n_);
   }
 
-  // The columns of each wgmma of a product: n if it is at most 256, otherwise half of n. Fewer columns, which
-  // must divide n, make the tensor cores read more, but need fewer registers at a time.
+  // Return or set the columns of each wgmma of a product: n if it is at most 256, otherwise half of n.
+  // Fewer columns, which must divide n, make the tensor cores read more, but need fewer registers at a time.
   int wgmma_columns() const { return wgmma_columns_; }
   void set_wgmma_columns(int columns, Where where = Where::here());
 
-  // Makes the next product overwrite the sums. The first product overwrites and all later ones add, also in
-  // the next iteration of a loop: zero an accumulator in a loop over tiles, or make it in the loop.
+  // Makes the next product overwrite the sums. Without it, the first product overwrites and all later ones
+  // add, including those of later iterations of a loop: in a loop over tiles, zero the accumulator, or make
+  // it inside the loop.
   void zero();
   // Makes the next product add to the contents of the registers.
   void accumulate() { accumulate_ = pred(true); }
 
-  // Returns the named registers of the 64-row block `block`, for instructions that are written by hand: one
-  // register for each value of the layout or, in f16, one for each two values (PTX ISA, wgmma.mma_async,
-  // "Register Fragments"). Throws Error like load().
+  // Returns the named registers of the 64-row block `block`, for instructions that you write yourself: one
+  // register for each value of the layout or, in f16, one for every two values (PTX ISA, wgmma.mma_async,
+  // "Register Fragments"). Throws Error as load() does.
   Registers registers(int block, Where where = Where::here()) const;
 
  private:
@@ -50,7 +51,7 @@ class Accumulator {
   friend class detail::AccumulatorRegisters;
 
   Registers block_registers(int block) const;
-  // Returns the registers of `columns` columns from `column` on.
+  // Returns the registers of `columns` columns, beginning at `column`.
   Registers block_registers(int block, int column, int columns) const;
 
   int m_, n_, wgmma_columns_;
@@ -65,9 +66,10 @@ TileValues load_accumulator(const Accumulator& from, DType dtype, std::optional<
 void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TilePart> part);
 }  // namespace detail
 
-// Returns the elements of an accumulator, or of a part whose rows are multiples of 64 and columns of 8. T is
-// the accumulator's type: f32, f16 or s32. Throws Error if nothing has written them yet, or if a group of
-// products may still write them; this error names the group, and wgmma_wait() must come first.
+// Returns the elements of an accumulator, or of a part whose rows are multiples of 64 and whose columns are
+// multiples of 8. T must be the accumulator's type: f32, f16 or s32. Throws Error if the elements were never
+// written, or if a group of products may still be writing them; the error names the group, for which
+// wgmma_wait() must be called first.
 template <TileElement T>
 RegisterTile<T> load(const Accumulator& from, Where where = Where::here()) {
   AtLine line(where);
@@ -79,8 +81,8 @@ RegisterTile<T> load(const Accumulator& from, const TilePart& part, Where where 
   return RegisterTile<T>(detail::load_accumulator(from, T::dtype, part));
 }
 
-// Writes an accumulator; the next product adds to the stored elements. Throws Error while products are in
-// flight, and for a tile of another layout, unless it is a splat.
+// Writes an accumulator; the next product adds to these elements. Throws Error while products are in flight,
+// and for a tile of another layout that is not a splat.
 template <TileElement T>
 void store(Accumulator& to, const RegisterTile<T>& x, Where where = Where::here()) {
   AtLine line(where);

@@ -1,5 +1,5 @@
-// Building blocks for kernels with roles: the operations of a CTA's warpgroups on a ring of stages. CUTLASS
-// calls them collectives.
+// Building blocks for kernels with roles: operations that the warpgroups of a CTA perform on a ring of
+// stages. CUTLASS calls them collectives.
 #pragma once
 
 #include <utility>
@@ -13,8 +13,8 @@ namespace ptxbuilder {
 // Fills a stage.
 using FillStage = std::function<void(const Stage& stage, u32 step)>;
 
-// The loop of a producer: `fill` loads all tiles of a stage for each step from `first` to `last` - 1, as soon
-// as the consumers have released the stage. It may also call acquire() of other rings.
+// Runs the loop of a producer: for each step from `first` to `last` - 1, `fill` loads all tiles of a stage as
+// soon as the consumers have released it. `fill` may also call acquire() of other rings.
 inline void producer_loop(Producer& ring, u32 first, u32 last, const FillStage& fill,
                           Where where = Where::here()) {
   AtLine line(where);
@@ -27,16 +27,16 @@ inline void producer_loop(Producer& ring, u32 first, u32 last, const FillStage& 
   });
 }
 
-// Threads that both load and multiply call this before the main loop: one of them fills as many stages as may
-// be in flight, at most `ahead`.
+// Fills as many stages as may be in flight, at most `ahead`, in one thread. Threads that both load and
+// multiply call this before the main loop.
 inline void prologue(Producer& ring, u32 steps, int ahead, const FillStage& fill,
                      Where where = Where::here()) {
   AtLine line(where);
   elect([&] { producer_loop(ring, 0, min(steps, u32(ahead)), fill); });
 }
 
-// The loop of a consumer: each step waits for its stage, uses it, and releases it. This warp's reads of the
-// stage must be complete when `use` returns.
+// Runs the loop of a consumer: each step waits for its stage, calls `use`, and releases the stage. When `use`
+// returns, this warp's reads of the stage must be complete.
 inline void consumer_loop(Consumer& ring, u32 first, u32 last, const FillStage& use,
                           Where where = Where::here()) {
   AtLine line(where);
@@ -50,7 +50,7 @@ inline void consumer_loop(Consumer& ring, u32 first, u32 last, const FillStage& 
   });
 }
 
-// The consumer's loop of a matrix product: adds the product of each stage's operands, A and B.
+// Runs the consumer's loop of a matrix product: adds the product of A and B in each stage.
 inline void mainloop(Accumulator& sums, Consumer& ring, u32 steps,
                      const std::function<std::pair<TileView, TileView>(const Stage&)>& operands,
                      Where where = Where::here()) {

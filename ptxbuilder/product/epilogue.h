@@ -1,12 +1,12 @@
-// Functions on tiles that a store applies to a product before rounding. They compose like other functions.
+// Functions on tiles that a store applies to a product before rounding. They compose like other functions:
 //
 //   GlobalTensor bias(pbias, {n}), residual(pc, {m, n}, {ldc, 1});
 //   store<bf16>(D, acc, row, col, [&](const RegisterTile<f32>& x, const PanelPlace& at) {
 //     return gelu(add_residual(add_bias(x * alpha, bias, at), residual, at, beta));
 //   });
 //
-// They refer to the output, even if the store is transposed: a bias belongs to the columns of the output.
-// Elements that they read outside a tensor are 0.
+// Rows and columns are those of the output, even if the store is transposed: a bias applies to the columns of
+// the output. Elements that are read outside a tensor are 0.
 #pragma once
 
 #include "ptxbuilder/product/store.h"
@@ -14,12 +14,12 @@
 
 namespace ptxbuilder {
 
-// Keeps NaN, which max() would drop.
+// Returns max(x, 0), but keeps NaN, which max() would drop.
 inline RegisterTile<f32> relu(const RegisterTile<f32>& x) {
   return select(x < 0, RegisterTile<f32>(0, x.layout()), x);
 }
 
-// Returns the square of relu(x): 0 below 0, and infinite above the root of the greatest f32.
+// Returns the square of relu(x); it is infinite above the square root of the greatest f32.
 inline RegisterTile<f32> relu_squared(const RegisterTile<f32>& x) { return x * relu(x); }
 
 // Returns 1 / (1 + e^-x), using the approximate ex2 (PTX ISA, ex2.approx).
@@ -31,13 +31,13 @@ inline RegisterTile<f32> sigmoid(const RegisterTile<f32>& x) {
 // Returns x sigmoid(x), also called swish.
 inline RegisterTile<f32> silu(const RegisterTile<f32>& x) { return x * sigmoid(x); }
 
-// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), where 1 + tanh(y) = 2 sigmoid(2 y).
+// Returns 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), where 1 + tanh(y) = 2 sigmoid(2 y).
 inline RegisterTile<f32> gelu(const RegisterTile<f32>& x) {
   constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
   return x * sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
 }
 
-// The derivatives of these functions, for the backward pass through a network.
+// The derivatives of these functions, for the backward pass through a network:
 inline RegisterTile<f32> relu_slope(const RegisterTile<f32>& x) {
   return select(x > 0, RegisterTile<f32>(1, x.layout()), 0);
 }
@@ -49,26 +49,26 @@ inline RegisterTile<f32> silu_slope(const RegisterTile<f32>& x) {
 inline RegisterTile<f32> gelu_slope(const RegisterTile<f32>& x) {
   constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
   const RegisterTile<f32> s = sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
-  // If x^2 is infinite, s (1 - s) is already 0.
+  // When x^2 would be infinite, s (1 - s) is already 0.
   const RegisterTile<f32> square = min(x * x, 1e30F);
   return s + x * s * (1 - s) * (square * (3 * 0.044715 * kTwoRootTwoOverPi) + kTwoRootTwoOverPi);
 }
 
-// Return the columns 0, 2, 4... or 1, 3, 5... of a panel, which are half the number of columns, for a store
-// with StoreOptions::pairs. Each thread holds both columns of a pair, so no instructions are needed. Throws
-// Error for a tile that is not in wgmma_layout(64, n) with a multiple of 16 columns.
+// Return columns 0, 2, 4... or 1, 3, 5... of a panel, half of its columns, for a store with
+// StoreOptions::pairs. Each thread holds both columns of a pair, so no instructions are needed. Throws Error
+// for a tile that is not in wgmma_layout(64, n) with a multiple of 16 columns.
 //   silu(even_columns(x)) * odd_columns(x)
 RegisterTile<f32> even_columns(const RegisterTile<f32>& x, Where where = Where::here());
 RegisterTile<f32> odd_columns(const RegisterTile<f32>& x, Where where = Where::here());
 
-// Returns x rounded to T, for networks that store the sums in T before they continue.
+// Returns x rounded to T, for networks that store the sums in T before they continue with them.
 template <TileElement T>
 RegisterTile<f32> rounded(const RegisterTile<f32>& x) {
   return astype<f32>(astype<T>(x));
 }
 
-// Returns the elements at a panel's place of a vector with one element for each column (row) of the output.
-// In arithmetic with the panel, each element applies to its column (row).
+// Returns the elements for a panel of a vector with one element for each column (row) of the output. In
+// arithmetic with the panel, each element applies to its column (row).
 template <TileElement T>
 RegisterTile<f32> of_columns(const GlobalTensor<T, 1>& v, const RegisterLayout& panel, const PanelPlace& at) {
   if (at.transposed) return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));
@@ -79,8 +79,8 @@ RegisterTile<f32> of_rows(const GlobalTensor<T, 1>& v, const RegisterLayout& pan
   if (at.transposed) return astype<f32>(load(v.as_row().tile(0, at.col), panel.reduced_cols()));
   return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));
 }
-// Returns the elements at a panel's place of a matrix with the output's shape, or of one such matrix for each
-// batch. Throws Error for batches if the store has no batches.
+// Returns the elements for a panel of a matrix with the output's shape, or of one such matrix per batch.
+// Throws Error for batches if the store has none.
 template <TileElement T>
 RegisterTile<f32> of_elements(const GlobalTensor<T, 2>& c, const RegisterLayout& panel,
                               const PanelPlace& at) {
@@ -98,7 +98,7 @@ template <TileElement T>
 RegisterTile<f32> add_bias(const RegisterTile<f32>& x, const GlobalTensor<T, 1>& bias, const PanelPlace& at) {
   return x + of_columns(bias, x.layout(), at);
 }
-// Returns each column (row) of x times its scale.
+// Multiplies each column (row) of x by its scale.
 template <TileElement T>
 RegisterTile<f32> scale_columns(const RegisterTile<f32>& x, const GlobalTensor<T, 1>& scales,
                                 const PanelPlace& at) {
@@ -109,15 +109,15 @@ RegisterTile<f32> scale_rows(const RegisterTile<f32>& x, const GlobalTensor<T, 1
                              const PanelPlace& at) {
   return x * of_rows(scales, x.layout(), at);
 }
-// Returns x + beta c, rounded once. c may be the memory that the output overwrites.
+// Returns x + beta c, rounded once. c may be the memory that the output will overwrite.
 template <TileElement T, size_t rank>
 RegisterTile<f32> add_residual(const RegisterTile<f32>& x, const GlobalTensor<T, rank>& c,
                                const PanelPlace& at, const TileArgument<f32>& beta = 1) {
   return fma(of_elements(c, x.layout(), at), beta, x);
 }
 
-// Returns x unchanged. If the greatest |element| of an output of `rows` x `cols` is greater than the number
-// at `greatest`, or is a NaN, it replaces that number. Use it for the scales of 8-bit outputs.
+// Returns x unchanged. If the greatest absolute value in an output of `rows` x `cols` exceeds the number that
+// `greatest` points to, or is a NaN, it replaces that number. Use this for the scales of 8-bit outputs.
 RegisterTile<f32> amax(const RegisterTile<f32>& x, gptr<f32> greatest, const Index& rows, const Index& cols,
                        const PanelPlace& at, Where where = Where::here());
 

@@ -1,5 +1,5 @@
-// Adds up the sums of a tile whose k is divided among several CTAs of the grid, through global memory, in one
-// launch.
+// Sums the accumulators of a tile whose k is divided among several CTAs of the grid, through global memory,
+// in a single launch.
 #pragma once
 
 #include <functional>
@@ -9,45 +9,45 @@
 
 namespace ptxbuilder {
 
-// A CTA's share of a tile. All CTAs that share the tile pass the same values, except for `rank`.
+// A CTA's share of a tile. All CTAs that share the tile must pass the same values, except for `rank`.
 struct TileParts {
-  u32 count;   // the CTAs that share the tile, one or more
+  u32 count;   // number of CTAs that share the tile, at least one
   u32 rank;    // this CTA's number among them, in an order that is the same in every launch
-  u32 owners;  // the CTAs with ranks below this number complete pieces of the tile: all CTAs, or one
-  u32 place;   // of the sums of rank 0 in memory; the places of the other ranks follow, `apart` from each
-               // other. Nobody else has these places.
+  u32 owners;  // number of CTAs, counted from rank 0, that complete pieces of the tile: all, or one
+  u32 place;   // index of the place in memory for the sums of rank 0; the places of the other ranks follow at
+               // distances of `apart`, and are not shared with other tiles
 };
 
 // Each CTA stores its sums, and completes some pieces: it adds the sums of all CTAs for a piece in the order
-// of ranks, so that results repeat bit for bit. A piece is some columns of 64 rows of a warpgroup's
-// accumulator. Pieces are numbered along each 64 rows in turn, and are assigned to owners in turn.
+// of ranks, so that results are bit-for-bit reproducible. A piece consists of some columns of 64 rows of a
+// warpgroup's accumulator. Pieces are numbered along each block of 64 rows in turn, and owners take them in
+// turn.
 //
-// This code runs once in a launch, when its instructions are not yet cached, so it is kept short: pieces are
-// processed in a loop.
+// This code runs once per launch, when its instructions are not in the cache yet, so it is short: a loop
+// processes the pieces.
 //
 // A CTA that completes a piece waits for all others, so all CTAs must run at once: the grid must not have
-// more CTAs than fit. Each place is used at most once in a launch, so that there are no more places than
-// stores of sums, which are at most twice the number of CTAs.
+// more CTAs than fit on the GPU. Each place is used at most once in a launch, so there need
+// not be more places than stores of sums, which are at most twice the number of CTAs.
 //
-// The memory belongs to the launch: launches that overlap need separate memory. It may hold anything before.
-// A 64-bit mark shows that sums have been stored: memory does not hold the mark by chance, and the mark is
-// removed when the sums are read.
+// Launches that overlap need separate memory. The memory need not be initialised: a 64-bit mark, which is too
+// long to be there by chance, shows that sums have been stored, and is removed when they are read.
 class GlobalSum {
  public:
-  // For a role of `consumers` warpgroups with an f32 accumulator of m x n each, in pieces of `piece_cols`
-  // columns. No tile has more than `most_parts` parts, whose places are `apart` (a cluster whose CTAs divide
-  // k computes one tile per CTA at the same time). Throws Error if a number is below one, and for pieces that
-  // do not divide the columns.
+  // The role of the sum has `consumers` warpgroups, each with an f32 accumulator of m x n, in pieces of
+  // `piece_cols` columns. No tile has more than `most_parts` parts; their places are `apart` from each other,
+  // because a cluster whose CTAs divide k computes one tile per CTA at the same time. Throws Error if a
+  // number is less than one, or if the pieces do not divide the columns.
   GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts, int apart, gptr<f32> memory,
             Where where = Where::here());
-  // Returns the bytes that `memory` needs for a grid of `ctas` and the same number of places, for any pieces.
+  // Returns the size that `memory` needs for a grid of `ctas` CTAs and `places` places, for any pieces.
   static size_t bytes(int m, int n, int consumers, int ctas, int places);
 
   // Writes the sums to memory. All threads of a warpgroup call this, after wgmma_wait(0).
   void give(const Accumulator& acc, const TileParts& parts, Where where = Where::here()) const;
 
   // Waits until all other CTAs have stored their sums, and runs `body` for each of this CTA's pieces. All
-  // threads of a warpgroup call it, after give().
+  // threads of a warpgroup call this, after give().
   void complete(const TileParts& parts,
                 const std::function<void(u32 piece, const RegisterTile<f32>& sum)>& body,
                 Where where = Where::here()) const;

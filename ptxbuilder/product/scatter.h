@@ -1,19 +1,19 @@
-// Stores rows to the places that an index selects.
+// Stores rows to the rows of a matrix that an index selects.
 #pragma once
 
 #include "ptxbuilder/product/store.h"
 
 namespace ptxbuilder::detail {
 
-// Returns whether 16 bytes of such elements can be added to memory at once.
+// Returns whether 16 bytes of elements of this type can be added to memory at once.
 constexpr bool can_add_rows(DType type) {
   return type == DType::f32 || type == DType::f16 || type == DType::bf16;
 }
 
-// Stores the contents of `buffer` to the rows that `to` selects: the buffer's first element is at row `row`,
-// column `col` of the output, and only rows of the output before `end` are stored. All threads of the
-// warpgroup call this after all of them have written the buffer, whose elements must satisfy can_add_rows()
-// if `to` adds.
+// Stores the contents of `buffer` to the rows that `to` selects. The buffer's first element is at row `row`,
+// column `col` of the output; rows of the output from `end` onwards are not stored. All threads of the
+// warpgroup call this after all of them have written the buffer. If `to` adds, can_add_rows() must hold for
+// the buffer's elements.
 void scatter_rows(const TileView& buffer, const ScatteredRows& to, u32 row, u32 col, u32 end);
 
 }  // namespace ptxbuilder::detail

@@ -6,13 +6,14 @@
 
 namespace ptxbuilder {
 
-// PTX ISA, mma.sync: d += a b for one instruction's registers, in the order of the atom's layouts. All lanes
-// of the warp call it. Throws Error if the numbers of registers are not those of the atom, or if the sum is
-// not in f32.
+// Computes d += a b for the registers of one instruction, in the order of the atom's layouts (PTX ISA,
+// mma.sync). All lanes of the warp call this. Throws Error if the numbers of registers are not those of the
+// atom, or if the sum is not in f32.
 void mma(const MmaAtom& atom, std::span<Var<f32>> d, std::span<const u32> a, std::span<const u32> b,
          Where where = Where::here());
 
-// Returns two values, rounded to nearest even, in one register: f16 or bf16, `low` in the lower half.
+// Rounds two values to nearest even, and returns them in one register as f16 or bf16, with `low` in the lower
+// half.
 u32 pack(DType type, f32 low, f32 high, Where where = Where::here());
 
 }  // namespace ptxbuilder

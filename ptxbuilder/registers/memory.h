@@ -1,4 +1,4 @@
-// Loads and stores register tiles from and to shared and global memory, in the widest accesses that the
+// Loads register tiles from shared and global memory, and stores them there, in the widest accesses that the
 // layout allows.
 #pragma once
 
@@ -9,12 +9,12 @@ namespace ptxbuilder {
 
 namespace detail {
 
-// Returns the greatest number of consecutive values that are adjacent and aligned in memory for each thread,
-// so that one access of at most 16 bytes moves them.
+// Returns the greatest number of consecutive values of a thread that are adjacent and aligned in memory for
+// all threads, so that one access of at most 16 bytes moves them.
 int widest_vector(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes);
 
-// `memory` maps (row, column) to an element, counted from `start`, which is aligned to the period of the
-// swizzle.
+// `memory` maps (row, column) to an element, counted from `start`. `start` must be aligned to the period of
+// the swizzle.
 TileValues load_shared(smem start, const ComposedLayout& memory, DType dtype, const RegisterLayout& layout);
 void store_shared(smem start, const ComposedLayout& memory, const TileValues& x);
 
@@ -25,18 +25,19 @@ void store_view(const TileView& to, const TileValues& x);
 TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout& layout,
                        std::optional<Value> fill);
 void store_global(const GlobalTile& to, const TileValues& x);
-// Describes rows that are `pitch` elements apart.
+// Returns rows that are `pitch` elements apart as a GlobalTile.
 GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& layout);
 
 }  // namespace detail
 
-// Load and store a view of a tile in shared memory, which has the register tile's type and extent. Without a
-// layout, load() uses `strided` with the widest vectors or, for a transposed view of 16-bit elements with a
-// multiple of 64 rows and a multiple of 8 columns, wgmma_layout. From sm_90 on, ldmatrix and stmatrix replace
-// vectors below 16 bytes if the layout gives each thread the elements that these instructions give it. If
-// vectors would cause bank conflicts, some threads make their accesses in another order, if that helps. The
-// bytes must have arrived before load() is called: wait on their barrier first, or call sync_threads() if
-// threads wrote them. If several threads hold the same element, one of them stores it.
+// Load and store a view of a tile in shared memory. The view has the type and the extent of the register
+// tile. Without a layout, load() uses `strided` with the widest vectors or, for a transposed view of 16-bit
+// elements with a multiple of 64 rows and a multiple of 8 columns, wgmma_layout. From sm_90 on, ldmatrix and
+// stmatrix replace vectors below 16 bytes if the layout gives each thread the elements that these
+// instructions give it. If vectors would cause bank conflicts, some threads make their accesses in another
+// order where that reduces conflicts. The bytes must have arrived before load() is called: wait on their
+// barrier first or, if threads wrote them, call sync_threads(). If several threads hold the same element, one
+// of them stores it.
 template <TileElement T>
 RegisterTile<T> load(const TileView& from, const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
@@ -55,8 +56,8 @@ void store(const TileView& to, const X& x, Where where = Where::here()) {
 
 // Load and store a tile of a tensor in global memory. The register layout determines how many rows and
 // columns are copied, from the tile's corner on. Elements outside the tensor are not accessed; in registers
-// they are `fill`, 0 by default, which a reduction includes: for a maximum, pass the least value of the type.
-// A store throws Error if the known strides show that several elements share one place.
+// they have the value `fill`, 0 by default, which a reduction includes; for a maximum, pass the least value
+// of the type. A store throws Error if the known strides show that several elements share an address.
 //   load(x.tile(row, col), layout)
 template <TileElement T>
 RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, Where where = Where::here()) {
@@ -75,9 +76,9 @@ void store(const TensorTile<ElementOf<X>>& to, const X& x, Where where = Where::
   detail::store_global(to, detail::values_of(x));
 }
 
-// Load and store a row-major matrix in global memory. Its rows are `pitch` elements apart; without a pitch,
-// the rows have no gap between them. The pointer must be a multiple of 16 bytes, and so must a pitch that
-// only the device knows.
+// Load and store a row-major matrix in global memory. Its rows are `pitch` elements apart or, without a
+// pitch, contiguous. The pointer must be a multiple of 16 bytes, and so must a pitch that only the device
+// knows.
 template <TileElement T>
 RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, u32 pitch, Where where = Where::here()) {
   AtLine line(where);

@@ -1,11 +1,11 @@
-// Reductions along rows or columns that are kept as partial results, one in each thread that shares the row
-// or column, until a single exchange at the end. Use them for sums that a loop carries.
+// Reductions along rows or columns that remain partial results, one in each thread that shares the row or
+// column, until a single exchange at the end. Use them for sums that a loop carries:
 //
 //   Var<Partial<f32, Reduction::add>> sums(partial_rows<Reduction::add>(p));  // no shuffle
 //   for_(...) { ... sums *= shrink; sums += partial_rows<Reduction::add>(p); }
 //   o /= complete(sums);                                                      // shuffles, once
 //
-// A part is not yet a sum, so only complete() makes a tile from it.
+// A partial result is not a sum yet, so only complete() makes a tile from it.
 #pragma once
 
 #include "ptxbuilder/registers/tile.h"
@@ -40,11 +40,11 @@ class Partial {
   Partial& operator=(const Partial&) = default;
   Partial(Partial&& other) : region_(std::move(other.region_)), values_(other.values_) {}
 
-  // The layout of the complete tile.
+  // Returns the layout of the completed tile.
   const RegisterLayout& layout() const { return values_.own.layout; }
 
-  // Combines both with the operation. Throws Error unless the same threads share the rows, or columns, of
-  // both.
+  // Combines two partial reductions with the operation. Throws Error unless the same threads share the rows
+  // (or columns) of both.
   friend Partial operator+(const Partial& a, const Argument& b) requires(operation == Reduction::add) {
     return a.combined(b);
   }
@@ -58,8 +58,7 @@ class Partial {
     return a.combined(b);
   }
 
-  // Multiplies a sum by a factor: a scalar, or a complete tile of the same layout with a factor for each
-  // element.
+  // Multiplies a sum by a scalar, or by a completed tile of the same layout with a factor for each element.
   friend Partial operator*(const Partial& a,
                            const TileArgument<T>& factor) requires(operation == Reduction::add) {
     return Partial(detail::partial_scale(detail::Arithmetic::mul, a.values_, factor));
@@ -70,8 +69,9 @@ class Partial {
     return Partial(detail::partial_scale(detail::Arithmetic::div, a.values_, divisor));
   }
 
-  // Completes the reduction: with shuffles between the lanes that share a row or column, then through shared
-  // memory if warps share it. All these threads get the same result, as from reduce_rows() or reduce_cols().
+  // Completes the reduction: first with shuffles between the lanes that share a row or column, and then, if
+  // several warps share it, through shared memory. All these threads get the same result, as from
+  // reduce_rows() or reduce_cols().
   friend RegisterTile<T> complete(const Partial& x, Where where = Where::here()) {
     AtLine line(where);
     return RegisterTile<T>(detail::tile_complete(operation, x.values_));
@@ -89,7 +89,7 @@ class Partial {
   detail::PartialValues values_;
 };
 
-// Reduces only the thread's own elements, to one value for each of the thread's rows, or columns.
+// Reduces only the thread's own elements, to one value for each of its rows (or columns).
 template <Reduction operation, TileLike X>
 requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_rows(
     const X& x, Where where = Where::here()) {
@@ -103,8 +103,8 @@ requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_c
   return Partial<ElementOf<X>, operation>(detail::tile_partial(operation, detail::values_of(x), false));
 }
 
-// A mutable partial reduction. All values assigned to it must be shared by the same threads as the first
-// value.
+// A mutable partial reduction. For every value that is assigned to it, the same threads must share rows or
+// columns as for the first value.
 template <PartialElement T, Reduction operation>
 class Var<Partial<T, operation>> {
  public:

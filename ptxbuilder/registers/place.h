@@ -1,5 +1,5 @@
-// Computes on the device where the elements of a thread's values are: their rows and columns, and their
-// places in memory.
+// Computes, on the device, where the elements of a thread's values are: their rows and columns, and their
+// addresses in memory.
 #pragma once
 
 #include "ptxbuilder/plan/register_layout.h"
@@ -7,11 +7,12 @@
 
 namespace ptxbuilder::detail {
 
-// Returns the number of this thread in its warpgroup, 0 to 127. Throws Error if a CTA without roles does not
-// have 128 threads.
+// Returns the number of this thread in its warpgroup, 0 to 127. Throws Error in a CTA without roles that does
+// not have 128 threads.
 u32 thread_in_warpgroup();
 
-// The row and the column of each value of this thread. The part that depends on the thread is computed once.
+// The row and the column of each value of this thread. The part that depends on the thread is computed only
+// once.
 class Places {
  public:
   Places(const RegisterLayout& layout);
@@ -27,11 +28,11 @@ class Places {
   u32 thread_, row_of_thread_, col_of_thread_;
 };
 
-// Runs `body` in one of the threads that hold the same elements.
+// Runs `body` in only one of the threads that hold the same elements.
 void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body);
 
-// Returns `bytes` of shared memory for each warpgroup of the role, 16-byte aligned. The next call may return
-// the same bytes: call sync_warpgroup() before writing, and between writing and reading.
+// Returns `bytes` bytes of shared memory for each warpgroup of the role, 16-byte aligned. The next call may
+// return the same memory: call sync_warpgroup() before writing it, and between writing and reading it.
 smem scratch(int bytes);
 
 }  // namespace ptxbuilder::detail

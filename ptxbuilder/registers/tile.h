@@ -1,16 +1,16 @@
-// Tiles of values in the registers of a warpgroup, with the same arithmetic as scalars, applied element by
-// element.
+// Tiles of values in the registers of a warpgroup. They have the same arithmetic as scalars, applied to each
+// element:
 //
 //   auto l = load<f16>(sL[0]), r = load<f16>(sR[0]);       // 128 threads, a share each
 //   store(sO[0], max(l + r, 0));
 //
 // All 128 threads of a warpgroup make each call, in a role or in a CTA of 128 threads. Values are SSA values
-// of the kernel; a register of 32 bits holds two f16 or bf16, or four bytes. Tiles are never in local
-// memory. The operands of an operation have the same layout. An operand may also be a scalar, have a splat
-// layout, or have one value for each row or column of the others, like the results of their reductions: o *=
+// of the kernel; a 32-bit register holds two f16 or bf16, or four bytes. Tiles are never in local memory. The
+// operands of an operation must have the same layout. An operand may also be a scalar, have a splat layout,
+// or have one value for each row or column of the other operand, as the results of reductions do: o *=
 // shrink. Otherwise the operation throws Error that names both layouts. A Var of a tile is accepted in place
-// of a tile, and a Var of a scalar or an element in memory of the tile's type in place of a scalar: x *
-// p[i].
+// of a tile. A Var of a scalar, or an element in memory of the tile's type, is accepted in place of a scalar:
+// x * p[i].
 #pragma once
 
 #include "ptxbuilder/ir/math.h"
@@ -27,7 +27,8 @@ concept TileElement = std::same_as<T, f32> || std::same_as<T, f16> || std::same_
     std::same_as<T, tf32> || std::same_as<T, e4m3> || std::same_as<T, e5m2> || std::same_as<T, s8> ||
     std::same_as<T, u8> || std::same_as<T, s32> || std::same_as<T, u32> || std::same_as<T, pred>;
 
-// The types that have arithmetic. Other types are converted first, for example with astype<f32>(x).
+// The element types that have arithmetic. Other types must be converted first, for example with
+// astype<f32>(x).
 template <class T>
 concept FloatElement = std::same_as<T, f32> || std::same_as<T, f16> || std::same_as<T, bf16>;
 template <class T>
@@ -40,7 +41,7 @@ concept BitsElement = IntegerElement<T> || std::same_as<T, pred>;
 template <TileElement T>
 class RegisterTile;
 
-// A type that can be used as a RegisterTile<ElementOf<X>>: the tile itself, or a Var of one.
+// A type that can be used as a RegisterTile<ElementOf<X>>: such a tile itself, or a Var of one.
 template <class X>
 using ElementOf = typename X::element_type;
 template <class X>
@@ -51,7 +52,7 @@ template <class X, class T>
 concept ScalarSource = std::convertible_to<X, T> &&
     (std::same_as<std::remove_cvref_t<X>, Var<T>> || std::same_as<std::remove_cvref_t<X>, Element<T>>);
 
-// A tile or a scalar, with the caller's line, which an operator cannot take.
+// A tile or a scalar, with the caller's line, since an operator has no parameter for the line.
 template <class T>
 struct TileArgument : detail::TileOperand {
   TileArgument(const RegisterTile<T>& tile, Where where = Where::here())  // NOLINT
@@ -68,7 +69,7 @@ struct TileArgument : detail::TileOperand {
       : TileArgument(static_cast<T>(std::forward<X>(x)), where) {}
 };
 
-// Only a scalar, with the caller's line.
+// A scalar with the caller's line.
 template <class T>
 struct ScalarArgument : TileArgument<T> {
   ScalarArgument(T value, Where where = Where::here()) : TileArgument<T>(value, where) {}  // NOLINT
@@ -87,15 +88,15 @@ struct ScalarArgument : TileArgument<T> {
                                       const RegisterTile& b) requires Element<T> {                           \
     return arithmetic(detail::Arithmetic::operation, a, b.operand());                                        \
   }
-// Both sides have the same type, so that the rewritten comparisons of C++20 (b == a as a == b) are not
-// ambiguous.
+// Both sides have the same type, since C++20 would otherwise find its rewritten comparisons (b == a for a ==
+// b) ambiguous.
 #define PTXBUILDER_TILE_COMPARISON(symbol, comparison)                                                  \
   friend RegisterTile<pred> operator symbol(const TileArgument<T>& a,                                   \
                                             const TileArgument<T>& b) requires NumberElement<T> {       \
     return RegisterTile<pred>(detail::tile_comparison(detail::Comparison::comparison, T::dtype, a, b)); \
   }
 
-// A tile whose elements are distributed over the threads of a warpgroup, according to its layout.
+// A tile whose elements are distributed over the threads of a warpgroup according to its layout.
 template <TileElement T>
 class RegisterTile {
  public:
@@ -104,15 +105,15 @@ class RegisterTile {
   explicit RegisterTile(detail::TileValues values) : values_(std::move(values)) {}
   RegisterTile(const RegisterTile&) = default;
   RegisterTile& operator=(const RegisterTile&) = default;
-  // Does not change the other tile, like a copy of any value.
+  // Copies the other tile without changing it, as with any value.
   RegisterTile(RegisterTile&& other) : region_(std::move(other.region_)), values_(other.values_) {}
-  // Every element is `value`, which must be equal in all threads; for values that differ between threads, use
-  // of().
+  // Sets every element to `value`, which must be equal in all threads; for values that differ between
+  // threads, use of().
   RegisterTile(T value, const RegisterLayout& layout) requires NumberElement<T>
       : values_(detail::filled(T::dtype, value, layout)) {}
 
-  // Makes a tile from this thread's elements: element i is elements[i], or element(i). Threads that hold
-  // the same element must give the same value.
+  // Makes a tile from this thread's elements: element i is elements[i], or element(i). Threads that hold the
+  // same element must pass the same value.
   static RegisterTile of(const RegisterLayout& layout, const std::vector<T>& elements,
                          Where where = Where::here()) requires NumberElement<T> || std::same_as<T, pred> {
     AtLine line(where);
@@ -126,7 +127,8 @@ class RegisterTile {
     for (int i = 0; i < layout.values(); ++i) elements.push_back(element(i));
     return of(layout, elements, where);
   }
-  // Makes a tile from this thread's 32-bit registers, as returned by an instruction: lower elements first.
+  // Makes a tile from this thread's 32-bit registers, as an instruction returns them, with lower elements
+  // first.
   static RegisterTile of_registers(const RegisterLayout& layout, const std::vector<u32>& registers,
                                    Where where = Where::here()) requires(!std::same_as<T, pred>) {
     AtLine line(where);
@@ -139,16 +141,16 @@ class RegisterTile {
   const RegisterLayout& layout() const { return values_.layout; }
   int rows() const { return layout().rows(); }
   int cols() const { return layout().cols(); }
-  int count() const { return layout().values(); }  // of this thread's elements
+  int count() const { return layout().values(); }  // number of this thread's elements
 
-  // This thread's element i.
+  // Returns this thread's element i.
   T value(int i, Where where = Where::here()) const requires NumberElement<T> || std::same_as<T, pred> {
     AtLine line(where);
     return T(detail::tile_element(values_, i).handle());
   }
 
-  // Returns part of a tile in wgmma_layout, also in wgmma_layout. Rows are multiples of 64, and columns
-  // multiples of 8.
+  // Returns a part of a tile in wgmma_layout, again in wgmma_layout. The part's first row and its rows must
+  // be multiples of 64, and its first column and its columns multiples of 8.
   RegisterTile part(const TilePart& part, Where where = Where::here()) const {
     AtLine line(where);
     return RegisterTile(detail::tile_part(values_, part));
@@ -157,7 +159,7 @@ class RegisterTile {
   PTXBUILDER_TILE_OPERATOR(+, add, NumberElement)
   PTXBUILDER_TILE_OPERATOR(-, sub, NumberElement)
   PTXBUILDER_TILE_OPERATOR(*, mul, NumberElement)
-  PTXBUILDER_TILE_OPERATOR(/, div, NumberElement)  // floats are rounded to nearest even; see also divide()
+  PTXBUILDER_TILE_OPERATOR(/, div, NumberElement)  // rounds floats to nearest even; see also divide()
   PTXBUILDER_TILE_OPERATOR(%, rem, IntegerElement)
   PTXBUILDER_TILE_OPERATOR(<<, shl, IntegerElement)
   PTXBUILDER_TILE_OPERATOR(>>, shr, IntegerElement)
@@ -182,7 +184,7 @@ class RegisterTile {
   friend RegisterTile abs(const RegisterTile& a) requires NumberElement<T> &&(!std::same_as<T, u32>) {
     return RegisterTile(detail::tile_unary(detail::Unary::abs, a.values_));
   }
-  // If one operand of a floating-point type is NaN, the result is the other operand.
+  // If one operand is a NaN, the result is the other operand.
   friend RegisterTile min(const RegisterTile& a, const TileArgument<T>& b) requires NumberElement<T> {
     return arithmetic(detail::Arithmetic::min, a.operand(), b);
   }
@@ -204,7 +206,7 @@ class RegisterTile {
     return RegisterTile(detail::tile_arithmetic(operation, detail::dtype_of_element<T>(), a, b));
   }
 
-  detail::Region region_;  // lets a vector of values move without a check of its values
+  detail::Region region_;  // lets a vector move its values without checking them
   detail::TileValues values_;
 };
 
@@ -220,7 +222,7 @@ TileValues values_of(const X& x) {
 
 }  // namespace detail
 
-// Returns condition ? a : b element by element; one of a and b may be a scalar.
+// Returns condition ? a : b for each element; one of a and b may be a scalar.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> select(const RegisterTile<pred>& condition,
                                                                        const X& a,
@@ -238,7 +240,8 @@ requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> select(const Reg
       detail::tile_select(ElementOf<X>::dtype, condition.operand(), a, no.operand()));
 }
 
-// The functions of ir/math.h by element; f16 and bf16 are computed in f32, then rounded to nearest even.
+// Applies the functions of ir/math.h to each element; f16 and bf16 are computed in f32, and then rounded to
+// nearest even.
 #define PTXBUILDER_TILE_FUNCTION(function)                                                              \
   template <TileLike X>                                                                                 \
   requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> function(const X& x,                   \
@@ -259,7 +262,7 @@ PTXBUILDER_TILE_FUNCTION(sqrt)
 PTXBUILDER_TILE_FUNCTION(erf)
 #undef PTXBUILDER_TILE_FUNCTION
 
-// Returns a / b, approximated within 2 units in the last place (PTX ISA, div.full).
+// Returns a / b, approximated to within 2 units in the last place (PTX ISA, div.full).
 template <TileLike X>
 requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> divide(const X& a,
                                                                       const TileArgument<ElementOf<X>>& b,
@@ -270,8 +273,8 @@ requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> divide(const X& a
 }
 
 // Return each element's row, or column, in a layout, for masks such as select(row_index(l) >= col_index(l),
-// s, 0). They count from the tile's corner, so a warpgroup must add the start of its tile. They are u32,
-// whose differences are never below 0: compare sums, or differences of astype<s32>().
+// s, 0). Both count from the tile's corner, so a warpgroup must add the start of its tile. They are u32, so
+// their differences wrap around instead of becoming negative: compare sums, or differences of astype<s32>().
 inline RegisterTile<u32> row_index(const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
   return RegisterTile<u32>(detail::tile_index(layout, true));
@@ -281,9 +284,9 @@ inline RegisterTile<u32> col_index(const RegisterLayout& layout, Where where = W
   return RegisterTile<u32>(detail::tile_index(layout, false));
 }
 
-// Converts the elements to another type (PTX ISA, cvt). Conversions to floats round to nearest even, but tf32
-// rounds ties away from zero; e4m3 and e5m2 clamp. Conversions from floats to integers round toward zero and
-// clamp, and NaN becomes 0. Between integers, s8 and u8 clamp, and s32 and u32 keep their bits.
+// Converts the elements to another type (PTX ISA, cvt). Conversions to floats round to nearest even, except
+// that tf32 rounds ties away from zero; e4m3 and e5m2 clamp. Conversions from floats to integers round toward
+// zero and clamp, and NaN becomes 0. Between integers, s8 and u8 clamp, and s32 and u32 keep their bits.
 template <TileElement To, TileLike X>
 RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::same_as<To, pred> &&
                                                                           !std::same_as<ElementOf<X>, pred>) {
@@ -293,7 +296,7 @@ RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::
 
 // Reduces each row (column) to one value, in the layout's reduced_rows() (reduced_cols()). It reduces in
 // registers first, then with shuffles between the lanes that share a row, then through shared memory if
-// several warps share it. All threads that share a row get its value. f16 and bf16 are reduced in f32.
+// several warps share it. All threads that share a row get the row's value. f16 and bf16 are reduced in f32.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_rows(Reduction operation, const X& x,
                                                                             Where where = Where::here()) {
@@ -315,8 +318,8 @@ requires NumberElement<ElementOf<X>> ElementOf<X> reduce_all(Reduction operation
   return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, rows, false)).value(0);
 }
 
-// Spreads one value per row over all columns of `layout`, or one value per column over all rows. This needs
-// no instructions. Throws Error unless x has the layout that a reduction of `layout` returns.
+// Spreads one value per row over all columns of `layout`, or one value per column over all rows. No
+// instructions are needed. Throws Error unless x has the layout that a reduction of `layout` returns.
 template <TileLike X>
 RegisterTile<ElementOf<X>> broadcast(const X& x, const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
@@ -326,9 +329,10 @@ RegisterTile<ElementOf<X>> broadcast(const X& x, const RegisterLayout& layout, W
 // Returns the same elements in another layout. Equal layouts need no instructions. If each warp holds the
 // elements that its lanes need, the lanes exchange registers, without shared memory or a barrier, unless this
 // takes more instructions than shared memory would. The exchange consists of shuffles, selections and byte
-// permutations; the way through shared memory consists of stores and loads, with two instructions for each
-// access below 4 bytes, two barriers, and 8 instructions for addresses. All 128 threads must call this.
-// Throws Error that names both layouts if the extents differ, or if different values would become a splat.
+// permutations; the alternative through shared memory consists of stores and loads, with two instructions for
+// each access of less than 4 bytes, two barriers, and 8 instructions for addresses. All 128 threads must call
+// this. Throws Error that names both layouts if the extents differ, or if different values would become a
+// splat.
 template <TileLike X>
 RegisterTile<ElementOf<X>> layout_cast(
     const X& x, const RegisterLayout& layout,
@@ -337,12 +341,13 @@ RegisterTile<ElementOf<X>> layout_cast(
   return RegisterTile<ElementOf<X>>(detail::tile_layout_cast(detail::values_of(x), layout));
 }
 
-// A mutable tile, for values that a loop changes. Every assigned value must have the layout of the first.
+// A mutable tile, for values that a loop changes. Every assigned value must have the layout of the first
+// value.
 template <TileElement T>
 class Var<RegisterTile<T>> {
  public:
   using element_type = T;
-  using Operand = TileArgument<T>;  // of += and the other compound assignments
+  using Operand = TileArgument<T>;  // right-hand side of += and the other compound assignments
 
   explicit Var(const RegisterTile<T>& initial, Where where = Where::here())
       : variables_(detail::tile_variables(initial.values())), layout_(initial.layout()) {
@@ -350,7 +355,7 @@ class Var<RegisterTile<T>> {
     *this = initial;
   }
   Var(const Var&) = delete;
-  Var(Var&&) = default;  // the variable itself is moved
+  Var(Var&&) = default;  // moves the variable itself
   friend void swap(Var& a, Var& b) {
     const RegisterTile<T> value = a.value();
     a = b.value();
@@ -372,7 +377,7 @@ class Var<RegisterTile<T>> {
   const RegisterLayout& layout() const { return layout_; }
   int rows() const { return layout_.rows(); }
   int cols() const { return layout_.cols(); }
-  int count() const { return layout_.values(); }  // of this thread's elements
+  int count() const { return layout_.values(); }  // number of this thread's elements
   T value(int i, Where where = Where::here()) const {
     AtLine line(where);
     return value().value(i);

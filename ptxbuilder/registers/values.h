@@ -1,4 +1,4 @@
-// The implementation of register tiles without a static element type, which RegisterTile adds.
+// Implements register tiles without a static element type; RegisterTile adds the type.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"
@@ -13,15 +13,15 @@ enum class Reduction : uint8_t { add, max, min, prod };
 
 namespace detail {
 
-// The registers of one thread, in the order of the layout's values: each holds an f32, tf32, s32, u32 or
-// predicate, two f16 or bf16, or four bytes. The bits beyond the last element are undefined.
+// The registers of one thread, in the order of the layout's values. A register holds one f32, tf32, s32, u32
+// or predicate, or two f16 or bf16, or four bytes. Bits beyond the last element are undefined.
 struct TileValues {
   std::optional<DType> dtype;  // empty for predicates
   RegisterLayout layout;
   std::vector<Value> words;
 };
 
-// A tile or, without a layout, a scalar: one register, which holds the scalar in all parts.
+// A tile or, without a layout, a scalar: one register that contains the scalar in each of its parts.
 struct TileOperand {
   std::optional<RegisterLayout> layout;
   std::vector<Value> words;
@@ -30,17 +30,18 @@ struct TileOperand {
 
 inline TileOperand operand_of(const TileValues& x) { return {x.layout, x.words, {}}; }
 
-// One value for each row or column, in the layout of a reduction; a thread holds the result of its own
-// elements. The threads whose numbers differ in `shared_bits` share a value. Elements have 32 bits.
+// One value for each row or column, in the layout of a reduction. A thread holds the result of its own
+// elements only. Threads whose numbers differ only in `shared_bits` share a row or column. Elements have 32
+// bits.
 struct PartialValues {
   TileValues own;
   int shared_bits;
 };
 
-// Returns whether elements are 16-bit floating-point numbers.
+// Returns whether elements are f16 or bf16.
 inline bool is_half(std::optional<DType> dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
-// Returns the number of elements in a register, and the register's class.
+// Return the number of elements in a register, and the register's class.
 int per_word(std::optional<DType> dtype);
 Class word_class(std::optional<DType> dtype);
 
@@ -50,13 +51,15 @@ constexpr std::optional<DType> dtype_of_element() {
   return std::nullopt;
 }
 
-// Returns a thread's elements: f32 (also for tf32), f16, bf16, s32, u32 or pred values, and bytes as u32.
+// Returns a thread's elements: f32 (also for tf32), f16, bf16, s32, u32 or pred values; elements of 8 bits
+// are returned as u32.
 std::vector<Value> elements_of(const TileValues& x);
 TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layout,
                          const std::vector<Value>& elements);
 Value tile_element(const TileValues& x, int i);
 TileValues tile_part(const TileValues& x, const TilePart& part);
-// Makes a tile from a thread's elements or registers. Throws Error unless the layout has that number.
+// Make a tile from a thread's elements or registers. Throw Error unless there are as many as the layout
+// needs.
 TileValues tile_of_elements(std::optional<DType> dtype, const RegisterLayout& layout,
                             const std::vector<Value>& elements);
 TileValues tile_of_registers(DType dtype, const RegisterLayout& layout, const std::vector<u32>& registers);
@@ -65,7 +68,7 @@ std::vector<u32> registers_of(const TileValues& x);
 TileOperand scalar_operand(DType dtype, Value value, Where where);
 TileValues filled(DType dtype, Value value, const RegisterLayout& layout);
 
-// The operations on predicates, which do not have a DType: `and`, `or` and `exclusive or`.
+// If `dtype` is empty, the operands are predicates, and the operation must be `and`, `or` or exclusive `or`.
 TileValues tile_arithmetic(Arithmetic operation, std::optional<DType> dtype, const TileOperand& a,
                            const TileOperand& b);
 TileValues tile_comparison(Comparison comparison, DType dtype, const TileOperand& a, const TileOperand& b);
@@ -79,7 +82,7 @@ TileValues tile_index(const RegisterLayout& layout, bool rows);
 
 TileValues tile_convert(DType to, const TileValues& x);
 
-// Combines two registers of a class.
+// Combines two registers of the same class.
 Value combined(Reduction operation, Class cls, Value a, Value b);
 PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_rows);
 TileValues tile_complete(Reduction operation, const PartialValues& x);

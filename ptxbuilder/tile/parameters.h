@@ -1,4 +1,4 @@
-// Parameters for kernels in which some parameters exist only for some operations.
+// Declares parameters for kernels in which some parameters exist only for some operations.
 #pragma once
 
 #include <map>
@@ -7,10 +7,11 @@
 
 namespace ptxbuilder {
 
-// Parameters by name; only those that the operation needs are added.
+// A list of parameters by name; only those that the operation needs are added.
 class Parameters {
  public:
-  // Parameters are added in the order of the launch's arguments. A tensor map's type follows from its copies.
+  // Adds a parameter; the launch's arguments follow the order of the calls. A tensor map's type follows from
+  // its copies.
   void add(std::string name, Parameter::Kind kind, DType type, std::string meaning) {
     index_[name] = all_.size();
     Parameter& one = all_.emplace_back();
@@ -19,7 +20,7 @@ class Parameters {
     one.dtype = type;
     one.meaning = std::move(meaning);
   }
-  // Declares the added parameters. Call this once.
+  // Declares the added parameters. Call this only once.
   void declare(Kernel& kernel, Where where) {
     values_ = kernel.builder().declare_parameters(std::move(all_), where);
   }

@@ -1,5 +1,5 @@
-// Pipeline: a ring of stages in shared memory. One thread fills the stages by TMA, or all threads of some
-// warpgroups fill them; warpgroups consume them.
+// Defines Pipeline, a ring of stages in shared memory. One thread fills the stages by TMA, or all threads of
+// some warpgroups fill them; other warpgroups consume them.
 #pragma once
 
 #include "ptxbuilder/tile/barrier.h"
@@ -7,12 +7,12 @@
 namespace ptxbuilder {
 
 namespace detail {
-// The state that a pipeline and its two sides share; it lives as long as any of the three.
+// The state that a pipeline and its two sides share. It lives as long as any of the three.
 struct Ring;
-struct Filling;  // of one stage that a producer has acquired
+struct Filling;  // tracks what fills one acquired stage
 }  // namespace detail
 
-// A stage that a ring handed out: its index, and the barrier on which its copies complete.
+// A stage of a ring: its index, and the barrier that counts its copies' bytes.
 class Stage {
  public:
   u32 index() const { return index_; }
@@ -28,17 +28,18 @@ class Stage {
 
   u32 index_;
   smem full_;
-  std::shared_ptr<const detail::Ring> ring_;  // that the stage belongs to
-  std::optional<pred> refilled_;  // of a consumer's stage: whether the producer waits for its release
-  std::shared_ptr<detail::Filling> filling_;  // of a producer's stage
+  std::shared_ptr<const detail::Ring> ring_;  // ring to which the stage belongs
+  std::optional<pred> refilled_;  // for a consumer's stage: whether the producer waits for its release
+  std::shared_ptr<detail::Filling> filling_;  // for a producer's stage
   std::shared_ptr<bool> released_;
 };
 
-// A consumer's stage that a loop carries: the loop assigns the next stage to it, and releases its value.
+// A consumer's stage that a loop carries: the loop assigns the next stage to the variable, and releases its
+// current value.
 template <>
 class Var<Stage> {
  public:
-  // A stage with the caller's line, which an operator cannot take.
+  // A stage with the caller's line, since an operator has no parameter for the line.
   struct Argument {
     Argument(const Stage& of, Where at = Where::here()) : stage(of), where(at) {}  // NOLINT
     const Stage& stage;
@@ -50,41 +51,41 @@ class Var<Stage> {
   Var(const Var&) = delete;
   Var(Var&&) = default;
 
-  // Throws Error for a stage of another pipeline's consumer, or of a producer.
+  // Throws Error for a stage that comes from another pipeline's consumer or from a producer.
   Var& operator=(const Argument& stage);
   operator Stage() const { return value(); }  // NOLINT: reads as its value
   Stage value() const;
 
  private:
-  Stage stage_;  // the first one, whose release counts for all
+  Stage stage_;  // the initial stage; a release of it counts for all stages of the variable
   Var<u32> index_;
   Var<pred> refilled_;
 };
 
 class Pipeline;
 
-// The producer's side, for one thread or, with ThreadProducers, for all threads of the warpgroups that fill.
+// The producer's side, for one thread or, with ThreadProducers, for all threads of the filling warpgroups.
 class Producer {
  public:
-  // Waits until the next stage is empty, and announces its bytes. The caller must then load every
-  // tile of the pipeline into it once: `tma_load(sA[stage], ...)`, or parts whose rows the host knows and
-  // that together fill the tile. Finishing the kernel throws Error when a load is missing.
+  // Waits until the next stage is empty, and makes its barrier expect the bytes. The caller must then load
+  // every tile of the pipeline into the stage once: with `tma_load(sA[stage], ...)`, or in parts whose rows
+  // the host knows and which together fill the tile. Finishing the kernel throws Error if a load is missing.
   //
-  // For ThreadProducers, acquire() does not announce bytes: load_async() and store() fill tiles, in parts or
-  // whole, and so do copies by one thread, such as in elect(), which announce their bytes themselves. Then
-  // all threads commit() the stage; finishing the kernel throws Error if they never do.
+  // With ThreadProducers, the barrier does not expect bytes yet. load_async() and store() fill tiles, whole
+  // or in parts; so do copies made by one thread, for example in elect(), which make the barrier expect their
+  // own bytes. Then all threads commit() the stage; finishing the kernel throws Error if they never do.
   Stage acquire(Where where = Where::here());
-  // Hands a stage that ThreadProducers fill to the consumers once all copies that this thread has issued into
-  // it have arrived, without waiting for them (PTX ISA, cp.async.mbarrier.arrive). Throws Error when a tile
-  // of the pipeline is not filled, when the stage is already committed or belongs to another pipeline, and
-  // when only TMA fills it, since its copies commit themselves.
+  // Hands a stage that ThreadProducers fill to the consumers as soon as all copies that this thread has
+  // issued into it have arrived; this call does not wait for them (PTX ISA, cp.async.mbarrier.arrive). Throws
+  // Error if a tile of the pipeline is not filled, if the stage is already committed or belongs to another
+  // pipeline, or if only TMA fills it, since such copies commit themselves.
   void commit(const Stage& stage, Where where = Where::here());
-  // Declares, for a stage that ThreadProducers fill, that the threads write to the tile's stage themselves,
-  // for example through `tile[stage].address()`, before they commit.
+  // Declares that the threads write to the tile's stage themselves before they commit, for example through
+  // `tile[stage].address()`. Only for stages that ThreadProducers fill.
   void fills(const Stage& stage, const SharedTile& tile, Where where = Where::here());
-  // Hands the next stage, once it is empty, to the consumers without filling it, so that they can write to
-  // it: either to all of them, each to its part, or to one, which calls give_back(). They wait for this stage
-  // as for a full one.
+  // Hands the next stage to the consumers, once it is empty, without filling it, so that they can write to
+  // it. Either every consumer writes its part, or one consumer uses the whole stage and calls give_back().
+  // They wait for this stage as for a full one.
   void lend(Where where = Where::here());
 
  private:
@@ -99,35 +100,36 @@ class Producer {
 // The consumers' side, for all threads of each consuming warpgroup.
 class Consumer {
  public:
-  // Waits until the next stage is full. Data that threads wrote is then visible to wgmma and TMA too.
+  // Waits until the next stage is full. Data written by threads is then visible to wgmma and TMA too.
   Stage wait(Where where = Where::here());
-  // Waits until the next stage is full, without consuming it: the next wait() returns the same stage. For
-  // threads that write to the stage before they multiply it.
+  // Waits until the next stage is full, without consuming it: the next wait() returns the same stage. Threads
+  // that write to the stage before they multiply it use this.
   Stage front(Where where = Where::here()) const;
   // Tests whether the next stage is full, without waiting; if it is, the next wait() does not test again.
-  // Call it before a wgmma_wait, which hides the cost of the test. Needs consumer(Peeks::yes).
+  // Call this before a wgmma_wait, which hides the cost of the test. Needs consumer(Peeks::yes).
   void peek(Where where = Where::here());
-  // Returns a placeholder, whose release has no effect, as the initial value of a Var<Stage>.
+  // Returns a placeholder whose release has no effect, for use as the initial value of a Var<Stage>.
   Stage none() const;
-  // Hands the stage back to the producer. All reads of it must be done, so call wgmma_wait first. Throws
-  // Error for a stage of another pipeline. Finishing the kernel throws Error if a stage is never released,
-  // since the producer would wait for ever.
+  // Hands the stage back to the producer. All reads of the stage must be complete, so call wgmma_wait first.
+  // Throws Error for a stage of another pipeline. Finishing the kernel throws Error if a stage is never
+  // released, since the producer would wait forever.
   void release(const Stage& stage, Where where = Where::here());
-  // Does the same if `when` is true; otherwise the stage must still be handed back.
+  // Does the same if `when` is true; otherwise the stage must be handed back later.
   void release(const Stage& stage, pred when, Where where = Where::here());
-  // Releases a stage that was lent only to this consumer, on behalf of all consumers of the CTA; the others
-  // skip it. Not for CTAs that fill stages together.
+  // Releases a stage that was lent to this consumer only, on behalf of all consumers of the CTA; the others
+  // skip it. Does not work with CTAs that fill stages together.
   void give_back(const Stage& stage, pred when, Where where = Where::here());
-  // Releases one stage late, so that the products of `stage` run while earlier products finish. After
-  // wgmma_wait(1), it hands back the stage before `stage`, unless `first` says that this consumer had
-  // no stage before. release_last() hands back the last stage, unless `none` says that there was no
-  // stage at all.
+  // Releases stages with a delay of one, so that the products of `stage` run while earlier products finish.
+  // After wgmma_wait(1), it hands back the stage before `stage`, unless `first` states that this consumer had
+  // no earlier stage. release_last() hands back the last stage, unless `none` states that there was no stage
+  // at all.
   void release_previous(const Stage& stage, pred first, Where where = Where::here());
   void release_last(pred none, Where where = Where::here());
-  // Skips `count` stages that other consumers use, without waiting.
+  // Skips `count` stages that other consumers use, without waiting for them.
   void skip(u32 count, Where where = Where::here());
-  // Puts the consumer's place in the ring into uniform registers (see warp_uniform()). Call it ahead of a
-  // loop that waits for wgmma operands, if an enclosing loop would keep the place elsewhere.
+  // Puts the consumer's position in the ring into uniform registers (see warp_uniform()). Call it before a
+  // loop that waits for wgmma operands if an enclosing loop would otherwise keep the position in vector
+  // registers.
   void unify(Where where = Where::here());
 
  private:
@@ -141,19 +143,20 @@ class Consumer {
   Var<u32> stage_, parity_;
   std::optional<Var<pred>> seen_full_;  // whether peek() found the next stage full
   std::optional<Var<s32>>
-      refills_;  // the number of stages, from the next one on, that are refilled; needs `total`
-  u32 peer_;     // the CTA that this lane releases to
+      refills_;  // number of stages, counted from the next one, that will be refilled; needs `total`
+  u32 peer_;     // CTA in which this lane releases stages
   std::shared_ptr<bool> late_;  // whether release_last() was called
 };
 
-// States whether a consumer calls peek().
+// Determines whether a consumer calls peek().
 enum class Peeks : uint8_t { no, yes };
 
-// States who fills the stages of a CTA: only its own producer, or also, by multicast, the producers of the
+// Determines who fills the stages of a CTA: only its own producer or, by multicast, also the producers of the
 // CTAs of its cluster that are in line with it.
 enum class Producers : uint8_t { own, cluster };
 
-// All threads of `warpgroups` warpgroups fill the stages, and each thread acquires and commits every stage:
+// With this, all threads of `warpgroups` warpgroups fill the stages, and each thread acquires and commits
+// every stage:
 //   Pipeline pipe(k, stages, {sA, sB}, consumers, ThreadProducers{1});
 //   k.warpgroups(1, 40, [&](u32) {
 //     auto ring = pipe.producer();
@@ -165,7 +168,7 @@ enum class Producers : uint8_t { own, cluster };
 //     });
 //   });
 //
-// CTAs may share such loads of TMA along `axes`, and then each fills the other tiles of its own stages.
+// CTAs may share such TMA loads along `axes`; each CTA then fills the other tiles of its own stages.
 struct ThreadProducers {
   int warpgroups = 1;
   ClusterAxes axes = {};
@@ -173,31 +176,31 @@ struct ThreadProducers {
 
 class Pipeline {
  public:
-  // Each of `tiles` has `stages` stages, and `consumers` warpgroups read every stage. Each stage gets two
-  // barriers, full and empty. The full barrier completes when the CTA's producer and all bytes have arrived.
-  // Every warp of the consumers arrives at the empty barrier: the consumers of the CTA or, with
-  // Producers::cluster, of all CTAs in line with it, since a producer may only write into a peer's stage
-  // when the peer has released it. If fewer warpgroups call consumer(), finishing the kernel throws Error,
-  // unless one of them calls give_back() for all.
+  // Each tile of `tiles` must have `stages` stages, and `consumers` warpgroups read every stage. Each stage
+  // gets two barriers, full and empty. The full barrier completes when the CTA's producer and all bytes have
+  // arrived. Every consuming warp of the CTA arrives at the empty barrier. With Producers::cluster, so do
+  // those of all CTAs in line with it, since a producer may write into a peer's stage only after the peer has
+  // released it. If fewer warpgroups call consumer(), finishing the kernel throws Error, unless one of them
+  // calls give_back() for all.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
-  // This is for stages that threads fill; the full barrier completes when each thread has committed, and all
-  // copies that they have issued have arrived.
+  // With ThreadProducers, threads fill the stages; the full barrier completes when each thread has committed,
+  // and all copies that the threads have issued have arrived.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            ThreadProducers producers, Where where = Where::here());
-  // CTAs fill stages together along `axes` only; Producers::cluster means all axes of the cluster. Every
-  // stage needs a load that is shared along each of these axes. Otherwise a CTA could release a stage for
-  // the second time before another has released it once, and the producer would mistake one for the other.
-  // A missing load is an Error when the kernel is finished.
+  // With ClusterAxes, CTAs fill stages together along `axes` only; Producers::cluster means all axes of the
+  // cluster. Every stage needs a load that is shared along each of these axes. Without one, a CTA could
+  // release a stage for the second time before another has released it once, and the producer would mistake
+  // the second release for the missing one. A missing load is an Error when the kernel is finished.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, ClusterAxes axes,
            Where where = Where::here());
   Pipeline(const Pipeline&) = delete;
 
   Producer producer() const { return Producer(ring_); }
   // `total` is the number of stages that the producer fills altogether, for all consumers; it must be the
-  // same in all CTAs of a cluster. With `total`, the last stages, for which no producer waits, are not handed
-  // back, so with Producers::cluster a CTA may end while others still run. Without `total`, the CTAs wait for
-  // each other before they end.
+  // same in all CTAs of a cluster. With `total`, the last stages, which are not filled again, are not handed
+  // back, so with Producers::cluster a CTA may exit while others still run. Without `total`, the CTAs wait
+  // for each other before they exit.
   Consumer consumer(Peeks peeks = Peeks::no, std::optional<u32> total = std::nullopt) const {
     return {ring_, peeks == Peeks::yes, total};
   }
@@ -211,15 +214,15 @@ class Pipeline {
   std::shared_ptr<const detail::Ring> ring_;
 };
 
-// A warpgroup's place among the warpgroups that take turns.
+// The handle of one of the warpgroups that take turns.
 class WarpgroupTurn {
  public:
-  // All threads of the warpgroup call these alternately: first wait(), which returns when the warpgroup
-  // before it has passed, and then pass().
+  // All threads of the warpgroup call these functions alternately: first wait(), which returns when the
+  // previous warpgroup has passed, and then pass().
   void wait(Where where = Where::here());
   void pass(Where where = Where::here());
-  // Passes only once `known` has been computed, whether true or false: otherwise ptxas could move this code
-  // to an earlier place.
+  // Passes the turn only once `known` has been computed; its value does not matter. Otherwise ptxas could
+  // move this code to an earlier point.
   void pass_after(pred known, Where where = Where::here());
 
  private:
@@ -232,16 +235,16 @@ class WarpgroupTurn {
 
 // Lets the warpgroups of a role take turns, from warpgroup 0 to the last and then from 0 again. Consumers
 // that take tiles in turn need this: a consumer that waits for stages long before they are filled could
-// mistake an older phase of a barrier for its own.
+// mistake an earlier phase of a barrier for its own.
 class Turns {
  public:
   Turns(Kernel& kernel, int warpgroups, Where where = Where::here());
 
-  // Returns the turns of one warpgroup, which calls this in its role.
+  // Returns the turns of a warpgroup, which must call this in its role.
   WarpgroupTurn of(u32 warpgroup) const { return {turns_, warpgroup}; }
 
  private:
-  Barriers turns_;  // one for each warpgroup, completed by pass() of the warpgroup before it
+  Barriers turns_;  // one for each warpgroup, completed by the pass() of the previous warpgroup
 };
 
 }  // namespace ptxbuilder

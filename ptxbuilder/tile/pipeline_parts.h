@@ -1,4 +1,4 @@
-// The parts that the loading side and the computing side of a pipeline share.
+// Makes the parts that the loading side and the computing side of a pipeline share.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,9 @@ inline constexpr int kOutputStages = 2;  // one is written while the other is st
 // Returns whether the code that is being emitted is in a role.
 bool in_role();
 
-// The shared parts of a pipeline, which are made before the roles.
+// The shared parts of a pipeline. They are made before the roles.
 struct PipelineParts {
-  // Inputs that are loaded and handed back together.
+  // A group of inputs that are loaded and handed back together.
   struct Ring {
     int delay, stages;
     bool fixed;
@@ -31,12 +31,12 @@ struct PipelineParts {
 
   std::string operation;
   Where where = Where::here();  // the author's line
-  int load_threads;             // that load inputs, or 0 if one thread loads them by TMA
+  int load_threads;             // threads that load inputs, or 0 if one thread loads them by TMA
   int compute_warpgroups;
   std::vector<BlockCopy> inputs, outputs;
   std::vector<Ring> rings;
-  std::vector<size_t> ring_of;          // an input
-  std::optional<NamedBarrier> meeting;  // of several warpgroups in a role
+  std::vector<size_t> ring_of;          // index in `rings` of each input's ring
+  std::optional<NamedBarrier> meeting;  // for several warpgroups of a role
 };
 
 }  // namespace ptxbuilder::detail

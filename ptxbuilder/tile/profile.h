@@ -1,10 +1,11 @@
-// Regions and marks of a kernel, which a profile shows on the timeline of each warp.
+// Adds regions and marks to a kernel; a profile shows them on the timeline of each warp.
 //
 //   auto s = region("wait", [&] { return ring.acquire(); });
 //   region("load", [&] { tma_load(sA[s], A, kt * 64, m); });
 //   mark("tile", tile.row);
 //
-// Unless the kernel is built while a ProfileScope is open, they emit only their body.
+// Unless the kernel is built while a ProfileScope is open, regions emit only their bodies, and marks emit
+// nothing.
 #pragma once
 
 #include <concepts>
@@ -20,18 +21,18 @@
 
 namespace ptxbuilder {
 
-// Kernels that are begun on this thread while a scope lives are profiled. Such a kernel has one more
-// parameter at the end, the pointer "profile", sets signature().profile and, if diverged lanes of a warp
-// record, uses 128 more bytes of shared memory; runtime/profile.h makes and reads the parameter's buffer. A
-// Kernel on a front end's function is never profiled.
+// While a scope exists, kernels that are begun on this thread are profiled. Such a kernel has one more
+// parameter at the end, the pointer "profile", and sets signature().profile. If diverged lanes of a warp
+// record events, it also uses 128 more bytes of shared memory. runtime/profile.h allocates and reads the
+// buffer that "profile" points to. A Kernel on a front end's function is never profiled.
 class ProfileScope {
  public:
-  // A warp has room for `records` units of 16 bytes in global memory. The events of a body form a record of
-  // up to three units with up to eleven times; adjacent events share one time, and a value needs the room of
-  // a time. Records beyond the limit are only counted. Throws Error unless `records` is 32 to 2^20. With
-  // Detail::instructions, each wait, bulk copy and group of products is a region too, named after its
-  // instruction, such as "wgmma.wait_group", and the kernel waits for products and stores right after their
-  // issue, to show when they are done. Such a profile slows the kernel down more, and has more events.
+  // Each warp has `records` units of 16 bytes in global memory. The events of a body form a record of up to
+  // three units with up to eleven times; adjacent events share a time, and a value takes the space of a time.
+  // Records for which no space is left are only counted. Throws Error unless `records` is 32 to 2^20. With
+  // Detail::instructions, each wait, bulk copy and group of products is also a region, named after its
+  // instruction, such as "wgmma.wait_group". The kernel then waits for products and stores right after
+  // issuing them, to show when they complete. This detail adds events, and slows the kernel down further.
   enum class Detail : uint8_t { regions, instructions };
   explicit ProfileScope(uint32_t records = 1024, Detail detail = Detail::regions,
                         Where where = Where::here());
@@ -49,7 +50,7 @@ namespace detail {
 void in_region(std::string_view name, const std::function<void()>& body, Where where);
 void in_wait_region(std::string_view name, const std::function<void()>& body, Where where);
 
-// Runs `body`, which `within` receives, and returns what it returns.
+// Runs `body`, which is passed to `within`, and returns what `body` returns.
 template <std::invocable<> Body>
 auto result_within(const std::function<void(const std::function<void()>&)>& within, Body&& body)
     -> std::invoke_result_t<Body> {
@@ -67,9 +68,9 @@ auto result_within(const std::function<void(const std::function<void()>&)>& with
   }
 }
 
-// The state of the profile of a kernel that is being built.
+// The profiling state of a kernel that is being built.
 class Profiling;
-// Emits a wait, `loop`, which a wait_region records where `has_to_wait` yields true.
+// Emits `loop`, a wait. A wait_region records it where `has_to_wait` yields true.
 void record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop);
 // Begins a profile if a scope is open; returns null otherwise.
 std::shared_ptr<Profiling> begin_profiling(Builder& builder);
@@ -79,19 +80,19 @@ void end_profiling(Profiling& profiling);
 
 }  // namespace detail
 
-// Runs `body`, and returns what it returns. If the kernel is profiled, one lane of each warp that runs this
-// records when the body begins and ends; regions may contain others. Throws Error when the name is empty.
+// Runs `body`, and returns what `body` returns. If the kernel is profiled, one lane of each warp that
+// executes this records when the body begins and ends. Regions may contain other regions. Throws Error if the
+// name is empty.
 template <std::invocable<> Body>
 auto region(std::string_view name, Body&& body, Where where = Where::here()) -> std::invoke_result_t<Body> {
   return detail::result_within([&](const std::function<void()>& run) { detail::in_region(name, run, where); },
                                std::forward<Body>(body));
 }
 
-// Runs `body`, which waits for mbarriers or counters in global memory, and returns what it returns. If the
-// kernel is profiled, each of these waits is a region, unless the wait is already over when it begins: such a
-// wait is not recorded and costs no time, so a loop that seldom waits is not slowed down. With
-// Detail::instructions this is region(). Throws Error when the name is empty, and when nothing in the body
-// waits in this way.
+// Runs `body`, which waits for mbarriers or counters in global memory, and returns what `body` returns. If
+// the kernel is profiled, each of these waits is a region. A wait whose condition already holds is not
+// recorded and costs no time, so a loop that seldom waits is not slowed down. With Detail::instructions, this
+// works like region(). Throws Error if the name is empty, or if the body contains no such wait.
 template <std::invocable<> Body>
 auto wait_region(std::string_view name, Body&& body, Where where = Where::here())
     -> std::invoke_result_t<Body> {
@@ -100,18 +101,19 @@ auto wait_region(std::string_view name, Body&& body, Where where = Where::here()
       std::forward<Body>(body));
 }
 
-// Records the value in the warp's first lane, with the time. Throws Error as region() does.
+// Records the value in the warp's first lane, with the time. Throws Error if the name is empty.
 void mark(std::string_view name, u32 value, Where where = Where::here());
 void mark(std::string_view name, s32 value, Where where = Where::here());
 void mark(std::string_view name, f32 value, Where where = Where::here());
 
-// Record a span of time that does not need to nest, such as a copy from issue to arrival: it may begin and
-// end in any warps of the CTA and in any iterations. `number` distinguishes spans with the same name that are
-// open at once. Throws Error as region() does.
+// Record a span of time that need not be nested, such as a copy from issue to arrival: a span may begin and
+// end in different warps of the CTA, and in different iterations. `number` distinguishes spans of the same
+// name that are open at once. Both functions throw Error if the name is empty.
 void begin_span(std::string_view name, u32 number, Where where = Where::here());
 void end_span(std::string_view name, u32 number, Where where = Where::here());
 
-// Names the role being emitted, such as "producer". Throws Error outside of roles, and for an empty name.
+// Names the role that is being emitted, such as "producer". Throws Error outside roles, and if the name is
+// empty.
 void name_role(std::string name, Where where = Where::here());
 
 }  // namespace ptxbuilder

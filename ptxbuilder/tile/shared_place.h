@@ -1,4 +1,4 @@
-// Places in shared memory from and to which threads copy.
+// Defines places in shared memory that threads copy from or to.
 #pragma once
 
 #include "ptxbuilder/layout/swizzle.h"
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// An address, a view of a tile, or a slice of a tile. For a view or a slice, the kernel's record holds which
-// elements are copied, so that the copy can be proved.
+// An address, a view of a tile, or a slice of a tile. For a view or a slice, the kernel's record holds the
+// copied elements, so that the copy can be proved.
 struct SharedPlace {
   SharedPlace(smem address) : address(address) {}  // NOLINT
   SharedPlace(const TileView& view)                // NOLINT
@@ -20,8 +20,8 @@ struct SharedPlace {
 
   smem address;
   std::optional<ViewRecord> view;
-  bool transposed = false;          // the view
-  std::optional<TileView> filling;  // the view of a producer's stage in which writes are noted
+  bool transposed = false;          // whether the view is transposed
+  std::optional<TileView> filling;  // view of a producer's stage that records what is written to it
 };
 
 }  // namespace ptxbuilder

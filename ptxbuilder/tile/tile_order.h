@@ -1,5 +1,5 @@
-// Checks that the roles of a pipeline take the same tiles: when the kernel is built, as far as the tiles are
-// known then, and otherwise on the device, if the kernel checks.
+// Checks that the roles of a pipeline take the same tiles: while the kernel is built, for tiles that are
+// known then, and otherwise on the device, if the kernel contains checks.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,12 @@ class TileOrderCheck {
   TileOrderCheck(Kernel& kernel, int compute_warpgroups);
 
   // The loading role calls loads(), and then the computing role calls computes(), each once; the returned
-  // function is called for each tile. It throws Error for a tile that the host knows to differ from that of
-  // the loading role. If the kernel checks (ChecksScope), the roles exchange their tiles on the device.
+  // function is called for each tile. It throws Error for a tile that the host knows to differ from the
+  // loading role's tile. If the kernel contains checks (ChecksScope), the roles exchange their tiles on the
+  // device.
   std::function<void(const GridIndex& tile)> loads(bool one_thread);
   std::function<void(const GridIndex& tile)> computes();
-  // Throws Error if the host gives the roles different numbers of tiles.
+  // Throws Error if the host knows that the roles take different numbers of tiles.
   void end() const;
 
  private:
