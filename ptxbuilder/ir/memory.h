@@ -16,8 +16,8 @@ void store(llvm::Value* address, std::span<const Value> values);
 }  // namespace detail
 
 // Represents the element to which a pointer points. It converts to the element's value, and an assignment
-// writes the element. Using a copy made with `auto` does not compile, because it would read values that are
-// written later.
+// writes the element. Using an element that is kept with `auto` does not compile, because it would be read
+// at that point, after later writes.
 template <class T>
 class Element {
  public:

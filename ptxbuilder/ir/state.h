@@ -106,8 +106,8 @@ struct Builder::State {
   Where constant_line;  // line of the last constant, which is the best guess for an assignment without a line
 };
 
-// Makes a builder the current builder of the thread that executes this, even if another thread made the
-// builder.
+// Makes a builder the current builder of the executing thread while this object exists, even if another
+// thread made the builder.
 class CurrentScope {
  public:
   explicit CurrentScope(Builder& builder);

@@ -1,5 +1,5 @@
-// The implementations of layout.h's algebra, for the files that instantiate them: coalesce, composition,
-// complement, inverses, and the functions that use these.
+// Implements layout.h's algebra for the files that instantiate it: coalesce, composition, complement,
+// inverses, and the functions that use these.
 #pragma once
 
 #include <numeric>
@@ -15,11 +15,11 @@ bool known_equal(const BasicTuple<I>& a, const BasicTuple<I>& b) {
   return x && x == y && (a.basis() == b.basis() || *x == 0);
 }
 
-// Merges modes that continue where the mode before them ends. The last mode is looked at first; with
+// Merges modes that continue where the previous mode ends. The last mode is handled first; with
 // `keep_beyond`, a last mode of size 1 still determines how the function continues beyond the domain.
 template <class I>
 BasicLayout<I> coalesce(const BasicLayout<I>& layout, bool keep_beyond) {
-  std::vector<BasicLayout<I>> flat = leaf_modes(layout), result;  // `result` is built from the right
+  std::vector<BasicLayout<I>> flat = leaf_modes(layout), result;  // `result` is built from right to left
   if (keep_beyond && is(flat.back().shape().value(), 1))
     flat.back() = BasicLayout<I>(int64_t{2}, flat.back().stride());
   for (size_t i = flat.size(); i-- > 0;) {
@@ -50,8 +50,8 @@ BasicLayout<I> coalesce(const BasicLayout<I>& layout, const BasicTuple<I>& profi
                  [&](const auto& l, const auto& p) { return coalesce(l, p, keep_beyond); });
 }
 
-// Returns a zero of the coordinates that strides yield: a tuple of zeros, or the integer 0 if strides have no
-// basis.
+// Returns a zero of the coordinates that the strides yield: a tuple of zeros or, for strides without a basis,
+// the integer 0.
 template <class I>
 BasicTuple<I> coprofile(const BasicTuple<I>& stride) {
   BasicTuple<I> sum(int64_t{0});
@@ -73,7 +73,8 @@ struct Fold {
   I rest_shape, rest_stride;
 };
 
-// Composes one mode of `a`, shape : stride, and adds it to the composition with rest_shape : rest_stride.
+// Composes one mode of `a`, shape : stride, with rest_shape : rest_stride, and adds the result to the
+// composition.
 template <class I>
 void compose_mode(Fold<I>& f, const I& shape, const BasicTuple<I>& stride) {
   using N = LayoutInteger<I>;
@@ -137,7 +138,7 @@ BasicTuple<I> coalesce_shape(const BasicTuple<I>& shape) {
   return result.size() == 1 ? result[0] : BasicTuple<I>(result);
 }
 
-// The strides of coalesced modes, each with its index, sorted.
+// Returns the strides of coalesced modes, each with the mode's index, in sorted order.
 template <class I>
 struct Sorted {
   int64_t stride;
@@ -154,14 +155,14 @@ std::vector<Sorted<I>> sort_strides(const std::vector<BasicLayout<I>>& modes, bo
     else if (all_known)
       throw Error(fmt::format("stride {} of the {} modes must be known", i, modes.size()));
   }
-  // Sorts by exchange, like CuTe: for modes with equal strides, this decides which mode an inverse takes.
+  // Sorts by exchanges, as CuTe does: for modes with equal strides, this decides which mode an inverse uses.
   for (size_t i = 0; i < sorted.size(); ++i)
     for (size_t j = i + 1; j < sorted.size(); ++j)
       if (sorted[j].stride < sorted[i].stride) std::swap(sorted[i], sorted[j]);
   return sorted;
 }
 
-// Returns the products of the shapes before each mode.
+// Returns, for each mode, the product of the shapes of the previous modes.
 template <class I>
 std::vector<I> prefix_products(const std::vector<BasicLayout<I>>& modes) {
   std::vector<I> products{I(int64_t{1})};
@@ -244,7 +245,7 @@ BasicLayout<I> complement(const BasicLayout<I>& layout, TupleArgument<I> cotarge
           for (auto [stride, mode] : detail::sort_strides(modes, true)) ordered.push_back(modes[mode]);
           modes = std::move(ordered);
         }
-        I end(int64_t{1});  // the end of the range that the modes up to here fill
+        I end(int64_t{1});  // the end of the range that the modes so far fill
         for (const BasicLayout<I>& mode : modes) {
           const I& stride = mode.stride().value();
           std::optional<int64_t> d = detail::known(stride);
@@ -299,7 +300,7 @@ BasicLayout<I> left_inverse(const BasicLayout<I>& layout) {
         std::vector<BasicLayout<I>> modes = detail::modes(coalesce(layout));
         std::vector<I> before = detail::prefix_products(modes);
         std::vector<BasicTuple<I>> shapes, strides{int64_t{0}};
-        int64_t filled = 1;  // the product of the shapes
+        int64_t filled = 1;  // product of the shapes
         size_t last = 0;
         for (auto [stride, mode] : detail::sort_strides(modes, true)) {
           last = mode;

@@ -1,4 +1,4 @@
-// Layout expressions in CuTe's notation, evaluated: composition((4,(2,4)):(1,(16,4)), 8:2).
+// Evaluates layout expressions in CuTe's notation: composition((4,(2,4)):(1,(16,4)), 8:2).
 //
 //   expression  term, or term o term ...: composition; Sw<3,4,3> o L and Sw<3,4,3> o 64 o L swizzle a layout
 //   term        primary or shape:stride, then any number of calls: L(3), L(1,2), L((1,2)) evaluate, L(_,2)
@@ -22,14 +22,15 @@ namespace ptxbuilder {
 // The value of an expression has one of these types.
 using LayoutValue = std::variant<bool, IntTuple, Tiler, Layout, ComposedLayout, XorSwizzle>;
 
-// Throws Error that begins with "column N: ". Texts may have 16384 characters, nested at most 64 deep.
+// Throws Error that begins with "column N: ". `text` may have up to 16384 characters, nested at most 64
+// levels deep.
 LayoutValue evaluate_layout(std::string_view text);
 
-// Returns the text that CuTe prints.
+// Returns the text that CuTe prints for the value.
 std::string to_string(const LayoutValue& value);
 
-// Returns f(0) to f(size - 1) of a layout, swizzled or not: integers, or coordinates if its strides have a
-// basis. Throws Error for other values, and for more than 2^20 entries.
+// Returns f(0) to f(size - 1) of a layout f, with or without a swizzle: integers or, if its strides have a
+// basis, coordinates. Throws Error for other values, and for more than 2^20 entries.
 std::vector<IntTuple> index_table(const LayoutValue& value);
 
 // The functions that an expression can call: "complement(L[, n])" and "what L leaves out below n".

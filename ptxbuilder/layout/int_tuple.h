@@ -1,4 +1,5 @@
-// Integers in nested tuples: the shapes, strides and coordinates of layouts, with CuTe's functions on them.
+// Defines nested tuples of integers, the shapes, strides and coordinates of layouts, with CuTe's functions
+// for them.
 #pragma once
 
 #include <concepts>
@@ -13,11 +14,11 @@ namespace ptxbuilder {
 
 // An integer, or a tuple of integers and tuples: 4, (4,8), (4,(2,4)).
 //
-// Braces always make a tuple: IntTuple t = 4 is the integer, IntTuple{4} the tuple of one, (4). Use
-// parentheses to copy.
+// Braces always make a tuple: IntTuple t = 4 is the integer, and IntTuple{4} is the tuple (4) of one element.
+// Use parentheses to copy.
 //
-// As a stride, an integer may be scaled to a basis vector of a coordinate space: 2@1 steps by (0,2), and
-// 3@0@1 by (0,(3)), like TMA coordinates.
+// As a stride, an integer may scale a basis vector of a coordinate space: 2@1 steps by (0,2), and 3@0@1 by
+// (0,(3)), like TMA coordinates.
 template <class I>
 class BasicTuple {
  public:
@@ -33,10 +34,10 @@ class BasicTuple {
   const I& value() const;
   // Returns the elements of a tuple; empty for an integer.
   const std::vector<BasicTuple>& elements() const { return elements_; }
-  // Returns an element; an integer is its own element 0. Throws Error beyond the rank.
+  // Returns element i; for an integer, element 0 is the integer itself. Throws Error if i is out of range.
   const BasicTuple& operator[](size_t i) const;
 
-  // Returns the modes that lead to the basis vector, outermost first; empty for a plain integer.
+  // Returns the modes that lead to the basis vector, outermost first; empty for an ordinary integer.
   const std::vector<int>& basis() const { return basis_; }
   BasicTuple scaled_to(std::vector<int> basis) const;
 
@@ -49,15 +50,17 @@ class BasicTuple {
 // A tuple of integers that the host knows.
 using IntTuple = BasicTuple<int64_t>;
 
-// A parameter of a function template that converts to the type that the other parameters determine.
+// Excludes a parameter of a function template from deduction, so that its argument converts to the type that
+// the other parameters determine.
 template <class I>
 using TupleArgument = const std::type_identity_t<BasicTuple<I>>&;
 
-// Returns whether structure and integers are the same. Two unknown integers are not equal.
+// Returns whether two tuples have the same structure and integers. Unknown integers are not equal to each
+// other.
 template <class I>
 bool operator==(const BasicTuple<I>& a, const BasicTuple<I>& b);
 
-// "(4,(2,4))"; 3@0@1 prints as CuTe does, the innermost mode first.
+// Returns "(4,(2,4))". Like CuTe, prints 3@0@1 with the innermost mode first.
 template <class I>
 std::string to_string(const BasicTuple<I>& tuple);
 
@@ -66,18 +69,18 @@ int rank(const BasicTuple<I>& tuple);  // 1 for an integer
 template <class I>
 int depth(const BasicTuple<I>& tuple);  // 0 for an integer
 template <class I>
-I size(const BasicTuple<I>& shape);  // the product of all integers
+I size(const BasicTuple<I>& shape);  // product of all integers
 template <class I>
-BasicTuple<I> flatten(const BasicTuple<I>& tuple);  // an integer stays an integer
+BasicTuple<I> flatten(const BasicTuple<I>& tuple);  // returns an integer unchanged
 
 // Returns the integers from left to right.
 template <class I>
 std::vector<BasicTuple<I>> leaves(const BasicTuple<I>& tuple);
 
-// Returns whether both have the same structure.
+// Returns whether two tuples have the same structure.
 template <class I>
 bool congruent(const BasicTuple<I>& a, const BasicTuple<I>& b);
-// Returns whether `b` has the structure of `a`, but may continue below the integers of `a`.
+// Returns whether `b` has the structure of `a`, except that integers of `a` may be tuples in `b`.
 template <class I>
 bool weakly_congruent(const BasicTuple<I>& a, const BasicTuple<I>& b);
 // Returns whether every coordinate into shape `a` is a coordinate into shape `b`. Throws Error if the answer
@@ -85,40 +88,41 @@ bool weakly_congruent(const BasicTuple<I>& a, const BasicTuple<I>& b);
 template <class I>
 bool compatible(const BasicTuple<I>& a, const BasicTuple<I>& b);
 
-// Returns strides that make a shape compact, from the left (the first mode contiguous) or from the right; the
-// first stride is `current`. Modes of size 1 get stride 0.
+// Returns strides that make a shape compact, from the left (the first mode is contiguous) or from the right.
+// The contiguous mode has stride `current`, and modes of size 1 have stride 0.
 template <class I>
 BasicTuple<I> compact_column_major(const BasicTuple<I>& shape, std::type_identity_t<I> current = int64_t{1});
 template <class I>
 BasicTuple<I> compact_row_major(const BasicTuple<I>& shape, std::type_identity_t<I> current = int64_t{1});
-// Returns compact strides whose modes become contiguous in the order of `order`, which is weakly congruent to
-// the shape: (2,3,4) with (2,0,1) yields (12,1,3).
+// Returns compact strides such that modes are contiguous in the order of `order`, which must be weakly
+// congruent to the shape: (2,3,4) with (2,0,1) yields (12,1,3).
 template <class I>
 BasicTuple<I> compact_order(const BasicTuple<I>& shape, const IntTuple& order);
 // Returns strides that map every coordinate to itself: (1@0,1@1) for (4,8).
 template <class I>
 BasicTuple<I> basis_like(const BasicTuple<I>& shape);
 
-// Returns the offset of a coordinate: an integer counts in the shape from left to right, a tuple works by
-// mode. The second form takes only strides without basis; without strides the shape is compact from the left.
+// Returns the offset of a coordinate. An integer is converted to a coordinate of the shape, leftmost mode
+// first; a tuple is evaluated mode by mode. The second function takes only strides without a basis; if
+// strides are omitted, the shape is compact from the left.
 template <class I = int64_t>
 I crd2idx(TupleArgument<I> coordinate, TupleArgument<I> shape, TupleArgument<I> stride);
 template <class I = int64_t>
 I crd2idx(TupleArgument<I> coordinate, TupleArgument<I> shape);
-// Returns a coordinate if the strides have a basis; otherwise the offset.
+// Returns a coordinate if the strides have a basis, otherwise the offset.
 template <class I = int64_t>
 BasicTuple<I> image(TupleArgument<I> coordinate, TupleArgument<I> shape, TupleArgument<I> stride);
-// Returns the coordinate of an index; with strides, (index / stride) % shape in each mode.
+// Returns the coordinate of an index or, with strides, (index / stride) % shape in each mode.
 template <class I = int64_t>
 BasicTuple<I> idx2crd(TupleArgument<I> index, TupleArgument<I> shape);
 template <class I = int64_t>
 BasicTuple<I> idx2crd(TupleArgument<I> index, TupleArgument<I> shape, TupleArgument<I> stride);
-// Returns the coordinate into `to` whose index is the index of `coordinate` in `from`.
+// Returns the coordinate in `to` that has the same index as `coordinate` has in `from`.
 template <class I = int64_t>
 BasicTuple<I> crd2crd(TupleArgument<I> coordinate, TupleArgument<I> from, TupleArgument<I> to);
 
-// Returns ceil(a / b): mode by mode for two tuples; a tuple divided by an integer is divided from the left,
-// each mode taking its part of the divisor.
+// Returns ceil(a / b). Two tuples are divided mode by mode; if only `a` is a tuple, it is divided from the
+// left, each mode taking its part of the divisor.
 template <class I>
 BasicTuple<I> ceil_div(const BasicTuple<I>& a, TupleArgument<I> b);
 

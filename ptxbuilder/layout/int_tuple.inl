@@ -1,4 +1,4 @@
-// The implementations of int_tuple.h, for the files that instantiate them for one kind of integer.
+// Implements int_tuple.h, for the files that instantiate it for one kind of integer.
 #pragma once
 
 #include <fmt/format.h>
@@ -67,7 +67,7 @@ BasicTuple<I> transform(const char* function, const BasicTuple<I>& a, const Basi
   return BasicTuple<I>(std::move(result));
 }
 
-// Returns a leaf with the basis of `a` and another value.
+// Returns an integer with the basis of `a` and another value.
 template <class I>
 BasicTuple<I> with_value(const BasicTuple<I>& a, I value) {
   return BasicTuple<I>(std::move(value)).scaled_to(a.basis());
@@ -97,7 +97,8 @@ BasicTuple<I> as_coordinate(const BasicTuple<I>& leaf) {
   return result;
 }
 
-// Returns the sum of coordinates; a shorter one is extended with zeros, and the integer 0 fits any structure.
+// Returns the sum of coordinates. The shorter one is extended with zeros, and the integer 0 fits any
+// structure.
 template <class I>
 BasicTuple<I> add_coordinates(const BasicTuple<I>& a, const BasicTuple<I>& b) {
   if (!a.is_tuple() && !b.is_tuple()) return LayoutInteger<I>::add(a.value(), b.value());
@@ -214,7 +215,7 @@ BasicTuple<I> compact(const BasicTuple<I>& shape, I& current, bool from_the_left
   return BasicTuple<I>(std::move(strides));
 }
 
-// Returns the sizes of a shape at the integers of a profile, from left to right.
+// Returns the sizes of the parts of a shape that correspond to the integers of a profile, from left to right.
 template <class I, class J>
 void sizes_at(const BasicTuple<I>& shape, const BasicTuple<J>& profile, std::vector<I>& sizes) {
   if (!profile.is_tuple()) return sizes.push_back(size(shape));
@@ -307,8 +308,9 @@ BasicTuple<I> image(TupleArgument<I> coordinate, TupleArgument<I> shape, TupleAr
 
 namespace detail {
 
-// Returns image() of host integers and plain strides as a number, without making a tuple: planning and proofs
-// evaluate layouts for every element. Returns nothing if image() yields a tuple, or throws.
+// Returns image() for host integers and strides without a basis as a number, without making a tuple, since
+// planning and proofs evaluate layouts for every element. Returns nothing if image() yields a tuple or
+// throws.
 inline std::optional<int64_t> plain_offset(int64_t index, const IntTuple& shape, const IntTuple& stride) {
   using N = LayoutInteger<int64_t>;
   if (!shape.is_tuple()) {

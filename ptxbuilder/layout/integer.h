@@ -1,4 +1,4 @@
-// The two kinds of integers in layouts: the interface that the algebra requires, and the host's integers.
+// Defines the interface to integers that the layout algebra requires, and implements it for host integers.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,14 @@
 
 namespace ptxbuilder {
 
-// The layout algebra's operations on an integer of type I. A specialization has the functions of the host's
-// below. Division and remainder round toward zero, as in C++. If an operand is not known while the code is
-// generated, known() is empty, and the algebra treats the integer as CuTe treats one that is not static.
+// The layout algebra's operations on an integer of type I. A specialization has the same functions as the one
+// for host integers below. Division and remainder round toward zero, as in C++. If an operand is not known
+// while the code is generated, known() returns nothing, and the algebra treats the integer as CuTe treats one
+// that is not static.
 template <class I>
 struct LayoutInteger;
 
-// Host integers: 64 bits; every operation throws Error if its result does not fit.
+// Host integers have 64 bits; every operation throws Error if its result does not fit.
 template <>
 struct LayoutInteger<int64_t> {
   // A host integer is always known.

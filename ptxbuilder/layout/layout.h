@@ -1,14 +1,14 @@
-// CuTe's layouts, shape : stride as a function from coordinates to offsets, and their algebra. One library
-// serves two kinds of integers: the host's, while a kernel is being built, and the device's (ir/index.h),
-// whose known parts fold while the rest becomes code. Functions have CuTe's names and follow CuTe C++; CuTe's
-// static integers correspond to host integers here.
+// CuTe's layouts, which are functions from coordinates to offsets written as shape : stride, and their
+// algebra. The library works with two kinds of integers: host integers, while a kernel is being built, and
+// device integers (ir/index.h), whose known parts are folded while the others become code. Functions have
+// CuTe's names and follow CuTe C++; CuTe's static integers correspond to host integers here.
 //
 //   Layout a = make_layout({4, {2, 4}}, {1, {16, 4}});        // (4,(2,4)):(1,(16,4))
 //   a({1, {1, 0}})                                            // 17
 //   logical_divide(a, {make_layout(2), make_layout(4)})       // a tile by mode
 //
 // All functions throw Error that names the function, its arguments and the condition that fails. With host
-// integers every result must fit 64 bits, otherwise Error is thrown too.
+// integers, they also throw Error if a result does not fit into 64 bits.
 #pragma once
 
 #include <span>
@@ -24,7 +24,8 @@ template <class I>
 class BasicLayout {
  public:
   BasicLayout() : shape_(int64_t{1}), stride_(int64_t{0}) {}
-  // Shape and strides must be congruent, each extent at least 1 and their product within 64 bits.
+  // Shape and strides must be congruent, each extent must be at least 1, and the product of the extents must
+  // fit into 64 bits.
   explicit BasicLayout(BasicTuple<I> shape, BasicTuple<I> stride);
 
   const BasicTuple<I>& shape() const { return shape_; }
@@ -42,15 +43,15 @@ class BasicLayout {
 // A layout whose extents and strides the host knows.
 using Layout = BasicLayout<int64_t>;
 
-// A parameter of this type is not used to deduce I.
+// Excludes a parameter from the deduction of I.
 template <class I>
 using LayoutArgument = const std::type_identity_t<BasicLayout<I>>&;
 
 // The type of `_`.
 struct Underscore {};
-inline constexpr Underscore _{};  // a whole mode: in slices, and as the tiler that leaves a mode alone
+inline constexpr Underscore _{};  // a whole mode, in slices; as a tiler, leaves a mode unchanged
 
-// A tiler divides, composes or slices mode by mode: it is an integer n, which means n:1, a layout, `_`, or a
+// A tiler divides, composes or slices mode by mode. It is an integer n, which means n:1, a layout, `_`, or a
 // tuple of tilers. As with IntTuple, braces make tuples.
 template <class I>
 class BasicTiler {
@@ -67,7 +68,7 @@ class BasicTiler {
   bool is_underscore() const { return std::holds_alternative<Underscore>(value_); }
   const BasicLayout<I>* layout() const { return std::get_if<BasicLayout<I>>(&value_); }
   const I* integer() const { return std::get_if<I>(&value_); }
-  const std::vector<BasicTiler>& modes() const;  // the elements of a tuple
+  const std::vector<BasicTiler>& modes() const;  // elements of a tuple
 
  private:
   std::variant<I, Underscore, BasicLayout<I>, std::vector<BasicTiler>> value_;
@@ -76,7 +77,7 @@ class BasicTiler {
 // A tiler of integers that the host knows.
 using Tiler = BasicTiler<int64_t>;
 
-// A parameter of this type is not used to deduce I.
+// Excludes a parameter from the deduction of I.
 template <class I>
 using TilerArgument = const std::type_identity_t<BasicTiler<I>>&;
 
@@ -85,13 +86,13 @@ bool operator==(const BasicLayout<I>& a, const BasicLayout<I>& b) {
   return a.shape() == b.shape() && a.stride() == b.stride();
 }
 
-// "(4,(2,4)):(1,(16,4))", "<4:1,_,8>".
+// Return "(4,(2,4)):(1,(16,4))" and "<4:1,_,8>".
 template <class I>
 std::string to_string(const BasicLayout<I>& layout);
 template <class I>
 std::string to_string(const BasicTiler<I>& tiler);
 
-// Make layouts. Without strides a layout is compact, and the first mode is contiguous.
+// Make layouts. Without strides, a layout is compact, and its first mode is contiguous.
 template <class I = int64_t>
 BasicLayout<I> make_layout(TupleArgument<I> shape);
 template <class I = int64_t>
@@ -102,10 +103,10 @@ template <class I = int64_t>
 BasicLayout<I> make_ordered_layout(TupleArgument<I> shape, const IntTuple& order);
 template <class I = int64_t>
 BasicLayout<I> make_identity_layout(TupleArgument<I> shape);
-// Returns a compact layout in the order of the strides of `layout`; strides of 0 stay.
+// Returns a compact layout whose modes are in the order of the strides of `layout`; strides of 0 remain 0.
 template <class I>
 BasicLayout<I> make_layout_like(const BasicLayout<I>& layout);
-// Returns a layout in which each given layout becomes a mode.
+// Returns a layout whose modes are the given layouts.
 template <class I = int64_t>
 BasicLayout<I> concatenate(const std::vector<BasicLayout<I>>& modes);
 
@@ -122,7 +123,8 @@ template <class I>
 I size(const BasicLayout<I>& layout) {
   return size(layout.shape());
 }
-// Returns the largest offset plus one, with absolute strides; coshape does so by mode of a basis.
+// Return the largest offset plus one, where strides count as their absolute values; coshape computes it for
+// each mode of a basis.
 template <class I>
 I cosize(const BasicLayout<I>& layout);
 template <class I>
@@ -132,7 +134,8 @@ BasicTuple<I> image(TupleArgument<I> coordinate, const BasicLayout<I>& layout) {
   return image<I>(coordinate, layout.shape(), layout.stride());
 }
 
-// Edit modes like those of a tuple: ranges are [begin, end), and append and prepend extend up to a rank.
+// Edit modes like those of a tuple. Ranges are [begin, end), and append and prepend extend a layout to a
+// rank.
 template <class I>
 BasicLayout<I> flatten(const BasicLayout<I>& layout);
 template <class I>
@@ -155,22 +158,23 @@ BasicLayout<I> zip(const BasicLayout<I>& layout);
 template <class I>
 BasicLayout<I> zip(const BasicLayout<I>& a, LayoutArgument<I> b);
 
-// slice keeps the modes at `_`, and dice keeps the others. A coordinate is a tiler without layouts: slice({_,
-// 2}, l).
+// slice keeps the modes at `_`, and dice keeps the other modes. The coordinate is a tiler without layouts:
+// slice({_, 2}, l).
 template <class I>
 BasicLayout<I> slice(TilerArgument<I> coordinate, const BasicLayout<I>& layout);
 template <class I>
 BasicLayout<I> dice(TilerArgument<I> coordinate, const BasicLayout<I>& layout);
-// Returns the offset of a coordinate, counting `_` as 0.
+// Returns the offset of a coordinate, in which `_` counts as 0.
 template <class I>
 I slice_offset(TilerArgument<I> coordinate, const BasicLayout<I>& layout);
 
-// Returns the same function with as few modes as possible; a `profile` keeps its modes and coalesces each.
+// Returns the same function with as few modes as possible. With a `profile`, its modes remain, and each of
+// them is coalesced.
 template <class I>
 BasicLayout<I> coalesce(const BasicLayout<I>& layout);
 template <class I>
 BasicLayout<I> coalesce(const BasicLayout<I>& layout, TupleArgument<I> profile);
-// Replaces modes of stride 0 with modes of size 1; filter also coalesces them away.
+// filter_zeros replaces modes of stride 0 with modes of size 1; filter also coalesces, which removes them.
 template <class I>
 BasicLayout<I> filter_zeros(const BasicLayout<I>& layout);
 template <class I>
@@ -178,13 +182,14 @@ BasicLayout<I> filter(const BasicLayout<I>& layout);
 template <class I>
 BasicLayout<I> filter(const BasicLayout<I>& layout, TupleArgument<I> profile);
 
-// Returns R with R(c) = a(b(c)), compatible with b. For a tuple, works mode by mode and drops modes of `a`
-// beyond it. If a stride of `b` is below a mode of `a` and does not divide it, the mode is rounded up, like
-// CuTe does for tiles that exceed the shape. With unknown values, divisibility is assumed.
+// Returns R with R(c) = a(b(c)), compatible with b. If `b` is a tuple, composes mode by mode, and drops
+// further modes of `a`. If a stride of `b` is less than the size of a mode of `a` and does not divide it, the
+// mode is rounded up, as CuTe does for tiles that exceed the shape. With unknown values, divisibility is
+// assumed.
 template <class I>
 BasicLayout<I> composition(const BasicLayout<I>& a, TilerArgument<I> b);
-// Returns the ordered layout of the offsets that `layout` omits below `cotarget`, a size or shape. If there
-// are several modes, their strides must be known.
+// Returns a layout of the offsets below `cotarget`, a size or a shape, that `layout` omits, in ascending
+// order. If there are several modes, their strides must be known.
 template <class I>
 BasicLayout<I> complement(const BasicLayout<I>& layout, TupleArgument<I> cotarget);
 template <class I>
@@ -199,8 +204,8 @@ BasicLayout<I> left_inverse(const BasicLayout<I>& layout);
 template <class I>
 BasicLayout<I> nullspace(const BasicLayout<I>& layout);
 
-// Divides a layout into tiles, (tile, rest): logical keeps the modes, zipped gathers ((tiles),(rests)), tiled
-// unpacks the rests, flat unpacks both.
+// Divide a layout into tiles, (tile, rest). logical_divide keeps the modes, zipped_divide gathers
+// ((tiles),(rests)), tiled_divide unpacks the rests, and flat_divide unpacks both.
 template <class I>
 BasicLayout<I> logical_divide(const BasicLayout<I>& layout, TilerArgument<I> tiler);
 template <class I>
@@ -210,7 +215,7 @@ BasicLayout<I> tiled_divide(const BasicLayout<I>& layout, TilerArgument<I> tiler
 template <class I>
 BasicLayout<I> flat_divide(const BasicLayout<I>& layout, TilerArgument<I> tiler);
 
-// Repeats a block, (block, repetitions), in the same forms.
+// Repeat a block, (block, repetitions), in the same four forms.
 template <class I>
 BasicLayout<I> logical_product(const BasicLayout<I>& block, TilerArgument<I> tiler);
 template <class I>
@@ -219,28 +224,30 @@ template <class I>
 BasicLayout<I> tiled_product(const BasicLayout<I>& block, TilerArgument<I> tiler);
 template <class I>
 BasicLayout<I> flat_product(const BasicLayout<I>& block, TilerArgument<I> tiler);
-// Repeats mode by mode: (block, repetition), or interleaved (repetition, block).
+// Repeat a block mode by mode: blocked_product as (block, repetition), raked_product interleaved, as
+// (repetition, block).
 template <class I>
 BasicLayout<I> blocked_product(const BasicLayout<I>& block, LayoutArgument<I> tiler);
 template <class I>
 BasicLayout<I> raked_product(const BasicLayout<I>& block, LayoutArgument<I> tiler);
-// Repeats the block up to a shape, along mode 0 first or in an order like make_ordered_layout's.
+// Repeats the block until it fills a shape, along mode 0 first, or in an order as in make_ordered_layout.
 template <class I>
 BasicLayout<I> tile_to_shape(const BasicLayout<I>& block, TupleArgument<I> shape);
 template <class I>
 BasicLayout<I> tile_to_shape(const BasicLayout<I>& block, TupleArgument<I> shape, const IntTuple& order);
 
-// Returns the largest R with a(R(i)) = b(R(i)) = i, and its size: how far both are contiguous together.
+// Return the largest R with a(R(i)) = b(R(i)) = i, and its size, up to which both layouts are contiguous
+// together.
 template <class I>
 BasicLayout<I> max_common_layout(const BasicLayout<I>& a, LayoutArgument<I> b);
 template <class I>
 I max_common_vector(const BasicLayout<I>& a, LayoutArgument<I> b);
-// Returns the largest n for which upcast succeeds.
+// Returns the largest n for which upcast to elements n times as wide succeeds.
 template <class I>
 int64_t max_alignment(const BasicLayout<I>& layout);
 
-// Returns the layout of elements n times as wide (upcast) or so small that n make one (downcast), or converts
-// from one width in bits to another (recast). Unknown strides are assumed to be multiples of n.
+// Return the layout in units of elements that are n times as wide (upcast) or of which n make one (downcast),
+// or convert from one width in bits to another (recast). Unknown strides are assumed to be multiples of n.
 template <class I>
 BasicLayout<I> upcast(const BasicLayout<I>& layout, int64_t n);
 template <class I>

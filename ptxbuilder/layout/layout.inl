@@ -1,4 +1,4 @@
-// The implementations of layout.h's functions that make and edit layouts, for files that instantiate them.
+// Implements the functions of layout.h that make and edit layouts, for files that instantiate them.
 #pragma once
 
 #include "ptxbuilder/layout/int_tuple.inl"
@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace detail {
 
-// Puts the function and its arguments before the message of an Error.
+// Prefixes the message of an Error with the function and its arguments.
 template <class F, class... Arguments>
 auto naming(const char* function, F body, const Arguments&... arguments) {
   try {
@@ -35,7 +35,7 @@ std::vector<BasicLayout<I>> leaf_modes(const BasicLayout<I>& layout) {
   return all;
 }
 
-// Returns a single mode as it is, several modes as a tuple.
+// Returns a single mode unchanged, and several modes as a tuple.
 template <class I>
 BasicLayout<I> unwrap(const std::vector<BasicLayout<I>>& modes) {
   return modes.size() == 1 ? modes[0] : concatenate(modes);
@@ -47,7 +47,8 @@ inline void check_range(const char* function, int begin, int end, int rank) {
         fmt::format("{}: the modes [{}, {}) are not in a layout of rank {}", function, begin, end, rank));
 }
 
-// Applies f(layout mode, profile mode) to each mode of the profile; further modes of the layout may be kept.
+// Applies f(layout mode, profile mode) to each mode of the profile. Further modes of the layout are kept or
+// dropped.
 template <class I, class Profile, class F>
 BasicLayout<I> by_mode(const BasicLayout<I>& layout, const std::vector<Profile>& profile, bool keep_rest,
                        F f) {
@@ -65,7 +66,7 @@ BasicTuple<I> unflatten(const BasicTuple<I>& profile, const std::vector<BasicTup
   return transform(profile, [&](const BasicTuple<I>& e) { return unflatten(e, flat, next); });
 }
 
-// Returns the modes at `_` (or all other modes), spliced into one list.
+// Returns the modes at `_`, or all other modes, in one flat list.
 template <class I>
 void cut(const BasicTiler<I>& coordinate, const BasicLayout<I>& layout, bool underscores,
          std::vector<BasicLayout<I>>& kept) {
@@ -124,7 +125,7 @@ BasicLayout<I>::BasicLayout(BasicTuple<I> shape, BasicTuple<I> stride)
 
 template <class I>
 BasicLayout<I> BasicLayout<I>::operator[](size_t i) const {
-  const BasicTuple<I>& shape = shape_[i];  // read the shape first, so that an error shows it
+  const BasicTuple<I>& shape = shape_[i];  // read the shape first, so that an error refers to it
   return BasicLayout(shape, stride_[i]);
 }
 
@@ -213,7 +214,7 @@ BasicLayout<I> make_layout_like(const BasicLayout<I>& layout) {
                               to_string(layout)));
     flat.push_back(*stride);
   }
-  // Strides of 0 come first in the order, with their modes of size 1, so that they become 0.
+  // Modes of stride 0 and of size 1 come first in the order, so their strides become 0.
   std::vector<BasicLayout<I>> all = detail::leaf_modes(filter_zeros(layout));
   std::vector<BasicTuple<I>> shapes;
   for (const BasicLayout<I>& mode : all) shapes.push_back(mode.shape());
@@ -327,7 +328,7 @@ BasicLayout<I> replace(const BasicLayout<I>& layout, int i, LayoutArgument<I> mo
 template <class I>
 BasicLayout<I> zip(const BasicLayout<I>& layout) {
   if (!layout.shape().is_tuple()) return layout;
-  // A tuple without modes to exchange becomes one mode, as in CuTe.
+  // As in CuTe, a tuple without modes to exchange becomes a single mode.
   if (!layout.shape()[0].is_tuple()) return concatenate(std::vector<BasicLayout<I>>{layout});
   std::vector<std::vector<BasicLayout<I>>> gathered(layout.shape()[0].elements().size());
   for (const BasicLayout<I>& mode : detail::modes(layout)) {

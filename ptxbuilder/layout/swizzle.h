@@ -1,4 +1,4 @@
-// CuTe's swizzles, which combine some bits of an offset with others by exclusive or, and layouts that apply a
+// Defines CuTe's swizzles, which exclusive-or some bits of an offset with others, and layouts that apply a
 // swizzle.
 #pragma once
 
@@ -7,14 +7,14 @@
 
 namespace ptxbuilder {
 
-// Swizzle<B,M,S> of CuTe: B bits from bit M + max(S,0) on, Y, are exclusive-ored onto the B bits from bit
-// M - min(S,0) on, Z.
+// CuTe's Swizzle<B,M,S>: the B bits Y, which begin at bit M + max(S,0), are exclusive-ored onto the B bits Z,
+// which begin at bit M - min(S,0).
 //
 //   S > 0:   ..... Y...Y ..... Z...Z m...m
 //                  |-B-|       |-B-| |-M-|      Y is S bits above Z
 class XorSwizzle {
  public:
-  // B, M >= 0 and |S| >= B, all within 62 bits. Throws Error.
+  // Throws Error unless B, M >= 0 and |S| >= B, and all bits are among the low 62.
   XorSwizzle(int bits, int base, int shift);
 
   int bits() const { return bits_; }    // B
@@ -22,12 +22,12 @@ class XorSwizzle {
   int shift() const { return shift_; }  // S
   int64_t y_mask() const { return mask(shift_ > 0 ? shift_ : 0); }
   int64_t z_mask() const { return mask(shift_ < 0 ? -shift_ : 0); }
-  // Returns the period: adding a multiple of it to an offset adds the same amount to the swizzled offset.
+  // Returns the period p: adding p to an offset adds p to the swizzled offset.
   int64_t period() const {
     return bits_ == 0 ? 1 : int64_t{1} << (base_ + (shift_ < 0 ? -shift_ : shift_) + bits_);
   }
 
-  // Returns the offset after the swizzle.
+  // Returns the swizzled offset.
   template <class I>
   I apply(const I& offset) const {
     using N = LayoutInteger<I>;
@@ -46,16 +46,16 @@ class XorSwizzle {
 
 std::string to_string(const XorSwizzle& swizzle);  // "Sw<3,4,3>"
 
-// TMA and wgmma apply this swizzle to byte offsets (PTX ISA, "Swizzling Modes"): Sw<3,4,3> for 128 B,
-// Sw<0,4,3> without swizzling.
+// Returns the swizzle that TMA and wgmma apply to byte offsets (PTX ISA, "Swizzling Modes"): Sw<3,4,3> for
+// 128 B, and Sw<0,4,3> without swizzling.
 XorSwizzle byte_swizzle(Swizzle swizzle);
-// Returns the swizzle of offsets that count elements n times as wide, or elements so small that n make one; n
-// is a power of two.
+// Return the swizzle for offsets that count elements n times as wide (upcast), or elements of which n make
+// one (downcast); n is a power of two.
 XorSwizzle upcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle downcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle recast(const XorSwizzle& swizzle, int64_t from_bits, int64_t to_bits);
 
-// swizzle o offset o layout: c goes to swizzle(offset + layout(c)).
+// A layout swizzle o offset o layout: it maps c to swizzle(offset + layout(c)).
 template <class I>
 class BasicComposedLayout {
  public:
@@ -71,7 +71,8 @@ class BasicComposedLayout {
     return swizzle_.apply(LayoutInteger<I>::add(offset_, layout_(coordinate)));
   }
 
-  // The algebra operates on the layout: composed.with(logical_divide(composed.layout(), tiler)).
+  // Returns the same swizzle and offset with another layout, on which the algebra operates:
+  // composed.with(logical_divide(composed.layout(), tiler)).
   BasicComposedLayout with(BasicLayout<I> layout) const { return {swizzle_, offset_, std::move(layout)}; }
 
  private:
@@ -96,14 +97,14 @@ std::string to_string(const BasicComposedLayout<I>& composed) {  // "Sw<3,4,3> o
   return text.append(" o ").append(to_string(composed.layout()));
 }
 
-// Keeps the modes at `_`; the other modes add to the offset.
+// Slices a composed layout: keeps the modes at `_`, and adds the other modes to the offset.
 template <class I>
 BasicComposedLayout<I> slice(TilerArgument<I> coordinate, const BasicComposedLayout<I>& composed) {
   I offset = LayoutInteger<I>::add(composed.offset(), slice_offset<I>(coordinate, composed.layout()));
   return {composed.swizzle(), offset, slice<I>(coordinate, composed.layout())};
 }
 
-// Changes the unit of offsets. If units grow, the offset must be a multiple of the new unit.
+// Changes the unit of offsets. If the unit becomes larger, the offset must be a multiple of it.
 ComposedLayout recast(const ComposedLayout& composed, int64_t from_bits, int64_t to_bits);
 
 }  // namespace ptxbuilder

@@ -1,4 +1,4 @@
-// The implementations of layout.h's divides and products, for the files that instantiate them.
+// Implements the divides and products of layout.h, for the files that instantiate them.
 #pragma once
 
 #include "ptxbuilder/layout/algebra.inl"
@@ -24,8 +24,8 @@ BasicLayout<I> unzip(const BasicLayout<I>& layout, const BasicTiler<I>& tiler) {
   return concatenate(std::vector<BasicLayout<I>>{concatenate(first), concatenate(second)});
 }
 
-// Returns the modes of mode 1, and with `both` also those of mode 0, on the level of these two. A tuple of
-// one element stays a tuple, like in CuTe.
+// Moves the modes of mode 1 to the level of mode 0 and, with `both`, the modes of mode 0 too. A tuple of one
+// element remains a tuple, as in CuTe.
 template <class I>
 BasicLayout<I> unpack(const BasicLayout<I>& zipped, bool both) {
   std::vector<BasicLayout<I>> result;

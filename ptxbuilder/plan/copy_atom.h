@@ -1,5 +1,5 @@
-// Describes copy instructions: how much an instruction moves, which threads provide addresses, and which
-// thread holds which element.
+// Describes copy instructions: how many bytes an instruction moves, which threads provide addresses, and
+// which thread holds which element.
 #pragma once
 
 #include "ptxbuilder/dtype.h"
@@ -8,34 +8,35 @@
 
 namespace ptxbuilder {
 
-// One copy instruction.
+// A copy instruction.
 class CopyAtom {
  public:
-  // The instructions that copy.
+  // The kinds of copy instructions.
   enum class Kind : uint8_t { cp_async, vector, ldmatrix, stmatrix };
 
-  // PTX ISA, cp.async: global to shared memory, 4, 8 or 16 bytes a thread. Throws Error for other sizes.
+  // Copies 4, 8 or 16 bytes per thread from global to shared memory (PTX ISA, cp.async). Throws Error for
+  // other sizes.
   static CopyAtom cp_async(int bytes, Where where = Where::here());
-  // PTX ISA, ld and st: 1, 2, 4, 8 or 16 bytes a thread, in one access.
+  // Copies 1, 2, 4, 8 or 16 bytes per thread in one access (PTX ISA, ld and st).
   static CopyAtom vector(int bytes, Where where = Where::here());
-  // PTX ISA, ldmatrix and stmatrix: the 32 lanes of a warp move 1, 2 or 4 matrices of 8 rows of 16 bytes.
-  // When transposed, each lane holds elements of a column; only for 16-bit elements.
+  // The 32 lanes of a warp move 1, 2 or 4 matrices of 8 rows of 16 bytes (PTX ISA, ldmatrix and stmatrix). If
+  // transposed, which only 16-bit elements can be, each lane holds elements of a column.
   static CopyAtom ldmatrix(int matrices, bool transposed = false, Where where = Where::here());
   static CopyAtom stmatrix(int matrices, bool transposed = false, Where where = Where::here());
 
   Kind kind() const { return kind_; }
   bool is_matrix() const { return kind_ == Kind::ldmatrix || kind_ == Kind::stmatrix; }
-  int bytes() const { return bytes_; }  // contiguous, at one address; 16 for matrices
+  int bytes() const { return bytes_; }  // contiguous bytes at one address; 16 for matrices
   int matrices() const { return matrices_; }
   bool transposed() const { return transposed_; }
   int threads() const { return is_matrix() ? 32 : 1; }
-  // The bytes of registers that a thread holds for one instruction.
+  // Returns the number of bytes that a thread holds in registers for one instruction.
   int register_bytes() const { return is_matrix() ? 4 * matrices_ : bytes_; }
 
-  // The elements that one instruction moves, counted row after row in elements of `type`: (lane, element) of
-  // the elements at a lane's address, and of the elements in its registers, low bits first. Lanes beyond 8
-  // per matrix repeat addresses. Throws Error for transposed elements that do not have 16 bits, and for
-  // accesses smaller than an element.
+  // Returns layouts of the elements that one instruction moves, counted row by row in elements of `type`.
+  // addressed() maps (lane, element) for the elements at a lane's address, and held() for the elements in its
+  // registers, low bits first. Lanes beyond 8 per matrix repeat addresses. Both throw Error for transposed
+  // elements that do not have 16 bits, and for accesses that are smaller than an element.
   Layout addressed(DType type, Where where = Where::here()) const;
   Layout held(DType type, Where where = Where::here()) const;
 

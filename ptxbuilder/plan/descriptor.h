@@ -1,5 +1,5 @@
-// Describes matrices in shared memory as wgmma and tcgen05 read them: the place of each element, and the
-// descriptor that encodes the places.
+// Describes matrices in shared memory as wgmma and tcgen05 read them: the address of each element, and the
+// descriptor that encodes the addresses.
 #pragma once
 
 #include <cstdint>
@@ -17,65 +17,65 @@ namespace ptxbuilder {
 enum class Major : uint8_t { k, mn };
 std::string_view name(Major major);  // "k", "mn"
 
-// The 64 bits that describe a matrix to wgmma (PTX ISA, "Matrix Descriptor Format"). They do not include the
-// major: that is the instruction's trans operand.
+// The 64 bits that describe a matrix to wgmma (PTX ISA, "Matrix Descriptor Format"). They do not encode the
+// major, which is the trans operand of the instruction.
 //
 //   63  62 61  52 51         49 48 46 45        32 31 30 29        16 15 14 13          0
 //   swizzle  0    base offset     0     SBO >> 4     0     LBO >> 4     0    start >> 4
 struct MatrixDescriptor {
-  uint32_t start_address = 0;        // bytes, in shared::cta
+  uint32_t start_address = 0;        // in bytes, in shared::cta
   uint32_t leading_byte_offset = 0;  // LBO
   uint32_t stride_byte_offset = 0;   // SBO
   uint32_t base_offset = 0;          // 0 to 7; 0 if swizzle patterns start at multiples of their size
   Swizzle swizzle = Swizzle::none;   // in bits 63..62: 0 none, 1 128 B, 2 64 B, 3 32 B
 
-  // Throws Error that names the field that is not a multiple of 16 bytes or does not fit.
+  // Returns the 64 bits. Throws Error that names a field that is not a multiple of 16 bytes or does not fit.
   uint64_t encode(Where where = Where::here()) const;
-  // Encodes for tcgen05 (PTX ISA, "Shared memory descriptor" of tcgen05, the table of its layout). The fields
-  // are in the same bits, but bits 48..46 are 0b001, and the swizzle is bits 63..61: 0 none, 2 128 B, 4 64 B,
-  // 6 32 B.
+  // Returns the 64 bits for tcgen05 (PTX ISA, "Shared memory descriptor" of tcgen05, layout table). The
+  // fields are in the same bits, except that bits 48..46 are 0b001, and the swizzle is in bits 63..61: 0
+  // none, 2 128 B, 4 64 B, 6 32 B.
   uint64_t encode_tcgen05(Where where = Where::here()) const;
-  // Throws Error when a bit is set that must be zero.
+  // Throws Error if a bit that must be zero is set.
   static MatrixDescriptor decode(uint64_t bits, Where where = Where::here());
 
-  // The address of element (mn, k) in the matrix of one instruction, computed as the hardware does. An
-  // element is `bytes` wide, and k is within 32 bytes.
+  // Returns the address of element (mn, k) in the matrix of one instruction, computed as the hardware does.
+  // An element has `bytes` bytes, and k must be within 32 bytes.
   uint32_t address(Major major, int bytes, int mn, int k) const;
 
-  // Explains each field in one line. Without a major, explains LBO and SBO for both.
+  // Explains each field in one line. Without a major, explains LBO and SBO for both majors.
   std::string explain() const;
   std::string explain(Major major) const;
 
   bool operator==(const MatrixDescriptor&) const = default;
 };
 
-// The direction in which swizzle atoms follow each other first.
+// The direction in which consecutive swizzle atoms follow each other.
 enum class AtomOrder : uint8_t { mn_first, k_first };
 std::string_view name(AtomOrder order);  // "mn", "k"
 
-// K-major matrices go along m or n first, and MN-major ones along k. TMA boxes as wide as the swizzle's span
-// follow each other in this order.
+// Returns m or n first for K-major matrices, and k first for MN-major ones. TMA boxes that are as wide as the
+// swizzle's span follow each other in this order.
 constexpr AtomOrder default_order(Major major) {
   return major == Major::k ? AtomOrder::mn_first : AtomOrder::k_first;
 }
 
-// One operand of wgmma in shared memory, mn x k elements: A is m x k and B n x k. It is a grid of atoms. An
-// atom is the unit in which a swizzle exchanges 16-byte chunks: 8 rows of the swizzle's span (16 bytes
-// without swizzle), contiguous along `major`. All offsets are in bytes from the start of the matrix, which
+// A wgmma operand in shared memory, mn x k elements: A is m x k, and B is n x k. It is a grid of atoms. An
+// atom is the unit within which a swizzle exchanges 16-byte chunks: 8 rows of the swizzle's span (16 bytes
+// without a swizzle), contiguous along `major`. All offsets are in bytes from the start of the matrix, which
 // is aligned to an atom, and agree with layout().
 class WgmmaOperand {
  public:
-  // A separate matrix, whose atoms have no gaps between them. Throws Error that names the rule, the extent
-  // and the nearest legal one.
+  // Makes a separate matrix, whose atoms have no gaps between them. Throws Error that names the rule, the
+  // extent and the nearest legal extent.
   WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, Where where = Where::here());
   WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, AtomOrder order,
                Where where = Where::here());
-  // A matrix that is a tile or a part of one: `elements` maps (mn, k) to its element in memory. Throws
-  // Error also when the rows are not made of atoms.
+  // Makes a matrix that is a tile or a part of one: `elements` maps (mn, k) to an element in memory. Also
+  // throws Error if the rows do not consist of atoms.
   WgmmaOperand(DType dtype, Major major, Swizzle swizzle, const ComposedLayout& elements,
                Where where = Where::here());
 
-  // Returns the rule that such a matrix breaks; empty if wgmma can read it.
+  // Returns the rule that such a matrix breaks, or "" if wgmma can read it.
   static std::string refusal(DType dtype, Major major, Swizzle swizzle, int mn, int k);
 
   DType dtype() const { return dtype_; }
@@ -83,39 +83,39 @@ class WgmmaOperand {
   Swizzle swizzle() const { return swizzle_; }
   int mn() const { return mn_; }
   int k() const { return k_; }
-  // (mn, k) -> byte.
+  // Maps (mn, k) to a byte.
   const ComposedLayout& layout() const { return layout_; }
 
-  int atom_mn() const { return major_ == Major::k ? 8 : span() / size_of(dtype_); }  // elements
+  int atom_mn() const { return major_ == Major::k ? 8 : span() / size_of(dtype_); }  // in elements
   int atom_k() const { return major_ == Major::k ? span() / size_of(dtype_) : 8; }
   int atom_bytes() const { return 8 * span(); }
-  int atom_stride_mn() const {
-    return linear_offset(atom_mn(), 0);
-  }                                                                 // from an atom to the next along m or n,
-  int atom_stride_k() const { return linear_offset(0, atom_k()); }  // and along k
+  // Return the bytes from one atom to the next, along m or n and along k.
+  int atom_stride_mn() const { return linear_offset(atom_mn(), 0); }
+  int atom_stride_k() const { return linear_offset(0, atom_k()); }
   int bytes() const { return mn_ * k_ * size_of(dtype_); }
 
-  // Returns the first `mn` rows or columns, in the same place, such as the part that one instruction reads.
+  // Returns the first `mn` rows (or columns) of the same matrix, such as the part that one instruction reads.
   WgmmaOperand part(int mn, Where where = Where::here()) const;
-  // Returns the operand as B of a product with a sparse A, whose instructions are 64 bytes deep. Throws Error
-  // when k is not a multiple of that, or when an instruction would leave the span of a swizzle of 32 bytes.
+  // Returns the operand as B of a product with a sparse A, whose instructions are 64 bytes deep along k.
+  // Throws Error if k is not a multiple of 64 bytes, or if an instruction would exceed the span of a 32-byte
+  // swizzle.
   WgmmaOperand for_sparse(Where where = Where::here()) const;
 
-  // Return the place of element (mn, k), and its place without swizzle. A descriptor's start is an offset
-  // without swizzle.
+  // Return the offset of element (mn, k) with and without the swizzle. The start in a descriptor is an offset
+  // without the swizzle.
   int offset(int mn, int k) const;
   int linear_offset(int mn, int k) const;
 
-  // Returns the descriptor of a matrix at `start_address`. An LBO or SBO that is not used has the same value
-  // as in CuTe: LBO is 16 bytes in swizzled K-major matrices, and 0 otherwise.
+  // Returns the descriptor of a matrix at `start_address`. An LBO or SBO that the hardware does not use has
+  // the same value as in CuTe: LBO is 16 bytes in swizzled K-major matrices, and 0 otherwise.
   MatrixDescriptor descriptor(uint32_t start_address = 0) const;
 
-  // Return the k of one instruction, and the bytes by which the start of its descriptor moves for each
-  // instruction along k. The start jumps at the end of an atom.
+  // Return the k of one instruction, and the bytes by which the start of its descriptor advances for each
+  // instruction along k. These advances are not uniform where an atom ends.
   int instruction_k() const { return depth_bytes_ / size_of(dtype_); }
   std::vector<int> advances_k() const;
-  // Returns one for each block of `block` rows or columns. Throws Error unless `block` is a multiple of
-  // atom_mn().
+  // Returns the advances along m or n, one for each block of `block` rows or columns. Throws Error unless
+  // `block` is a multiple of atom_mn().
   std::vector<int> advances_mn(int block, Where where = Where::here()) const;
 
   std::string describe() const;  // "K-major bf16 128x64 with 128 B swizzle"
@@ -128,12 +128,12 @@ class WgmmaOperand {
   Swizzle swizzle_;
   int mn_, k_;
   ComposedLayout layout_;
-  int depth_bytes_ = 32;  // of one instruction along k
+  int depth_bytes_ = 32;  // bytes of one instruction along k
 };
 
-// The 32 bits that describe the product to tcgen05.mma with .kind::f16 (PTX ISA, "Instruction
-// descriptor", the table for .kind::tf32, .kind::f16, .kind::f8f6f4 and .kind::i8). All other fields are 0:
-// dense, nothing negated, no shift.
+// The 32 bits that describe the product to tcgen05.mma with .kind::f16 (PTX ISA, "Instruction descriptor",
+// the table for .kind::tf32, .kind::f16, .kind::f8f6f4 and .kind::i8). All other fields are 0: no sparsity,
+// no negation, no shift.
 //
 //   31 29 28    24 23 22    17 16      15      14 13 12 10 9   7 6 5    4 3  0
 //     0   M >> 4   0  N >> 3  B is mn  A is mn   0   B type A type 0 D type  0
@@ -141,15 +141,16 @@ struct Tcgen05Descriptor {
   DType d = DType::f32;                  // f16 is 0, f32 is 1
   DType a = DType::f16, b = DType::f16;  // f16 is 0, bf16 is 1
   Major a_major = Major::k, b_major = Major::k;
-  // The extents of D for one CTA: 64 rows and a multiple of 8 columns, or 128 rows and a multiple of 16; at
-  // most 256 columns.
+  // The extents of one CTA's D: 64 rows and a multiple of 8 columns, or 128 rows and a multiple of 16
+  // columns; at most 256 columns.
   int m = 128, n = 128;
 
-  // Throws Error that names the rule of types or shapes (PTX ISA, "Matrix Shape" of tcgen05) that they break.
+  // Returns the 32 bits. Throws Error that names the rule that types or shapes break (PTX ISA, "Matrix Shape"
+  // of tcgen05).
   uint32_t encode(Where where = Where::here()) const;
 };
 
-// Returns the widest swizzle whose span divides a row of `bytes`, or no swizzle if no span does.
+// Returns the widest swizzle whose span divides a row of `bytes` bytes, or no swizzle if no span does.
 Swizzle widest_swizzle(int bytes);
 
 }  // namespace ptxbuilder

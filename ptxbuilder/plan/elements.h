@@ -1,13 +1,13 @@
-// Element types of tiles and tensor cores that are not types of device values: `shared<e4m3>(...)`.
+// Declares element types of tiles and tensor cores that are not types of device values: `shared<e4m3>(...)`.
 #pragma once
 
 #include "ptxbuilder/dtype.h"
 
 namespace ptxbuilder {
 
-// The element types as C++ types, with which tiles are declared.
+// The element types as C++ types, for declarations of tiles.
 struct tf32 {
-  static constexpr DType dtype = DType::tf32;  // an f32; the tensor cores only read its upper 19 bits
+  static constexpr DType dtype = DType::tf32;  // tensor cores read only the upper 19 bits of an f32
 };
 struct e4m3 {
   static constexpr DType dtype = DType::e4m3;
@@ -16,11 +16,11 @@ struct e4m3 {
 struct e5m2 {
   static constexpr DType dtype = DType::e5m2;
 };
-// A signed integer of 8 bits.
+// An 8-bit signed integer.
 struct s8 {
   static constexpr DType dtype = DType::s8;
 };
-// An unsigned integer of 8 bits.
+// An 8-bit unsigned integer.
 struct u8 {
   static constexpr DType dtype = DType::u8;
 };

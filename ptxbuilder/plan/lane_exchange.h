@@ -1,32 +1,34 @@
-// Plans how the lanes of a warp move its elements from one register layout to another: with shuffles, choices
-// between registers and permutations of bytes. The plan does not depend on LLVM, so that tests can evaluate
-// it.
+// Plans how the lanes of a warp move its elements from one register layout to another, with shuffles,
+// selections between registers, and permutations of bytes. The plan does not depend on LLVM, so tests can
+// evaluate it on the host.
 #pragma once
 
 #include "ptxbuilder/plan/register_layout.h"
 
 namespace ptxbuilder {
 
-// A function of the five bits of a lane's number: `at_0`, exclusive-ored with of_bit[b] for each set bit b.
+// A function of the five bits of a lane's number: the exclusive or of `at_0` and of_bit[b] for each bit b
+// that is set.
 struct LaneFunction {
   uint32_t at_0 = 0;
   std::array<uint32_t, 5> of_bit = {};
 
   uint32_t operator()(uint32_t lane) const;
   bool is_constant() const { return of_bit == std::array<uint32_t, 5>{}; }
-  // The number that the function exclusive-ors with the lane's number, if it is such a function.
+  // Returns the constant c if the function is the lane's number exclusive-ored with c.
   std::optional<uint32_t> butterfly() const;
   friend auto operator<=>(const LaneFunction&, const LaneFunction&) = default;
 };
 
-// Each step makes one 32-bit register from the registers of earlier steps, numbered `a` and `b`.
+// A sequence of steps. Each step makes one 32-bit register from the registers of earlier steps, numbered `a`
+// and `b`.
 struct LaneExchange {
   struct Step {
     enum class Kind : uint8_t {
-      word,     // the thread's own register number `a`
+      word,     // register number `a` of the thread itself
       shuffle,  // a, from the lane that `lanes` returns (PTX ISA, shfl.sync.idx)
-      choose,   // b if bit `bit` of the lane's number is set, else a
-      permute,  // the bytes of a and b that the selector from `lanes` chooses (PTX ISA, prmt)
+      choose,   // b if bit `bit` of the lane's number is set, otherwise a
+      permute,  // bytes of a and b, chosen by the selector from `lanes` (PTX ISA, prmt)
     };
     Kind kind;
     int a = 0, b = 0, bit = 0;
@@ -35,15 +37,16 @@ struct LaneExchange {
   };
 
   std::vector<Step> steps;
-  std::vector<int> words;  // the steps that make the registers of the new layout
+  std::vector<int> words;  // steps whose results are the registers of the new layout
 
-  // The number of instructions of the steps, not counting those that compute lanes and selectors once for all
-  // registers.
+  // Returns the number of instructions of the steps, without those that compute lanes and selectors once for
+  // all registers.
   int instructions() const;
 };
 
-// Returns nullopt if an element comes from another warp, or if the moves depend on the lane in a way that a
-// LaneFunction cannot express. Elements have 1, 2 or 4 bytes; lower values are in lower bytes of a register.
+// Returns the exchange, or nullopt if an element comes from another warp, or if the moves depend on the lane
+// in a way that a LaneFunction cannot express. Elements have 1, 2 or 4 bytes; lower elements are in lower
+// bytes of a register.
 std::optional<LaneExchange> exchange_within_warps(const RegisterLayout& from, const RegisterLayout& to,
                                                   int element_bytes);
 

@@ -8,8 +8,9 @@
 
 namespace ptxbuilder {
 
-// They are layout(0), layout(1) and so on. Code that needs many elements gets its offsets here mode by mode,
-// because layout({t, v}) is layout[0](t) + layout[1](v), and each evaluation walks the layout.
+// The offsets are layout(0), layout(1) and so on. Code that needs the offsets of many elements calls this
+// function, which computes them mode by mode, because layout({t, v}) is layout[0](t) + layout[1](v), and each
+// evaluation walks the whole layout.
 inline std::vector<int64_t> offsets_of(const Layout& layout) {
   std::vector<int64_t> offsets;
   for (int64_t i = 0; i < size(layout); ++i) offsets.push_back(layout(i));

@@ -1,5 +1,5 @@
 // Records what a kernel does with its tiles: the plans from which its copies and matrix instructions are
-// made. Emission evaluates them on device values, and the proof on host integers.
+// made. Emission evaluates these plans on device values, and the proof on host integers.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@
 
 namespace ptxbuilder {
 
-// A tile in shared memory. Its offset is from the start of dynamic shared memory, which is aligned to 1024
-// bytes.
+// A tile in shared memory. Its offset is relative to the start of dynamic shared memory, which is aligned to
+// 1024 bytes.
 struct TileRecord {
   std::string text;  // "bf16 128x64 tile, 128 B swizzle"
   DType dtype = DType::bf16;
   int rows = 0, cols = 0;
   uint32_t offset = 0;
   int stage_bytes = 0, stages = 1;
-  // The number of bytes that the address of a view moves for each row that it skips, and for each panel of
-  // columns.
+  // The number of bytes by which a view's address moves for each row, or for each panel of columns, that the
+  // view skips.
   int row_bytes = 0, panel_bytes = 0;
   int panel_cols = 0;
 
@@ -34,9 +34,9 @@ struct ElementRecord {
   bool operator==(const ElementRecord&) const = default;
 };
 
-// A view: its numbers of rows and columns, and its first row and column. If only the device knows the first
-// row, it may be any multiple of `row_step`. If only the device knows the first column, it may be any
-// multiple of `col_step` or, if that is 0, the start of any panel.
+// A view: its extents, and its first row and column. If only the device knows the first row, it may be any
+// multiple of `row_step`. If only the device knows the first column, it may be any multiple of `col_step` or,
+// if that is 0, the start of any panel.
 struct ViewRecord {
   int tile = 0;
   std::optional<int> first_row, first_col;
@@ -44,70 +44,72 @@ struct ViewRecord {
   int row_step = 8, col_step = 0;
 };
 
-// One copy by TMA between a view and one or more boxes of a tensor.
+// A copy by TMA between a view and one or more boxes of a tensor.
 struct CopyRecord {
   bool is_store = false;
-  bool is_bulk = false;  // it copies contiguous bytes without a tensor map; the recipe describes them
+  bool is_bulk = false;  // whether it copies contiguous bytes without a tensor map; the recipe describes them
   ViewRecord view;
-  std::string map;  // the parameter's name
+  std::string map;  // name of the parameter
   TensorMapRecipe recipe;
 
-  TmaBoxes boxes;  // of the view; one instruction copies each
-  // The distance that one step along each dimension of the tensor map goes in the view, in rows and in
-  // columns; innermost dimension first.
+  TmaBoxes boxes;  // boxes of the view, each copied by one instruction
+  // The rows and columns of the view by which one step along each dimension of the tensor map moves;
+  // innermost dimension first.
   struct Step {
     int rows = 0, cols = 0;
   };
   std::vector<Step> steps;
-  // The CTAs that share a load; each fetches part of the boxes for its whole group.
+  // The CTAs that share a load; each CTA fetches some of the boxes for its whole group.
   MulticastGroups groups;
 
   Where where = Where::here();
 };
 
-// One operand of a product in shared memory: a view, and the parts of its instructions' descriptors.
+// An operand of a product in shared memory: a view, and the parts from which its instructions' descriptors
+// are made.
 struct OperandRecord {
   ViewRecord view;
-  bool transposed = false;             // the view's rows are k, and its columns m or n
-  bool mn_major = false;               // the trans operand of the instructions
-  uint64_t descriptor = 0;             // without the start address, which is the view's plus `start`
-  std::vector<int> along_mn, along_k;  // bytes, by block and by step
+  bool transposed = false;  // whether the view's rows are along k, and its columns along m or n
+  bool mn_major = false;    // trans operand of the instructions
+  uint64_t descriptor = 0;  // without the start address, which is the view's address plus start(block, step)
+  std::vector<int> along_mn, along_k;  // in bytes, indexed by block and by step
 
-  // The bytes from the start of the view to a block of m or n and a step along k.
+  // Returns the bytes from the start of the view to a block along m or n and a step along k.
   int start(int block, int step) const {
     return along_mn[static_cast<size_t>(block)] + along_k[static_cast<size_t>(step)];
   }
 };
 
-// A register that a copy by threads has loaded: number `word` of the registers that each thread gets from
-// thread_copies[copy], counted over all its accesses. A `copy` of -1 means that nothing is known about the
+// A register that a copy by threads has loaded: register number `word` among those that each thread receives
+// from thread_copies[copy], counted over all of its accesses. If `copy` is -1, nothing is known about the
 // register.
 struct LoadedWord {
   int copy = -1, word = 0;
 };
 
-// The metadata of a sparse A for an instruction: a register of each thread, and the sparsity selector, which
-// determines the threads whose registers are used.
+// The metadata of a sparse A for one instruction: a register of each thread, and the sparsity selector, which
+// determines the threads whose registers the instruction reads.
 struct MetadataRecord {
   LoadedWord word;
   int selector = 0;
 };
 
-// One call of mma: D[m, n] += A[m, k] B[n, k], as blocks of rows and of columns, and steps of 32 bytes along
-// k, or of 64 bytes of B if A is sparse, since it then stores half of its k.
+// One call of mma: D[m, n] += A[m, k] B[n, k], divided into blocks of rows and of columns, and into steps
+// along k. A step is 32 bytes or, for a sparse A, which stores half of its k, 64 bytes of B.
 struct MmaRecord {
   DType a_type = DType::bf16;
   int m = 0, n = 0, k = 0;
   std::optional<OperandRecord> a;  // absent if A is in registers
   OperandRecord b;
-  // The registers of A, four for each step of each block, and the element of A that each of their values is.
+  // The registers of A, four for each step of each block, and the element of A that is in each of their
+  // values.
   std::vector<LoadedWord> a_words;
   std::optional<RegisterLayout> a_layout;
   int block = 64;                             // rows of A that one instruction reads
   int columns = 0;                            // columns of B that one instruction reads
-  std::vector<MetadataRecord> metadata = {};  // by block and, within it, by step; empty if A is dense
+  std::vector<MetadataRecord> metadata = {};  // indexed by block and, within it, by step; empty if A is dense
   bool is_sparse() const { return !metadata.empty(); }
-  int a_k() const { return is_sparse() ? k / 2 : k; }  // that A stores
+  int a_k() const { return is_sparse() ? k / 2 : k; }  // number of elements that A stores along k
   Where where = Where::here();
 };
 
@@ -121,45 +123,45 @@ struct ThreadCopyRecord {
   ViewRecord view;
   DType dtype = DType::bf16;
   int threads = 0;
-  int bytes = 0;       // contiguous at an address
-  int matrices = 0;    // of an ldmatrix or stmatrix; 0 if each thread makes its own accesses
-  bool trans = false;  // the instruction exchanges rows and columns
-  // The address of each access, in bytes from the view's start.
+  int bytes = 0;     // contiguous bytes at one address
+  int matrices = 0;  // number of matrices of an ldmatrix or stmatrix; 0 if each thread makes its own accesses
+  bool trans = false;  // whether the instruction exchanges rows and columns
+  // The address of each access, in bytes from the start of the view.
   std::vector<int> addresses;
   // The elements of the view that the thread's registers hold, low bits first; for a copy from global memory,
-  // which elements the thread fetches.
+  // the elements that the thread fetches.
   std::vector<ElementRecord> elements;
   Where where = Where::here();
 
-  bool transposed = false;  // the register tile's rows are the columns of `elements`
-  // The exchange of accesses, if there is one. `addresses` and `elements` are in the order in which a
-  // thread makes its accesses, that is, after the exchange.
+  bool transposed = false;  // whether the register tile's rows are the columns of `elements`
+  // The exchange of accesses, if there is one. `addresses` and `elements` are in the order in which a thread
+  // makes its accesses, which is the order after the exchange.
   std::optional<Exchange> exchange;
 
-  int values() const {  // of a thread in an access
+  int values() const {  // number of a thread's values in an access
     return (matrices > 0 ? 4 * matrices : bytes) / size_of(dtype);
   }
   int accesses() const { return static_cast<int>(addresses.size()) / threads; }
-  // The number of the i-th value of an access among all that the thread has.
+  // Returns the number of the i-th value of an access among all values of the thread.
   int value(int thread, int access, int i) const {
     return (exchange ? exchange->made(thread, access) : access) * values() + i;
   }
-  // The index of an access of a thread in `addresses`.
+  // Returns the index in `addresses` of a thread's access.
   size_t index(int access, int thread) const {
     return static_cast<size_t>(access) * static_cast<size_t>(threads) + static_cast<size_t>(thread);
   }
-  // The i-th element of an access of a thread.
+  // Returns the i-th element of a thread's access.
   const ElementRecord& element(int access, int thread, int i) const {
     return elements[index(access, thread) * static_cast<size_t>(values()) + static_cast<size_t>(i)];
   }
-  // The element that a thread holds as value `v`, counted over all its accesses.
+  // Returns the element that a thread holds as value `v`, counted over all of its accesses.
   const ElementRecord& held(int thread, int v) const {
     const int made = v / values();
     return element(exchange ? exchange->made(thread, made) : made, thread, v % values());
   }
 };
 
-// One mma.sync of a warp, and the sources of its registers. The layouts are its MmaAtom's.
+// A warp's mma.sync, and the sources of its registers. The layouts are those of its MmaAtom.
 struct WarpMmaRecord {
   int m = 0, n = 0;
   DType a_type = DType::bf16, b_type = DType::bf16;
@@ -169,15 +171,15 @@ struct WarpMmaRecord {
 };
 
 // A store of a register tile: a warpgroup writes some columns of 64 rows to a buffer, which is a stage of a
-// tile, and TMA stores boxes of the buffer.
+// tile, and TMA stores boxes from the buffer.
 struct StoreRecord {
   int tile = 0;
-  std::vector<int> stages;  // of the buffers, one for each warpgroup
-  bool transposed = false;  // the tensor's rows are the register tile's columns
-  bool pairs = false;       // each column was made from two columns of the accumulators
+  std::vector<int> stages;  // stages of the buffers, one for each warpgroup
+  bool transposed = false;  // whether the tensor's rows are the register tile's columns
+  bool pairs = false;       // whether each column was made from two columns of the accumulators
   int first_col = 0, cols = 0;
   ThreadCopyRecord written;  // its view is the buffer
-  // A part that TMA stores, and the column of the register tile at which it begins.
+  // A part that TMA stores, and the column of the register tile at which the part begins.
   struct Piece {
     CopyRecord copy;
     int first_col = 0;
@@ -186,7 +188,7 @@ struct StoreRecord {
   Where where = Where::here();
 };
 
-// Everything that a kernel copies, multiplies and stores, for the proof.
+// All copies, products and stores of a kernel, for the proof.
 struct KernelRecord {
   std::string kernel;
   std::vector<TileRecord> tiles;
@@ -196,7 +198,7 @@ struct KernelRecord {
   std::vector<WarpMmaRecord> warp_mmas;
   std::vector<StoreRecord> stores;
 
-  // Returns the number of a tile, which is its index in `tiles`, and adds the tile if it is new.
+  // Returns the index of a tile in `tiles`, after adding the tile if it is new.
   int number(const TileRecord& tile) {
     for (size_t i = 0; i < tiles.size(); ++i)
       if (tiles[i] == tile) return static_cast<int>(i);

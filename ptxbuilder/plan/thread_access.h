@@ -1,5 +1,5 @@
-// A plan of where each access of a thread to shared memory begins. The plan is one composed layout, and the
-// parts that thread and access each contribute to the address.
+// Plans where each access of a thread to shared memory begins. The plan consists of one composed layout, and
+// of the contributions of the thread and of the access to the address.
 #pragma once
 
 #include <optional>
@@ -12,43 +12,43 @@ namespace ptxbuilder {
 // Converts a layout that counts elements to one that counts bytes.
 ComposedLayout in_bytes(const ComposedLayout& elements, int element_bytes);
 
-// Changes the order of accesses in some threads: each thread whose number has the bit `thread_bit` set
-// exchanges accesses i and i ^ access_bit. Both members have exactly one bit set.
+// Changes the order of accesses in some threads: each thread whose number contains the bit `thread_bit` swaps
+// accesses i and i ^ access_bit. Each member has exactly one bit set.
 struct Exchange {
   int thread_bit, access_bit;
 
-  // Returns whether a thread exchanges accesses.
+  // Returns whether the thread swaps accesses.
   bool concerns(int64_t thread) const { return (thread & thread_bit) != 0; }
-  // Returns the access that a thread makes as its i-th.
+  // Returns the number of the access that a thread makes in position i.
   int made(int64_t thread, int i) const { return concerns(thread) ? i ^ access_bit : i; }
 };
 
-// The places in shared memory at which the accesses of threads begin.
+// The addresses in shared memory at which the accesses of threads begin.
 class ThreadAccess {
  public:
-  // `memory` maps (row, column) to an element, counted from a start that is aligned to the swizzle's
-  // pattern. Access i of thread t begins at element threads(t) + accesses[i] of the tile, counted down its
-  // columns.
+  // `memory` maps (row, column) to an element, counted from a start that is aligned to the swizzle's pattern.
+  // Access i of thread t begins at element threads(t) + accesses[i] of the tile, where elements are counted
+  // column by column.
   ThreadAccess(const ComposedLayout& memory, int element_bytes, const Layout& threads,
                std::vector<int64_t> accesses);
 
   int threads() const { return static_cast<int>(of_thread_.size()); }
   int accesses() const { return static_cast<int>(accesses_.size()); }
-  // Returns the start of a thread's i-th access, in bytes from the start of the tile.
+  // Returns the start of access i of a thread, in bytes from the start of the tile.
   int64_t address(int thread, int i) const;
 
-  // Returns the same accesses with an exchange, or nullopt if XOR with a constant cannot express the
+  // Returns the same accesses with an exchange. Returns nullopt if an XOR with a constant cannot express the
   // exchange, or if there already is one.
   std::optional<ThreadAccess> exchanged(Exchange exchange) const;
   const std::optional<Exchange>& exchange() const { return exchange_; }
 
-  // The way in which thread and access make up an address, for code that emits it. With a split, the address
-  // is
+  // Shows code that emits addresses how the thread and the access contribute to an address. With a split, the
+  // address is
   //   swizzle(of_thread + inside[i]) + outside[i].
   // of_thread is the sum of bits[b] over all bits b that are set in the thread's number or, without `bits`,
   // the offset that memory().layout() gives for the thread's element. If `apart`, of_thread and inside[i]
   // have no bit in common (before any exchange), and swizzle(of_thread) ^ swizzle(inside[i]) replaces the
-  // swizzle of the sum. `taken` has the bits that are set in swizzle(of_thread) for any thread.
+  // swizzle of the sum. `taken` holds the bits that are set in swizzle(of_thread) for any thread.
   struct Split {
     std::optional<std::vector<int>> bits;
     std::vector<int64_t> inside, outside;
@@ -69,8 +69,8 @@ class ThreadAccess {
   ComposedLayout memory_;
   Layout threads_;
   std::vector<int64_t> accesses_;
-  std::vector<int64_t> of_thread_;        // elements
-  std::vector<int64_t> of_row_, of_col_;  // bytes
+  std::vector<int64_t> of_thread_;        // in elements
+  std::vector<int64_t> of_row_, of_col_;  // in bytes
   std::optional<Exchange> exchange_;
   std::optional<Split> split_;
 };

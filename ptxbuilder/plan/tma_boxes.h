@@ -1,5 +1,5 @@
-// The boxes in which TMA copies a tile, and the CTAs of a cluster that share them. Emission evaluates both
-// on device values, and the proof evaluates them on host integers.
+// Describes the boxes in which TMA copies a tile, and the CTAs of a cluster that share them. Emission
+// evaluates both on device values, and the proof on host integers.
 #pragma once
 
 #include <array>
@@ -10,17 +10,17 @@
 
 namespace ptxbuilder {
 
-// Boxes of one size: where each is in shared memory, and where it begins in the tensor. A box's number is
-// written in mixed radix, and both places are sums over its digits.
+// Boxes of one size: the address of each in shared memory, and its origin in the tensor. A box's number is
+// written in mixed radix; its address and its origin are sums over the digits.
 struct TmaBoxes {
   // A digit from 0 to count - 1. Each increment moves the box by `bytes` in shared memory, and by `step`
   // along `dimension` of the tensor map. Dimension 0 is the innermost.
   struct Digit {
     int count, dimension, step, bytes;
   };
-  std::vector<Digit> digits;  // of a box's number; the first changes fastest
-  int rank = 1;               // dimensions of the tensor map
-  int parts = 1;              // CTAs that fetch count() / parts consecutive boxes each; divides count()
+  std::vector<Digit> digits;  // digits of a box's number; the first changes fastest
+  int rank = 1;               // number of dimensions of the tensor map
+  int parts = 1;  // number of CTAs that fetch count() / parts consecutive boxes each; divides count()
 
   int count() const {
     int all = 1;
@@ -29,8 +29,8 @@ struct TmaBoxes {
   }
   int boxes_of_part() const { return count() / parts; }
 
-  // The place of a box, in bytes from the first byte of the tile, and where it begins, in coordinates
-  // relative to the tile's, innermost first.
+  // The address of a box, in bytes from the first byte of the tile, and its origin, in coordinates relative
+  // to the tile's origin, innermost first.
   template <class I>
   struct Box {
     I bytes;
@@ -47,7 +47,7 @@ struct TmaBoxes {
       box.bytes = N::add(box.bytes, N::multiply(by, I(digit.bytes)));
     };
     // Digits that take all of their values within a part depend only on i, so the host knows them. The other
-    // digits are those of `rest`, which also depends on the part.
+    // digits are the digits of `rest`, which also depends on the part.
     int each = boxes_of_part();
     size_t next = 0;
     for (; next < digits.size() && each % digits[next].count == 0; ++next) {
@@ -66,16 +66,16 @@ struct TmaBoxes {
   }
 };
 
-// The groups of CTAs of a cluster that share a load. The CTAs of a group differ only along `axes`. The CTA
-// at (x, y, z) has rank x + extents[0] * (y + extents[1] * z).
+// The groups of CTAs of a cluster that share a load. The CTAs of a group differ only along `axes`. The CTA at
+// (x, y, z) has rank x + extents[0] * (y + extents[1] * z).
 struct MulticastGroups {
-  std::array<int, 3> extents = {1, 1, 1};  // of the cluster
-  std::array<bool, 3> axes = {};           // x, y, z
-  // The ranks of the CTAs in the group that rank 0 belongs to, one bit for each. The mask of any other
-  // group is this one, shifted by the rank of that group's first CTA.
+  std::array<int, 3> extents = {1, 1, 1};  // extents of the cluster
+  std::array<bool, 3> axes = {};           // along x, y and z
+  // The ranks of the CTAs in the group of rank 0, one bit for each. The mask of any other group is this one,
+  // shifted by the rank of that group's first CTA.
   uint32_t first_mask = 1;
 
-  // The groups of a cluster of these extents whose CTAs differ only along the axes.
+  // Returns the groups, in a cluster of these extents, whose CTAs differ only along the axes.
   static MulticastGroups along(const std::array<int, 3>& extents, const std::array<bool, 3>& axes) {
     MulticastGroups groups{extents, axes, 1};
     for (size_t axis = 0; axis < 3; ++axis) {
@@ -87,20 +87,20 @@ struct MulticastGroups {
     return groups;
   }
 
-  int count() const {  // CTAs of a group
+  int count() const {  // number of CTAs in a group
     int all = 1;
     for (size_t i = 0; i < 3; ++i)
       if (axes[i]) all *= extents[i];
     return all;
   }
-  // The number by which the rank grows from one CTA to the next along an axis.
+  // Returns the number by which the rank increases from one CTA to the next along an axis.
   int rank_step(size_t axis) const {
     int step = 1;
     for (size_t i = 0; i < axis; ++i) step *= extents[i];
     return step;
   }
-  // For the CTA at (x, y, z): the rank of the first CTA of its group, and its own place in the group, with
-  // the first axis innermost.
+  // Computes, for the CTA at (x, y, z), the rank of the first CTA of its group, and its own number in the
+  // group, where the first axis varies fastest.
   template <class I>
   I first_rank(const std::array<I, 3>& at) const {
     using N = LayoutInteger<I>;

@@ -41,7 +41,7 @@ struct SparseTile {
 };
 
 // Does the same with a sparse A (PTX ISA, wgmma.mma_async.sp), for which the tensor cores need half the time.
-// B has k elements along k, twice as many as A stores, and k must be a multiple of 64. Each thread loads its
+// B has twice as many elements along k as A stores, a multiple of 64. Each thread loads its
 // words of metadata. Words of 0, with which TMA fills elements outside a tensor, select the first two
 // elements of each group; their values are then 0 too.
 void mma(Accumulator& d, const SparseTile& a, const TileView& b, const MmaOptions& options,

@@ -27,10 +27,7 @@ class BlockShape {
   const std::vector<int>& extents() const { return extents_; }
   int rows() const { return extents_.size() < 2 ? 1 : extents_[extents_.size() - 2]; }
   int cols() const { return extents_.back(); }
-  int panel_cols() const {
-    return panel_cols_;
-  }  // columns of a panel of its tile in shared memory, as in
-     // TileShape
+  int panel_cols() const { return panel_cols_; }  // columns per panel, as in TileShape
 
  private:
   std::vector<int> extents_;
