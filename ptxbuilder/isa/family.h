@@ -1,5 +1,5 @@
-// Families use these functions to make the row of a form at compile time; print/ prints their keys, rules and
-// forms (printed_rows.h).
+// Families use these functions to make the row of a form at compile time; print/ generates their keys, rules
+// and forms (printed_rows.h).
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct Spelling {
   std::string_view text;
 };
 
-// Spells a value that a key can contain, or else the value's own name, so that no key will match.
+// Returns the spelling of a value in keys; for any other value returns its own name, which no key matches.
 template <class Field>
 constexpr std::string_view spelled(Field value, std::initializer_list<Spelling<Field>> all) {
   for (const Spelling<Field>& one : all)
@@ -33,7 +33,8 @@ constexpr std::string_view spelled(Field value, std::initializer_list<Spelling<F
   return "?";
 }
 
-// Makes the row of the first key that one of the manual's forms has; without such a key, the syntax is empty.
+// Makes the row of the first of `keys` that a form of the manual has; if none has one, the syntax of the row
+// is empty.
 constexpr MadeRow member(std::initializer_list<Form> forms, std::span<const Text> keys, const Text& name) {
   for (const Text& key : keys)
     for (const Form& form : forms)

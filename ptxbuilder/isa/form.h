@@ -1,12 +1,12 @@
-// A form is a line of the manual with axes: each choice along the axes yields a row.
+// A form is a line of the manual with axes; each combination of choices along the axes yields a row.
 //
 //   "ld.relaxed<scope=.cta|.cluster@78/sm_90|.gpu|.sys>.global<type=.u32|.f32> {d:=<type>}, [{a:gmem}];"
 //
 // <name=ALTERNATIVE|ALTERNATIVE> is an axis of the mnemonic; an alternative may be empty. An alternative
-// starts with its text; `=` may follow, with the value that a hole uses if it is not the text without its dot
-// (.u8=u16), and then `@`, with a minimum: a .version times ten, targets, or both (@86, @sm_90, @78/sm_90),
-// and after a comma the targets that support it earlier (@81/sm_89,78/sm_90). <name> in the mnemonic repeats
-// the alternative. After the mnemonic:
+// starts with its text. `=` may follow, with the value for holes, if it differs from the text without its dot
+// (.u8=u16). Then `@` may follow, with a minimum: a .version times ten, targets, or both (@86, @sm_90,
+// @78/sm_90), and, after a comma, the targets that support the alternative in an earlier .version
+// (@81/sm_89,78/sm_90). <name> in the mnemonic repeats the alternative. After the mnemonic:
 //   {d:=<type>}     the alternative as a class: u32
 //   {c:s32x<dim>}   the number in it as a count: 2 for .2d; <n/2> is half of it, <num*4> four times,
 //                   <dim-2> two less
@@ -23,36 +23,36 @@
 
 namespace ptxbuilder::isa {
 
-// A form is an instruction with axes; its mnemonic takes one choice along each axis.
+// An instruction with axes; its mnemonic contains one choice along each axis.
 struct Form {
   std::string_view pattern;
   Effect effect = Effect::memory;
-  int ptx_version = 0;            // ten times the lowest .version, of all choices
+  int ptx_version = 0;            // ten times the lowest .version of all choices
   std::string_view targets = {};  // "sm_90a+sm_100f"
 };
 
-// A choice is one alternative of an axis.
+// An alternative of an axis.
 struct Choice {
   std::string_view axis;
-  std::string_view text = {};   // in the mnemonic
-  std::string_view value = {};  // what a hole prints for it
+  std::string_view text = {};   // text in the mnemonic
+  std::string_view value = {};  // text that a hole prints
   int ptx_version = 0;
   Targets targets = Targets::all();
   EarlyFloor early = {};
 };
 
-// The choices of one mnemonic, one for each axis.
+// The choices in one mnemonic, one for each axis.
 struct Choices {
   std::array<Choice, 12> items = {};
   size_t count = 0;
 
-  // Returns the choice along an axis. Throws a `const char*` if the mnemonic does not have the axis.
+  // Returns the choice along an axis. Throws a `const char*` if the mnemonic does not contain the axis.
   constexpr const Choice& of(std::string_view axis) const {
     for (size_t i = 0; i < count; ++i)
       if (items[i].axis == axis) return items[i];
     throw "a form names an axis that its mnemonic does not have";
   }
-  // Adds the choice along another axis.
+  // Adds the choice along one more axis.
   constexpr void push(const Choice& choice) {
     if (count == items.size()) throw "a form has at most 12 axes";
     items[count++] = choice;
@@ -61,7 +61,7 @@ struct Choices {
 
 namespace detail {
 
-// Returns the position of `what` in `text` from `from` on, or text.size() if it is not found.
+// Returns the first position of `what` in `text` at or after `from`, or text.size() if there is none.
 constexpr size_t find_or_end(std::string_view text, char what, size_t from = 0) {
   while (from < text.size() && text[from] != what) ++from;
   return from;
@@ -88,7 +88,7 @@ constexpr PatternParts parts_of(std::string_view pattern) {
   return parts;
 }
 
-// An alternative: ".u8=u16@86/sm_90a+sm_100f".
+// Parses an alternative: ".u8=u16@86/sm_90a+sm_100f".
 constexpr Choice parse_alternative(std::string_view axis, std::string_view text) {
   Choice choice = {.axis = axis};
   const size_t at = find_or_end(text, '@');
@@ -114,10 +114,10 @@ constexpr Choice parse_alternative(std::string_view axis, std::string_view text)
   return choice;
 }
 
-// An axis, or a reference to an axis, that begins at the `<` of a mnemonic.
+// An axis, or a reference to one, that begins at a `<` in a mnemonic.
 struct AxisAt {
-  std::string_view name, alternatives;  // references have no alternatives
-  size_t end;                           // after the `>`
+  std::string_view name, alternatives;  // `alternatives` is empty for a reference
+  size_t end;                           // position after the `>`
 };
 
 constexpr AxisAt axis_at(std::string_view mnemonic, size_t from) {
@@ -129,7 +129,7 @@ constexpr AxisAt axis_at(std::string_view mnemonic, size_t from) {
           end + 1};
 }
 
-// Finds the choices along the axes of `mnemonic`, which ends before its operands, that produce `key`.
+// Finds the choices along the axes of `mnemonic` that produce `key`; operands are not part of `mnemonic`.
 constexpr bool match(std::string_view mnemonic, std::string_view key, Choices& choices) {
   size_t i = 0;
   for (; i < mnemonic.size() && mnemonic[i] != '<' && !ends_mnemonic(mnemonic[i]); ++i)
@@ -160,7 +160,7 @@ constexpr bool match(std::string_view mnemonic, std::string_view key, Choices& c
   return false;
 }
 
-// Returns the first number in a text: 2 for ".v2" and for "2d".
+// Returns the first number in a text: 2 in ".v2" and in "2d".
 constexpr int number_in(std::string_view text) {
   size_t i = 0;
   while (i < text.size() && (text[i] < '0' || text[i] > '9')) ++i;
@@ -170,7 +170,7 @@ constexpr int number_in(std::string_view text) {
   return number;
 }
 
-// Returns the count that "n", "n/2", "num*4" or "dim-2" stands for.
+// Returns the count that "n", "n/2", "num*4" or "dim-2" denotes.
 constexpr int count_of(std::string_view mention, const Choices& choices) {
   size_t end = 0;
   while (end < mention.size() && mention[end] != '/' && mention[end] != '*' && mention[end] != '-') ++end;
@@ -181,7 +181,7 @@ constexpr int count_of(std::string_view mention, const Choices& choices) {
   return mention[end] == '*' ? number * factor : number / factor;
 }
 
-// Returns the number of operands that a repeated hole at `from`, such as {c:s32*<dim>}, stands for; 0 if the
+// Returns the number of operands that a repeated hole at `from`, such as {c:s32*<dim>}, represents; 0 if the
 // hole is not repeated.
 constexpr int repetition(std::string_view text, size_t from, const Choices& choices) {
   const size_t end = find_or_end(text, '}', from);
@@ -208,7 +208,7 @@ constexpr void expand(std::string_view text, const Choices& choices, Text& out) 
       continue;
     }
     const char next = i + 1 < text.size() ? text[i + 1] : '>';
-    if ((next >= '0' && next <= '9') || next == '-' || next == '>') {  // bounds of numbers
+    if ((next >= '0' && next <= '9') || next == '-' || next == '>') {  // skip the bounds of numbers
       out.put('<');
       continue;
     }
@@ -245,7 +245,7 @@ constexpr void write_mnemonic(std::string_view mnemonic, const Choices& choices,
   }
 }
 
-// The effect, the minimum target and the .version of a row, without its text.
+// Returns the effect, the minimum target and the .version of a row, without its text.
 constexpr MadeRow floor_row(const Form& form, const Choices& choices) {
   MadeRow row = {
       .effect = form.effect, .ptx_version = form.ptx_version, .targets = Targets::parse(form.targets)};
@@ -273,7 +273,7 @@ constexpr MadeRow row_of(const Form& form, const Choices& choices) {
 
 }  // namespace detail
 
-// Splits a key into its two parts: "mbarrier.arrive.shared::cta.b64 count".
+// The two parts of a key such as "mbarrier.arrive.shared::cta.b64 count".
 struct KeyParts {
   constexpr explicit KeyParts(std::string_view key)
       : mnemonic(key.substr(0, detail::find_or_end(key, ' '))), has_tag(mnemonic.size() < key.size()) {
@@ -283,7 +283,7 @@ struct KeyParts {
   bool has_tag;
 };
 
-// Returns whether `key` is a row of this form; if so, `choices` receives its choices.
+// Returns whether a row of this form has the key; if so, stores its choices in `choices`.
 constexpr bool has_row(const Form& form, const KeyParts& key, Choices& choices) {
   const char first = form.pattern[0];
   if (key.has_tag != (first == '#')) return false;

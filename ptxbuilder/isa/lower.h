@@ -1,5 +1,5 @@
 // Turns a row into one inline asm call in LLVM's terms: text, constraints and effects. This code does not
-// need LLVM, so any IR that supports LLVM's inline asm can emit the result of lower() (LLVM Language
+// depend on LLVM, so any IR that supports LLVM's inline asm can emit the result of lower() (LLVM Language
 // Reference, "Inline Assembler Expressions").
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace ptxbuilder {
 
-// Consecutive named PTX registers that LLVM never sees: acc0_0, acc0_1, ... They hold values that must not be
-// moved, copied or spilled without the author's knowledge, such as wgmma accumulators.
+// Consecutive named PTX registers, acc0_0, acc0_1, ..., which are invisible to LLVM. They hold values that
+// must not be moved, copied or spilled without the author's knowledge, such as wgmma accumulators.
 struct Registers {
   std::string base;
   int first = 0, count = 0;
 
-  // Returns `length` of these registers, starting at number `offset`.
+  // Returns `length` of these registers, beginning with number `offset`.
   Registers slice(int offset, int length) const { return {base, first + offset, length}; }
 };
 
@@ -34,36 +34,36 @@ struct ValueCount {
 };
 using Filling = std::variant<ValueCount, Registers, int64_t>;
 
-// One call of inline asm.
+// A call of inline asm.
 struct InlineAsm {
   std::string text;         // "@$2 mbarrier.arrive.shared::cta.b64 $0, [$1];"
   std::string constraints;  // "=l,r,b,~{memory}"
 
-  // A register of the call: item `item` of an operand of the row, or the guard.
+  // A register of the call: number `item` of an operand of the row, or the guard.
   struct Register {
     static constexpr size_t kGuard = ~size_t{0};
-    size_t operand;  // its number in the row, or kGuard
+    size_t operand;  // index in the row, or kGuard
     int item;
     Class cls;
   };
-  std::vector<Register> results;  // what the call returns; several results are returned as a struct
-  // The arguments of the call, in this order: registers that are only read, the guard, registers that are
+  std::vector<Register> results;  // results of the call; several results are returned as a struct
+  // The arguments of the call, in this order: registers that are only read, the guard, and registers that are
   // read and written.
   std::vector<Register> arguments;
 
-  // True if the call must keep its place and its order, and must never be duplicated. The call is
-  // then sideeffect and convergent, and ~{memory} is among the constraints. Otherwise its results depend only
-  // on its arguments, and it is memory(none) and willreturn. In both cases it is nounwind.
+  // True if the call must not be moved, reordered or duplicated. It is then sideeffect and convergent, and
+  // ~{memory} is among the constraints. Otherwise its results depend only on its arguments, and it is
+  // memory(none) and willreturn. In both cases, it is nounwind.
   bool stays;
 };
 
-// Lowers one instruction. `fillings` belong to the operands that are read, in the row's order. If it is
-// `guarded`, it runs only if a predicate is true; the predicate is one more argument. Throws Error that names
-// the row, the operand and the rule for a wrong number of fillings or registers, a number out of bounds, a
+// Lowers one instruction. `fillings` fill the operands that are read, in the row's order. If `guarded`, the
+// instruction runs only if a predicate, which is an additional argument, is true. Throws Error that names the
+// row, the operand and the rule, for a wrong number of fillings or registers, a number out of bounds, a
 // number where the row takes only a register, and a guard that would leave a result undefined.
 InlineAsm lower(const Row& row, std::span<const Filling> fillings, bool guarded = false);
 
-// Throws Error with this text: mbarrier_init: operand 'bar' WHAT, in "mbarrier.init..."
+// Throws Error with the text: mbarrier_init: operand 'bar' WHAT, in "mbarrier.init..."
 [[noreturn]] void refuse_operand(const Row& row, const Operand& operand, std::string_view what);
 
 }  // namespace ptxbuilder::isa

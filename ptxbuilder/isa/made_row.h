@@ -1,4 +1,4 @@
-// A row whose text is made by a function of axes, at compile time or at run time.
+// Defines rows whose text a function makes from axes, at compile time or at run time.
 #pragma once
 
 #include <initializer_list>
@@ -7,10 +7,10 @@
 
 namespace ptxbuilder::isa {
 
-// A pattern in which each `$` is replaced with the next piece, a string or a number.
+// Text made from patterns in which each `$` is replaced with the next piece, a string or a number.
 class Text {
  public:
-  // A piece is a string or a number.
+  // A string or a number.
   struct Piece {
     constexpr Piece(std::string_view t) : text(t) {}        // NOLINT
     constexpr Piece(const char* t) : text(t) {}             // NOLINT
@@ -64,7 +64,7 @@ class Text {
   size_t size_ = 0;
 };
 
-// A row with its own text.
+// A row that owns its text.
 struct MadeRow {
   Text name = {};
   Text syntax = {};
@@ -73,7 +73,7 @@ struct MadeRow {
   Targets targets = {};
   EarlyFloor early = {};
 
-  // Returns the row, whose text lives as long as this object.
+  // Returns the row, whose text is valid as long as this object exists.
   constexpr Row row(Names names = Names::none) const {
     return {name.view(), syntax.view(), effect, ptx_version, targets, {}, early, parse(syntax.view(), names)};
   }

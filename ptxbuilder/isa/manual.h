@@ -1,4 +1,4 @@
-// The manual: every form of isa/manual. Keys, which are the mnemonics, identify its rows.
+// The manual consists of all forms in isa/manual. Keys, which are the mnemonics, identify its rows.
 //
 //   isa::instruction<"tanh.approx.f32">()  the row, as a constant; any other text does not compile
 //   isa::instruction("tanh.approx.f32")    the same at run time; any other text throws Error
@@ -14,7 +14,8 @@ namespace ptxbuilder::isa {
 
 namespace detail {
 
-// The forms are in the manual's order; before the forms of a section, its title is a form without a mnemonic.
+// The forms in the manual's order. The forms of a section follow its title, which is a form without a
+// mnemonic.
 inline constexpr Form kManual[] = {
 #define PTX_SECTION(title) Form{{title, sizeof(title) - 1}},
 #define PTX_FORM(pattern, effect, ptx_version, targets) \
@@ -28,7 +29,7 @@ inline constexpr Form kManual[] = {
 
 constexpr bool is_title(const Form& form) { return form.ptx_version == 0; }
 
-// Returns the row for that key; its syntax is empty if no form has the key.
+// Returns the row with that key; if there is none, its syntax is empty.
 constexpr MadeRow find_row(std::string_view key) {
   const KeyParts parts(key);
   if (parts.mnemonic.empty()) return {};
@@ -40,7 +41,7 @@ constexpr MadeRow find_row(std::string_view key) {
 
 }  // namespace detail
 
-// A text that can be a template argument.
+// A string that can be a template argument.
 template <size_t size>
 struct Key {
   constexpr Key(const char (&of)[size]) {  // NOLINT: a literal converts to a key
@@ -68,30 +69,31 @@ constexpr const Row& instruction() {
   return detail::found_row<key>;
 }
 
-// Does the same for a key that is known only at run time; the row lives as long as the program. Throws Error
+// Does the same for a key that is known only at run time; the row exists until the program ends. Throws Error
 // that names the keys with the same beginning.
 const Row& instruction(std::string_view key, Where where = Where::here());
 // Returns null if no row has the key.
 const Row* find_instruction(std::string_view key);
 
-// Returns the choices along each axis of a form, beginning with the axes of the word before the mnemonic.
+// Returns the choices along each axis of a form, beginning with the axes of the distinguishing word.
 std::vector<std::vector<Choice>> axes_of(const Form& form);
-// Returns the forms whose mnemonics begin with this word, including the forms with names, which have no call
-// in C++.
+// Returns the forms whose mnemonics begin with this word, including forms that contain names and therefore
+// have no call in C++.
 std::span<const Form* const> forms_of(std::string_view first_word);
-// Calls `visit` with each choice that makes a row with a mnemonic, whichever distinguishing word follows it;
-// the rows with names come last.
+// Calls `visit` with each choice that makes a row with the mnemonic, for all distinguishing words; rows that
+// contain names come last.
 void for_each_row_of(std::string_view mnemonic,
                      const std::function<void(const Form&, const Choices&)>& visit);
-// Returns the section of the manual that has a row, which may have a short name; empty if no section has it.
+// Returns the section of the manual that contains the row, which may have a short name; empty if there is
+// none.
 std::string_view section_of(const Row& row);
-// Returns the rows with a mnemonic, except the rows that have names.
+// Returns the rows with a mnemonic, except rows that contain names.
 std::vector<MadeRow> rows_of(std::string_view mnemonic);
-// Returns whether a row of the form contains the name of a label, a function or a parameter.
+// Returns whether rows of the form contain the name of a label, a function or a parameter.
 bool has_names(const Form& form);
-// Calls `visit` with each row of a form; the last axis varies first.
+// Calls `visit` with each row of a form; the last axis varies fastest.
 void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& visit);
-// Calls `visit` with each row of the manual, in the manual's order, and with its section.
+// Calls `visit` with each row of the manual, in the manual's order, and with the row's section.
 void for_each_instruction(const std::function<void(const MadeRow&, std::string_view section)>& visit);
 
 }  // namespace ptxbuilder::isa

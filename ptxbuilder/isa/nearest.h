@@ -10,12 +10,12 @@ struct Nearest {
   std::string mnemonic;  // empty if no mnemonic begins with the same word
   std::string
       differs;  // ".parity is left out", ".gpu and .acquire are swapped", ".f16 is given instead of .f32"
-  // True if only the order of words differs, and not the order of types: the order of a conversion's types
-  // determines its direction. ptxas accepts most words in any order.
+  // True if only the order of words differs, except the order of types, which determines the direction of a
+  // conversion. ptxas accepts most words in any order.
   bool has_same_words = false;
 };
-// Words that only one mnemonic has count most, then the order of words, then the length of the common
-// beginning.
+// Returns the most similar mnemonic. Words that occur in only one of the two mnemonics count most, then the
+// order of words, and then the length of the common prefix.
 Nearest nearest(std::string_view mnemonic);
 
 }  // namespace ptxbuilder::isa

@@ -1,4 +1,5 @@
-// Recognises an instruction in PTX text: finds its row in the manual, and matches its operands to the row's.
+// Recognises an instruction in PTX text: finds its row in the manual, and matches its operands to those of
+// the row.
 //
 //   if (const Recognised known = recognise(instruction)) {
 //     known.row->name;        // "mbarrier.try_wait.parity.shared::cta.b64"
@@ -19,9 +20,9 @@
 namespace ptxbuilder::isa {
 
 struct Recognised {
-  const Row* row = nullptr;  // null if no row matches; otherwise it lives as long as the program
+  const Row* row = nullptr;  // null if no row matches; otherwise it exists until the program ends
   const Form* form = nullptr;
-  // The operands are in the row's order: a list is a vector, and a predicate may be `p` or `!p`.
+  // Operands are in the row's order. A list is a vector, and a predicate may be `p` or `!p`.
   std::array<const ptx_text::Operand*, std::tuple_size_v<decltype(Operands::items)>> operands = {};
 
   explicit operator bool() const { return row != nullptr; }
@@ -32,13 +33,13 @@ struct Recognised {
   }
 };
 
-// Returns the type with which a register is declared, ".b32", or nothing. The type matters only if nothing
-// else distinguishes the rows, such as those of mov.b64 {a, b}, c.
+// Returns the type with which a register is declared, such as ".b32", or nothing. It is used only if nothing
+// else distinguishes the rows, as with those of mov.b64 {a, b}, c.
 using RegisterTypes = std::function<std::string_view(std::string_view name)>;
 
-// The words of the mnemonic must be in the order of the row. In addition to the syntax of a row, ptxas
-// accepts `_` for any of several results, `!p` or any number for a predicate that is read, the name of a
-// vector for a list, and braces around a single register.
+// Finds the row; the words of the mnemonic must be in the row's order. In addition to the syntax of a row,
+// ptxas accepts `_` for any of several results, `!p` or any number for a predicate that is read, the name of
+// a vector for a list, and braces around a single register.
 Recognised recognise(const ptx_text::Instruction& instruction, const RegisterTypes& types = {});
 
 // Returns the nearest row of an instruction that is not recognised, and what to change: "fence.sc.gpu is

@@ -1,12 +1,12 @@
-// One PTX instruction as a row: the manual's syntax line with typed holes, from which everything else is
-// derived.
+// A row describes one PTX instruction: the manual's syntax line with typed holes, from which everything else
+// is derived.
 //
 //   "mbarrier.try_wait.parity.shared::cta.b64 {done:=pred}, [{bar:smem}], {parity:u32};"
 //
 // A hole is {name:class} for an operand that is read, {name:=class} for an operand that is written, and
-// {name:+class} for an operand that is both. A later {name} repeats the operand. `{{` and `}}` stand for
-// braces. A class may be a list, printed in braces, such as f32x4; an immediate bounds its values, as in
-// imm<24..256/8> (least, greatest, step) or imm<1..8*2>, which is 1, 2, 4 and 8. A scalar integer or
+// {name:+class} for an operand that is read and written. A later {name} repeats the operand. `{{` and `}}`
+// stand for braces. A class may be a list, printed in braces, such as f32x4; an immediate bounds its values,
+// as in imm<24..256/8> (least, greatest, step) or imm<1..8*2>, which is 1, 2, 4 and 8. A scalar integer or
 // predicate that is read may be a number instead of a register; bounds on that number follow the class, as in
 // u32<0..15>. b32<> does not allow numbers.
 #pragma once
@@ -25,9 +25,9 @@ namespace ptxbuilder::isa {
 // The class of an operand states its type. Addresses are typed by state space: smem is a 32-bit shared::cta
 // address, cluster a 32-bit shared::cluster address, gmem a 64-bit global address, tmap the 64-bit generic
 // address of a tensor map, local and constant the 64-bit addresses of their windows, tmem a 32-bit address of
-// tensor memory. b8 is a register of 8 bits, which a few cvt instructions need; all other instructions use
-// the low half of a b16. `name` is the name of a label, a function or a parameter, and `names` are the names
-// in parentheses of a call: rows with these classes only serve to read PTX, and have no call in C++.
+// tensor memory. b8 is an 8-bit register, which a few cvt instructions need; all other instructions use the
+// low half of a b16. `name` is the name of a label, a function or a parameter, and `names` are the names in
+// the parentheses of a call; rows with these classes are used only for reading PTX, and have no call in C++.
 enum class Class : uint8_t {
   pred,
   b16,
@@ -60,14 +60,14 @@ enum class Class : uint8_t {
 
 std::string_view name(Class cls);
 
-// Returns the register type that declares an operand of this class: ".pred", ".b32"; empty for imm.
+// Returns the register type with which an operand of this class is declared: ".pred", ".b32"; empty for imm.
 std::string_view register_type(Class cls);
 
 // Returns the letter of LLVM's inline-asm constraint (LLVM Language Reference, "Supported Constraint Code
 // List: NVPTX").
 char constraint(Class cls);
 
-// An instruction reads an operand, writes it, or both.
+// Determines whether an instruction reads an operand, writes it, or both.
 enum class Access : uint8_t { read, write, read_write };
 
 // One operand of an instruction, as described in its hole in the syntax.
@@ -75,12 +75,12 @@ struct Operand {
   std::string_view name;
   Class cls = Class::pred;
   Access access = Access::read;
-  int count = 1;      // registers in a list; 1 also for a plain operand
-  bool list = false;  // printed in braces
-  // The bounds of an immediate, and of a number that replaces a register; if numbers are not allowed, the
-  // least is above the greatest.
+  int count = 1;      // registers in a list; 1 for a single operand
+  bool list = false;  // whether it is printed in braces
+  // The bounds of an immediate, or of a number that replaces a register. If numbers are not allowed, `least`
+  // exceeds `greatest`.
   int64_t least = 0, greatest = -1, step = 1;
-  bool doubles = false;  // each number is twice the previous one
+  bool doubles = false;  // whether each number is twice the previous one
 
   constexpr bool reads() const { return access != Access::write; }
   constexpr bool writes() const { return access != Access::read; }
@@ -93,23 +93,23 @@ struct Operand {
   }
 };
 
-// An effect determines what the compiler may do with an instruction.
+// Determines what the compiler may do with an instruction.
 enum class Effect : uint8_t {
-  pure,    // its results depend only on its operands: may be moved, merged or dropped
-  memory,  // it synchronizes, or touches memory or named registers: may not be moved or duplicated
+  pure,    // results depend only on operands: may be moved, merged or dropped
+  memory,  // synchronizes, or accesses memory or named registers: may not be moved or duplicated
 };
 
-// A place in the syntax that an operand fills.
+// A position in the syntax that an operand fills.
 struct Hole {
-  size_t operand = 0;         // its number
-  size_t begin = 0, end = 0;  // braces included
+  size_t operand = 0;         // index of the operand
+  size_t begin = 0, end = 0;  // positions, including the braces
 };
 
 // The operands of a row, and the holes of its syntax that they fill.
 struct Operands {
   std::array<Operand, 16> items = {};
   size_t count = 0;
-  std::array<Hole, 32> holes = {};  // in the order of the text
+  std::array<Hole, 32> holes = {};  // in the order in which they occur in the text
   size_t hole_count = 0;
 
   constexpr const Operand* begin() const { return items.data(); }
@@ -117,7 +117,7 @@ struct Operands {
   constexpr const Operand& operator[](size_t i) const { return items[i]; }
   constexpr size_t size() const { return count; }
 
-  // Returns the index of the operand with this name; size() if there is none.
+  // Returns the index of the operand with this name, or size() if there is none.
   constexpr size_t find(std::string_view name) const {
     size_t i = 0;
     while (i < count && items[i].name != name) ++i;
@@ -125,15 +125,14 @@ struct Operands {
   }
 };
 
-// Finds the holes of a syntax line. Throws a `const char*` that says what is wrong. Rows are parsed while the
-// library is compiled, so a mistake in a row is a compile error; parse_at is for text that is known only at
-// run time.
-// The classes of names are allowed only in rows that serve to read PTX.
+// Finds the holes of a syntax line. Throws a `const char*` that states what is wrong. Rows are parsed while
+// the library is compiled, so a mistake in a row is a compile error; parse_at is for text that is known only
+// at run time. The classes `name` and `names` are allowed only in rows for reading PTX.
 enum class Names : uint8_t { none, some };
 constexpr Operands parse(std::string_view syntax, Names names = Names::none);
 Operands parse_at(std::string_view syntax, Where where);  // throws Error
 
-// Targets that support an instruction from an earlier .version on than the other targets.
+// Targets that support an instruction from an earlier .version than the other targets.
 struct EarlyFloor {
   int ptx_version = 0;
   Targets targets = {};
@@ -141,38 +140,39 @@ struct EarlyFloor {
   friend constexpr bool operator==(const EarlyFloor&, const EarlyFloor&) = default;
 };
 
-// An instruction of PTX: its syntax, what it needs and what it does.
+// A PTX instruction: its syntax, what it requires, and what it does.
 struct Row {
-  std::string_view name;    // the C++ function: the mnemonic with dots as underscores
+  std::string_view name;    // name of the C++ function: the mnemonic with underscores instead of dots
   std::string_view syntax;  // one instruction, ending in a semicolon
   Effect effect = Effect::memory;
   int ptx_version = 0;  // ten times the lowest .version
   Targets targets = Targets::all();
-  // LLVM's intrinsic that prints this instruction, if the intrinsic is preferred to asm.
+  // The LLVM intrinsic that prints this instruction, if it is preferred to asm.
   std::string_view intrinsic = {};
   EarlyFloor early = {};
   Operands operands = parse(syntax);
 
-  // Returns the instruction without operands: "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16".
+  // Returns the mnemonic: "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16".
   constexpr std::string_view mnemonic() const {
     size_t end = syntax.find_first_of(" ;");
     return syntax.substr(0, end);
   }
-  // Returns whether the instruction has a result or an effect; without either, it could be left out.
+  // Returns whether the instruction has a result or an effect; otherwise it could be omitted.
   constexpr bool does_something() const {
     for (const Operand& o : operands)
       if (o.writes()) return true;
     return effect == Effect::memory;
   }
-  // Returns ten times the least .version in which the target supports it.
+  // Returns ten times the lowest .version in which the target supports the instruction.
   constexpr int version_on(Sm sm) const { return early.targets.has(sm) ? early.ptx_version : ptx_version; }
-  // Returns whether an operand of an integer class or a predicate may be a number in the text. A number is
-  // not allowed if the register holds packed numbers, or if the instruction has random bits or compares bf16.
+  // Returns whether an operand of an integer class, or a predicate, may be a number in the text. Numbers are
+  // not allowed if the register holds packed numbers, or if the instruction uses random bits or compares
+  // bf16.
   constexpr bool takes_numbers() const {
     const std::string_view all = mnemonic();
     if (all.starts_with("cvt.rs.") || all.starts_with("stackrestore.")) return false;
     if (all.starts_with("set") && all.ends_with(".bf16")) return false;
-    for (size_t from = 0; from < all.size();) {  // ".f16x2", ".e4m3x2"; not ".x2", ".16x32bx2"
+    for (size_t from = 0; from < all.size();) {  // ".f16x2" and ".e4m3x2" are packed; ".x2" is not
       size_t to = from;
       while (to < all.size() && all[to] != '.') ++to;
       const std::string_view part = all.substr(from, to - from);
@@ -183,13 +183,14 @@ struct Row {
   }
 };
 
-// Returns "from 24 to 256 in steps of 8": the numbers that an operand allows; it must allow some.
+// Returns "from 24 to 256 in steps of 8": the numbers that an operand allows; it must allow at least one.
 std::string bounds_text(const Operand& operand);
 
-// Returns a complete PTX module whose one kernel holds only this instruction, for `target` and `ptx_version`.
+// Returns a complete PTX module for `target` and `ptx_version`, with one kernel that contains only this
+// instruction.
 std::string standalone_module(const Row& row, const Target& target, int ptx_version);
 
-// ---- The parser, which is here because rows are parsed at compile time ----
+// ---- The parser is in this header because rows are parsed at compile time ----
 
 namespace detail {
 
@@ -215,8 +216,8 @@ inline constexpr std::array kClasses = {
     ClassName{"names", Class::names},
 };
 
-// std::string_view's own find compares a pointer to null, which is not a constant expression for text in an
-// inline variable under GCC's -fsanitize=undefined.
+// Replaces std::string_view's find, which compares a pointer to null; for text in an inline variable, that is
+// not a constant expression under GCC's -fsanitize=undefined.
 constexpr size_t find(std::string_view text, char c, size_t from = 0) {
   while (from < text.size() && text[from] != c) ++from;
   return from < text.size() ? from : std::string_view::npos;
@@ -234,7 +235,7 @@ constexpr int64_t parse_integer(std::string_view text) {
   return negative ? -value : value;
 }
 
-// Returns the bits of an integer class; 0 for other classes.
+// Returns the number of bits of an integer class, or 0 for other classes.
 constexpr int integer_bits(Class cls) {
   switch (cls) {
     case Class::b8:
@@ -256,7 +257,8 @@ constexpr int integer_bits(Class cls) {
   }
 }
 
-// Sets the range of numbers that fit the bits of a class, from the least signed to the greatest unsigned.
+// Sets the range of numbers that fit into the bits of a class, from the least signed number to the greatest
+// unsigned number.
 constexpr void set_bounds_of_class(Operand& operand) {
   const int bits = integer_bits(operand.cls);
   if (operand.cls == Class::pred) {
@@ -268,7 +270,7 @@ constexpr void set_bounds_of_class(Operand& operand) {
   }
 }
 
-// "24..256/8" or "1..8*2"
+// Parses "24..256/8" or "1..8*2".
 constexpr void parse_bounds(std::string_view text, Operand& operand) {
   size_t dots = find(text, '.');
   if (dots == std::string_view::npos || !text.substr(dots).starts_with(".."))
@@ -337,7 +339,7 @@ constexpr Operands parse(std::string_view syntax, Names names) {
     if (close == std::string_view::npos) throw "a hole is not closed: write {{ for a brace";
     std::string_view text = syntax.substr(i + 1, close - i - 1);
     size_t number = operands.find(text);
-    if (number == operands.count) {  // unless it is the name of an earlier operand
+    if (number == operands.count) {  // false if this is the name of an earlier operand
       Operand operand = detail::parse_hole(text);
       if (names == Names::none && (operand.cls == Class::name || operand.cls == Class::names))
         throw "a hole has the class of a name, which calls cannot pass";

@@ -1,4 +1,4 @@
-// The GPU targets for which code is generated, and the PTX versions that they require.
+// Lists the GPU targets for which code is generated, and the PTX versions that they require.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace ptxbuilder::isa {
 
-// Ten times the compute capability, plus one for an architecture-specific ("a") target and two for a
-// family-specific ("f") one.
+// Ten times the compute capability, plus 1 for an architecture-specific ("a") target, or 2 for a
+// family-specific ("f") target.
 enum class Sm : int {
   sm_75 = 750,
   sm_80 = 800,
@@ -43,11 +43,11 @@ enum class Sm : int {
 // A target of ptxas.
 struct Target {
   Sm sm;
-  std::string_view name;  // ptxas -arch and LLVM's CPU
-  int ptx_version;        // ten times the least .version that supports it (PTX ISA, Release Notes)
+  std::string_view name;  // for ptxas -arch and LLVM's CPU
+  int ptx_version;        // ten times the lowest .version that supports it (PTX ISA, Release Notes)
 };
 
-// All targets, in rising order.
+// All targets, in ascending order.
 inline constexpr std::array kTargets = {
     Target{Sm::sm_75, "sm_75", 63},   Target{Sm::sm_80, "sm_80", 70},     Target{Sm::sm_86, "sm_86", 71},
     Target{Sm::sm_89, "sm_89", 78},   Target{Sm::sm_90, "sm_90", 78},     Target{Sm::sm_90a, "sm_90a", 80},
@@ -62,13 +62,13 @@ constexpr std::span<const Target> targets() { return kTargets; }
 
 std::string names_of_targets();  // "sm_75, sm_80, ..."
 
-// Throws Error that lists the names when there is no such target.
+// Throws Error that lists the names if there is no such target.
 const Target& target(std::string_view name, Where where = Where::here());
 const Target& target(Sm sm);
 
-// Returns whether code whose lowest target is `needed` runs on `sm`: plain code runs on that target and all
-// later targets; family-specific code runs on the "a" and "f" targets of its family, starting with its own;
-// architecture-specific code runs only on that target (PTX ISA, ".target").
+// Returns whether code whose lowest target is `needed` runs on `sm`. Code for a generic target runs on that
+// target and all later ones; family-specific code runs on the "a" and "f" targets of its family from its own
+// target onwards; architecture-specific code runs only on its own target (PTX ISA, ".target").
 constexpr bool runs_on(Sm needed, Sm sm) {
   const int from = static_cast<int>(needed), on = static_cast<int>(sm);
   if (from % 10 == 1) return from == on;
@@ -80,12 +80,12 @@ constexpr bool runs_on(Sm needed, Sm sm) {
 class Targets {
  public:
   constexpr Targets() = default;
-  // The targets that can run code for `least`.
+  // Contains the targets that can run code for `least`.
   constexpr Targets(Sm least) {  // NOLINT: a row names its least target
     for (size_t i = 0; i < kTargets.size(); ++i)
       if (runs_on(least, kTargets[i].sm)) bits_ |= uint32_t{1} << i;
   }
-  // The targets with these names: "sm_90a+sm_100f". Throws a `const char*`.
+  // Returns the targets with these names: "sm_90a+sm_100f". Throws a `const char*` for an unknown name.
   static constexpr Targets parse(std::string_view names);
   static constexpr Targets all() { return Targets(kTargets.front().sm); }
 
@@ -96,7 +96,7 @@ class Targets {
     return false;
   }
   constexpr bool empty() const { return bits_ == 0; }
-  // The set must not be empty.
+  // Returns the lowest target; the set must not be empty.
   constexpr const Target& least() const { return kTargets[static_cast<size_t>(std::countr_zero(bits_))]; }
   // Returns the fewest names that describe the set: "sm_90", "sm_90a, sm_100f".
   std::string text(std::string_view between = ", ") const;
@@ -112,7 +112,7 @@ class Targets {
     return t;
   }
 
-  uint32_t bits_ = 0;  // one for each target, in the order of kTargets
+  uint32_t bits_ = 0;  // one bit for each target, in the order of kTargets
 };
 
 constexpr Targets Targets::parse(std::string_view names) {
@@ -133,11 +133,11 @@ constexpr Targets Targets::parse(std::string_view names) {
   return all;
 }
 
-// Returns the target before this one, in the order of targets(); null for the first target.
+// Returns the previous target in the order of targets(), or null for the first target.
 const Target* target_before(Sm sm);
 
-// Returns the .version before this one, times ten; nothing for the first known version (PTX ISA, Release
-// Notes). Throws Error for an unknown version.
+// Returns the previous .version, times ten, or nothing for the first known version (PTX ISA, Release Notes).
+// Throws Error for an unknown version.
 std::optional<int> version_before(int ptx_version);
 
 // Returns "8.0" for 80.

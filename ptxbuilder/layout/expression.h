@@ -9,8 +9,8 @@
 //   primary     an integer, 2@1 (a stride scaled to a basis vector), _, (a,b,..), <a,b,..>, Sw<B,M,S>, or
 //               function(a, b, ..)
 //
-// A tuple of integers is a shape, stride, coordinate or tiler, depending on its place; (4) is a tuple of one
-// element. If a layout is expected, a shape means its compact layout, whose first mode is contiguous.
+// A tuple of integers is a shape, stride, coordinate or tiler, depending on the context; (4) is a tuple of
+// one element. If a layout is expected, a shape means its compact layout, whose first mode is contiguous.
 #pragma once
 
 #include <string_view>

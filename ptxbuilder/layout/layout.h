@@ -246,7 +246,7 @@ I max_common_vector(const BasicLayout<I>& a, LayoutArgument<I> b);
 template <class I>
 int64_t max_alignment(const BasicLayout<I>& layout);
 
-// Return the layout in units of elements that are n times as wide (upcast) or of which n make one (downcast),
+// Return the layout in units of elements that are n times as wide (upcast) or n times as narrow (downcast),
 // or convert from one width in bits to another (recast). Unknown strides are assumed to be multiples of n.
 template <class I>
 BasicLayout<I> upcast(const BasicLayout<I>& layout, int64_t n);

@@ -49,8 +49,8 @@ std::string to_string(const XorSwizzle& swizzle);  // "Sw<3,4,3>"
 // Returns the swizzle that TMA and wgmma apply to byte offsets (PTX ISA, "Swizzling Modes"): Sw<3,4,3> for
 // 128 B, and Sw<0,4,3> without swizzling.
 XorSwizzle byte_swizzle(Swizzle swizzle);
-// Return the swizzle for offsets that count elements n times as wide (upcast), or elements of which n make
-// one (downcast); n is a power of two.
+// Return the swizzle for offsets that count elements n times as wide (upcast), or n times as narrow
+// (downcast); n is a power of two.
 XorSwizzle upcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle downcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle recast(const XorSwizzle& swizzle, int64_t from_bits, int64_t to_bits);

@@ -84,8 +84,8 @@ class TensorCopy {
   // Returns the boxes, in one part unless divided() made several parts.
   const TmaBoxes& boxes() const { return boxes_; }
 
-  // Returns the same copy, divided into `parts` parts with the same number of boxes, of which each CTA
-  // fetches one. Throws Error if the boxes cannot be divided in this way.
+  // Returns the same copy, divided into `parts` parts with the same number of boxes; each CTA fetches one
+  // part. Throws Error if the boxes cannot be divided in this way.
   TensorCopy divided(int parts, Where where = Where::here()) const;
 
   // Maps element (i, j, ...) of the tile to its position in shared memory, in elements. The layout has one

@@ -1,4 +1,5 @@
-// The basis of proofs: the place of each element in shared memory, and the place where the TMA unit puts it.
+// Provides the basis of proofs: the address of each element in shared memory, and the address at which the
+// TMA unit puts it.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace ptxbuilder::detail {
 
 using Element = Counterexample::Element;
 
-// Returns element i of a box in the view, where the first dimension is innermost.
+// Returns the element in the view that is element i of a box, where the first dimension varies fastest.
 inline Element element_of(const CopyRecord& copy, const TmaBoxes::Box<int64_t>& box, uint32_t i) {
   Element e;
   for (size_t d = 0; d < copy.steps.size(); ++d) {
@@ -25,19 +26,19 @@ inline Element element_of(const CopyRecord& copy, const TmaBoxes::Box<int64_t>& 
   return e;
 }
 
-// The TMA unit (PTX ISA, "Tensor Swizzling Modes") stores a box in shared memory without gaps, the first
-// dimension innermost. Then 16-byte chunks are permuted: the lowest 1, 2 or 3 bits of a chunk's number are
-// exclusive-ored with those of the number of its 128-byte line. Lines and chunks are counted from address 0
-// of shared memory.
+// Returns the address at which the TMA unit stores a box's element (PTX ISA, "Tensor Swizzling Modes"). It
+// stores a box in shared memory without gaps, the first dimension innermost. Then 16-byte chunks are
+// permuted: the lowest 1, 2 or 3 bits of a chunk's number are exclusive-ored with the lowest bits of the
+// number of its 128-byte line. Lines and chunks are counted from address 0 of shared memory.
 inline uint32_t where_tma_puts(const TensorMapRecipe& recipe, uint32_t start, uint32_t element) {
   const auto size = static_cast<uint32_t>(size_of(recipe.dtype));
   const uint32_t byte = start + element * size, line = byte / 128;
-  constexpr std::array<uint32_t, 4> taking_part = {1, 2, 4, 8};  // the lines after which the pattern repeats
+  constexpr std::array<uint32_t, 4> taking_part = {1, 2, 4, 8};  // lines per period
   const uint32_t lines = taking_part[static_cast<size_t>(recipe.swizzle)];
   return (byte / 16 ^ line % lines) * 16 + byte % 16;
 }
 
-// The elements of a tile, by their places in one of the tile's stages.
+// The elements of a tile, indexed by their addresses in one of the tile's stages.
 class Image {
  public:
   explicit Image(const TileRecord& tile)
@@ -62,18 +63,18 @@ class Image {
   std::vector<int> elements_;
 };
 
-// The start of a view, from the start of dynamic shared memory.
+// Returns the start of a view, relative to the start of dynamic shared memory.
 inline int64_t start_of(const TileRecord& tile, int stage, Element corner) {
   return int64_t{tile.offset} + int64_t{stage} * tile.stage_bytes + int64_t{corner.row} * tile.row_bytes +
          int64_t{corner.col / tile.panel_cols} * tile.panel_bytes +
          int64_t{corner.col % tile.panel_cols} * size_of(tile.dtype);
 }
 
-// The elements with which a view may begin.
+// Returns the elements of the tile at which a view may begin.
 std::vector<Element> corners(const ViewRecord& view, const TileRecord& tile);
 std::string view_text(const ViewRecord& view, const TileRecord& tile);
 
-// The place of value `i` of a thread in an access, in bytes from the view's start.
+// Returns the address of value `i` of a thread's access, in bytes from the start of the view.
 int address_of(const ThreadCopyRecord& copy, int access, int thread, int i);
 
 // The result of one part of a proof.
@@ -83,31 +84,32 @@ struct Tried {
   int bank_ways = 0;  // see Proof::Link
 };
 
-// Returns the greatest number of different words of one bank that lanes of a warp address at a time (8 rows
-// of a matrix, or enough lanes for 128 bytes); 1 means no conflict. `addresses` are those of an access of
-// `bytes`, by thread.
+// Returns the greatest number of different words in one bank among those that lanes of a warp access at a
+// time (8 rows of a matrix, or as many lanes as access 128 bytes); 1 means no conflict. `addresses` are the
+// addresses of an access of `bytes` bytes, by thread.
 int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matrices);
 
-// The parts of a proof below have their own files. The first checks one TMA copy, from every place where its
-// view may begin, against the images of all stages; if it `reads`, the images must contain the expected
-// elements.
+// Each of the following parts of a proof has its own file. try_copy checks one TMA copy, from every position
+// at which its view may begin, against the images of all stages; if it `reads`, the images must contain the
+// expected elements.
 Tried try_copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads);
 std::string text_of(const CopyRecord& copy, const TileRecord& tile);
-// Checks operand 'A' or 'B' of a product; if copies have loaded A into registers, A is one matrix. For a
-// computed A, its layout determines the places.
+// Checks operand 'A' or 'B' of a product. If copies have loaded A into registers, A is one matrix. If A was
+// computed, its layout determines where elements are.
 Tried try_operand(const MmaRecord& mma, char name, const TileRecord& tile, const std::vector<Image>& images);
 std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile);
 Tried try_computed_a(const MmaRecord& mma);
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma);
-// Checks the words of metadata that the instructions of a sparse A use, in registers that copies have loaded.
+// Checks the words of metadata that the instructions of a sparse A read, in registers that copies have
+// loaded.
 Tried try_metadata(const KernelRecord& kernel, const MmaRecord& mma);
-// Tries the accesses of threads to one stage of a tile, with the view beginning at `corner`: writes fill the
-// image, and reads are checked against it.
+// Checks the accesses of threads to one stage of a tile, with the view beginning at `corner`: writes fill the
+// image, and reads are compared with it.
 Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,
                       Image& image);
 // Checks that the registers of an mma.sync hold a 16 x k part of A and an 8 x k part of B, with the same k.
 Tried try_warp_mma(const KernelRecord& kernel, const WarpMmaRecord& mma);
-// Checks that the elements of a register tile are stored to their own places in the tensor.
+// Checks that the elements of a register tile are stored to the right positions of the tensor.
 Tried try_store(const KernelRecord& kernel, const StoreRecord& store);
 
 }  // namespace ptxbuilder::detail

@@ -1,4 +1,4 @@
-// Splits PTX text into tokens that record their positions and the comments before them.
+// Splits PTX text into tokens, each with its position and the comments that precede it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::ptx_text {
 
-// Lines and columns count from 1. Columns count bytes, and a tab is one column.
+// Lines and columns count from 1. Columns count bytes, and a tab counts as one column.
 struct Position {
   uint32_t line = 0, column = 0;
 };
@@ -18,15 +18,15 @@ struct Token {
     word,         // add, %r1, $L__BB0_1, smem, _
     dotted,       // .visible, .b32, .shared::cta, .2d
     number,       // 12, 0x1fU, 8.6, 0f3F800000
-    text,         // "file.cu", with its quotes
-    punctuation,  // one character of , ; : ( ) [ ] { } < > @ ! + - * / | & ^ ~ = ? %
+    text,         // "file.cu", including its quotes
+    punctuation,  // one of the characters , ; : ( ) [ ] { } < > @ ! + - * / | & ^ ~ = ? %
     end
   };
 
   Kind kind = Kind::end;
-  std::string_view text;  // in the source, which must outlive the token
+  std::string_view text;  // points into the source, which must outlive the token
   Position at;
-  std::vector<std::string_view> comments;  // each as it was written, a line comment without its newline
+  std::vector<std::string_view> comments;  // as they are written, a line comment without its newline
 
   bool is(std::string_view spelling) const { return kind != Kind::text && text == spelling; }
 };
@@ -34,8 +34,8 @@ struct Token {
 // Throws Error "ptx LINE:COLUMN: message".
 [[noreturn]] void fail(Position at, const std::string& message);
 
-// The tokens of `source`; the last has kind end. Throws Error "ptx LINE:COLUMN: ..." for a byte that cannot
-// begin a token and for a string or comment that is not closed.
+// Returns the tokens of `source`; the last one has kind `end`. Throws Error "ptx LINE:COLUMN: ..." for a byte
+// that cannot begin a token, and for an unterminated string or comment.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace ptxbuilder::ptx_text

@@ -1,5 +1,5 @@
-// The syntax tree of PTX text: parse() builds it, print() writes it, and everything in the text except white
-// space is kept.
+// Defines the syntax tree of PTX text: parse() builds it and print() writes it; it preserves everything in
+// the text except white space.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace ptxbuilder::ptx_text {
 
-// An operand or a constant expression. `text` is always spelled as in the source.
+// An operand or a constant expression. `text` is spelled as in the source.
 struct Operand {
   enum class Kind : uint8_t {
-    name,     // %r1, %tid.x, smem, _, a label, or an opcode-like word: text
-    number,   // 12, 0x1fU, 0f3F800000: text, without a sign
-    text,     // "nounroll", with its quotes
-    vector,   // {a, b, {c, d}}: parts
-    address,  // [a+4], [map, {x, y}]: parts, one for each comma
-    list,     // (a, b): parts
-    unary,    // -1, !p, ~x: text is the operator, one part
-    binary,   // a+4, a|b, a ? b : c as "?" with three parts: text is the operator
-    call      // generic(a), 0xFF(a): text is the callee, parts its arguments
+    name,     // %r1, %tid.x, smem, _, a label, or an opcode-like word: stored in `text`
+    number,   // 12, 0x1fU, 0f3F800000: stored in `text`, without a sign
+    text,     // "nounroll", including its quotes
+    vector,   // {a, b, {c, d}}: stored in `parts`
+    address,  // [a+4], [map, {x, y}]: `parts` has one for each comma-separated part
+    list,     // (a, b): stored in `parts`
+    unary,    // -1, !p, ~x: `text` is the operator, and there is one part
+    binary,   // a+4, a|b: `text` is the operator; a ? b : c is "?" with three parts
+    call      // generic(a), 0xFF(a): `text` is the callee, and `parts` are its arguments
   };
 
   Kind kind = Kind::name;
@@ -41,38 +41,38 @@ struct Guard {
 
 struct Instruction {
   std::optional<Guard> guard;
-  std::string opcode;  // with all its modifiers: "mbarrier.try_wait.parity.shared::cta.b64"
+  std::string opcode;  // including its modifiers: "mbarrier.try_wait.parity.shared::cta.b64"
   std::vector<Operand> operands;
 };
 
-// Larger ranges of registers are rejected: with 2 billion, ptxas does not finish in a minute.
+// Larger ranges of registers are rejected: with 2 billion registers, ptxas does not finish within a minute.
 inline constexpr int64_t most_registers = 1 << 24;
 
-// One name of a declaration: %r<177>, x[4][], y = {1, 2}.
+// A name in a declaration: %r<177>, x[4][], y = {1, 2}.
 struct Declarator {
   std::string name;
-  std::string count;                 // of a register range, as spelled: "177"; else empty
-  std::vector<std::string> extents;  // of an array; "" for one that is left open
+  std::string count;                 // of a register range, as spelled: "177"; otherwise empty
+  std::vector<std::string> extents;  // of an array; "" for an extent that is not stated
   std::optional<Operand> initializer;
-  Position at;  // of the name
+  Position at;  // position of the name
 };
 
 // `.reg .b32 %r<4>;`, `.extern .shared .align 1024 .b8 smem[];`, or a parameter of a function.
 struct Declaration {
-  std::vector<std::string> qualifiers;  // tokens ahead of the first name: ".shared", ".align", "1024", ".b8"
+  std::vector<std::string> qualifiers;  // tokens before the first name: ".shared", ".align", "1024", ".b8"
   std::vector<Declarator> names;        // may be empty for a parameter of a prototype
 
   bool has(std::string_view qualifier) const;
   std::string_view after(
-      std::string_view qualifier) const;  // the token that follows the qualifier; empty if it is absent
+      std::string_view qualifier) const;  // the token after the qualifier; empty if the qualifier is absent
 };
 
 // A directive that does not declare a name: .version, .target, .file, .loc, .pragma, .maxntid, .section,
 // .branchtargets.
 struct Directive {
-  std::vector<std::string> tokens;  // the directive's own name comes first; commas are included
+  std::vector<std::string> tokens;  // beginning with the directive's name; commas are included
   bool semicolon = false;
-  Position at = {};  // of its name
+  Position at = {};  // position of the name
 };
 
 struct Statement;
@@ -81,21 +81,21 @@ struct Function {
   std::vector<std::string> linkage;  // ".visible", ".extern", ".weak"
   bool entry = false;
   std::vector<std::string> attributes;               // ".attribute" and its tokens
-  bool has_results = false, has_parameters = false;  // whether the parentheses are present
+  bool has_results = false, has_parameters = false;  // whether there are parentheses
   std::vector<Declaration> results, parameters;
   std::string name;
   std::vector<Directive> directives;  // .maxntid 128, .reqnctapercluster 2, 1, 1
   bool has_body = false;
   std::vector<Statement> body;
-  std::vector<std::string> closing_comments;  // between the last statement and the brace
-  bool semicolon = false;                     // ends a prototype
+  std::vector<std::string> closing_comments;  // between the last statement and the closing brace
+  bool semicolon = false;                     // whether a semicolon ends it, as in a prototype
 };
 
 struct Statement {
   enum class Kind : uint8_t { instruction, label, declaration, directive, block, function, empty };
 
   Kind kind = Kind::empty;
-  Position at;                        // of the first token
+  Position at;                        // position of the first token
   std::vector<std::string> comments;  // comments before the statement or inside it
 
   Instruction instruction;
@@ -103,36 +103,38 @@ struct Statement {
   Declaration declaration;
   Directive directive;
   std::vector<Statement> block;               // { ... }
-  std::vector<std::string> closing_comments;  // of the block, before its brace
-  std::vector<Function> function;             // one, of kind function
+  std::vector<std::string> closing_comments;  // at the end of the block, before its closing brace
+  std::vector<Function> function;             // one element, for kind function
 };
 
 struct Module {
   std::vector<Statement> statements;
   std::vector<std::string> closing_comments;
 
-  // The function `name`; a definition is preferred to a prototype. Returns null if it does not exist.
+  // Returns the function `name`, a definition rather than a prototype if both exist, or null if there is
+  // none.
   const Function* find(std::string_view name) const;
 };
 
-// Throws Error "ptx LINE:COLUMN: ..." if the text is not PTX, or nests deeper than 200 levels. Instructions
-// are not looked up: any word is accepted.
+// Throws Error "ptx LINE:COLUMN: ..." if the text is not PTX, or is nested more than 200 levels deep.
+// Instructions are not looked up; any word is accepted.
 Module parse(std::string_view source);
 
-// The operands of an instruction, up to its semicolon. Throws the errors of parse().
+// Returns the operands of an instruction, up to its semicolon. Throws the same errors as parse().
 std::vector<Operand> parse_operands(std::string_view source);
 
-// print(parse(x)) == x except for white space, and for the place of a comment inside a statement, which is
-// printed before the statement.
+// Returns the text of a module. print(parse(x)) equals x except for white space, and except that comments
+// inside a statement are printed before it.
 std::string print(const Module& module);
 std::string print(const Statement& statement);
 std::string print(const Operand& operand);
 std::string print(const Instruction& instruction);
 
-// The value of a constant expression of integers: 12, 0x1fU, -1, (2+3)*4; nothing for any other operand.
+// Returns the value of a constant integer expression such as 12, 0x1fU, -1 or (2+3)*4, or nothing for any
+// other operand.
 std::optional<int64_t> integer_value(const Operand& operand);
 
-// The mnemonic's parts: "ld.global.v4.f32" -> ld, global, v4, f32.
+// Returns the parts of an opcode: ld, global, v4 and f32 for "ld.global.v4.f32".
 std::vector<std::string_view> split_opcode(std::string_view opcode);
 
 }  // namespace ptxbuilder::ptx_text

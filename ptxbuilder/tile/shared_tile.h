@@ -98,7 +98,7 @@ class TileView {
   const SharedTile& tile() const { return *tile_; }
   smem address() const { return address_; }
   int row_count() const { return rows_; }
-  // whole() is the tile of which this is a view; first_row() and first_col() state where the view begins in
+  // whole() is the tile that contains this view; first_row() and first_col() state where the view begins in
   // the tile, if the host knows it. tile() is a tile with only the columns of the view.
   const SharedTile& whole() const { return *whole_; }
   // stage() is the stage of whole() that contains the view, if the host knows it.
@@ -111,8 +111,8 @@ class TileView {
   // from the view's address. All code that computes addresses uses this. Throws Error if the view begins, or
   // may begin, inside the swizzle's pattern, since the swizzle can then not be applied to the offset only.
   ComposedLayout layout(Where where = Where::here()) const;
-  // For a view of a pipeline's stage: the barrier that counts the bytes of loads into it, and, in a producer,
-  // the object that tracks what fills the stage.
+  // If this is a view of a pipeline's stage, return the barrier that counts the bytes of loads into it and,
+  // in a producer, the object that tracks what fills the stage.
   const std::optional<smem>& stage_barrier() const { return stage_barrier_; }
   const std::shared_ptr<detail::StageFilling>& filling() const { return filling_; }
 

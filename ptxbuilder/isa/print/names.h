@@ -1,4 +1,4 @@
-// The contents of names.def and families.def, with the rows of the manual that they name.
+// Reads names.def and families.def, with the rows of the manual to which they refer.
 #pragma once
 
 #include <string>
@@ -15,23 +15,22 @@ struct ShortName {
   // The operands that differ from the manual, separated by commas: a hole, "id:imm<0..15>", or a fixed text,
   // "clamp=31", replaces the operand of the same name.
   std::string_view operands = {};
-  std::string_view intrinsic = {};  // LLVM's intrinsic, which prints the instruction itself
-  bool stays = false;               // LLVM must not move it, though its results depend only on its operands
+  std::string_view intrinsic = {};  // LLVM intrinsic that prints the same instruction
+  bool stays = false;  // LLVM must not move the instruction, although its results depend only on its operands
 };
 
 const std::vector<ShortName>& short_names();
 
-// Makes the row of a short name. Throws Error for a key or an operand that the manual does not have.
+// Makes the row for a short name. Throws Error for a key or an operand that is not in the manual.
 Row row_of(const ShortName& name);
 
-// The type of a field, with its words in C++ and in PTX. A value is the index of a word; int does not have
-// words.
+// The type of a field, with its words in C++ and in PTX. A value is the index of a word; int has no words.
 struct Axis {
   std::string_view name, about;
   std::vector<std::pair<std::string_view, std::string_view>> words;
 };
 
-const std::vector<Axis>& axes();  // the first ones are common to all families: int, bool, DType
+const std::vector<Axis>& axes();  // the first ones, int, bool and DType, are common to all families
 constexpr size_t kCommonAxes = 3;
 
 struct Field {
@@ -45,20 +44,20 @@ struct Member {
   std::string key, name;
   const Row* row;
   Values values;
-  size_t key_number, form_number;  // indices into the family's keys and forms
+  size_t key_number, form_number;  // indices in the family's keys and forms
 };
 
 struct Family {
-  std::string_view name, form, about, row_name;  // no form if the family has a single axis
+  std::string_view name, form, about, row_name;  // `form` is empty if the family has a single axis
   std::vector<Field> fields;
   std::vector<std::string_view> keys;
-  std::vector<Member> members = {};     // in the order of their values
-  std::vector<const Form*> forms = {};  // the manual's forms that the members come from
+  std::vector<Member> members = {};     // ordered by their values
+  std::vector<const Form*> forms = {};  // forms of the manual from which the members are made
 };
 
 const std::vector<Family>& families();
 
-// A part of a key or a name is a text, or a field, whose values are spelled with these words or as numbers.
+// A part of a key or a name: a text, or a field whose values are spelled with these words or as numbers.
 struct Part {
   std::string_view text = {};
   size_t field = 0;
