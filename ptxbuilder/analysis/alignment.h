@@ -1,4 +1,4 @@
-// Aligns two sequences.
+// Aligns two sequences with each other.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::analysis {
 
-// Pairs of positions, ascending in both sequences, with the largest sum of weights: the longest common
-// subsequence if each is 1. `worth(i, j)` is 0 if i and j cannot be a pair. The time is proportional to rows
-// x columns.
+// Returns pairs of positions, ascending in both sequences, with the largest sum of weights: if each weight is
+// 1, this is the longest common subsequence. `worth(i, j)` is the weight of i and j, or 0 if they cannot be a
+// pair. The time is proportional to rows x columns.
 template <typename Worth>
 std::vector<std::pair<size_t, size_t>> align(size_t rows, size_t columns, const Worth& worth) {
   std::vector<std::vector<uint32_t>> best(rows + 1, std::vector<uint32_t>(columns + 1, 0));

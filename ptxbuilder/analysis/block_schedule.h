@@ -1,4 +1,4 @@
-// Orders a basic block's instructions so that few registers are live.
+// Orders the instructions of a basic block so that few registers are live at once.
 #pragma once
 
 #include <functional>
@@ -8,17 +8,17 @@
 
 namespace ptxbuilder::analysis {
 
-// The registers that an instruction needs and writes. It also needs its guard; a copy shares the register of
-// its source; and the first wgmma of a product writes its accumulators without needing them.
+// The registers that an instruction needs, including its guard, and those that it writes. A copy shares the
+// register of its source. The first wgmma of a product writes its accumulators without needing them.
 struct RegisterEffect {
   std::vector<int> needs = {}, makes = {};
 };
 std::vector<RegisterEffect> register_effects(const Code& code);
 
-// Calls `step` with each instruction of the block, the last one first. Among the instructions that may come
-// next, the one with the greatest `gain` is taken first. Results stay before their uses; plain loads and
-// stores keep their order if they may touch the same bytes, and every other instruction that accesses memory,
-// waits or has a side effect keeps its order with all instructions that access memory.
+// Calls `step` with each instruction of the block, last instruction first. Among the instructions that may
+// come next, the one with the greatest `gain` is chosen. Results stay before their uses. Ordinary loads and
+// stores keep their order if they may touch the same bytes. Every other instruction that accesses memory,
+// waits or has a side effect keeps its order relative to all instructions that access memory.
 void schedule_from_end(const Code& code, const std::vector<RegisterEffect>& effects, const Block& block,
                        const std::function<int(int)>& gain, const std::function<void(int)>& step);
 

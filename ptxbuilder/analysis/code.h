@@ -1,5 +1,6 @@
-// The instructions of one PTX kernel as a list: blocks and their scopes are resolved, registers and labels
-// have numbers, and each instruction lists what it reads, what it writes and where control may go next.
+// Represents the instructions of a PTX kernel as a list: blocks and their scopes are resolved, registers and
+// labels have numbers, and each instruction lists what it reads, what it writes, and where control may
+// continue.
 #pragma once
 
 #include <array>
@@ -15,17 +16,17 @@ namespace ptxbuilder::analysis {
 
 inline constexpr int kNone = -1;
 
-// An operand with resolved names.
+// An operand whose names are resolved.
 struct Value {
   enum class Kind : uint8_t {
-    reg,      // a register: number
-    integer,  // a constant: value
-    text,     // another constant, such as 0f3F800000: text
-    special,  // a special register: text, "%tid.x"
-    symbol,   // a variable, parameter or function: text; for a variable also its number
-    callee,   // a function: one of the module's with a body: text, and its number among the functions used
+    reg,      // a register: its number
+    integer,  // a constant: its value
+    text,     // another constant, such as 0f3F800000: its text
+    special,  // a special register: its text, "%tid.x"
+    symbol,   // a variable, parameter or function: its text and, for a variable, its number
+    callee,   // a function of the module that has a body: its text, and its number among the functions used
     vector,   // {a, b}: parts
-    address,  // [a+4], [map, {x, y}]: parts, and the offset of the first one in value
+    address,  // [a+4], [map, {x, y}]: its parts; `value` is the offset of the first part
     sink      // _
   };
 
@@ -38,43 +39,43 @@ struct Value {
 
 struct Operation {
   const ptx_text::Instruction* text = nullptr;
-  const isa::Row* row = nullptr;  // of the manual; null if the manual does not have one
+  const isa::Row* row = nullptr;  // row of the manual; null if the manual does not contain it
   ptx_text::Position at = {};
   std::vector<std::string_view> words = {};  // "wgmma", "mma_async", "sync", ...
-  int guard = kNone;                         // the predicate's register
+  int guard = kNone;                         // number of the predicate's register
   bool negated = false;
-  std::vector<Value> operands = {};          // including the operands that it writes
-  size_t results = 0;                        // the number of operands that it writes; they come first
-  bool updates = false;                      // whether it also reads them: the accumulators of wgmma
-  std::vector<int> reads = {}, writes = {};  // registers; the guard is not among them
-  std::vector<int> targets = {};             // of a branch: the instructions it may jump to
+  std::vector<Value> operands = {};          // including operands that the instruction writes
+  size_t results = 0;                        // number of operands that it writes, which come first
+  bool updates = false;                      // whether it also reads these, as wgmma reads its accumulators
+  std::vector<int> reads = {}, writes = {};  // registers, without the guard
+  std::vector<int> targets = {};             // of a branch: instructions to which it may jump
   bool falls_through = true;
 
-  // Returns whether the mnemonic's first word is one of these.
+  // Returns whether the first word of the mnemonic is one of `first`.
   bool is(const auto&... first) const { return (equals(words[0], first) || ...); }
-  // A wgmma with too few operands counts as an ordinary instruction.
-  // Returns true for fence.proxy.async of all state spaces and of a single one.
+  // Returns whether this is a wgmma with all its operands; a wgmma with too few counts as an ordinary
+  // instruction. is_async_fence() returns true for fence.proxy.async of all state spaces and of a single one.
   bool is_async_fence() const { return is("fence") && has("proxy") && has("async"); }
   bool is_wgmma() const { return is("wgmma") && has("mma_async") && operands.size() > 2; }
-  // Returns whether it is a copy into shared memory that an mbarrier counts.
+  // Returns whether this is a copy into shared memory that an mbarrier counts.
   bool is_bulk_load() const { return is("cp") && has("bulk") && has("mbarrier::complete_tx::bytes"); }
-  // Returns whether the instruction ends a thread if its guard is true.
+  // Returns whether the instruction ends a thread whose guard is true.
   bool ends() const { return is("ret", "exit", "trap"); }
-  // Returns whether the mnemonic's first word exists in the PTX version that is known here: 9.0.
+  // Returns whether the first word of the mnemonic exists in the PTX version that is known here, 9.0.
   bool is_known() const;
   static constexpr int known_version = 90;
-  // Returns whether one of these words is a part of the mnemonic.
+  // Returns whether one of the words `any` is part of the mnemonic.
   bool has(const auto&... any) const { return (has_word(any) || ...); }
   bool is_barrier() const { return is("bar", "barrier"); }  // of a warp, a CTA or a cluster
   bool is_mbarrier_wait() const { return is("mbarrier") && has("try_wait", "test_wait"); }
   bool in_shared() const { return has("shared", "shared::cta"); }  // of this CTA
-  // The mnemonic's parts, in one spelling if several have the same meaning: bar.sync becomes
-  // barrier.cta.sync.aligned, and mbarrier.arrive becomes mbarrier.arrive.release.cta.
+  // Returns the parts of the mnemonic in a canonical spelling, if several spellings have the same meaning:
+  // bar.sync becomes barrier.cta.sync.aligned, and mbarrier.arrive becomes mbarrier.arrive.release.cta.
   std::vector<std::string_view> canonical_words() const;
-  std::string canonical() const;  // joined with dots
+  std::string canonical() const;  // the same words, joined with dots
 
  private:
-  // The length of a literal is known, and rules out most words without a call.
+  // Compares with a literal, whose known length rules out most words without a call.
   template <size_t n>
   static bool equals(std::string_view word, const char (&text)[n]) {
     return word.size() == n - 1 && std::char_traits<char>::compare(word.data(), text, n - 1) == 0;
@@ -92,50 +93,53 @@ struct RegisterName {
   std::string type;  // ".b32"
 };
 
-// A variable in a state space, of the kernel or of the module: an object of its own. Shared arrays whose
-// length the host sets count as one object, since they all begin at the same address.
+// A variable in a state space, of the kernel or of the module. Each is a separate object, except that shared
+// arrays whose length the host sets count as one object, since they all begin at the same address.
 struct Variable {
   std::string name;
-  std::string space;                 // ".shared", ".const", and ".param" of a call's arguments
+  std::string space;                 // ".shared", ".const", or ".param" for the arguments of a call
   int64_t bytes = 0;                 // 0 if the host sets the size
-  int64_t align = 1;                 // the value of .align, or the size of an element
+  int64_t align = 1;                 // value of .align, or the size of an element
   std::string initializer = {};      // as written, without spaces and names
-  std::vector<Value> mentions = {};  // variables and functions whose addresses are in its initial value
+  std::vector<Value> mentions = {};  // variables and functions whose addresses the initial value contains
   const ptx_text::Declarator* declarator = nullptr;
   bool is_of_module = false;
 
-  // Returns whether the host can access it, so that the kernel's text does not show all of its uses.
+  // Returns whether the host can access the variable, so that the kernel's text does not show all of its
+  // uses.
   bool is_of_host() const { return is_of_module && (space == ".global" || space == ".const"); }
   bool is_open() const { return space == ".shared" && bytes == 0; }
 };
 
-// Refers to the module from which it was made.
+// The code of a kernel. It refers to the module from which it was made.
 struct Code {
   std::string name;
   const ptx_text::Function* function = nullptr;
   std::string target = {};  // "sm_90a"
   std::vector<Operation> operations;
   std::vector<RegisterName> registers;
-  std::vector<Variable> variables;                   // the module's first
-  std::vector<const ptx_text::Function*> functions;  // the named ones that have a body, in order
-  std::vector<int> parameter_registers;              // of a function: the parameters in registers
+  std::vector<Variable> variables;                   // the module's variables come first
+  std::vector<const ptx_text::Function*> functions;  // functions that are named and have a body, in order
+  std::vector<int> parameter_registers;              // of a function: its parameters that are in registers
 
-  // Threads of a CTA along x, y and z, from .maxntid or .reqntid; 0 without both.
+  // Returns the threads of a CTA along x, y and z, from .maxntid or .reqntid, or 0 if there is neither.
   std::array<int64_t, 3> cta_shape() const;
 
-  // The kernel `name`, or the module's only kernel if the name is empty. Throws an Error that lists the
-  // kernels if `name` is not found, and "ptx LINE:COLUMN: ..." for a guard or a label that is not declared.
+  // Returns the kernel `name` or, if `name` is empty, the module's only kernel. Throws Error that lists the
+  // kernels if `name` is not found, and Error "ptx LINE:COLUMN: ..." for a guard or a label that is not
+  // declared.
   static Code of(const ptx_text::Module& module, std::string_view name = "");
-  // A function of the module that has a body. Throws Error "ptx LINE:COLUMN: ..." like the other overload.
+  // Returns a function of the module that has a body. Throws Error "ptx LINE:COLUMN: ..." as the other
+  // overload does.
   static Code of(const ptx_text::Module& module, const ptx_text::Function& function);
 };
 
-// The integers of a directive, in its order: 384, 1, 1.
+// Returns the integers of a directive, in its order: 384, 1, 1.
 std::vector<int64_t> numbers_of(const ptx_text::Directive& directive);
 
-constexpr size_t at(int number) { return static_cast<size_t>(number); }  // an index into a list
+constexpr size_t at(int number) { return static_cast<size_t>(number); }  // an index
 
-// The kernels of a module that have a body, in the module's order.
+// Returns the kernels of a module that have a body, in the module's order.
 std::vector<std::string> kernels_of(const ptx_text::Module& module);
 
 }  // namespace ptxbuilder::analysis

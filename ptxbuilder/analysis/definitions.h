@@ -1,5 +1,5 @@
 // Finds the instruction whose result a register holds, or the point where paths with different results meet:
-// static single assignment form, without a name for each value.
+// static single assignment form, but without a name for each value.
 #pragma once
 
 #include <vector>
@@ -13,14 +13,15 @@ struct Definition {
   enum class Kind : uint8_t { unwritten, result, meet };
 
   Kind kind = Kind::unwritten;
-  int number = kNone;  // of the instruction, or of the meet
+  int number = kNone;  // number of the instruction, or of the meet
 
   bool operator==(const Definition&) const = default;
 };
 
 class Definitions {
  public:
-  // A block at whose start a register may hold the results of several instructions, and is read later.
+  // A meet, which SSA form calls a phi function: at the start of a block, a register that is read later may
+  // hold the results of several instructions.
   struct Meet {
     int block, reg;
   };
@@ -30,14 +31,14 @@ class Definitions {
   Definitions(const Code& code, const Graph& graph);
 
   // Return what a register holds before an instruction, and at the end of a block. In unreachable code, every
-  // register is unwritten.
+  // register counts as unwritten.
   Definition before(int operation, int reg) const;
   Definition behind(int block, int reg) const;
 
   const std::vector<Meet>& meets() const { return meets_; }
 
  private:
-  // Returns what a register holds at the end of the blocks from this place in the dominators' order on.
+  // A definition that holds at the ends of blocks, from this position in the dominators' order onwards.
   struct Change {
     int place;
     Definition at_end;
@@ -47,8 +48,8 @@ class Definitions {
     int block, meet;
   };
   struct Register {
-    std::vector<int> writers = {};  // instructions, ascending
-    std::vector<Start> meets = {};  // ascending by block
+    std::vector<int> writers = {};  // instructions, in ascending order
+    std::vector<Start> meets = {};  // in ascending order of blocks
     std::vector<Change> changes = {};
   };
 
@@ -63,9 +64,11 @@ class Definitions {
   const Graph& graph_;
   std::vector<Register> registers_;
   std::vector<Meet> meets_;
-  std::vector<std::vector<int>> uses_;  // of each register, the blocks that read its value from before them
-  std::vector<std::vector<int>> frontier_;  // of each block, its dominance frontier
-  std::vector<int> live_, met_;  // by block, the last register that is live, and the last that meets there
+  std::vector<std::vector<int>> uses_;      // for each register, the blocks that read a value from previous
+                                            // blocks
+  std::vector<std::vector<int>> frontier_;  // for each block, its dominance frontier
+  std::vector<int> live_, met_;  // by block: the last register that is live there, and the last one that has
+                                 // a meet there
 };
 
 }  // namespace ptxbuilder::analysis

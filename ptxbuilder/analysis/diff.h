@@ -1,5 +1,5 @@
-// Compares two kernels by their behavior: lists the differences in meaning, the most serious first, with
-// possible costs.
+// Compares two kernels by their behaviour: lists the differences in meaning, the most serious ones first, and
+// what they may cost.
 #pragma once
 
 #include <string>
@@ -12,22 +12,23 @@ namespace ptxbuilder::analysis {
 struct Difference {
   Weight weight;
   std::string region, event;  // "loop of consumer", "wgmma"
-  std::string attribute;      // "" if the other kernel has the event
-  std::string a, b;           // the values in A and B; "" for nothing
+  std::string attribute;      // "" if the other kernel does not have the event
+  std::string a, b;           // values in A and B; "" for none
   std::string effect;
   uint32_t line_a = 0, line_b = 0;
-  bool is_fact = false;  // of the kernel's design
+  bool is_fact = false;  // whether it is a fact of the kernel's design
 };
 
-// Returns the differences, the most serious first, and among equally serious ones the facts first. Regions
+// Returns the differences, the most serious ones first; among equally serious ones, facts come first. Regions
 // are matched by their names, and their events in order.
 std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Region>& b);
 
-// "loop of consumer: wgmma: 4 in A (line 12), 3 in B (line 14): ..."
+// Returns "loop of consumer: wgmma: 4 in A (line 12), 3 in B (line 14): ...".
 std::string text(const Difference& difference);
 
-// Prints all differences under headings of their weights. Repeated differences of one kind are only counted,
-// and if there are facts and many other differences, the latter are counted by region: `all` prints each one.
+// Returns all differences under headings for their weights. Repeated differences of one kind are only
+// counted. If there are facts and many other differences, the others are counted by region. With `all`, each
+// one is printed.
 std::string report(const std::vector<Difference>& differences, bool all = false);
 
 }  // namespace ptxbuilder::analysis

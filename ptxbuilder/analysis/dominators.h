@@ -1,4 +1,4 @@
-// Finds the nodes of a flow graph that are on every path to a node.
+// Finds, for each node of a flow graph, the nodes that are on every path to it.
 #pragma once
 
 #include <cstddef>
@@ -6,20 +6,20 @@
 
 namespace ptxbuilder::analysis {
 
-// The edges of a flow graph by node, in both directions.
+// The edges of a flow graph in one direction, by node.
 using Edges = std::vector<std::vector<int>>;
 
-// The tree of dominators of the nodes that are reachable from a root.
+// The dominator tree of the nodes that are reachable from a root.
 struct DominatorTree {
-  std::vector<int> parent;       // the immediate dominator; negative for the root and for unreachable nodes
-  std::vector<int> order;        // the reachable nodes, in a preorder of the tree
-  std::vector<int> first, last;  // by node: its place in the order, and that of the last node below it
+  std::vector<int> parent;       // immediate dominator; negative for the root and for unreachable nodes
+  std::vector<int> order;        // reachable nodes, in a preorder of the tree
+  std::vector<int> first, last;  // by node: its position in the order, and the last position in its subtree
 
   // Takes time proportional to the number of edges, times a logarithm.
   static DominatorTree of(const Edges& successors, const Edges& predecessors, int root);
 
   bool reaches(int node) const { return first[static_cast<size_t>(node)] >= 0; }
-  // Returns whether `above` is `node` or dominates it; both must be reachable.
+  // Returns whether `above` is `node`, or dominates it; both must be reachable.
   bool dominates(int above, int node) const {
     const auto a = static_cast<size_t>(above), n = static_cast<size_t>(node);
     return first[a] <= first[n] && first[n] <= last[a];

@@ -1,5 +1,5 @@
 // Computes one number from everything that determines an instruction's operands and the conditions under
-// which it runs. Kernels have equal numbers if and, except for hash collisions, only if they do the same.
+// which it runs. Kernels that do the same have equal numbers, and, except for hash collisions, others do not.
 #pragma once
 
 #include <cstdint>
@@ -10,34 +10,35 @@
 
 namespace ptxbuilder::analysis {
 
-// Exact takes everything into account, while Values::hash looks only some steps deep and treats values that
-// meet as a set, so that one difference does not become many. Exact distinguishes which path brings which
-// value to a meet, which of several loads of one address is read, and what decides whether a block runs
-// (Ferrante, Ottenstein, Warren, The Program Dependence Graph and Its Use in Optimization, 1987). The numbers
-// are refined until a round no longer distinguishes more values.
+// Exact takes everything into account. Values::hash, in contrast, looks only a few steps deep and treats the
+// values of a meet as a set, so that one difference does not become many. Exact distinguishes which path
+// brings which value to a meet, which of several loads from one address is read, and what decides whether a
+// block runs (Ferrante, Ottenstein, Warren, The Program Dependence Graph and Its Use in Optimization, 1987).
+// The numbers are refined until a round no longer distinguishes more values.
 class Exact {
  public:
-  // The arguments must all outlive this object.
+  // All arguments must outlive this object.
   Exact(const Code& code, const Graph& graph, Values& values);
 
   uint64_t of(const Sum& sum) const { return of(sum, atoms_); }
   // Returns the number of the conditions under which a block runs.
   uint64_t context(int block) const { return contexts_[at(block)]; }
-  // Returns the number of an instruction: its meaning, everything that it reads, and its conditions.
+  // Returns the number of an instruction, made from its meaning, everything that it reads, and its
+  // conditions.
   uint64_t of(int operation) const;
-  // Returns the number of the condition of the branch that ends a block; 0 if it does not branch.
+  // Returns the number of the condition of the branch that ends a block, or 0 if it does not branch.
   uint64_t of_branch(int block) const;
 
  private:
   struct Condition {
     Sum sum = {};
-    bool is_opposite = false;  // the condition does not hold
+    bool is_opposite = false;  // whether the condition does not hold
   };
   // An edge out of a block, and the condition that holds on it.
   struct Way {
-    int to;  // a block, or the exit, which is numbered after all blocks
+    int to;  // a block or, numbered after all blocks, the exit
     Condition condition = {};
-    uint64_t place = 0;  // of an indexed branch
+    uint64_t place = 0;  // for an indexed branch
   };
 
   void find_ways();
@@ -59,12 +60,13 @@ class Exact {
   const Code& code_;
   const Graph& graph_;
   Values& values_;
-  std::vector<std::vector<Way>> ways_;  // out of a block, if there are several
+  std::vector<std::vector<Way>> ways_;  // edges out of a block, if there are several
   DominatorTree behind_;                // post-dominators: the blocks on every path from a block to the exit
-  std::vector<int> order_;              // of atoms, each after its inputs except for those from back edges
-  std::vector<uint64_t> ordinals_;      // of what each instruction reads anew, among those that look alike
+  std::vector<int> order_;              // of atoms, each after its inputs, except inputs from back edges
+  std::vector<uint64_t> ordinals_;      // for each instruction, distinguishes what it reads anew among
+                                        // instructions that look alike
   std::vector<uint64_t> atoms_, contexts_;
-  std::vector<uint64_t> before_;  // the atoms' numbers in the previous round, used for back edges
+  std::vector<uint64_t> before_;  // the atoms' numbers of the previous round, for back edges
 };
 
 }  // namespace ptxbuilder::analysis

@@ -1,5 +1,5 @@
-// A kernel's design as facts, with the same list for every kernel: "stages", "groups under way". Kernels of
-// different origin differ in nearly every instruction, but in few facts.
+// Describes a kernel's design as facts, with the same list for every kernel: "stages", "groups under way".
+// Kernels of different origin differ in nearly every instruction, but in few facts.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::analysis {
 
-// Regions of events with one value each; the values do not contain names or hashes.
+// Returns regions whose events have one value each; the values do not contain names or hashes.
 std::vector<Region> facts(KernelAnalysis& kernel);
 
 }  // namespace ptxbuilder::analysis

@@ -1,4 +1,4 @@
-// The state that the facts of facts.h share; each topic has its own file.
+// Holds the state that the facts of facts.h share; each topic has its own file.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace ptxbuilder::analysis {
 
 class Facts {
  public:
-  using Operations = std::vector<int>;  // by number, in an order of control flow
+  using Operations = std::vector<int>;  // numbers of instructions, in an order of control flow
   using Test = std::function<bool(const Operation&)>;
 
   explicit Facts(KernelAnalysis& kernel);
@@ -37,12 +37,12 @@ class Facts {
   std::string barrier_of(int i) const;
   // Returns the stage in an address, and the stage's initial value.
   const Atom* stage_in(const Sum& address) const;
-  // The mnemonic in its canonical spelling.
+  // Returns the mnemonic in its canonical spelling.
   static std::string plain(const Operation& o);
   using Words = std::vector<std::string>;
-  static std::string joined(const Words& words);  // "none" for an empty list
-  static std::string alike(const Words& words);   // a single value if all are equal
-  static std::string folded(const Words& words);  // "2 x (wait, free)" of "wait, free, wait, free"
+  static std::string joined(const Words& words);  // returns "none" for an empty list
+  static std::string alike(const Words& words);   // returns a single value if all are equal
+  static std::string folded(const Words& words);  // returns "2 x (wait, free)" for "wait, free, wait, free"
 
   void region(const char* name);
   void add(Weight weight, const char* kind, std::string value, const char* effect, uint32_t line = 0);
@@ -55,51 +55,51 @@ class Facts {
   // Adds the forms of the instructions that pass the test, without their number.
   void add_forms(Weight weight, const char* kind, const Operations& all, const Test& test,
                  const char* effect);
-  // Adds the integer and control instructions, which do not include moves.
+  // Adds the integer and control instructions, without moves.
   void add_other_work(const char* kind, const Operations& loop);
 
-  // facts_launch.cpp
+  // The following are in facts_launch.cpp.
   void launch();
-  // The code before the first instruction, if no other fact covers it.
+  // Describes the code before the first instruction, unless another fact covers it.
   void declarations();
   void roles();
   void schedule();
   void start_and_end();
 
-  // facts_loads.cpp
+  // The following are in facts_loads.cpp.
   void ring();
   Operations both_loops() const;
-  // The constants with which a parity may start: those that meet before its loops.
+  // Returns the constants with which a parity may start: those that meet before its loops.
   std::string first_parity(int i);
   void gather_constants(const Sum& sum, std::set<int64_t>& constants, std::set<int>& seen) const;
-  // Finds the stores of the loop, sorted by destination: their order in the text does not matter.
+  // Finds the bulk loads of the loop, sorted by destination, since their order in the text does not matter.
   Operations find_bulk_loads();
   void copies();
-  // The distance by which one of the coordinates advances in an iteration.
+  // Returns the distance by which one of the coordinates advances in an iteration.
   std::string step_of(int i, const Value& coordinates);
 
-  // facts_products.cpp
+  // The following are in facts_products.cpp.
   void products();
-  // The offset of a matrix without its stage: bytes from the first matrix, for each warp.
+  // Returns the offset of a matrix without its stage: bytes from the first matrix, for each warp.
   std::string along_k(size_t n);
   std::string form(size_t n);
   // Returns what the warps of the loop add to the address of a matrix.
   std::string by_warp(size_t n);
-  // The instructions of the loop in order, described by their function.
+  // Returns the instructions of the loop in order, described by their function.
   std::vector<std::string> order();
   // Describes whether the stage that is freed is at the ring position that was just multiplied.
   std::string freed();
 
-  // facts_epilogue.cpp
+  // The following are in facts_epilogue.cpp.
   void epilogue();
-  // Finds what consumers do in the loop over tiles if the kernel has one; otherwise what they do outside of
+  // Finds what consumers do in the loop over tiles, if the kernel has one; otherwise, what they do outside
   // the main loop.
   void find_epilogue();
   // Selects one of several mutually exclusive branches, such as a store with and without other work: the one
-  // with the most stores, and then with the most instructions. Back edges are not followed.
+  // with the most stores and, among those, the most instructions. Back edges are not followed.
   std::vector<int> longest_path(const std::vector<int>& blocks) const;
 
-  // An undecided fact counts as a difference, unless the other kernel has the same number of them.
+  // Adds the undecided facts. Each counts as a difference, unless the other kernel has as many of them.
   void unknowns();
 
   const Portrait& p_;

@@ -1,4 +1,4 @@
-// The control flow of a kernel: basic blocks, dominators, loops.
+// Computes the control flow of a kernel: basic blocks, dominators and loops.
 #pragma once
 
 #include <vector>
@@ -9,17 +9,17 @@
 namespace ptxbuilder::analysis {
 
 struct Block {
-  int first = 0, last = 0;  // instructions, from the first up to but not including the last
+  int first = 0, last = 0;  // instructions, from `first` up to but not including `last`
   std::vector<int> successors = {}, predecessors = {};
-  int loop = kNone;  // the innermost loop around it
+  int loop = kNone;  // innermost loop around the block
 };
 
-// A natural loop: all blocks from which its header is reached without leaving the loop.
+// A natural loop: all blocks from which its header can be reached without leaving the loop.
 struct Loop {
   int header = kNone;
-  std::vector<int> blocks = {};   // ascending, including the blocks of inner loops
-  std::vector<int> latches = {};  // blocks that go back to the header
-  int parent = kNone;             // the loop around it
+  std::vector<int> blocks = {};   // in ascending order, including the blocks of inner loops
+  std::vector<int> latches = {};  // blocks that branch back to the header
+  int parent = kNone;             // enclosing loop
   int depth = 1;
 
   bool contains(int block) const;
@@ -27,9 +27,9 @@ struct Loop {
 
 struct Graph {
   std::vector<Block> blocks;
-  std::vector<int> order;     // the reachable blocks, each after those that dominate it
-  std::vector<int> place;     // by block, its place in the order; kNone for unreachable blocks
-  std::vector<Loop> loops;    // each after the one around it
+  std::vector<int> order;     // reachable blocks, each after those that dominate it
+  std::vector<int> place;     // by block: its position in the order; kNone for unreachable blocks
+  std::vector<Loop> loops;    // each after the loop that encloses it
   std::vector<int> block_of;  // by instruction
   DominatorTree dominators;
 
@@ -38,7 +38,7 @@ struct Graph {
   bool dominates(int above, int block) const {
     return reaches(above) && reaches(block) && dominators.dominates(above, block);
   }
-  std::vector<int> in_order(const Loop& loop) const;  // the loop's blocks, in the graph's order
+  std::vector<int> in_order(const Loop& loop) const;  // blocks of the loop, in the graph's order
 };
 
 }  // namespace ptxbuilder::analysis

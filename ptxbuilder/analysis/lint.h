@@ -1,5 +1,5 @@
 // Finds errors and likely errors in a kernel, as far as its PTX shows them without being run. A rule reports
-// nothing if it cannot decide: a finding is about what some thread does on some path through the kernel.
+// nothing if it cannot decide: a finding concerns what some thread does on some path through the kernel.
 #pragma once
 
 #include <map>
@@ -15,14 +15,14 @@
 namespace ptxbuilder::analysis {
 
 struct Finding {
-  std::string_view rule;             // its name
-  uint32_t line = 0, column = 0;     // of the PTX
-  std::string what;                  // with the values that the finding is about
-  std::string_view cure;             // in one sentence
-  std::vector<uint32_t> lines = {};  // of the other instructions involved, ascending
-  int times = 1;                     // the number of occurrences, the first one at `line`
-  bool is_advice = false;            // nothing is wrong, but the code could be better
-  bool is_undecided = false;         // the analysis could not decide it
+  std::string_view rule;             // name of the rule
+  uint32_t line = 0, column = 0;     // in the PTX
+  std::string what;                  // description, with the values concerned
+  std::string_view cure;             // remedy, in one sentence
+  std::vector<uint32_t> lines = {};  // other instructions involved, in ascending order
+  int times = 1;                     // number of occurrences, the first one at `line`
+  bool is_advice = false;            // the code is correct, but could be better
+  bool is_undecided = false;         // the analysis could not decide
 };
 
 struct RuleText {
@@ -31,21 +31,21 @@ struct RuleText {
 };
 std::vector<RuleText> lint_rules();
 
-// Selects which undecided findings are reported: only if a rule gave up because the kernel is too large for
-// it, or also if the rule skipped something that it does not know.
+// Selects which undecided findings are reported: only those of rules that gave up because the kernel is too
+// large, or also those of rules that skipped something unknown.
 enum class Undecided : uint8_t { given_up, all };
 
-// The swizzles of the tensor maps of a launch, by the parameter's number and the byte offset in it.
+// The swizzles of the tensor maps of a launch, indexed by the parameter's number and the byte offset in it.
 using TensorMaps = std::map<std::pair<int, int64_t>, Swizzle>;
 
-// Returns the findings of the rules that are not in `allowed`, by line. An empty name is the module's only
-// kernel. Throws Error if the kernel or a rule does not exist, and Error "ptx LINE:COLUMN: ..." for a guard
-// or a label that is not declared.
+// Returns the findings of the rules that are not in `allowed`, sorted by line. An empty name selects the
+// module's only kernel. Throws Error if the kernel or a rule does not exist, and Error "ptx LINE:COLUMN: ..."
+// for a guard or a label that is not declared.
 std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kernel = "",
                           const std::set<std::string, std::less<>>& allowed = {},
                           Undecided undecided = Undecided::given_up, const TensorMaps& maps = {});
 
-// "line 12:3: wgmma-fence: ... (line 4); 16 times. Cure."
+// Returns "line 12:3: wgmma-fence: ... (line 4); 16 times. Cure."
 std::string text(const Finding& finding);
 
 }  // namespace ptxbuilder::analysis

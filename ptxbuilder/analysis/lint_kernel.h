@@ -1,4 +1,5 @@
-// State that the rules of lint.h share: a kernel, and its threads grouped by the path that they take.
+// Holds the state that the rules of lint.h share: a kernel, and its threads grouped by the path that they
+// take.
 #pragma once
 
 #include <map>
@@ -19,25 +20,25 @@ class Protocol;  // lint_protocol.h
 
 enum class Runs : uint8_t { no, maybe, yes };
 
-// An event that a walk finds; the walk passes it to the rule of the event's kind.
+// An event that a walk finds; the rule for this kind of event reports it.
 struct LintEvent {
-  int kind = 0, operation = kNone, other = kNone;  // instructions
+  int kind = 0, operation = kNone, other = kNone;  // `operation` and `other` are instructions
   std::string what = {};
 
   auto operator<=>(const LintEvent&) const = default;
 };
 
-// Threads that take the same direction at each branch.
+// A class of threads that take the same direction at each branch.
 struct ThreadClass {
-  std::vector<int64_t> threads = {};  // by number, ascending; empty if the kernel does not bound them
-  std::map<int64_t, int> lanes = {};  // the number of these threads in each warp
+  std::vector<int64_t> threads = {};  // numbers in ascending order; empty if the kernel does not bound them
+  std::map<int64_t, int> lanes = {};  // number of these threads in each warp
   std::vector<Runs> runs = {};        // by instruction
-  std::vector<std::vector<int>> successors = {};  // by block, the successors that can be taken
+  std::vector<std::vector<int>> successors = {};  // by block, the successors that can be reached
   std::vector<bool> reached = {};                 // by block
-  std::vector<int> varying = {};                  // blocks at whose branch threads of the class may differ
+  std::vector<int> varying = {};                  // blocks at whose branches threads of the class may differ
 };
 
-// Stops a rule that would take too long, so that the other rules can still report.
+// Stops a rule that would take too long, so that other rules can still report.
 struct GaveUp {};
 
 class LintKernel {
@@ -51,49 +52,49 @@ class LintKernel {
   Sum operand(int i, size_t n) {
     return n < operation(i).operands.size() ? values.of(i, operation(i).operands[n]) : Sum{};
   }
-  // The operands that are addresses, in order.
+  // Returns the operands that are addresses, in order.
   std::vector<Sum> addresses(int i);
   bool ends(int i) const { return operation(i).is("ret", "exit"); }
-  // Returns whether the instruction at `above` comes before `below` on every path to `below`.
+  // Returns whether the instruction `above` precedes `below` on every path to `below`.
   bool precedes(int above, int below) const;
   bool runs(int i) const;                              // in any thread
-  std::map<int64_t, int> lanes_that_run(int i) const;  // or may run it, by warp
-  // Returns whether either all threads of a class reach an instruction or none do, as far as is known.
+  std::map<int64_t, int> lanes_that_run(int i) const;  // by warp; includes lanes that may run it
+  // Returns whether either all threads of a class, or none, reach an instruction, as far as is known.
   bool comes_as_one(const ThreadClass& c, int i) const;
-  // The values in a thread, or in the first thread of a class; kNone means that the thread is not known.
+  // Returns the values in a thread, or in the first thread of a class; kNone stands for an unknown thread.
   ThreadValues& values_in(int64_t thread);
   ThreadValues& values_in(const ThreadClass& c) {
     return values_in(c.threads.empty() ? kNone : c.threads[0]);
   }
   // Returns whether a value is the same in all threads of a CTA.
   bool is_uniform(const Sum& sum) const;
-  // The rest of a predicate, without the conditions that the thread's number determines; the rest may be
+  // Returns a predicate without the conditions that the thread's number determines; the result may be
   // negated.
   Sum undecided(const Sum& predicate, ThreadValues& in) const;
-  // Computed on first use.
+  // Returns the paths of a class, computed on first use.
   Paths& paths(const ThreadClass& c);
   Protocol& protocol();
-  // The events of a walk that several rules report from: `walk` computes them once.
+  // A walk that collects the events from which several rules report; it runs only once.
   using Walk = std::set<LintEvent> (*)(LintKernel&);
   const std::set<LintEvent>& events(Walk walk);
   // Shared variables are assumed to be this far apart, whatever their size: an address whose constant is near
   // a multiple of this distance belongs to the variable that begins at the multiple.
   static constexpr int64_t apart = 1 << 19;  // bytes
-  // The offset of a shared address from the start of the first variable, in bytes, plus unknown terms;
-  // nothing if the address is not known to be in shared memory.
+  // Returns the offset of a shared address from the start of the first variable, in bytes, plus unknown
+  // terms, or nothing if the address is not known to be in shared memory.
   std::optional<Sum> shared_offset(const Sum& address);
-  // The shared variable that an offset belongs to; null if there is none. Arrays whose length the host sets
-  // all begin at the same place, and the first array represents all of them.
+  // Returns the shared variable to which an offset belongs, or null if there is none. Arrays whose length the
+  // host sets all begin at the same address, and the first one represents all of them.
   const Variable* variable_at(int64_t offset) const;
-  // The variable whose address an atom is; null if the atom is not an address of one.
+  // Returns the variable whose address an atom is, or null if it is not the address of one.
   const Variable* variable_of(const Atom& atom) const;
-  // The offset at which that variable begins.
+  // Returns the offset at which that variable begins.
   static int64_t nearest(int64_t offset) { return index_of(offset) * apart; }
   bool are_of_one_variable(int64_t a, int64_t b) const { return index_of(a) == index_of(b); }
-  // "shared memory + 64", or "full + 8" if there are several variables.
+  // Returns "shared memory + 64", or "full + 8" if there are several variables.
   std::string place(int64_t offset) const;
 
-  // Counts the steps of a rule; throws GaveUp if there are too many.
+  // Begins counting the steps of a rule, which throws GaveUp if there are too many.
   void begin_rule() const { steps_left_ = kMostSteps; }
   void spend(size_t steps) const {
     if (steps > steps_left_) throw GaveUp();
@@ -110,18 +111,18 @@ class LintKernel {
 
  public:
   Values values;
-  int64_t threads = 0;  // of a CTA; 0 if not known, or if they are not all along x
+  int64_t threads = 0;  // threads of a CTA; 0 if not known, or if not all are along x
   std::vector<ThreadClass> classes;
-  bool is_by_thread = true;                       // whether there are few enough for classes by branches
-  std::vector<const Variable*> variables;         // that the kernel's instructions name
-  std::vector<const Variable*> shared_variables;  // the shared ones, each at a multiple of `apart`
+  bool is_by_thread = true;  // whether there are few enough threads to group them by their branches
+  std::vector<const Variable*> variables;         // variables that the kernel's instructions name
+  std::vector<const Variable*> shared_variables;  // the shared ones among them, each at a multiple of `apart`
 
  private:
-  static constexpr size_t kMostSteps = 5'000'000;  // a second or less
+  static constexpr size_t kMostSteps = 5'000'000;  // takes a second or less
   struct Guard {
     int operation;
     Sum predicate;
-    int number = kNone;  // among the predicates that a thread's number may decide
+    int number = kNone;  // number among the predicates that a thread's number may decide
   };
   void find_classes();
   ThreadClass make_class(const std::vector<Guard>& guards, const std::vector<std::optional<bool>>& decisions,
@@ -137,8 +138,7 @@ class LintKernel {
   std::map<Walk, std::optional<std::set<LintEvent>>> events_;  // empty for a walk that gave up
 };
 
-// Visits the atoms that a sum consists of, each once: `visit(number, atom)` returns whether to continue with
-// the atom's inputs.
+// Visits each atom of a sum once: `visit(number, atom)` returns whether to continue with the atom's inputs.
 template <typename Visit>
 void visit_atoms(const Values& values, const Sum& sum, const Visit& visit) {
   std::set<int> met;
@@ -157,14 +157,14 @@ void visit_atoms(const Values& values, const Sum& sum, const Visit& visit) {
   }
 }
 
-// Bytes that a load or a store moves in one thread.
+// Returns the bytes that a load or a store moves in one thread.
 int64_t access_bytes(const Operation& o);
 
-// 86 for "8.6", the text of .version; 0 for text of any other form.
+// Returns 86 for "8.6", the text of .version, or 0 for any other text.
 int version_number(std::string_view text);
 
-// Collects the findings of one rule, one for each instruction, with the rule's cure if the finding does not
-// bring its own.
+// Collects the findings of one rule, one for each instruction, with the rule's remedy unless the finding has
+// its own.
 class Report {
  public:
   Report(const LintKernel& kernel, std::string_view rule, std::string_view cure, Undecided undecided)
@@ -184,15 +184,15 @@ class Report {
   std::set<int> reported_;
 };
 
-// Reports a walk's events of one kind, with the events' own messages.
-// Returns whether the kernel declares how many threads a CTA has; notes it in the report if it does not.
+// Reports the events of one kind in a walk, with the events' own messages. Returns whether the kernel
+// declares how many threads a CTA has; if it does not, adds this to the report.
 bool knows_threads(const LintKernel& kernel, Report& report);
 
 void report_events(LintKernel& kernel, LintKernel::Walk walk, int kind, Report& report);
 
 using Check = void (*)(LintKernel&, Report&);
 
-// The rules, by source file.
+// Declares the rules, by source file.
 void check_wgmma_fence(LintKernel&, Report&);
 void check_accumulators(LintKernel&, Report&);
 void check_wgmma_groups(LintKernel&, Report&);
@@ -207,7 +207,7 @@ void check_staging(LintKernel&, Report&);
 void check_bulk_groups(LintKernel&, Report&);
 
 void check_copy_wait(LintKernel&, Report&);
-void report_unfenced_writes(LintKernel&, Report&);  // for the rule about proxies
+void report_unfenced_writes(LintKernel&, Report&);  // part of the rule about proxies
 
 void check_barrier_published(LintKernel&, Report&);
 void check_barrier_fence(LintKernel&, Report&);

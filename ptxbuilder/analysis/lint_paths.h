@@ -1,6 +1,6 @@
-// A walk along the paths that a class of threads can take. Paths on which the same undecided condition would
-// hold once and not another time are left out, and so are paths that are excluded by a flag that was set
-// earlier on the path.
+// Walks along the paths that a class of threads can take. It omits paths on which the same undecided
+// condition would hold at one time but not at another, and paths that a flag, set earlier on the path,
+// excludes.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::analysis {
 
-using Known = std::map<int, int64_t>;  // the values that atoms have on a path, by number
+using Known = std::map<int, int64_t>;  // the values of atoms on a path, by the atoms' numbers
 
 class Paths {
  public:
@@ -20,15 +20,15 @@ class Paths {
 
   // Returns whether an instruction runs, given what is `known`.
   bool runs(int i, const Known& known);
-  // Returns what is known after an edge; nothing if the edge cannot be taken.
+  // Returns what is known after an edge, or nothing if the edge cannot be taken.
   std::optional<Known> along(int block, int next, const Known& known);
 
  private:
-  static constexpr int kDepth = 64;  // of the functions that are followed
+  static constexpr int kDepth = 64;  // depth to which functions are followed
   std::optional<int64_t> value(const Sum& sum, const Known& known, int depth = kDepth);
   std::optional<int64_t> value(int atom, const Known& known, int depth);
   void find_opposites();
-  int positive(int number) const;  // the comparison itself, or the one whose negation it is
+  int positive(int number) const;  // the comparison itself, or the one that it negates
   void find_conditions();
   void find_sensitive();
   void find_live();
@@ -38,28 +38,28 @@ class Paths {
   LintKernel& kernel_;
   const ThreadClass& class_;
   ThreadValues& in_;
-  std::map<int, Sum> guards_;                // undecided ones, by instruction
+  std::map<int, Sum> guards_;                // undecided guards, by instruction
   std::map<int, int> opposite_;              // by atom
   std::set<int> tracked_;                    // atoms whose values Known may hold
-  std::map<int, std::set<int>> meets_;       // the tracked atoms that are meets, by block
-  std::map<int, std::set<int>> changed_in_;  // the tracked atoms that a block redefines
+  std::map<int, std::set<int>> meets_;       // by block, the tracked atoms that are meets
+  std::map<int, std::set<int>> changed_in_;  // by block, the tracked atoms that it redefines
   std::set<int> sensitive_;                  // atoms that depend on tracked ones
-  std::vector<std::set<int>> live_;          // by block: the tracked atoms that matter from its start on
+  std::vector<std::set<int>> live_;          // by block, the tracked atoms that matter from its start
 };
 
 // Calls `step(state, instruction, is_last)` for each instruction that runs, on paths that certainly exist;
-// is_last is true after all states that can be merged have been. A State has ==, a size, and bool join(const
-// State&), which returns whether the state changed; a state may only grow. Paths that reach a block in the
-// same state are merged and keep what all of them know (Das, Lerner, Seigle: ESP, Path-Sensitive Program
+// is_last is true once all states that can be merged have been. A State needs ==, a size, and bool join(const
+// State&), which returns whether the state changed; states may only grow. Paths that reach a block in the
+// same state are merged, and retain what all of them know (Das, Lerner, Seigle: ESP, Path-Sensitive Program
 // Verification in Polynomial Time, 2002).
 template <typename State, typename Step>
 void follow(LintKernel& kernel, const ThreadClass& c, const State& start, const Step& step) {
-  constexpr size_t kMostWays = 24;  // paths that are distinguished at a block
+  constexpr size_t kMostWays = 24;  // most paths that are distinguished at a block
   struct Way {
     Known known;
     State state;
     bool is_due = true;
-    bool is_blurred = false;  // merged from several paths, so that it may not exist as such
+    bool is_blurred = false;  // merged from several paths, so it may not exist as such
   };
   const Graph& graph = kernel.graph;
   Paths& paths = kernel.paths(c);

@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "ptxbuilder/error.h"  // which reports that C++20 is needed
+#include "ptxbuilder/error.h"  // reports a missing -std=c++20
 
 namespace ptxbuilder {
 
-// The version that `ptxas --version` prints.
+// The version of ptxas, as `ptxas --version` prints it.
 struct PtxasVersion {
   int major = 0, minor = 0, build = 0;  // 13.0.88
 
@@ -18,20 +18,20 @@ struct PtxasVersion {
 
 std::string to_string(PtxasVersion version);  // "13.0.88"
 
-// A message of ptxas that needs to be explained.
+// A message of ptxas that needs an explanation.
 struct Advisory {
-  std::string_view code;         // "C7510", with which a kernel allows it; "" for messages without a code
-  std::string_view phrase;       // a part of the message that does not occur in other messages
-  std::string_view opcode;       // the instruction that it concerns, if ptxas may omit the line; else ""
-  std::string_view explanation;  // the cause and the remedy
+  std::string_view code;    // "C7510", the name by which a kernel permits it; "" for messages without a code
+  std::string_view phrase;  // part of the message that does not occur in other messages
+  std::string_view opcode;  // instruction concerned, if ptxas may omit the line; otherwise ""
+  std::string_view explanation;  // cause and remedy
 };
 
-// The row whose phrase is in `message`, or null. Messages are identified by their words because their codes
-// change: C7519 is an injected arrive in ptxas 13.0 and a divergent path, which 13.0 calls C7520, in 13.5.
-// `code` is the code of 13.0.
+// Returns the row whose phrase occurs in `message`, or null. Messages are identified by their words because
+// their codes change: C7519 means an injected arrive in ptxas 13.0, but a divergent path in 13.5, which 13.0
+// calls C7520. `code` is the code of 13.0.
 const Advisory* find_advisory(std::string_view message);
 
-// Returns all messages that are explained.
+// Returns all messages that have an explanation.
 std::span<const Advisory> advisories();
 
 }  // namespace ptxbuilder

@@ -1,4 +1,4 @@
-// Makes a checked cubin from PTX text: combines ptxas, its messages and the cache.
+// Makes a checked cubin from PTX text, using ptxas, its messages and the cache.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@
 
 namespace ptxbuilder {
 
-// A cubin and the facts about it.
+// A cubin, and what is known about it.
 struct Assembled {
   std::string cubin;  // an ELF file
   std::string log;    // the output of ptxas
   Notes notes;
-  uint32_t registers = 0;    // per thread, of the entry that uses most
-  uint32_t spill_bytes = 0;  // stored and loaded
+  uint32_t registers = 0;    // per thread, for the entry that uses most
+  uint32_t spill_bytes = 0;  // bytes stored and loaded
   uint32_t stack_bytes = 0;
   std::vector<PossibleDefect>
-      defects;  // of this ptxas, if the text has the instruction and does not waive the defect
+      defects;  // defects of this ptxas whose instruction is in the text, unless the text waives them
   bool from_cache = false;
   std::string
-      cache_problem;  // why the result could not be stored; "" if it was stored, or if there is no cache
-  double milliseconds = 0;  // of this call
+      cache_problem;  // reason why the result could not be stored; "" if it was stored, or without a cache
+  double milliseconds = 0;  // duration of this call
 };
 
 // The options of assemble().
@@ -40,9 +40,8 @@ struct AssembleOptions {
   std::function<void(const Assembled&)> made = nullptr;
 };
 
-// Throws Error when ptxas or check() rejects the text. `cache` may be null. An unwritable
-// cache is not an error: see cache_problem. Safe from many threads at once, with one `ptxas` and one
-// `cache`.
+// Throws Error if ptxas or check() rejects the text. `cache` may be null. A cache that cannot be written is
+// not an error; see cache_problem. Many threads may call this at once with one `ptxas` and one `cache`.
 Assembled assemble(const Ptxas& ptxas, Cache* cache, const std::string& ptx,
                    const AssembleOptions& options = {});
 
@@ -52,8 +51,8 @@ struct AssembleJob {
   AssembleOptions options;
 };
 
-// Assembles all jobs, `threads` at a time (0: all threads of the machine). The results are in the order of
-// the jobs; each is what assemble() returned or threw.
+// Assembles all jobs with `threads` threads (0: as many as the machine has). Results are in the order of the
+// jobs; each is what assemble() returned or threw.
 std::vector<std::variant<Assembled, Error>> try_assemble_all(const Ptxas& ptxas, Cache* cache,
                                                              std::span<const AssembleJob> jobs,
                                                              unsigned threads = 0);

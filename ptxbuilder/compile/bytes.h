@@ -1,4 +1,4 @@
-// Reads parts of a binary file and checks that the file is long enough.
+// Reads parts of a binary file, and checks that the file is long enough.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ptxbuilder {
 // Throws Error "offset 0x10: what".
 [[noreturn]] void fail_at(size_t offset, const std::string& what);
 
-// Returns the bytes, to which errors refer as `what`. Throws Error if the file is too short.
+// Returns `bytes` bytes of the file; errors call them `what`. Throws Error if the file is too short.
 std::string_view part_of(std::string_view file, size_t offset, uint64_t bytes, const char* what);
 
 // Reads a structure from the file.

@@ -1,5 +1,5 @@
-// A directory of PTX and cubins that many processes share. An entry is named by
-// the hash of all its inputs.
+// Stores PTX and cubins in a directory that many processes share. The name of an entry is the hash of all its
+// inputs.
 #pragma once
 
 #include <atomic>
@@ -15,31 +15,32 @@
 
 namespace ptxbuilder {
 
-// $XDG_CACHE_HOME/ptxbuilder, else $HOME/.cache/ptxbuilder (XDG Base Directory Specification); ""
-// when neither variable is set.
+// Returns $XDG_CACHE_HOME/ptxbuilder or, if that variable is not set, $HOME/.cache/ptxbuilder (XDG Base
+// Directory Specification). Returns "" if neither variable is set.
 std::string default_cache_directory();
 
-// A cache of cubins on disk, which many processes and threads share.
+// A cache of cubins on disk, for many processes and threads.
 class Cache {
  public:
-  // The folder and the limit of a cache.
+  // The directory and the size limit of a cache.
   struct Options {
     std::string directory = default_cache_directory();
     uint64_t limit_bytes = uint64_t{1}
-                           << 30;  // of all entries together; the least recently used are removed first
+                           << 30;  // of all entries; the least recently used entries are removed first
   };
-  // An entry: the cubin of one PTX text, and the messages of ptxas.
+  // An entry: the cubin for a PTX text, and the messages of ptxas.
   struct Entry {
     std::string cubin;
     std::string log;
     bool operator==(const Entry&) const = default;
   };
-  // The number of entries on disk, and of loads that found an entry.
+  // The number of entries on disk, and how many loads have found an entry.
   struct Statistics {
     std::string directory;
-    uint64_t entries = 0, bytes = 0;  // on disk now
+    uint64_t entries = 0, bytes = 0;  // currently on disk
     uint64_t limit_bytes = 0;
-    uint64_t hits = 0, misses = 0, corrupt = 0;  // loads through this object; a corrupt entry is also a miss
+    uint64_t hits = 0, misses = 0, corrupt = 0;  // loads through this object; a corrupt entry counts as a
+                                                 // miss too
   };
   // The result of verify().
   struct Verification {
@@ -48,35 +49,35 @@ class Cache {
   };
   using Key = Sha256::Digest;
 
-  // Does not touch any file: the first store() reports a directory that cannot be used.
+  // Makes a cache in the default directory without touching files; the first store() reports a directory that
+  // cannot be used.
   Cache();
   explicit Cache(Options options);
 
-  // Returns the key of the entry made from `parts`, in that order, in this version of the format.
+  // Returns the key of the entry for `parts`, in this order and in this version of the format.
   static Key key(std::span<const std::string_view> parts);
 
-  // Returns nullopt when the entry does not exist or is damaged; the caller then makes it anew and stores
-  // it.
+  // Returns nothing if the entry does not exist or is damaged; the caller then makes a new one and stores it.
   std::optional<Entry> load(const Key& key);
 
-  // Writes the entry atomically, then removes the least recently used entries while the directory exceeds its
-  // limit. Throws Error when the directory cannot be written.
+  // Writes the entry atomically, and then removes the least recently used entries until the directory is
+  // within its limit. Throws Error if the directory cannot be written.
   void store(const Key& key, const Entry& entry);
 
-  // Returns the entry, or stores and returns the result of `make`. An unwritable directory is not an error.
+  // Returns the entry, or else stores and returns the result of `make`. A directory that cannot be written is
+  // not an error.
   struct Made {
     Entry entry;
     bool from_cache = false;
-    std::string problem = {};  // why it could not be stored
+    std::string problem = {};  // reason why the result could not be stored
   };
   Made load_or_make(const Key& key, const std::function<Entry()>& make);
 
   Statistics statistics() const;
-  void clear();  // removes every entry
-  Verification
-  verify();  // reads every entry; removes the damaged ones and files that an interrupted store left
+  void clear();           // removes all entries
+  Verification verify();  // reads all entries; removes damaged ones, and files left by an interrupted store
 
-  std::string path(const Key& key) const;  // of the entry's file, which may not exist
+  std::string path(const Key& key) const;  // file of the entry, which may not exist
 
  private:
   void count_stored(uint64_t bytes, const std::string& keep);

@@ -8,7 +8,7 @@
 namespace ptxbuilder {
 
 struct ElfSection {
-  std::string_view name, content;  // in the file
+  std::string_view name, content;  // point into the file
   uint32_t info = 0;
 };
 
@@ -21,8 +21,8 @@ struct CubinResources {
   uint32_t registers = 0, stack_bytes = 0;
 };
 
-// Reads the resources of a kernel from the section .nv.info of a cubin; zeros if the section does not contain
-// them. Throws Error for a broken cubin.
+// Reads the resources of a kernel from the section .nv.info of a cubin; they are 0 if the section does not
+// state them. Throws Error for a broken cubin.
 CubinResources cubin_resources(std::string_view cubin, std::string_view kernel);
 
 }  // namespace ptxbuilder

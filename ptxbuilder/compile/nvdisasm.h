@@ -1,4 +1,4 @@
-// Finds NVIDIA's disassembler, and uses it to turn a cubin into SASS text.
+// Finds NVIDIA's disassembler, and turns cubins into SASS text with it.
 #pragma once
 
 #include <string>
@@ -9,22 +9,23 @@
 
 namespace ptxbuilder {
 
-// Returns the files to try for nvdisasm: in the folders of ptxas, and in the wheels nvidia-cuda-nvdisasm and
-// triton of the Pythons on `search.path`, in lib/python*/{site,dist}-packages next to their bin.
+// Returns the files to try for nvdisasm: in the folders where ptxas is searched for, and in the wheels
+// nvidia-cuda-nvdisasm and triton of the Pythons on `search.path`, which are in
+// lib/python*/{site,dist}-packages next to their bin.
 std::vector<std::string> nvdisasm_candidates(const PtxasSearch& search);
 
 class Nvdisasm {
  public:
-  // Throws Error that states where it searched for nvdisasm, and how to get it.
+  // Throws Error that states where nvdisasm was searched for, and how to get it.
   explicit Nvdisasm(const PtxasSearch& search = PtxasSearch::from_environment());
 
   const std::string& path() const { return path_; }
 
-  // Returns all code of a cubin. With `ptx_lines`, comments contain the lines of its PTX if the cubin has
-  // them (PtxasOptions::line_info). Throws Error when nvdisasm fails.
+  // Returns the disassembly of all code in a cubin. With `ptx_lines`, comments state the PTX lines if the
+  // cubin contains them (PtxasOptions::line_info). Throws Error if nvdisasm fails.
   std::string disassemble(std::string_view cubin, bool ptx_lines = false) const;
-  // Returns the same without lines, but with a table of the registers that are live at each instruction, one
-  // character for each register (analysis/sass_registers.h). Throws as disassemble() does.
+  // Returns the same text without lines, but with a table of the registers that are live at each instruction,
+  // with one character per register (analysis/sass_registers.h). Throws Error if nvdisasm fails.
   std::string life_ranges(std::string_view cubin) const;
 
  private:

@@ -9,14 +9,14 @@
 namespace ptxbuilder {
 
 struct ProcessResult {
-  int exit_status = 0;   // the exit code, or 128 + the signal that ended it
-  std::string output;    // what it wrote to standard output
-  std::string messages;  // what it wrote to standard error
+  int exit_status = 0;   // exit code, or 128 + the signal that ended the program
+  std::string output;    // standard output
+  std::string messages;  // standard error
 };
 
-// Runs arguments[0], a path, with `input` as standard input, and waits until it ends. The program may also
-// open /dev/stdin and /dev/stdout and seek in both. Safe from many threads at once. Throws Error when the
-// program cannot be started or has not ended after `time_limit`; it is then killed and reaped.
+// Runs arguments[0], a path, with `input` as its standard input, and waits until it ends. The program may
+// also open /dev/stdin and /dev/stdout, and seek in both. Many threads may call this at once. Throws Error if
+// the program cannot be started, or has not ended after `time_limit`; it is then killed and reaped.
 ProcessResult run_process(const std::vector<std::string>& arguments, std::string_view input,
                           std::chrono::milliseconds time_limit);
 

@@ -1,4 +1,4 @@
-// Finds NVIDIA's assembler, reads its version, and uses it to turn PTX text into a cubin.
+// Finds NVIDIA's assembler, reads its version, and turns PTX text into cubins with it.
 #pragma once
 
 #include <chrono>
@@ -11,54 +11,53 @@
 
 namespace ptxbuilder {
 
-// The places that are searched for ptxas or another CUDA tool, in this order. The first ptxas of version 13.0
-// or newer is used or, if there is none, the newest from 12.4 on.
+// The places in which ptxas or another CUDA tool is searched for, in this order. The first ptxas of version
+// 13.0 or newer is used or, if there is none, the newest one of at least version 12.4.
 struct PtxasSearch {
-  std::string file;       // if set, only this file
-  std::string path;       // folders with colons between them, as in $PATH
-  std::string cuda_path;  // a CUDA toolkit, as in $CUDA_PATH or else $CUDA_HOME
-  std::string install_folder =
-      "/usr/local";  // contains cuda and cuda-13.0, ...; the newest is searched first
+  std::string file;                           // if set, only this file is tried
+  std::string path;                           // folders separated by colons, as in $PATH
+  std::string cuda_path;                      // a CUDA toolkit, as in $CUDA_PATH or $CUDA_HOME
+  std::string install_folder = "/usr/local";  // contains cuda and cuda-13.0, ...; the newest is tried first
 
-  // The search with the variables PATH, CUDA_PATH and CUDA_HOME, or only `file` if it is not empty.
+  // Returns a search with the variables PATH, CUDA_PATH and CUDA_HOME, or of only `file` if it is not empty.
   static PtxasSearch from_environment(std::string file = "");
-  // Returns the files to try, whether they exist or not.
+  // Returns the files to try, which may not exist.
   std::vector<std::string> candidates(const std::string& tool = "ptxas") const;
 };
 
 // The options of one run of ptxas.
 struct PtxasOptions {
-  int optimization = 3;  // -O; below 1 ptxas serializes wgmma
+  int optimization = 3;  // -O; below 1, ptxas serializes wgmma
   bool line_info =
-      false;  // -lineinfo: map SASS to PTX lines; PTX with `.loc` is mapped to C++ lines without it
+      false;  // -lineinfo: maps SASS to PTX lines; PTX with `.loc` is mapped to C++ lines in any case
   std::chrono::milliseconds time_limit = std::chrono::seconds(120);
 };
 
 // The result of one run of ptxas.
 struct PtxasOutput {
   std::string cubin;  // an ELF file
-  std::string log;    // for parse_notes()
+  std::string log;    // input of parse_notes()
 };
 
-// One ptxas of this machine.
+// An installed ptxas.
 class Ptxas {
  public:
-  // Finds ptxas and runs it for its version, which takes about 15 ms unless `cache` has the version. Throws
-  // Error that states where it searched, what it found there, and how to get ptxas.
+  // Finds ptxas, and runs it to get its version, which takes about 15 ms unless `cache` contains the version.
+  // Throws Error that states where ptxas was searched for, what was found there, and how to get it.
   explicit Ptxas(const PtxasSearch& search = PtxasSearch::from_environment(), Cache* cache = nullptr);
 
   const std::string& path() const { return path_; }
   PtxasVersion version() const { return version_; }
   const std::string& build() const { return build_; }  // "13.0.88 cuda_13.0.r13.0/compiler.36424714_0"
 
-  // The target that `.target` names, "sm_90a". Throws Error when `ptx` has no `.target sm_...`.
+  // Returns the target that `.target` names, such as "sm_90a". Throws Error if `ptx` has no `.target sm_...`.
   static std::string_view target_of(std::string_view ptx);
-  // The arguments with which `ptx` is assembled, without the files; the architecture is the one that its
+  // Returns the arguments for assembling `ptx`, without the files; the architecture is the one that its
   // `.target` names.
   static std::vector<std::string> arguments(std::string_view ptx, const PtxasOptions& options);
 
-  // Safe from many threads at once. Throws Error when ptxas rejects the text, with every message and the C++
-  // line that `.loc` gives for it; also when ptxas crashes or exceeds its time limit.
+  // Many threads may call this at once. Throws Error if ptxas rejects the text, with every message and the
+  // C++ line that `.loc` states for it; also throws Error if ptxas crashes or exceeds its time limit.
   PtxasOutput assemble(std::string_view ptx, const PtxasOptions& options = {}) const;
 
  private:

@@ -1,4 +1,4 @@
-// Removes the pointee types of pointers in IR text from before LLVM 15.
+// Removes the pointee types of pointers from IR text that was written by LLVM 14 or earlier.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// Returns the text with `ptr` and `ptr addrspace(N)` in place of typed pointers such as `i32*`, `%struct.P
-// addrspace(3)*` and `void (i8*, ...)*`, which LLVM 17 and later do not read. Line numbers do not change.
+// Returns the text with `ptr` and `ptr addrspace(N)` instead of typed pointers such as `i32*`, `%struct.P
+// addrspace(3)*` and `void (i8*, ...)*`, which LLVM 17 and later cannot read. Line numbers do not change.
 std::string without_typed_pointers(std::string_view ir);
 
 }  // namespace ptxbuilder
