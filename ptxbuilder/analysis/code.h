@@ -53,8 +53,8 @@ struct Operation {
 
   // Returns whether the first word of the mnemonic is one of `first`.
   bool is(const auto&... first) const { return (equals(words[0], first) || ...); }
-  // Returns whether this is a wgmma with all its operands; a wgmma with too few counts as an ordinary
-  // instruction. is_async_fence() returns true for fence.proxy.async of all state spaces and of a single one.
+  // Returns whether this is a fence.proxy.async, of all state spaces or of a single one. For is_wgmma(), a
+  // wgmma with too few operands counts as an ordinary instruction.
   bool is_async_fence() const { return is("fence") && has("proxy") && has("async"); }
   bool is_wgmma() const { return is("wgmma") && has("mma_async") && operands.size() > 2; }
   // Returns whether this is a copy into shared memory that an mbarrier counts.

@@ -8,27 +8,27 @@
 
 namespace ptxbuilder::analysis {
 
-// The use that an instruction makes of an mbarrier.
+// An instruction's use of an mbarrier.
 struct Use {
   int operation = kNone;
   bool inits = false, arrives = false, expects = false, copies = false, waits = false, invalidates = false;
-  bool is_remote = false;  // in the cluster, through mapa or multicast
+  bool is_remote = false;  // through mapa or multicast, in the cluster
   Sum address = {};
 
   bool works() const { return arrives || expects || copies || waits; }
 };
 
-// The values that a sum may have, as bounded with rings and masks; nothing if it is not bounded.
+// Returns the values that a sum may have, as bounded by rings and masks, or nothing if it is not bounded.
 std::optional<std::set<int64_t>> options(const LintKernel& kernel, ThreadValues& in, const Sum& sum);
 
-// Sums that depend on one value that is unknown in a thread, such as the stage of a ring.
+// Evaluates sums that depend on a single value that is unknown in a thread, such as the stage of a ring.
 class Dependent {
  public:
   Dependent(const LintKernel& kernel, ThreadValues& in) : kernel_(kernel), in_(in) {}
 
-  // The only atom that decides a sum; nothing if no atom or several atoms do.
+  // Returns the only atom that decides a sum, or nothing if no atom or several atoms do.
   std::optional<int> root(const Sum& sum);
-  // The sum when its root has a value.
+  // Returns the sum for a given value of its root.
   std::optional<int64_t> value(const Sum& sum, int root, int64_t of_root, int depth = 16);
 
  private:
@@ -38,27 +38,29 @@ class Dependent {
   ThreadValues& in_;
 };
 
-// The pairs of values that two sums take, if both are known or depend on one value; nothing otherwise. The
-// values of `a` are from `moves` steps before if they go around a ring or count in a loop.
+// Returns the pairs of values that two sums take, if both are known or depend on one value, or else nothing.
+// The values of `a` are those of `moves` steps earlier, if they go around a ring or count in a loop.
 using Pairs = std::vector<std::pair<int64_t, int64_t>>;
 std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b,
                               int moves = 0);
-// The number of stages that the ring `y` is ahead of the ring `x` when their loop begins, whichever stage one
-// of them starts with; nothing if the number is not known or the rings are not in the same loop.
+// Returns the number of stages by which the ring `y` is ahead of the ring `x` when their loop begins, for any
+// stage with which one of them starts. Returns nothing if the number is not known, or if the rings are not in
+// the same loop.
 std::optional<int64_t> lead(const LintKernel& kernel, ThreadValues& in, const Atom& x, const Atom& y);
 
-using Cells = std::set<int64_t>;  // barriers, by byte offset from the start of shared memory
+using Cells = std::set<int64_t>;  // barriers, as byte offsets from the start of shared memory
 
 class Protocol {
  public:
   explicit Protocol(LintKernel& kernel);
 
-  // The barriers that one thread reaches, or all threads of a class; nothing if a barrier is not known.
+  // Return the barriers that one thread, or all threads of a class, reach, or nothing if a barrier is not
+  // known.
   std::optional<Cells> cells_of_thread(const Use& use, int64_t thread);
   std::optional<Cells> cells_of(const Use& use, const ThreadClass& c);
 
-  // Returns how many threads reach a barrier with a use, if all of them do whenever one does; nothing if the
-  // number is not known.
+  // Returns how many threads reach a barrier with a use, if all of them do whenever one does, or nothing if
+  // the number is not known.
   std::optional<int64_t> threads_at(const Use& use, int64_t cell);
 
   bool any(int64_t cell, bool Use::*does) const { return !operations(cell, does).empty(); }
@@ -67,24 +69,23 @@ class Protocol {
   bool reaches(size_t use, const ThreadClass& c, int64_t cell) const;
 
   std::vector<Use> uses;
-  std::vector<Cells> cells;  // of each use; empty if they are not known
+  std::vector<Cells> cells;  // by use; empty if not known
   std::map<int64_t, std::vector<size_t>> by_cell;
   bool is_complete = true;  // whether all barriers are known
-  // Returns is_complete, and reports the barriers that are not known to the rule.
+  // Returns is_complete, and reports barriers that the rule does not know.
   bool is_complete_for(Report& report) const;
 
  private:
   LintKernel& kernel_;
-  std::vector<std::vector<Cells>> by_class_;  // of each use, by class
+  std::vector<std::vector<Cells>> by_class_;  // by use and class
 };
 
-// The innermost loop around an instruction that does more than wait; kNone if there is none.
+// Returns the innermost loop around an instruction that does more than wait, or kNone if there is none.
 int working_loop(const LintKernel& kernel, int i);
-// The atoms of a sum that change in a loop: the meets in the loop, and the values that are loaded in
-// it.
+// Returns the atoms of a sum that change in a loop: meets in the loop, and values that are loaded there.
 std::set<int> changing(const LintKernel& kernel, const Sum& sum, const Loop& loop);
 
-// "the mbarrier at shared memory + 64"
+// Returns "the mbarrier at shared memory + 64".
 std::string place(const LintKernel& kernel, int64_t cell);
 
 }  // namespace ptxbuilder::analysis

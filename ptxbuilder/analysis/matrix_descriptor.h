@@ -1,4 +1,4 @@
-// Reads the descriptors with which wgmma finds matrices in shared memory.
+// Decodes the descriptors of matrices in shared memory that wgmma reads.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::analysis {
 
-// A matrix descriptor of wgmma (PTX ISA, "Matrix Descriptor Format") whose address has a known form.
+// A wgmma matrix descriptor (PTX ISA, "Matrix Descriptor Format") whose address has a known form.
 struct MatrixDescriptor {
-  Sum address;  // bytes, in shared memory
+  Sum address;  // in bytes, in shared memory
   int64_t leading_bytes = 0, stride_bytes = 0, base_offset = 0;
   int layout = 0;  // 0 none, 1 128 B, 2 64 B, 3 32 B
 
@@ -21,14 +21,14 @@ std::string_view layout_name(const MatrixDescriptor& descriptor);  // "swizzle 1
 // Returns nothing if the value does not contain an address in shared memory.
 std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor);
 
-// The way a wgmma reads operand 1, A, or operand 2, B, from shared memory: 64 rows for A, or the columns of
-// the shape for B.
+// The way in which a wgmma reads operand 1 (A) or operand 2 (B) from shared memory: 64 rows for A, or the
+// columns of the shape for B.
 struct MatrixOperand {
   int64_t lines = 0;
-  bool is_transposed = false;  // consecutive elements of K belong to different lines
+  bool is_transposed = false;  // consecutive elements along K belong to different lines
 };
 MatrixOperand matrix_operand(const Operation& wgmma, size_t n);
-// The number of bytes from the first one that wgmma reads to the end of the last.
+// Returns the number of bytes from the first to the last that wgmma reads.
 int64_t bytes_read(const MatrixDescriptor& descriptor, const MatrixOperand& operand);
 
 }  // namespace ptxbuilder::analysis

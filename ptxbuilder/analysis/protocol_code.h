@@ -41,11 +41,11 @@ enum class Deed : uint8_t {
   registers_more,
   registers_less,
   warp_sync,
-  unknown  // whose effect on the protocol is not known
+  unknown  // the effect on the protocol is not known
 };
 
-// The part of a kernel's code that matters for its protocol: instructions with a deed, the computations of
-// their operands, and the branches that decide whether they run.
+// The part of a kernel's code that matters for its protocol: instructions with an effect on it, the
+// computations of their operands, and the branches that decide whether they run.
 class ProtocolCode {
  public:
   explicit ProtocolCode(const Code& code);
@@ -53,25 +53,26 @@ class ProtocolCode {
   const Code& code;
   const Graph graph;
   std::vector<Deed> deeds;     // by instruction
-  std::vector<bool> counts;    // by instruction
-  std::vector<bool> spins;     // of a wait: whether it is repeated until it succeeds
-  std::vector<int> joins;      // by block, the block at which its branches meet again; kNone if none
+  std::vector<bool> counts;    // by instruction, whether it matters
+  std::vector<bool> spins;     // for a wait, whether it is repeated until it succeeds
+  std::vector<int> joins;      // by block, the block at which its branches join again; kNone if there is none
   std::vector<int> registers;  // by register, its number among those that matter; kNone for others
-  std::vector<int> rank;       // by block, its place in the order
+  std::vector<int> rank;       // by block, its position in the order
   int counted_registers = 0;
-  static constexpr int64_t kMostCtas = 16;  // in a cluster
+  static constexpr int64_t kMostCtas = 16;  // most CTAs of a cluster
   std::array<int64_t, 3> cta = {}, cluster = {1, 1, 1};
   std::map<int, uint64_t> places;  // of variables in shared memory, by number
-  bool has_order = false;          // instructions that order others
-  bool has_waits = false;          // for mbarriers
+  bool has_order = false;          // whether instructions order others
+  bool has_waits = false;          // whether there are waits for mbarriers
   bool has_thread_copies = false;
-  bool has_peeks = false;    // of mbarriers, in tests that are not repeated
-  bool has_generic = false;  // loads or stores without a state space in their mnemonic
-  bool has_words = false;    // atomic, volatile or strong accesses to shared memory, which may order others
+  bool has_peeks = false;    // whether there are tests of mbarriers that are not repeated
+  bool has_generic = false;  // whether there are loads or stores without a state space in their mnemonic
+  bool has_words = false;    // whether there are atomic, volatile or strong accesses to shared memory, which
+                             // may order others
 
-  // Atomic, volatile and strong accesses do not race with each other.
+  // Returns whether the access is atomic, volatile or strong; such accesses do not race with each other.
   static bool is_word(const Operation& o);
-  // The loop that contains a wait, other than the loop that repeats it; kNone if there is none.
+  // Returns the loop that contains a wait, other than the loop that repeats it, or kNone if there is none.
   int loop_of_wait(int operation) const {
     const int loop = graph.blocks[at(graph.block_of[at(operation)])].loop;
     return spins[at(operation)] ? graph.loops[at(loop)].parent : loop;

@@ -1,4 +1,4 @@
-// Applies each kind of instruction to the order of a run, for the lanes of a warp that reach it.
+// Updates the order of events in a simulated run for each instruction that lanes of a warp reach.
 #pragma once
 
 #include <algorithm>
@@ -17,34 +17,34 @@
 
 namespace ptxbuilder::analysis {
 
-// The number of iterations for which loops are followed: two rounds of the ring of mbarriers that a loop
-// waits at in turn, and two iterations more.
+// The number of iterations for which each loop is followed: two rounds of the ring of mbarriers for which the
+// loop waits in turn, plus two iterations.
 struct Turns {
   explicit Turns(size_t loops) : most(loops, 4) {}
 
   std::vector<int> most;  // by loop, the most iterations that are chosen
-  // A wait in a loop reaches this number of mbarriers.
+  // Records that a wait in a loop reaches `ring` mbarriers.
   void widen(int loop, size_t ring) {
     most[at(loop)] = std::max(most[at(loop)], 2 * static_cast<int>(ring) + 2);
   }
   int largest() const { return most.empty() ? 4 : *std::max_element(most.begin(), most.end()); }
 };
 
-// Lanes of a warp that run together.
+// A group of lanes of a warp that run together.
 struct Walker : Group {
   View view = {};
   int pc = 0;
   bool has_ended = false;
-  uint64_t products = 0;               // the number of wgmmas that its warp has begun
+  uint64_t products = 0;               // number of wgmmas that the warp has begun
   std::vector<uint64_t> groups = {};   // for each committed group, the number of wgmmas begun before
-  std::optional<uint32_t> meets = {};  // the phase of the barrier that it waits at
-  uint32_t cluster_phase = 0;          // the phase at which it has arrived
+  std::optional<uint32_t> meets = {};  // phase of the barrier at which it waits
+  uint32_t cluster_phase = 0;          // phase at which it has arrived
   bool has_registers = false;          // whether it received the registers that it requested
-  std::optional<Scalar> open = {};     // a value that it needs to continue
+  std::optional<Scalar> open = {};     // value that it needs to continue
 };
-using Warp = std::deque<Walker>;  // a deque, so that walkers keep their addresses when lanes part
+using Warp = std::deque<Walker>;  // a deque, so that walkers keep their addresses when lanes separate
 
-// Lanes that are at one place continue together.
+// Makes lanes that have reached the same instruction continue together.
 void unite(Walker& into, Walker& other);
 
 class ProtocolDeeds {
@@ -59,15 +59,16 @@ class ProtocolDeeds {
         values_(code, terms),
         order_(static_cast<int>(code.ctas()), boxes, code.has_words) {}
 
-  // Runs the instruction for those lanes of `w` that have reached it; returns false if they must wait. Throws
+  // Runs the instruction for the lanes of `w` that have reached it; returns false if they must wait. Throws
   // Refusal.
   bool perform(Warp& warp, Walker& w, Lanes lanes);
   // Lets setmaxnreg.inc continue once all warps that can release registers have done so; returns whether any
-  // continues.
+  // warp continues.
   bool grant_registers(std::deque<Warp>& warps);
-  // The outcome of an mbarrier test, by its term, if lanes depend on it; returns nothing for any other term.
+  // Returns the outcome of an mbarrier test, by its term, if lanes depend on it, or nothing for any other
+  // term.
   std::optional<bool> outcome(int term, Walker& w);
-  // The mbarrier at which lanes last waited; empty text if they have not waited at one.
+  // Describes the mbarrier for which lanes last waited; empty if they have not waited.
   std::string waits_for(const Walker& w) const;
 
   Order& order() { return order_; }
@@ -75,14 +76,14 @@ class ProtocolDeeds {
 
  private:
   const Operation& operation(int i) const { return code_.code.operations[at(i)]; }
-  // The operands that are addresses, in order.
+  // Returns the operands that are addresses, in order.
   static std::vector<const Value*> addresses(const Operation& o) {
     std::vector<const Value*> all;
     for (const Value& v : o.operands)
       if (v.kind == Value::Kind::address) all.push_back(&v);
     return all;
   }
-  // The operand after the last address; null if there is none.
+  // Returns the operand after the last address, or null if there is none.
   static const Value* behind_address(const Operation& o) {
     for (size_t n = o.operands.size(); n-- > 0;)
       if (o.operands[n].kind == Value::Kind::address)
@@ -91,7 +92,7 @@ class ProtocolDeeds {
   }
   Order::Place place(const Walker& w, uint64_t address) const;
 
-  // A number that a lane holds; if it is not known yet, the lanes wait for it.
+  // Returns the number that a lane holds. If it is not known yet, the lanes wait for it.
   std::optional<uint64_t> number(Walker& w, const LaneValues& v, int lane) {
     const Scalar s = terms_.resolved(v[lane]);
     if (s.is_known()) return s.value;
@@ -102,7 +103,8 @@ class ProtocolDeeds {
     return number(w, values_.operand(w, v), std::countr_zero(w.lanes));
   }
 
-  // Calls f(address, lanes) for each address and the lanes that hold it; returns false if one is not known.
+  // Calls f(address, lanes) for each address, with the lanes that hold it; returns false if an address is not
+  // known.
   bool for_addresses(Walker& w, const Value& v, Lanes lanes, const auto& f) {
     const LaneValues all = values_.operand(w, v);
     if (all.is_one()) {
@@ -122,7 +124,7 @@ class ProtocolDeeds {
     return true;
   }
 
-  // Calls f for the two addresses of each lane; returns false if one is not known.
+  // Calls f with the two addresses of each lane; returns false if an address is not known.
   bool for_pairs(Walker& w, const Value& a, const Value& b, Lanes lanes, const auto& f) {
     const LaneValues first = values_.operand(w, a), second = values_.operand(w, b);
     std::vector<std::pair<Order::Place, Order::Place>> each;
@@ -140,21 +142,21 @@ class ProtocolDeeds {
     for (; lanes != 0; lanes &= lanes - 1) f(std::countr_zero(lanes));
   }
 
-  // The groups of a thread's bulk copies out of shared memory, or of a warp's cp.async.
+  // The groups of a thread's bulk copies from shared memory, or of a warp's cp.async.
   struct BulkGroups {
     int component = kNone;
-    uint32_t begun = 0;  // the number of committed groups
+    uint32_t begun = 0;  // number of committed groups
   };
   BulkGroups& bulk(const Walker& w, int lane);
   // Throws Refusal if lanes of the warp take different paths.
   BulkGroups& copies(const Warp& warp, const Walker& w);
 
-  // The products of a warpgroup. A product completes in all warps of the warpgroup when it completes in one,
-  // so all of them must have begun it.
+  // The products of a warpgroup. A product completes in all warps of the warpgroup at once, so all of them
+  // must have begun it.
   struct Products {
     int component = kNone;
-    std::array<uint64_t, 4> begun = {};  // the number begun in each warp
-    std::vector<Clock> came = {};        // what precedes the beginning of each product, in all warps
+    std::array<uint64_t, 4> begun = {};  // number of products begun in each warp
+    std::vector<Clock> came = {};  // the events that precede the beginning of each product, in all warps
   };
   Products& products(const Walker& w);
   bool leave_products(Walker& w, uint64_t count);
@@ -184,7 +186,7 @@ class ProtocolDeeds {
   std::map<std::pair<int, int>, BulkGroups> bulk_;           // by CTA and thread
   std::map<std::pair<int, int>, BulkGroups> copies_;         // by CTA and warp
   std::map<std::pair<int, int>, Products> products_;         // by CTA and warpgroup
-  std::map<std::array<int, 3>, std::set<uint64_t>> waited_;  // by wait, CTA and warp, the mbarriers
+  std::map<std::array<int, 3>, std::set<uint64_t>> waited_;  // mbarriers, by wait, CTA and warp
   std::map<std::pair<int, int>, Order::Place> last_wait_;
   std::map<int, std::pair<Order::Test, int>> tests_;  // by the term of the outcome, with the instruction
   bool gave_registers_ = false;

@@ -1,4 +1,4 @@
-// Sets of unsigned numbers, stored as intervals.
+// Represents sets of unsigned numbers as intervals.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 namespace ptxbuilder::analysis {
 
-// Inclusive intervals from the first number to the last, ascending, with gaps between them.
+// Inclusive intervals from a first to a last number, in ascending order, with gaps between them.
 using Intervals = std::vector<std::pair<uint64_t, uint64_t>>;
 
-// The largest number with this number of bits.
+// Returns the largest number with this number of bits.
 constexpr uint64_t mask(int bits) { return bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1; }
 
-// The same numbers as sorted and merged intervals.
+// Returns the same numbers as sorted and merged intervals.
 Intervals united(Intervals all);
 Intervals common(const Intervals& a, const Intervals& b);
-// The numbers with this number of bits that are not in the set.
+// Returns the numbers of `bits` bits that are not in the set.
 Intervals complement(const Intervals& of, int bits);
 // Adds the numbers from first to last, which may wrap around.
 void add_wrapped(Intervals& to, uint64_t first, uint64_t last, int bits);
-// Adds the numbers x for which factor * x + constant is from first to last, or the same range of negative
-// numbers, if x is so small that the product does not overflow a signed register.
+// Adds the numbers x for which factor * x + constant is from `first` to `last`, or in the same range of
+// negative numbers, if x is small enough that the product does not overflow a signed register.
 void add_multiplied(Intervals& to, uint64_t first, uint64_t last, int64_t factor, int64_t constant, int bits);
 
 }  // namespace ptxbuilder::analysis

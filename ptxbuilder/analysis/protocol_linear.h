@@ -1,4 +1,4 @@
-// Decides whether linear inequalities between integers can all hold together.
+// Decides whether linear inequalities between integers can hold together.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::analysis {
 
-// constant + the sum of factor times unknown; the user numbers the unknowns.
+// A constant plus the sum of factors times unknowns, which the user numbers.
 struct Linear {
   __int128 constant = 0;
   std::map<int, __int128> factors = {};
@@ -21,8 +21,8 @@ class LinearSystem {
   void at_least_zero(const Linear& sum) { rows_.push_back(sum); }
   void between(const Linear& sum, __int128 first, __int128 last);
   // Returns false only if no integers satisfy all inequalities. Unknowns are eliminated one by one (Fourier
-  // and Motzkin); if that takes too many sums at once, or more than are `left` for all calls, the result is
-  // true.
+  // and Motzkin). If that needs too many sums at once, or more than the `left` sums that remain for all
+  // calls, the result is true.
   bool may_hold(size_t& left) const;
 
  private:

@@ -1,4 +1,4 @@
-// The part of a run that is ordered in every schedule: vector clocks of threads, mbarriers and asynchronous
+// Computes what is ordered in every schedule of a run: vector clocks of threads, mbarriers and asynchronous
 // work, and the accesses to shared memory that they must order.
 #pragma once
 
@@ -20,14 +20,14 @@ namespace ptxbuilder::analysis {
 struct Refusal {
   int operation = kNone;
   std::string what;
-  std::vector<int> others = {};  // the other instructions involved
-  bool is_undecided = false;     // true if it is not known whether a schedule fails
+  std::vector<int> others = {};  // other instructions involved
+  bool is_undecided = false;     // it is not known whether a schedule fails
   int late = kNone;  // the failure occurs if this instruction, or the operation that it starts, is late
   bool is_of_order = true;  // false for bytes of boxes, and for a fence that works without it
 };
 
-// For each component of a run, such as a warp or an mbarrier, a clock holds the last of the component's
-// events that precede something.
+// For each component of a run, such as a warp or an mbarrier, a clock holds the last event of the component
+// that precedes a given event.
 class Clock {
  public:
   uint32_t operator[](int component) const {
@@ -38,7 +38,7 @@ class Clock {
     events_[at(component)] = std::max(events_[at(component)], to);
   }
   void join(const Clock& other);
-  // Keeps only the events that precede both.
+  // Keeps only the events that precede both events.
   void meet(const Clock& other);
   bool operator==(const Clock& other) const = default;
 
@@ -46,19 +46,19 @@ class Clock {
   std::vector<uint32_t> events_;
 };
 
-// An event of a component: everything after it has a clock of at least this value for the component.
+// An event of a component: the clock of everything after it has at least this value for the component.
 struct Moment {
   int component = kNone;
   uint32_t event = 0;
   bool is_in(const Clock& clock) const { return clock[component] >= event; }
 };
 
-// The events that precede lanes of a warp that have run together.
+// The events that precede what lanes of a warp, which have run together, do next.
 struct View {
   Clock known;
-  Clock came;       // events that are over in time, though their writes may be unseen: lanes that meet
-  Clock fenced;     // of generic writes, those that a proxy fence has made visible to the async proxy
-  int own = kNone;  // the component of these lanes
+  Clock came;  // events that are over in time, although their writes may not be visible: for lanes that meet
+  Clock fenced;     // events whose generic writes a proxy fence has made visible to the async proxy
+  int own = kNone;  // component of these lanes
   uint32_t ticks = 0;
   int cta = 0, warp = 0;
 
@@ -73,8 +73,8 @@ struct Span {
   uint64_t first = 0, bytes = 0;
 };
 
-// The boxes of tensor maps, which PTX does not contain: they are derived from the phases of mbarriers and
-// from what is read. They are kept from run to run.
+// The boxes of tensor maps. PTX does not contain them; they are derived from the phases of mbarriers and from
+// what is read. They are retained from run to run.
 class Boxes {
  public:
   uint64_t bytes(const std::string& map) const;
@@ -83,21 +83,21 @@ class Boxes {
   void add_read(const Span& span) { add(reads_, span); }
   void add_write(const Span& span) { add(writes_, span); }
   void add_phase(std::vector<std::string> maps, uint64_t expected, int operation);
-  // Computes the bytes from everything that was added; returns whether any of them have changed. Throws
-  // Refusal if no boxes fit.
+  // Computes the bytes from everything that was added; returns whether any of them changed. Throws Refusal if
+  // no boxes fit.
   bool find();
   const std::map<std::string, uint64_t>& all() const { return bytes_; }
 
  private:
   struct Copies {
-    std::set<uint64_t> places;  // in shared memory
+    std::set<uint64_t> places;  // addresses in shared memory
     bool into_shared = true;
   };
   const std::set<uint64_t>& starts(const Copies& of) const { return of.into_shared ? loaded_ : stored_; }
 
   std::map<std::string, Copies> copies_;
-  std::set<uint64_t> loaded_, stored_;  // where loaded ranges and stored ranges begin
-  // The longest range that begins at an address.
+  std::set<uint64_t> loaded_, stored_;  // starts of loaded and stored ranges
+  // The longest range that begins at each address.
   using Spans = std::unordered_map<uint64_t, uint64_t>;
   static void add(Spans& to, const Span& span) {
     uint64_t& bytes = to[span.first];
@@ -109,7 +109,7 @@ class Boxes {
   std::map<std::string, uint64_t> bytes_;
 };
 
-// An access to shared memory: it begins when its thread does, and ends at a given moment.
+// An access to shared memory. It begins with an event of its thread, and ends at a given moment.
 struct SharedAccess {
   int cta = 0;
   std::vector<Span> spans;
@@ -117,12 +117,12 @@ struct SharedAccess {
   Moment end = {};
   int operation = kNone;
   bool is_word = false;  // such accesses do not race with each other
-  uint64_t data = 0;     // of stored constants, equal for equal ones; else 0
+  uint64_t data = 0;     // for stored constants, equal for equal constants; otherwise 0
 };
 
 class Order {
  public:
-  // If the kernel `has_words` in shared memory, those may order accesses that seem to race here.
+  // If the kernel `has_words` in shared memory, these may order accesses that seem to race.
   Order(int ctas, Boxes& boxes, bool has_words)
       : boxes_(boxes), has_words_(has_words), memory_(at(ctas)), exits_(at(ctas)), started_(at(ctas)) {}
 
@@ -142,12 +142,12 @@ class Order {
   void fence_inits(View& view);
   void arrive(View& view, const Place& place, uint64_t expected, bool releases, int operation);
   void expect(View& view, const Place& place, uint64_t bytes, int operation);
-  // Adds a copy of `bytes`, or of the tensor map's box, that completes at an mbarrier, and returns when it
-  // completes.
+  // Adds a copy of `bytes` bytes, or of the tensor map's box, that an mbarrier counts; returns the moment of
+  // its completion.
   Moment copy(View& view, const Place& place, uint64_t bytes, const std::string& map, int operation);
   // Returns whether the wait is over; if so, the lanes are ordered after the phase.
   bool wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation);
-  // The result of a wait that is not repeated; it matters if something depends on the outcome.
+  // The result of a wait that is not repeated. It matters if something depends on the outcome.
   struct Test {
     Place place;
     bool is_over, may_be_early;
@@ -155,12 +155,13 @@ class Order {
     Moment at;
   };
   Test test(View& view, const Place& place, uint64_t parity, int operation);
-  // Continues a thread that depends on the outcome: after the phase if it `passes`.
+  // Continues a thread that depends on the outcome; if it `passes`, the thread is ordered after the phase.
   void use(View& view, const Test& test, bool passes, int operation);
-  // Completes phases whose copies have all begun, when nothing else can continue; returns whether any exist.
+  // Completes phases whose copies have all begun, when nothing else can continue; returns whether there were
+  // any.
   bool complete_copies();
 
-  // A barrier of threads, found by its number: of a CTA, or of the cluster.
+  // A barrier of the threads of a CTA or of the cluster, identified by its number.
   struct Meeting {
     int component = kNone;
     uint64_t expected = 0, arrived = 0;
@@ -168,20 +169,20 @@ class Order {
     Clock known = {}, came = {}, fenced = {}, last = {}, last_came = {}, last_fenced = {};
     int operation = kNone;
   };
-  // Returns the phase that must be completed before a thread continues.
+  // Returns the phase that must complete before a thread continues.
   uint32_t meet(View& view, std::pair<int, uint64_t> which, uint64_t threads, uint64_t expected,
                 bool releases, int operation);
   bool is_met(std::pair<int, uint64_t> which, uint32_t phase) { return meetings_[which].completed > phase; }
   void leave(View& view, std::pair<int, uint64_t> which);
 
-  // Checks what must hold when all threads have ended.
+  // Checks the conditions that must hold when all threads have ended.
   void finish();
-  // Describes what is missing for a thread that waits at the mbarrier.
+  // Describes what is missing for a thread that waits for the mbarrier.
   std::string missing(const Place& place) const;
 
  private:
-  // Shared memory is split into blocks of 64 units of 16 bytes. A part consists of some units of a block, and
-  // of the same bytes in each of these units.
+  // Shared memory is divided into blocks of 64 units of 16 bytes. A part consists of some units of a block,
+  // and of the same bytes in each of these units.
   static constexpr uint64_t kUnit = 16, kBlock = 64 * kUnit;
   struct Part {
     uint64_t block, units;
@@ -201,11 +202,11 @@ class Order {
   struct Phase {
     uint64_t pending = 0, expected = 0, issued = 0;
     Clock arrived, arrived_fenced, begun, came;
-    std::optional<Clock> ahead_of_copies = {};  // that precede all of its copies
+    std::optional<Clock> ahead_of_copies = {};  // events that precede all of its copies
     std::vector<std::string> maps = {};
     std::vector<Moment> expects = {};
     int expect = kNone, copy = kNone;
-    int last = kNone;  // the last instruction that arrived or copied
+    int last = kNone;  // last instruction that arrived or copied
   };
   struct Mbarrier {
     int component = kNone, init = kNone;
@@ -213,14 +214,14 @@ class Order {
     uint32_t completed = 0;
     Moment made = {};
     std::optional<Moment> fenced = {};
-    int completed_by = kNone;  // the instruction that completed the last phase
+    int completed_by = kNone;  // instruction that completed the last phase
     Phase now = {};
     Clock last = {}, last_fenced = {}, last_came = {};
     struct Waited {
       Moment at;
       int operation;
     };
-    std::vector<Waited> waited = {};  // the waits for the phase that completed last
+    std::vector<Waited> waited = {};  // waits for the phase that completed last
   };
   struct Foreign {
     int cta;

@@ -1,5 +1,5 @@
 // Runs the part of a kernel that matters for its protocol: barriers, copies, and accesses to shared memory.
-// One run represents all schedules in which the decisions that depend on parameters are the same.
+// One run represents all schedules in which decisions that depend on parameters have the same outcome.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,15 @@ namespace ptxbuilder::analysis {
 // Thrown if a path was dropped because a loop on it takes more iterations than are followed.
 struct Beyond {};
 
-// A wait that is not repeated succeeds if `peeks_succeed` and its phase is complete, and fails otherwise. The
-// steps are taken from the remaining ones. Throws Refusal, or Beyond.
+// A wait that is not repeated succeeds if `peeks_succeed` and its phase is complete, and fails otherwise.
+// Steps are subtracted from those that remain. Throws Refusal or Beyond.
 void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
                   bool peeks_succeed, size_t& steps_left);
 
-// The reason why the order of events does not hold in all schedules, or why the limits of runs and steps were
-// exceeded; nothing if the order holds. `proof` receives the assumptions.
+// Returns the reason why the order of events does not hold in all schedules, or why the limits of runs and
+// steps were exceeded, or nothing if the order holds. `proof` receives the assumptions.
 struct ProofLimits {
-  size_t runs, steps, work;  // of all runs: instructions, and work on terms (protocol_terms.h)
+  size_t runs, steps, work;  // for all runs: instructions, and work on terms (protocol_terms.h)
 };
 std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits& limits,
                                     ScheduleProof& proof);

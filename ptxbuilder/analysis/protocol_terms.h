@@ -1,5 +1,5 @@
-// A kernel's integers when not all of them are known: numbers, or terms of parameters and special registers.
-// Choices decide the conditions on them, and each choice restricts the later ones.
+// Represents a kernel's integers when not all of them are known: as numbers, or as terms of parameters and
+// special registers. Choices decide the conditions on terms, and each choice restricts the later ones.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ struct Scalar {
 };
 
 enum class TermKind : uint8_t {
-  symbol,     // unknown except for its name
-  sum,        // constant + the sum of factor times term, modulo 2^bits
-  other,      // an instruction's result; equal inputs are only known to give equal results
+  symbol,     // only its name is known
+  sum,        // a constant plus the sum of factors times terms, modulo 2^bits
+  other,      // an instruction's result; only equal inputs are known to give equal results
   parameter,  // a loaded parameter, identified by its address
   outcome,    // of a test whose result the run determines
   mul,
@@ -48,16 +48,16 @@ enum class TermKind : uint8_t {
   convert,  // from the number of bits in `aside`
   extract,  // bfe
   popc,
-  in_cta,  // an address of shared memory in another CTA of the cluster
+  in_cta,  // address of shared memory in another CTA of the cluster
   clz,
   brev
 };
 
-// The distance between CTAs of a cluster among the addresses of shared::cluster; a CTA's own memory comes
+// The distance between the CTAs of a cluster among the addresses of shared::cluster; a CTA's own memory comes
 // first.
 inline constexpr int kCtaBits = 24;
 
-// A number whose highest bit, of the given number of bits, is its sign.
+// Returns a number whose highest bit, given the number of bits, is its sign.
 constexpr int64_t with_sign(uint64_t value, int bits) {
   return static_cast<int64_t>(value << (64 - bits)) >> (64 - bits);
 }
@@ -68,15 +68,15 @@ struct TermOperation {
   uint8_t bits = 32;
   bool is_signed = false;
   uint8_t aside = 0;
-  std::string_view name = {};  // of a symbol, or of another instruction
+  std::string_view name = {};  // name of a symbol, or of another instruction
 
   auto operator<=>(const TermOperation&) const = default;
 };
 
-// One sequence of answers to a run's questions; advance() moves to the next sequence.
+// A sequence of answers to a run's questions; advance() moves to the next sequence.
 class Choices {
  public:
-  // The next choice among `count` values: 0 at first.
+  // Returns the next choice among `count` values, at first 0.
   int choose(int count);
   // Moves to the next sequence; returns false if there is none.
   bool advance();
@@ -93,7 +93,7 @@ class Choices {
 
 class Terms {
  public:
-  // Throws Refusal if following terms costs more than `most_work`: a term costs one, and a quotient costs one
+  // Throws Refusal if following terms costs more than `most_work`. A term costs one, and a quotient costs one
   // for each fact.
   Terms(Choices& choices, size_t most_work) : choices_(choices), work_left_(most_work) {}
 
@@ -101,43 +101,43 @@ class Terms {
   // chooses the first term of the last run that may help. Returns nothing if there is none.
   std::optional<std::string> assume_more();
 
-  // Forgets the choices of the last run; counts whose values are needed are chosen up to `most`.
+  // Discards the choices of the last run. Counts whose values are needed are chosen up to `most`.
   void begin_run(int most);
 
   Scalar symbol(const std::string& name, int bits);
   Scalar made(const TermOperation& operation, const std::vector<Scalar>& inputs);
   Scalar plus(const Scalar& a, const Scalar& b, int bits) { return combined(a, 1, b, 1, bits); }
   Scalar minus(const Scalar& a, const Scalar& b, int bits) { return combined(a, 1, b, ~uint64_t{0}, bits); }
-  // `how` is lt, le, gt, ge, eq or ne; any other comparison returns nothing.
+  // Returns the result of a comparison; `how` is lt, le, gt, ge, eq or ne. Returns nothing for any other
+  // comparison.
   std::optional<Scalar> compared(std::string_view how, int bits, bool is_signed, const Scalar& a,
                                  const Scalar& b);
   Scalar negated(const Scalar& predicate);
 
-  // Returns the scalar simplified with what is known so far.
+  // Returns the scalar, simplified with what is known so far.
   Scalar resolved(const Scalar& scalar);
   bool decide(const Scalar& predicate);
-  // Sets the result of an outcome, by the outcome's term.
+  // Returns the result of an outcome, given the outcome's term.
   std::function<std::optional<bool>(int)> ask = {};
-  // The number that a scalar is, if it depends on a count that a condition has requested: the count is then
-  // chosen. Returns nothing otherwise.
+  // Returns the number that a scalar is, if it depends on a count that a condition has requested, which is
+  // then chosen; otherwise returns nothing.
   std::optional<uint64_t> number(const Scalar& scalar);
 
   std::string text(const Scalar& scalar) const;
   // Returns what the last run has chosen: "%clusterid.x < 5, param(n) from 1 to 64".
   std::string chosen() const;
-  // Returns false if the choices contradict each other, given that sums do not overflow their registers.
+  // Returns false if the choices contradict each other, assuming that sums do not overflow their registers.
   bool may_be();
-  // Returns whether all choices are certain to be possible together: sums, shifts and products of parameters
-  // are assumed to be independent; quotients, bits, counts that are sums, and loaded values are not assumed
-  // to be.
+  // Returns whether all choices are certainly possible together. Sums, shifts and products of parameters are
+  // assumed to be independent; quotients, bits, counts that are sums, and loaded values are not.
   bool can_be() const;
 
  private:
   friend class Possible;
   struct Node {
     TermOperation operation;
-    uint64_t constant = 0;                               // of a sum
-    std::vector<std::pair<int, uint64_t>> addends = {};  // of a sum, terms ascending
+    uint64_t constant = 0;                               // for a sum
+    std::vector<std::pair<int, uint64_t>> addends = {};  // for a sum: terms, in ascending order
     std::vector<Scalar> inputs = {};
   };
 
@@ -162,7 +162,7 @@ class Terms {
   Scalar interned(Node node);
   static std::optional<uint64_t> computed(const TermOperation& o, const std::vector<Scalar>& x);
   std::optional<Scalar> simplified(const TermOperation& o, const std::vector<Scalar>& x);
-  // The only term that decides another term, and its values for which the other term is in `values`.
+  // Returns the only term that decides another term, and its values for which the other term is in `values`.
   std::pair<int, Intervals> root(int term, Intervals values) const;
   std::optional<std::pair<int, Intervals>> condition(const Node& comparison) const;
   Intervals reach(const Node& comparison) const;
@@ -185,10 +185,10 @@ class Terms {
   std::unordered_map<std::string, int> numbers_;
   std::map<std::string, int, std::less<>> names_;
   std::map<int, Intervals> assumed_;
-  // The members below belong to a run:
+  // The following members belong to a run:
   std::map<int, Intervals> domains_;
   std::map<int, bool> facts_;
-  // These follow from the facts and domains, until one of them changes.
+  // These follow from the facts and domains, and are valid until one of them changes.
   std::unordered_map<int, Scalar> resolved_;
   mutable std::map<TermOperation, std::vector<Sum>> not_negative_;
 };

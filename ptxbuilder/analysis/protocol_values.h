@@ -1,4 +1,4 @@
-// The values in the registers of a warp's lanes, and what instructions compute from these values.
+// Holds the values in the registers of a warp's lanes, and computes the results of instructions from them.
 #pragma once
 
 #include <array>
@@ -10,10 +10,10 @@
 
 namespace ptxbuilder::analysis {
 
-using Lanes = uint32_t;  // a bit for each lane of a warp
+using Lanes = uint32_t;  // one bit for each lane of a warp
 inline constexpr int kLanes = 32;
 
-// One value for each lane, or a single value for all.
+// One value for each lane, or a single value for all lanes.
 class LaneValues {
  public:
   LaneValues() = default;
@@ -37,10 +37,11 @@ class LaneValues {
 struct Group {
   int cta = 0, warp = 0;
   Lanes lanes = 0;
-  std::vector<LaneValues> registers = {};  // those that matter
+  std::vector<LaneValues> registers = {};  // the registers that matter
 };
 
-// An instruction's words as computing needs them. A run executes an instruction often, and finds them once.
+// The words of an instruction in the form that computations need. A run executes an instruction often, but
+// looks them up only once.
 struct IntegerWords {
   enum class Name : uint8_t {
     other,
@@ -82,24 +83,24 @@ struct IntegerWords {
   explicit IntegerWords(const Operation& o);
 
   Name name;
-  Type type, to;  // of the last word, and of the one before it, which a cvt converts to
-  Part part;      // of a product
-  bool is_known;  // without a carry and saturation, and of integers
+  Type type, to;  // types of the last word and of the one before it, to which a cvt converts
+  Part part;      // part of a product
+  bool is_known;  // for integers, without a carry and without saturation
 };
 
 class ProtocolValues {
  public:
   ProtocolValues(const ProtocolCode& code, Terms& terms);
 
-  // An operand as lanes read it; for an address, its first part plus the offset.
+  // Returns an operand as lanes read it; for an address, its first part plus the offset.
   LaneValues operand(const Group& group, const Value& v);
-  // A register's value, such as that of a guard.
+  // Returns a register's value, such as that of a guard.
   const LaneValues& in_register(const Group& group, int reg) const {
     return group.registers[at(code_.registers[at(reg)])];
   }
-  // Computes an instruction's result in those lanes.
+  // Computes an instruction's result in these lanes.
   void compute(Group& group, int operation, Lanes lanes);
-  // Stores a result for those lanes, if the register matters.
+  // Stores a result in these lanes, if the register matters.
   void set(Group& group, const Value& to, const LaneValues& value, Lanes lanes);
 
  private:

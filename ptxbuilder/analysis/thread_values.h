@@ -10,7 +10,8 @@ namespace ptxbuilder::analysis {
 
 class ThreadValues {
  public:
-  // Values of a loop that start from a known value may be treated as having their initial values.
+  // Determines the values of a loop that start from a known value: they are unknown, or have their initial
+  // values.
   enum class Loops : uint8_t { unknown, at_start };
 
   // `thread` counts along x; without a thread, values that depend on its number are unknown. `values` must
@@ -18,14 +19,14 @@ class ThreadValues {
   ThreadValues(const Values& values, std::optional<int64_t> thread, Loops loops = Loops::unknown)
       : values_(values), thread_(thread), loops_(loops) {}
 
-  // elect.sync is assumed to choose lane 0.
+  // Returns the value of a sum. elect.sync is assumed to choose lane 0.
   std::optional<int64_t> operator()(const Sum& sum);
 
   // Computes a function from the known values of its inputs.
   static std::optional<int64_t> computed(const Atom& function,
                                          const std::vector<std::optional<int64_t>>& inputs);
 
-  // A sum with its known terms folded into the constant; the unknown terms remain.
+  // Returns a sum whose known terms are folded into the constant; the unknown terms remain.
   Sum rest(const Sum& sum);
 
  private:
@@ -38,9 +39,9 @@ class ThreadValues {
   const Values& values_;
   std::optional<int64_t> thread_;
   Loops loops_;
-  std::vector<State> states_ = {};  // by place among the atoms of threads, or by atom if loops count too
+  std::vector<State> states_ = {};  // by position among the atoms of threads or, if loops count too, by atom
   std::vector<int64_t> numbers_ = {};
-  int depth_ = 0;  // of atoms that are being computed
+  int depth_ = 0;  // number of nested atoms that are being computed
 };
 
 }  // namespace ptxbuilder::analysis
