@@ -11,7 +11,8 @@ namespace ptxbuilder {
 namespace {
 
 constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$.";
-// Substitutions can make a demangled name arbitrarily long, though compilers hardly produce such names.
+// Substitutions can make a demangled name arbitrarily long, although compilers hardly ever produce such
+// names.
 constexpr size_t kLongest = 4096, kMostSubstitutions = 256, kShown = 240;
 
 std::string shortened(const std::string& name) {
@@ -39,7 +40,7 @@ std::string demangled(std::string_view text) {
     result += text.substr(0, at);
     text.remove_prefix(at);
     const std::string_view word = text.substr(0, text.find_first_not_of(letters));
-    // A dot may end a sentence after the name.
+    // A dot after the name may be the end of a sentence.
     const size_t end = word.find_last_not_of('.') + 1;
     result += word.starts_with("_Z") ? of_name(word.substr(0, end)) : std::string(word.substr(0, end));
     result += word.substr(end);

@@ -9,15 +9,14 @@
 namespace ptxbuilder {
 namespace {
 
-// On ARM, g++ 12 only knows half precision under this name.
+// On ARM, g++ 12 provides half precision only under this name.
 #if defined(__aarch64__) && !defined(__clang__) && __GNUC__ < 13
 using Half = __fp16;
 #else
 using Half = _Float16;
 #endif
 
-// A float of 8 bits (OCP 8-bit Floating Point Specification; PTX ISA, "Alternate Floating-Point Data
-// Formats").
+// An 8-bit float (OCP 8-bit Floating Point Specification; PTX ISA, "Alternate Floating-Point Data Formats").
 struct Fp8 {
   int exponent_bits, mantissa_bits;
   double greatest;
@@ -51,8 +50,8 @@ double decode_fp8(const Fp8& f, uint64_t bits) {
   return sign * std::ldexp(mantissa, std::max(exponent, 1) - f.bias() - f.mantissa_bits);
 }
 
-// Returns the bits of an f32 without the lowest `dropped` bits, rounded once from `value`: a value that only
-// rounding to f32 turns into a tie is rounded to its own side.
+// Returns the bits of an f32 without the lowest `dropped` bits, rounded only once from `value`: if rounding
+// to f32 turns `value` into a tie, it is rounded to the side on which it was.
 uint32_t shortened(double value, int dropped) {
   const auto wide = static_cast<float>(value);
   auto bits = std::bit_cast<uint32_t>(wide);
@@ -67,11 +66,11 @@ uint64_t encode_integer(DType type, double value) {
   if (std::isnan(value)) return 0;
   const int width = 8 * size_of(type) - (is_signed(type) ? 1 : 0);
   const double whole = std::nearbyint(value),
-               end = std::ldexp(1.0, width);  // the least value that is too great
+               end = std::ldexp(1.0, width);  // the least value that is out of range
   const uint64_t most = ~uint64_t{0} >> (64 - width);
   if (whole >= end) return most;
   if (!is_signed(type)) return whole <= 0 ? 0 : static_cast<uint64_t>(whole);
-  const auto least = ~most;  // the sign bit, and the bits above it
+  const auto least = ~most;  // the sign bit and the bits above it
   const uint64_t bits = whole <= -end ? least : static_cast<uint64_t>(static_cast<int64_t>(whole));
   return bits & ~uint64_t{0} >> (64 - 8 * size_of(type));
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kDeepestJson = 64;
 
-// Returns the offset after the text that begins at `at` and ends with `end`.
+// Returns the offset after the next occurrence of `end` at or after `at`.
 size_t behind(std::string_view text, size_t at, std::string_view end) {
   const size_t found = text.find(end, at);
   return found == std::string_view::npos ? text.size() : found + end.size();
@@ -42,7 +42,7 @@ void check_nesting(std::string_view text, const std::string& name) {
   }
 }
 
-// Remembers the members of the open objects, and the first member that is repeated.
+// Records the members of the open objects, and the first member that is repeated.
 class Twice {
  public:
   void operator()(nlohmann::ordered_json::parse_event_t event, const nlohmann::ordered_json& parsed) {

@@ -17,8 +17,8 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_integer(const Parameter& p) { return p.kind == Parameter::Kind::scalar && !is_float(p.dtype); }
 
-// The arithmetic of rules, which is compiled here and also written as text into C exports. `wrong` receives
-// the first error.
+// Defines the arithmetic of rules, which is compiled here, and is also written as text into C exports.
+// `wrong` receives the first error.
 #define CODE_AND_TEXT(text, ...) \
   __VA_ARGS__                    \
   constexpr const char* text = #__VA_ARGS__;
@@ -69,7 +69,7 @@ static inline int64_t rule_equal(const char** wrong, int64_t a, int64_t b) { (vo
 // clang-format on
 #undef CODE_AND_TEXT
 
-// Returns the number that an argument's bits represent, or nothing if a u64 does not fit.
+// Returns the number that an argument's bits represent, or nothing if a u64 is out of range.
 int64_t number_of(DType type, uint64_t bits, const char** wrong) {
   const int unused = 64 - 8 * size_of(type);
   const bool is_signed = type == DType::s8 || type == DType::s16 || type == DType::s32 || type == DType::s64;
@@ -90,21 +90,21 @@ std::string legal_names(std::span<const Parameter> parameters) {
 
 }  // namespace
 
-// An operation on two numbers: its spelling, its precedence (0 for a function), the function that computes it
-// and the name of that function.
+// An operation on two numbers: its spelling, its precedence (0 for a function), the function that computes
+// it, and that function's name.
 struct LaunchRule::Operation {
   Step step;
   std::string_view symbol;
   int binds;
   int64_t (*compute)(const char**, int64_t, int64_t);
   const char* name;
-  bool swapped = false;  // compute(b, a)
-  bool negated = false;  // 1 if the operation yields 0
+  bool swapped = false;  // computes compute(b, a)
+  bool negated = false;  // yields 1 if the result of `compute` is 0
 };
 
 #define BY(function) rule_##function, "rule_" #function
 const LaunchRule::Operation LaunchRule::operations[] = {
-    // Longer symbols come first.
+    // Longer symbols come before their prefixes.
     {Step::less_equal, "<=", 2, BY(less_equal)},
     {Step::greater_equal, ">=", 2, BY(less_equal), true},
     {Step::equal, "==", 1, BY(equal)},
@@ -128,7 +128,7 @@ const LaunchRule::Operation& LaunchRule::operation(Step step) {
 }
 
 std::string LaunchRule::c_functions() {
-  std::string text = kFunctions;  // in one line
+  std::string text = kFunctions;  // on one line
   const std::string_view between = "} static";
   for (size_t at = 0; (at = text.find(between, at)) != std::string::npos;) text[at + 1] = '\n';
   return text + "\n";
@@ -157,7 +157,7 @@ class RuleParser {
     fail(at_, fmt::format("expected {}, found {}", what, c ? fmt::format("'{}'", c) : "the end"));
   }
 
-  // Returns the next character that is not a space; 0 at the end.
+  // Returns the next character that is not a space, or 0 at the end.
   char peek() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -307,7 +307,7 @@ int64_t value_of(const RuleName& name, const RuleValues& values, const char** wr
 }  // namespace
 
 int64_t LaunchRule::value(const RuleValues& values) const {
-  // Each level of nesting keeps at most two operands waiting: a left operand, and the first argument of a
+  // At each level of nesting, at most two operands wait: a left operand, and the first argument of a
   // function.
   std::array<int64_t, 2 * kDeepestRule + 1> stack;
   size_t top = 0;

@@ -13,7 +13,7 @@ struct Log {
 };
 
 Log& the_log() {
-  static Log& log = *new Log;  // never destroyed, since other threads may log while the process ends
+  static Log& log = *new Log;  // never destroyed, since other threads may still log while the process ends
   return log;
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A pipe, which may never end, cannot be a sidecar.
+// Returns the text of a file. A pipe cannot be a sidecar, since it may never end.
 std::string sidecar_text(const std::string& path) {
   std::error_code none;
   if (const fs::file_status status = fs::status(path, none);
@@ -31,12 +31,12 @@ std::string sidecar_text(const std::string& path) {
 Signature read_signature(const std::string& path) { return signature_from_json(sidecar_text(path), path); }
 
 bool exists(const std::string& path) {
-  std::error_code none;  // such as a name that is too long
+  std::error_code none;  // for errors such as a name that is too long
   return fs::exists(path, none);
 }
 
-// Returns a kernel's name for use in a file name, which may have at most 255 bytes: a long name is cut, and a
-// hash of the whole name is appended.
+// Returns a kernel's name for use in a file name, which may have at most 255 bytes: a long name is truncated,
+// and a hash of the full name is appended.
 std::string in_file_name(const std::string& kernel) {
   constexpr size_t kMost = 150, kKept = 120;
   if (kernel.size() <= kMost) return kernel;
@@ -45,7 +45,7 @@ std::string in_file_name(const std::string& kernel) {
   return fmt::format("{}-{:016x}", kernel.substr(0, kKept), hash);
 }
 
-// Returns the kernels that have a sidecar NAME.KERNEL.json next to an image.
+// Returns the kernels that have a sidecar NAME.KERNEL.json for an image.
 std::vector<std::string> named_beside(const fs::path& name) {
   const std::string begin = name.filename().string() + ".", end = ".json";
   std::vector<std::string> kernels;

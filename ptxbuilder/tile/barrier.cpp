@@ -13,7 +13,7 @@ namespace {
 
 using detail::TileContext;
 
-constexpr int kBits = 32;  // in the register that holds parities
+constexpr int kBits = 32;  // bits of the register with the parities
 
 void check_arrivals(const std::vector<int>& arrivals, Where where) {
   AtLine line(where);
@@ -121,7 +121,7 @@ void Phases::wait(u32 index, Where where) {
 }
 
 struct ClusterBarriers::Arrivals {
-  std::vector<int> roles;  // that call arrive(); -1 is a kernel without roles
+  std::vector<int> roles;  // roles that call arrive(); -1 stands for a kernel without roles
   Builder::Place place;    // where the barriers are initialised
 };
 
@@ -139,7 +139,7 @@ ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, co
       arrivals_(arrivals) {
   AtLine line(where);
   if (axes.empty()) throw Error("cluster barriers: no axis was given; give x, y, z or some of them");
-  detail::cluster_size(kernel.builder());  // which must not change from here on
+  detail::cluster_size(kernel.builder());  // which must not change after this
   const int in_line = ctas_in_line_;
   if (in_line > 1) TileContext::of(kernel.builder()).meet_at_end = true;
 

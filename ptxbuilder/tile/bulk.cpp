@@ -19,7 +19,7 @@ uint32_t bulk_bytes(const TileView& view, DType type, u32 start, int ctas, std::
     throw Error(fmt::format(
         "{}: a view of {} x {} of a {}; a bulk copy needs contiguous elements: whole rows without swizzle",
         operation, view.row_count(), tile.cols(), view.whole().describe()));
-  constexpr int kMost = (1 << 20) - 1;  // what a barrier can expect (PTX ISA, mbarrier, tx-count)
+  constexpr int kMost = (1 << 20) - 1;  // most bytes that a barrier can expect (PTX ISA, mbarrier, tx-count)
   if (view.bytes() % (16 * ctas) != 0 || view.bytes() > kMost)
     throw Error(fmt::format("{}: {} B by {} CTAs; each bulk copy moves a multiple of 16 B, at most {}",
                             operation, view.bytes(), ctas, kMost / 16 * 16));
@@ -34,8 +34,8 @@ gmem element_of(gmem base, DType type, u32 index) {
   return base + u64(index) * static_cast<uint64_t>(size_of(type));
 }
 
-// Records the copy for the prover as a copy of boxes that `parts` CTAs share: rows, or the columns of a
-// single row. Parts that are not whole rows are not recorded.
+// Records the copy for the proof as a copy of boxes that `parts` CTAs share: rows, or the columns of a single
+// row. Parts that are not whole rows are not recorded.
 void record_bulk(bool is_store, const TileView& view, const MulticastGroups& groups) {
   const SharedTile& tile = view.tile();
   const int rows = view.row_count(), parts = groups.count(), dimension = rows > 1 ? 1 : 0;
@@ -57,8 +57,8 @@ void record_bulk(bool is_store, const TileView& view, const MulticastGroups& gro
   kernel.copies.push_back(std::move(record));
 }
 
-// Calls `copy` for each row of a view with its address in shared memory, its number, and its place in the
-// matrix. Rows are handled in groups: all row numbers of a group are loaded before the first is needed.
+// Calls `copy` for each row of a view, with its address in shared memory, its number, and its address in the
+// matrix. Rows are handled in groups: all row numbers of a group are loaded before the first one is needed.
 void each_row(const TileView& view, const detail::RowsByIndex& rows, bool clamps,
               const std::function<void(smem, u32, gmem)>& copy) {
   constexpr int kMost = 8;

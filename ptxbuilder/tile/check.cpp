@@ -13,10 +13,10 @@ using detail::MessageText;
 using detail::MessageValue;
 using SiteKind = ReportFormat::Site::Kind;
 
-// The innermost scope's room for messages; 0 without a scope.
+// The number of messages of the innermost scope, or 0 if no scope is open.
 constinit thread_local uint32_t scope_messages = 0;
 
-// Throws Error unless the text has a {} for each value, and no other brace.
+// Throws Error unless the text has a {} for each value, and no other braces.
 void check_text(std::string_view what, std::string_view text, size_t values) {
   size_t holes = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -53,7 +53,7 @@ u64 bits_of(const MessageValue& v) {
   }
 }
 
-// Each thread that runs this reserves a message. The site is written last, which completes the message.
+// Each thread that executes this reserves a message. The site is written last, which completes the message.
 void write_message(const detail::Reporting& report, uint32_t site, const std::vector<MessageValue>& values) {
   const gmem memory = report.memory();
   const u32 index =
@@ -69,7 +69,7 @@ void write_message(const detail::Reporting& report, uint32_t site, const std::ve
   });
 }
 
-// Returns null if the kernel has no checks.
+// Returns the kernel's Reporting, or null if the kernel has no checks.
 detail::Reporting* checking() {
   detail::Reporting* const report = detail::reporting();
   return report && report->checks() ? report : nullptr;

@@ -11,15 +11,15 @@ namespace {
 using Kind = CopyAtom::Kind;
 using SharedAddresses = detail::ThreadAddresses<smem, Index>;
 
-// Returns the row and column of an access's first element. A tuple of coordinates ends with the last one that
-// is not always 0.
+// Returns the row and column of an access's first element. A tuple of coordinates may be shorter, if all
+// further coordinates are 0.
 template <class I>
 std::pair<I, I> coordinates_of(const BasicLayout<I>& coordinates, const I& thread, int access) {
   BasicTuple<I> at = image<I>({thread, I(access)}, coordinates);
   return {at[0].value(), rank(at) > 1 ? at[1].value() : I(0)};
 }
 
-// Adds the effect of accesses [first, first + count) on a view to the kernel's record.
+// Adds accesses [first, first + count) of a view to the kernel's record.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy& copy,
             const SharedPlace& place, int first, int count) {
   if (!place.view) return;
@@ -51,7 +51,7 @@ void tell(const SharedPlace& to, std::string_view operation, bool by_cp_async) {
   if (to.filling) to.filling->filling()->write(*to.filling, operation, by_cp_async);
 }
 
-// Notes the registers that the most recently recorded copy has loaded.
+// Records the registers that the most recently recorded copy has loaded.
 void remember(const std::vector<u32>& registers) {
   detail::TileContext& context = detail::TileContext::of(Builder::current());
   const int copy = static_cast<int>(context.record.thread_copies.size()) - 1;
@@ -59,12 +59,12 @@ void remember(const std::vector<u32>& registers) {
     context.loaded_words[registers[i].handle()] = {copy, static_cast<int>(i)};
 }
 
-// The addresses in a row-major matrix, with the place's coordinates.
+// Computes the addresses of accesses in a row-major matrix, and their rows and columns.
 class GlobalAddresses {
  public:
   GlobalAddresses(const TiledCopy& copy, const GlobalTile& tile, u32 thread)
       : copy_(copy), tile_(tile), thread_(thread), coordinates_(to_device(copy.coordinates())) {
-    // The elements of an access are adjacent there too.
+    // The elements of an access are adjacent in global memory too.
     const IntTuple& shape = copy.memory().layout().shape();
     ComposedLayout rows = panel_layout(copy.dtype(), size(shape[0]), size(shape[1]), Swizzle::none);
     TiledCopy(CopyAtom::vector(copy.atom().bytes()), copy.dtype(), copy.thread_value(), rows);
@@ -96,7 +96,7 @@ class GlobalAddresses {
   DeviceLayout coordinates_;
 };
 
-constexpr uint32_t kNoRow = ~uint32_t{0};  // larger than any matrix's row numbers
+constexpr uint32_t kNoRow = ~uint32_t{0};  // larger than any row number
 
 void check_kind(const TiledCopy& copy, std::initializer_list<Kind> kinds, std::string_view operation) {
   for (Kind kind : kinds)
@@ -114,7 +114,7 @@ void check_accesses(const TiledCopy& copy, int first, int count, std::string_vie
         fmt::format("{}: accesses {} to {} of {}", operation, first, first + count - 1, copy.describe()));
 }
 
-// Plain accesses of `bytes` at an address in shared or global memory.
+// Emit ordinary accesses of `bytes` bytes at an address in shared or global memory.
 template <class Address>
 void load_vector(Address from, int bytes, std::vector<u32>& to) {
   if (bytes == 1) {

@@ -20,8 +20,8 @@ void check_in_body(uint32_t outer, std::string_view operation, std::string_view 
     throw Error(fmt::format("{}: inside the {}; {}", operation, OpenBody::innermost()->describe(), rule));
 }
 
-// Returns the branch around the current code, inside the body `outer`, that some steps may not reach: the
-// outermost branch that is entered either by all threads or by none.
+// Returns the branch around the current code, inside the body `outer`, that some steps may skip: the
+// outermost branch that either all threads or no threads enter.
 const OpenBody* branch_of_steps(uint32_t outer) {
   const OpenBody* found = nullptr;
   for (const OpenBody* b = OpenBody::innermost(); b && b->number() != outer; b = b->outer())
@@ -35,7 +35,7 @@ u32 thread_of_role() {
   return in_role() ? tid_x() - u32(hopper::warpgroup_threads * first_warpgroup_of_role()) : u32(tid_x());
 }
 
-// The loading side fills the stages, in one role or in all threads.
+// The loading side of a pipeline; it fills the stages, in one role or in all threads.
 class LoadEnd {
  public:
   explicit LoadEnd(const PipelineParts& parts) : parts_(parts) {
@@ -92,7 +92,7 @@ class PipelineOutputs {
     return output.tile()[output.spec().options().fixed ? u32(0) : stage_.value()];
   }
   bool has_fixed() const { return fixed_; }
-  // From here on, the body may write to all outputs: stores have read the fixed ones of the previous run.
+  // After this, the body may write to all outputs: stores have read the fixed outputs of the previous run.
   void begin_run() {
     if (!fixed_) return;
     wait_stores_read(0);
@@ -116,7 +116,7 @@ class PipelineOutputs {
     else
       sync_warpgroup();
   }
-  // Stores what all threads have written, once all previous stores except the last `pending` have read their
+  // Stores what all threads have written, after all previous stores except the last `pending` have read their
   // stages, since one of these stages is written next.
   void leave(bool fixed, const GridIndex& at, int pending) const {
     const auto each = [&](bool by_threads, const std::function<void(size_t)>& send) {
@@ -148,7 +148,7 @@ class PipelineOutputs {
   Var<u32> stage_;
 };
 
-// A call of out(): its line, and the branch around it if some steps may not reach the call.
+// A call of out(): its source line, and the branch around it if some steps may skip the call.
 struct Asked {
   Where where;
   const llvm::Value* condition = nullptr;
@@ -156,7 +156,7 @@ struct Asked {
   std::string described = {};
 };
 
-// One step, while the body of the pipeline is emitted.
+// The state of a step while the body of the pipeline is emitted.
 struct StepState {
   StepState(const PipelineParts& parts, std::vector<Consumer>& consumers, const PipelineOutputs& outputs,
             GridIndex at, u32 number, u32 warpgroup)
@@ -174,7 +174,7 @@ struct StepState {
     for (size_t i = 0; i < parts.outputs.size(); ++i) outs.push_back(outputs.view(i));
   }
 
-  // Returns the ring of an input whose block changes with the steps.
+  // Returns the ring of an input whose block changes from step to step.
   size_t ring(int number, std::string_view operation) const {
     if (number < 0 || number >= static_cast<int>(parts.inputs.size()))
       throw Error(fmt::format("{}: number {} of {} inputs", operation, number, parts.inputs.size()));
@@ -194,7 +194,7 @@ struct StepState {
   void fill(size_t ring, const Stage& stage) {
     for (size_t i : parts.rings[ring].inputs) ins[i] = parts.inputs[i].tile()[stage];
   }
-  // Throws Error for an output that not every step requests with out().
+  // Throws Error for an output for which some steps do not call out().
   void check_outputs() const {
     for (size_t i = 0; i < asked.size(); ++i) {
       if (asked[i].empty())
@@ -202,7 +202,7 @@ struct StepState {
             fmt::format("{}: the body never calls out({}), so the old contents of shared memory would be "
                         "stored to the tensor",
                         parts.operation, i));
-      const auto in_every_step = [&](const Asked& a) {  // or in both sides of a branch
+      const auto in_every_step = [&](const Asked& a) {  // counts calls in both sides of a branch
         return !a.condition || std::ranges::any_of(asked[i], [&](const Asked& b) {
           return b.condition == a.condition && b.branch != a.branch;
         });
@@ -222,18 +222,18 @@ struct StepState {
   std::vector<Consumer>& consumers;
   GridIndex at;
   u32 number, warpgroup;
-  uint32_t body;                               // of the kernel in which the step runs
+  uint32_t body;                               // body of the kernel in which the step runs
   std::vector<std::optional<Stage>> stages;    // by ring
-  std::vector<std::optional<Where>> released;  // by ring: the line of that call
-  std::vector<std::optional<Where>> waited;    // by input, the same
+  std::vector<std::optional<Where>> released;  // by ring: source line of the release
+  std::vector<std::optional<Where>> waited;    // by input: source line of the wait
   std::vector<std::optional<TileView>> ins;
   std::vector<TileView> outs;
-  std::vector<std::vector<Asked>> asked;  // by output: the calls of out()
+  std::vector<std::vector<Asked>> asked;  // by output: calls of out()
   bool manual_wait = false, manual_release = false;
-  bool is_over = false;  // the pipeline, while a copy of the step may still exist
+  bool is_over = false;  // true once the pipeline has ended, although a copy of the step may still exist
 };
 
-// The warpgroups that run the body.
+// The computing side of a pipeline: the warpgroups that run the body.
 class ComputeEnd {
  public:
   ComputeEnd(const PipelineParts& parts, bool manual_wait, bool manual_release, u32 warpgroup)
@@ -247,7 +247,7 @@ class ComputeEnd {
 
   u32 warpgroup() const { return warpgroup_; }
 
-  // Runs the body for each step; `refill` is called with each ring whose stage is handed back.
+  // Runs the body for each step; calls `refill` with each ring whose stage is handed back.
   void run(const GridShape& grid, const GridIndex& tile, const PipelineBody& body,
            const std::function<void(u32 step, size_t ring)>& refill = nullptr) {
     Fixed fixed(parts_.rings.size());
@@ -260,7 +260,7 @@ class ComputeEnd {
     ProductGroups& products = TileContext::of(Builder::current()).products;
     const auto sums = products.begun_in([&] { steps(grid, tile, body, refill, fixed, kept); });
     const bool delayed = std::any_of(kept.begin(), kept.end(), [](const auto& k) { return !k.empty(); });
-    if (delayed) {  // products that read these stages may be in flight
+    if (delayed) {  // products in flight may read these stages
       wgmma_wait_group(0);
       products.wait(0);
     }
@@ -273,7 +273,7 @@ class ComputeEnd {
 
  private:
   using Fixed = std::vector<std::optional<Stage>>;
-  using Kept = std::vector<std::vector<Var<Stage>>>;  // the oldest first
+  using Kept = std::vector<std::vector<Var<Stage>>>;  // the oldest stage comes first
   using Sums = std::vector<ProductGroups::Accumulator>;
 
   void steps(const GridShape& grid, const GridIndex& tile, const PipelineBody& body,
@@ -294,7 +294,7 @@ class ComputeEnd {
       }
       state->is_over = true;
       state->check_outputs();
-      if (!manual_release_) bar_warp_sync(0xffffffff);  // all lanes have read
+      if (!manual_release_) bar_warp_sync(0xffffffff);  // all lanes have finished reading
       for (size_t r = 0; r < parts_.rings.size(); ++r) {
         if (fixed[r]) continue;
         if (!state->stages[r])
@@ -306,7 +306,8 @@ class ComputeEnd {
       outputs_.end_step(state->at);
     });
   }
-  // A run without steps has not written fixed outputs or the sums of products; these sums are set to zero.
+  // Ends a run. A run without steps has not written fixed outputs or the sums of products; these sums are set
+  // to zero.
   void end_run(const GridShape& grid, const GridIndex& tile, const Sums& sums) const {
     const auto outputs = [&] {
       AtLine line(parts_.where);
@@ -324,7 +325,7 @@ class ComputeEnd {
       for (const auto& sum : sums) sum->clear();
     });
   }
-  // Hands back the oldest kept stage, or this stage if none is kept.
+  // Hands back the oldest stage in `kept`, or this stage if there is none.
   void release(size_t ring, const Stage& stage, std::vector<Var<Stage>>& kept) {
     if (kept.empty()) return consumers_[ring].release(stage);
     consumers_[ring].release(kept.front());
@@ -361,7 +362,7 @@ void PipelineStep::wait(int number, Where where) {
     throw Error(fmt::format("wait: input {} was already waited for, at {}; wait once per step", number,
                             to_string(*waited)));
   waited = Where::here();
-  if (!s.stages[ring]) s.wait(ring);  // otherwise it has arrived with another input of its stage
+  if (!s.stages[ring]) s.wait(ring);  // otherwise it has arrived together with another input
 }
 
 void PipelineStep::release(int number, Where where) {
@@ -447,7 +448,7 @@ void emit_pipeline(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in, 
   const u32 steps = detail::steps_of(grid),
             warpgroup = threads == hopper::warpgroup_threads ? u32(0) : warp_index() / 4;
   const auto ahead = [&](size_t ring) { return u32(parts.rings[ring].stages - parts.rings[ring].delay); };
-  std::vector<std::unique_ptr<detail::GridWalk>> next(parts.rings.size());  // of the loaded blocks
+  std::vector<std::unique_ptr<detail::GridWalk>> next(parts.rings.size());  // of the blocks being loaded
   const auto load_next = [&](size_t ring) {
     load(ring, next[ring]->at());
     next[ring]->next();
@@ -513,7 +514,8 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
   detail::check_grid(grid, operation);
   if (o.compute_warpgroups < 1)
     throw Error(fmt::format("{}: {} warpgroups compute; at least one", operation, o.compute_warpgroups));
-  // Computing threads share the registers that loading threads leave in an SM, rounded down to a step.
+  // Computing threads share the registers that loading threads leave in an SM, rounded down to the
+  // granularity of setmaxnreg.
   constexpr int kStep = hopper::role_register_step, kAll = hopper::sm_registers / hopper::warpgroup_threads;
   const int registers = o.compute_registers.value_or(
       std::min(hopper::most_role_registers, (kAll - o.memory_registers) / o.compute_warpgroups) / kStep *

@@ -11,8 +11,9 @@ namespace {
 // The seed of the innermost scope.
 constinit thread_local std::optional<uint64_t> scope_seed;
 
-// Polls are left out, since how often a warp polls depends on other warps. Instructions between the products
-// of a group are left out too: a sleep would separate the products.
+// Returns whether a warp sleeps before an instruction. Polls are excluded, since how often a warp polls
+// depends on other warps. Instructions between the products of a group are excluded because a sleep would
+// separate the products.
 bool is_dealing(std::string_view mnemonic) {
   constexpr std::array<std::string_view, 17> kDealings = {"mbarrier.arrive",
                                                           "mbarrier.expect_tx",
@@ -43,8 +44,8 @@ class Jitter {
   explicit Jitter(uint64_t seed)
       : seed_(static_cast<uint32_t>(seed ^ seed >> 32) * 0x9e3779b9u + 0x7f4a7c15u) {}
 
-  // The warp sleeps one time in four, for up to 2047 ns (PTX ISA, nanosleep: the time is a hint). A guard
-  // would be a branch, next to which ptxas serializes wgmma (C7520).
+  // Makes the warp sleep one time in four, for up to 2047 ns (PTX ISA, nanosleep: the time is a hint). A
+  // guard would be a branch, around which ptxas serializes wgmma (C7520).
   void sleep() {
     Builder& builder = Builder::current();
     if (!state_) begin(builder);

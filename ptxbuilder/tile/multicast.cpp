@@ -36,7 +36,7 @@ u32 rank_in_line(ClusterAxes axes, u32 i) {
     return rank;
   };
   std::optional<u32> rank;
-  int before = 0;  // number of places that the previous axes use
+  int before = 0;  // number of CTAs in line along the previous axes
   for (size_t axis = 0; axis < 3; ++axis) {
     if (!groups.axes[axis] || cluster[axis] == 1) continue;
     if (!rank) {
@@ -44,7 +44,7 @@ u32 rank_in_line(ClusterAxes axes, u32 i) {
       before = cluster[axis];
       continue;
     }
-    // Along the first axis, this CTA is already in line.
+    // The CTA itself is counted along the first axis only.
     u32 other = i - before;
     rank = select(i < before, *rank, rank_with(axis, other + u32(other >= at[axis])));
     before += cluster[axis] - 1;

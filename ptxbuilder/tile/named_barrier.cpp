@@ -46,7 +46,7 @@ void NamedBarrier::arrive(Where where) const {
   emit(isa::rows_def::bar_arrive);
 }
 
-// Warpgroup i of the CTA has barrier i + 1.
+// Warpgroup i of the CTA uses barrier i + 1.
 void sync_warpgroup(Where where) {
   AtLine line(where);
   detail::check_whole_warpgroups("sync_warpgroup");

@@ -14,23 +14,23 @@ struct detail::Ring {
   smem full(u32 stage) const { return barriers[stage]; }
   smem empty(u32 stage) const { return barriers[stage] + 8 * stages; }
   uint32_t stage_bytes() const;
-  // Goes on to the next stage; the parity flips when the ring starts over.
+  // Advances to the next stage; the parity flips when the ring starts over.
   void advance(Var<u32>& stage, Var<u32>& parity) const;
   void skip(Var<u32>& stage, Var<u32>& parity, u32 count) const;
   u32 previous(u32 stage) const { return select(stage == 0, u32(stages), stage) - 1; }
   bool by_threads() const { return filling_warpgroups > 0; }
 
   int stages;
-  int consumers;           // of a CTA
-  int filling_warpgroups;  // whose threads fill the stages; 0 if one thread fills them by TMA
-  ClusterAxes axes;        // the axes along which CTAs fill stages together
-  int peers;               // CTAs that release to a producer: the CTAs in line with it along the axes
+  int consumers;           // consumers of a CTA
+  int filling_warpgroups;  // warpgroups whose threads fill the stages; 0 if one thread fills them by TMA
+  ClusterAxes axes;        // axes along which CTAs fill stages together
+  int peers;               // CTAs that release stages to a producer: those in line with it along the axes
   std::vector<SharedTile> tiles;
   Barriers barriers;
   mutable std::vector<int> consuming =
-      {};                           // the roles of all calls of consumer(); -1 in a kernel without roles
-  mutable bool given_back = false;  // one consumer releases for all
-  // These state whether phases of the full barriers complete, and whether any code waits for them.
+      {};                           // roles of all calls of consumer(); -1 stands for a kernel without roles
+  mutable bool given_back = false;  // whether one consumer releases stages for all
+  // State whether phases of the full barriers complete, and whether any code waits for them.
   mutable bool is_filled = false, is_waited_for = false;
 };
 
@@ -40,8 +40,8 @@ std::string describe(const detail::Ring& ring) {
   return fmt::format("{} stages of {} B", ring.stages, ring.stage_bytes());
 }
 
-// One producer, or each filling thread, arrives at the full barriers; every warp of the consumers arrives at
-// the empty barriers.
+// Returns the arrivals of the full and empty barriers: one producer, or each filling thread, arrives at the
+// full barriers, and every warp of the consumers arrives at the empty barriers.
 std::vector<int> arrivals(int stages, int consumers, int filling_warpgroups, int peers) {
   if (stages < 1 || consumers < 1)
     throw Error(
@@ -59,7 +59,8 @@ int warpgroups_of(int role) {
 
 constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::z;
 
-// Loads must fetch all announced bytes of a stage, so the host must know which rows and panels they load.
+// Loads must fetch all bytes of a stage that its barrier expects, so the host must know which rows and panels
+// they load.
 void check_known(const LoadView& view) {
   if (view.condition())
     throw Error(
@@ -73,7 +74,7 @@ void check_known(const LoadView& view) {
                     place.row_count(), place.tile().cols(), place.whole().describe()));
 }
 
-// A shared load may only write to CTAs that report when they have read the previous contents of the stage.
+// A shared load may write only to CTAs that report when they have read the previous contents of the stage.
 void check_shared(const LoadView& view, const detail::Ring& ring) {
   const ClusterAxes axes = view.multicast_axes();
   const MulticastGroups groups = detail::multicast_groups(axes);
@@ -103,7 +104,7 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
 
 }  // namespace
 
-// Notes what has filled a stage while the kernel is built; it does not keep device values.
+// Tracks what has filled a stage while the kernel is built; it does not hold device values.
 struct detail::Filling final : StageFilling {
   explicit Filling(std::shared_ptr<const Ring> of) : ring(std::move(of)) {
     for (const SharedTile& tile : ring->tiles)
@@ -114,19 +115,19 @@ struct detail::Filling final : StageFilling {
   void write(const TileView& to, std::string_view operation, bool by_cp_async) override {
     fill(to.whole(), operation, by_cp_async);
   }
-  // Notes a fill by threads.
+  // Records that threads write a tile.
   void fill(const SharedTile& tile, std::string_view operation, bool by_cp_async);
-  // Throws Error with the tile's number if nothing fills one of the tiles.
+  // Throws Error with the tile's number if one of the tiles is not filled.
   void check_filled(std::string_view operation, std::string_view way) const;
   // Throws Error for CTAs that release the stage together but do not share any of its loads.
   void check_axes() const;
-  // Returns a tile's number among the pipeline's tiles, for a stage that is not committed yet.
+  // Returns a tile's number among the pipeline's tiles; the stage must not be committed yet.
   size_t number(const SharedTile& tile, std::string_view operation) const;
 
   std::shared_ptr<const Ring> ring;
   std::vector<std::vector<bool>> filled;                           // by tile, panel and row
-  ClusterAxes shared;                                              // along which loads are
-  bool has_copies = false, has_stores = false, committed = false;  // of threads: cp.async, st.shared
+  ClusterAxes shared;                                              // axes along which loads are shared
+  bool has_copies = false, has_stores = false, committed = false;  // cp.async, st.shared, commit()
 };
 
 std::shared_ptr<detail::StageFilling> Stage::filling() const { return filling_; }
@@ -164,7 +165,7 @@ void detail::Filling::load(const LoadView& to) {
     }
   }
   shared = shared | to.multicast_axes();
-  if (!ring->by_threads()) return;  // acquire() has announced all bytes
+  if (!ring->by_threads()) return;  // the barrier already expects all bytes, since acquire()
   // The copying thread has not committed yet, so the phase cannot complete before this.
   const auto bytes = static_cast<uint32_t>(to.place().bytes());
   if (to.condition())
@@ -231,7 +232,7 @@ Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, in
 void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
                     int filling_warpgroups, ClusterAxes axes) {
   kernel.builder().check_current();
-  if (!axes.empty()) detail::cluster_size(kernel.builder());  // which may not change from here on
+  if (!axes.empty()) detail::cluster_size(kernel.builder());  // which must not change after this
   const int peers = detail::ctas_in_line(axes);
   Barriers barriers(kernel, arrivals(stages, consumers, filling_warpgroups, peers), {"full", "empty"});
   if (tiles.empty()) throw Error("pipeline: it needs at least one tile");
@@ -284,7 +285,7 @@ void detail::Ring::skip(Var<u32>& stage, Var<u32>& parity, u32 count) const {
   parity = parity.value() ^ (turns & 1);
 }
 
-// An unused barrier is in phase 0, so a wait for parity 1 passes: at first, the producer finds every stage
+// An unused barrier is in phase 0, so a wait for parity 1 passes: initially, the producer finds every stage
 // empty.
 Producer::Producer(std::shared_ptr<const detail::Ring> ring)
     : ring_(std::move(ring)), stage_(0), parity_(1) {}
@@ -321,7 +322,7 @@ Stage Producer::acquire(Where where) {
   return stage;
 }
 
-// Returns what is known about a stage that this producer's threads have acquired.
+// Returns what is known about a stage that threads of this producer have acquired.
 detail::Filling& Producer::filling(const Stage& stage, std::string_view operation) const {
   if (!stage.filling_) throw Error(fmt::format("{}: needs a producer's stage, from acquire()", operation));
   if (stage.ring_ != ring_)
@@ -349,8 +350,8 @@ void Producer::commit(const Stage& stage, Where where) {
   // This arrival happens when the copies have arrived; the counted arrival makes stores visible.
   if (filling.has_copies) ptx("cp.async.mbarrier.arrive.shared::cta.b64 [{bar:smem}];", {{"bar", full}});
   if (filling.has_copies) return mbarrier_arrive(full);
-  // One lane arrives for the warp, whose stores precede its barrier: a barrier in shared memory processes
-  // arrivals one by one.
+  // One lane arrives on behalf of the warp, whose stores precede its barrier, since a barrier in shared
+  // memory processes arrivals one by one.
   bar_warp_sync(0xffffffff);
   mbarrier_arrive_count.when(laneid() == 0)(full, u32(32));
 }
@@ -392,8 +393,8 @@ Stage Consumer::wait(Where where) {
   } else {
     barrier_wait(full, parity_);
   }
-  // Threads have written through the generic proxy; a fence on either side of the barrier is enough (PTX ISA,
-  // proxies), and on this side it also covers copies that arrive by themselves.
+  // Threads have written through the generic proxy. A fence on either side of the barrier is enough (PTX ISA,
+  // proxies); on this side, it also covers copies that arrive by themselves.
   if (ring_->by_threads()) fence_proxy_async<Space::shared>();
   ring_->advance(stage_, parity_);
   if (refills_) *refills_ = refills_->value() - 1;
@@ -427,8 +428,8 @@ void Consumer::peek(Where where) {
   *seen_full_ = mbarrier_test_wait_parity(ring_->full(stage_), parity_);
 }
 
-// Every warp arrives, since each warp has waited for its own part of the wgmma group; lane i arrives at CTA
-// i.
+// Every warp arrives, since each warp has waited for its own part of the wgmma group only; lane i arrives at
+// CTA i.
 void Consumer::arrive(u32 stage, pred unless, int consumers) const {
   detail::check_whole_warpgroups("release");
   smem empty = ring_->empty(stage);
@@ -441,7 +442,8 @@ void Consumer::arrive(u32 stage, pred unless, int consumers) const {
     mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_));
 }
 
-// Returns whether the stage `behind` stages before the next will be filled again; true if unknown.
+// Returns whether the stage `behind` stages before the next one will be filled again; true if that is not
+// known.
 pred Consumer::refilled(int behind) const { return refills_ ? refills_->value() > -behind : pred(true); }
 
 u32 Consumer::previous(u32 stage) const { return ring_->previous(stage); }
@@ -480,7 +482,7 @@ void Consumer::release_previous(const Stage& stage, pred first, Where where) {
   if (ring_->stages < 2)
     throw Error("release_previous: with one stage the producer would wait for the stage that is kept");
   arrive(previous(stage.index()), first | !refilled(2));
-  *stage.released_ = true;  // when release_last() follows
+  *stage.released_ = true;  // if release_last() follows
   if (late_) return;
   late_ = std::make_shared<bool>(false);
   Builder::current().on_finish([late = late_, where] {
@@ -527,7 +529,7 @@ Var<Stage>& Var<Stage>::operator=(const Argument& argument) {
   AtLine line(argument.where);
   index_ = stage.index_;
   refilled_ = *stage.refilled_;
-  *stage.released_ = true;  // set if the variable is
+  *stage.released_ = true;  // set if the variable's flag is set
   return *this;
 }
 
@@ -544,7 +546,7 @@ Turns::Turns(Kernel& kernel, int warpgroups, Where where)
     throw Error(where, fmt::format("turns: {} warpgroups; there must be at least two", warpgroups));
 }
 
-// The first warpgroup's first wait passes: it is for the phase before a barrier's first phase.
+// The first warpgroup's first wait passes, since it is for the phase before a barrier's first phase.
 WarpgroupTurn::WarpgroupTurn(const Barriers& turns, u32 index)
     : turns_(turns), index_(index), parity_(select(index == 0, u32(1), u32(0))) {}
 

@@ -71,7 +71,7 @@ PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<BlockSpec> i
                                                  ThreadProducers{load_threads / hopper::warpgroup_threads})
                     : std::make_unique<Pipeline>(k, ring.stages, tiles, computing, axes);
     if (rings.size() == 1) continue;
-    // These names let reports distinguish the barriers of several rings.
+    // The names let reports distinguish the barriers of several rings.
     std::vector<SharedObject>& objects = k.builder().signature().shared;
     for (size_t barriers = objects.size() - 2; barriers < objects.size(); ++barriers)
       objects[barriers].name += fmt::format(" of in {}", ring.inputs[0]);

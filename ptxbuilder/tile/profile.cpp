@@ -19,7 +19,7 @@ using detail::TileContext;
 using Event = ProfileFormat::Event;
 using Kind = ProfileFormat::Kind;
 
-// The request of the innermost scope; without a scope, there are no records.
+// The settings of the innermost scope; without a scope, nothing is recorded.
 struct Asked {
   uint32_t records = 0;
   ProfileScope::Detail detail{};
@@ -27,7 +27,7 @@ struct Asked {
 constinit thread_local Asked asked;
 
 constexpr uint32_t kIdle = uint32_t{1} << 31;  // larger than the number of records of any warp
-constexpr uint32_t kSlotBytes = 4;  // of a warp in shared memory, to count the records of diverged lanes
+constexpr uint32_t kSlotBytes = 4;  // counter in shared memory for the records of a warp's diverged lanes
 
 void check_name(std::string_view what, std::string_view name) {
   if (name.empty()) throw Error(fmt::format("{}: its name is empty", what));
@@ -38,7 +38,7 @@ uint32_t body_now() {
   return body ? body->number() : 0;
 }
 
-// The lanes of a warp that reach the code that is being emitted, if any lane does.
+// Tells how many lanes of a warp reach the code that is being emitted, if any lane does.
 enum class Lanes : uint8_t { one, some, all };
 
 Lanes lanes_that_come() {
@@ -91,23 +91,23 @@ class Profiling {
 
   ProfileScope::Detail detail_;
   ProfileFormat format_;
-  std::map<std::string, uint32_t, std::less<>> names_;  // the numbers of those of regions and marks
-  std::map<ProfileFormat::Site, uint32_t> sites_;       // their numbers
-  uint32_t role_ = 0;                                   // the number of the role that is being emitted
-  bool completes_ = false;                              // a wait of its own is being emitted
-  std::optional<uint32_t> wait_;                        // the name of the wait_region that is being emitted
-  // Variables of a thread, which start() sets: the address of its warp's header, and the index of the next
-  // unit, which is never below kIdle in lanes that do not record.
+  std::map<std::string, uint32_t, std::less<>> names_;  // numbers of the names of regions and marks
+  std::map<ProfileFormat::Site, uint32_t> sites_;       // numbers of the sites
+  uint32_t role_ = 0;                                   // number of the role that is being emitted
+  bool completes_ = false;        // whether a wait added by the profile is being emitted
+  std::optional<uint32_t> wait_;  // name of the wait_region that is being emitted
+  // Variables of a thread, set by start(): the address of its warp's header, and the index of the next unit,
+  // which is at least kIdle in lanes that do not record.
   llvm::Value *header_ = nullptr, *next_ = nullptr;
-  std::optional<uint32_t> slots_;  // in shared memory, for diverged lanes
+  std::optional<uint32_t> slots_;  // counters in shared memory, for diverged lanes
 
-  // The record of one body that is noted but not yet written.
+  // A body's record that is noted but not yet written.
   struct Noted {
     ProfileFormat::Site site;
     std::vector<llvm::Value*> words;
     uint32_t body = 0;
-    std::vector<Builder::Place> stores;  // of the units that are full
-    Builder::Place last;                 // after its last event and the stores
+    std::vector<Builder::Place> stores;  // where full units are stored
+    Builder::Place last;                 // after its last event and its stores
     bool is_event = true;                // whether `last` is right after the last event
 
     bool is_full() const {
@@ -118,7 +118,8 @@ class Profiling {
   Noted noted_;
 };
 
-// Returns the address of the record count of diverged lanes, in shared memory allocated for the first record.
+// Returns the address of the record counter of diverged lanes, in shared memory that is allocated for the
+// first record.
 smem Profiling::slot() {
   Builder& builder = Builder::current();
   constexpr int kMostWarps = hopper::cta_threads / 32;
@@ -165,14 +166,14 @@ void Profiling::begin_role(std::string name, int first_warpgroup, int warpgroups
   record(Kind::begin, role_);
 }
 
-// The role of a warp ends when all of its lanes are done, including an elected one.
+// The role of a warp ends when all of its lanes have finished, including an elected lane.
 void Profiling::end_role() {
   bar_warp_sync(0xffffffff);
   record(Kind::end, role_);
 }
 
-// Lanes of a warp may diverge at any time, so the code itself fixes which lane records if whole warps or one
-// lane reach it. That lane is the same everywhere, so it can count records in a register.
+// Lanes of a warp may diverge at any time. If whole warps or a single lane reach the code, the code itself
+// determines which lane records. That lane is always the same, so it can count records in a register.
 void Profiling::record(Kind kind, uint32_t name, u32 value) {
   if (lanes_that_come() != Lanes::some) return note(kind, name, value);
   const u32 together = instruction<"activemask.b32">();
@@ -180,19 +181,19 @@ void Profiling::record(Kind kind, uint32_t name, u32 value) {
   bar_warp_sync(together);
 }
 
-// Begins a region at the time of the warp's last event. Diverged lanes may have none.
+// Begins a region at the time of the warp's last event. Diverged lanes may not have one.
 void Profiling::record_next(uint32_t name) {
   if (lanes_that_come() == Lanes::some) return record(Kind::begin, name);
   note(Kind::begin, name, 0, Time::before);
 }
 
-// Records the time alone, as the end of a region that cannot be open, since no other has this name.
+// Records only the time, as the end of a region that cannot be open, since no other region has this name.
 void Profiling::record_time() {
   if (lanes_that_come() != Lanes::some) note(Kind::end, number_of(""), 0);
 }
 
-// A wait has a complete record of its own, so the record of the body around it continues after it, unless
-// units of that record must be stored earlier, since the wait's record would otherwise get their places.
+// A wait has a complete record of its own, so the record of the body around it continues after it. If units
+// of that record would otherwise be overwritten by the wait's record, they are stored first.
 void Profiling::record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop) {
   if (!wait_) return loop();
   if (!noted_.stores.empty()) write_noted();
@@ -206,7 +207,7 @@ void Profiling::record_wait(const std::function<pred()>& has_to_wait, const std:
   });
 }
 
-// Diverged lanes write one record for each time, and an instruction's own region needs the beginning of the
+// Diverged lanes write one record for each time, and the region of an instruction needs the beginning of the
 // outer region.
 void Profiling::record_waits(uint32_t name, const std::function<void()>& body) {
   const bool whole = lanes_that_come() == Lanes::some || detail_ == ProfileScope::Detail::instructions;
@@ -218,8 +219,8 @@ void Profiling::record_waits(uint32_t name, const std::function<void()>& body) {
   if (whole) record(Kind::end, name);
 }
 
-// An instruction that waits or sends is a region; the products of a group are one region, from their fence to
-// their end, since no code may come between them.
+// An instruction that waits or sends is a region; the products of a group form one region, from their fence
+// to their end, since no code may come between them.
 void Profiling::record(Builder::When when, const isa::Row& row) {
   constexpr std::array<std::string_view, 12> kTimed = {
       "mbarrier.try_wait",    "mbarrier.test_wait",   "bar.sync",      "barrier.sync",
@@ -240,7 +241,7 @@ void Profiling::record(Builder::When when, const isa::Row& row) {
   if (timed != kTimed.end()) record(before ? Kind::begin : Kind::end, number_of(*timed));
 }
 
-// A wait right after the issue, which only the profiled kernel has, shows when the work is done.
+// A wait right after the issue, which only the profiled kernel contains, shows when the operation completes.
 void Profiling::complete(std::string_view what, const std::function<void()>& wait) {
   const uint32_t number = number_of(fmt::format("{}{}", what, kCompletion));
   record(Kind::begin, number);
@@ -255,8 +256,9 @@ namespace {
 u64 bits(gmem address) { return u64(detail::convert(Class::gmem, Class::u64, address.handle())); }
 gmem address(u64 bits) { return gmem(detail::convert(Class::u64, Class::gmem, bits.handle())); }
 
-// Returns the address of a unit minus the header's size, which the store adds. This is one asm instruction,
-// since ptxas would otherwise split the computation and do half of it an iteration earlier.
+// Returns the address of a unit minus the header's size, which the store adds. This is a single asm
+// instruction, since ptxas would otherwise split the computation, and execute half of it an iteration
+// earlier.
 gmem unit_at(u64 header, u32 index) {
   return address(instruction<"mad.wide.u32">(index, u32(kRecordBytes), header));
 }
@@ -276,8 +278,8 @@ void store_unit(gmem record, uint32_t unit, uint32_t site, std::span<llvm::Value
 }  // namespace
 
 // A warp that multiplies must not lose time between its products, so recording issues as few instructions per
-// step as possible. An event right after another does not read the clock. The events of a body are one
-// record, since all code between them runs equally often; so they share the site, the place and the count. A
+// step as possible. An event right after another does not read the clock. The events of a body form one
+// record, because all code between them runs equally often; they share the site, the address and the count. A
 // unit is stored when it is full: after the issue of the next products, or where another event follows.
 void Profiling::note(Kind kind, uint32_t name, u32 value, Time time) {
   Builder& builder = Builder::current();
@@ -331,7 +333,7 @@ void Profiling::write_noted() {
   noted_ = {};
 }
 
-// Emits the stores of a record, the first at their places, and counts its units.
+// Emits the stores of a record, beginning with those at `stores`, and counts its units.
 void Profiling::write(uint32_t site, std::span<llvm::Value* const> words,
                       std::span<const Builder::Place> stores,
                       const std::function<void(const std::function<void()>&)>& rest) {
@@ -355,7 +357,7 @@ void Profiling::write(uint32_t site, std::span<llvm::Value* const> words,
   });
 }
 
-// Diverged lanes may run this at the same time.
+// Diverged lanes may execute this at the same time.
 void Profiling::write_apart(Kind kind, uint32_t name, u32 value) {
   const bool has_value = ProfileFormat::has_value(kind);
   std::optional<u32> clock;
@@ -369,8 +371,8 @@ void Profiling::write_apart(Kind kind, uint32_t name, u32 value) {
              count < apart_records(format_.records));
 }
 
-// Emits at the kernel's entry, where there is no control flow yet. The lane that records for its warp is the
-// lane that elect() chooses.
+// Emits code at the kernel's entry, where there is no control flow yet. The lane that records for its warp is
+// the lane that elect() chooses.
 void Profiling::start() {
   Builder& builder = Builder::current();
   const uint32_t threads = builder.signature().threads, warps = (threads + 31) / 32;
@@ -408,10 +410,10 @@ void Profiling::end() {
   builder.signature().profile = format_;
 }
 
-// The grid's first warp measures the cost of recording when it has finished the kernel. That warp has room
-// for these records. The condition is one that only whole warps can pass.
+// The grid's first warp measures the cost of recording when it has finished the kernel; it has space for
+// these records. Only whole warps can satisfy the condition.
 void Profiling::calibrate() {
-  constexpr uint32_t kTogether = 8;  // so that most of the measured records do not include the loop
+  constexpr uint32_t kTogether = 8;  // large enough that most of the measured records do not include the loop
   const auto record_nothing = [&] {
     set(header_, bits(Builder::current().own_parameter(kParameter)) - sizeof(Header));
     set(next_, select(get<u32>(next_) < kIdle, u32(0), u32(kIdle)));

@@ -8,9 +8,9 @@
 namespace ptxbuilder {
 namespace {
 
-// Returns x / d. If x is below 2^21, which is nearly always the case, this uses f32, whose error is then
-// below one. It takes about 150 clocks, a third of the time of an integer division, for which the tensor
-// cores would have to wait between tiles.
+// Returns x / d. If x is below 2^21, which is nearly always the case, this uses f32, whose error is then less
+// than one. It takes about 150 clocks, a third of the time of an integer division, for which the tensor cores
+// would have to wait between tiles.
 u32 quotient(u32 x, u32 d) {
   Var<u32> result(0);
   if_(
@@ -24,7 +24,7 @@ u32 quotient(u32 x, u32 d) {
   return result;
 }
 
-// Returns x / d if `condition` holds, and otherwise another value, for device or host numbers.
+// Returns x / d if `condition` holds, and `otherwise` if not, for device or host numbers.
 u32 quotient_where(pred condition, u32 x, u32 d, u32 otherwise) {
   Var<u32> result(otherwise);
   if_(condition, [&] { result = quotient(x, d); });
@@ -38,7 +38,7 @@ int64_t less_of(int64_t a, int64_t b) { return std::min(a, b); }
 u32 chosen(pred condition, u32 a, u32 b) { return select(condition, a, b); }
 int64_t chosen(bool condition, int64_t a, int64_t b) { return condition ? a : b; }
 
-// Returns the row and column of the `linear`-th place of an order.
+// Returns the row and column of position `linear` in an order.
 template <class Number>
 std::pair<Number, Number> place_in_groups(const Number& linear, const Number& rows, const Number& cols,
                                           const Raster& raster) {
@@ -47,7 +47,7 @@ std::pair<Number, Number> place_in_groups(const Number& linear, const Number& ro
     return {col, row};
   }
   const Number group(raster.group);
-  const Number tiles = cols * group;  // of a full group
+  const Number tiles = cols * group;  // tiles of a full group
   const Number above = quotient_where(linear >= tiles, linear, tiles, Number(0));
   const Number first = above * group, within = linear - above * tiles;
   const Number height = less_of(rows - first, group);  // the last group may have fewer rows
@@ -68,7 +68,7 @@ Raster snake(int minor_dim, int tile_width) {
   return {tile_width, minor_dim == 1, true};
 }
 
-// The blocks of tiles that clusters take in turn, and this cluster's share of them.
+// The blocks of tiles that clusters take in turn, and the blocks that this cluster takes.
 struct Blocks {
   u32 rows, cols, first, step;
 };

@@ -36,8 +36,8 @@ gmem Reporting::slot(uint32_t bytes) const {
                      uint64_t{format_.messages} * kMessageBytes);
 }
 
-// Diverged lanes of a warp write the state in any order: the last write may come from any lane, and no write
-// tears another.
+// Diverged lanes of a warp write the state in any order: any lane may write last, and the writes of two lanes
+// do not mix.
 void Reporting::write_state(WarpState state, uint32_t site) const {
   const u32 cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
   instruction<"st.relaxed.sys.global.v4.u32">.when(is_leader())(
@@ -61,7 +61,7 @@ void add_own_pointer(Builder& builder, std::string_view name, std::string_view m
   pointer.dtype = DType::u64;
   pointer.meaning = meaning;
   builder.add_own_parameter(std::move(pointer));
-  // The writes need registers, and there may be none to spare.
+  // The writes need registers, which the kernel may not have.
   builder.waive("spills");
   builder.waive("stack");
 }

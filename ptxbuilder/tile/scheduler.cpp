@@ -15,14 +15,15 @@ namespace {
 
 using Integer = LayoutInteger<Index>;
 
-// Removes the last mixed-radix digit from a number and returns it.
+// Removes the last mixed-radix digit from a number, and returns the digit.
 Index digit(Index& number, const Index& size) {
   const Index last = Integer::remainder(number, size);
   number = Integer::divide(number, size);
   return last;
 }
 
-// Returns the place of a step in a grid whose steps are numbered tile after tile, and row-major in each tile.
+// Returns the position of a step in a grid whose steps are numbered tile by tile, and row-major within each
+// tile.
 GridIndex index_of(const GridShape& grid, const std::vector<int>& tiling, u32 number) {
   const size_t rank = grid.size();
   std::vector<Index> at(rank, Index(0));
@@ -54,7 +55,7 @@ void check_tiling(const GridShape& grid, const std::vector<int>& tiling) {
                               i, size ? fmt::format(", which has {}", *size) : ""));
 }
 
-// Throws Error if another loop of the kernel also uses the counter, which would then count for both.
+// Throws Error if another loop of the kernel also uses the counter, which would then count for both loops.
 void claim_counter(Kernel& k, gptr<u32> counter) {
   const auto [other, is_new] =
       detail::TileContext::of(k.builder()).work_counters.emplace(counter.handle(), Where::here());
@@ -63,7 +64,7 @@ void claim_counter(Kernel& k, gptr<u32> counter) {
                             to_string(other->second)));
 }
 
-// Throws Error if not all threads of a CTA take the same steps.
+// Throws Error unless all threads of a CTA take the same steps.
 void check_of_cta(Kernel& k) {
   if (detail::TileContext::of(k.builder()).role < 0 && (detail::open_body & detail::Region::kKernel) == 0)
     throw Error(
@@ -95,7 +96,7 @@ void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& op
   AtLine line(where);
   detail::check_grid(grid, "nd_loop");
   check_tiling(grid, options.tiling);
-  // The steps of a partial tile would be skipped.
+  // The loop would skip the steps of a partial tile.
   for (size_t i = 0; i < options.tiling.size(); ++i)
     if (!grid[i].size.known() && options.tiling[i] > 1)
       if_(grid[i].size.value() % static_cast<uint32_t>(options.tiling[i]) != 0, [] { trap(); });
@@ -113,8 +114,8 @@ void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& op
 u32 WorkCounter::take(u32 all, Where where) const {
   AtLine line(where);
   const auto add = [&](u32 number) { return instruction<"atom.global.add.u32">(gmem(counter_), number); };
-  // The thread that takes number 0 sets this bit, which shows the last thread that the counter began there.
-  // Each CTA takes once more after its last number, so the bit is set by then.
+  // The thread that takes number 0 sets this bit, which tells the last thread that the counter began at 0.
+  // Each CTA takes one more number after its last one, so the bit is set by then.
   constexpr uint32_t kBegan = uint32_t{1} << 31;
   const u32 found = add(1), taken = found & ~kBegan, last = all + (nctaid_x() - 1);
   if_(taken == 0, [&] { add(kBegan); });
@@ -167,7 +168,8 @@ struct DynamicSteps::State {
   WorkCounter counter;
   u32 steps;
   Announcements announcements;
-  std::vector<int> roles;  // that have called each(): the first role takes numbers, and the others read them
+  std::vector<int> roles;  // roles that have called each(): the first role takes numbers, and the others read
+                           // them
 };
 
 DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_warpgroups, Where where) {
@@ -179,7 +181,7 @@ DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_
   if (reading_warpgroups < 1)
     throw Error(fmt::format("dynamic steps: {} warpgroups read them; there must be at least one",
                             reading_warpgroups));
-  constexpr int kPlaces = 4, kWords = 4;  // of 16 bytes, with one word in use
+  constexpr int kPlaces = 4, kWords = 4;  // places of 16 bytes, in which one word is used
   state_ = std::make_shared<State>(State{
       WorkCounter(counter), steps, Announcements(k, kPlaces, kWords, 4 * reading_warpgroups, "step"), {}});
   k.builder().on_finish([state = state_, reading_warpgroups, where = Where::here()] {
@@ -213,7 +215,7 @@ void DynamicSteps::each(const std::function<void(u32)>& body, Where where) const
     Var<u32> step(s.announcements.read(0)[0]);
     return while_([&] { return step.value() < s.steps; },
                   [&] {
-                    bar_warp_sync(0xffffffff);  // all lanes have read
+                    bar_warp_sync(0xffffffff);  // all lanes have finished reading
                     s.announcements.done(round, laneid() == 0);
                     {
                       AuthorsCode authors;
@@ -260,7 +262,7 @@ void dynamic_scheduling_loop(Kernel& k, gptr<u32> counter, const GridShape& grid
   const u32 all = detail::steps_of(grid);
   const WorkCounter from(counter);
   const sptr<u32> place(k.shared(DType::u32, {1, 4}, Swizzle::none, 1, "step")[0].address());
-  // All threads have read the previous step when one thread writes the next.
+  // All threads have read the previous step when one thread writes the next one.
   const auto next = [&] {
     if_(tid_x() == 0, [&] { place[0] = from.take(all); });
     sync_threads();
@@ -299,7 +301,7 @@ void dynamic_scheduling_loop(Kernel& k, const std::function<void(const LoopStep&
   while_(
       [&] { return goes_on.value(); },
       [&] {
-        // The next step is requested while this step is computed.
+        // The next step is requested while this one is computed.
         if_(tid_x() == 0, [&] {
           constexpr uint32_t kBytes = 16;
           mbarrier_arrive_expect_tx(answered[0], kBytes);

@@ -10,7 +10,7 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kPlaces = 4, kWords = 4;  // of 16 bytes; axes of a tile beyond these are not compared
+constexpr int kPlaces = 4, kWords = 4;  // places of 16 bytes; further axes of a tile are not compared
 
 int compared(const GridIndex& tile) { return std::min(tile.size(), kWords); }
 
@@ -78,7 +78,7 @@ std::function<void(const GridIndex&)> TileOrderCheck::computes() {
       ptxbuilder::check((loaded == tile[i]) | (tid_x() % u32(hopper::warpgroup_threads) != 0), text, tile[i],
                         round->value(), loaded);
     }
-    bar_warp_sync(0xffffffff);  // all lanes have read
+    bar_warp_sync(0xffffffff);  // all lanes have finished reading
     told_->done(*round, laneid() == 0);
     *round = round->value() + 1;
   };

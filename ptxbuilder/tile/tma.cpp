@@ -13,15 +13,16 @@ namespace ptxbuilder::detail {
 namespace {
 
 constexpr int kSharedAlignment =
-    128;  // of a box in shared memory (CUDA programming guide, tensor map swizzle)
+    128;  // alignment of a box in shared memory (CUDA programming guide, tensor map swizzle)
 
-// The columns and rows of a box: the columns of a panel, and the rows that each CTA sharing a load fetches.
-// Folded rows continue along one more dimension.
+// The columns and rows of a box: the columns of a panel, and the rows that each CTA that shares a load
+// fetches. Folded rows continue along one more dimension.
 struct BoxExtents {
   int cols, rows, outer_rows = 1;
 };
 
-// The rows of a view are along one dimension, or folded along two with `inner` along the first, or pixels.
+// The arrangement of a view's rows in the tensor: along one dimension, folded along two with `inner` rows
+// along the first, or pixels.
 struct RowsOfView {
   int inner = 0;
   bool pixels = false;
@@ -41,8 +42,8 @@ std::string smaller_boxes(const SharedTile& tile, int dimension, int extent) {
   return "";
 }
 
-// Returns the largest number of columns or rows that a box may have: if `extent` does not fit one box, a
-// multiple of `unit` that divides `extent`.
+// Returns the largest number of columns or rows that a box may have. If `extent` does not fit into one box,
+// this is a multiple of `unit` that divides `extent`.
 int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std::string_view operation) {
   if (extent <= hopper::box_extent) return extent;
   if (extent % unit != 0)
@@ -56,7 +57,7 @@ int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std:
   return most;
 }
 
-// Returns the extents of `rows` rows that are folded.
+// Returns the extents of boxes of `rows` folded rows.
 BoxExtents folded(int rows, int inner, int cols, const SharedTile& tile, std::string_view operation) {
   const BoxExtents box = rows >= inner ? BoxExtents{cols, inner, rows / inner} : BoxExtents{cols, rows};
   if (inner < 1 || (rows % inner != 0 && inner % rows != 0))
@@ -70,7 +71,7 @@ BoxExtents folded(int rows, int inner, int cols, const SharedTile& tile, std::st
   return box;
 }
 
-// Returns the extents for a view that is copied in `parts`.
+// Returns the extents of the boxes of a view that is copied in `parts` parts.
 BoxExtents box_extents(const TileView& view, int parts, RowsOfView of, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int rows = view.row_count() / parts;
@@ -88,14 +89,14 @@ BoxExtents box_extents(const TileView& view, int parts, RowsOfView of, std::stri
                               hopper::box_extent));
     return {cols, rows};
   }
-  // A box has no gaps, so if a row needs several boxes, each contains only this row. Boxes of 8 rows are
-  // aligned, since a row has at least 16 bytes.
+  // A box has no gaps, so if a row needs several boxes, each of them contains only this row. Boxes of 8 rows
+  // are aligned, since a row has at least 16 bytes.
   return {cols, cols == tile.panel_cols() ? box_extent(rows, 1, 8, tile, operation) : 1};
 }
 
 // Returns the boxes of a view, one for each panel, or more if a box would be too large; each of `parts` CTAs
-// fetches an equal number of rows of each panel. A part may begin within a swizzle's pattern, which depends
-// on addresses and not on boxes.
+// fetches an equal number of rows of each panel. A part may begin inside a swizzle's pattern, which depends
+// on addresses rather than on boxes.
 TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int all = view.row_count(), rows = all / parts, row_bytes = tile.panel_row_bytes();
@@ -147,7 +148,8 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std:
   return boxes;
 }
 
-// Throws Error if the CTAs of a group are known to give different coordinates of the block that they share.
+// Throws Error if the host knows that CTAs of a group give different coordinates for the block that they
+// share.
 void check_multicast(const MulticastGroups& groups, const std::vector<u32>& coordinates,
                      std::string_view operation) {
   for (size_t axis = 0; axis < groups.axes.size(); ++axis)
@@ -160,7 +162,7 @@ void check_multicast(const MulticastGroups& groups, const std::vector<u32>& coor
                         operation, "xyz"[axis], i));
 }
 
-// Returns the tensor map's recipe for a view that is loaded in `parts`.
+// Returns the tensor map's recipe for a view that is loaded in `parts` parts.
 TensorMapRecipe recipe(const TileView& view, int rank, int parts, RowsOfView of, std::string_view operation) {
   const BoxExtents box = box_extents(view, parts, of, operation);
   TensorMapRecipe r;
@@ -178,7 +180,7 @@ TensorMapRecipe recipe(const TileView& view, int rank, int parts, RowsOfView of,
   return r;
 }
 
-// Returns the record of a copy of a view, without device values, and binds the tensor map to it.
+// Returns the record of a copy of a view, without device values, and binds the tensor map to the copy.
 CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const MulticastGroups& groups,
                 const std::vector<u32>& coordinates, std::optional<OobFill> fill, RowsOfView of,
                 std::string_view operation) {
@@ -196,7 +198,7 @@ CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const Multic
   record.view = record_view(TileContext::of(builder).record, view);
   record.map = parameter.name;
   record.recipe = parameter.tensor_map;
-  // The walk over pixels counts as one dimension.
+  // The pixels count as one dimension.
   if (of.pixels) record.recipe.box[1] = record.recipe.pixels;
   record.steps.resize(static_cast<size_t>(rank));
   record.steps[0].cols = 1;

@@ -55,7 +55,7 @@ std::vector<u32> coordinates(const TensorCopy& copy, const std::vector<Slice>& s
   return result;
 }
 
-// Checks that the view holds the copy's elements contiguously.
+// Throws Error unless the view holds the copy's elements contiguously.
 void check_view(const TensorCopy& copy, const TileView& view, std::string_view operation) {
   const std::vector<int64_t>& extents = copy.extents();
   int64_t rows = 1;
@@ -69,7 +69,7 @@ void check_view(const TensorCopy& copy, const TileView& view, std::string_view o
     throw Error(fmt::format(
         "{}: {} of {} rows of a {}, whose panels are not contiguous; {} needs contiguous elements", operation,
         view.row_count(), tile.rows(), view.whole().describe(), copy.describe()));
-  // The swizzle's pattern starts at address 0, and a tile with that swizzle begins at a start of the pattern.
+  // The swizzle's pattern begins at address 0, and a tile with that swizzle begins where the pattern does.
   const int pattern = 8 * span_bytes(copy.swizzle());
   if (pattern == 0 || tile.swizzle() == copy.swizzle()) return;
   if (tile.offset() % static_cast<uint32_t>(pattern) != 0 || view.whole().stage_bytes() % pattern != 0 ||
@@ -92,7 +92,7 @@ CopyRecord plan(const TensorCopy& copy, bool is_store, TensorMap map, const Tile
   record.boxes = copy.boxes();
   record.groups = groups;
   const size_t last = copy.extents().size() - 1;
-  // The amount by which the number of the view's row grows along a dimension.
+  // The number by which the view's row increases from one index of a dimension to the next.
   std::vector<int64_t> rows(last + 1, 1);
   for (size_t d = last; d-- > 1;) rows[d - 1] = rows[d] * copy.extents()[d];
   for (size_t m = copy.map_modes().size(); m-- > 0;) {
@@ -121,7 +121,7 @@ void store_boxes(std::optional<CopyReduction> reduction, const TensorCopy& copy,
                    });
 }
 
-// Loads the boxes that this CTA fetches; `member` is empty if it fetches all boxes.
+// Loads the boxes that this CTA fetches; `member` is empty if the CTA fetches all of them.
 void load_boxes(const TensorCopy& copy, const std::optional<detail::GroupMember>& member, smem to,
                 TensorMap from, const std::vector<Slice>& slices, smem barrier,
                 const std::optional<u64>& policy, const std::optional<pred>& condition) {
@@ -169,7 +169,7 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
                       "length, within the tile",
                       length, known->value, extents[i], i));
   }
-  // ((within a part), (which part)).
+  // Modes: ((row and column within a part), (row and column of the part)).
   Layout parts = zipped_divide(memory.layout(), {rows.length, cols.length});
   const XorSwizzle& swizzle = memory.swizzle();
   const int64_t pattern =
@@ -203,7 +203,8 @@ SharedSlice shared_slice(const TileView& tile, Slice rows, Slice cols, Where whe
   };
   narrow(view.first_row, view.rows, view.row_step, rows);
   narrow(view.first_col, view.cols, view.col_step, cols);
-  // A view that begins anywhere within another view that begins anywhere is not at a multiple of any step.
+  // Two nested views with arbitrary starts have no common alignment, so only slices of a view that begins at
+  // the tile's first element are recorded.
   if (tile.first_row() == 0 && tile.first_col() == 0 && !tile.is_transposed()) slice.view = view;
   return slice;
 }
