@@ -1,4 +1,4 @@
-// The operators of device values, built from LLVM's own instructions.
+// Implements the operators of device values with LLVM's instructions.
 #include <fmt/format.h>
 #include <llvm/ADT/APSInt.h>
 #include <llvm/IR/Intrinsics.h>
@@ -40,8 +40,8 @@ llvm::Value* float_arithmetic(Builder::State& s, Arithmetic op, llvm::Value* a, 
   }
 }
 
-// LLVM turns operations that PTX defines, or that trap, into poison; these functions report them if the
-// operand is known.
+// Reports operations that PTX defines, or that trap, but that LLVM turns into poison, if the operand is
+// known.
 void check_constant(Builder::State& s, Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b) {
   auto* constant = llvm::dyn_cast<llvm::ConstantInt>(b);
   if (!constant) return;
@@ -59,8 +59,8 @@ void check_constant(Builder::State& s, Arithmetic op, Class cls, llvm::Value* a,
                                    constant->getBitWidth()));
 }
 
-// Rounds toward zero and clamps like the device (PTX ISA, cvt); LLVM turns values that are out of range into
-// poison.
+// Rounds toward zero and clamps as the device does (PTX ISA, cvt); LLVM turns values that are out of range
+// into poison.
 llvm::Value* clamped(const llvm::ConstantFP& value, llvm::IntegerType* type, bool is_signed) {
   llvm::APSInt result(type->getBitWidth(), !is_signed);
   bool is_exact = false;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\n,";
 
-// Removes the next word of a statement and returns it; empty at the end of the statement.
+// Removes the next word from a statement, and returns it; empty at the end of the statement.
 std::string_view next_word(std::string_view& statement) {
   statement.remove_prefix(std::min(statement.find_first_not_of(kBlanks), statement.size()));
   const std::string_view word = statement.substr(0, statement.find_first_of(kBlanks));
@@ -92,12 +92,12 @@ void check_declared(const llvm::Function& function, const isa::Row& row, const i
 
 void check_cta_group(llvm::Function& function, std::string_view text) {
   constexpr std::string_view kGroup = ".cta_group::";
-  constexpr const char* kAttribute = "ptxbuilder.cta_group";  // the group, and the instruction that set it
+  constexpr const char* kAttribute = "ptxbuilder.cta_group";  // the group, and who set it
   for (size_t at = text.find(kGroup); at != std::string_view::npos; at = text.find(kGroup, at + 1)) {
     const size_t begin = text.find_last_of(" \t\n;{}", at) + 1;
     std::string_view instruction = text.substr(begin);
     instruction = instruction.substr(0, instruction.find_first_of(" \t\n;"));
-    if (!instruction.starts_with("tcgen05.")) continue;  // copies allow either group
+    if (!instruction.starts_with("tcgen05.")) continue;  // copies may use either group
     const char group = text[at + kGroup.size()];
     const llvm::StringRef known = function.getFnAttribute(kAttribute).getValueAsString();
     if (known.empty()) {

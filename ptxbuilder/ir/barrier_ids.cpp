@@ -7,15 +7,15 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kLastWarpgroups = 8;  // of a CTA of 1024 threads
+constexpr int kLastWarpgroups = 8;  // warpgroups of a CTA with 1024 threads
 
 bool continues_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
          c == '$' || c == '%';
 }
 
-// Returns the index of the barrier operand of an instruction that begins with `word`: 0, or 1 after the
-// result of a reduction; -1 if the instruction has no barrier.
+// Returns the index of the barrier among the operands of an instruction that begins with `word`: 0, or 1
+// after the result of a reduction; -1 if the instruction has no barrier operand.
 int barrier_operand(std::string_view word) {
   for (std::string_view family : {"bar.", "barrier."}) {
     if (!word.starts_with(family)) continue;
@@ -58,7 +58,7 @@ void BarrierIds::take(int id, const std::string& holder) {
 
 void BarrierIds::check_number(int id, std::string_view instruction) {
   if (id <= 0 || id >= static_cast<int>(entries_.size()))
-    return;  // that of sync_threads(), or a number that ptxas rejects
+    return;  // the barrier of sync_threads(), or a number that ptxas rejects
   Entry& entry = entries_[static_cast<size_t>(id)];
   constexpr std::string_view kNumber = "an instruction that names it";
   if (entry.holder.empty()) entry = {std::string(kNumber), Where::here()};
@@ -70,7 +70,7 @@ void BarrierIds::check_number(int id, std::string_view instruction) {
 void BarrierIds::check_text(std::string_view text) {
   if (holders_) return;
   for (size_t at = text.find("bar"); at != std::string_view::npos; at = text.find("bar", at + 1)) {
-    if (at > 0 && continues_word(text[at - 1])) continue;  // mbarrier
+    if (at > 0 && continues_word(text[at - 1])) continue;  // part of another word, such as mbarrier
     std::string_view rest = text.substr(at);
     size_t length = 0;
     while (length < rest.size() && continues_word(rest[length])) ++length;

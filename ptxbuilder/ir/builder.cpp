@@ -1,4 +1,4 @@
-// The life cycle of a kernel: creation, parameters and storage, finishing and verification.
+// Implements the life cycle of a kernel: creation, parameters and storage, finishing and verification.
 #include "ptxbuilder/ir/builder.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace ptxbuilder {
 namespace {
 
-// The kernels under construction on this thread, the newest on top. Some may be finished or destroyed.
+// The kernels under construction on this thread, newest last. Some may be finished or destroyed.
 thread_local std::vector<std::shared_ptr<Builder::State::Open>> open_builders;
 
 // Returns the last kernel that is neither finished nor destroyed, or null.
@@ -26,7 +26,7 @@ Builder* current_builder() {
   return open_builders.empty() ? nullptr : open_builders.back()->load();
 }
 
-// From now on, new objects belong to the current kernel.
+// Makes new objects belong to the current kernel from now on.
 void enter_current() {
   const Builder* builder = current_builder();
   if (builder)
@@ -149,7 +149,7 @@ Builder::State::State(std::string name, const BuilderOptions& options, Where whe
   if (!options.line_info) return;
   module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
   debug = std::make_unique<llvm::DIBuilder>(*module);
-  // DebugDirectivesOnly prints only `.loc`. More detailed kinds add `, debug` to `.target`, and ptxas then
+  // DebugDirectivesOnly prints only `.loc`. More detailed kinds add `, debug` to `.target`, with which ptxas
   // ignores setmaxnreg (C7505) and serializes wgmma (C7511).
   llvm::DIFile* file = debug->createFile(where.file, "");
   debug->createCompileUnit(llvm::DISourceLanguageName(llvm::dwarf::DW_LANG_C_plus_plus), file, "ptxbuilder",
@@ -200,8 +200,8 @@ void Builder::State::set_parameter_attributes() {
   for (size_t i = 0; i < signature.parameters.size(); ++i) {
     const Parameter& p = signature.parameters[i];
     if (p.kind != Parameter::Kind::tensor_map && p.kind != Parameter::Kind::structure) continue;
-    // The attributes keep `.param .align 64 .b8 map[128]` in parameter space: without them, LLVM copies the
-    // map to the stack.
+    // The attributes keep `.param .align 64 .b8 map[128]` in the parameter space; without them, LLVM copies
+    // the map to the stack.
     auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), static_cast<uint64_t>(p.size_bytes()));
     const llvm::Align alignment(static_cast<uint64_t>(p.alignment()));
     unsigned n = static_cast<unsigned>(i);
@@ -224,7 +224,7 @@ void Builder::State::append_parameter(const Parameter& p, llvm::Value* given, st
     }
     return;
   }
-  if (p.kind == Parameter::Kind::scalar && size_of(p.dtype) == 1)  // registers are never that narrow
+  if (p.kind == Parameter::Kind::scalar && size_of(p.dtype) == 1)  // registers are wider than that
     given = ir.CreateIntCast(given, ir.getInt32Ty(), p.dtype == DType::s8);
   if (p.is_address() && given->getType() != type_of(Class::gmem, context))
     given = ir.CreateAddrSpaceCast(given, type_of(Class::gmem, context));
@@ -264,7 +264,7 @@ Where Builder::State::where_of(const llvm::Instruction& instruction) const {
   return file == files.end() ? Where{} : Where{file->second.name, location->getLine()};
 }
 
-// LLVM would report this problem too, but in its own terms and without a line.
+// LLVM would report this problem too, but in its own terms, and without a source line.
 void Builder::State::check_dominance(const llvm::DominatorTree& tree) const {
   for (const llvm::BasicBlock& block : *function)
     for (const llvm::Instruction& user : block)
@@ -284,7 +284,7 @@ Builder::Builder(std::string name, BuilderOptions options, Where where) {
   if (!is_identifier(name)) throw Error(fmt::format("kernel: the name '{}' must be a C identifier", name));
   state_ = std::make_unique<State>(std::move(name), options, where);
   state_->open = std::make_shared<State::Open>(this);
-  current_builder();  // forgets Builders that are destroyed
+  current_builder();  // forgets Builders that have been destroyed
   open_builders.push_back(state_->open);
   enter_current();
 }
@@ -338,7 +338,7 @@ void Builder::run_body(std::string_view construct, const CallersLine& line,
                        const std::function<void()>& body) {
   State& s = state();
   auto refuse = [&](std::string_view what) {
-    if (s.refusal) return;  // the innermost body has set it
+    if (s.refusal) return;  // the innermost body has already set it
     s.refusal.emplace(fmt::format("{}: left unfinished by an exception out of the body of this {}: {}",
                                   s.signature.kernel, construct, what));
   };
@@ -427,7 +427,7 @@ size_t Builder::parameter_index(TensorMap map) const {
 
 Registers Builder::declare_registers(Class cls, int count) {
   // An asm statement with names in the entry block is printed at function scope, so every later instruction
-  // may use the registers. The names differ, since a function must not declare a name twice.
+  // may use the registers. The names are unique, since a function must not declare a name twice.
   State& s = state();
   s.function_or_create();
   if (!s.is_kernel)
@@ -484,7 +484,7 @@ uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, 
   const uint64_t end = offset + uint64_t{bytes} * static_cast<uint64_t>(stages);
   objects.push_back({name, static_cast<uint32_t>(offset), bytes, static_cast<uint32_t>(stages)});
   if (end > kLimit) {
-    uint64_t sum = 0;  // above `end` if objects share their place
+    uint64_t sum = 0;  // above `end` if objects share memory
     for (const SharedObject& o : objects) sum += uint64_t{o.bytes} * o.stages;
     std::string plan;
     for (const SharedObject& o : objects) {
@@ -510,7 +510,7 @@ void Builder::emit_at_entry(const std::function<void()>& emission) {
 Builder::Place Builder::remember_place() {
   State& s = state();
   s.function_or_create();
-  // A no-op instruction marks the place; emit_at inserts other instructions before it and removes it.
+  // A no-op instruction marks the place; emit_at inserts other instructions before it, and removes it.
   auto* marker =
       s.ir.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent, llvm::SyncScope::SingleThread);
   return std::make_shared<llvm::Instruction*>(marker);
@@ -597,8 +597,8 @@ void Builder::State::finish() {
   };
   if (is_kernel) {
     if (is_hosted()) leave_signature(*function, signature);
-    // minctasm is emitted with maxntid: without a bound on CTAs ptxas cannot determine the registers at entry
-    // and ignores setmaxnreg.
+    // minctasm is emitted with maxntid: without a bound on the CTAs, ptxas cannot determine the number of
+    // registers at the entry, and ignores setmaxnreg.
     if (thread_extents(*function).empty())
       add_attribute(kThreadsAttribute, std::to_string(signature.threads));
     add_attribute("nvvm.minctasm", std::to_string(ctas_at_once));
@@ -628,7 +628,7 @@ std::string Builder::llvm_ir() {
 AtLine::AtLine(Where where) : CallersLine(where) {
   Builder* const builder = current_builder();
   if (!builder) return;
-  // A callback of the author may have set its own line since the open line was set.
+  // A callback of the author may have set its own line after the line that is open now.
   const Where open = opens() ? where : callers::open_line;
   if (!open) return;
   if (Builder::State& s = builder->state(); opens() || open.file != s.line.file || open.line != s.line.line)

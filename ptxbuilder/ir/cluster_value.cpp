@@ -12,7 +12,7 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// One CTA of a trial launch, whose size and parameters are chosen at random.
+// Evaluates values in one CTA of a trial launch, whose size and parameters are chosen at random.
 class InCta {
  public:
   InCta(const std::array<int, 3>& cluster, const std::array<uint64_t, 3>& place, uint64_t trial)
@@ -27,7 +27,7 @@ class InCta {
   }
 
  private:
-  static constexpr size_t kMost = 400;  // the maximum number of values that are examined
+  static constexpr size_t kMost = 400;  // most values that are examined
 
   llvm::Constant* made(const llvm::Value* value) {
     if (auto* constant = llvm::dyn_cast<llvm::Constant>(value)) return const_cast<llvm::Constant*>(constant);
@@ -56,7 +56,7 @@ class InCta {
     return llvm::ConstantInt::get(of->getType(), x);
   }
 
-  // Returns the value of a special register that depends only on the CTA's place.
+  // Returns the value of a special register that depends only on the CTA's position.
   std::optional<uint64_t> register_of(llvm::Intrinsic::ID id) const {
     using namespace llvm;  // NOLINT: the names of intrinsics are long
     const auto size = [&](size_t i) { return static_cast<uint64_t>(cluster_[i]); };
@@ -94,7 +94,8 @@ class InCta {
 }  // namespace
 
 bool differs_along(const Value& value, size_t axis, const std::array<int, 3>& cluster) {
-  // A launch's parameters and grid may make values equal by chance, so several trials use different numbers.
+  // A launch's parameters and grid may make values equal by chance, so there are several trials with
+  // different numbers.
   constexpr uint64_t kTrials = 8;
   for (uint64_t trial = 0; trial < kTrials; ++trial) {
     std::array<uint64_t, 3> place = {};

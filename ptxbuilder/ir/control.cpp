@@ -1,4 +1,4 @@
-// Variables, branches and loops.
+// Implements variables, branches and loops.
 #include "ptxbuilder/ir/control.h"
 
 #include <fmt/format.h>
@@ -40,7 +40,8 @@ void Builder::if_(pred condition, const std::function<void()>& then, const std::
   llvm::BasicBlock* else_block = otherwise ? s.new_block("else") : nullptr;
   llvm::BasicBlock* end = s.new_block("end");
   s.ir.CreateCondBr(condition.handle(), then_block, otherwise ? else_block : end);
-  // A branch that the library adds, for example around one thread's store, is not reported to the caller.
+  // Branches that the library adds, for example around the store of one thread, are not reported to the
+  // caller.
   const bool is_internal = !line.opens() && construct == "if_";
   const detail::ThreadSet threads =
       is_internal ? detail::ThreadSet::all() : detail::threads_where(condition.handle());
@@ -117,7 +118,7 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
     judgements.end();
   }
   s.on_loop(false);
-  if (line.opens()) s.set_line(where);  // the lines of the body are closed
+  if (line.opens()) s.set_line(where);  // sets the line after the lines of the body are closed
   llvm::Value* next = s.ir.CreateAdd(index, step.handle());
   index->addIncoming(next, s.ir.GetInsertBlock());
   s.ir.CreateBr(head);

@@ -19,7 +19,8 @@ namespace {
 using isa::Operand;
 using isa::Row;
 
-// Classes that name bits rather than a type take any value of their width.
+// Returns whether an operand accepts a type. Classes that name bits instead of a type accept any value of
+// their width.
 bool accepts(Class cls, llvm::Type* type, llvm::LLVMContext& context) {
   if (type == type_of(cls, context)) return true;
   auto is_space = [&](unsigned space) {
@@ -37,7 +38,7 @@ bool accepts(Class cls, llvm::Type* type, llvm::LLVMContext& context) {
   }
 }
 
-// One call of inline asm in LLVM's terms: the result of isa::lower, with IR values as its operands.
+// A call of inline asm in LLVM's terms: the result of isa::lower, with IR values as its operands.
 class AsmCall {
  public:
   AsmCall(llvm::IRBuilderBase& ir, const Row& row, std::span<const Argument> arguments, llvm::Value* guard)
@@ -48,7 +49,8 @@ class AsmCall {
     for (size_t i = 0; i < row.operands.size(); ++i)
       if (row.operands[i].reads() && next < arguments.size())
         fillings.push_back(filling(i, arguments[next++]));
-    fillings.resize(arguments.size());  // lower() reports the expected number
+    fillings.resize(arguments.size());  // lower() reports the expected number if these are too few or too
+                                        // many
     call_ = isa::lower(row, fillings, guard != nullptr);
     for (size_t i = 0; i < row.operands.size(); ++i)
       for (llvm::Value* value : values_[i]) check(row.operands[i], value);
@@ -57,7 +59,7 @@ class AsmCall {
   }
 
   const std::string& text() const { return call_.text; }
-  llvm::CallInst& made() { return *made_; }  // the call that emit() made
+  llvm::CallInst& made() { return *made_; }  // the call made by emit()
 
   std::vector<llvm::Value*> emit() {
     llvm::LLVMContext& context = ir_.getContext();
@@ -101,7 +103,7 @@ class AsmCall {
       return isa::ValueCount{static_cast<int>(values.size())};
     }
     values.push_back(std::get<Value>(given).handle());
-    // A known value does not need a register.
+    // A value that is known does not need a register.
     auto* constant = llvm::dyn_cast_if_present<llvm::ConstantInt>(values[0]);
     const bool may_be = o.cls == Class::imm || (row_.takes_numbers() && o.takes_numbers());
     if (!constant || !may_be ||
@@ -147,12 +149,12 @@ class AsmCall {
                                                          : values_[r.operand][static_cast<size_t>(r.item)];
   }
 
-  // A value that is read and written keeps its original type.
+  // A value that is read and written keeps its type.
   llvm::Type* result_type(const isa::InlineAsm::Register& r) const {
     return row_.operands[r.operand].reads() ? argument(r)->getType() : type_of(r.cls, ir_.getContext());
   }
 
-  // PTX takes 32-bit addresses in shared and tensor memory, and 64-bit addresses elsewhere; the module's
+  // PTX uses 32-bit addresses in shared and tensor memory, and 64-bit addresses elsewhere; the module's
   // pointers may have another width.
   llvm::Type* asm_type(llvm::Type* type) const {
     if (!type->isPointerTy()) return type;
@@ -178,8 +180,8 @@ class AsmCall {
   llvm::CallInst* made_ = nullptr;
 };
 
-// Returns ten times the .version that the row requires on the function's target, if it names one. Throws
-// Error if the target does not support the row.
+// Returns ten times the .version that the row requires on the function's target, if the function names one.
+// Throws Error if that target does not support the row.
 int version_for(const llvm::Function& function, const Row& row) {
   const llvm::Attribute cpu = function.getFnAttribute("target-cpu");
   if (!cpu.isValid()) return row.ptx_version;
@@ -190,7 +192,7 @@ int version_for(const llvm::Function& function, const Row& row) {
   return row.version_on(target.sm);
 }
 
-// Emits an instruction whose LLVM intrinsic is preferred to asm; it does not take operands.
+// Emits an instruction through its LLVM intrinsic, which is preferred to asm, and has no operands.
 llvm::CallInst* call_intrinsic(llvm::IRBuilderBase& ir, const Row& row) {
   auto id = llvm::Intrinsic::lookupIntrinsicID(llvm::StringRef(row.intrinsic.data(), row.intrinsic.size()));
   return ir.CreateIntrinsic(id, llvm::ArrayRef<llvm::Type*>(), llvm::ArrayRef<llvm::Value*>());
@@ -280,7 +282,7 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   CallersLine line(where);
   check_current();
   State& s = *state_;
-  s.function_or_create();  // before the instruction's line, which is not the kernel's line
+  s.function_or_create();  // must precede the instruction's line, which is not the kernel's line
   if (line.opens()) s.set_line(where);
   for (const Argument& argument : arguments) {
     if (auto* value = std::get_if<Value>(&argument)) check_is_ours(s, value->handle());
@@ -329,7 +331,7 @@ void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Wher
 
   llvm::LLVMContext& context = builder.state().context;
   std::vector<Argument> arguments;
-  std::vector<std::pair<llvm::Value*, llvm::Type*>> targets;  // of the written values, in order
+  std::vector<std::pair<llvm::Value*, llvm::Type*>> targets;  // for the values that are written, in order
   for (const Operand& o : row.operands) {
     const PtxBinding* b = find(o.name);
     if (!b) throw Error(fmt::format("ptx: the hole '{}' is not bound in \"{}\"", o.name, text));

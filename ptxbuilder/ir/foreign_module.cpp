@@ -28,12 +28,12 @@
 namespace ptxbuilder {
 namespace {
 
-// Returns "function 'k' at k.py:12".
+// Returns a place such as "function 'k' at k.py:12".
 std::string place_of(const llvm::Instruction& i) {
   return fmt::format("function '{}'{}", std::string_view(i.getFunction()->getName()), line_of(i));
 }
 
-// Collects the types of all values of a module, and the types that they contain.
+// Collects the types of all values in a module, and the types that they contain.
 class Types {
  public:
   explicit Types(const llvm::Module& module) {
@@ -60,7 +60,7 @@ class Types {
   std::set<llvm::Type*> all_;
 };
 
-// Sets the triple if it is empty, and refuses any triple except NVPTX's.
+// Sets the triple if it is empty, and rejects any triple except NVPTX's.
 void adopt_triple(llvm::Module& module, const llvm::Triple& triple, const std::string& name) {
   const llvm::Triple& theirs = module.getTargetTriple();
   if (theirs.str().empty())
@@ -69,7 +69,7 @@ void adopt_triple(llvm::Module& module, const llvm::Triple& triple, const std::s
     throw Error(fmt::format("{}: its target triple is {}, which is not nvptx64's", name, theirs.str()));
 }
 
-// Data layouts differ between LLVM versions; it only matters that they agree on the types in use.
+// Data layouts differ between LLVM versions; they only need to agree on the types in use.
 void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::string& name) {
   if (module.getDataLayoutStr().empty()) return module.setDataLayout(own);
   const llvm::DataLayout theirs = module.getDataLayout();
@@ -98,7 +98,8 @@ void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::
   module.setDataLayout(ours);
 }
 
-// Code with other debug information is only for debuggers: ptxas does not optimize it.
+// Reduces debug information to lines. Code with other debug information is for debuggers only: ptxas does not
+// optimize it.
 void keep_lines_alone(llvm::Module& module) {
   llvm::NamedMDNode* units = module.getNamedMetadata("llvm.dbg.cu");
   if (!units) return;
@@ -123,7 +124,8 @@ void keep_lines_alone(llvm::Module& module) {
   }
 }
 
-// A front end may state a .version for each function, which would differ from the module's .version.
+// Removes the .version that a front end may state for each function, which would differ from the module's
+// .version.
 void take_versions_off(llvm::Module& module) {
   constexpr const char* kFeatures = "target-features";
   for (llvm::Function& f : module) {
@@ -136,7 +138,7 @@ void take_versions_off(llvm::Module& module) {
   }
 }
 
-// PTX ISA, "Identifiers", defines which names are valid.
+// Returns whether a name is valid (PTX ISA, "Identifiers").
 bool is_name_of_ptx(llvm::StringRef name) {
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   const auto follows = [&](char c) {
@@ -206,8 +208,8 @@ void check_allocas(const llvm::Module& module, const std::string& name) {
     }
 }
 
-// LLVM intrinsics that NVPTX turns into calls of a C library, which GPUs do not have; libdevice has the
-// corresponding function.
+// Returns the libdevice function that corresponds to an LLVM intrinsic which NVPTX turns into a call of a C
+// library, since GPUs have no C library.
 std::string function_of_libdevice(llvm::StringRef intrinsic) {
   static constexpr std::string_view kNames[] = {
       "exp",  "exp2", "exp10", "log",  "log2", "log10", "pow",   "powi",  "sin",   "cos",  "tan",
@@ -230,8 +232,8 @@ const llvm::CallInst* first_call(const llvm::Module& module, llvm::StringRef fun
   return nullptr;
 }
 
-// Returns the lowest target that supports the instructions whose names begin like an intrinsic's name; "" if
-// the given target supports them, or if there are no such instructions.
+// Returns the lowest target that supports the instructions whose names begin like an intrinsic's name, or ""
+// if the given target supports them, or if there are no such instructions.
 std::string target_with(llvm::StringRef intrinsic, const std::string& target) {
   if (!intrinsic.consume_front("llvm.nvvm.")) return "";
   const auto floor = isa::floor_of_alike(intrinsic);
@@ -242,7 +244,7 @@ bool has_kernel(const llvm::Module& module) {
   return llvm::any_of(module, [](const llvm::Function& f) { return !f.isDeclaration() && is_entry(f); });
 }
 
-// Returns what kind of GPU code the bytes of a constant hold; "" for other bytes.
+// Returns which kind of GPU code the bytes of a constant hold, or "" for other bytes.
 const char* what_is_held(llvm::StringRef bytes) {
   if (llvm::isRawBitcode(bytes.bytes_begin(), bytes.bytes_end())) return "bitcode";
   if (bytes.starts_with("\x7f"

@@ -18,8 +18,8 @@ int divisor_of_number(int64_t value) {
   return static_cast<int>(std::min<int64_t>(kMostDivisor, value & -value));
 }
 
-// The divisor of a device value is derived from the operations that make it. Values that a loop carries are
-// not examined, because they are not complete while the loop's body is emitted.
+// Derives the divisor of a device value from the operations that make it. Values that a loop carries are not
+// examined, because they are not complete while the loop's body is emitted.
 int divisor_of_value(const llvm::Value* value, int depth = 0) {
   if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(value))
     return divisor_of_number(constant->getSExtValue());
@@ -130,8 +130,8 @@ int divisor_of(const Index& index) {
 
 llvm::Value* tensor_address(llvm::Value* start, DType element, std::span<const Dimension> dimensions,
                             std::span<const std::optional<TensorCoordinate>> at) {
-  // Offsets along strides known only on the device are added in elements, and the sum is scaled to bytes with
-  // one instruction; offsets along known strides are computed in bytes directly.
+  // Offsets along strides that only the device knows are added in elements, and one instruction scales the
+  // sum to bytes; offsets along known strides are computed in bytes directly.
   bool summed = false;
   for (size_t i = 0; i < dimensions.size(); ++i) summed = summed || (at[i] && !dimensions[i].stride.known());
   llvm::Value* address = start;
@@ -154,7 +154,7 @@ GlobalTile tensor_tile(llvm::Value* start, DType element, std::span<const Dimens
   AtLine line(row.where);
   const std::array<std::optional<TensorCoordinate>, 2> corner = {row, col};
   GlobalTile tile{gmem(tensor_address(start, element, matrix, corner)), matrix[0].stride, matrix[1].stride};
-  // Returns how much of the tensor remains from the corner on.
+  // Returns the extent of the tensor that remains beyond the corner.
   auto rest = [](const Index& size, const Index& first) -> s32 {
     if (size.known() && first.known()) return s32(*size.known() - *first.known());
     return s32(first.known() == 0 ? size.value() : size.value() - first.value());

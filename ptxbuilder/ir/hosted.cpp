@@ -1,5 +1,5 @@
-// A Builder on a function that another front end has begun: how it enters and leaves the function, and what
-// its kernel shares with that front end.
+// Implements a Builder on a function that another front end has begun: how it enters and leaves the function,
+// and what its kernel shares with that front end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ptxbuilder {
 namespace {
 
-// This attribute marks a function that has a Builder, or had one.
+// Marks a function that has a Builder, or had one.
 constexpr const char* kAttribute = "ptxbuilder";
 
 llvm::StringRef target_of(const llvm::Function& function, const BuilderOptions& options) {
@@ -90,8 +90,8 @@ void Builder::insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& bo
     throw Error(fmt::format("insert_at: the IRBuilder is in the function {}, but the Kernel's is '{}'",
                             name_of(block->getParent()), name));
 
-  // The code after the insertion point is kept in a block of its own, and follows the last block of the body.
-  // The entry's variables, and the place for the library's variables, stay in the entry block.
+  // The code after the insertion point is moved to a separate block, which follows the last block of the
+  // body. The entry's variables, and the place for the library's variables, stay in the entry block.
   llvm::BasicBlock* rest = llvm::BasicBlock::Create(s.context, "rest", s.function);
   for (auto at = ir.GetInsertPoint(); at != block->end();) {
     llvm::Instruction& next = *at++;

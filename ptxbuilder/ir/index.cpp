@@ -1,4 +1,5 @@
-// Arithmetic on integers that the host or only the device knows, and the layout algebra on these integers.
+// Implements arithmetic on integers that the host, or only the device, knows, and the layout algebra on these
+// integers.
 #include "ptxbuilder/ir/index.h"
 
 #include "ptxbuilder/ir/builder.h"

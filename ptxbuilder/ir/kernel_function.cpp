@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char *kMetadata = "ptxbuilder.signature", *kExactThreadsAttribute = "nvvm.reqntid";
 
-// Returns the numbers of an attribute such as "128,1,1"; empty if the function does not have it.
+// Returns the numbers in an attribute such as "128,1,1"; empty if the function does not have the attribute.
 std::vector<uint32_t> numbers_of(const llvm::Function& function, const char* attribute) {
   std::vector<uint32_t> numbers;
   llvm::StringRef text = function.getFnAttribute(attribute).getValueAsString();
@@ -35,7 +35,7 @@ std::vector<uint32_t> numbers_of(const llvm::Function& function, const char* att
   return numbers;
 }
 
-// Returns the functions whose instructions use a value, directly or through constants.
+// Adds the functions whose instructions use a value, directly or through constants, to `users`.
 void find_users(const llvm::Value& value, std::vector<const llvm::Function*>& users) {
   for (const llvm::User* user : value.users())
     if (auto* instruction = llvm::dyn_cast<llvm::Instruction>(user))
@@ -52,7 +52,7 @@ bool may_use(const llvm::Function& kernel, const llvm::GlobalVariable& variable)
                      [&](const llvm::Function* f) { return f == &kernel || !is_entry(*f); });
 }
 
-// Returns why a signature is not known.
+// Thrown with the reason why a signature is not known.
 struct Unknown {
   std::string why;
 };
@@ -66,7 +66,7 @@ bool prints(llvm::StringRef name) {
                                       [](char c) { return std::isgraph(static_cast<unsigned char>(c)); });
 }
 
-// Returns the name in the module if it has one that can be printed; otherwise arg0, arg1, ...
+// Returns the name in the module if it has one that can be printed, otherwise arg0, arg1, ...
 std::string name_of(const llvm::Argument& argument) {
   if (prints(argument.getName())) return argument.getName().str();
   std::string name = fmt::format("arg{}", argument.getArgNo());
@@ -78,7 +78,7 @@ std::string name_of(const llvm::Argument& argument) {
 }
 
 std::optional<DType> scalar_of(const llvm::Type& type) {
-  if (type.isIntegerTy(1) || type.isIntegerTy(8)) return DType::u8;  // NVPTX passes each as a byte
+  if (type.isIntegerTy(1) || type.isIntegerTy(8)) return DType::u8;  // NVPTX passes each of them as a byte
   if (type.isIntegerTy(16)) return DType::u16;
   if (type.isIntegerTy(32)) return DType::u32;
   if (type.isIntegerTy(64)) return DType::u64;
@@ -89,8 +89,8 @@ std::optional<DType> scalar_of(const llvm::Type& type) {
   return std::nullopt;
 }
 
-// Adds the scalars and pointers that a type consists of, in order, under names such as f1_0, which is element
-// 0 of field 1. Returns false if the type has other parts.
+// Adds the scalars and pointers that make up a type, in order, with names such as f1_0 for element 0 of field
+// 1. Returns false if the type has other parts.
 bool add_parts(llvm::Type& type, const std::string& name, std::vector<Parameter>& parts) {
   constexpr size_t kMost = 64;
   const auto add = [&](llvm::Type& part, size_t i) {
@@ -110,7 +110,7 @@ bool add_parts(llvm::Type& type, const std::string& name, std::vector<Parameter>
       if (!add(element, i)) return false;
     return true;
   }
-  if (type.isIntegerTy(128)) {  // in two halves, the lower one first
+  if (type.isIntegerTy(128)) {  // two halves, the lower one first
     llvm::Type& half = *llvm::Type::getInt64Ty(type.getContext());
     return add(half, 0) && add(half, 1);
   }
@@ -147,8 +147,9 @@ void add_offsets(llvm::Type& type, uint64_t at, const llvm::DataLayout& layout, 
   }
 }
 
-// LLVM does not distinguish signed from unsigned integers, nor what a pointer points to: unsigned, and bytes.
-// Nor does it distinguish a tensor map, which is 128 bytes aligned to 64, from other structs.
+// LLVM does not distinguish signed from unsigned integers, and does not know to what a pointer points, so
+// integers are unsigned and pointers point to bytes. It does not distinguish a tensor map, which is 128 bytes
+// aligned to 64, from other structs either.
 Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& layout) {
   llvm::Type* const byval = argument.getParamByValType();
   llvm::Type& type = byval ? *byval : *argument.getType();
@@ -191,7 +192,7 @@ uint64_t size_of(const llvm::Argument& argument, const llvm::DataLayout& layout)
   return layout.getTypeAllocSize(bytes ? bytes : argument.getType());
 }
 
-// Returns the signature that a Kernel left, if there is one and the function has not changed since.
+// Returns the signature that a Kernel recorded, if there is one and the function has not changed since.
 std::optional<Signature> left_signature(const llvm::Function& kernel, const llvm::DataLayout& layout) {
   const llvm::MDNode* node = kernel.getMetadata(kMetadata);
   if (!node) return std::nullopt;
@@ -203,7 +204,7 @@ std::optional<Signature> left_signature(const llvm::Function& kernel, const llvm
   } catch (const Error& e) {
     unknown("its metadata is broken: {}", e.what());
   }
-  if (left.parameters.empty()) return left;  // they were not declared to the Kernel
+  if (left.parameters.empty()) return left;  // the Kernel does not know the parameters
   if (left.parameters.size() != kernel.arg_size())
     unknown("its metadata !{} has {} parameters, but the function has {}", kMetadata, left.parameters.size(),
             kernel.arg_size());
@@ -295,7 +296,7 @@ SharedUse shared_use(const llvm::Function& kernel, const llvm::DataLayout& layou
       continue;
     }
     const llvm::Align alignment =
-        variable.getAlign().value_or(layout.getPrefTypeAlign(type));  // as NVPTX prints it
+        variable.getAlign().value_or(layout.getPrefTypeAlign(type));  // the alignment that NVPTX prints
     use.static_bytes = llvm::alignTo(use.static_bytes, alignment) + layout.getTypeAllocSize(type);
   }
   return use;

@@ -12,22 +12,22 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
-// log2(e) and ln(2), each as a sum of two f32; the products of exponents with the first part of ln(2) are
-// exact.
+// log2(e) and ln(2), each as a sum of two f32; products of exponents with the first part of ln(2) are exact.
 constexpr float kLog2eHigh = 0x1.715476p+0f, kLog2eLow = 0x1.4ae0cp-26f;
 constexpr float kLn2High = 0x1.62ep-1f, kLn2Low = 0x1.0bfbe8p-15f;
 
-// Coefficients are those of near-minimax polynomials (Chebyshev interpolation), highest power first.
+// Evaluates a near-minimax polynomial (Chebyshev interpolation); the coefficient of the highest power comes
+// first.
 f32 polynomial(f32 x, std::span<const float> coefficients) {
   f32 sum = coefficients[0];
   for (float c : coefficients.subspan(1)) sum = fma(sum, x, c);
   return sum;
 }
 
-// 2^n for n from -126 to 127.
+// Returns 2^n for n from -126 to 127.
 f32 power_of_two(s32 n) { return bit_cast<f32>((n + 127) << 23); }
 
-// x = m 2^exponent with m from sqrt(1/2) to sqrt(2).
+// Splits x = m 2^exponent, with m from sqrt(1/2) to sqrt(2).
 struct Split {
   s32 exponent;
   f32 fraction;  // m - 1
@@ -37,12 +37,12 @@ Split split(f32 x) {
   pred subnormal = x < 0x1p-126f;
   f32 normal = select(subnormal, x * 0x1p23f, x);
   s32 bits = bit_cast<s32>(normal);
-  s32 exponent = (bits - 0x3f3504f3) >> 23;  // the bits of sqrt(1/2)
+  s32 exponent = (bits - 0x3f3504f3) >> 23;  // subtracts the bits of sqrt(1/2)
   f32 m = bit_cast<f32>(bits - (exponent << 23));
   return {exponent - select(subnormal, s32(23), s32(0)), m - 1};
 }
 
-// log(1 + f) - f for the f of a Split, accurate enough for log(1 + f) in f32.
+// Returns log(1 + f) - f for the f of a Split, accurate enough for log(1 + f) in f32.
 f32 log1p_tail(f32 f) {
   constexpr float p[] = {0.0697161147145f, -0.114797338466f, 0.116854199235f,
                          -0.124256873315f, 0.142490576457f,  -0.166678023195f,
@@ -51,14 +51,15 @@ f32 log1p_tail(f32 f) {
   return fma(square, -0.5f, square * f * polynomial(f, p));
 }
 
-// Returns the logarithm for an x that is not a positive finite number.
+// Returns the logarithm of an x that is not a positive finite number, and otherwise `value`.
 f32 logarithm_at_edges(f32 x, f32 value) {
   value = select(x == kInfinity, x, value);
   value = select(x == 0, f32(-kInfinity), value);
   return select(x >= 0, value, kNotANumber);
 }
 
-// x = quadrant pi/2 + remainder, the remainder within pi/4, in f64 so that nothing of an f32 is lost.
+// Splits x = quadrant pi/2 + remainder, with the remainder within pi/4, in f64 so that no bits of an f32 are
+// lost.
 struct Quadrant {
   u32 number;  // only its two low bits matter
   f32 remainder;
@@ -66,7 +67,7 @@ struct Quadrant {
 
 Quadrant quadrant_of(f32 x) {
   constexpr double kRound =
-      0x1.8p52;  // adding this to a number rounds the number to an integer, in the low bits of the sum
+      0x1.8p52;  // adding this to a number rounds it to an integer in the low bits of the sum
   auto multiply_add = [](f64 a, f64 b, f64 c) {
     return f64(detail::fma(a.handle(), b.handle(), c.handle()));
   };
@@ -100,7 +101,7 @@ f32 exp2(f32 x, Approx approx) { return approx == Approx::yes ? ex2_approx_ftz_f
 
 f32 exp(f32 x, Approx approx) {
   if (approx == Approx::yes) return ex2_approx_ftz_f32(x * kLog2eHigh);
-  // e^x = 2^n 2^f, where 2^n is applied as two factors, since n may exceed the exponent range of an f32.
+  // e^x = 2^n 2^f. 2^n is applied as two factors, since n may exceed the exponent range of an f32.
   s32 n = cvt_rni_s32_f32(min(max(x, -104), 89) * kLog2eHigh);
   f32 f = fma(x, kLog2eLow, fma(x, kLog2eHigh, f32(0) - f32(n)));
   s32 half = n >> 1;
@@ -154,7 +155,7 @@ f32 sqrt(f32 x, Approx approx) {
 }
 
 f32 erf(f32 x, Approx approx) {
-  // Below 1 this is a polynomial in x^2, above 1 it is 1 - e^-q, and q is a polynomial.
+  // The result is a polynomial in x^2 below 1, and 1 - e^-q above 1, where q is a polynomial.
   constexpr float p[] = {-9.66704457149e-6f, 0.000112659590256f, -0.000848408040554f, 0.00522103180786f,
                          -0.0268654307277f,  0.112837824952f,    -0.37612638468f,     0.128379167062f};
   constexpr float q[] = {-1.64267896843e-6f, 4.61647851613e-5f, -0.000597677274919f,

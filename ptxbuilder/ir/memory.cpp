@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace {
 
-// One conversion of a printf format: 'd', 'u', 'c', 'f', 'p', and whether it is the long long form.
+// A conversion of a printf format: 'd', 'u', 'c', 'f' or 'p', and whether it is the long long form.
 struct Conversion {
   char letter;
   bool wide;
@@ -33,7 +33,7 @@ std::vector<Conversion> conversions(std::string_view format) {
   return found;
 }
 
-// Converts a value as C's default promotions do for a variadic function.
+// Converts a value according to C's default promotions for a variadic function.
 llvm::Value* promote(Builder::State& s, Value value, Conversion to, std::string_view format) {
   llvm::Value* v = value.handle();
   check_is_ours(s, v);
@@ -100,8 +100,8 @@ void print(std::string_view format, std::initializer_list<Value> values, Where w
     types.push_back(fields.back()->getType());
   }
 
-  // CUDA programming guide, "Formatted Output": vprintf(format, buffer), where the buffer is laid out as a
-  // struct of the values.
+  // Calls vprintf(format, buffer), where the buffer is laid out as a struct of the values (CUDA programming
+  // guide, "Formatted Output").
   llvm::Type* pointer = s.ir.getPtrTy();
   llvm::Value* buffer = llvm::ConstantPointerNull::get(llvm::cast<llvm::PointerType>(pointer));
   if (!fields.empty()) {

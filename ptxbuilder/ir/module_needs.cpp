@@ -16,13 +16,13 @@
 namespace ptxbuilder {
 namespace {
 
-// The module flags that hold the requirements: ten times a .version, for which linking keeps the greatest
-// value, and sets of targets without duplicates, which linking keeps all.
+// The module flags that hold the requirements: ten times a .version, and sets of targets without duplicates.
+// Linking keeps the greatest .version and all sets.
 constexpr const char *kPtxFlag = "ptxbuilder.ptx", *kTargetsFlag = "ptxbuilder.targets";
-// The requirements of an instruction: the name of its row and the targets that support it.
+// The requirements of an instruction: the name of its row, and the targets that support it.
 constexpr const char* kRow = "ptxbuilder.row";
 
-// Returns the name with which errors begin, most often a file name.
+// Returns the name with which errors begin, usually a file name.
 std::string_view name_of(const llvm::Module& module) { return std::string_view(module.getName()); }
 
 isa::Targets targets_of(const llvm::Metadata* names, std::string_view where) {
@@ -34,15 +34,16 @@ isa::Targets targets_of(const llvm::Metadata* names, std::string_view where) {
   }
 }
 
-// Returns the text of inline asm that is not made from a row: the note of a row has more information than its
-// text.
+// Returns the text of inline asm that is not made from a row; the metadata of a row contains more information
+// than its text.
 std::string_view own_asm(const llvm::Instruction& i) {
   const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
   const auto* text = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
   return text && !i.getMetadata(kRow) ? std::string_view(text->getAsmString()) : std::string_view();
 }
 
-// Calls `work` with each mnemonic and special register in a text that the manual lists, and its requirements.
+// Calls `work` with each mnemonic and special register in a text that the manual lists, and with its
+// requirements.
 void each_floor(std::string_view text, const std::function<void(std::string_view, const isa::Floor&)>& work) {
   for (const auto& [mnemonic, operands] : isa::instructions_in(text))
     if (auto floor = isa::floor_of(mnemonic, operands); floor || (floor = isa::floor_of_alike(mnemonic)))

@@ -13,7 +13,8 @@ namespace {
 
 thread_local const OpenBody* innermost_body = nullptr;
 
-// All threads share one counter, since a kernel may be finished on another thread than it was begun on.
+// All threads share one counter, since a kernel may be finished on a different thread from the one on which
+// it was begun.
 std::atomic<uint32_t> bodies = 0, kernels = 0;
 
 constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;
@@ -28,7 +29,7 @@ constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;
                           body->describe(), threads.describe(), cure));
 }
 
-// Remembers the conditions of a body that passed a check, which is repeated at the end of the surrounding
+// Records the conditions of a body that passed a check; the check is repeated at the end of the surrounding
 // loop.
 void judge_at_end_of_loop(std::string_view operation, std::string_view whole) {
   Builder::State& s = Builder::current().state();
@@ -46,7 +47,7 @@ void judge_at_end_of_loop(std::string_view operation, std::string_view whole) {
     }
 }
 
-// Assignments do not have a line, so an error names the line of the last code that was built before.
+// Assignments have no source line, so an error names the line of the last code that was built before.
 Where line_before() {
   const Builder::State& s = Builder::current().state();
   return !callers::open_line && s.constant_line ? s.constant_line : s.nearest_line();

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kThreads = hopper::cta_threads, kLanes = hopper::warp_threads,
                  kWarpgroup = hopper::warpgroup_threads;
 
-// The values of one expression, one value for each thread.
+// The values of an expression, one for each thread.
 using Values = std::vector<uint64_t>;
 
 // Returns whether a call is inline asm that begins with this text.
@@ -67,7 +67,7 @@ bool compare(llvm::CmpInst::Predicate predicate, uint64_t a, uint64_t b, unsigne
   }
 }
 
-// An expression that depends on the thread's number. Its other inputs are tried with several values.
+// An expression that depends on the thread's number. Several values are tried for its other inputs.
 class Expression {
  public:
   explicit Expression(const Builder::State& state) : state_(state), divides_(&own_divides_) {}
@@ -78,7 +78,8 @@ class Expression {
   // Returns whether the value may differ between threads of a warpgroup.
   bool divides(const llvm::Value* value) {
     if (!varies(value)) return false;
-    auto [known, is_new] = divides_->try_emplace(value, false);  // if a variable depends on itself
+    auto [known, is_new] = divides_->try_emplace(value, false);  // false, in case a variable depends on
+                                                                 // itself
     if (!is_new) return known->second;
     Expression tried(state_);
     tried.divides_ = divides_;
@@ -90,7 +91,7 @@ class Expression {
     return (*divides_)[value] = result;
   }
 
-  // Returns whether the value depends only on the thread's number. Only values() determines this.
+  // Returns whether the value depends only on the thread's number; only values() determines this.
   bool is_known() const { return leaves_.empty(); }
   const Values& values(const llvm::Value* value, int trial, size_t threads) {
     trial_ = trial;
@@ -100,8 +101,8 @@ class Expression {
   }
 
  private:
-  // Limits on the number of operations between a condition and the thread's number, and on the number of
-  // operations examined in all. Conditions that authors write have a handful; longer conditions are assumed
+  // Limits on the number of operations between a condition and the thread's number, and on the total number
+  // of operations examined. Conditions that authors write have only a few operations; longer ones are assumed
   // to be the same in all threads.
   static constexpr int kDeepest = 40;
   static constexpr size_t kMost = 400;
@@ -109,10 +110,10 @@ class Expression {
   bool varies(const llvm::Value* value, int depth) {
     if (depth > kDeepest || varies_.size() > kMost) return false;
     auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
-    // If a loop's bounds differ between threads, they already show that threads leave the body at different
-    // times.
+    // If a loop's bounds differ between threads, the bounds already show that threads leave the body at
+    // different times.
     if (!instruction || llvm::isa<llvm::PHINode>(instruction) || state_.uniform.contains(value)) return false;
-    auto [known, is_new] = varies_.try_emplace(value, false);  // if a variable depends on itself
+    auto [known, is_new] = varies_.try_emplace(value, false);  // false, in case a variable depends on itself
     if (!is_new) return known->second;
     bool result = false;
     auto* call = llvm::dyn_cast<llvm::CallInst>(instruction);
@@ -132,7 +133,8 @@ class Expression {
     return result;
   }
 
-  // A variable varies if a value stored so far varies, or if only a part of a warpgroup has stored it.
+  // Returns whether a variable varies: a value stored so far varies, or only a part of a warpgroup has stored
+  // a value.
   bool variable_varies(const llvm::Value* variable, int depth) {
     if (state_.varying.contains(variable)) return true;
     for (const llvm::User* user : variable->users())
@@ -247,7 +249,8 @@ class Expression {
     return false;
   }
 
-  // The numbers are small, since conditions compare with thread numbers, and the same in every build.
+  // Returns numbers that are small, since conditions compare them with thread numbers, and equal in every
+  // build.
   uint64_t sample(const llvm::Value* leaf, size_t thread) {
     constexpr uint64_t kSamples[] = {0, 1, 5, 48, 100, 200, 1000, 123456789};
     const size_t number = leaves_.try_emplace(leaf, leaves_.size()).first->second;

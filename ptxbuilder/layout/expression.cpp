@@ -1,4 +1,4 @@
-// The parser of layout expressions, which evaluates while it parses.
+// Parses layout expressions, and evaluates them at the same time.
 #include "ptxbuilder/layout/expression.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ constexpr int64_t kLargestTable = int64_t{1} << 20;
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Returns a character in the form that a message shows.
+// Returns a character in the form in which messages show it.
 std::string quoted(char c) {
   if (c >= ' ' && c <= '~') return fmt::format("'{}'", c);
   return fmt::format("the byte 0x{:02x}", static_cast<unsigned char>(c));
@@ -62,7 +62,7 @@ class Parser {
     return text_.substr(at_, end - at_);
   }
 
-  // Adds the column to the front of the message that `f` throws.
+  // Prefixes the message that `f` throws with the column.
   template <class F>
   auto at_column(size_t column, F f) const {
     try {
@@ -84,7 +84,7 @@ class Parser {
     return negative ? -static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude);
   }
 
-  // 3, -3, or 3@0@1, where the innermost mode comes first.
+  // Parses 3, -3, or 3@0@1, where the innermost mode comes first.
   LayoutValue scaled_integer() {
     int64_t value = integer();
     std::vector<int> basis;
@@ -113,7 +113,7 @@ class Parser {
       }
     } while (accept_o());
     --depth_;
-    // a o b o c is (a o b) o c, but Sw o offset o layout is a single value.
+    // a o b o c means (a o b) o c, but Sw o offset o layout is a single value.
     return at_column(begin, [&] {
       LayoutValue result = chain[0];
       for (size_t i = 1; i < chain.size(); ++i) {
@@ -131,9 +131,9 @@ class Parser {
   }
 
   // Parses what CuTe prints before the layout of a tensor, and returns whether it was there: a pointer,
-  // smem_ptr[16b](unset) or gmem_ptr[32b](0x7f00), from which offsets count, and ArithTuple(_0,_0), from
-  // which coordinates count. A swizzle before a pointer acts on byte addresses, but here on elements with the
-  // pointer's bits.
+  // smem_ptr[16b](unset) or gmem_ptr[32b](0x7f00), relative to which offsets count, or ArithTuple(_0,_0),
+  // relative to which coordinates count. A swizzle before a pointer acts on byte addresses; here it is
+  // converted to act on elements with the pointer's bits.
   bool skip_base(std::vector<LayoutValue>& chain) {
     const std::string_view name = word();
     const size_t begin = at_, behind = begin + name.size();
@@ -177,7 +177,7 @@ class Parser {
     return true;
   }
 
-  // 16b
+  // Parses "16b".
   int64_t integer_in_bits() {
     if (!is_digit(peek())) expected("the bits of an element, such as 16b");
     const size_t begin = at_;
@@ -215,7 +215,7 @@ class Parser {
     if (c == '(' || c == '<') {
       ++at_;
       std::vector<LayoutValue> elements = list(c == '(' ? ')' : '>');
-      // Parentheses around one value that a tuple cannot hold, or around one layout, only group.
+      // Parentheses only group if they contain one value that a tuple cannot hold, or one layout.
       bool integers =
           std::holds_alternative<IntTuple>(elements[0]) || std::holds_alternative<Tiler>(elements[0]);
       if (c == '(' && elements.size() == 1 && !integers) return elements[0];

@@ -1,4 +1,4 @@
-// Checked integers of the host, and tuples of these integers.
+// Implements checked integers of the host, and tuples of these integers.
 #include "ptxbuilder/layout/int_tuple.inl"
 
 namespace ptxbuilder {

@@ -1,4 +1,4 @@
-// Layouts of host integers.
+// Instantiates layouts of host integers.
 #include "ptxbuilder/layout/tiling.inl"
 
 namespace ptxbuilder {

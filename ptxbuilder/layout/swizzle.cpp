@@ -1,4 +1,4 @@
-// Swizzles of offsets.
+// Implements swizzles of offsets.
 #include "ptxbuilder/layout/swizzle.h"
 
 #include <fmt/format.h>

@@ -26,7 +26,7 @@ TransferPlan plan(CopyAtom::Kind matrix, DType type, const Layout& thread_value,
   for (int bytes = 16; bytes >= size_of(type); bytes /= 2) atoms.push_back(CopyAtom::vector(bytes));
 
   std::optional<TransferPlan> best;
-  std::string narrowest;  // why the last candidate does not fit
+  std::string narrowest;  // reason why the last candidate does not fit
   for (const CopyAtom& atom : atoms) {
     try {
       TransferPlan candidate{TiledCopy(atom, type, thread_value, memory), {}};

@@ -14,8 +14,7 @@ using OfLane = std::array<uint32_t, kLanes>;
 
 bool has(uint32_t lanes, int lane) { return (lanes >> lane & 1) != 0; }
 
-// Returns the LaneFunction with the given values in `lanes`, at least one; empty if there is no such
-// function.
+// Returns the LaneFunction with the given values in `lanes`, at least one lane, or nothing if there is none.
 std::optional<LaneFunction> fitted(uint32_t lanes, const OfLane& values) {
   LaneFunction f;
   const int first = std::countr_zero(lanes);
@@ -33,13 +32,13 @@ std::optional<LaneFunction> fitted(uint32_t lanes, const OfLane& values) {
   return f;
 }
 
-// The place of an element for a lane: the source lane, the register there, and the place in the register.
+// Tells a lane where an element is: in which lane, in which register, and at which position in the register.
 struct Source {
   uint32_t lane, word, place;
 };
-using Sources = std::array<Source, kLanes>;  // of one value of the new layout, indexed by lane
+using Sources = std::array<Source, kLanes>;  // for one value of the new layout, indexed by lane
 
-// The sources of every value; empty if one is in another warp.
+// Returns the sources of every value, or nothing if one of them is in another warp.
 std::vector<Sources> sources_of(const RegisterLayout& from, const RegisterLayout& to, uint32_t per) {
   std::vector<std::vector<std::pair<int, int>>> holders(static_cast<size_t>(from.elements()));
   for (int lane = 0; lane < kLanes; ++lane)
@@ -65,12 +64,12 @@ std::vector<Sources> sources_of(const RegisterLayout& from, const RegisterLayout
   return all;
 }
 
-// A register made from other lanes' registers: the source lane and register for each lane in `lanes`.
+// A register that is made from other lanes' registers: the source lane and register of each lane in `lanes`.
 struct Group {
   uint32_t lanes = 0;
   OfLane from = {}, word = {};
 
-  // Returns false if the lane already uses another register.
+  // Adds a lane's source; returns false if the lane already uses another register.
   bool add(int lane, const Source& source) {
     const auto l = static_cast<size_t>(lane);
     if (has(lanes, lane)) return from[l] == source.lane && word[l] == source.word;
@@ -83,15 +82,15 @@ struct Group {
 
 class Planner {
  public:
-  // Elements of a register with the same exclusive or of the two lanes are one group if `by_distance`.
-  // Otherwise the elements at one place of the register are a group, in all lanes.
+  // If `by_distance`, elements of a register form a group if the exclusive or of their two lanes is equal.
+  // Otherwise, the elements at one position of the register form a group, in all lanes.
   explicit Planner(bool by_distance) : by_distance_(by_distance) {}
 
   // Makes the register with the given elements. Returns false if that is impossible.
   bool make(const std::vector<Sources>& places, uint32_t per) {
     std::vector<Group> groups;
     std::map<uint32_t, size_t> of_distance;
-    std::vector<OfLane> group_at(places.size());  // by place and lane
+    std::vector<OfLane> group_at(places.size());  // by position and lane
     for (size_t i = 0; i < places.size(); ++i) {
       Group group;
       for (int lane = 0; lane < kLanes; ++lane) {
@@ -132,8 +131,8 @@ class Planner {
     return known->second;
   }
 
-  // The register for some of a group's lanes: one shuffle, or a choice between the registers of two halves of
-  // the lanes that have no source register in common. Returns -1 if neither is possible.
+  // Returns the register for some of a group's lanes: one shuffle, or a selection between the registers of
+  // two halves of the lanes that have no source register in common. Returns -1 if neither is possible.
   int gathered(const Group& group, uint32_t lanes) {
     std::array<uint32_t, 5> set_in = {0xaaaaaaaa, 0xcccccccc, 0xf0f0f0f0, 0xff00ff00, 0xffff0000};
     auto words_of = [&](uint32_t some) {
@@ -170,8 +169,8 @@ class Planner {
     return f ? step({.kind = Step::Kind::shuffle, .a = word, .lanes = *f}) : -1;
   }
 
-  // Returns the register with the groups' elements at their new places: one permutation of two registers or,
-  // for three and four registers, a permutation of two permutations.
+  // Returns the register with the groups' elements at their new positions: one permutation of two registers
+  // or, for three and four registers, a permutation of two permutations.
   int combined(const std::vector<int>& registers, const std::vector<Sources>& places,
                const std::vector<OfLane>& group_at, uint32_t per) {
     auto pair = [&](size_t first) {
@@ -197,12 +196,12 @@ class Planner {
     return permuted(low, high, std::vector<uint32_t>(places.size(), kAllLanes), chosen, per);
   }
 
-  // `chosen` is, by place and lane, the number of the element, counted over a and then b. The values in other
-  // lanes than `lanes` do not matter.
+  // Returns a permutation of a and b. `chosen` is, by position and lane, the number of the element, counted
+  // over a and then b. Values in lanes outside `lanes` do not matter.
   int permuted(int a, int b, const std::vector<uint32_t>& lanes, const std::vector<OfLane>& chosen,
                uint32_t per) {
     const uint32_t bytes = 4 / per;
-    LaneFunction selector;  // of four bits for each byte
+    LaneFunction selector;  // four bits for each byte
     LaneFunction as_it_is{0x3210, {}};
     for (uint32_t i = 0; i < per; ++i) {
       std::optional<LaneFunction> place = LaneFunction{i, {}};
@@ -251,7 +250,7 @@ std::optional<LaneExchange> exchange_within_warps(const RegisterLayout& from, co
   if (sources.empty()) return std::nullopt;
   std::optional<LaneExchange> best;
   for (bool by_distance : {false, true}) {
-    if (by_distance && per == 1) break;  // a single element does not have to be combined
+    if (by_distance && per == 1) break;  // a single element need not be combined
     Planner planner(by_distance);
     bool can = true;
     for (size_t v = 0; v < sources.size() && can; v += per)

@@ -10,8 +10,8 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kStored = kSparseGroup / 2;                  // elements of a group
-constexpr int kBlockGroups = kSparseBlock / kSparseGroup;  // of a row
+constexpr int kStored = kSparseGroup / 2;                  // stored elements of a group
+constexpr int kBlockGroups = kSparseBlock / kSparseGroup;  // groups of a row
 constexpr uint32_t kFirstTwo = kFirstTwoOfEach & 15;
 
 void check_shape(const char* name, DType type, int64_t rows, int64_t cols, Where where) {
@@ -26,8 +26,8 @@ void check_shape(const char* name, DType type, int64_t rows, int64_t cols, Where
             name, rows, cols, kSparseGroup));
 }
 
-// The four bits of groups in the metadata of a matrix. The places within a block are looked up, since a
-// layout is slow to evaluate.
+// Accesses the four bits of groups in the metadata of a matrix. Positions within a block are tabulated, since
+// a layout is slow to evaluate.
 class Places {
  public:
   Places(DType type, int64_t rows, int64_t cols) : line_words_(metadata_shape(rows, cols).words) {
@@ -65,7 +65,7 @@ bool is_zero(DType type, Bits element) {
 }
 
 // Returns the four bits for the elements that are stored: the nonzero ones, and as many zeros as are needed
-// to make two.
+// for two elements.
 template <class Bits>
 std::optional<uint32_t> chosen(DType type, const Bits* group) {
   uint32_t kept = 0;
@@ -82,9 +82,9 @@ std::optional<uint32_t> chosen(DType type, const Bits* group) {
 }  // namespace
 
 Layout metadata_layout(DType type) {
-  // A thread's word is eight places. Four threads share a row of 8, and the next warp has the next 16 rows.
-  // With 16 bits, a word has four groups of a row and four of the row 8 further down; with 8 bits, eight
-  // groups of one of these rows, in turn.
+  // A thread's word has eight positions. Four threads share each of 8 rows, and the next warp has the next 16
+  // rows. With 16-bit elements, a word holds four groups of a row, and four of the row 8 rows further down;
+  // with 8-bit elements, it holds eight groups of one of these two rows, which alternate between threads.
   return size_of(type) == 2 ? make_layout({{8, 2, 4}, {4, 4}}, {{32, 4, 256}, {1, 8}})
                             : make_layout({{8, 2, 4}, {8, 2}}, {{32, 8, 256}, {1, 16}});
 }

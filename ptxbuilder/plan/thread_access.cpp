@@ -73,9 +73,9 @@ std::optional<ThreadAccess::Split> ThreadAccess::make_split() const {
   return split;
 }
 
-// T ^ A is the sum of a thread's part T and an access's part A that have no bit in common. Accesses that
-// are exchanged differ in a constant D, which has no bit of any other access or thread, so that the threads
-// that the exchange concerns have T + D in place of T.
+// An address is T ^ A, the sum of a thread's part T and an access's part A, which have no bit in common.
+// Accesses that are exchanged differ in a constant D, whose bits occur in no other access or thread, so the
+// threads that the exchange concerns use T + D instead of T.
 std::optional<ThreadAccess> ThreadAccess::exchanged(Exchange exchange) const {
   const int other = exchange.access_bit;
   if (exchange_ || !split_ || !split_->bits || !split_->apart || accesses() % (2 * other) != 0 ||

@@ -9,9 +9,10 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kGroupColumns = 8;                // the columns of a warpgroup's access, which has 64 rows
+constexpr int kGroupColumns = 8;                // columns of a warpgroup's access, which has 64 rows
 constexpr int kVector = 4;                      // elements of a thread's access
-constexpr int kGroupBytes = 128 * kVector * 4;  // of one warpgroup access: thread after thread
+constexpr int kGroupBytes = 128 * kVector * 4;  // size of a warpgroup's access, in which threads follow each
+                                                // other
 
 int ctas_of(Kernel& kernel, ClusterAxis axis, int n, Where where) {
   AtLine line(where);
@@ -52,7 +53,7 @@ u32 ClusterSum::first_column(Where where) const {
   return n_ % columns() == 0 && n_ / columns() == ctas_ ? first : min(first, u32(n_ - columns()));
 }
 
-// Returns the rank in the cluster of the CTA at a place of the line.
+// Returns the rank in the cluster of the CTA at a position in the line.
 u32 ClusterSum::rank_of(u32 place) const { return detail::rank_in_line(axis_, place); }
 
 RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where where) const {
@@ -61,7 +62,7 @@ RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where wh
     throw Error(fmt::format("cluster sum: an accumulator of {} x {} {}, but {} x {} f32 was declared",
                             acc.m(), acc.n(), name(acc.dtype()), m_, n_));
   const int groups = n_ / kGroupColumns,
-            blocks = m_ / 64;  // of a block: kVector elements of a thread are of 8 columns
+            blocks = m_ / 64;  // kVector elements of a thread are in 8 columns of a block
   u32 thread = tid_x() & 127, group = detail::warpgroup_in_cta() - detail::first_warpgroup_of_role();
   smem mine = scratch + group * (blocks * groups * kGroupBytes) + thread * (kVector * 4);
   auto at = [&](int block, u32 i) { return mine + (i + block * groups) * kGroupBytes; };

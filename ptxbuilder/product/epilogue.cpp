@@ -32,8 +32,8 @@ RegisterTile<f32> amax(const RegisterTile<f32>& x, gptr<f32> greatest, const Ind
   const RegisterTile<pred> inside =
       (row_index(x.layout()) + at.row < below) & (col_index(x.layout()) + at.col < before);
   const RegisterTile<f32> magnitudes = select(inside, abs(x), 0);
-  // Floats that are not negative are ordered like their bits, with NaNs above all others. Compared as signed
-  // integers, they are above any negative float, with which a search for the greatest may have begun.
+  // Nonnegative floats are ordered like their bits, with NaNs above all others. Compared as signed integers,
+  // they are above any negative float, which may be the initial value of a search for the maximum.
   s32 most = 0;
   for (int i = 0; i < x.count(); ++i) most = max(most, bit_cast<s32>(magnitudes.value(i)));
   most = redux_sync_max_s32(most);

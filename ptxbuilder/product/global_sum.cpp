@@ -11,17 +11,18 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kCols = 8;                         // of a vector of each thread, with hopper::wgmma_rows
-constexpr int kVectorBytes = 16;                 // of a thread
-constexpr int kPieceBytes = 128 * kVectorBytes;  // of a warpgroup: thread after thread
+constexpr int kCols = 8;          // columns of a vector that each thread holds, in hopper::wgmma_rows rows
+constexpr int kVectorBytes = 16;  // size of a thread's vector
+constexpr int kPieceBytes = 128 * kVectorBytes;  // size of a warpgroup's vectors, in which threads follow
+                                                 // each other
 constexpr int kInFlight = 16;                    // vectors that a thread loads before it adds them
 
-// The value that marks sums of this launch as stored. Any number that does not occur otherwise would do.
+// Marks sums of this launch as stored. Any number that does not occur otherwise would do.
 constexpr uint64_t kMark = 0xc2b2ae3d27d4eb4f;
 constexpr int kMarkBytes = 8;
 
 int vector_count(int m, int n) { return m / hopper::wgmma_rows * (n / kCols); }
-// Returns the bytes of the marks: one for each of a CTA's two places and each of the greatest number of
+// Returns the size of the marks: one for each of a CTA's two places and each of the greatest number of
 // owners.
 int mark_bytes(int m, int n, int consumers) { return 2 * kMarkBytes * vector_count(m, n) * consumers; }
 
@@ -60,7 +61,8 @@ u32 GlobalSum::place_of(const TileParts& parts, u32 rank) const { return parts.p
 
 u32 GlobalSum::warpgroup() const { return detail::warpgroup_in_cta() - detail::first_warpgroup_of_role(); }
 
-// Returns the calling thread's vectors of the same warpgroup in the CTA at a place: piece after piece.
+// Returns the address of the calling thread's vectors for the same warpgroup of the CTA at a place, one piece
+// after the other.
 gmem GlobalSum::sums(u32 place) const {
   const u64 number(place * consumers_ + warpgroup());
   const u64 marks = u64(nctaid_x() * nctaid_y()) * static_cast<uint64_t>(mark_bytes(m_, n_, consumers_));
@@ -68,7 +70,8 @@ gmem GlobalSum::sums(u32 place) const {
          (marks + number * static_cast<uint64_t>(4 * m_ * n_) + u64((tid_x() & 127) * kVectorBytes));
 }
 
-// The marks of one tile, for one owner, are adjacent, so that the lanes that read them share cache lines.
+// Returns the address of a mark. The marks of one tile for one owner are adjacent, so the lanes that read
+// them share cache lines.
 gmem GlobalSum::mark(u32 owner, u32 place) const {
   const u32 line = warpgroup() * vector_count(m_, n_) + owner;
   return memory_ + u64(line * (2 * nctaid_x() * nctaid_y()) + place) * static_cast<uint64_t>(kMarkBytes);
@@ -84,8 +87,8 @@ void GlobalSum::store_piece(const Accumulator& acc, gmem to, int row, int col) c
   }
 }
 
-// Pieces that other CTAs complete are stored first, and a CTA's own pieces after the others have been
-// notified, while the CTA waits for their pieces.
+// Pieces that other CTAs complete are stored first. A CTA stores its own pieces after it has notified the
+// others, while it waits for their pieces.
 void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where) const {
   AtLine line(where);
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
@@ -104,7 +107,7 @@ void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where
   };
   store_pieces(false);
   sync_warpgroup();
-  const u32 owner = tid_x() & 127;  // one thread for each owner
+  const u32 owner = tid_x() & 127;  // one thread notifies each owner
   if_((owner < owners) & (owner != parts.rank),
       [&] { st_release_gpu_global_u64(mark(owner, place_of(parts, parts.rank)), u64(kMark)); });
   store_pieces(true);
@@ -128,7 +131,7 @@ void GlobalSum::wait(const TileParts& parts) const {
   sync_warpgroup();
 }
 
-// The number of parts whose loads are in flight together.
+// `at_once` is the number of parts whose loads are in flight together.
 RegisterTile<f32> GlobalSum::total(u32 piece, const TileParts& parts) const {
   const int vectors = piece_cols_ / kCols, at_once = std::clamp(kInFlight / vectors, 1, most_parts_);
   const RegisterLayout layout = wgmma_layout(hopper::wgmma_rows, piece_cols_);

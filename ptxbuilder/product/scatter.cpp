@@ -10,14 +10,14 @@ namespace {
 constexpr int kBytes = 16;  // bytes of an access
 constexpr int kThreads = 128;
 
-// A thread's part of the buffer.
+// A part of the buffer that a thread stores.
 struct Piece {
   smem from;
   u32 row, col;  // position in the matrix
   pred is_there;
 };
 
-// Adds 16 bytes of shared memory to the elements in global memory.
+// Adds 16 bytes of shared memory to elements in global memory.
 void add(DType type, gmem to, smem from) {
   if (type == DType::f32)
     instruction<"red.relaxed.gpu.global.add.v4.f32">(to, load<4>(sptr<f32>(from)));

@@ -18,8 +18,8 @@ using detail::TileValues;
 constexpr int kBufferBytes = 64 * 128;
 
 // Describes how a tile passes through a buffer: `cols` columns of 64 rows at a time, in boxes of `box_cols`
-// columns. The last panel holds the remaining columns or, with `repeats`, the same number as the others, and
-// shares some of them.
+// columns. The last panel contains the remaining columns or, with `repeats`, as many columns as the others,
+// some of which the previous panel contains too.
 struct Passage {
   TileShape buffer;
   Swizzle swizzle;
@@ -27,7 +27,8 @@ struct Passage {
   bool repeats = false;
 };
 
-// Adjacent boxes, as wide as the widest swizzle whose span divides the rows; or boxes of the widest swizzle.
+// Returns adjacent boxes that are as wide as the widest swizzle whose span divides the rows, or boxes of the
+// widest swizzle.
 Passage upright(int cols, DType type, bool repeats) {
   const int widest = span_bytes(Swizzle::b128) / size_of(type);
   if (repeats && cols > widest && cols % widest != 0)
@@ -39,7 +40,8 @@ Passage upright(int cols, DType type, bool repeats) {
   return {{hopper::wgmma_rows, at_once, swizzle == Swizzle::none ? box_cols : 0}, swizzle, at_once, box_cols};
 }
 
-// Boxes whose rows are the tile's columns: the greatest number of columns that divides all columns.
+// Returns boxes whose rows are the tile's columns; they have the greatest number of columns that divides all
+// columns.
 Passage transposed(int cols, DType type) {
   const int row_bytes = hopper::wgmma_rows * size_of(type), most = kBufferBytes / row_bytes;
   int box_cols = most;
@@ -48,7 +50,8 @@ Passage transposed(int cols, DType type) {
   return {{at_once, hopper::wgmma_rows}, widest_swizzle(row_bytes), at_once, box_cols};
 }
 
-// The buffers of a role's warpgroups, and the path through them. Everything static is determined here.
+// The buffers of a role's warpgroups, and the path through them. Everything that does not depend on the
+// device is determined here.
 class Staging {
  public:
   Staging(DType type, TileExtent tile, const StoreOptions& options)
@@ -96,7 +99,7 @@ class Staging {
   bool is_transposed() const { return options_.transposed; }
   bool has_pairs() const { return options_.pairs; }
   int buffers() const { return options_.buffers; }
-  // The part of the given tile that makes a panel, and the panel in registers.
+  // Returns the part of the given tile from which a panel is made.
   TilePart source(int i) const {
     const TilePart at = part(i);
     return options_.pairs ? TilePart{at.row, 2 * at.col, at.rows, 2 * at.cols} : at;
@@ -106,7 +109,7 @@ class Staging {
     return options_.pairs ? wgmma_32bit(at.cols) : wgmma_layout(at.rows, at.cols);
   }
   bool has_batches() const { return options_.batch.has_value(); }
-  // Returns the number of panels, counted through each 64 rows in turn.
+  // Returns the number of panels, counted across each block of 64 rows in turn.
   int panels() const { return tile_.rows / hopper::wgmma_rows * panels_across(); }
   TilePart part(int i) const {
     int col = i % panels_across() * passage_.cols;
@@ -115,23 +118,23 @@ class Staging {
             std::min(passage_.cols, tile_.cols - col)};
   }
 
-  // Returns how many columns of panel i the previous panel also contains.
+  // Returns how many columns of panel i are also in the previous panel.
   int repeated(int i) const {
     return i % panels_across() == 0 ? 0 : part(i - 1).col + part(i - 1).cols - part(i).col;
   }
 
   // Returns whether other stores may also use the buffers.
   bool is_shared() const { return options_.staging.has_value(); }
-  // For panels in order, tile after tile, returns how many of the most recent copies did not use panel i's
-  // buffer. If the number of panels is odd, the last buffer is also the first of the next tile.
+  // Returns how many of the most recent copies did not use panel i's buffer, if panels are stored in order,
+  // tile by tile. If the number of panels is odd, the last buffer is also the first of the next tile.
   int younger(int i) const {
     const bool anew = i == 0 && (is_shared() || panels() % options_.buffers != 0);
     return anew ? 0 : options_.buffers - 1;
   }
 
   // Stores panel i of a tile at row m, column n. The copy that last used its buffer must not be among the
-  // `pending` most recent copies. If threads store some panels, copies are not counted, and none may be
-  // pending.
+  // `pending` most recent copies. If threads store some panels, copies are not counted, and `pending` must be
+  // 0.
   void emit(const std::optional<TensorMap>& map, int i, const TileValues& panel, u32 m, u32 n,
             const std::optional<u32>& batch, int pending) const {
     if (options_.scattered) return emit_scattered(i, panel, m, n, *batch);
@@ -164,7 +167,8 @@ class Staging {
     kernel().stores.push_back(std::move(record));
   }
 
-  // All threads have finished storing the buffer's previous contents before they write it again.
+  // Stores a panel to scattered rows. All threads must finish storing the buffer's previous contents before
+  // they write it again.
   void emit_scattered(int i, const TileValues& panel, u32 m, u32 n, u32 end) const {
     const TilePart at = part(i);
     u32 group = detail::warpgroup_in_cta() - detail::first_warpgroup_of_role();
@@ -180,7 +184,7 @@ class Staging {
                          options_.transposed ? row : col, end);
   }
 
-  // Stores a panel whose first element is at row m, column n of the output.
+  // Stores, by threads, a panel whose first element is at row m, column n of the output.
   void emit_by_threads(const TileValues& panel, u32 m, u32 n, const std::optional<u32>& batch) const {
     const ThreadStore& to = *options_.threads;
     u32 row = options_.transposed ? n : m, col = options_.transposed ? m : n;
@@ -198,13 +202,13 @@ class Staging {
 
   KernelRecord& kernel() const { return TileContext::of(builder_).record; }
 
-  // Returns the bytes of a buffer that a panel of `cols` columns uses.
+  // Returns the part of a buffer that a panel of `cols` columns uses.
   TileView view(const TileView& buffer, int cols) const {
     if (cols == passage_.cols) return buffer;
     return options_.transposed ? buffer.rows(0, cols) : buffer.cols(0, cols);
   }
 
-  // Stores a panel's columns from `first` on: all of them or, if transposed, one box.
+  // Stores a panel's columns, beginning at `first`: all of them or, if transposed, one box.
   StoreRecord::Piece copy(TensorMap to, const TileView& buffer, const TilePart& at, int first, u32 m, u32 n,
                           const std::optional<u32>& batch) const {
     const int first_col = at.col + first;
@@ -246,7 +250,7 @@ class Staging {
   std::optional<SharedTile> buffers_;
 };
 
-// Applies this function to a source's panels before they are stored.
+// Applies the epilogue to a source's panels before they are stored.
 class Finish {
  public:
   Finish(DType type, const StoreSource& from, const Epilogue& epilogue, const Staging& staging, u32 m, u32 n,
@@ -364,12 +368,12 @@ void PanelStore::store(const StoreSource& from, u32 m, u32 n, const Epilogue& ep
 }
 
 struct DeferredStore::State {
-  // A panel that waits to be stored by its step.
+  // A panel that waits until its step stores it.
   struct Kept {
     std::vector<llvm::Value*> words;
     RegisterLayout layout;
   };
-  PanelStore panels;  // the store that its panels use
+  PanelStore panels;  // stores the panels
   const Staging& staging;
   DType type;
   std::optional<TensorMap> to;
@@ -377,7 +381,7 @@ struct DeferredStore::State {
   Var<u32> m, n;
   std::optional<Var<u32>> batch;
   Var<pred> holds;
-  Where taken = {};  // the last take() that was not followed by a step
+  Where taken = {};  // the last take() without a step after it
 };
 
 DeferredStore::DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options,
@@ -396,8 +400,8 @@ DeferredStore::DeferredStore(const PanelStore& panels, Where where) {
     const TileValues zeros =
         detail::tile_convert(type, detail::filled(DType::f32, f32(0), staging.layout(i)));
     std::vector<llvm::Value*> words = detail::tile_variables(zeros);
-    // Columns that the previous panel also has are kept only once; a word holds two 16-bit elements of one of
-    // a thread's two rows.
+    // Columns that are also in the previous panel are kept only once. A word holds two 16-bit elements of one
+    // of a thread's two rows.
     if (const int shared = staging.repeated(i)) {
       const std::vector<llvm::Value*>& before = state_->kept.back().words;
       std::copy(before.end() - shared / 4, before.end(), words.begin());
@@ -451,12 +455,12 @@ void DeferredStore::step(int i, Where where) {
 void DeferredStore::skip(Where where) {
   AtLine line(where);
   State& s = *state_;
-  // Writes zeros, so that the tile is no longer live and code before this point can use the registers.
+  // Writes zeros, so that the tile is no longer live, and code before this point can use the registers.
   for (const State::Kept& kept : s.kept) {
     const TileValues zeros = detail::tile_convert(s.type, detail::filled(DType::f32, f32(0), kept.layout));
     detail::tile_assign(kept.words, kept.layout, {kept.layout, zeros.words});
   }
-  // Panels stored meanwhile may have used the next step's buffer last.
+  // Panels that were stored in the meantime may have used the next step's buffer last.
   detail::wait_stores_read(0);
   s.holds = pred(false);
 }

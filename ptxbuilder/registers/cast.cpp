@@ -12,7 +12,7 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// The registers of an exchange between lanes. Values that depend on the lane's number are computed once.
+// The registers of an exchange between lanes. Values that depend on the lane's number are computed only once.
 class Exchanged {
  public:
   Exchanged(const LaneExchange& exchange, const std::vector<u32>& words) : lane_(thread_in_warpgroup() & 31) {
@@ -56,7 +56,7 @@ class Exchanged {
   // Bits of the lane's number that move by the same distance are moved together; a bit that becomes several
   // bits is moved separately.
   u32 computed(const LaneFunction& f) {
-    std::map<int, uint32_t> moved;  // bits, with the distance that they move up as the key
+    std::map<int, uint32_t> moved;  // bits, by the distance that they move up
     u32 value = f.at_0;
     for (int bit = 0; bit < 5; ++bit) {
       const uint32_t becomes = f.of_bit[static_cast<size_t>(bit)];
@@ -78,20 +78,21 @@ class Exchanged {
   std::map<LaneFunction, u32> values_;
 };
 
-// Rows in shared memory that are 16 bytes longer than needed, so that they begin in different banks.
+// Describes rows in shared memory that are 16 bytes longer than necessary, so that they begin in different
+// banks.
 struct ThroughMemory {
   ThroughMemory(DType dtype, const RegisterLayout& layout)
       : row((layout.cols() * size_of(dtype) + 15) / 16 * 16 + (layout.rows() > 1 ? 16 : 0)),
         rows{byte_swizzle(Swizzle::none), 0,
              make_layout({layout.rows(), layout.cols()}, {row / size_of(dtype), 1})} {}
 
-  int row;  // bytes
+  int row;  // in bytes
   ComposedLayout rows;
 };
 
 // Returns the number of instructions of the path through shared memory: accesses, with an additional shift
-// for those below one register; the two barriers; and the additional instructions for addresses, about 14,
-// compared to those for the lanes of an exchange, about 6.
+// for those of less than one register; the two barriers; and the additional instructions for addresses, about
+// 14, compared with about 6 for the lanes of an exchange.
 int instructions_through_memory(DType dtype, const RegisterLayout& from, const RegisterLayout& to) {
   constexpr int kBarriers = 2, kAddresses = 8;
   const ThroughMemory memory(dtype, from);

@@ -1,5 +1,5 @@
-// Conversions of register tiles between element types, two elements at once where the hardware packs (PTX
-// ISA, cvt and cvt.pack).
+// Converts register tiles between element types, two elements at once where the hardware supports packed
+// conversions (PTX ISA, cvt and cvt.pack).
 #include <fmt/format.h>
 
 #include "ptxbuilder/ir/typed_calls.h"
@@ -15,7 +15,8 @@ Value emitted(const isa::Row& row, const std::vector<Argument>& arguments) {
   return Builder::current().emit(row, arguments, std::nullopt)[0];
 }
 
-// Calls pair(i, i + 1) for the elements below `count`; a single last element is paired with itself.
+// Calls pair(i, i + 1) for the elements below `count`; a last element without a partner is paired with
+// itself.
 void each_pair(size_t count, const std::function<void(size_t, size_t)>& pair) {
   for (size_t i = 0; i < count; i += 2) pair(i, std::min(i + 1, count - 1));
 }
@@ -28,7 +29,7 @@ std::vector<Value> join_halves(const std::vector<u32>& halves) {
   return words;
 }
 
-// Converts registers of e4m3 or e5m2 to registers of two f16, which hold them exactly, and back.
+// Convert registers of e4m3 or e5m2 to registers of two f16, which represent them exactly, and back.
 std::vector<Value> halves_of_fp8(const TileValues& x) {
   std::vector<Value> words;
   size_t count = static_cast<size_t>(x.layout.values() + 1) / 2;
@@ -93,7 +94,7 @@ std::vector<Value> from_f32(DType to, const std::vector<f32>& x) {
   return join_halves(halves);
 }
 
-// Returns every element of an integer type in 32 bits, extended with the sign of the type.
+// Returns every element of an integer type in 32 bits, extended according to the type's sign.
 std::vector<Value> as_integers(const TileValues& x) {
   std::vector<Value> values = elements_of(x);
   if (x.dtype == DType::s8)
@@ -122,7 +123,7 @@ std::vector<Value> bf16_of_integers(const TileValues& x) {  // rounded once
 std::vector<Value> converted(DType to, const TileValues& x) {
   DType from = *x.dtype;
   if (to == from) return x.words;
-  if (to == DType::f32 && from == DType::tf32) return x.words;  // an f32 as it is
+  if (to == DType::f32 && from == DType::tf32) return x.words;  // an f32 without changes
   if (is_tile_integer(from) && is_wide_integer(to)) return as_integers(x);
   if (is_tile_integer(from) && is_int8(to)) return bytes_of(to, as_integers(x), from == DType::u32);
   if (is_tile_integer(from) && to == DType::bf16) return bf16_of_integers(x);

@@ -1,4 +1,4 @@
-// Arithmetic on register tiles: the layout of each result, and one instruction per register.
+// Implements arithmetic on register tiles: the layout of each result, and one instruction per register.
 #include "ptxbuilder/ir/math.h"
 
 #include <fmt/format.h>
@@ -25,9 +25,9 @@ bool is_line(TileExtent part, TileExtent whole) {
   return (part.rows == whole.rows && part.cols == 1) || (part.cols == whole.cols && part.rows == 1);
 }
 
-// The layout of a result, and the operands in that layout: splats are converted to the layout of tiles, and
-// tiles of one value per row or column to that of tiles of all elements. An operator has no source line:
-// while this object lives, the line of the first operand that has one is open.
+// The layout of a result, and the operands in that layout: splats are converted to the layout of other tiles,
+// and tiles with one value per row or column to the layout of tiles with all elements. Since an operator has
+// no source line, the line of the first operand that has one is open while this object exists.
 class Common {
  public:
   explicit Common(std::initializer_list<const TileOperand*> operands) : line_(line_of(operands)) {

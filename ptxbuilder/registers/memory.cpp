@@ -15,8 +15,8 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kAccessBytes = 16;  // the bytes of the widest access
-constexpr int kWordBytes = 4;     // the bytes of a register
+constexpr int kAccessBytes = 16;  // size of the widest access
+constexpr int kWordBytes = 4;     // size of a register
 
 }  // namespace
 
@@ -46,10 +46,10 @@ namespace {
 struct VectorAccess {
   VectorAccess(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes, int vector)
       : vector(vector),
-        // A layout counts elements along rows.
+        // Coordinates are exchanged, since a register layout counts elements along rows.
         access(memory.with(select(memory.layout(), {1, 0})), element_bytes, layout.thread_value()[0],
                first_elements(layout, vector)) {
-    // An exchange moves whole registers, and every thread must take part.
+    // An exchange moves whole registers, and every thread must take part in it.
     if (vector * element_bytes >= kWordBytes && replicated_bits(layout) == 0)
       access = with_fewest_conflicts(access, vector * element_bytes);
   }
@@ -66,7 +66,7 @@ struct VectorAccess {
   ThreadAccess access;
 };
 
-// Reorders words from a thread's layout to the order of its accesses, and back.
+// Reorder words from a thread's layout to the order of its accesses, and back.
 std::vector<Value> in_order(const ThreadAccess& access, std::vector<Value> words) {
   if (!access.exchange()) return words;
   const Exchange exchange = *access.exchange();
@@ -97,7 +97,8 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& 
                 });
 }
 
-// The addresses of a thread's global-memory accesses, by their first value, and which accesses are skipped.
+// Computes the addresses of a thread's global-memory accesses, indexed by their first value, and which
+// accesses are skipped.
 class GlobalAddresses {
  public:
   GlobalAddresses(const GlobalTile& tile, int element_bytes, const RegisterLayout& layout)
@@ -160,16 +161,17 @@ class GlobalAddresses {
   Places places_;
   std::optional<Additive> rows_, cols_, sum_;
   gmem of_thread_;
-  std::map<int, gmem> lines_;  // the amount that the value adds to the row
+  std::map<int, gmem> lines_;  // by the row that the value adds
   bool bounded_rows_ = false, bounded_cols_ = false;
 };
 
-// Registers of 32 bits, which accesses fill in order.
+// Collects 32-bit registers, which accesses fill in order.
 class Registers32 {
  public:
   explicit Registers32(DType dtype) : per_(per_word(dtype)), bits_(8 * size_of(dtype)) {}
 
-  // Adds the result of an access of `elements`: whole registers, or the low bits of one, the others 0.
+  // Appends the result of an access of `elements` elements: whole registers, or the low bits of one register
+  // whose other bits are 0.
   void append(const std::vector<u32>& brought, int elements) {
     if (elements >= per_) {
       words_.insert(words_.end(), brought.begin(), brought.end());
@@ -188,12 +190,13 @@ class Registers32 {
   std::vector<u32> words_;
 };
 
-// Reads `vector` elements at each of `addresses`, whose keys are the first values' indices, into registers.
+// Reads `vector` elements at each of `addresses`, which are indexed by the access's first value, into
+// registers.
 template <class Addresses>
 TileValues load_at(Addresses addresses, int vector, DType dtype, const RegisterLayout& layout) {
   TileValues x{dtype, layout, {}};
   const int bytes = vector * size_of(dtype);
-  Registers32 narrow(dtype);  // the registers that accesses of 1 or 2 bytes fill
+  Registers32 narrow(dtype);  // registers that accesses of 1 or 2 bytes fill
   for (int v = 0; v < layout.values(); v += vector) {
     llvm::Value* address = addresses(v).handle();
     if (bytes >= 4) {
@@ -223,7 +226,7 @@ void store_at(Addresses addresses, int vector, const TileValues& x) {
 }
 
 // Returns the matrix instruction that moves a view to or from registers of a layout, and so replaces more
-// accesses of 2, 4 or 8 bytes, or nothing if there is none. It does not have more bank conflicts: four
+// accesses of 2, 4 or 8 bytes, or nothing if there is none. It does not cause more bank conflicts, since four
 // neighbouring lanes access a row of a matrix.
 std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vector,
                                      const RegisterLayout& layout) {
@@ -243,7 +246,7 @@ std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vect
             stores ? CopyAtom::stmatrix(matrices, trans) : CopyAtom::ldmatrix(matrices, trans);
         return TiledCopy(atom, view.tile().dtype(), by_columns, memory);
       } catch (const Error&) {
-        continue;  // the rows of its matrices are not 16 bytes
+        continue;  // the rows of its matrices do not have 16 bytes
       }
     }
   return std::nullopt;
@@ -273,8 +276,9 @@ void check_view(std::string_view what, const TileView& view, DType dtype, const 
                             extent.rows, extent.cols));
 }
 
-// This is strided with the widest vectors that divide the rows of a panel if no layout is given. Vectors of a
-// transposed view are not within rows; its 16-bit elements use the layout that ldmatrix.trans loads.
+// Returns the layout that load() uses by default: strided, with the widest vectors that divide the rows of a
+// panel. Vectors of a transposed view are not within rows, so its 16-bit elements use the layout that
+// ldmatrix.trans loads.
 RegisterLayout layout_for(const TileView& view) {
   TileExtent extent = extent_of(view);
   if (view.is_transposed() && size_of(view.tile().dtype()) == 2 && extent.rows % 64 == 0 &&
@@ -285,7 +289,7 @@ RegisterLayout layout_for(const TileView& view) {
   return strided(extent, vector);
 }
 
-// Returns the widest accesses of a tile in global memory.
+// Returns the number of elements of the widest accesses of a tile in global memory.
 int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int bytes,
                   const RegisterLayout& layout) {
   const bool by_columns = tile.row_stride.known() == 1 && tile.col_stride.known() != 1;
@@ -301,7 +305,8 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   return std::min(tile.vector, widest_vector(layout, {byte_swizzle(Swizzle::none), 0, elements}, bytes));
 }
 
-// Returns the number of a tile's rows, or columns, in the tensor, or nothing if only the device knows it.
+// Returns the number of a tile's rows (or columns) that are in the tensor, or nothing if only the device
+// knows it.
 std::optional<int64_t> known_extent(const std::optional<s32>& left, int extent) {
   if (!left) return extent;
   const auto known = Builder::current().constant(*left);
@@ -309,7 +314,7 @@ std::optional<int64_t> known_extent(const std::optional<s32>& left, int extent) 
   return std::clamp<int64_t>(static_cast<int32_t>(known->value), 0, extent);
 }
 
-// If several elements were stored to one place, whichever is written last would remain.
+// Throws Error if several elements would be stored to one address, where the last one written would remain.
 void check_apart(const GlobalTile& to, const RegisterLayout& layout) {
   const auto rows = known_extent(to.rows, layout.rows()), cols = known_extent(to.cols, layout.cols());
   const auto down = to.row_stride.known(), across = to.col_stride.known();
@@ -324,15 +329,15 @@ void check_apart(const GlobalTile& to, const RegisterLayout& layout) {
                     *rows, *cols, *down, *across));
 }
 
-// "@{inside:pred} ld.global.v4.b32 {d:+b32x4}, [{a:gmem}];"
+// Returns an access such as "@{inside:pred} ld.global.v4.b32 {d:+b32x4}, [{a:gmem}];".
 std::string access_text(std::string_view operation, int bytes, std::string_view operands) {
   constexpr std::string_view widths[] = {".u8", ".b16", ".b32", ".v2.b32", ".v4.b32"};
   return fmt::format("@{{inside:pred}} {}{} {}", operation, widths[std::countr_zero(unsigned(bytes))],
                      operands);
 }
 
-// Emits accesses that a predicate guards, in one instruction: skipped elements keep the register's value. A
-// predicate that is known is not a register, and is not needed as a guard.
+// Emits accesses that are guarded by a predicate, as one instruction each: skipped elements keep the
+// register's value. A predicate that the host knows is not in a register, and needs no guard.
 std::vector<u32> load_where(pred inside, gmem address, int bytes, u32 fill) {
   const size_t count = static_cast<size_t>(std::max(1, bytes / 4));
   if (auto known = Builder::current().constant(inside)) {
