@@ -9,7 +9,7 @@
 namespace ptxbuilder::isa {
 namespace {
 
-// Collects the parts of one call while iterating over the operands.
+// Collects the parts of a call while iterating over the operands.
 class Lowering {
  public:
   Lowering(const Row& row, std::span<const Filling> fillings, bool guarded)
@@ -17,7 +17,7 @@ class Lowering {
 
   InlineAsm run() {
     check();
-    // A text of several statements may write a result before it reads all of its operands, so results and
+    // A text of several statements may write a result before it has read all of its operands, so results and
     // operands must not share registers.
     early_ = std::count(row_.syntax.begin(), row_.syntax.end(), ';') > 1 ? "&" : "";
     for (size_t i = 0; i < row_.operands.size(); ++i) {
@@ -63,7 +63,7 @@ class Lowering {
     return fillings_[number];
   }
 
-  // Returns whether the operand consists of registers that LLVM knows.
+  // Returns whether the operand consists of registers that LLVM allocates.
   bool registers_in(size_t i) const {
     return !row_.operands[i].reads() || std::holds_alternative<ValueCount>(filling(i));
   }
@@ -104,7 +104,7 @@ class Lowering {
     return std::to_string(value);
   }
 
-  // A class without a sign takes a negative number as the unsigned number with the same bits.
+  // For a class without a sign, converts a negative number to the unsigned number with the same bits.
   static int64_t as_it_is(Class cls, int64_t value) {
     if (value >= 0) return value;
     if (cls == Class::u16 && value >= INT16_MIN) return value + (int64_t{1} << 16);
@@ -112,8 +112,8 @@ class Lowering {
     return value;
   }
 
-  // Inline asm has no constraint for 8-bit registers: the text declares its own register, and moves the low
-  // bits of a 16-bit register into or out of it.
+  // Inline asm has no constraint for 8-bit registers, so the text declares a register itself, and moves the
+  // low bits of a 16-bit register into or out of it.
   std::string narrow(size_t i, const std::string& wide) {
     const std::string name = fmt::format("narrow{}", i);
     before_ += fmt::format("{}.reg .b8 {}; ", before_.empty() ? "{ " : "", name);
@@ -122,7 +122,8 @@ class Lowering {
     return name;
   }
 
-  // LLVM numbers results first, then inputs that are only read, then the guard, then inputs tied to results.
+  // LLVM numbers results first, then inputs that are only read, then the guard, and then inputs tied to
+  // results.
   std::string registers(size_t i) {
     const Operand& o = row_.operands[i];
     const char letter = constraint(o.cls);
@@ -151,7 +152,7 @@ class Lowering {
 
   void literal(std::string_view text) {
     for (size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '{' || text[i] == '}') ++i;  // doubled
+      if (text[i] == '{' || text[i] == '}') ++i;  // a doubled brace
       if (text[i] == '$') call_.text += '$';
       call_.text += text[i];
     }
@@ -163,7 +164,7 @@ class Lowering {
       inputs_ += ",b";
     }
     call_.arguments.insert(call_.arguments.end(), tied_.begin(), tied_.end());
-    // Registers that LLVM does not see keep an otherwise pure instruction in place among the other
+    // Registers that LLVM does not see keep an otherwise pure instruction in its place relative to other
     // instructions that use them.
     call_.stays = row_.effect == Effect::memory || names_registers_;
     call_.constraints = outputs_ + inputs_ + ties_ + (call_.stays ? ",~{memory}" : "");
@@ -177,7 +178,7 @@ class Lowering {
   std::string_view early_;
   int result_count_ = 0, input_count_ = 0;
   std::string outputs_, inputs_, ties_;
-  std::string before_, behind_;  // statements around the instruction
+  std::string before_, behind_;  // statements before and after the instruction
   std::vector<InlineAsm::Register> tied_;
   InlineAsm call_ = {};
 };

@@ -1,4 +1,4 @@
-// The manual at run time.
+// Implements the lookup in the manual at run time.
 #include "ptxbuilder/isa/manual.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,8 @@ namespace {
 
 using detail::AxisAt;
 
-// Adds to `chosen` every choice along each axis, the last axis varying first.
+// Calls `visit` with `chosen` and one choice along each of `axes`, for all combinations; the last axis varies
+// fastest.
 void for_each_choosing(const std::vector<std::vector<Choice>>& axes, const Choices& chosen,
                        const std::function<void(const Choices&)>& visit) {
   size_t count = 1;
@@ -34,7 +35,7 @@ void for_each_choosing(const std::vector<std::vector<Choice>>& axes, const Choic
   }
 }
 
-// Rows with texts of their own, whose addresses never change.
+// Rows that own their texts; the addresses of the texts never change.
 class Kept {
  public:
   const Row* add(const MadeRow& made) {
@@ -65,13 +66,14 @@ constexpr Form kNamed[] = {
 #undef PTX_NAMED_FORM
 };
 
-// Removes the distinguishing word that a pattern may have before the mnemonic.
+// Removes the distinguishing word that may precede the mnemonic in a pattern.
 constexpr std::string_view behind_tag(std::string_view pattern) {
   if (pattern[0] == '#') pattern.remove_prefix(detail::find_or_end(pattern, ' ') + 1);
   return pattern;
 }
 
-// Returns whether mnemonics begin with this word. If the first axis is part of the word, the word ends there.
+// Returns whether mnemonics begin with this word. If the first axis is part of the word, the word ends with
+// one of its choices.
 bool begins(std::string_view mnemonic, std::string_view word) {
   size_t same = 0;
   while (same < word.size() && mnemonic[same] == word[same]) ++same;
@@ -85,7 +87,7 @@ bool begins(std::string_view mnemonic, std::string_view word) {
   return false;
 }
 
-// Returns "; tanh.approx.f32 is nearest: .approx is left out", or "" if no row has the first word.
+// Returns "; tanh.approx.f32 is nearest: .approx is left out", or "" if no row begins with the same word.
 std::string like(std::string_view key) {
   const Nearest near = nearest(key);
   if (near.mnemonic.empty()) return "";

@@ -18,7 +18,7 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-constexpr size_t kMostWords = 63;  // no row has a third of them
+constexpr size_t kMostWords = 63;  // no row has even a third of these
 
 Words words_of(std::string_view mnemonic) {
   Words words;
@@ -30,8 +30,8 @@ Words words_of(std::string_view mnemonic) {
   return words;
 }
 
-// Holds all mnemonics of the manual that begin with a word. The words are numbered, so that comparing
-// thousands takes little time.
+// Holds all mnemonics of the manual that begin with a word. The words are numbered, so that thousands of
+// mnemonics are compared quickly.
 class Beginning {
  public:
   explicit Beginning(std::string_view first_word) {
@@ -68,12 +68,12 @@ class Beginning {
  private:
   size_t begin(size_t i) const { return i == 0 ? 0 : ends_[i - 1]; }
 
-  // Counts the words that only one mnemonic has, the words out of place, and the words from the first
-  // difference on.
+  // Counts the words that only one of the mnemonics contains, the words out of place, and the words from the
+  // first difference onwards.
   std::tuple<size_t, size_t, size_t> distance_of(const std::vector<int>& given, size_t i) const {
     const auto *first = numbers_.data() + begin(i), *last = numbers_.data() + ends_[i];
     const size_t size = ends_[i] - begin(i);
-    uint64_t met = 0;  // which of the row's words the given words match
+    uint64_t met = 0;  // bits of the row's words that match given words
     size_t common = 0, same_place = 0, same_beginning = 0;
     for (size_t g = 0; g < given.size(); ++g) {
       if (g < size && first[g] == given[g]) {
@@ -92,7 +92,7 @@ class Beginning {
 
   std::map<std::string, int, std::less<>> numbers_of_;
   std::vector<std::string_view> texts_;
-  std::vector<int> numbers_;  // of all mnemonics, concatenated
+  std::vector<int> numbers_;  // of the words of all mnemonics, concatenated
   std::vector<size_t> ends_;
 };
 
@@ -105,7 +105,7 @@ const Beginning& beginning(std::string_view first_word) {
                               : known.try_emplace(std::string(first_word), first_word).first->second;
 }
 
-// Keeps the words of one mnemonic that the other does not have, counting repetitions.
+// Returns the words of one mnemonic that the other does not contain, counting repetitions.
 Words without(const Words& one, Words other) {
   Words rest;
   for (const std::string_view word : one) {

@@ -18,8 +18,8 @@ using ptx_text::Instruction;
 using Given = ptx_text::Operand;
 using Kind = Given::Kind;
 
-// In the tree of a row's operands, a hole is a name that PTX does not allow: this prefix and the operand's
-// number.
+// In the tree of a row's operands, a hole is a name that cannot occur in PTX: this prefix, followed by the
+// operand's number.
 constexpr std::string_view kHole = "%operand.";
 
 size_t hole_of(std::string_view name) {
@@ -28,7 +28,7 @@ size_t hole_of(std::string_view name) {
 
 bool is_hole(const Given& pattern) { return pattern.kind == Kind::name && pattern.text.starts_with(kHole); }
 
-// Holds a row with its operands as the parser returns them.
+// A row with its operands as the parser returns them.
 struct Candidate {
   const Row* row;
   const Form* form;
@@ -41,7 +41,7 @@ std::vector<Given> pattern_of(const Row& row) {
   const auto append = [&](size_t to) {
     for (; done < to; ++done) {
       text += row.syntax[done];
-      if (row.syntax[done] == '{' || row.syntax[done] == '}') ++done;  // a doubled brace stands for one
+      if (row.syntax[done] == '{' || row.syntax[done] == '}') ++done;  // a doubled brace is one brace
     }
   };
   for (size_t h = 0; h < row.operands.hole_count; ++h) {
@@ -54,7 +54,7 @@ std::vector<Given> pattern_of(const Row& row) {
   return ptx_text::parse_operands(text);
 }
 
-// Recognises a constant, or a name that means a constant or a register.
+// Returns whether an operand is a constant, or a name of a constant or a register.
 bool is_scalar(const Given& given) {
   switch (given.kind) {
     case Kind::name:
@@ -74,7 +74,7 @@ bool is_scalar(const Given& given) {
 // Tries to match an instruction with one row.
 class Match {
  public:
-  // If lenient, also matches what ptxas accepts beyond the row's syntax.
+  // If lenient, also accepts what ptxas accepts beyond the row's syntax.
   Match(const Candidate& candidate, bool lenient, const RegisterTypes& types, Recognised& to)
       : row_(*candidate.row), lenient_(lenient), types_(types), to_(to) {}
 
@@ -158,7 +158,7 @@ class Known {
     return known;
   }
 
-  // The list is empty if no row has the mnemonic.
+  // Returns an empty list if no row has the mnemonic.
   const std::vector<Candidate>& rows_of(const std::string& mnemonic) {
     {
       const std::shared_lock lock(mutex_);
@@ -179,7 +179,7 @@ class Known {
  private:
   std::shared_mutex mutex_;
   std::unordered_map<std::string, std::vector<Candidate>> rows_;
-  std::deque<MadeRow> made_;  // the texts of the rows
+  std::deque<MadeRow> made_;  // owns the texts of the rows
   std::deque<Row> made_rows_;
 };
 

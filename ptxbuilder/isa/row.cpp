@@ -43,7 +43,7 @@ constexpr ClassProperties properties(Class cls) {
     case Class::b128:
       return {".b128", 'q'};
     case Class::b8:
-      return {".b8", 'h'};  // inline asm has no 8-bit constraint: the text must move it from or to 16 bits
+      return {".b8", 'h'};  // inline asm has no 8-bit constraint; the text must convert between 8 and 16 bits
     case Class::imm:
       return {"", 'n'};
     case Class::name:
@@ -86,7 +86,7 @@ std::string standalone_module(const Row& row, const Target& target, int ptx_vers
   auto append_text = [&](std::string_view text) {
     for (size_t i = 0; i < text.size(); ++i) {
       body += text[i];
-      if (text[i] == '{' || text[i] == '}') ++i;  // a doubled brace stands for one
+      if (text[i] == '{' || text[i] == '}') ++i;  // a doubled brace is one brace
     }
   };
   for (const Operand& o : row.operands)

@@ -1,4 +1,4 @@
-// The table at run time: the rows with short names, and the members of families.
+// Implements the table at run time: the rows with short names, and the members of families.
 #include "ptxbuilder/isa/rows.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 class Table {
  public:
   Table() {
-    rows.reserve(1536);  // rows are large, so growth that copies them is avoided
+    rows.reserve(1536);  // avoids copying rows, which are large
 #define PTXBUILDER_ADD(name) rows.push_back(rows_def::name);
     PTXBUILDER_SHORT_NAMES(PTXBUILDER_ADD)
 #undef PTXBUILDER_ADD
@@ -33,7 +33,7 @@ class Table {
 
   std::vector<Row> rows;
   std::unordered_map<std::string_view, const Row*> by_name;
-  std::unordered_map<std::string_view, const Row*> by_key;  // only members of families
+  std::unordered_map<std::string_view, const Row*> by_key;  // members of families only
 
  private:
   std::string_view keep(std::string_view text) { return texts_.emplace_back(text); }

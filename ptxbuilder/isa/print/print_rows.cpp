@@ -1,6 +1,6 @@
-// Prints code from the manual for a kernel's headers and for the table: print_rows HEADER TABLE. The header
-// holds the rows with short names, already parsed, and each family's forms; the table holds the members of
-// all families.
+// Generates code from the manual, for a kernel's headers and for the table: print_rows HEADER TABLE. The
+// header contains the rows with short names, already parsed, and each family's forms; the table contains the
+// members of all families.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 std::string_view word(Effect effect) { return effect == Effect::pure ? "Effect::pure" : "Effect::memory"; }
 
-// Returns the properties of a row besides its name and operands.
+// Returns the properties of a row other than its name and operands.
 std::string told(const Row& row) {
   const Targets early = row.early.targets;
   return fmt::format("\"{}\", {}, {}, Targets::parse(\"{}\"), \"{}\", {{{}, {}}}", row.syntax,
@@ -27,7 +27,7 @@ std::string told(const Row& row) {
                      early.empty() ? "{}" : fmt::format("Targets::parse(\"{}\")", early.text("+")));
 }
 
-// Prints a constant with its operands; compiling it takes half as long as parsing them again.
+// Returns a constant with its operands, which takes half as long to compile as parsing them would.
 std::string constant(const Row& row) {
   const auto number = [](int64_t n) {
     return n == INT64_MIN ? "INT64_MIN" : n == INT64_MAX ? "INT64_MAX" : std::to_string(n);
@@ -59,7 +59,7 @@ std::string in_form(const Family& family, const Field& field) {
   return family.form.empty() ? "form" : fmt::format("form.{}", field.name);
 }
 
-// Prints a text of made_row.h: `"ldmatrix_x$$", {form.matrices, form.transposed ? "_trans" : ""}`.
+// Returns code for a text of made_row.h: `"ldmatrix_x$$", {form.matrices, form.transposed ? "_trans" : ""}`.
 std::string made(std::string_view pattern, const Family& family) {
   std::string text;
   std::vector<std::string> pieces;
@@ -81,7 +81,7 @@ std::string made(std::string_view pattern, const Family& family) {
   return fmt::format("\"{}\", {{{}}}", text, fmt::join(pieces, ", "));
 }
 
-// Lists values: "1, 2 or 4", "f16 or bf16", "8 to 256 in steps of 8".
+// Lists values in words: "1, 2 or 4", "f16 or bf16", "8 to 256 in steps of 8".
 std::string choices(const Field& field, const std::set<int>& values) {
   std::vector<std::string> words;
   for (auto from = values.begin(); from != values.end();) {
@@ -108,8 +108,8 @@ std::string is_one_of(const Family& family, const Field& field, const std::set<i
   return fmt::format("detail::is_one_of({}, {{{}}})", in_form(family, field), fmt::join(all, ", "));
 }
 
-// Returns the allowed values of a field, as a condition and in words: "n is 8 to 256 in steps of 8", or, if
-// this depends on an earlier field, "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d = s32)".
+// The allowed values of a field, as a condition and in words: "n is 8 to 256 in steps of 8" or, if they
+// depend on an earlier field, "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d = s32)".
 struct Rule {
   std::string condition, text;
 };
@@ -123,7 +123,7 @@ std::vector<Rule> rules_of(const Family& family) {
       for (const Member& m : family.members) by[before(m.values)].insert(m.values[i]);
       return by;
     };
-    const auto is_told_by = [&](auto before) {  // the values include those of all fields before it
+    const auto is_told_by = [&](auto before) {  // whether these fields determine the values
       const auto by = values_by(before);
       for (const auto& [whole, values] : values_by([&](const Values& v) {
              return Values(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(i));
@@ -242,11 +242,11 @@ std::string header() {
          list("PTXBUILDER_FAMILIES", with_forms) + list("PTXBUILDER_FORM_TYPES", types);
 }
 
-// Prints a loop over the members, whose values, key and form are in an array.
+// Returns a loop over the members, whose values, key and form are in an array.
 std::string members(const Family& family) {
   std::vector<std::string> values, fields, told;
   std::set<std::string_view>
-      known;  // if several share a key, such as bits of u32 and s32, the first owns the row
+      known;  // the first member with a key owns the row; bits of u32 and s32 share one
   for (const Member& m : family.members)
     if (known.insert(m.key).second)
       values.push_back(fmt::format("{{{}, {}, {}}}", fmt::join(m.values, ", "), m.key_number, m.form_number));
@@ -302,8 +302,8 @@ std::string table() {
   return text + "\n}  // namespace ptxbuilder::isa\n";
 }
 
-// A file that already has this text keeps its modification time, so that files that include it are not
-// rebuilt.
+// Writes a file. If the file already contains this text, it keeps its modification time, so that files that
+// include it are not rebuilt.
 void write(const char* path, const std::string& text) {
   std::ifstream before(path, std::ios::binary);
   if (std::string{std::istreambuf_iterator<char>(before), {}} == text) return;
