@@ -21,14 +21,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view format_version = "ptxbuilder cache 1";  // a part of every key
+constexpr std::string_view format_version = "ptxbuilder cache 1";  // part of every key
 constexpr std::string_view suffix = ".entry", temporary_prefix = ".tmp-", lock_name = ".lock";
-constexpr auto temporary_lifetime = std::chrono::hours(1);  // a store takes milliseconds
+constexpr auto temporary_lifetime = std::chrono::hours(1);  // a store takes only milliseconds
 
 // An entry's file:
 //   byte 0       8      40            48          56         64
 //        magic   key    cubin bytes   log bytes   checksum   cubin, log
-// Integers are in the byte order of the machine; the checksum covers everything but itself.
+// Integers have the byte order of the machine; the checksum covers everything except itself.
 struct Header {
   std::array<char, 8> magic = {'p', 't', 'x', 'b', 'c', 'u', 'b', '1'};
   Cache::Key key = {};
@@ -37,14 +37,15 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-// The lock's file: the bytes of all stores since entries were last removed, under this limit.
+// The contents of the lock's file: the bytes of all stores, with this limit, since entries were last removed.
 struct Stored {
   std::array<char, 8> magic = {'p', 't', 'x', 'b', 's', 'u', 'm', '1'};
   uint64_t limit = 0, bytes = 0;
 };
 static_assert(sizeof(Stored) == 24);
 
-// Detects damage, not malice. Processes eight bytes per step, so that it does not delay loads.
+// Computes a checksum that detects damage, but not malice. It processes eight bytes per step, so that it does
+// not delay loads.
 uint64_t checksum(std::string_view bytes, uint64_t hash) {
   auto mix = [&](uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15;
@@ -85,8 +86,8 @@ class File {
   throw Error(fmt::format("cache {}: {} failed: {}", directory, step, std::strerror(errno)));
 }
 
-// Returns the whole file, or nullopt if it cannot be read or cannot be an entry, such as a pipe, whose
-// opening would block, or a file without end. Marks the file as used now.
+// Returns the whole file. Returns nothing if the file cannot be read, or cannot be an entry, such as a pipe,
+// whose opening would block, or an endless file. Marks the file as used now.
 std::optional<std::string> read_file(const std::string& path, bool touch) {
   constexpr off_t kMost = off_t{1} << 30;
   File file(path, O_RDONLY | O_NONBLOCK);
@@ -102,12 +103,12 @@ std::optional<std::string> read_file(const std::string& path, bool touch) {
     at += n;
   }
   bytes.resize(at);
-  if (touch)
-    futimens(file.number(), nullptr);  // fails in a read-only cache, in which the entry keeps its age
+  if (touch) futimens(file.number(), nullptr);  // fails in a read-only cache, where the entry keeps its age
   return bytes;
 }
 
-// Returns the fault of `bytes` as the file of `name` (64 hex digits and suffix), or "" if there is none.
+// Returns what is wrong with `bytes` as the contents of file `name` (64 hex digits and suffix), or "" if
+// nothing is.
 std::string damage(const std::string& bytes, const std::string& name) {
   Header header;
   const Header expected;
@@ -131,8 +132,8 @@ struct Found {
   fs::file_time_type used;
 };
 
-// The entries of the directory, and temporary files that were left there. Files that another process removes
-// meanwhile are skipped.
+// Finds the entries of the directory, and temporary files that were left there. Files that another process
+// removes in the meantime are skipped.
 void scan(const std::string& directory, std::vector<Found>& entries, std::vector<fs::path>& abandoned) {
   std::error_code error;
   const auto stale = fs::file_time_type::clock::now() - temporary_lifetime;
@@ -170,7 +171,7 @@ void write_synced(const std::string& directory, const std::string& path, std::st
 std::string default_cache_directory() {
   const char* base = std::getenv("XDG_CACHE_HOME");
   if (base && base[0] == '/')
-    return std::string(base) + "/ptxbuilder";  // the specification ignores relative paths
+    return std::string(base) + "/ptxbuilder";  // the specification says to ignore relative paths
   const char* home = std::getenv("HOME");
   return home && home[0] == '/' ? std::string(home) + "/.cache/ptxbuilder" : "";
 }
@@ -181,7 +182,8 @@ Cache::Cache(Options options) : options_(std::move(options)) {}
 Cache::Key Cache::key(std::span<const std::string_view> parts) {
   Sha256 hash;
   auto add = [&](std::string_view part) {
-    hash.update(fmt::format("{}:", part.size()));  // so that different lists of parts yield different input
+    hash.update(fmt::format("{}:", part.size()));  // distinguishes different lists of parts with the same
+                                                   // concatenation
     hash.update(part);
   };
   add(format_version);
@@ -256,8 +258,9 @@ Cache::Made Cache::load_or_make(const Key& key, const std::function<Entry()>& ma
   return made;
 }
 
-// Reading the whole directory costs as much as ptxas when there are tens of thousands of entries: it is done
-// after each sixteenth of the limit, and evict() leaves a sixteenth free. All processes count together.
+// With tens of thousands of entries, reading the whole directory takes as long as ptxas does. It is therefore
+// read only after each sixteenth of the limit has been stored, and evict() leaves a sixteenth free. All
+// processes share this count.
 void Cache::count_stored(uint64_t bytes, const std::string& keep) {
   File lock(options_.directory + "/" + std::string(lock_name), O_RDWR | O_CREAT);
   if (!lock) fail_in(options_.directory, "opening its lock");
@@ -326,7 +329,7 @@ Cache::Verification Cache::verify() {
   };
   for (const Found& entry : entries) {
     std::optional<std::string> bytes = read_file(entry.path, false);
-    if (!bytes && errno == ENOENT) continue;  // evicted meanwhile
+    if (!bytes && errno == ENOENT) continue;  // evicted in the meantime
     ++result.entries;
     std::string reason = bytes ? damage(*bytes, entry.path.filename()) : "it cannot be read";
     if (!reason.empty()) remove(entry.path, reason);

@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace {
 
-// Returns the objection of ptxas to a module, or "" if ptxas accepts it.
+// Returns the message with which ptxas rejects a module, or "" if it accepts it.
 std::string refusal(const Ptxas& ptxas, const std::string& module) {
   try {
     ptxas.assemble(module);
@@ -34,7 +34,7 @@ std::string at(const isa::Target& target, int ptx_version) {
   return fmt::format("for {} and PTX {}", target.name, isa::version_text(ptx_version));
 }
 
-// Returns the fault that can be found in the row without ptxas, or "".
+// Returns a mistake in the row that can be found without ptxas, or "".
 std::string flaw(const isa::Row& row) {
   const isa::Target& least = row.targets.least();
   if (std::count(row.syntax.begin(), row.syntax.end(), ';') != 1 || !row.syntax.ends_with(';'))
@@ -54,7 +54,7 @@ std::string cure(std::string_view text) {
   return names_a_floor(text) ? "raise the minimum" : "correct the syntax line or a class";
 }
 
-// Returns the row with a number in place of one of the operands that it reads.
+// Returns a module with the row, in which a number replaces one of the operands that the row reads.
 std::string module_with(const isa::Row& row, const isa::Operand& o, int64_t number) {
   const isa::Target& target = row.targets.least();
   if (o.cls == isa::Class::imm) {

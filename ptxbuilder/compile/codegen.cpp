@@ -67,14 +67,15 @@ const llvm::Target& nvptx() {
   return *target;
 }
 
-// CodeGenOptLevel::Default is needed: below it, the registers of an asm with 128 operands are not coalesced.
+// CodeGenOptLevel::Default is necessary: at lower levels, the registers of an asm with 128 operands are not
+// coalesced.
 std::unique_ptr<llvm::TargetMachine> machine_for(std::string_view target, int ptx_version) {
   return std::unique_ptr<llvm::TargetMachine>(nvptx().createTargetMachine(
       llvm::Triple("nvptx64-nvidia-cuda"), std::string(target), fmt::format("+ptx{}", ptx_version), {},
       llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
-// Collects LLVM's diagnostics while it lives.
+// Collects LLVM's diagnostics while it exists.
 class Diagnostics {
  public:
   explicit Diagnostics(llvm::LLVMContext& context) : context_(context) {
@@ -111,8 +112,8 @@ std::string print_ptx(llvm::TargetMachine& machine, llvm::Module& module) {
   return std::string(text);
 }
 
-// The text of print_ptx() follows from these. Bitcode has the lines of the C++ source, and so does the
-// text.
+// Returns a key of everything that determines the text of print_ptx(). Bitcode contains the lines of the C++
+// source, and so does the text.
 Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int ptx_version) {
   llvm::SmallString<65536> bitcode;
   llvm::raw_svector_ostream out(bitcode);
@@ -122,8 +123,8 @@ Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int p
   return Cache::key(parts);
 }
 
-// Code generation acquires locks of LLVM, and a child process would inherit locks that are held: so the
-// process forks only while no thread of the library generates code.
+// Code generation acquires locks of LLVM, and a child process would inherit locks that are held. Therefore
+// the process forks only while no thread of the library generates code.
 std::shared_mutex& inside_llvm() {
   static std::shared_mutex mutex;
   return mutex;
@@ -176,7 +177,8 @@ class LastWords {
   int file_;
 };
 
-// Returns the result of `work` in a child process. Throws Error if `work` does, or if LLVM ends the child.
+// Runs `work` in a child process, and returns its result. Throws Error if `work` does, or if LLVM ends the
+// child.
 std::string in_child(std::string_view name, std::chrono::milliseconds limit,
                      const std::function<std::string()>& work) {
   int ends[2];
@@ -195,10 +197,10 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
     // The host's signal handlers must not handle a crash of the child.
     for (const int crash : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP})
       signal(crash, [](int) {
-        llvm::sys::RunSignalHandlers();  // prints the passes and functions that LLVM is in
+        llvm::sys::RunSignalHandlers();  // prints the passes and functions in which LLVM is
         _exit(1);
       });
-    callers::open_line = {};  // the parent names it
+    callers::open_line = {};  // the parent names the line
     static int to_parent;
     to_parent = ends[1];
     llvm::remove_fatal_error_handler();
@@ -244,7 +246,8 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   if (!in_time)
     throw Error(fmt::format("{}: code generation took more than {} ms and was ended", name, limit.count()));
-  const char kind = answer.empty() ? ' ' : answer.back();  // written last: without a kind it is incomplete
+  const char kind = answer.empty() ? ' ' : answer.back();  // written last; if there is no kind, the answer is
+                                                           // incomplete
   if (!answer.empty()) answer.pop_back();
   if (kind == 'T') return answer;
   if (kind == 'E') throw Error(answer);
@@ -301,7 +304,7 @@ void link_libdevice(llvm::Module& module, const std::string& file, std::string_v
       throw Error(fmt::format("{}: it calls {}, which does not exist in {}", name, f.getName().str(), found));
 }
 
-// Chooses the values that the options leave open, as ModuleOptions::target describes.
+// Returns the target that the options leave open, as ModuleOptions::target describes.
 const isa::Target& target_for(const llvm::Module& module, const Needs& needs, const ModuleOptions& options) {
   if (!options.target.empty()) return isa::target(options.target, {});
   if (const std::string cpu = target_cpu(module); !cpu.empty()) return isa::target(cpu);
@@ -309,7 +312,7 @@ const isa::Target& target_for(const llvm::Module& module, const Needs& needs, co
   return is_hoppers ? isa::target(isa::Sm::sm_90a) : needs.targets.least();
 }
 
-// The target of a module's compilation, and the options' .version or the lowest sufficient one.
+// Returns the target for compiling a module, and the options' .version or the lowest sufficient one.
 std::pair<const isa::Target*, int> target_and_version(const llvm::Module& module, const std::string& name,
                                                       const ModuleOptions& options) {
   Needs needs = needs_of(module);
@@ -342,7 +345,7 @@ std::vector<ModuleKernel> kernels_of(const llvm::Module& module, const llvm::Dat
   return kernels;
 }
 
-// The module belongs to this call.
+// Compiles a module, which this call may change.
 ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOptions& options) {
   const auto [target, version] = target_and_version(module, name, options);
   auto machine = machine_for(target->name, version);
@@ -367,7 +370,7 @@ ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOp
   return result;
 }
 
-// Joins several texts into one, each after its length.
+// Joins several texts into one; its length precedes each text.
 std::string joined(const std::vector<std::string>& parts) {
   std::string all;
   for (const std::string& part : parts) all += fmt::format("{}:", part.size()) + part;
@@ -401,7 +404,7 @@ std::string generate_ptx(Builder& builder, Cache* cache) {
     return text;
   };
   if (!cache) return print();
-  // assemble() reports why its own entry could not be stored.
+  // assemble() reports the reason if an entry cannot be stored.
   return cache
       ->load_or_make(key_of_ptx(*s.module, s.signature.target, s.signature.ptx_version),
                      [&] {
@@ -431,7 +434,7 @@ ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOp
   const std::vector<std::string> parts = parted(in_child(name, options.time_limit, [&] {
     llvm::LLVMContext context;
     llvm::SMDiagnostic problem;
-    // LLVM reads the zero after a text, which the caller's text may lack.
+    // LLVM reads the zero after a text, which the caller's text may not have.
     const auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(ir.data(), ir.size()), name);
     std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, problem, context);
     if (!module && !llvm::isBitcode(reinterpret_cast<const unsigned char*>(ir.data()),

@@ -7,8 +7,8 @@
 namespace ptxbuilder {
 namespace {
 
-// PTX ISA, wgmma.mma_async: accumulators in braces are first, and A in registers is a second pair of
-// braces.
+// Returns whether a wgmma.mma_async has A in registers (PTX ISA): accumulators are in a first pair of braces,
+// and A in registers is in a second pair.
 bool is_wgmma_with_a_in_registers(std::string_view instruction) {
   return instruction.starts_with("wgmma.mma_async") && std::ranges::count(instruction, '{') >= 2;
 }
@@ -72,7 +72,7 @@ constexpr DefectRow defect_rows[] = {
      nullptr},
 };
 
-// Calls `take(instruction, line)` for each instruction of wgmma; a line may hold several.
+// Calls `take(instruction, line)` for each wgmma instruction; a line may contain several.
 template <class Take>
 void for_each_wgmma(std::string_view ptx, Take take) {
   constexpr std::string_view wgmma = "wgmma.mma_async";
@@ -84,7 +84,7 @@ void for_each_wgmma(std::string_view ptx, Take take) {
     counted = at;
     const std::string_view before = ptx.substr(0, at);
     const std::string_view on_line = before.substr(before.rfind('\n') + 1);
-    if (on_line.find("//") != std::string_view::npos) continue;  // in a comment
+    if (on_line.find("//") != std::string_view::npos) continue;  // inside a comment
     take(ptx.substr(at, ptx.find(';', at) - at), line);
   }
 }

@@ -19,17 +19,16 @@ namespace {
 constexpr uint16_t kMachineCuda = 190;  // EM_CUDA
 constexpr std::string_view kMagic = "\x50\xed\x55\xba";
 
-// The header of a fatbin, and of each entry after it. The fields without a name here do not affect how it is
-// read.
+// The header of a fatbin, and of each of its entries. The fields without a name do not affect how it is read.
 struct Header {
   uint32_t magic;
   uint16_t version, header_bytes;
-  uint64_t bytes;  // of the entries, after the header
+  uint64_t bytes;  // size of the entries after the header
 };
 struct EntryHeader {
   uint16_t kind, version;
   uint32_t header_bytes;
-  uint64_t bytes;         // after the header, with what fills it up to a multiple of 8
+  uint64_t bytes;         // size after the header, including padding to a multiple of 8
   uint32_t packed_bytes;  // 0 if it is not packed
   uint32_t unnamed_0;
   uint16_t minor, major;
@@ -56,7 +55,7 @@ class Fatbins {
  public:
   explicit Fatbins(std::string_view file) : file_(file) {}
 
-  // Reads consecutive fatbins, with zeros between them, from `offset` up to `end`.
+  // Reads consecutive fatbins, which may be separated by zeros, from `offset` up to `end`.
   void read_all(size_t offset, size_t end) {
     while (offset < end) {
       const size_t next = file_.find_first_not_of('\0', offset);
@@ -126,7 +125,7 @@ bool is_cubin(std::string_view file) {
 
 uint32_t architecture_of_cubin(std::string_view file) {
   const auto header = read_at<Elf64_Ehdr>(file, 0, "the ELF header");
-  // The number is in the second byte since ABI 8, and was in the first before that.
+  // The number is in the second byte since ABI 8, and was in the first byte before.
   return (header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff;
 }
 
@@ -134,7 +133,7 @@ bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
 }
 
-// The words after `.entry`.
+// Returns the words that follow `.entry`.
 std::vector<std::string> kernels_of_ptx(std::string_view text) {
   constexpr std::string_view directive = ".entry";
   std::vector<std::string> names;
@@ -162,11 +161,11 @@ bool has_kernel(const DeviceCode& code, std::string_view kernel) {
   return std::find(names.begin(), names.end(), kernel) != names.end();
 }
 
-// The place of a kernel among the code of a kind.
+// A kernel that was found among code of one kind.
 struct Found {
-  const DeviceCode* best = nullptr;  // null: not found, or in several texts without a name
-  size_t count = 0;                  // of the code
-  std::set<std::string> names;       // of all kernels, if there are several codes
+  const DeviceCode* best = nullptr;  // null if it is not found, or without a name in several codes
+  size_t count = 0;                  // number of codes
+  std::set<std::string> names;       // names of all kernels, if there are several codes
 
   Found(const std::vector<DeviceCode>& all, std::string_view kernel, DeviceCode::Kind kind) {
     const DeviceCode* only = nullptr;

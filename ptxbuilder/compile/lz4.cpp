@@ -7,7 +7,8 @@
 namespace ptxbuilder {
 namespace {
 
-// A block is a series of sequences: a token with two 4-bit lengths, literals, and a match to earlier text.
+// Unpacks a block, which is a series of sequences: a token with two 4-bit lengths, literals, and a match to
+// earlier text.
 class Unpacking {
  public:
   Unpacking(std::string_view block, size_t size) : block_(block), size_(size) { text_.reserve(size); }
@@ -52,7 +53,7 @@ class Unpacking {
     if (back == 0 || back > text_.size())
       fail(fmt::format("a match {} B back, after {} B", back, text_.size()));
     room(bytes);
-    for (size_t i = 0; i < bytes; ++i) text_ += text_[text_.size() - back];  // may repeat its own output
+    for (size_t i = 0; i < bytes; ++i) text_ += text_[text_.size() - back];  // may overlap itself
   }
 
   std::string_view block_;

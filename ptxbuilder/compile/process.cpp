@@ -31,8 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 class Descriptor {
  public:
-  // Takes ownership of `fd`. In a program whose standard streams are closed, it may be 0 to 2, and the output
-  // of other threads would be written to it: such a number is changed.
+  // Takes ownership of `fd`. If the program's standard streams are closed, `fd` may be 0 to 2, and other
+  // threads would write their output to it, so such a descriptor is replaced.
   explicit Descriptor(int fd) : fd_(fd) {
     if (fd < 0 || fd > 2) return;
     fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -51,7 +51,7 @@ class Descriptor {
   int fd_;
 };
 
-// A file in memory. Unlike a pipe, nobody has to drain it, so neither side can block the other.
+// Returns a file in memory. Unlike a pipe, it need not be drained, so neither side can block the other.
 Descriptor memory_file(const std::string& program) {
   Descriptor file(memfd_create("ptxbuilder", MFD_CLOEXEC));
   if (file.number() < 0) fail_step(program, "memfd_create");
@@ -80,7 +80,7 @@ std::string read_all(const std::string& program, int fd) {
   return bytes;
 }
 
-// A started program, killed and reaped if it is still running when this goes out of scope.
+// A started program, which is killed and reaped if it still runs when this object is destroyed.
 class Child {
  public:
   Child(const std::vector<std::string>& arguments, int input, int output, int messages)
@@ -109,7 +109,7 @@ class Child {
     }
   }
 
-  // Returns true once the program has ended; `exit_status` is then set.
+  // Returns whether the program has ended; if so, sets `exit_status`.
   bool ended(int& exit_status) {
     int status;
     pid_t pid = waitpid(pid_, &status, WNOHANG);
@@ -152,10 +152,10 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::string
 
   ProcessResult result;
   Child child(arguments, in.number(), out.number(), child_messages.number());
-  child_messages.close();  // so that the end of the messages is the end of the program
+  child_messages.close();  // so that the messages end when the program ends
   for (char buffer[4096];;) {
     pollfd waiting = {messages.number(), POLLIN, 0};
-    if (poll(&waiting, 1, milliseconds_left()) <= 0) continue;  // interrupted or out of time
+    if (poll(&waiting, 1, milliseconds_left()) <= 0) continue;  // interrupted, or out of time
     ssize_t n = read(messages.number(), buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_step(program, "reading its messages");

@@ -63,7 +63,7 @@ Sha256::Digest Sha256::finish() {
   const uint64_t bits = length_ * 8;
   update(std::string_view("\x80", 1));
   static constexpr char zeros[64] = {};
-  update(std::string_view(zeros, (120 - length_ % 64) % 64));  // up to 56 bytes into the last block
+  update(std::string_view(zeros, (120 - length_ % 64) % 64));  // pads up to byte 56 of the last block
   char size[8];
   for (int i = 0; i < 8; ++i) size[i] = static_cast<char>(bits >> (56 - 8 * i));
   update(std::string_view(size, 8));

@@ -1,5 +1,5 @@
-// Proofs of TMA copies: each element of a view is copied in one box, to its place, in every CTA that shares
-// it.
+// Proves TMA copies: one box copies each element of a view to the right address, in every CTA that shares the
+// copy.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@ std::string verb_of(const CopyRecord& copy) {
 }
 std::string memory_of(const CopyRecord& copy) { return copy.is_bulk ? "contiguous memory" : copy.map; }
 
-// "x and z"
+// Returns the axes in words: "x and z".
 std::string axes_text(const MulticastGroups& groups) {
   std::vector<char> names;
   for (size_t i = 0; i < 3; ++i)
@@ -23,13 +23,13 @@ std::string axes_text(const MulticastGroups& groups) {
 
 int ctas(const MulticastGroups& groups) { return groups.extents[0] * groups.extents[1] * groups.extents[2]; }
 
-// The coordinates (x, y, z) of a rank.
+// Returns the coordinates (x, y, z) of a rank.
 std::array<int64_t, 3> place_of(const MulticastGroups& groups, int rank) {
   const int x = groups.extents[0], y = groups.extents[1];
   return {rank % x, rank / x % y, rank / x / y};
 }
 
-// CTAs share a load if they differ only along the axes.
+// Returns whether two CTAs share a load, which they do if they differ only along the axes.
 bool share(const MulticastGroups& groups, int one, int other) {
   const auto at = place_of(groups, one), beside = place_of(groups, other);
   for (size_t i = 0; i < 3; ++i)
@@ -37,7 +37,7 @@ bool share(const MulticastGroups& groups, int one, int other) {
   return true;
 }
 
-// Checks one copy, to every CTA and stage, and from every start that its view may have.
+// Checks one copy to every CTA and stage, and from every start that its view may have.
 class Copy {
  public:
   Copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads)
@@ -55,7 +55,7 @@ class Copy {
   }
 
  private:
-  // The parts of the copy that arrive at a CTA of the cluster.
+  // Returns the parts of the copy that arrive at a CTA of the cluster.
   std::vector<int64_t> parts_for(int receiver) {
     const MulticastGroups& groups = copy_.groups;
     if (groups.count() == 1) return {0};
@@ -75,13 +75,13 @@ class Copy {
     return parts;
   }
 
-  // Checks one copy to one stage of one CTA: it must contain every element of the view once, and nothing
-  // else.
+  // Checks one copy to one stage of one CTA: it must contain every element of the view exactly once, and
+  // nothing else.
   void bring(Element corner, const std::vector<int64_t>& parts, int stage) {
     Image& image = images_[static_cast<size_t>(stage)];
     std::vector<bool> seen(static_cast<size_t>(copy_.view.rows) * static_cast<size_t>(copy_.view.cols));
     const std::string operation = fmt::format("{} of '{}'", verb_of(copy_), memory_of(copy_));
-    const int64_t unit = copy_.is_bulk ? 16 : 128;  // bytes
+    const int64_t unit = copy_.is_bulk ? 16 : 128;  // in bytes
     const int64_t stage_start = int64_t{tile_.offset} + int64_t{stage} * tile_.stage_bytes;
     for (int64_t part : parts) {
       for (int b = 0; b < copy_.boxes.boxes_of_part(); ++b) {

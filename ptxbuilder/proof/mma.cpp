@@ -1,5 +1,5 @@
-// Proofs of what the tensor cores read: operands of wgmma through a descriptor, A in registers, and the
-// metadata of a sparse A.
+// Proves what the tensor cores read: operands of wgmma through a descriptor, A in registers, and the metadata
+// of a sparse A.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,15 +10,17 @@ namespace {
 
 constexpr int kBlock = 64;  // rows of A that one wgmma reads from registers
 
-// wgmma and tcgen05 (PTX ISA, "Matrix Descriptor Format", "Strides"): core matrices of 8 rows of 16 bytes.
-// Returns the place of element `mn` along m or n and `k` of the matrix of one instruction.
+// Returns the address at which wgmma and tcgen05 read element `mn` along m or n, and `k`, in the matrix of
+// one instruction. They read core matrices of 8 rows of 16 bytes (PTX ISA, "Matrix Descriptor Format",
+// "Strides").
 uint32_t where_wgmma_reads(uint64_t descriptor, bool mn_major, int size, int mn, int k) {
   auto field = [&](int from) { return static_cast<uint32_t>(descriptor >> from & 0x3fff) * 16; };
   const uint32_t start = field(0), leading = field(16), stride = field(32),
                  base = static_cast<uint32_t>(descriptor >> 49 & 7);
   constexpr std::array<uint32_t, 4> spans = {16, 128, 64, 32};
   const uint32_t span = spans[descriptor >> 62];
-  // The offset along the contiguous dimension, in bytes, and the index in the other one.
+  // `along` is the offset along the contiguous dimension, in bytes, and `across` is the index along the other
+  // one.
   const auto along = static_cast<uint32_t>(mn_major ? mn : k) * static_cast<uint32_t>(size),
              across = static_cast<uint32_t>(mn_major ? k : mn);
   uint32_t byte = start + across % 8 * span + along % span;
@@ -28,18 +30,19 @@ uint32_t where_wgmma_reads(uint64_t descriptor, bool mn_major, int size, int mn,
     byte += along / span * leading + across / 8 * stride;
   else  // an instruction never leaves the span
     byte += along / span * span + across / 8 * stride;
-  // The pattern starts `base` lines of 128 bytes above a multiple of 1024.
+  // The pattern begins `base` lines of 128 bytes above a multiple of 1024.
   const uint32_t line = byte / 128 + 8 - base;
   return (byte / 16 ^ line % (span / 16)) * 16 + byte % 16;
 }
 
-// One operand of one instruction in a product: A has blocks of rows, and B a single block with all columns.
+// An operand of one instruction in a product: A has blocks of rows, and B has a single block with all
+// columns.
 struct Reader {
   const OperandRecord& operand;
   const TileRecord& tile;
   char name;     // 'A' or 'B'
-  int mn, k;     // of the product
-  int block_mn;  // of one instruction
+  int mn, k;     // extents of the product
+  int block_mn;  // extent of one instruction
   int depth_bytes;
   Where where;
 
@@ -64,8 +67,8 @@ Tried try_instruction(const Reader& reader, Element corner, int stage, int block
   const TileRecord& tile = reader.tile;
   const int size = size_of(tile.dtype);
   const int64_t stage_start = start_of(tile, stage, {}), view = start_of(tile, stage, corner);
-  // This is the kernel's own computation: the view's start is inserted into the address bits, and the advance
-  // is added.
+  // This repeats the kernel's own computation, which inserts the view's start into the address bits, and adds
+  // the advance.
   const uint64_t bits = (static_cast<uint64_t>(view >> 4 & 0x3fff) | o.descriptor) +
                         static_cast<uint64_t>(o.start(block, step) >> 4);
   for (int i = 0; i < reader.block_mn; ++i)
@@ -138,9 +141,9 @@ std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile) {
 
 namespace {
 
-// wgmma (PTX ISA, "Register Fragments"): register 2 c + h of a step holds 4 bytes of row 16 warp + lane / 4 +
-// 8 h of a block, from byte 16 c + 4 (lane % 4) of the step on. Returns the element of A in value `e` of
-// register `number`, counted over blocks and steps.
+// Returns the element of A in value `e` of register `number`, counted over blocks and steps (wgmma, PTX ISA,
+// "Register Fragments"). Register 2 c + h of a step holds 4 bytes of row 16 warp + lane / 4 + 8 h of a block,
+// beginning at byte 16 c + 4 (lane % 4) of the step.
 Element read_from_register(const MmaRecord& mma, int number, int thread, int e) {
   const int size = size_of(mma.a_type), steps = mma.k * size / 32;
   const int r = number % 4, step = number / 4 % steps, block = number / 4 / steps;
@@ -166,7 +169,7 @@ Tried another_element(const MmaRecord& mma, int number, int thread, Element want
 
 Tried try_computed_a(const MmaRecord& mma) {
   Tried tried;
-  const int held = 4 / size_of(mma.a_type);  // values in a register
+  const int held = 4 / size_of(mma.a_type);  // values per register
   for (int number = 0; number < static_cast<int>(mma.a_words.size()); ++number)
     for (int thread = 0; thread < RegisterLayout::kThreads; ++thread)
       for (int e = 0; e < held; ++e) {
@@ -182,7 +185,7 @@ Tried try_computed_a(const MmaRecord& mma) {
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
   Tried tried;
   const int size = size_of(mma.a_type);
-  std::optional<Element> corner;  // of the view that all elements come from
+  std::optional<Element> corner;  // first element of the view from which all elements come
   for (size_t i = 0; i < mma.a_words.size(); ++i) {
     const LoadedWord& word = mma.a_words[i];
     const ThreadCopyRecord& copy = kernel.thread_copies[static_cast<size_t>(word.copy)];
@@ -206,23 +209,24 @@ Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
 
 namespace {
 
-// The word of a block of metadata, and its half byte, that says which elements of a group are stored.
+// The position of the metadata that selects a group's stored elements: a word of a block, and a half byte.
 struct GroupPlace {
   int word, half_byte;
   bool operator==(const GroupPlace&) const = default;
 };
 
-// PTX ISA, wgmma.mma_async.sp, "Sparse matrix storage": the thread whose register an instruction with this
-// selector looks at, for a row of 64 and a group of the instruction. Types of 16 bits have 8 groups, and two
-// threads of four hold them, each for a row and the row 8 further down; types of 8 bits have 16, and each of
-// four threads holds 8 of one of these rows.
+// Returns the thread whose register an instruction with this selector reads, for a row of 64 and a group of
+// the instruction (PTX ISA, wgmma.mma_async.sp, "Sparse matrix storage"). 16-bit types have 8 groups, which
+// two of every four threads hold, each for a row and for the row 8 further down. 8-bit types have 16 groups;
+// each of four threads holds 8 groups of one of these rows.
 GroupPlace looked_at(int size, int row, int group, int selector) {
   const int quad = 32 * (row / 16) + 4 * (row % 8), lower = row % 16 / 8;
   return size == 2 ? GroupPlace{quad + 2 * selector + group / 4, 4 * lower + group % 4}
                    : GroupPlace{quad + 2 * (group / 8) + lower, group % 8};
 }
 
-// The place where a block of compress_2_4() has a row's group of the 16 along 64 of k.
+// Returns the position at which a block of compress_2_4() stores a row's group, one of 16 along 64 elements
+// of k.
 GroupPlace arranged(int size, int row, int group) {
   const int quad = 32 * (row / 16) + 4 * (row % 8), lower = row % 16 / 8;
   return size == 2 ? GroupPlace{quad + group / 4, 4 * lower + group % 4}
@@ -236,7 +240,7 @@ Tried try_metadata(const KernelRecord& kernel, const MmaRecord& mma) {
   Tried tried;
   const int size = size_of(mma.a_type), steps = static_cast<int>(mma.b.along_k.size());
   const int groups = mma.k / kGroup, of_step = groups / steps;
-  std::optional<Element> corner;  // of the view that all words come from
+  std::optional<Element> corner;  // first element of the view from which all words come
   for (int row = 0; row < mma.m; ++row)
     for (int group = 0; group < groups; ++group) {
       const int block = row / kBlock, step = group / of_step;

@@ -32,8 +32,7 @@ class Prover {
  private:
   using Images = std::vector<Image>;
 
-  // The writers of a tile are checked first, since they produce the image of each stage; the tile's readers
-  // follow.
+  // Checks the writers of a tile first, since they produce the images of its stages, and then its readers.
   void prove_tile(int number) {
     const TileRecord& tile = record_.tiles[static_cast<size_t>(number)];
     Images images(static_cast<size_t>(tile.stages), Image(tile));
@@ -41,7 +40,7 @@ class Prover {
     auto copies = [&](bool stores) {
       for (const CopyRecord& copy : record_.copies)
         if (copy.view.tile == number && copy.is_store == stores && proof_) {
-          Images apart(static_cast<size_t>(tile.stages), Image(tile));  // images with unknown contents
+          Images apart(static_cast<size_t>(tile.stages), Image(tile));  // images whose contents are not known
           take(try_copy(copy, tile, stores && !written ? apart : images, stores && written),
                text_of(copy, tile), copy.where);
           written |= !stores;
@@ -136,7 +135,7 @@ class Prover {
          store.where);
   }
 
-  // Records the result of a part, which `text` describes.
+  // Records the result of a part; `text` describes the part.
   void take(Tried tried, std::string text, Where where) {
     if (tried.counterexample) {
       if (!proof_.counterexample) proof_.counterexample = std::move(tried.counterexample);

@@ -1,4 +1,4 @@
-// The proof of the epilogue: each element of a register tile reaches its element of the tensor.
+// Proves epilogues: each element of a register tile reaches its element of the tensor.
 #include <fmt/format.h>
 
 #include "ptxbuilder/proof/image.h"
@@ -8,19 +8,19 @@ namespace {
 
 constexpr int kThreads = 128, kWarp = 32, kBlockRows = 64;
 
-// Accumulator `i` of a thread (PTX ISA, wgmma.mma_async, "Register Fragments").
+// Returns the row and column of accumulator `i` of a thread (PTX ISA, wgmma.mma_async, "Register Fragments").
 Element accumulator(int thread, int i) {
   const int lane = thread % kWarp, warp = thread / kWarp;
   return {16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2};
 }
 
-// A pair consists of accumulators 2i and 2i + 1, which are neighbours in a row.
+// Returns the position of a pair, which consists of accumulators 2i and 2i + 1, neighbours in a row.
 Element pair(int thread, int i) {
   const Element first = accumulator(thread, 2 * i);
   return {first.row, first.col / 2};
 }
 
-// One buffer: the accumulator at each element.
+// A buffer, with the accumulator that is stored at each element.
 class Buffer {
  public:
   Buffer(const StoreRecord& store, const TileRecord& tile, int stage)
@@ -42,7 +42,7 @@ class Buffer {
   }
 
  private:
-  // The contents of the register from which an access takes value `i`.
+  // Returns the element in the register from which an access takes value `i`.
   Element held(int access, int thread, int i) const {
     const int value = store_.first_col / 2 + store_.written.value(thread, access, i);
     return store_.pairs ? pair(thread, value) : accumulator(thread, value);
@@ -142,7 +142,7 @@ class Buffer {
 
   const StoreRecord& store_;
   const TileRecord& tile_;
-  int64_t start_;  // from the start of dynamic shared memory
+  int64_t start_;  // relative to the start of dynamic shared memory
   std::vector<std::optional<Element>> lies_;
   std::vector<bool> stored_;
   Tried tried_;

@@ -1,4 +1,5 @@
-// Proofs of threads' copies: with cp.async, with ldmatrix and stmatrix, and with plain loads and stores.
+// Proves copies that threads make: with cp.async, with ldmatrix and stmatrix, and with ordinary loads and
+// stores.
 #include <fmt/format.h>
 
 #include "ptxbuilder/isa/hopper.h"
@@ -9,12 +10,12 @@ namespace {
 
 using Kind = ThreadCopyRecord::Kind;
 
-constexpr int kMatrixRows = 8, kMatrixRowBytes = 16;  // of an 8x8 matrix
+constexpr int kMatrixRows = 8, kMatrixRowBytes = 16;  // rows of an 8x8 matrix, and their size
 
 }  // namespace
 
-// ldmatrix and stmatrix (PTX ISA): lane l addresses row l % 8 of matrix l / 8, and holds 4 bytes of each
-// matrix, from row l / 4, or with .trans from column l / 4.
+// Returns the address of a value. With ldmatrix and stmatrix (PTX ISA), lane l addresses row l % 8 of matrix
+// l / 8, and holds 4 bytes of each matrix: from row l / 4 or, with .trans, from column l / 4.
 int address_of(const ThreadCopyRecord& copy, int access, int thread, int i) {
   const int size = size_of(copy.dtype);
   if (copy.matrices == 0) return copy.addresses[copy.index(access, thread)] + i * size;
@@ -77,16 +78,16 @@ Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Elem
 
 namespace {
 
-// One operand of an mma.sync: the part of the tile that each warp's registers hold.
+// An operand of an mma.sync: the part of the tile that each warp's registers hold.
 struct RegisterOperand {
   char name;  // 'A' or 'B'
   const std::vector<LoadedWord>& words;
-  const Layout& layout;  // (lane, value) -> index down the columns of rows x k
+  const Layout& layout;  // maps (lane, value) to the index in rows x k, counted column by column
   int rows;
   DType dtype;
 };
 
-// The element in value `v` of a warp's lane.
+// Returns the element in value `v` of a warp's lane.
 Element held_by(const KernelRecord& kernel, const RegisterOperand& o, int warp, int lane, int v) {
   const int per_word = 4 / size_of(o.dtype);
   const LoadedWord& word = o.words[static_cast<size_t>(v / per_word)];
@@ -94,8 +95,8 @@ Element held_by(const KernelRecord& kernel, const RegisterOperand& o, int warp, 
                                                                    word.word * per_word + v % per_word);
 }
 
-// Returns the part's first element, if it is the same for all; otherwise returns nothing and records a
-// counterexample.
+// Returns the part's first element if it is the same for all registers; otherwise returns nothing, and
+// records a counterexample.
 std::optional<Element> corner_of(const KernelRecord& kernel, const WarpMmaRecord& mma,
                                  const RegisterOperand& o, int warp, Tried& tried) {
   std::optional<Element> corner;

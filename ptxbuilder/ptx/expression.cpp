@@ -1,4 +1,4 @@
-// Computes the values of constant expressions, and splits mnemonics into parts.
+// Computes the values of constant expressions, and splits mnemonics into their parts.
 #include <algorithm>
 #include <charconv>
 

@@ -42,7 +42,7 @@ class Lexer {
     }
   }
 
-  // Skips white space, and keeps comments and the lines of a C preprocessor.
+  // Skips white space; returns comments and lines of a C preprocessor.
   std::vector<std::string_view> skip_trivia() {
     std::vector<std::string_view> comments;
     while (!done()) {
@@ -74,7 +74,7 @@ class Lexer {
     while (!done() && continues_word(peek())) advance();
   }
 
-  // .b32, .2d, .shared::cta, .mbarrier::complete_tx::bytes
+  // Skips a dotted word: .b32, .2d, .shared::cta, .mbarrier::complete_tx::bytes.
   void skip_dotted() {
     advance();
     skip_word();
@@ -85,7 +85,8 @@ class Lexer {
     }
   }
 
-  // PTX ISA, "Constants": integers with an optional U, 0f and 0d hexadecimal floats, decimal floats.
+  // Skips a number (PTX ISA, "Constants"): an integer with an optional U, a hexadecimal float with 0f or 0d,
+  // or a decimal float.
   void skip_number() {
     if (peek() == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'f' || peek(1) == 'F' ||
                           ((peek(1) == 'd' || peek(1) == 'D') && is_hex(peek(2))))) {

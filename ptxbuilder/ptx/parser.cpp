@@ -1,4 +1,4 @@
-// Parses tokens into the syntax tree of ptx.h, with recursive descent.
+// Parses tokens into the syntax tree of ptx.h by recursive descent.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Kind = Token::Kind;
 
-// The limit of nested braces and parentheses, and of the height of an expression's tree: real files stay
+// The limit for nested braces and parentheses, and for the height of an expression's tree; real files stay
 // below ten. Code that walks the tree recurses to the same depth.
 constexpr int max_depth = 200;
 
@@ -25,7 +25,8 @@ bool is_one_of(std::string_view text, const std::array<std::string_view, n>& lis
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Larger numbers bind tighter (PTX ISA, "Operator Precedence"); 0 for words that are not operators.
+// Returns an operator's precedence (PTX ISA, "Operator Precedence"): larger numbers bind tighter; 0 for words
+// that are not operators.
 int precedence(std::string_view op) {
   if (op == "||") return 1;
   if (op == "&&") return 2;
@@ -67,7 +68,7 @@ class Parser {
   }
 
  private:
-  // Tracks the depth of the recursion within a scope.
+  // Counts the depth of the recursion while it exists.
   struct Deeper {
     explicit Deeper(Parser& p) : parser(p) {
       if (++parser.depth_ > max_depth) parser.fail(fmt::format("braces nest deeper than {}", max_depth));
@@ -195,7 +196,7 @@ class Parser {
     return d;
   }
 
-  // PTX ISA, .loc: file line column [, function_name label [+ offset], inlined_at file line column]
+  // Parses .loc (PTX ISA): file line column [, function_name label [+ offset], inlined_at file line column].
   void location(std::vector<std::string>& tokens) {
     for (int i = 0; i < 3; ++i) tokens.push_back(take(Kind::number, "a number of .loc"));
     while (now().is(",")) {
@@ -346,7 +347,7 @@ class Parser {
 
   // --- operands ---
 
-  // A word with its dotted suffixes: %tid.x, add.s32.
+  // Parses a word with its dotted suffixes: %tid.x, add.s32.
   std::string name(const char* what) {
     std::string text = take(Kind::word, what);
     while (now().kind == Kind::dotted) text += take();
@@ -355,8 +356,8 @@ class Parser {
 
   Operand operand() { return ternary(); }
 
-  // The height of a tree whose parts are at most `parts` high. A chain like a+b+c+... becomes a tree even
-  // without parentheses.
+  // Returns the height of a tree whose parts have at most the height `parts`. Even without parentheses, a
+  // chain like a+b+c+... becomes a tree.
   int above(int parts) const {
     if (parts >= max_depth) fail(fmt::format("the expression nests deeper than {}", max_depth));
     return parts + 1;
@@ -377,7 +378,7 @@ class Parser {
     return o;
   }
 
-  // The operator at this position, of one or two tokens; empty if there is none.
+  // Returns the operator at this position, which has one or two tokens, or "" if there is none.
   std::string peek_operator() const {
     if (now().kind != Kind::punctuation) return {};
     std::string two = std::string(now().text) + std::string(ahead(1).text);
@@ -442,7 +443,7 @@ class Parser {
                : now().is("[") ? Operand::Kind::address
                                : Operand::Kind::list;
       o.parts = parts(now().is("{") ? "}" : now().is("[") ? "]" : ")");
-      // The text that may follow the address of an ld is kept as the operand's text.
+      // The text that may follow the address of an ld becomes the operand's text.
       if (o.kind == Operand::Kind::address && now().is(".unified")) o.text = take();
       return o;
     }
@@ -464,14 +465,14 @@ class Parser {
   std::vector<Token> tokens_;
   size_t next_ = 0;
   int depth_ = 0;
-  int height_ = 0;                     // of the last operand that was read
-  std::vector<std::string> comments_;  // of the tokens consumed since the last statement
+  int height_ = 0;                     // of the last operand that was parsed
+  std::vector<std::string> comments_;  // comments of the tokens that were consumed since the last statement
 };
 
 }  // namespace
 
 Module parse(std::string_view source) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it at the start of a text
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it
   if (source.starts_with(kByteOrderMark)) source.remove_prefix(kByteOrderMark.size());
   return Parser(source).module();
 }

@@ -127,7 +127,7 @@ std::string print(const Operand& o) {
       return o.text + "(" + separated(o.parts) + ")";
     case Operand::Kind::binary:
       if (o.text == "?") return print(o.parts[0]) + "?" + print(o.parts[1]) + ":" + print(o.parts[2]);
-      // 4 % r2 must not be printed like 4 followed by the register %r2.
+      // "4 % r2" must not look like 4 followed by the register %r2.
       return print(o.parts[0]) + (o.text == "%" ? " % " : o.text) + print(o.parts[1]);
   }
   return {};
