@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kZeros = 1152;  // bytes: the widest row of K or V, if there are no keys
 
-// `heads_in_wave` is heads_in_wave(); `ordered` is the number of rows of the blocks that an AttentionOrder
-// orders, or 0; `division` has no teams if nothing is divided.
+// The additional part of a plan. `heads_in_wave` is the result of heads_in_wave(); `ordered` is the number of
+// rows of the blocks that an AttentionOrder orders, or 0; `division` has no teams if keys are not divided.
 struct AttentionMore {
   int64_t heads_in_wave = 0;
   int ordered = 0;
@@ -29,14 +29,14 @@ struct AttentionTraits {
   using Tile = AttentionTile;
   using More = AttentionMore;
   static constexpr char kName[] = "attention";
-  static constexpr int64_t kUnit = 16;  // a copy's columns are a multiple of it, like the kernel's
+  static constexpr int64_t kUnit = 16;  // the columns of a copy are a multiple of this, like the kernel's
   static constexpr size_t kWords = kAttentionTextWords, kFormWords = kAttentionFormWords;
   static bool is_tile(const std::string& tile) { return text(parse_attention_tile(tile)) == tile; }
   static AttentionTile parse(const std::string& tile) { return parse_attention_tile(tile); }
 };
 
-// Returns a tensor map of columns, rows, heads, batches; if `heads_in_rows` is above 1, of columns, these
-// heads, rows, groups of them, batches.
+// Returns a tensor map of columns, rows, heads and batches or, if `heads_in_rows` is above 1, of columns,
+// these heads, rows, groups of these heads, and batches.
 runtime::Argument heads_tensor(const Operand& t, int64_t heads_in_rows) {
   if (heads_in_rows == 1) return tensor(t);
   Operand in_rows = t;
@@ -62,7 +62,7 @@ runtime::Argument columns_of_rows(const Operand& rows, int byte, DType type, int
 
 class Attention::State final : public CallEngine<AttentionTraits> {
  public:
-  // A file of tiles does not know the author's own score.
+  // With the user's own score, there is no file of tiles, since its lines do not describe the score.
   State(runtime::Device& device, AttentionOptions options)
       : CallEngine(device, options,
                    options.score.function
@@ -78,7 +78,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
   }
 
  private:
-  // A score's function gets the query and the head of each score.
+  // With the user's own score, heads do not become rows, since the function gets the query and the head of
+  // each score.
   PlacedAttention place(const AttentionArguments& p, Where where) override {
     return checked(p, !options_.score.function, where);
   }
@@ -111,8 +112,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
   }
   Kernel make(const AttentionOperation& operation, const AttentionTile& tile) override {
     Kernel made = attention(operation, tile, options_.score, options_.multiprocessors);
-    // A form whose tile was not measured may need more registers than there are: a slower result is better
-    // than an error.
+    // A form whose tile was not measured may need more registers than there are. A slow kernel is better than
+    // an error.
     for (const char* advisory : {"spills", "stack"}) made.waive(advisory);
     return made;
   }
@@ -131,7 +132,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     return order_.get([&] { return load(device_, compiler_, attention_order()); });
   }
 
-  // Queues the order's kernel, which waits for the previous launch, since that may still use the counter.
+  // Queues the order's kernel, which waits for the previous launch, since that launch may still use the
+  // counter.
   void launch_order(const Plan& plan, const AttentionArguments& p, runtime::View order, Launches& launches) {
     SourcedArguments arguments(launches.sources(), 5);
     arguments.add(from_query_offsets, [&] { return runtime::pointer(p.query_offsets, DType::u32); });
@@ -146,13 +148,14 @@ class Attention::State final : public CallEngine<AttentionTraits> {
               Launches& launches) override {
     if (own.bytes > 0 && plan.more.ordered > 0) launch_order(plan, p, own, launches);
     for (Operand* t : {&a.k, &a.v})
-      if (t->is_empty()) {  // a row that no query sees
+      if (t->is_empty()) {  // for a row that no query sees
         for (Operand::Dimension& d : t->outer) d.extent = 1;
         t->memory = zeros_;
       }
     const AttentionOperation& o = a.operation;
     SourcedArguments arguments(launches.sources(), 40 + p.score.size());
-    // The source of an operand without elements is not one of the caller's tensors.
+    // Returns the source of an operand's address. If the operand has no elements, the address is not one of
+    // the caller's.
     const auto source_of = [&](const Operand& t, AttentionSource own) {
       return t.memory.address == zeros_.address() ? size_t{from_none} : CallEngine::source_of(t, own, p);
     };
@@ -234,7 +237,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
       if (plan.more.ordered > 0) pointer(from_workspace, own, DType::u32);
     }
     for (const runtime::Argument& one : p.score) arguments.add(from_none, [&] { return one; });
-    // The kernel may begin before the previous launch has ended: it waits for that before it reads or writes.
+    // The kernel may begin before the previous launch has ended, since it waits for that end before it reads
+    // or writes.
     launches.queue(*plan.kernel, {.programmatic_dependent_launch = plan.tile.overlaps}, arguments);
   }
 

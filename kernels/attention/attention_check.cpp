@@ -11,11 +11,13 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr char kName[] = "attention";
-constexpr int64_t kMostExtent = (int64_t{1} << 31) - 8192;  // indices of 31 bits, and blocks after the end
-constexpr int64_t kFewQueries = 128;                        // fewer do not fill a tile of two consumers
-constexpr int64_t kMostInRows = 64;                         // heads in the rows of a consumer
+constexpr int64_t kMostExtent = (int64_t{1} << 31) - 8192;  // indices have 31 bits, and blocks extend beyond
+                                                            // the end
+constexpr int64_t kFewQueries = 128;                        // fewer queries do not fill a tile of two
+                                                            // consumers
+constexpr int64_t kMostInRows = 64;                         // the most heads in the rows of a consumer
 constexpr int64_t kSeedWords = 4;
-constexpr __int128 kMostOfSmallPages = __int128{1} << 36;  // 32 bits count it in units of 16 bytes
+constexpr __int128 kMostOfSmallPages = __int128{1} << 36;  // offsets in units of 16 bytes have 32 bits
 
 [[noreturn]] void refuse(Where where, const std::string& what) { throw Error(where, "attention: " + what); }
 
@@ -24,7 +26,7 @@ void check_range(const char* name, int64_t value, int64_t least, int64_t most, W
     refuse(where, fmt::format("{} = {}; {} to {}", name, value, least, most));
 }
 
-// Places the logarithms, without gaps, and the offsets; operands that are not given hold no elements.
+// Sets the logarithms, without gaps, and the offsets; operands that are not given have no elements.
 void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches, PlacedAttention& a) {
   if (p.lse.address != 0)
     a.lse = {"lse", DType::f32,
@@ -66,7 +68,7 @@ void check_overlap(const PlacedAttention& a, Where where) {
   check_apart(kName, a.lse, a.o, false, where);
 }
 
-// Checks the pages that a table lists, and the lengths that hide the rows after the last key.
+// Checks the block table, and the lengths that hide the rows after the last key.
 void check_pages(const AttentionArguments& p, Where where) {
   check_range("page", p.page, 0, kMostExtent, where);
   check_range("pages", p.pages, 0, kMostExtent, where);
@@ -84,7 +86,7 @@ void check_pages(const AttentionArguments& p, Where where) {
         "key_offsets, which say where packed keys are, and key_lengths, which are of caches: leave one out");
 }
 
-// Checks that the keys of a tree of queries are known on the device, and that a mask has enough bits.
+// Checks a tree of queries: the lengths of the keys must be given, and a mask must have enough bits.
 void check_tree(const AttentionArguments& p, Where where) {
   if (p.tree_mask.address == 0) return;
   if (p.key_lengths.address == 0)
@@ -122,7 +124,7 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
                       "promote = {}, and V of {} columns; 128 at most, since a thread holds two sums of each",
                       p.promote, columns));
   if (p.key_type() == DType::e4m3 && p.packed() &&
-      (columns + 15) / 16 % 2 != 0)  // the kernel writes multiples of 32
+      (columns + 15) / 16 % 2 != 0)  // the kernel writes multiples of 32 columns
     refuse(where,
            fmt::format(
                "packed sequences of e4m3, and V of {} columns; {} at least, or another number whose next "
@@ -148,7 +150,7 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
     refuse(where, fmt::format("{} scales of K and V; one, or one for each of {} heads", p.scales, key_heads));
 }
 
-// Refuses values that are the first columns of keys where they cannot be: keys of more columns than others.
+// Throws Error if keys are too wide for separate values, and their first columns cannot be the values.
 void check_latent(const AttentionArguments& p, int64_t key_heads, int64_t columns, Where where) {
   if (p.depth <= AttentionOperation::kMostColumns) return;
   AttentionOperation o;
@@ -172,7 +174,7 @@ void check_latent(const AttentionArguments& p, int64_t key_heads, int64_t column
                        key_heads, p.depth));
 }
 
-// The first key that query 0 sees, and the key after its last; each is unset if there is no limit.
+// The first key that query 0 sees, and the key after the last one that it sees; unset if there is no limit.
 struct Limits {
   std::optional<int64_t> first, end;
 };
@@ -192,7 +194,8 @@ Limits limits(const AttentionArguments& p, Where where) {
   return l;
 }
 
-// Keeps only the keys that the single query sees, and turns the heads that share them into rows of one tile.
+// Keeps only the keys that the single query sees, and turns the heads that share these keys into rows of one
+// tile.
 void take_heads_as_rows(PlacedAttention& a, const Limits& l) {
   const int64_t end = std::clamp<int64_t>(l.end.value_or(a.size.keys), 0, a.size.keys),
                 first = std::clamp<int64_t>(l.first.value_or(0), 0, end);
@@ -224,7 +227,8 @@ Operand heads_operand(const char* name, const DeviceHeads& t, DType type, int64_
           columns, 3,    {{{"row", rows, row}, {"head", heads, head}, {"batch", batches, batch}}}};
 }
 
-// A row must end at a multiple of TMA's unit; if packed, the kernel writes all columns that it computes.
+// Rows must end at a multiple of TMA's unit; if packed, the kernel also writes all columns that it computes,
+// which must then all exist in O.
 bool PlacedAttention::stores_in_place() const {
   return o.aligned_for_tma() && o.columns * o.element_bytes() % kTma == 0 &&
          (!operation.packed || o.columns == operation.value_depth);
@@ -323,22 +327,23 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   a.operation.lengths = p.key_lengths.address != 0;
   a.operation.tree = p.tree_mask.address != 0;
   a.operation.page = static_cast<int>(p.page);
-  heads_as_rows &= p.dropout == 0;  // dropout distinguishes heads
+  heads_as_rows &= p.dropout == 0;  // dropout needs the number of the head
   const Limits l = limits(p, where);
   if (heads_as_rows && !p.has_own_lengths() && p.queries == 1 && !a.operation.sinks) {
     take_heads_as_rows(a, l);
     return a;
   }
-  // Packed queries of caches are few in most sequences, however many the longest has.
+  // Most sequences of a mixed batch have few queries, however many the longest one has.
   if (heads_as_rows &&
       (packed ? a.operation.lengths && std::max(query_rows, p.queries) <= kMostExtent / kMostInRows
               : p.queries < kFewQueries)) {
-    // Their number is the largest power of two that divides both the group and a consumer's 64 rows.
+    // The number of heads in rows is the largest power of two that divides both the group and a consumer's 64
+    // rows.
     const int64_t heads = std::min<int64_t>(a.size.group & -a.size.group, kMostInRows);
     a.operation.heads_in_rows = static_cast<int>(heads);
     a.size.queries *= heads, a.size.heads /= heads, a.size.group /= heads;
   }
-  // A limit that hides nothing does not count as a limit.
+  // Limits that hide nothing are dropped.
   const bool counts = p.has_own_lengths();
   const int64_t most = p.packs_keys() ? query_rows + key_rows : p.queries + p.keys;
   if (l.end && (counts ? packed || p.queries > 1 : *l.end < p.keys)) {

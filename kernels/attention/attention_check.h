@@ -1,4 +1,4 @@
-// The rules for attention's arguments, and the arguments that the kernel gets once the rules hold.
+// Checks attention's arguments, and returns the arguments for the kernel.
 #pragma once
 
 #include <cmath>
@@ -15,17 +15,18 @@ Operand heads_operand(const char* name, const DeviceHeads& heads, DType type, in
                       int64_t head_count, int64_t batches);
 
 // A call as the kernel sees it. With a single query, the heads that share keys become its rows, and only the
-// keys that it sees remain. With few queries, some of these heads become rows too
-// (AttentionOperation::heads_in_rows): `size` counts rows as queries; Q and O stay as the caller gave them.
+// keys that the query sees remain. With few queries, some of these heads become rows too
+// (AttentionOperation::heads_in_rows): then `size` counts rows as queries, but Q and O are as the caller gave
+// them.
 struct PlacedAttention {
   AttentionOperation operation;
   AttentionSize size;
-  // Operands that are not given hold no elements.
+  // Operands that are not given have no elements.
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) Operand name;
 #include "kernels/attention/attention.def"
   bool is_empty = false;  // there is nothing to do
 
-  // Returns whether the kernel may write O in place, and nothing after its rows.
+  // Returns whether the kernel can write O in place without writing beyond its rows.
   bool stores_in_place() const;
   std::vector<const Operand*> operands() const {
     return {
@@ -37,7 +38,7 @@ struct PlacedAttention {
   std::vector<Operand*> read() { return {&q, &k, &v}; }
   std::vector<Operand*> written() { return {&o}; }
   bool pads_written() const { return true; }
-  bool is_tunable() const { return !operation.has_latent_values(); }  // they have one tile
+  bool is_tunable() const { return !operation.has_latent_values(); }  // latent values have only one tile
 };
 
 // Returns whether a number of attention.def is in its range.

@@ -1,5 +1,5 @@
 // attention: O = softmax(scale Q K^T) V for each head (Dao and others, FlashAttention; Shah and others,
-// FlashAttention-3), with every mask, depth and tile; attention/kernel.cpp is the kernel.
+// FlashAttention-3), with every mask, depth and tile. The kernel is in attention/kernel.cpp.
 #include <fmt/format.h>
 
 #include <bit>
@@ -80,7 +80,7 @@ int multiprocessors(const command::Fields& f) {
   return f["sms"] != 0 ? f.small("sms") : hopper::multiprocessors;
 }
 
-// The last query sees all keys, or only the last ones if there is a window.
+// Returns the size. The last query sees all keys or, with a window, only the last ones.
 AttentionSize attention_size(const command::Fields& f) {
   const int64_t in_rows = f["heads_in_rows"];
   AttentionSize s = {f["queries"] * in_rows, f["keys"], f["heads"] / in_rows, f["batches"],
@@ -90,8 +90,8 @@ AttentionSize attention_size(const command::Fields& f) {
   return s;
 }
 
-// Chooses the tile of a size, but not one of whole blocks, as launches may have any number of keys, and not
-// one that divides keys among CTAs, since a launch would have to pass their number.
+// Chooses the tile of a size. It never chooses a tile of whole blocks, since launches may have any number of
+// keys, or one that divides keys among CTAs, since a launch would have to pass their number.
 void choose_tile(command::Fields& f) {
   const AttentionOperation o = operation(f);
   if (o.has_own_lengths() || o.heads_in_rows > 1)
@@ -114,8 +114,9 @@ std::string best_heads_in_wave(const command::Fields& f) {
                      heads_in_wave(o, attention_size(f), tile(f), multiprocessors(f)));
 }
 
-// Returns all batches: if they have lengths, with fewer and fewer keys, down to one; or packed sequences,
-// each with fewer queries and more keys than the one before.
+// Returns the sequences. Without packing they are all batches; with lengths, each batch has fewer keys than
+// the previous one, down to one. Packed sequences each have fewer queries and more keys than the previous
+// one.
 std::vector<AttentionSequence> sequences(const command::Fields& f) {
   std::vector<AttentionSequence> all;
   const auto queries = static_cast<size_t>(f["queries"]), keys = static_cast<size_t>(f["keys"]),
@@ -136,7 +137,7 @@ std::vector<AttentionSequence> sequences(const command::Fields& f) {
   return all;
 }
 
-// Writes NaN to the places of a tensor [page, head, row, column] that hold no key of a batch.
+// Writes NaN to the elements of a tensor [page, head, row, column] that hold no key of a batch.
 void poison_beyond(const AttentionPages& pages, const std::vector<AttentionSequence>& all,
                    command::Tensor& t) {
   const std::vector<uint64_t> shape = t.shape();
@@ -152,7 +153,7 @@ void poison_beyond(const AttentionPages& pages, const std::vector<AttentionSeque
   t.to_device();
 }
 
-// Writes the order as attention_order does, for sequences with more and more keys.
+// Writes the order, as attention_order does, for sequences with ascending numbers of keys.
 void write_order(const std::vector<AttentionSequence>& all, size_t rows, command::Tensor& order) {
   size_t at = AttentionOrder::kFirst;
   for (size_t s = all.size(); s-- > 0;)
@@ -233,7 +234,7 @@ void run(const command::Fields& f, command::Run& run) {
                  keys = o.packs_keys() ? all.back().first_key + all.back().keys : size("keys"),
                  batches = o.packed ? 1 : size("batches");
   const AttentionPages pages(all, f);
-  const uint64_t pieces = o.packs_keys() ? 1 : pages.count();  // of K and V
+  const uint64_t pieces = o.packs_keys() ? 1 : pages.count();  // pieces of K and V
   const uint64_t rows_of_piece = o.packs_keys() ? keys : pages.rows();
   const auto depth = static_cast<uint64_t>(o.depth), columns = static_cast<uint64_t>(o.value_depth);
   // If heads are in rows, the heads of a query are adjacent.
@@ -323,7 +324,7 @@ void run(const command::Fields& f, command::Run& run) {
         arguments.push_back(number(value));
     }
   }
-  // Each head has its own scales, or each head of a page, which are not powers of two.
+  // The scales of heads, or of the heads of pages, which are not powers of two.
   const uint64_t scales = heads / group * (o.page_scales ? pages.count() : 1);
   command::Tensor k_scale = run.output(DType::f32, {scales}), v_scale = run.output(DType::f32, {scales}),
                   q_scale = run.output(DType::f32, {scales});
@@ -383,7 +384,7 @@ void run(const command::Fields& f, command::Run& run) {
       out, cost, [&](size_t i) { return reference.output(i); }, [&] { out.poison(); });
   run.check(
       lse, cost, [&](size_t i) { return reference.log_sum(i); }, [&] { lse.poison(); });
-  double pairs = 0;  // pairs of a query and a key in a head
+  double pairs = 0;  // pairs of a query and a key, per head
   for (const AttentionSequence& s : all)
     for (size_t i = 0; i < s.queries; ++i) {
       const auto [first, end] = reference.seen(s, i);

@@ -1,4 +1,4 @@
-// These are steps that a consumer makes with a block of keys, and with the rows of O in the end.
+// Steps of a consumer for a block of keys, and for the rows of O at the end.
 #pragma once
 
 #include "kernels/attention/roles.h"
@@ -10,11 +10,12 @@
 
 namespace ptxbuilder::kernels {
 
-// Replaces the scores of keys that a query does not see with -inf. The scores are of the keys from `block`
-// on; `row` is the query of each row, and `column` counts from the first score.
+// Replaces the scores of keys that a query does not see with -inf. The scores belong to the keys that begin
+// at `block`; `row` is the query of each row, and `column` counts from the first score.
 inline RegisterTile<f32> hide_keys(const RegisterTile<f32>& scores, const AttentionWork& w, s32 block,
                                    const RegisterTile<s32>& row, const RegisterTile<s32>& column) {
-  // The limits include what a thread adds to its columns: the rest is constants, which need no registers.
+  // The limits include what a thread adds to its columns; the other terms are constants, which need no
+  // registers.
   const s32 first = block + column.value(0), end = s32(w.keys) - first;
   const RegisterTile<s32> beyond =
       RegisterTile<s32>::of(scores.layout(), [&](int i) { return s32(scores.layout().col(0, i)); });
@@ -23,7 +24,7 @@ inline RegisterTile<f32> hide_keys(const RegisterTile<f32>& scores, const Attent
   RegisterTile<f32> seen = select(beyond < last, scores, -INFINITY);
   if (w.window_start) seen = select(beyond < row + (*w.window_start - first), -INFINITY, seen);
   if (!w.tree) return seen;
-  // Keys before the tree have bits below 0, which are above 31 without a sign.
+  // Keys before the tree have negative bit numbers, which exceed 31 as unsigned numbers.
   const s32 most = s32(max(w.own_queries(), 1)) - 1;
   const RegisterTile<u32> hidden = RegisterTile<u32>::of(
       row.layout(), [&](int i) { return ~u32(w.tree->masks[u32(min(row.value(i), most))]); });
@@ -31,16 +32,16 @@ inline RegisterTile<f32> hide_keys(const RegisterTile<f32>& scores, const Attent
   return select((select(bit < 32u, hidden >> bit, 0u) & 1u) == 0u, seen, -INFINITY);
 }
 
-// Multiplies the sums by the factors of their rows, if one of them is not 1 in this warp. This branches, so
-// it is called while no product runs.
+// Multiplies the sums by the factors of their rows, unless all factors are 1 in this warp. This code
+// branches, so call it only while no product runs.
 inline void rescale(Accumulator& sums, const RegisterTile<f32>& by) {
   pred some(false);
   for (int i = 0; i < by.count(); ++i) some = some | (by.value(i) != f32(1));
   if_(instruction<"vote.sync.any.pred">(some, 0xffffffffu), [&] { store(sums, load<f32>(sums) * by); });
 }
 
-// Clears the rows of a tile of values from row `keys` on, which may hold anything: a weight of 0 does not
-// hide a NaN. All threads of a warpgroup call it.
+// Clears the rows of a tile of values from row `keys` onwards. These may hold anything, and a weight of 0
+// does not hide a NaN. All threads of a warpgroup must call it.
 template <class T>
 void clear_from(const TileView& values, u32 keys) {
   constexpr int kRows = 16;
@@ -52,11 +53,11 @@ void clear_from(const TileView& values, u32 keys) {
   });
 }
 
-// One thread stores a consumer's rows of O, from a column of O on.
+// Stores a consumer's rows of O, in one thread, beginning at column `column` of O.
 inline void store_rows_of_heads(const AttentionOperation& o, TensorMap to, const TileView& out, u32 column,
                                 u32 row, const AttentionWork& w) {
   if (o.heads_in_rows == 1) return tma_store(to, out, column, row, w.head, w.batch);
-  // They are stored panel by panel, since the panels of a part of a tile are not adjacent.
+  // Panels are stored one by one, since the panels of a part of a tile are not adjacent.
   const int columns = out.whole().panel_cols();
   for (int c = 0; c < out.tile().cols(); c += columns) {
     const BoxOfHeads box(o, out.whole(), column + c, columns, row, w.head, w.batch);
@@ -64,12 +65,12 @@ inline void store_rows_of_heads(const AttentionOperation& o, TensorMap to, const
   }
 }
 
-// All threads of a warpgroup store a consumer's rows of O, row by row, since a box would reach into the next
-// sequence: from a tile of shared memory, from a row of the sequence on.
+// Stores a consumer's rows of O from a tile of shared memory, beginning at a row of the sequence. All threads
+// of a warpgroup store row by row, since a box would extend into the next sequence.
 template <class T>
 void store_rows_of_sequence(const AttentionOperation& o, const Parameters& p, const TileView& out, u32 row,
                             const AttentionWork& w) {
-  constexpr int kVector = 8;  // elements of 16 bits in an access of 16 bytes
+  constexpr int kVector = 8;  // 16-bit elements in an access of 16 bytes
   const u64 row_stride = p.get<u64>("row_stride"), head_stride = p.get<u64>("head_stride");
   const u32 heads = o.heads_in_rows;
   const RegisterLayout layout = strided({kConsumerRows, o.value_depth}, kVector);

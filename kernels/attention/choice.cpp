@@ -8,28 +8,29 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr double kSharedBytes = 16 << 20;  // keys and values that CTAs share, a third of L2
-constexpr int64_t kFew = 64;               // queries of a head, or tiles of all
-constexpr int64_t kFewOverCaches = 256;    // 16 queries of 16 heads that share keys are few
+constexpr double kSharedBytes = 16 << 20;  // bytes of keys and values that CTAs share: a third of L2
+constexpr int64_t kFew = 64;               // queries of a head, or tiles of all heads
+constexpr int64_t kFewOverCaches = 256;    // with caches, 16 queries of 16 heads that share keys are still
+                                           // few
 
 constexpr int kMostStages = 4, kMostCacheStages = 8;
 
-// These constants describe the division of keys among CTAs.
-constexpr int kBytesOfPart = 112 << 10;  // the tiles of each of two CTAs
-constexpr double kBytesOfUs = 22000;     // keys and values that a multiprocessor loads
-constexpr double kAlone = 1.09;          // one CTA of a multiprocessor takes longer than half of two
+// Constants for the division of keys among CTAs.
+constexpr int kBytesOfPart = 112 << 10;  // bytes of the tiles of each of two CTAs
+constexpr double kBytesOfUs = 22000;     // bytes of keys and values that an SM loads per microsecond
+constexpr double kAlone = 1.09;          // a single CTA on an SM takes longer than half the time of two
 constexpr double kPartUs = 0.13;         // time to add a part
 // These are estimates for latent values, whose parts are large: the products of a block take some time, and a
 // CTA among few can load faster than its share of memory, but not by much.
 constexpr double kPartBytesOfUs = 90000, kLatentKeyUs = 0.025, kLeastShare = 0.85;
 // Adjacent CTAs read the same keys of the heads of different teams. Loads take longer if these rows, which
-// are adjacent in memory, have fewer bytes: 70.6 us with one team of 128 B, and 62.0 with two.
+// are adjacent in memory, have fewer bytes: 70.6 us with one team of 128 B, but 62.0 us with two.
 constexpr int kAdjacentBytes = 256;
 constexpr double kNarrow = 1.13;
 
 constexpr double kLaunchUs = 3;
-constexpr double kMaskNs = 400;       // for a tile's first block, if keys end within it
-constexpr double kLeastScale = 0.35;  // for narrow heads: the softmax takes the same time
+constexpr double kMaskNs = 400;       // added to the time of a tile's first block if keys end within it
+constexpr double kLeastScale = 0.35;  // lower bound for narrow heads, since the softmax takes the same time
 
 struct Measured {
   int depth, value_depth;
@@ -49,8 +50,8 @@ const std::vector<Measured>& measured() {
 
 bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.has_own_lengths(); }
 
-// Returns whether the row is for heads at least as wide as these, and is masked, or has products of e4m3, if
-// and only if these are and have.
+// Returns whether the row is for heads at least as wide as those of `o`, and has a mask or products of e4m3
+// exactly if `o` does.
 bool is_for(const Measured& row, const AttentionOperation& o) {
   return row.depth >= o.depth && row.value_depth >= o.value_depth && row.masked == is_masked(o) &&
          (row.tile.cache_stages > 0) == o.e4m3_products;
@@ -72,13 +73,14 @@ const Measured* nearest(const AttentionOperation& o, const AttentionTile& t) {
   return best;
 }
 
-// The blocks of keys that the blocks of queries of a head need, counted as KeyBlocks does.
+// The numbers of blocks of keys that the blocks of queries of a head need, as KeyBlocks counts them.
 struct Blocks {
   double rows = 0, all = 0, least = INFINITY, most = 0;
 };
 Blocks blocks_of(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t) {
   Blocks b;
-  const int64_t longer = o.lengths ? s.keys - s.queries / o.heads_in_rows : 0;  // the longest sequence's
+  const int64_t longer = o.lengths ? s.keys - s.queries / o.heads_in_rows : 0;  // refers to the longest
+                                                                                // sequence
   for (int64_t row = 0; row < s.queries; row += t.bm()) {
     const int64_t end = o.causal ? std::clamp<int64_t>(
                                        (row + t.bm() - 1) / o.heads_in_rows + s.visible + longer, 0, s.keys)
@@ -107,16 +109,18 @@ bool legal(const AttentionOperation& o, const AttentionTile& t) {
   }
 }
 
-// Scores are f32, and their weights of the products' type; the other registers were measured with ptxas 13.0.
+// Returns whether the registers are enough. Scores are f32, and their weights have the products' type; the
+// need for other registers was measured with ptxas 13.0.
 bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   const bool masked = is_masked(o);
   const int taken = t.bn / 2 + t.bn * size_of(o.product_type()) / 8 + o.value_depth / 2 * (1 + o.promotes),
             more = (o.window || o.has_step()) && masked && !o.e4m3_products ? 8 : 0;
-  // Warpgroups that fill rings leave the consumer fewer registers, and limit a product to 128 columns.
+  // Warpgroups that fill rings leave fewer registers for the consumers, and limit a product to 128 columns.
   if (o.fills_keys() && (t.bn > 128 || taken > (o.value_depth > 128 ? 176 : 128))) return false;
-  // A wgmma takes no more registers than a thread has at the kernel's start, and four warpgroups have 128.
+  // A wgmma cannot use more registers than a thread has at the kernel's start, which is 128 with four
+  // warpgroups.
   if (o.e4m3_products && t.bn > 192) return false;
-  // A warpgroup that transposes values leaves the consumers fewer (kernel.cpp).
+  // A warpgroup that transposes values leaves fewer registers for the consumers (kernel.cpp).
   const int for_transposer = !o.e4m3_products ? 0 : t.consumers == 3 ? 32 : t.persistent ? 28 : 16;
   if (t.consumers == 3)
     return taken <= 132 - for_transposer - (t.persistent && (masked || o.has_step()) ? 8 : 0);
@@ -127,7 +131,7 @@ bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
                       more;
 }
 
-// Adds stages if there is room: persistent CTAs load the keys of the next queries ahead of time.
+// Adds stages if there is room, since persistent CTAs load the keys of the next queries in advance.
 void deepen(const AttentionOperation& o, AttentionTile& t) {
   const auto room_for = [&](int stages, int extra_value_stages) {
     AttentionTile more = t;
@@ -144,7 +148,7 @@ std::optional<AttentionTile> usable(const Measured& row, const AttentionOperatio
   AttentionTile t = row.tile;
   t.whole_blocks = may_be_whole(o, s, t);
   t.ascending = t.ascending && takes_longest_first(o);
-  while (t.stages > 2 && !legal(o, t)) --t.stages;  // if Q is wider than V
+  while (t.stages > 2 && !legal(o, t)) --t.stages;  // this happens if Q is wider than V
   return is_for(row, o) && legal(o, t) && fits_registers(o, t) ? std::optional(t) : std::nullopt;
 }
 
@@ -183,7 +187,8 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
                          int multiprocessors) {
   const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const Blocks of_rows = blocks_of(o, s, t);
-  // One of the packed sequences is taken to be as long as the longest, and the others to have one query.
+  // One of the packed sequences is assumed to be as long as the longest, and the others are assumed to have
+  // one query.
   AttentionSize of_one_query = s;
   if (o.packed) of_one_query.queries = o.heads_in_rows;
   const auto longest = std::max<int64_t>(static_cast<int64_t>(of_rows.most), 1),
@@ -218,8 +223,8 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
 
 namespace {
 
-// Returns the tile for few queries, which divides the keys among CTAs if multiprocessors would otherwise be
-// idle, or for any queries whose keys have lengths; nullopt for others.
+// Returns the tile for few queries, or for any queries whose keys have lengths; it divides the keys among
+// CTAs if SMs would otherwise be idle. Returns nullopt for other calls.
 std::optional<AttentionTile> choose_few(const AttentionOperation& o, const AttentionSize& s,
                                         int multiprocessors) {
   if (o.has_latent_values()) {
@@ -245,7 +250,8 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
   deep = o.e4m3 ? kMostCacheStages : kMostStages;
   while (deep > 2 && !fits()) --deep;
   t.whole_blocks = may_be_whole(o, s, t);
-  // Sequences of one length are worth splitting if they are fewer than the CTAs that can share them.
+  // Sequences of the same length are worth splitting if there are fewer of them than CTAs that can share
+  // them.
   t.split = is_few && (o.lengths || key_division(o, s, t, multiprocessors).ctas() > s.heads * s.batches);
   return t.split || o.lengths || o.e4m3 ? std::optional(t) : std::nullopt;
 }
@@ -253,7 +259,7 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
 }  // namespace
 
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& o, const AttentionSize& s) {
-  // One consumer of 64 queries is for calls that would otherwise leave multiprocessors idle.
+  // One consumer of 64 queries is used for calls that would otherwise leave SMs idle.
   const bool few = s.queries <= kFew || (s.queries + 127) / 128 * s.heads * s.batches < kFew;
   std::vector<AttentionTile> all;
   for (int consumers = few ? 1 : 2; consumers <= 3; ++consumers)
@@ -332,17 +338,17 @@ AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize&
   std::optional<AttentionTile> best;
   const Measured* width = nullptr;
   double least = INFINITY;
-  // Rows of wider heads are considered only if no row of the nearest width fits.
+  // Rows for wider heads are considered only if no row of the nearest width is usable.
   for (const Measured& row : measured()) {
     if (width && (row.depth != width->depth || row.value_depth != width->value_depth)) break;
     const std::optional<AttentionTile> t = usable(row, o, s);
     if (!t) continue;
     if (o.packed && best && best->persistent && !t->persistent)
-      continue;  // which launch a CTA for each block that might exist
+      continue;  // such tiles launch a CTA for each block that might exist
     if (const double us = predict(o, s, *t, multiprocessors); us < least) least = us, best = t, width = &row;
   }
   if (best) return *best;
-  // A form that was not measured gets the largest tile of its kind.
+  // A form that was not measured uses the largest tile of its kind.
   for (const AttentionTile& t : attention_candidates(o, s))
     if (!t.persistent && !t.turns && (!best || t.bm() * t.bn > best->bm() * best->bn)) best = t;
   return *best;

@@ -1,4 +1,4 @@
-// This file chooses a pass's tile without measuring: the fastest measured tile according to a model.
+// Chooses the tile of a forward pass without measuring: the fastest measured tile, according to a model.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace ptxbuilder::kernels {
 
-// `queries` and `keys` belong to one head of each batch; if packed, to the longest sequence. `heads` counts
-// the heads of Q in a batch, and `group` of them share one head of K and V.
+// The size of a call. `queries` and `keys` belong to one head of each batch or, if packed, of the longest
+// sequence. `heads` counts the heads of Q in a batch, and every `group` of them share one head of K and V.
 struct AttentionSize {
   int64_t queries = 0, keys = 0, heads = 0, batches = 0, group = 1;
   int32_t visible = 0, window_start = 0;  // if the operation has them
@@ -16,14 +16,15 @@ struct AttentionSize {
   bool operator==(const AttentionSize&) const = default;
 };
 
-// Returns how many heads' longest rows of queries come first (takes_longest_first()): enough heads for keys
-// and values to fill a third of L2; if CTAs stay, enough for whole rounds of `ctas`: every second round goes
-// backwards, so that all CTAs get equal work.
+// Returns how many heads are processed together, with the longest rows of queries first
+// (takes_longest_first()): enough heads for keys and values to fill a third of L2. If CTAs stay, there are
+// also enough for whole rounds of `ctas`, and every second round goes backwards, so that all CTAs get equal
+// work.
 int64_t heads_in_wave(const AttentionOperation& operation, const AttentionSize& size,
                       const AttentionTile& tile, int ctas);
 
-// A division says among how many CTAs a split tile divides the keys (division.h). key_division() returns the
-// one that finishes first on `multiprocessors`, if all sequences are as long as the longest.
+// The number of CTAs that divide the keys with a split tile (division.h). key_division() returns the division
+// that finishes first on `multiprocessors` SMs if all sequences are as long as the longest one.
 struct KeyDivision {
   int64_t teams = 1, parts = 1;
   int64_t ctas() const { return teams * parts; }
@@ -31,23 +32,23 @@ struct KeyDivision {
 KeyDivision key_division(const AttentionOperation& operation, const AttentionSize& size,
                          const AttentionTile& tile, int multiprocessors);
 
-// Returns the tiles that the operation allows and that have enough registers.
+// Returns the tiles that the operation allows and for which there are enough registers.
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& operation,
                                                 const AttentionSize& size);
 
-// Returns the tiles that are worth measuring for one call: the chosen one first, then the eleven others with
+// Returns the tiles that are worth measuring for one call: first the chosen tile, then the eleven others with
 // the least predicted time among the measured tiles and attention_candidates().
 std::vector<AttentionTile> attention_tiles_to_measure(const AttentionOperation& operation,
                                                       const AttentionSize& size, int multiprocessors,
                                                       const AttentionTile& chosen);
-// Returns a hash of measured.def: with another table, other tiles may be offered.
+// Returns a hash of measured.def, since another table may offer other tiles.
 uint64_t attention_tiles_hash();
 
-// Throws Error if the tile takes only whole blocks and the keys are not whole blocks.
+// Throws Error if the tile requires whole blocks of keys but the keys do not form whole blocks.
 void check_keys(const AttentionTile& tile, const AttentionSize& size, Where where = Where::here());
 
-// Returns the predicted microseconds on an H100 SXM with `multiprocessors` SMs, from the measured time of the
-// tile (measured.def) or, if it has none, of the most similar tile.
+// Returns the predicted microseconds on an H100 SXM with `multiprocessors` SMs, based on the tile's measured
+// time (measured.def) or, if there is none, on that of the most similar tile.
 double predict(const AttentionOperation& operation, const AttentionSize& size, const AttentionTile& tile,
                int multiprocessors);
 

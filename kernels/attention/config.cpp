@@ -10,7 +10,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
+constexpr int kBarrierBytes = 1024;  // an upper bound that includes alignment
 
 }  // namespace
 
@@ -104,7 +104,7 @@ int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
           t.bn * (t.stages * o.depth + t.value_stages() * o.value_depth)) *
              size_of(o.product_type()) +
          t.cache_stages * t.bn * of_cache +
-         (o.e4m3_products ? t.bm() * o.value_depth * size_of(o.type) : 0);  // the place of O
+         (o.e4m3_products ? t.bm() * o.value_depth * size_of(o.type) : 0);  // the memory of O
 }
 
 std::string why_not_latent(const AttentionOperation& o) {

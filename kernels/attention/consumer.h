@@ -1,5 +1,5 @@
-// A consumer of attention multiplies a warpgroup's 64 queries: it computes the scores of each block of keys,
-// their softmax, and the sums of the weighted values.
+// A consumer of attention, which processes a warpgroup's 64 queries: it computes the scores of each block of
+// keys, their softmax, and the sums of the weighted values.
 #pragma once
 
 #include "kernels/attention/block.h"
@@ -19,7 +19,7 @@
 
 namespace ptxbuilder::kernels {
 
-// T is the type of O, and W the type of weights and values.
+// T is the type of O; W is the type of weights and values.
 template <class T, class W>
 class AttentionConsumer {
  public:
@@ -45,13 +45,13 @@ class AttentionConsumer {
     if (roles.turns) turn_ = roles.turns->of(wg);
     if (t.split) parts_.emplace(o.value_depth, sizes, p.get<gptr<f32>>("part_sums"));
     if (o.head_scales()) head_scale_.emplace(f32(1)), value_scale_.emplace(f32(1));
-    // One instruction takes no more registers than a thread has at the kernel's start, and four warpgroups
-    // have 128.
+    // An instruction cannot use more registers than a thread has at the kernel's start, which is 128 with
+    // four warpgroups.
     if (o.e4m3_products && o.value_depth > 128) sums_.set_wgmma_columns(o.value_depth / 2);
     if (o.promotes) promoted_.emplace(kConsumerRows, o.value_depth), keys_in_sums_.emplace(u32(0));
   }
 
-  // Computes the scores of the first block that is taken, and runs `product` under their softmax.
+  // Computes the scores of the block that is taken first, and runs `product` while their softmax is computed.
   void begin(const AttentionWork& w, const std::function<void()>& product = nullptr) {
     if (t_.query_places > 1)
       place_ = select(place_ < t_.consumers, place_ + t_.consumers, place_ - t_.consumers);
@@ -71,7 +71,9 @@ class AttentionConsumer {
       return next;
     });
     std::optional<KeptWeights> kept;
-    if (o_.dropout) kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, w).at(0));  // while the products run
+    if (o_.dropout)
+      kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, w).at(0));  // computed while the
+                                                                      // products run
     region("scores", [&] { wgmma_wait(product ? 1 : 0); });
     keys_.release(key);
     const KeyBlocks blocks(t_, w);
@@ -112,14 +114,14 @@ class AttentionConsumer {
     const Partial<f32, Reduction::add> total = softmax_.total();
     const RegisterTile<f32> most = softmax_.most();
     const HeadScales scales = head_scales();
-    free_place(blocks.count() == 1);  // which no step has freed yet
+    free_place(blocks.count() == 1);  // no step has freed it yet
     begin_next([&] { multiply_values(weights, blocks.count() == 1); });
     const auto wait = [&] {
       region("sums", [] { wgmma_wait(0); });
       values_.release_last(pred(false));
       take_place();
     };
-    // This needs a condition, since ptxas would otherwise wait for the sums before the softmax of begin_next.
+    // This needs a condition: without it, ptxas would wait for the sums before the softmax of begin_next.
     if_(
         row_of(w) < w.queries,
         [&] {
@@ -142,7 +144,7 @@ class AttentionConsumer {
     }
   }
 
-  // This is called after the last queries.
+  // Call this after the last queries.
   void end() {
     free_place(pred(true));
     if (!t_.stays() || roles_.O) cp_async_bulk_wait_group_read(0);
@@ -151,9 +153,12 @@ class AttentionConsumer {
  private:
   static constexpr float kLog2E = 1.4426950408889634f;
 
-  u32 row_of(const AttentionWork& w) const { return w.row + wg_ * kConsumerRows; }  // its first row
+  u32 row_of(const AttentionWork& w) const {
+    return w.row + wg_ * kConsumerRows;
+  }  // the first row of this
+     // warpgroup
 
-  // This is called after the last product of the current queries.
+  // Call this after the last product of the current queries.
   void free_queries(pred now) {
     if (t_.persistent) free_place_of_queries(now);
   }
@@ -161,22 +166,22 @@ class AttentionConsumer {
     mbarrier_arrive.when((laneid() == 0) & now)(roles_.multiplied[place_]);
   }
 
-  // Hands back the place through which the previous O is stored, once products have hidden how long the store
-  // takes. The code must not branch: next to a branch ptxas would wait for the products (C7512).
+  // Hands back the memory through which the previous O is stored, once products have hidden the time of the
+  // store. This code must not branch, since next to a branch ptxas would wait for the products (C7512).
   void free_place(pred now) {
     if (!t_.lends(o_)) return;
     cp_async_bulk_wait_group_read(0);
-    bar_warp_sync(0xffffffff);  // the lane that stored is not always the one that hands it back
+    bar_warp_sync(0xffffffff);  // the lane that stored is not always the lane that hands the memory back
     if (t_.places() == 1)
       values_.release(leaving_, now);
     else
       values_.give_back(leaving_, now);
   }
 
-  // O is stored through this place: one of its own, the place of the queries or, if the next queries already
-  // occupy it, a stage of values that the producer lends.
+  // Selects the memory through which O is stored: O's own, that of the queries or, if the next queries
+  // already occupy it, a stage of values that the producer lends.
   void take_place() {
-    if (roles_.O && t_.persistent) {  // the previous O has left it
+    if (roles_.O && t_.persistent) {  // the store of the previous O has finished reading
       cp_async_bulk_wait_group_read(0);
       sync_warpgroup();
     }
@@ -198,8 +203,9 @@ class AttentionConsumer {
 
   // Returns the factor of the scores of the current head.
   f32 scale() const { return head_scale_ ? head_scale_->value() : scale_; }
-  // The softmax multiplies -inf by this factor, and takes the greatest score to be that of the greatest
-  // product. So a factor of 0 becomes one that is as good as 0, and one below 0 makes all of its rows NaN.
+  // Returns a usable factor for scores. The softmax multiplies -inf by this factor, and assumes that the
+  // greatest product has the greatest score. A factor of 0 therefore becomes a tiny positive one, and a
+  // negative factor makes all rows NaN.
   static f32 least_scale(f32 scale) {
     constexpr float kLeast = 0x1p-100F;
     return select(scale < f32(0), f32(NAN), select(scale < f32(kLeast), f32(kLeast), scale));
@@ -209,13 +215,13 @@ class AttentionConsumer {
     if (o_.softcap) return p_.template get<f32>("softcap") * kLog2E;
     return score_.function ? f32(kLog2E) : scale() * kLog2E;
   }
-  // Returns the same as a function, since a head of e4m3 may have its own scales.
+  // Returns a function that returns exponent(), since a head of e4m3 may have its own scales.
   std::function<f32()> exponents() const {
     if (o_.head_scales()) return [this] { return exponent(); };
     return [e = exponent()] { return e; };
   }
 
-  // The factors of a head, which begin() replaces with those of the next one.
+  // The factors of a head. begin() replaces them with those of the next head.
   struct HeadScales {
     f32 exponent;
     std::optional<f32> values;
@@ -224,14 +230,14 @@ class AttentionConsumer {
     return {softmax_.scale(), value_scale_ ? std::optional(value_scale_->value()) : std::nullopt};
   }
 
-  // Returns the scores of block j: -inf for keys that a query does not see, if the block `hides` some.
+  // Returns the scores of block j, with -inf for keys that a query does not see if the block `hides` some.
   RegisterTile<f32> scores_of(const AttentionWork& w, u32 j, bool hides) const {
     RegisterTile<f32> all = load<f32>(scores_);
     const s32 block = s32(j * t_.bn);
     const RegisterTile<s32> row = astype<s32>((row_index(by_row()) + row_of(w)) / u32(o_.heads_in_rows)),
                             column = astype<s32>(col_index(layout()));
     if (score_.function) {
-      const u32 batch = min(w.batch, sizes_.batches - 1);  // idle CTAs begin work after the last batch
+      const u32 batch = min(w.batch, sizes_.batches - 1);  // idle CTAs have work after the last batch
       all = score_.function(all * scale(), {batch, w.head, row_of(w), u32(block), row, column + block}, p_);
     }
     if (o_.softcap) {  // with tanh.approx, which is accurate to 11 bits
@@ -242,7 +248,7 @@ class AttentionConsumer {
     return hide_keys(all, w, block, row, column);
   }
 
-  // Returns the sinks of a consumer's rows, scaled like the scores that the softmax takes.
+  // Returns the sinks of a consumer's rows, with the same scale as the softmax's scores.
   std::optional<RegisterTile<f32>> sinks_of(const AttentionWork& w, const HeadScales& scales) const {
     if (!o_.sinks) return std::nullopt;
     return sinks_of(w, row_index(by_row()), scales);
@@ -276,9 +282,9 @@ class AttentionConsumer {
     store(scores_, kept ? kept->keep(weights) : weights);
   }
 
-  // Waits for the next keys, and for this warpgroup's turn to multiply. Keys and values have mostly arrived,
-  // so these waits are parts of the region around them: two branches a step would cost more than the clocks
-  // do.
+  // Waits for the next keys, and for this warpgroup's turn to multiply. Keys and values have usually arrived
+  // already, so these waits are counted in the surrounding region: two more branches per step would cost more
+  // than the waits.
   Stage next_keys() {
     const Stage key = keys_.wait();
     if (turn_) wait_region("turn", [&] { turn_->wait(); });
@@ -289,7 +295,7 @@ class AttentionConsumer {
     const TileView Q = roles_.Q[place_], K = roles_.K[key.index()];
     wgmma_group([&] { mma(scores_, Q, K); });
   }
-  // This is called while no product runs.
+  // Rescales the sums; call this while no product runs.
   void shrink_sums() {
     rescale(sums_, shrink_.value());
     if (promoted_) rescale(*promoted_, shrink_.value());
@@ -299,8 +305,8 @@ class AttentionConsumer {
     if (promoted_) store(*promoted_, load<f32>(*promoted_) * by);
   }
   static void clear(Accumulator& sums) { store(sums, RegisterTile<f32>(f32(0), sums.layout())); }
-  // Tensor cores keep some 14 bits of a sum of products of e4m3: this adds it to one in f32, and begins anew.
-  // It is called while no product runs.
+  // Adds the sums to f32 sums, and restarts them from zero, since tensor cores keep about 14 bits of a sum of
+  // products of e4m3. Call it while no product runs.
   void promote_sums() {
     if (!promoted_) return;
     if_(keys_in_sums_->value() >= p_.template get<u32>("promote"), [&] {
@@ -313,7 +319,7 @@ class AttentionConsumer {
     const RegisterTile<f32> sums = load<f32>(sums_);
     return promoted_ ? sums + load<f32>(*promoted_) : sums;
   }
-  // Returns the weights as the product with values takes them.
+  // Returns the weights in the type and layout that the product with values requires.
   RegisterTile<W> rounded_weights() const {
     const RegisterTile<f32> weights = load<f32>(scores_);
     return astype<W>(o_.e4m3_products ? in_transposed_order(weights) : weights);
@@ -328,18 +334,19 @@ class AttentionConsumer {
     wgmma_group([&] { mma(sums_, weights, o_.e4m3_products ? V : V.transposed()); });
   }
 
-  // Computes the scores of block j, and multiplies the previous block's weights with its values; this product
-  // runs on under the softmax of these scores, until the next step.
+  // Computes the scores of block j, and multiplies the previous block's weights by its values. This product
+  // continues during the softmax of these scores, until the next step.
   void step(const AttentionWork& w, u32 j, pred first, pred last, bool hides,
             const std::optional<Dropout>& dropout, RegionChain& chain) {
     const Stage key = chain.region("products", [&] {
-      wgmma_wait(0);  // for the sums
+      wgmma_wait(0);  // waits for the sums
       if (t_.lazy) shrink_sums();
       promote_sums();
       const RegisterTile<W> weights = rounded_weights();
       const Stage next = next_keys();
       multiply_keys(next);
-      const bool early = t_.lends(o_) && t_.places() == t_.value_stages();  // the next values wait for it
+      const bool early = t_.lends(o_) && t_.places() == t_.value_stages();  // the next values wait for this
+                                                                            // memory
       if (early) free_place(first);
       multiply_values(weights, first);
       if (turn_ && !t_.late_turns) turn_->pass();
@@ -355,12 +362,12 @@ class AttentionConsumer {
       shrink_ = softmax_.add(scores, hides || score_.function);
       keep_weights(scores, hides, kept);
     });
-    if (t_.persistent) keys_.peek();  // with fewer stages, keys have seldom arrived by now
+    if (t_.persistent) keys_.peek();  // with fewer stages, keys have rarely arrived by now
   }
 
   void store_rows(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,
                   const std::optional<Dropout>& dropout, const HeadScales& scales) {
-    // This is stored before O, since ptxas would spill a register for it afterwards.
+    // This is stored before O, since ptxas would otherwise spill a register for it.
     if (o_.lse) store_log_sum(o_, sizes_, p_, w, row_of(w), softmax_.log_sum(most, total, scales.exponent));
     f32 factor = scales.values.value_or(f32(1));
     if (dropout) factor = factor * dropout->factor();
@@ -370,13 +377,14 @@ class AttentionConsumer {
     store(out, astype<T>(all_sums() * inverse));
     send(w, out);
   }
-  // Stores O through the place that holds all of its rows.
+  // Stores O from the memory that holds all of its rows.
   void send(const AttentionWork& w, const TileView& out) {
     if (o_.packed) {
       sync_warpgroup();
       store_rows_of_sequence<T>(o_, p_, out, row_of(w), w);
       if (t_.stays())
-        fence_proxy_async<Space::shared>();  // values, or queries, are the next to be loaded into this place
+        fence_proxy_async<Space::shared>();  // the next data that is loaded into this memory is values or
+                                             // queries
       return sync_warpgroup();
     }
     fence_proxy_async<Space::shared>();
@@ -388,7 +396,7 @@ class AttentionConsumer {
     });
   }
 
-  // Stores the sums of this CTA's part of the keys; the CTA of the last part completes O.
+  // Stores the sums for this CTA's part of the keys; the CTA with the last part completes O.
   void store_parts(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,
                    const HeadScales& scales) {
     parts_->give(w, most, total, sums_);
@@ -410,8 +418,8 @@ class AttentionConsumer {
     });
   }
 
-  // Clears the values after the last key, which may hold anything, in the block that is taken first: a weight
-  // of 0 does not hide a NaN.
+  // Clears the values after the last key in the block that is taken first. These may hold anything, and a
+  // weight of 0 does not hide a NaN.
   void clear_behind(const AttentionWork& w, const KeyBlocks& blocks) {
     const u32 first = blocks.at(0) * t_.bn, keys = max(w.keys, first) - first;
     if_(keys < t_.bn, [&] {
@@ -429,19 +437,19 @@ class AttentionConsumer {
   const Parameters& p_;
   u32 wg_;
   Phases loaded_;
-  Var<u32> place_;  // of the queries
+  Var<u32> place_;  // the place of the queries
   Consumer keys_, values_;
   std::optional<WarpgroupTurn> turn_;
   Accumulator scores_, sums_;             // after its softmax, scores_ holds the weights
-  std::optional<Accumulator> promoted_;   // the earlier sums, of all keys but the last ones
-  std::optional<Var<u32>> keys_in_sums_;  // after the last promotion
+  std::optional<Accumulator> promoted_;   // the earlier sums, over all keys except the last ones
+  std::optional<Var<u32>> keys_in_sums_;  // the number of keys since the last promotion
   f32 scale_;
-  // If heads have scales, these are the factors of the current head's scores and values.
+  // The factors of the current head's scores and values, if heads have scales.
   std::optional<Var<f32>> head_scale_, value_scale_;
   Softmax softmax_;
   std::optional<AttentionParts> parts_;
-  Var<RegisterTile<f32>> shrink_;  // the sums' factor for the next weights
-  Var<Stage> leaving_;             // the stage that O is stored through, until it is handed back
+  Var<RegisterTile<f32>> shrink_;  // the factor of the sums for the next weights
+  Var<Stage> leaving_;             // the stage that O is stored through, until it is returned
 };
 
 }  // namespace ptxbuilder::kernels

@@ -5,9 +5,10 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// A lane counts so many blocks of queries of its sequence alone.
+// The most blocks of queries of a sequence that a lane counts without help.
 constexpr int kBlocksOfLane = 4;
-// A block of queries with fewer keys than this part of a piece is not divided, if its sequence has others.
+// A block of queries whose keys are less than this fraction of a piece is not divided, if its sequence has
+// other blocks.
 constexpr int kLeastOfPiece = 4;
 
 u32 lanes_that(pred holds) { return instruction<"vote.sync.ballot.b32">(holds, kAllLanes); }
@@ -80,7 +81,7 @@ AttentionDivision::Place AttentionDivision::place_at(u32 at, u32 of_first) const
   const u32 of_head = at / heads_;
   const Found sequence =
       find(of_head, sizes_.batches, of_first, [&](u32 first) { return count_of_lane(first); });
-  // No sequence is found if there is no query.
+  // If there are no queries, no sequence is found.
   const u32 batch = min(sequence.item, sizes_.batches - 1);
   Var<u32> row(0), before(sequence.before), count(sequence.count);
   if_(rows_of(batch) > u32(tile_.bm()), [&] {

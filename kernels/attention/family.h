@@ -1,4 +1,4 @@
-// This code is shared by the families of attention and of its gradient.
+// Code that the families of attention and of its gradient share.
 #pragma once
 
 #include "kernels/attention/dropout.h"
@@ -7,13 +7,14 @@
 
 namespace ptxbuilder::kernels {
 
-// A field is a whole number: a step of attention.def that stays below 1 is given in percent.
+// Converts a field, which is a whole number: a step of attention.def that must be below 1 is given in
+// percent.
 inline double step_of_field(double field, double below) { return below <= 1 ? field / 100 : field; }
 inline command::Field step_field(const char* name, double below, const char* rule, const char* meaning) {
   return {name, 0, std::string(meaning) + ", " + (below <= 1 ? "in percent" : rule), 1, 0};
 }
 
-// The weights that a launch drops.
+// The rule for the weights that a launch drops.
 struct DropoutRule {
   float dropout = 0;
   std::array<uint32_t, 4> seed = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344};

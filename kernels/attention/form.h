@@ -1,5 +1,4 @@
-// The forms of attention: the words with which a call's plan is found, and those with which an earlier call
-// is found again.
+// The forms of attention: the words that identify a call's plan, and the words that identify an earlier call.
 #pragma once
 
 #include <array>
@@ -9,15 +8,15 @@
 
 namespace ptxbuilder::kernels {
 
-// The words of an operation and a size with which a plan is found.
+// The words of an operation and a size that identify a plan.
 using AttentionKey = std::array<uint64_t, 9>;
 AttentionKey key_of(const PlacedAttention& attention);
 
-// A call in words, for a file of tiles: "f16 128x128 causal+lse 4096 4096 32 2 4 1 0 1".
+// The words of a call in a file of tiles, such as "f16 128x128 causal+lse 4096 4096 32 2 4 1 0 1".
 constexpr size_t kAttentionTextWords = 11;
 std::string call_text(const PlacedAttention& attention);
 
-// These values differ between calls of one form: from_q, from_scale and so on.
+// The values that may differ between calls of one form: from_q, from_scale and so on.
 enum AttentionSource : size_t {
   from_none = 0,
   from_workspace,
@@ -57,9 +56,9 @@ constexpr size_t kAttentionFormWords = [] {
   return words;
 }();
 
-// Returns whether addresses and numbers need no further checks, so that a call is valid if another of its
-// form is: tensors are given and aligned as TMA requires, numbers are in their ranges, and outputs overlap
-// nothing else.
+// Returns whether addresses and numbers need no further checks, so that a call is valid if another call of
+// its form is: tensors are given and aligned as TMA requires, numbers are in their ranges, and outputs do not
+// overlap anything else.
 bool is_plain(const AttentionArguments& p);
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,4 @@
-// The gatherer copies keys or values from pages whose rows TMA cannot place in a tile.
+// Copies keys or values from pages whose rows TMA cannot place in a tile.
 #pragma once
 
 #include "kernels/attention/pages.h"
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::kernels {
 
-// A warpgroup fills a ring block by block; each thread copies its own 16 bytes of some rows.
+// Fills a ring block by block with a warpgroup; each thread copies its own 16 bytes of some rows.
 class PageGatherer {
  public:
   // `name` is K or V, and is also the prefix of its parameters.
@@ -26,7 +26,7 @@ class PageGatherer {
               u32(kUnitBytes / size_of(o.key_type()))),
         ring_(ring.producer()) {}
 
-  static constexpr int kUnitBytes = 16;  // of the strides
+  static constexpr int kUnitBytes = 16;  // unit of the strides, in bytes
 
   void fill(const AttentionWork& w, u32 block) {
     const u32 head = w.head / sizes_.group * head_, page_rows = table_.rows();

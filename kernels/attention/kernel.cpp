@@ -17,9 +17,9 @@ struct RoleRegisters {
 };
 constexpr char kGatherer[] = "gatherer";
 
-// Returns how many warpgroups gather keys and values, and how many convert them, if the operation needs that:
-// one for both, or one for each. More than four warpgroups in a CTA are too many, and four leave too few
-// registers for a product of more than 128 columns. One transposes values.
+// Returns how many warpgroups gather and how many convert keys and values, if the operation needs that: one
+// for both keys and values, or one for each. A CTA cannot have more than four warpgroups, and four leave too
+// few registers for a product of more than 128 columns. One warpgroup transposes values.
 int fillers_of(const AttentionOperation& o) {
   return (o.e4m3 && o.gathers()) || o.value_depth > 128 || o.e4m3_products ? 1 : 2;
 }
@@ -133,7 +133,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   if (o.has_latent_values() && score.function)
     throw Error(where, "attention: values that are the first columns of keys, and a score of the author's");
   Kernel k("attention");
-  k.waive("wgmma-a-registers");  // its machine code is free of this defect: scripts/sentinel
+  k.waive("wgmma-a-registers");  // the machine code does not have this defect, as scripts/sentinel checks
   const Parameters p = declare(k, o, t, score, where);
   k.grid(AttentionSchedule::grid(t, sms));
   k.configure("tile", text(t));
@@ -154,7 +154,8 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const int fillers = fillers_of(o) * (o.e4m3 + o.gathers());
   if (t.stays()) queue.emplace(k, !o.gathers() + t.split + 4 * (t.consumers + fillers));
   const RoleRegisters registers = role_registers(o, t);
-  // CTAs that stay have ended already if they lack work; others have work unless only the device knows it.
+  // CTAs that stay and have no work have already ended. Other CTAs always have work unless only the device
+  // knows the sizes.
   const auto if_exists = [&](const AttentionWork& w, const std::function<void()>& body) {
     if (o.packed && !t.stays())
       if_(w.exists(), body);
@@ -192,14 +193,16 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
         };
         if_exists(w, load);
       });
-      griddepcontrol_launch_dependents();  // after its loads, which the next launch's loads would slow down
+      griddepcontrol_launch_dependents();  // comes after this launch's loads, which the next launch's loads
+                                           // would slow down
     });
     if (queue)
       if_(t.split ? warp_index() == 1 : (warp_index() == 1) & (laneid() == 0), [&] {
         griddepcontrol_wait();
         AttentionSchedule(t, sizes, queue, pred(false)).announce();
       });
-    // Keys and values then do not wait until the place for the next queries is free.
+    // A separate thread loads the queries, so that keys and values do not wait until the memory for the next
+    // queries is free.
     if (t.split) if_((warp_index() == 2) & (laneid() == 0), load_queries);
   });
 
@@ -268,7 +271,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     else
       consume_into(std::type_identity<bf16>());
   };
-  // The index is read again if the producer cannot hold it in a register; otherwise ptxas makes a slower
+  // The index is read again if the producer cannot hold it in a register; without this, ptxas makes a slower
   // loop.
   k.warpgroups(t.consumers, registers.consumer, consume_type,
                t.persistent ? Kernel::WarpIndex::of_role : Kernel::WarpIndex::of_entry);

@@ -1,4 +1,4 @@
-// These are sums over the lanes of a warp, and all lanes must call them.
+// Sums over the lanes of a warp. All lanes must call these functions.
 #pragma once
 
 #include "ptxbuilder/ir/instruction.h"

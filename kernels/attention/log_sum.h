@@ -9,18 +9,19 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns how many logarithms a head has: packed, a head holds the queries of all sequences.
+// Returns how many logarithms a head has; if packed, a head has those of all sequences' queries.
 inline u32 logarithms_of_head(const AttentionSizes& sizes) {
   return sizes.query_offsets ? u32((*sizes.query_offsets)[sizes.batches])
                              : sizes.queries / sizes.heads_in_rows;
 }
-// Returns the head whose row of logarithms is the work's.
+// Returns the head whose row of logarithms belongs to the work.
 inline u32 head_of_logarithms(const AttentionSizes& sizes, const AttentionWork& w) {
   return sizes.query_offsets ? w.head : w.head_of_all(sizes);
 }
 
-// Each row is stored by the thread that `stores(row of the tile)` selects among its holders. A head's rows
-// have no gaps, whether heads are rows or not. `row` is the first; rows after the last are skipped.
+// Stores the logarithms of heads that are rows. Each row is stored by the thread that `stores(row of the
+// tile)` selects among those that hold it. A head's logarithms have no gaps, whether heads are rows or not.
+// `row` is the first row; rows after the last are skipped.
 inline void store_log_sum_of_heads(const AttentionOperation& o, const AttentionSizes& sizes,
                                    const Parameters& p, const AttentionWork& w, u32 row,
                                    const RegisterTile<f32>& log_sum, const std::function<pred(u32)>& stores) {
@@ -35,10 +36,11 @@ inline void store_log_sum_of_heads(const AttentionOperation& o, const AttentionS
   }
 }
 
-// `row` is the first row, counted in the sequence. Rows after the last are left out.
+// Stores the logarithms of a consumer's rows. `row` is the first row, counted in the sequence; rows after the
+// last are skipped.
 inline void store_log_sum(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p,
                           const AttentionWork& w, u32 row, const RegisterTile<f32>& log_sum) {
-  if (o.heads_in_rows > 1)  // the four lanes of a row hold the same
+  if (o.heads_in_rows > 1)  // the four lanes of a row hold the same number
     return store_log_sum_of_heads(o, sizes, p, w, row, log_sum, [](u32) { return laneid() % 4 == 0; });
   const u32 end = w.first_query + w.queries;
   const gptr<f32> to = p.get<gptr<f32>>("lse");

@@ -8,11 +8,11 @@
 
 namespace ptxbuilder::kernels {
 
-// A CTA takes 64 rows of queries, and loads each block of keys once: the rows of a block are keys, and its
-// first columns are their values. Two warpgroups each hold half of the columns of O. They take the scores of
-// blocks in turn: the one whose block it is computes the scores and the weights, and passes the weights to
-// the other in shared memory, so that each multiplies all weights by its own columns of the values. While one
-// computes weights, the other's products run.
+// A CTA processes 64 rows of queries, and loads each block of keys only once: the rows of a block are keys,
+// and its first columns are their values. Each of two warpgroups holds half of the columns of O. They take
+// turns with the scores of blocks: one computes the scores and the weights of a block, and passes the weights
+// to the other in shared memory, so that each can multiply all weights by its own columns of the values.
+// While one computes weights, the products of the other run.
 constexpr int kLatentConsumers = 2;
 
 // Keys that are rows of bytes (AttentionOperation::has_byte_rows()) are loaded as three tensors. A fourth

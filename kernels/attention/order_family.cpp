@@ -1,4 +1,4 @@
-// attention_order: the order of the blocks of queries of packed sequences, for attention whose CTAs stay;
+// attention_order: the order of the blocks of queries of packed sequences, for attention whose CTAs stay.
 // attention/order.h describes the output.
 #include <algorithm>
 
@@ -13,7 +13,7 @@ struct Sequence {
   size_t queries = 0, keys = 0;
 };
 
-// Returns sequences with some lengths near 0, and some equal lengths.
+// Returns sequences, some with lengths near 0, and some with equal lengths.
 std::vector<Sequence> sequences(const command::Fields& f) {
   std::vector<Sequence> all;
   for (int64_t i = 0; i < f["sequences"]; ++i)

@@ -1,4 +1,4 @@
-// The pages of a cache: a table lists those of each batch, and each may have its own scales.
+// The pages of a cache. A table lists the pages of each batch, and each page may have its own scales.
 #pragma once
 
 #include "kernels/attention/work.h"
@@ -11,12 +11,13 @@ class PageTable {
   PageTable(const AttentionOperation& o, const Parameters& p)
       : rows_(o.page), pages_(p.get<gptr<u32>>("block_table")), stride_(p.get<u32>("table_stride")) {}
 
-  // Returns the page of a key; if there is no such key, the page of the last key, whose rows are hidden.
+  // Returns the page of a key. If there is no such key, returns the page of the last key, since the key's
+  // rows are hidden.
   u32 page_of(const AttentionWork& w, u32 key) const {
     const u32 last = max(w.keys, 1) - 1;
     return pages_[w.batch * stride_ + min(key, last) / rows_];
   }
-  int rows() const { return rows_; }  // of a page
+  int rows() const { return rows_; }  // rows of a page
 
  private:
   int rows_;
@@ -24,10 +25,10 @@ class PageTable {
   u32 stride_;
 };
 
-// The scales of pages of e4m3: one of each page, or one of each of its heads.
+// The scales of pages of e4m3: one for each page, or one for each head of each page.
 class PageScales {
  public:
-  // `name` is that of the parameter.
+  // `name` is the name of the parameter.
   PageScales(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p,
              const std::string& name)
       : table_(o, p),
@@ -36,7 +37,7 @@ class PageScales {
         pages_(p.get<u32>("pages")),
         heads_(p.get<u32>("scales")) {}
 
-  // Returns the scales of the rows of a tile whose first row is that of `key`.
+  // Returns the scales of the rows of a tile whose first row is key `key`.
   RegisterTile<f32> of_rows(const AttentionWork& w, u32 key, const RegisterLayout& layout) const {
     if (table_.rows() % layout.rows() == 0) return RegisterTile<f32>(of_key(w, key), layout);
     std::optional<f32> of_row;
@@ -48,7 +49,8 @@ class PageScales {
   }
 
  private:
-  // A page that does not exist, of a batch without keys, has the scale of the last.
+  // Returns the scale of a key. If its page does not exist, as in a batch without keys, returns the scale of
+  // the last page.
   f32 of_key(const AttentionWork& w, u32 key) const {
     const u32 page = min(table_.page_of(w, key), pages_ - 1), head = min(w.head / sizes_.group, heads_ - 1);
     return scales_[page * heads_ + head];
@@ -57,7 +59,7 @@ class PageScales {
   PageTable table_;
   const AttentionSizes& sizes_;
   gptr<f32> scales_;
-  u32 pages_, heads_;  // heads that have scales of their own
+  u32 pages_, heads_;  // number of pages; heads that have their own scales
 };
 
 }  // namespace ptxbuilder::kernels

@@ -10,11 +10,11 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // any number that occurs nowhere else would do
+constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // any number that does not occur elsewhere
 constexpr uint64_t kMarkWords = sizeof kMark / sizeof(float);
-constexpr int kRowNumbers = 2;  // of a row: its greatest score, and its sum of weights
-constexpr int kVector = 4;      // adjacent columns of a thread
-// These are values of a thread, and parts, that are loaded at once. Consumers of latent values have registers
+constexpr int kRowNumbers = 2;  // numbers of a row: its greatest score, and the sum of its weights
+constexpr int kVector = 4;      // adjacent columns per thread
+// The most values, and the most parts, that a thread loads at once. Consumers of latent values have registers
 // for fewer.
 constexpr int kValuesInFlight = 96, kValuesOfGroupInFlight = 64, kMostInFlight = 16;
 
@@ -37,7 +37,7 @@ AttentionParts::AttentionParts(int columns, const AttentionSizes& sizes, gptr<f3
 }
 
 size_t AttentionParts::bytes(const AttentionOperation& o, int64_t queries, int64_t ctas) {
-  // Two warpgroups have half of the columns of latent values, and groups of parts.
+  // Each of two warpgroups has half of the columns of latent values, and has groups of parts.
   const int warpgroups = o.has_latent_values() ? 2 : 1, marks = warpgroups;
   const auto rows = static_cast<size_t>(std::min<int64_t>(queries, kConsumerRows)),
              columns = static_cast<size_t>(o.value_depth / warpgroups + kRowNumbers);
@@ -66,7 +66,7 @@ void AttentionParts::give(const AttentionWork& w, const RegisterTile<f32>& most,
   store(values_of(own, rows(w)).tile(0, 0), load<f32>(values));
   store(numbers_of(own, rows(w), 0).as_col().tile(0, 0), most);
   store(numbers_of(own, rows(w), 1).as_col().tile(0, 0), total);
-  // The CTA that stores the last part also takes it, and its mark like the marks of the others.
+  // The CTA that stores the last part also takes it, and takes its mark like the marks of the others.
   mark(own);
 }
 
@@ -91,8 +91,8 @@ void AttentionParts::wait(const AttentionWork& w, const Range& parts) const {
   sync_warpgroup();
 }
 
-// All threads share these rows, a multiple of 8, at which parts of a swizzled tile can begin. Widths whose
-// rows cannot be reduced in this layout use the accumulator's.
+// Returns the layout of the rows that all threads share. Their number is a multiple of 8, at which parts of a
+// swizzled tile can begin. Widths whose rows cannot be reduced in this layout use the accumulator's layout.
 RegisterLayout AttentionParts::layout() const {
   if (!has_whole_rows()) return wgmma_layout(kConsumerRows, columns_);
   return strided({std::max(8, 128 * kVector / columns_), columns_}, kVector);
@@ -111,7 +111,7 @@ void AttentionParts::add_group(const AttentionWork& w, f32 exponent) const {
     const u32 first = number / group_ * group_, own = place_of(w, number);
     const Range parts = {number + 1 - first, [&](u32 i) { return first + i; }, 0};
     add(w, parts, exponent, [&](u32 row, const Sums& sums) {
-      sync_warpgroup();  // other threads have loaded the numbers of these rows
+      sync_warpgroup();  // other threads have now loaded the numbers of these rows
       store(values_of(own, rows(w)).tile(row, 0), sums.values);
       store(numbers_of(own, rows(w), 0).as_col().tile(row, 0), sums.most);
       store(numbers_of(own, rows(w), 1).as_col().tile(row, 0), sums.total);
@@ -143,7 +143,7 @@ void AttentionParts::add(const AttentionWork& w, const Range& parts, f32 exponen
     for_(0, parts.count, at_once, [&](u32 begin) {
       std::vector<Sums> some;
       for (int i = 0; i < at_once; ++i) {
-        // A part after the last has no rows: nothing is loaded, and it weighs nothing.
+        // A part after the last one has no rows, so nothing is loaded, and its weight is 0.
         const u32 n = place_of(w, parts.number(begin + i)),
                   there = select(begin + i < parts.count, rows(w), u32(0));
         const auto number = [&](int which, float none) {

@@ -1,4 +1,4 @@
-// The producer loads the queries of each consumer, and blocks of keys and values.
+// Loads the queries of each consumer, and the blocks of keys and values.
 #pragma once
 
 #include "kernels/attention/pages.h"
@@ -9,7 +9,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Packed sequences are in one batch of a tensor; `offsets` are those of its rows.
+// Returns the batch in a tensor's map. Packed sequences are in one batch; `offsets` are the offsets of its
+// rows.
 inline u32 batch_of_tensor(const std::optional<gptr<u32>>& offsets, const AttentionWork& w) {
   return offsets ? u32(0) : w.batch;
 }
@@ -57,10 +58,10 @@ class QueryLoader {
   const AttentionSizes& sizes_;
   TensorMap Q_;
   Phases multiplied_;
-  Var<u32> place_;  // of the first consumer's queries
+  Var<u32> place_;  // the place of the first consumer's queries
 };
 
-// Loads columns of a block of keys, or of their values, from one piece of memory or from pages.
+// Loads columns of a block of keys, or of their values, from contiguous memory or from pages.
 class BlockLoader {
  public:
   BlockLoader(const AttentionOperation& o, const AttentionTile& t, const AttentionSizes& sizes,
@@ -104,7 +105,7 @@ class AttentionProducer {
     RegionChain chain;
     load_keys(w, KeyBlocks(t_, w).at(0), chain);
   }
-  // Loads the other blocks; keys are loaded ahead of values.
+  // Loads the other blocks; keys are loaded earlier than values.
   void finish(const AttentionWork& w) {
     const KeyBlocks blocks(t_, w);
     RegionChain chain;

@@ -3,7 +3,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr uint32_t kBeyond = uint32_t{1} << 31;  // a row outside of every tensor
+constexpr uint32_t kBeyond = uint32_t{1} << 31;  // a row outside every tensor
 constexpr int kPlaces = 4, kNumbers = 12;
 
 // Encodes work as numbers from which read() restores it.

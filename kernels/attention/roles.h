@@ -1,4 +1,4 @@
-// The roles of attention's kernel share this state: places for queries, and the rings of keys and values.
+// The state that the roles of attention's kernel share: memory for queries, and the rings of keys and values.
 #pragma once
 
 #include <numeric>
@@ -9,15 +9,15 @@
 
 namespace ptxbuilder::kernels {
 
-inline constexpr int kConsumerRows = 64;  // of queries
+inline constexpr int kConsumerRows = 64;  // queries per consumer
 
 inline Swizzle widest_swizzle(int columns, int element_bytes = 2) {
   const int bytes = columns * element_bytes;
   return bytes % 128 == 0 ? Swizzle128B : bytes % 64 == 0 ? Swizzle64B : Swizzle32B;
 }
 
-// The rows of a consumer as a box of the tensor of Q or O, if heads are rows: batches, groups of such heads,
-// queries, these heads, and columns from `column` on.
+// The rows of a consumer as a box of the tensor of Q or O, if heads are rows. The coordinates are batches,
+// groups of such heads, queries, these heads, and columns beginning at `column`.
 struct BoxOfHeads {
   BoxOfHeads(const AttentionOperation& o, const SharedTile& tile, u32 column, int columns, u32 row, u32 head,
              u32 batch)
@@ -30,13 +30,13 @@ struct BoxOfHeads {
   std::vector<Slice> at;
 };
 
-// Makes a ring that TMA fills, or the threads of a warpgroup.
+// Makes a ring that TMA or, if `by_threads`, the threads of a warpgroup fill.
 inline Pipeline ring(Kernel& k, int stages, const SharedTile& tile, int consumers, bool by_threads) {
   if (by_threads) return {k, stages, {tile}, consumers, ThreadProducers{1}};
   return {k, stages, {tile}, consumers};
 }
 
-// Keys or values of e4m3 are loaded into this ring, from which a warpgroup converts or transposes them.
+// A ring that keys or values of e4m3 are loaded into; a warpgroup converts or transposes them from there.
 struct CacheRing {
   CacheRing(Kernel& k, const AttentionOperation& o, const AttentionTile& t, int columns, const char* name)
       : tile(k.shared(DType::e4m3, {t.bn, columns}, widest_swizzle(columns, 1), t.cache_stages, name)),
@@ -68,21 +68,21 @@ struct AttentionRoles {
           k.shared(o.type, {kConsumerRows, o.value_depth}, widest_swizzle(o.value_depth), t.consumers, "O"));
   }
 
-  SharedTile Q, K, V;           // Q has a stage for each consumer, then the second places
-  Barriers loaded, multiplied;  // each consumer's queries are loaded; they are no longer needed
+  SharedTile Q, K, V;           // Q has a stage for each consumer, followed by the second places
+  Barriers loaded, multiplied;  // each consumer's queries have been loaded; they are no longer needed
   Pipeline keys, values;
   std::optional<Turns> turns;
   std::optional<CacheRing> key_cache, value_cache;
   std::optional<SharedTile> O;  // a place for each consumer, if Q and V are narrower than O
 
-  // These hold the data that is loaded from memory.
+  // Return the tiles that data is loaded into from memory.
   const SharedTile& loaded_K() const { return key_cache ? key_cache->tile : K; }
   const SharedTile& loaded_V() const { return value_cache ? value_cache->tile : V; }
   const Pipeline& loaded_keys() const { return key_cache ? key_cache->ring : keys; }
   const Pipeline& loaded_values() const { return value_cache ? value_cache->ring : values; }
 
  private:
-  // O is stored through a part of Q, unless CTAs stay or O has a place of its own.
+  // Returns the swizzle of Q. O is stored through a part of Q, unless CTAs stay or O has its own memory.
   static Swizzle query_swizzle(const AttentionOperation& o) {
     return o.e4m3_products ? widest_swizzle(o.depth, 1) : widest_swizzle(std::gcd(o.depth, o.value_depth));
   }

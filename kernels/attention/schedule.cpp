@@ -31,7 +31,7 @@ void AttentionSchedule::each(const std::function<void(u32, const AttentionWork&)
 AttentionWork AttentionSchedule::work(u32 round) const {
   if (!tile_.stays()) return block(ctaid_x());
   AttentionWork w = queue_->read(sizes_, round);
-  // In the rounds that go backwards, blocks of one head end together.
+  // In rounds that go backwards, the blocks of one head end together.
   if (tile_.ascending) w.ascending = (round & 1u) == 0u;
   return w;
 }
@@ -60,7 +60,8 @@ AttentionWork AttentionSchedule::block(u32 i) const {
   u32 row = (i % blocks_) * tile_.bm(), head = i / blocks_;
   if (sizes_.query_offsets) return work_of_sequence(sizes_, row, head % sizes_.heads, head / sizes_.heads);
   if (const std::optional<u32>& together = sizes_.heads_in_wave) {
-    // If the last heads are fewer than three quarters of a group, they join the group before.
+    // If the last group has fewer than three quarters of the heads of a group, its heads join the previous
+    // group.
     const u32 last = max((heads_ + *together / 4) / *together, 1) - 1;
     const u32 group = min(i / (*together * blocks_), last), first = group * *together,
               at = i - first * blocks_;

@@ -1,4 +1,4 @@
-// This file describes what the backward pass of attention computes, and how its kernels compute it.
+// Describes what the backward pass of attention computes, and how its kernels compute it.
 #pragma once
 
 #include <string>
@@ -11,17 +11,18 @@ namespace ptxbuilder::kernels {
 // The operation: dQ, dK and dV of O = softmax(scale Q K^T) V for each head, given dO. If a query sees no key,
 // its row of dQ is 0.
 struct AttentionGradientOperation {
-  DType type = DType::bf16;  // of all tensors; or f16
-  // Columns of Q and K, and of V and O: both 64, 128, 192 or 256; with 192 or 256, V may have 128.
+  DType type = DType::bf16;  // the type of all tensors: bf16 or f16
+  // Columns of Q and K, and of V and O. Both are 64, 128, 192 or 256; if Q has 192 or 256 columns, V may have
+  // 128.
   int depth = 128, value_depth = 128;
   bool causal = false;  // query i sees only the keys below i + visible,
   bool window = false;  // or from i + window_start on; the launch passes both numbers
-  // Each step of attention.def has a flag of its name that says whether the kernel has the step.
+  // For each step of attention.def, a flag of the same name says whether the kernel has the step.
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
   bool packed = false;         // sequences of different lengths, which begin at given offsets
-  bool lse_grad = false;       // whether the logarithms of the sums have a gradient, too
-  bool deterministic = false;  // whether blocks of keys add to dQ in a fixed order
+  bool lse_grad = false;       // the logarithms of the sums have a gradient, too
+  bool deterministic = false;  // blocks of keys are added to dQ in a fixed order
 
   bool operator==(const AttentionGradientOperation&) const = default;
 
@@ -34,24 +35,25 @@ struct AttentionGradientOperation {
   }
 };
 
-// The tile describes how a CTA shares the work. Blocks of queries are processed one after the other, and each
-// consumer, which is a warpgroup, holds the sums of dK and dV of 64 keys or, if these would not fit into
-// registers, of half of the columns of 64 shared keys. Each consumer computes half of what a CTA adds to dQ.
+// Describes how a CTA shares the work. Blocks of queries are processed one after the other. Each consumer,
+// which is a warpgroup, holds the sums of dK and dV for 64 keys or, if these would not fit into registers,
+// for half of the columns of 64 shared keys. Each consumer computes half of what a CTA adds to dQ.
 struct AttentionGradientTile {
   static constexpr int kConsumers = 2, kConsumerKeys = 64, kPart = 64;
 
-  int bm = 64;              // queries of a block: 128 for depth 64, 64 or 80 for 128, and 64 for more
-  int stages = 2;           // of the ring of Q
-  int gradient_stages = 2;  // of the ring of dO
+  int bm = 64;              // queries per block: 128 for depth 64, 64 or 80 for depth 128, and 64 for more
+  int stages = 2;           // stages of the ring of Q
+  int gradient_stages = 2;  // stages of the ring of dO
   bool shares_keys = false;
-  int ctas = 1;  // CTAs of a cluster, which divide the heads of a group, and add up dK and dV
-  // The first CTAs take the first block of keys of all heads, rather than all blocks of the first head: under
-  // a causal mask these CTAs have the most work.
+  int ctas = 1;  // CTAs of a cluster; they divide the heads of a group, and add up dK and dV
+  // The first CTAs process the first block of keys of all heads, rather than all blocks of the first head.
+  // With a causal mask these CTAs have the most work.
   bool heads_first = false;
   bool overlaps = true;  // may be launched before the previous launch has ended (see Kernel::overlaps)
 
   int bn() const { return shares_keys ? kConsumerKeys : kConsumers * kConsumerKeys; }
-  // Returns how many rows of queries a CTA of the other kernels processes: a part of a block, or all of it.
+  // Returns how many rows of queries a CTA of the other kernels processes: a part of a block, or the entire
+  // block.
   int cta_rows() const { return bm % kPart == 0 ? kPart : bm; }
   bool operator==(const AttentionGradientTile&) const = default;
 };
@@ -64,8 +66,9 @@ inline AttentionGradientOperation gradient_operation(DType type, int64_t columns
   o.value_depth = o.depth > 128 && value_columns <= 128 ? 128 : o.depth;
   return o;
 }
-// Returns the tile of the operation; `has_score` is true if scores are the author's. Blocks of 80 queries
-// read shared memory less often for each product, but leave no registers for a mask or for changing scores.
+// Returns the tile of the operation; `has_score` is true if the scores are the user's own. Blocks of 80
+// queries read shared memory less often per product, but leave no registers for a mask or for changing
+// scores.
 inline AttentionGradientTile gradient_tile(const AttentionGradientOperation& o, bool has_score = false) {
   AttentionGradientTile t;
   const bool is_plain = !o.causal && !o.window && !o.has_step() && !has_score && !o.packed;
@@ -75,8 +78,8 @@ inline AttentionGradientTile gradient_tile(const AttentionGradientOperation& o, 
   if (o.value_depth == 256 && o.deterministic) t.gradient_stages = 1;
   return t;
 }
-// Returns whether consumers add to dQ's sums from their registers. Otherwise the addends go through shared
-// memory, which lets a warp add them in turns, but needs room that wide tiles do not have.
+// Returns whether consumers add to dQ's sums directly from their registers. Otherwise the addends go through
+// shared memory, which lets a warp add them in turns, but takes memory that wide tiles do not have.
 inline bool adds_from_registers(const AttentionGradientOperation& o, const AttentionGradientTile& t) {
   return t.shares_keys && !o.deterministic;
 }
@@ -88,7 +91,7 @@ std::string text(const AttentionGradientTile& tile);
 // Returns the bytes of the tiles of a CTA.
 int tile_bytes(const AttentionGradientOperation& operation, const AttentionGradientTile& tile);
 
-// Throws Error that says which settings do not go together, and what to change.
+// Throws Error that says which settings cannot be combined, and what to change.
 void check(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
            Where where = Where::here());
 

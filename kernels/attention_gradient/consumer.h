@@ -1,4 +1,4 @@
-// A consumer of attention's gradient computes the weights of its keys or of its queries, and their products.
+// A consumer of attention's gradient, which computes the weights of its keys or queries, and their products.
 #pragma once
 
 #include "kernels/attention/dropout.h"
@@ -80,7 +80,7 @@ class GradientConsumer {
   static constexpr int kKeys = AttentionGradientTile::kConsumerKeys;
   static constexpr float kLog2E = 1.4426950408889634f;
 
-  // Calls `work` with the parts of the tiles of S^T and dP^T, one after the other.
+  // Calls `work` with corresponding parts of the tiles of S^T and dP^T, one after the other.
   template <class Work>
   void each_part(Work&& work) const {
     const int columns = part_columns(t_, bends_);
@@ -95,7 +95,7 @@ class GradientConsumer {
   }
   u32 first_key() const { return w_.first_key + own_key_; }
 
-  // The author's functions see a part in this form: each row is a query, and scores are scaled.
+  // The form in which the user's functions see a part: each row is a query, and scores are scaled.
   class AuthorsScores {
    public:
     AuthorsScores(const GradientConsumer& c, const TilePart& part, u32 of_group, u32 block)
@@ -130,7 +130,7 @@ class GradientConsumer {
                                         : numbers.cols(part.col, part.cols);
     return load<f32>(own, wgmma_layout(kKeys, part.cols).reduced_cols());
   }
-  // Returns the weights of a part of the scores, with `shift` added to their exponents of two; a weight is 0
+  // Returns the weights of a part of the scores, with `shift` added to their exponents of two. A weight is 0
   // if its query does not see its key.
   RegisterTile<f32> weights(const TilePart& part, const RegisterTile<f32>& scores,
                             const RegisterTile<f32>& shift, u32 block, bool hides) const {
@@ -140,7 +140,7 @@ class GradientConsumer {
     const RegisterTile<s32> key = astype<s32>(row_index(layout) + first_key());
     RegisterTile<pred> sees = key < s32(w_.keys);
     if (w_.visible || w_.window_start) {
-      // The limits include what a thread adds to its rows and columns: the other terms are constants, which
+      // The limits include what a thread adds to its rows and columns; the other terms are constants, which
       // need no registers.
       const RegisterTile<s32> ahead =
           RegisterTile<s32>::of(layout, [&](int i) { return s32(layout.row(0, i) - layout.col(0, i)); });
@@ -155,8 +155,8 @@ class GradientConsumer {
     if (o_.softcap) return p_.get<f32>("softcap") * kLog2E;
     return score_.function ? f32(kLog2E) : scale_ * kLog2E;
   }
-  // Returns the factors with which the weights of a part are multiplied for dS^T. Products of dropped weights
-  // do not count.
+  // Returns the factors by which the weights of a part are multiplied to obtain dS^T. Products of dropped
+  // weights do not count.
   RegisterTile<f32> rises(const TilePart& part, const RegisterTile<f32>& sums,
                           const std::optional<KeptWeights>& kept = {}) const {
     RegisterTile<f32> x = load<f32>(products_, part);
@@ -165,14 +165,14 @@ class GradientConsumer {
   }
 
   // Returns a function that returns the numbers of a part's queries. All numbers are loaded here, before the
-  // wait for products, unless they would take too many registers.
+  // wait for products, unless they would need too many registers.
   std::function<RegisterTile<f32>(const TilePart&)> numbers(const TileView& of) const {
     if (queries_of_own_ > 80) return [=, this](const TilePart& part) { return of_queries(part, of); };
     std::vector<RegisterTile<f32>> all;
     each_part([&](const TilePart& part) { all.push_back(of_queries(part, of)); });
     return [all](const TilePart& part) { return all[static_cast<size_t>(part.col / part.cols)]; };
   }
-  // P^T and dS^T have the types and layouts in which they are multiplied.
+  // P^T and dS^T, in the types and layouts in which they are multiplied.
   struct Factors {
     RegisterTile<T> p, ds;
   };
@@ -191,9 +191,9 @@ class GradientConsumer {
     const RegisterTile<T> p = astype<T>(load<f32>(scores_));
     return {p, astype<T>(load<f32>(products_))};
   }
-  // Computes the same factors if scores are the author's, s becomes softcap tanh(s / softcap), or weights are
-  // dropped. It proceeds part by part once both products are complete, since derivatives need the original
-  // scores, and registers have no room for all of them.
+  // Computes the same factors if the scores are the user's own, if s becomes softcap tanh(s / softcap), or if
+  // weights are dropped. It proceeds part by part after both products are complete, since derivatives need
+  // the original scores, and registers have no room for all of them.
   Factors bent_factors(u32 of_group, u32 block, const Stage& q, bool hides) {
     std::optional<KeptWeights> kept;  // computed during the products
     if (dropout_) {
@@ -236,11 +236,11 @@ class GradientConsumer {
       multiply(block_of_all, q, g, factor);
   }
 
-  // Multiplies P and dS with all columns and, for dQ, both consumers' dS of the previous block. These were
-  // stored long ago, so neither consumer waits for the other, and one multiplies while the other computes
-  // weights.
+  // Multiplies P and dS by all columns and, for dQ, multiplies both consumers' dS of the previous block.
+  // These were stored long ago, so neither consumer waits for the other, and one multiplies while the other
+  // computes weights.
   void multiply(u32 block, const Stage& q, const Stage& g, const Factors& factor) {
-    // Slopes that are not yet narrowed would stay in registers during the product, which lacks registers.
+    // Slopes that are not yet narrowed would occupy registers during the product, which lacks registers.
     const bool gives_first = bends_ || t_.bm == 80;
     if (gives_first) give_slopes(factor.ds);
     wgmma_group([&] { mma(dV_, factor.p, r_.dO[g.index()].transposed()); });
@@ -261,8 +261,8 @@ class GradientConsumer {
     store(r_.dS[s].cols(own_key_, kKeys).transposed(), ds);
     given_slopes_->commit(s);
   }
-  // Zeros replace the slopes of the block before the first: ptxas does not allow a conditional product while
-  // others run.
+  // Writes zeros in place of the slopes of the block before the first one, since ptxas does not allow a
+  // conditional product while others run.
   void begin_slopes() {
     if (given_slopes_) give_slopes(RegisterTile<T>(T(f32(0)), scores_.layout()));
   }
@@ -277,7 +277,7 @@ class GradientConsumer {
       });
   }
 
-  // Multiplies P and dS, which both consumers have stored, with this consumer's half of the columns.
+  // Multiplies P and dS, which both consumers have stored, by this consumer's half of the columns.
   void multiply_shared(u32 block, const Stage& q, const Stage& g, const Factors& factor) {
     const TileView P = (*r_.P)[stage_.value()], dS = r_.dS[stage_.value()];
     const u32 own = wg_ * queries_of_own_;
@@ -319,7 +319,7 @@ class GradientConsumer {
     return all.cols(wg_ * columns, columns);
   }
 
-  // Multiplies this consumer's part of dS K or, if dQ is transposed, of K^T dS^T.
+  // Multiplies this consumer's part of dS by K or, if dQ is transposed, of K^T by dS^T.
   void multiply_queries(const Stage& slopes) {
     const TileView dS = r_.dS[slopes.index()], K = r_.K[0];
     const u32 own = wg_ * t_.kPart;
@@ -334,7 +334,7 @@ class GradientConsumer {
     });
   }
 
-  // Adds what this block of keys contributes to dQ's sums, in the order of the registers.
+  // Adds the contribution of this block of keys to dQ's sums, in the order of the registers.
   void add_queries(u32 block) {
     if (!r_.dQ) return add_registers(block);
     for (int piece = 0; piece < sums_.pieces(); ++piece) {
@@ -355,14 +355,15 @@ class GradientConsumer {
           std::array<f32, 4>{x.value(i), x.value(i + 1), x.value(i + 2), x.value(i + 3)});
   }
 
-  // dK and dV are stored through the shared memory of K and V, which is free once all consumers have arrived.
+  // dK and dV are stored through the shared memory of K and V, which is free after all consumers have
+  // arrived.
   void finish() {
     if (r_.divided) return add_up();
     r_.exchanged.sync();
     const TileView key = result(r_.K), value = result(r_.V);
     store(key, astype<T>(load<f32>(dK_) * scale_));
     store(value, astype<T>(grown(load<f32>(dV_))));
-    if (o_.packed) {  // row by row, since a box would reach into the next sequence
+    if (o_.packed) {  // stored row by row, since a box would extend into the next sequence
       sync_warpgroup();
       const PackedHeads to = {w_.head, w_.row_of_key(w_.first_key + own_key_), w_.key_row + w_.keys};
       to.store(p_, "dK", load<T>(key), first_column(dK_)),
@@ -371,8 +372,8 @@ class GradientConsumer {
     }
     store_results(key, first_column(dK_), value, first_column(dV_));
   }
-  // Each CTA that divides a group holds one part of the sums; the parts are exchanged through the shared
-  // memory of K and V, and of Q and dO.
+  // Adds up the sums of the CTAs that divide a group, each of which holds one part. The parts are exchanged
+  // through the shared memory of K and V, and of Q and dO.
   void add_up() {
     const DividedGroup& divided = *r_.divided;
     const RegisterTile<f32> dK = divided.dK.add(dK_, r_.K[0].address()),
@@ -381,7 +382,7 @@ class GradientConsumer {
     store(key, astype<T>(dK * scale_)), store(value, astype<T>(grown(dV)));
     store_results(key, divided.dK.first_column(), value, divided.dV.first_column());
   }
-  // Kept weights grow; the factor is applied here, to all of them at once.
+  // Returns dV multiplied by the factor of kept weights, which is applied here to all of them at once.
   RegisterTile<f32> grown(const RegisterTile<f32>& dV) const {
     return o_.dropout ? dV * Dropout::factor(p_) : dV;
   }
@@ -397,7 +398,7 @@ class GradientConsumer {
     cp_async_bulk_wait_group(0);
   }
 
-  // Returns the place from which this consumer's keys, or columns, of a result are stored.
+  // Returns the shared memory from which this consumer's keys, or columns, of a result are stored.
   TileView result(const SharedTile& tile) const { return t_.shares_keys ? half(tile[0]) : own_keys(tile); }
   u32 first_column(const Accumulator& result) const { return t_.shares_keys ? wg_ * result.n() : u32(0); }
 
@@ -409,21 +410,21 @@ class GradientConsumer {
   const GradientWork& w_;
   const Parameters& p_;
   GradientFragments sums_;
-  u32 wg_, own_key_;    // its number, and its first key in the block
-  int queries_of_own_;  // the queries of a block for which it computes weights
+  u32 wg_, own_key_;    // the consumer's number; its first key in the block
+  int queries_of_own_;  // number of queries of a block for which it computes weights
   Consumer queries_, gradients_;
   Accumulator scores_, products_, dK_, dV_, dQ_;  // S^T, dP^T
   f32 scale_;
-  std::optional<f32> of_cap_;       // the scale over the softcap
-  std::optional<Dropout> dropout_;  // of the current head of queries
+  std::optional<f32> of_cap_;       // the scale divided by the softcap
+  std::optional<Dropout> dropout_;  // dropout of the current query head
   Var<u32> stage_;                  // the stage of P and dS, if consumers share keys
-  // Otherwise these rings carry this consumer's dS out, and both consumers' dS in; the latter belong to the
-  // previous block, if there was one.
+  // If consumers do not share keys, these rings pass on this consumer's dS, and both consumers' dS to be
+  // multiplied; the latter belong to the previous block, if there was one.
   std::optional<Producer> given_slopes_;
   std::optional<Consumer> slopes_;
   Var<u32> last_block_;
   Var<pred> has_last_;
-  std::optional<Phases> taken_;  // what was stored for dQ's sums has been taken
+  std::optional<Phases> taken_;  // arrival means that what was stored for dQ's sums has been taken
 };
 
 }  // namespace ptxbuilder::kernels

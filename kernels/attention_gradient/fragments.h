@@ -8,11 +8,12 @@
 namespace ptxbuilder::kernels {
 
 // A block of queries has a part for each consumer, in the layout of an accumulator: the upper and the lower
-// rows, or the left and the right columns if blocks of 80 rows are transposed. In memory each thread's
-// numbers are stored in fours, thread after thread, so that all accesses have 16 bytes. Wide parts are stored
-// in pieces, one after the other, which take less shared memory.
+// rows, or the left and the right columns if blocks of 80 rows are transposed. In memory, each thread's
+// numbers are stored in groups of four, thread after thread, so that all accesses have 16 bytes. Wide parts
+// are stored in pieces, one after the other, which take less shared memory.
 struct GradientFragments {
-  static constexpr int kStep = 4 * RegisterLayout::kThreads;  // numbers that all threads access at once
+  static constexpr int kStep = 4 * RegisterLayout::kThreads;  // numbers that all threads together access at
+                                                              // once
 
   GradientFragments(const AttentionGradientOperation& o, const AttentionGradientTile& t)
       : are_columns(o.depth > 64),

@@ -1,4 +1,4 @@
-// The rules for the arguments of attention's gradients, and the kernels' arguments once the rules hold.
+// Checks the arguments of attention's gradients, and returns the kernels' arguments.
 #pragma once
 
 #include "kernels/attention/attention_check.h"
@@ -29,13 +29,13 @@ struct PlacedAttentionGradient {
 // Throws Error that names the operand, the rule and the value.
 PlacedAttentionGradient checked(const AttentionGradientArguments& arguments, Where where);
 
-// Returns the words of an operation and a size, by which a plan is found.
+// The words of an operation and a size that identify a plan.
 using AttentionGradientKey = std::array<uint64_t, 8>;
 AttentionGradientKey key_of(const PlacedAttentionGradient& gradient);
 std::string call_text(const PlacedAttentionGradient& gradient);
 constexpr size_t kAttentionGradientTextWords = std::tuple_size_v<AttentionGradientKey>;
 
-// These values differ between calls of one form; in the list of values they follow those of attention.
+// The values that may differ between calls of one form; in the list of values they follow those of attention.
 enum AttentionGradientSource : size_t {
   from_grad = kAttentionSources,
   from_lse_grad,

@@ -1,4 +1,4 @@
-// Strided copies of matrices with a separate kernel, for operands that TMA cannot reach where they are.
+// Strided copies of matrices in a separate kernel, for operands that TMA cannot access in place.
 #pragma once
 
 #include <map>
@@ -12,14 +12,14 @@
 
 namespace ptxbuilder::kernels {
 
-// Matrices of `rows` x `columns` elements; element (b, i, j) is at b batch_stride + i stride + j elements
-// from the start.
+// Matrices of `rows` x `columns` elements. Element (b, i, j) is at offset b batch_stride + i stride + j, in
+// elements.
 struct MatrixShape {
   int64_t rows = 0, columns = 0, batches = 1;
 };
 struct MatrixPlace {
   runtime::View memory = {};
-  int64_t stride = 0, batch_stride = 0;  // elements
+  int64_t stride = 0, batch_stride = 0;  // in elements
 };
 
 // One copy: its source and its destination.
@@ -29,30 +29,32 @@ struct MatrixCopy {
   MatrixPlace from, to;
 };
 
-// Copies `count` matrices. Parameters of each: from, to (pointers to bytes); u64 from_row, to_row,
-// from_batch, to_batch (bytes); u32 rows, columns, batches. All have elements of 1, 2 or 4 bytes, aligned to
-// their size. Any grid (g, 1, 1) may be used.
+// Returns a kernel that copies `count` matrices. For each matrix it has the parameters from and to (pointers
+// to bytes); u64 from_row, to_row, from_batch and to_batch (bytes); u32 rows, columns and batches. All
+// matrices have elements of 1, 2 or 4 bytes, which are aligned to their size. Any grid (g, 1, 1) may be used.
 Kernel copy_matrices(int element_bytes, int count);
 
 // A launch that copies matrices.
 struct CopyLaunch {
   runtime::LoadedKernel* kernel;
   runtime::LaunchOptions options;
-  std::vector<runtime::Argument> arguments;  // kCopyParameters of each matrix; the first are from and to
+  std::vector<runtime::Argument> arguments;  // kCopyParameters for each matrix; `from` and `to` are the first
+                                             // two
 };
 inline constexpr size_t kCopyParameters = 9;
 
-// Loads a kernel when it is first needed, and keeps it. Each element is read and written once, by 32 adjacent
-// lanes at a time; memory between the rows is not touched. Any thread may call it at any time.
+// Copies matrices; loads a kernel when it is first needed, and stores it. Each element is read and written
+// once, by 32 adjacent lanes at a time; memory between the rows is not accessed. Any thread may call it at
+// any time.
 class MatrixCopier {
  public:
   MatrixCopier(runtime::Device& device, const Compiler& compiler)
       : device_(device), compiler_(compiler), multiprocessors_(device.properties().multiprocessors) {}
 
-  // Loads the kernel of launch_of(); the addresses of the matrices do not matter.
+  // Loads the kernel that launch_of() would use; the addresses of the matrices are ignored.
   void prepare(std::span<const MatrixCopy> copies) { kernel(copies); }
 
-  // Returns the launch for matrices that do not overlap. Throws Error if all of them together have 2^31 or
+  // Returns the launch for matrices that do not overlap. Throws Error if the matrices together have 2^31 or
   // more blocks of 8 x 512 elements.
   CopyLaunch launch_of(std::span<const MatrixCopy> copies, runtime::Stream stream);
   // Queues one copy.
@@ -65,7 +67,8 @@ class MatrixCopier {
   runtime::LoadedKernel& kernel(std::span<const MatrixCopy> copies);
 
   std::mutex mutex_;
-  std::map<std::pair<int, int>, std::unique_ptr<runtime::LoadedKernel>> kernels_;  // by bytes and count
+  std::map<std::pair<int, int>, std::unique_ptr<runtime::LoadedKernel>> kernels_;  // indexed with bytes and
+                                                                                   // count
 };
 
 }  // namespace ptxbuilder::kernels

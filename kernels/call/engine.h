@@ -1,4 +1,4 @@
-// The path of every operation's call, from its arguments to its launches.
+// The steps of every operation's call, from its arguments to its launches.
 #pragma once
 
 #include <mutex>
@@ -17,18 +17,18 @@
 
 namespace ptxbuilder::kernels {
 
-// A call with an operation's `Traits`, which define its types and the parts that are specific to it:
+// A call, whose `Traits` define the operation's types and everything that is specific to it:
 //   Arguments  They have `workspace` and `stream`. sources_of(), words_of() and is_plain() are functions of
-//              them, in the form that ByForm takes; the sources begin with kNone and
-//              the workspace.
-//   Placed     A call that was checked: its `operation`, and whether it `is_empty` or is_tunable();
-//              operands(), everything it reads or writes; moved(); and for OperandSets read(), written() and
-//              pads_written(). key_of(), which identifies its plan, and call_text(), which identifies its
-//              line in a file of tiles, are functions of it.
-//   Tile       text() returns its words, is_tile() whether words are a tile, and parse() a tile from words.
-//   More       The part of a plan besides its kernel and tile.
+//              them, in the form that ByForm requires; the sources begin with kNone and the workspace.
+//   Placed     A call that was checked. It has the `operation`, is_empty, is_tunable(), operands()
+//              (everything that the call reads or writes), moved(), and for OperandSets read(), written() and
+//              pads_written(). key_of(), which identifies the call's plan, and call_text(), which identifies
+//              its line in a file of tiles, are functions of it.
+//   Tile       text() returns its words, is_tile() returns whether words are a tile, and parse() returns the
+//              tile for words.
+//   More       The part of a plan other than its kernel and tile.
 //   kName      The name of the operation in errors.
-//   kUnit      The unit that padded() takes for copies.
+//   kUnit      The unit of padded() for copies.
 //   kWords, kFormWords   The numbers of words of call_text() and words_of().
 template <class Traits>
 class CallEngine {
@@ -38,7 +38,7 @@ class CallEngine {
   using Tile = typename Traits::Tile;
   using Operation = decltype(Placed::operation);
 
-  // Tiles that were found by measuring are kept in the file `tiles`, unless that is "".
+  // The file `tiles` stores tiles that were found by measuring, unless it is "".
   CallEngine(runtime::Device& device, const CallOptions& options, const std::string& tiles)
       : device_(device),
         multiprocessors_(multiprocessors_of(device, options)),
@@ -48,7 +48,7 @@ class CallEngine {
         tuned_(tiles, Traits::kWords, [](const std::string& tile) { return Traits::is_tile(tile); }) {}
   virtual ~CallEngine() = default;
 
-  // Throws Error.
+  // Queues a call. Throws Error.
   void operator()(const Arguments& p, Where where) {
     told_call([&] { return described(p, where); }, [&] { call(p, where); });
   }
@@ -83,7 +83,7 @@ class CallEngine {
   }
 
  protected:
-  // A plan is what was found for calls with the same key.
+  // The results that are stored for all calls with the same key.
   struct Plan {
     runtime::LoadedKernel* kernel;
     Tile tile;
@@ -93,17 +93,18 @@ class CallEngine {
 
   // The functions below are specific to the operation. Their errors name `where`.
   virtual Placed place(const Arguments& p, Where where) = 0;
-  virtual Tile choose(const Placed& placed, Where where) = 0;  // called by one thread at a time
-  // Returns the tile with its open choices filled in. Throws Error if the tile does not suit the call.
+  virtual Tile choose(const Placed& placed, Where where) = 0;  // only one thread at a time calls it
+  // Returns the tile with its remaining settings chosen. Throws Error if the tile does not suit the call.
   virtual Tile checked_tile(const Placed& placed, const Tile& tile, Where where) = 0;
   virtual typename Traits::More more_of(const Placed& placed, const Tile& tile) = 0;
-  // Returns a kernel from elsewhere, or nullptr to compile make().
+  // Returns a kernel that was not compiled here, or nullptr to compile the result of make().
   virtual std::unique_ptr<runtime::LoadedKernel> loaded(const Operation& operation, const Tile& tile) = 0;
   virtual Kernel make(const Operation& operation, const Tile& tile) = 0;
-  // Returns how many bytes of the workspace the kernel uses; they precede the operands that are moved.
+  // Returns how many bytes of the workspace the kernel uses; they precede the operands that are copied.
   virtual size_t own_bytes(const Plan& plan, const Arguments& p) const = 0;
   virtual std::vector<Tile> tiles_to_measure(const Placed& placed, const Tile& chosen) = 0;
-  // Gives written operands that are not matrices memory of their own, because the caller's is not touched.
+  // Gives written operands that are not matrices their own memory, since tuning must not write to the
+  // caller's.
   virtual void take_scratch(Placed& placed, OperandSets& sets) = 0;
   virtual void launch(const Plan& plan, Placed& placed, const Arguments& p, runtime::View own,
                       Launches& launches) = 0;
@@ -125,7 +126,7 @@ class CallEngine {
   Compiler compiler_;
 
  private:
-  // Returns the operation and its sizes, in the words used in a file of tiles.
+  // Returns the operation and its sizes, in the words that a file of tiles uses.
   std::string described(const Arguments& p, Where where) {
     const Placed placed = place(p, where);
     return placed.is_empty ? named("a call with nothing to do") : named(call_text(placed));
@@ -165,11 +166,11 @@ class CallEngine {
     if (launches.keeps()) prepared_.add(words_of(p), launches.take(), number);
   }
 
-  // A requested call: everything that is known before anything is queued.
+  // A requested call, with everything that is known before anything is queued.
   struct Request {
     Placed placed;
     Plan plan = {};
-    size_t own_bytes = 0, bytes = 0;  // of workspace: the kernel's, and the total
+    size_t own_bytes = 0, bytes = 0;  // bytes of workspace: the kernel's; the total
   };
 
   Request request(const Arguments& p, Where where) {
@@ -215,7 +216,7 @@ class CallEngine {
   }
   void tune(const Request& r, const Arguments& p, size_t most_own_bytes, Where where) {
     const std::lock_guard one_at_a_time(tuning_);
-    if (plan(r.placed, where).tuned) return;  // by another thread meanwhile
+    if (plan(r.placed, where).tuned) return;  // another thread has tuned it meanwhile
     Placed placed = r.placed;
     for (const Operand* x : placed.read()) check_address(Traits::kName, *x, where);
     const std::string call = call_text(r.placed);
@@ -263,7 +264,7 @@ class CallEngine {
   KernelCache<Operation, Tile> kernels_;
   Plans<std::tuple_size_v<decltype(key_of(std::declval<const Placed&>()))>, Plan> plans_;
   ByForm<Traits::kFormWords, PreparedCall> prepared_;
-  ByForm<Traits::kFormWords, size_t> bytes_;  // of workspace
+  ByForm<Traits::kFormWords, size_t> bytes_;  // bytes of workspace
 };
 
 }  // namespace ptxbuilder::kernels

@@ -13,7 +13,7 @@ namespace {
 constexpr int kRounds = 7;
 constexpr double kBurst = 500;  // microseconds
 constexpr size_t kMostLaunches = 200;
-constexpr double kAlike = 1.005;  // differences up to this are random
+constexpr double kAlike = 1.005;  // smaller differences are random
 
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -31,7 +31,7 @@ size_t fastest(runtime::Device& device, size_t contenders, size_t sets, const Qu
   };
   auto time = [&](runtime::Graph& graph) { return device.time(0, 1, [&] { graph.launch(); })[0]; };
   double once = INFINITY;
-  for (size_t i = 0; i < contenders; ++i) {  // a kernel that hangs is noticed here, not in a full queue
+  for (size_t i = 0; i < contenders; ++i) {  // this notices a kernel that hangs before the queue is full
     const auto graph = record(i, 1);
     time(*graph);
     once = std::min(once, time(*graph));

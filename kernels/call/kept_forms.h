@@ -1,5 +1,5 @@
-// Forms of calls that become products and copies: each form is found once for all calls that differ only in
-// addresses and in values that their words omit, and every call inserts its own addresses.
+// Stored forms of calls that become products and copies. Each form is computed once for all calls that differ
+// only in addresses and in values that their words omit, and every call inserts its own addresses.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace ptxbuilder::kernels {
 
-// An address of a form encodes which memory of the call it is in: addresses in memory i begin at this value,
-// which is beyond the size of any memory and has the alignment of the call's own address.
+// An address in a form encodes which memory of the call it belongs to: addresses in memory i begin at owner
+// i's value, which is beyond the size of any memory and has the alignment of the call's own address.
 constexpr int kOwnerBits = 44;
 constexpr runtime::Address form_address(size_t memory, runtime::Address own) {
   return own == 0 ? 0 : (static_cast<uint64_t>(memory) + 1) << kOwnerBits | own % kTma;
@@ -21,13 +21,13 @@ template <size_t count>
 struct CallAddresses {
   std::array<runtime::Address, count> own;
 
-  // Returns a form's memory as it is in the call.
+  // Returns a form's memory with the call's address.
   runtime::View operator()(runtime::View memory) const {
     const uint64_t owner = memory.address >> kOwnerBits;
     if (owner != 0) memory.address += own[owner - 1] - form_address(owner - 1, own[owner - 1]);
     return memory;
   }
-  // Returns a copy with both of its sides as they are in the call.
+  // Returns a copy whose source and destination have the call's addresses.
   template <class Copy>
   Copy moved(Copy copy) const {
     copy.from = (*this)(copy.from), copy.to = (*this)(copy.to);
@@ -38,8 +38,8 @@ struct CallAddresses {
 template <size_t words, class Form>
 class KeptForms {
  public:
-  // Returns what make() finds for a call; it is kept if the call has words, in the format of ByForm. Throws
-  // what make() throws.
+  // Returns what make() returns for a call. The result is stored if the call has words, in the format of
+  // ByForm. Throws what make() throws.
   template <class WordsOf, class Make>
   std::shared_ptr<const Form> get(bool has_words, const WordsOf& words_of, const Make& make) {
     if (has_words)

@@ -1,4 +1,4 @@
-// Kernels that are loaded once, and found by what they compute and how.
+// Kernels that are loaded once, and identified by what they compute and how.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,14 @@
 
 namespace ptxbuilder::kernels {
 
-// Any thread may call it at any time. Kernels keep their addresses for as long as the cache exists.
+// A cache, which any thread may call at any time. Kernels keep their addresses for as long as the cache
+// exists.
 template <class Operation, class Tile>
 class KernelCache {
  public:
   // Returns the kernel that `make` returned, as a unique_ptr, when this operation and tile were first
-  // requested. Callers that want the same kernel meanwhile wait for it, and others do not. Throws what `make`
-  // throws; the next caller then calls its own `make`.
+  // requested. Callers that request the same kernel meanwhile wait for it; other callers do not wait. Throws
+  // what `make` throws; the next caller then calls its own `make`.
   template <class Make>
   runtime::LoadedKernel& get(const Operation& operation, const Tile& tile, Make&& make) {
     return *known(operation, tile).kernel.get(std::forward<Make>(make));

@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::kernels {
 
-// An operand that the kernel does not take where it is: it is copied into the workspace before the kernel, or
+// An operand that the kernel cannot access in place: it is copied into the workspace before the kernel, or
 // out of the workspace after it.
 struct Moved {
   Operand* operand;
@@ -25,11 +25,11 @@ class MovedOperands {
   size_t count_ = 0;
 };
 
-// Loads the kernels of their copies, because a capture could not wait for loading. Allocates no heap memory
-// if they are already loaded.
+// Loads the kernels that copy the operands, because a capture could not wait for loading. Allocates no heap
+// memory if they are already loaded.
 void prepare_copies(MatrixCopier& copier, const MovedOperands& moved);
 
-// An operand that is copied from one place to another; each place is at an offset from its source's address.
+// An operand that is copied from one place to another. Each place is an offset from its source's address.
 struct Copied {
   Operand from;
   size_t from_source;
@@ -40,12 +40,12 @@ struct SourcedCopy {
   MatrixCopy copy;
   size_t from_source, to_source;
 };
-// Returns the copies of all operands, grouped by launch: up to kCopiesTogether copies share one, so that the
-// operands of a product take one launch; if there are more, as with many batches, each copy has its own
-// launch, and all use the same kernel.
+// Returns the copies of all operands, grouped by launch. Up to kCopiesTogether copies share a launch, so that
+// the operands of a product take one launch. If there are more copies, for instance because of many batches,
+// each has its own launch, and all of them use the same kernel.
 inline constexpr size_t kCopiesTogether = 3;
 std::vector<std::vector<SourcedCopy>> copies_together(std::span<const Copied> all);
-// Queues the launches of a call in their order, and if it `keeps` them, turns them into a PreparedCall.
+// Queues the launches of a call in their order and, if it `keeps` them, turns them into a PreparedCall.
 class Launches {
  public:
   // The copier and the sources must outlive this object. Errors name `where`.
@@ -54,12 +54,13 @@ class Launches {
       : copier_(copier), sources_(sources), stream_(stream), keeps_(keeps), where_(where) {}
 
   std::span<const uint64_t> sources() const { return sources_; }
-  // A call with more launches, such as copies of many batches, is not kept.
+  // A call with more launches than this, such as one that copies many batches, is not stored.
   static constexpr size_t kMostKept = 64;
 
-  // Queues on the call's stream, whatever the options say. Throws Error like LoadedKernel::launch().
+  // Queues a launch on the call's stream, whatever stream the options name. Throws Error like
+  // LoadedKernel::launch().
   void queue(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments);
-  // Copies operands to other places, in launches that are grouped with copies_together().
+  // Copies operands, in launches that copies_together() groups.
   void copy(std::span<const Copied> all);
 
   bool keeps() const { return keeps_; }

@@ -21,7 +21,8 @@ std::string plural(const char* word) {
   return fmt::format("{}{}", word, std::string_view(word).ends_with("ch") ? "es" : "s");
 }
 
-// Returns "a row stride of 4 elements, a head stride of 2 elements", for the dimensions whose stride is used.
+// Returns a text such as "a row stride of 4 elements, a head stride of 2 elements", for the dimensions whose
+// stride is used.
 std::string strides_text(const Operand& x) {
   std::vector<std::string> all;
   for (const Dimension& d : outer_of(x))
@@ -37,8 +38,8 @@ Wide width_below(const Operand& x, int64_t stride) {
   return width * x.element_bytes();
 }
 
-// Returns whether `x` and `y`, which begins after `x`, do not touch, in steps of the strides from
-// `least_bytes` on.
+// Returns whether `x` and `y`, which begins after `x`, do not share bytes, in steps of the strides from
+// `least_bytes` upwards.
 bool apart_in_steps(const Operand& x, const Operand& y, int64_t least_bytes) {
   int64_t period = 0;  // bytes
   for (const Operand* o : {&x, &y})
@@ -146,7 +147,8 @@ void check_address(const char* operation, const Operand& x, Where where) {
     throw Error(where, fmt::format("{}: {}: data is NULL", operation, x.name));
 }
 
-// When strides are visited from the shortest to the longest, each step must be as wide as all inner ones.
+// If strides are visited from the shortest to the longest, each step must be at least as wide as all inner
+// ones.
 void check_no_self_overlap(const char* operation, const Operand& x, Where where) {
   std::array<Dimension, Operand::kMostOuter> dimensions = x.outer;
   const std::span sorted = std::span(dimensions).first(x.outer_count);
@@ -241,7 +243,7 @@ runtime::Argument tensor(const Operand& x, size_t outer) {
   for (size_t i = 0; i < count; ++i) {
     const Dimension& d = x.outer[i];
     shape[i + 1] = static_cast<uint64_t>(d.extent);
-    // A stride that is never used may be any legal one.
+    // A stride that is never used may have any legal value.
     strides[i] = d.extent > 1 ? static_cast<uint64_t>(d.stride) * bytes : (shape[0] * bytes + 15) / 16 * 16;
   }
   runtime::Argument made =

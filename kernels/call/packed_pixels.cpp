@@ -11,9 +11,9 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr uint32_t kPackingThreads = 256;
-constexpr int kPackingCtas = 8;  // per SM
+constexpr int kPackingCtas = 8;  // CTAs per SM
 
-// PTX ISA, st: 8 or 16 bytes at once.
+// Stores 8 or 16 bytes at once (PTX ISA, st).
 void store_words(gmem at, const std::vector<u32>& words) {
   if (words.size() == 2)
     ptx("st.global.v2.u32 [{at:gmem}], {{{a:u32}, {b:u32}}};",
@@ -50,7 +50,7 @@ Kernel packed_pixels(int channels, int packed, int together) {
   const gmem to(p.get<gptr<u16>>("to"));
   for_(ctaid_x() * kPackingThreads + tid_x(), p.get<u32>("pixels"), nctaid_x() * kPackingThreads, [&](u32 i) {
     const u32 place = i / each, row = place / width, image = row / rows;
-    // Pixels and lines that precede the image become numbers beyond all others.
+    // The numbers of pixels and lines that precede the image wrap around, and so exceed all others.
     const u32 column = place - row * width - p.get<u32>("before"),
               line = (row - image * rows) * each + (i - place * each) - p.get<u32>("above");
     const pred inside = (column < p.get<u32>("width")) & (line < p.get<u32>("lines"));

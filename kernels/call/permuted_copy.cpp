@@ -17,14 +17,15 @@ namespace {
 
 using Mode = PermutedCopy::Mode;
 using Modes = std::vector<Mode>;
-using Words = std::vector<u32>;  // of elements next to each other
+using Words = std::vector<u32>;  // registers that hold contiguous elements
 
 constexpr int kCopyThreads = RegisterLayout::kThreads;
-constexpr int kEdge = 64;       // of a block that is transposed in shared memory
-constexpr int kSquareRows = 8;  // of a block of squares: threads that write next to each other
-constexpr int kWideAtOnce = 8, kNarrowAtOnce = 16;  // pieces of a thread that transposes nothing
+constexpr int kEdge = 64;       // edge of a block that is transposed in shared memory
+constexpr int kSquareRows = 8;  // rows of a block of squares, whose threads write adjacent memory
+constexpr int kWideAtOnce = 8, kNarrowAtOnce = 16;  // pieces that a thread copies at once if nothing is
+                                                    // transposed
 
-// Two modes become one if one continues where the other ends, on both sides.
+// Merges two modes into one if one continues where the other ends, in the source and the destination.
 void fold(Modes& modes) {
   std::erase_if(modes, [](const Mode& mode) { return mode.extent == 1; });
   std::ranges::sort(modes, {}, &Mode::to);
@@ -49,7 +50,7 @@ std::string mode_name(const char* axis, size_t i, const char* what = "") {
 }
 constexpr const char *kRow = "row", *kColumn = "column";
 
-// The first bytes of a piece on both sides, or the parts of them that belong to an axis.
+// The addresses of a piece in the source and the destination, or the contribution of one axis to them.
 struct Place {
   u64 from = 0, to = 0;
 };
@@ -71,7 +72,7 @@ Place place_of(const Parameters& p, const char* axis, size_t modes, u32 number) 
   return place;
 }
 
-// A piece has 1 to 16 bytes; narrow elements are in the low bits of one register.
+// Reads a piece, which has 1 to 16 bytes; narrow elements are in the low bits of one register.
 Words read_piece(gmem from, int bytes) {
   if (bytes == 16) {
     const auto [a, b, c, d] = instruction<"ld.global.v4.u32">(from);
@@ -121,7 +122,8 @@ std::vector<Words> transposed(const std::vector<Words>& rows, int bytes) {
   return columns;
 }
 
-// Single elements are each read into a register, but a tile in registers has its elements packed.
+// Packs elements: single elements are each read into a register, but a tile in registers holds its elements
+// packed.
 Words packed(const Words& elements, int bytes) {
   const size_t per = sizeof(uint32_t) / static_cast<size_t>(bytes);
   Words words;
@@ -139,7 +141,7 @@ Words unpacked(const Words& words, int bytes) {
   return elements;
 }
 
-// The code of one block.
+// Emits the code for one block.
 struct BlockCopy {
   const Parameters& p;
   const PermutedCopyForm& form;
@@ -152,7 +154,7 @@ struct BlockCopy {
   pred inside(u32 row, u32 column) const {
     return (row < p.get<u32>("rows")) & (column < p.get<u32>("columns"));
   }
-  // Pieces that do not exist are read from the first piece, and not written.
+  // Pieces that do not exist are read from the address of the first piece, and not written.
   Words read(const Place& at, pred is, u64 within = 0) const {
     return read_piece(source + (select(is, at.from, u64(0)) + within), bytes());
   }
@@ -176,8 +178,8 @@ struct BlockCopy {
     const QuickDivision by(p, "block_rows");
     const u32 far = by(tid_x()), my_row = first_row + (tid_x() - far * by.divisor),
               my_column = first_column + far;
-    // Threads that are left, because the rows do not divide their number, would copy squares of the next
-    // block.
+    // Surplus threads, which exist if the rows do not divide the number of threads, would copy squares of the
+    // next block.
     const pred is = inside(my_row, my_column) & (far < p.get<u32>("block_columns"));
     const Place at = row(my_row) + column(my_column);
     const auto each = static_cast<uint64_t>(form.vector);
@@ -243,7 +245,7 @@ int64_t count_of(const Modes& modes) {
 }
 int64_t blocks_of(const Modes& modes, int64_t block) { return (count_of(modes) + block - 1) / block; }
 
-// Returns the share of an access that is useful, by the bytes of a block that are contiguous on one side.
+// Returns the share of an access that is useful, from the bytes of a block that are contiguous on one side.
 double useful(const Modes& modes, int64_t Mode::*side, int64_t block, int64_t piece_bytes) {
   int64_t run = modes[0].extent;
   for (size_t i = 1; i < modes.size() && modes[i].*side == modes[i - 1].*side * modes[i - 1].extent; ++i)
@@ -252,12 +254,12 @@ double useful(const Modes& modes, int64_t Mode::*side, int64_t block, int64_t pi
   return bytes / (bytes + 16);
 }
 
-// Gives each of the other modes to rows or to columns, and squares to threads: in which way are blocks filled
-// best, and runs longest?
+// Assigns each of the other modes to rows or to columns, and squares to threads, so that blocks are filled
+// best and runs are longest.
 void divide(PermutedCopyForm& form, const Modes& others) {
   const Modes row = form.rows, column = form.columns;
   const int piece = form.element_bytes * form.vector;
-  // Returns the threads of a block with something to do, for each piece that the block could have.
+  // Returns the share of a block's threads that have work, for each piece that the block could have.
   const auto filled = [&](const Modes& rows, const Modes& columns, int64_t high, int64_t wide) {
     const auto all = static_cast<double>(blocks_of(rows, high) * blocks_of(columns, wide));
     return static_cast<double>(count_of(rows)) * static_cast<double>(count_of(columns)) / all;
@@ -298,7 +300,8 @@ PermutedCopyForm form_of(const PermutedCopy& copy) {
   PermutedCopyForm form{copy.from, copy.to, copy.element_bytes};
   const auto least = [&](int64_t Mode::*side) { return std::ranges::min_element(modes, {}, side); };
   form.transposes = least(&Mode::from) != least(&Mode::to);
-  // All strides except the one along an access are multiples of the vector, on both sides.
+  // All strides except the one along an access must be multiples of the vector, in the source and the
+  // destination.
   const int vector = std::min(8, static_cast<int>(kTma) / copy.element_bytes);
   const auto is_wide = [&](int64_t Mode::*side) {
     const auto along = least(side);

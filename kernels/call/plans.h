@@ -1,4 +1,4 @@
-// Plans hold the results found for each kind of call; the next call of that kind is launched with them.
+// Plans store the results found for each kind of call, and the next call of that kind uses them.
 #pragma once
 
 #include <array>
@@ -11,14 +11,15 @@
 
 namespace ptxbuilder::kernels {
 
-// Plans with keys of `words` numbers. Any thread may call it at any time.
+// Plans whose keys have `words` numbers. Any thread may call it at any time.
 template <size_t words, class Plan>
 class Plans {
  public:
   using Key = std::array<uint64_t, words>;
 
-  // Returns the plan that is kept for the key, or else what `make` returns, which is then kept. Several
-  // threads may make one at once, and the first is kept. Throws what `make` throws, and then keeps nothing.
+  // Returns the plan that is stored for the key, or else what `make` returns, which is then stored. Several
+  // threads may make a plan at once, and the first one is stored. If `make` throws, the exception is passed
+  // on and nothing is stored.
   template <class Make>
   Plan get(const Key& key, Make&& make) {
     {
@@ -31,14 +32,14 @@ class Plans {
     return all_.emplace(key, std::move(made)).first->second;
   }
 
-  // Replaces the plan that is kept for the key, if any.
+  // Replaces the plan that is stored for the key, if there is one.
   void replace(const Key& key, Plan plan) {
     const std::lock_guard lock(mutex_);
     all_.insert_or_assign(key, std::move(plan));
   }
 
  private:
-  static constexpr size_t kMost = 1 << 16;  // all are forgotten at this number
+  static constexpr size_t kMost = 1 << 16;  // at this number, all plans are discarded
 
   std::shared_mutex mutex_;
   std::unordered_map<Key, Plan, WordsHash> all_;

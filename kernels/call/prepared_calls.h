@@ -1,4 +1,4 @@
-// Calls that were made before: a call that differs only in addresses, in the values of scalars and in the
+// Calls that were made before. A call that differs only in addresses, in the values of scalars and in the
 // stream skips the checks that these do not affect, which take most of the host's time.
 #pragma once
 
@@ -17,14 +17,14 @@
 
 namespace ptxbuilder::kernels {
 
-// The value of an argument is the value of one of the call's sources, plus a number.
+// The source of an argument's value: the value is one of the call's sources plus a number.
 struct ArgumentSource {
   size_t source;
   uint64_t more;
 };
 
-// The arguments of a launch, and the origin of each value: one of the call's `sources`, which are addresses
-// and bits of scalars, or none of them.
+// The arguments of a launch with the source of each value, which is one of the call's `sources` (addresses
+// and bits of scalars) or none of them.
 class SourcedArguments {
  public:
   // The first sources of every call: the number 0, and the address of its workspace.
@@ -34,8 +34,8 @@ class SourcedArguments {
     from_.reserve(most);
   }
 
-  // Adds what `make` returns: a scalar, whose bits are the source's, or memory, which is at an offset from
-  // the source's address. An argument without a source has the same value in all calls of the form.
+  // Adds what `make` returns: a scalar, whose bits are the source's, or memory at an offset from the source's
+  // address. An argument without a source has the same value in all calls of the form.
   template <class Make>
   void add(size_t source, Make&& make) {
     list_.add(std::forward<Make>(make));
@@ -54,11 +54,11 @@ class SourcedArguments {
 
 // The launches of a call, in their order; empty if there is nothing to do. The caller must make sure that the
 // addresses are aligned like those of the call that was checked, and that what the call writes does not
-// overlap anything else: neither is checked.
+// overlap anything else, since neither is checked.
 class PreparedCall {
  public:
-  // Adds a launch that was queued, so that its arguments are checked. Without a grid, it uses the grid of the
-  // kernel's rule, which must not depend on a scalar that has a source. Throws Error like
+  // Adds a launch that was queued, which means that its arguments were checked. Without a grid, it uses the
+  // grid of the kernel's rule, which must not depend on a scalar that has a source. Throws Error like
   // LoadedKernel::prepare().
   void add(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments,
            Where where);
@@ -70,26 +70,26 @@ class PreparedCall {
  private:
   struct Step {
     runtime::PreparedLaunch launch;
-    std::vector<ArgumentSource> from;  // by parameter
+    std::vector<ArgumentSource> from;  // indexed with the parameter
   };
   std::vector<Step> steps_;
 };
 
-// Returns whether the two share no byte.
+// Returns whether two memories share no byte.
 inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
   return y.address - x.address >= x.bytes && x.address - y.address >= y.bytes;
 }
 
-// Returns whether a workspace whose first `bytes` are used is large enough, aligned, and apart from the
-// operands' memory as a whole. If not, check_workspace() decides.
+// Returns whether a workspace, with `bytes` used, is large enough, aligned, and separate from the operands'
+// memory as a whole. If it returns false, check_workspace() decides.
 bool is_sound_workspace(const runtime::View& workspace, size_t bytes,
                         std::initializer_list<runtime::View> operands);
 
-uint64_t next_number_of_calls();  // unique among all objects, past ones included
+uint64_t next_number_of_calls();  // unique among all objects, including past ones
 
-// The results found for calls, by their form: `words` numbers that describe everything about a call except
-// its sources and its stream. A `words_of` function is called with a function that takes the index of each
-// word, from 0 on, and the word. Any thread may call all functions at any time.
+// The results found for calls, indexed with their form: `words` numbers that describe everything about a call
+// except its sources and its stream. A `words_of` function is called with a function that takes the index of
+// each word, beginning with 0, and the word. Any thread may call all functions at any time.
 template <size_t words, class Value>
 class ByForm {
  public:
@@ -97,8 +97,8 @@ class ByForm {
   // even after the end of this object.
   template <class WordsOf>
   const Value* find(const WordsOf& words_of) {
-    // Most calls of a thread are like its last one, which is found without the lock, and word by word:
-    // comparing a whole form would have to wait until the form has been written.
+    // Most calls of a thread are like its previous one, which is compared first, without the lock and word by
+    // word: comparing an entire form would have to wait until the form has been written.
     struct Last {
       uint64_t owner = 0;
       Form form;
@@ -120,8 +120,8 @@ class ByForm {
   // Returns a number that changes with each clear().
   uint64_t number() const { return number_.load(std::memory_order_acquire); }
 
-  // Keeps what was found for a call when number() was `number`. Nothing is kept if clear() was called since:
-  // the value may depend on the previous kernel.
+  // Stores what was found for a call when number() returned `number`. Nothing is stored if clear() was called
+  // since then, because the value may depend on the previous kernel.
   template <class WordsOf>
   void add(const WordsOf& words_of, Value value, uint64_t number) {
     auto kept = std::make_shared<const Value>(std::move(value));
@@ -131,21 +131,22 @@ class ByForm {
     known_.emplace(form_of(words_of), std::move(kept));
   }
 
-  // Forgets all values, because calls use another kernel from now on.
+  // Discards all values, because calls use another kernel from then on.
   void clear() {
     const std::lock_guard lock(mutex_);
     known_.clear();
-    number_.store(next_number_of_calls(), std::memory_order_release);  // threads forget their last ones
+    number_.store(next_number_of_calls(), std::memory_order_release);  // makes threads discard their previous
+                                                                       // calls
   }
 
  private:
   using Form = std::array<uint64_t, words>;
-  static constexpr size_t kMost = 1 << 16;  // all are forgotten at this number
+  static constexpr size_t kMost = 1 << 16;  // at this number, all values are discarded
 
   template <class WordsOf>
   static Form form_of(const WordsOf& words_of) {
     Form form = {};
-    words_of([&](size_t at, uint64_t word) { form.at(at) = word; });  // `words` must count them all
+    words_of([&](size_t at, uint64_t word) { form.at(at) = word; });  // `words` must be the number of words
     return form;
   }
 

@@ -1,4 +1,4 @@
-// Divisions by numbers that the host knows: a multiplication and a shift take the device less time.
+// Divisions by numbers that the host knows, which take the device less time as a multiplication and a shift.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace ptxbuilder::kernels {
 
-// A number below 2^31 is divided when its product with the factor is shifted right. With 2^(s-1) < divisor <=
-// 2^s, factor times divisor exceeds 2^(31+s) by less than 2^s, and that excess times the number is less than
-// 2^(31+s).
+// A number below 2^31 is divided by multiplying it by the factor and shifting the product right. With 2^(s-1)
+// < divisor <= 2^s, factor times divisor exceeds 2^(31+s) by less than 2^s, and that excess times the number
+// is less than 2^(31+s).
 struct Reciprocal {
   uint32_t factor, shift;
 

@@ -24,7 +24,7 @@ std::string printable(std::string text) {
   return text;
 }
 
-// Another process may have left the last line of an open file unfinished.
+// Returns whether the file's last line is unfinished, since another process may have left it so.
 bool ends_within_a_line(int file) {
   const off_t size = ::lseek(file, 0, SEEK_END);
   char last = '\n';

@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::kernels {
 
-// Runs `body` in an NVTX range if a tool listens. An error of the device, or of a kernel on it, then names
-// this call, which may not be the one that failed, because kernels fail when they run. `described` returns
-// the operation and its sizes.
+// Runs `body`, in an NVTX range if a tool is listening. An error of the device, or of a kernel on it, then
+// names this call, which may not be the one that failed, because kernels fail when they run. `described`
+// returns the operation and its sizes.
 template <class Described, class Body>
 void told_call(Described described, Body body) {
   constexpr const char* kHowToWatch =

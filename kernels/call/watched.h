@@ -1,4 +1,5 @@
-// A watchdog for the kernels of operations, for callers that cannot open a scope themselves, such as PyTorch.
+// A watchdog for the kernels of operations, for callers that cannot create a scope themselves, such as
+// PyTorch.
 #pragma once
 
 #include <optional>
@@ -7,11 +8,12 @@
 
 namespace ptxbuilder::kernels {
 
-// Kernels that are made during its lifetime have the limit in milliseconds that PTXBUILDER_WATCHDOG sets,
-// such as 1000 (ptxbuilder/tile/watchdog.h); without that variable, or in a WatchdogScope, it does nothing.
+// During its lifetime, kernels are made with the limit, in milliseconds, that PTXBUILDER_WATCHDOG sets, such
+// as 1000 (ptxbuilder/tile/watchdog.h). Without that variable, or in a WatchdogScope, this class does
+// nothing.
 class WatchedKernels {
  public:
-  // Throws Error for a value that is not a valid limit.
+  // Throws Error if the variable does not hold a valid limit.
   WatchedKernels();
 
  private:

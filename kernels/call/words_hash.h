@@ -1,4 +1,4 @@
-// A hash of words that are sizes and strides, which are often similar.
+// A hash of words that are sizes and strides, which are often similar to each other.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace ptxbuilder::kernels {
 struct WordsHash {
   template <size_t N>
   size_t operator()(const std::array<uint64_t, N>& words) const {
-    uint64_t lanes[4] = {};  // the processor computes them in parallel
+    uint64_t lanes[4] = {};  // separate lanes, which the processor computes in parallel
     for (size_t i = 0; i < N; i += 4)
       for (size_t lane = 0; lane < 4 && i + lane < N; ++lane)
         lanes[lane] = mixed(lanes[lane], words[i + lane]);
@@ -19,7 +19,7 @@ struct WordsHash {
   }
 
  private:
-  // The constant of Fibonacci hashing (Knuth, volume 3, 6.4).
+  // The multiplier is the constant of Fibonacci hashing (Knuth, volume 3, 6.4).
   static uint64_t mixed(uint64_t hash, uint64_t word) {
     return (hash ^ (hash >> 29) ^ word) * 0x9e3779b97f4a7c15;
   }
