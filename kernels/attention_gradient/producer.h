@@ -1,4 +1,4 @@
-// The warps of attention's gradient that do not multiply: one loads, and others add to dQ's sums.
+// The warps of attention's gradient that do not multiply: one loads tiles, and others add to dQ's sums.
 #pragma once
 
 #include "kernels/attention_gradient/roles.h"
@@ -28,8 +28,8 @@ inline void load_gradient(const AttentionGradientTile& t, const GradientRoles& r
   });
 }
 
-// Adds to dQ's sums what a consumer has stored, block by block of queries: as it is ready or, if the order
-// must be the same each time, in turn among blocks of keys.
+// Adds what a consumer has stored to dQ's sums, one block of queries after the other: as soon as it is ready
+// or, if the order must always be the same, when it is the turn of this block of keys.
 inline void add_sums(const AttentionGradientOperation& o, const AttentionGradientTile& t,
                      const GradientRoles& r, const GradientWork& w, const Parameters& p, u32 part) {
   const GradientFragments sums(o, t);

@@ -1,4 +1,4 @@
-// This reference computes the gradients of attention in float64.
+// Computes the expected gradients of attention, in float64.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@ struct AttentionGradientRule {
   double scale, softcap = 0;
   std::optional<int64_t> visible = {},
                          window_start =
-                             {};  // query i sees the keys below i + visible, from i + window_start on
+                             {};  // query i sees the keys below i + visible, beginning at i + window_start
   DropoutRule dropout = {};
 };
 
-// Computes rows of dK, dV and of dQ's sums from the two numbers that a kernel gets for each row of queries,
-// block by block.
+// Computes rows of dK, of dV and of dQ's sums from the two numbers that a kernel receives for each row of
+// queries, block by block.
 class AttentionGradientReference {
  public:
   AttentionGradientReference(const command::Tensor& q, const command::Tensor& k, const command::Tensor& v,
@@ -41,7 +41,7 @@ class AttentionGradientReference {
 
   command::Expected key(size_t i) const { return of_key(i, q_, true); }
   command::Expected value(size_t i) const { return of_key(i, grad_, false); }
-  // `head` is counted among the heads of all batches.
+  // `head` is counted over all batches.
   command::Expected query_sum(size_t head, size_t row, size_t column) const {
     if (row >= queries_) return {0, 0};
     const std::vector<Pair>& pairs = kept(head * queries_ + row, true);
@@ -54,8 +54,8 @@ class AttentionGradientReference {
   }
 
  private:
-  // The weight of a key for a query, the slope of its score, and their error bounds: weight and slope are
-  // rounded to the type of V, and scores, products and exp2 lose some bits in f32.
+  // The weight of a key for a query, the slope of its score, and the error bounds of both: weight and slope
+  // are rounded to the type of V, and scores, products and exp2 lose some bits in f32.
   struct Pair {
     double weight = 0, slope = 0, weight_error = 0, slope_error = 0;
   };
@@ -115,8 +115,8 @@ class AttentionGradientReference {
             tolerance * scale + unit_roundoff(v_.dtype()) * std::abs(sum * scale) * 1.01 + 0x1p-24};
   }
 
-  // Returns the pairs of a row of queries with all keys, or of a row of keys with the queries of all its
-  // heads. Several threads request elements one after the other, so each thread keeps the row that it
+  // Returns the pairs of a row of queries with all keys, or of a row of keys with the queries of all heads
+  // that share it. Threads request elements one after the other, so each thread stores the row that it
   // computed last.
   const std::vector<Pair>& kept(size_t row, bool of_query) const {
     struct Kept {
@@ -141,7 +141,8 @@ class AttentionGradientReference {
   AttentionGradientRule rule_;
   size_t depth_, columns_, queries_, keys_, group_, block_, blocks_;
   static inline std::atomic<uint64_t> count_ = 0;
-  const uint64_t number_ = ++count_;  // distinguishes references: one may reuse another's address
+  const uint64_t number_ = ++count_;  // distinguishes references, since one may have the address of a former
+                                      // one
 };
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,4 @@
-// The roles of attention's gradient share this state: tiles, rings, and barriers.
+// The state that the roles of attention's gradient share: tiles, rings, and barriers.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns for how many queries a consumer computes weights and slopes at a time: all of them at once would
-// take more registers than there are.
+// Returns the number of queries for which a consumer computes weights and slopes at a time; all of them at
+// once would need more registers than there are.
 inline int part_columns(const AttentionGradientTile& t, bool bends) {
   return bends ? 16 : t.bm % 32 == 0 ? 32 : 40;
 }
@@ -21,8 +21,8 @@ inline bool bends_scores(const AttentionGradientOperation& o, const AttentionSco
   return o.has_step() || score.function;
 }
 
-// CTAs of a cluster that divide a group use this to add up dK and dV: each gets the sums of some of the
-// columns, which are stored through the place of dS.
+// Adds up dK and dV over the CTAs of a cluster that divide a group: each CTA gets the sums of some of the
+// columns, which are stored through the shared memory of dS.
 struct DividedGroup {
   DividedGroup(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t,
                const SharedTile& dS)
@@ -31,7 +31,7 @@ struct DividedGroup {
         out(dS, o.type, {t.bn(), dK.columns()}, widest_swizzle(dK.columns()), 2) {}
 
   ClusterSum dK, dV;
-  SharedTile out;  // of dK and of dV
+  SharedTile out;  // the tile of dK and of dV
 };
 
 struct GradientRoles {
@@ -61,7 +61,7 @@ struct GradientRoles {
     }
   }
 
-  // Returns a swizzle with which the panels are whole in each consumer's half of shared columns.
+  // Returns a swizzle that keeps panels whole in each consumer's half of the shared columns.
   static Swizzle swizzle(const AttentionGradientTile& t, int columns) {
     return widest_swizzle(t.shares_keys ? columns / t.kConsumers : columns);
   }

@@ -1,4 +1,4 @@
-// These kernels run before and after the gradient of attention, and process queries row by row.
+// The kernels that run before and after attention_gradient, and process queries row by row.
 #include <fmt/format.h>
 
 #include "kernels/attention/roles.h"
@@ -13,7 +13,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// Returns the number of the CTA among the CTAs of all heads, if a block of queries has `ctas` CTAs.
+// Returns the number of the CTA among the CTAs of all heads if each block of queries has `ctas` CTAs.
 u32 number_of_cta(const std::optional<PackedQueries>& sequence, int ctas) {
   if (sequence) return (ctaid_y() * sequence->blocks + sequence->first_block) * ctas + ctaid_x();
   return (ctaid_z() * nctaid_y() + ctaid_y()) * nctaid_x() + ctaid_x();
@@ -26,7 +26,7 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
                    dO = k.shared(o.type, {rows_of_cta, o.value_depth}, Swizzle128B, 1, "dO");
   const Barriers arrived(k, {2});
   sync_threads();
-  // These count rows of the sequence, and of all sequences.
+  // The row within the sequence, and the row among all sequences.
   const u32 row = ctaid_x() * rows_of_cta, head = sequence ? ctaid_y() : ctaid_z() * nctaid_y() + ctaid_y(),
             queries = sequence ? sequence->queries : p.get<u32>("queries"),
             row_of_all = sequence ? sequence->row + row : row, batch = sequence ? u32(0) : ctaid_z();
@@ -58,7 +58,7 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
   };
   constexpr float kLog2E = 1.4426950408889634f;
   const RegisterTile<f32> lse = load<f32>(given("lse"), rows, -INFINITY);
-  // The weights of a row that sees no key are 0, and so are the weights of a row after the last.
+  // The weights are 0 for a row that sees no key, and for a row after the last one.
   store(numbers(0), select(lse == -INFINITY, f32(INFINITY), lse * kLog2E));
   barrier_wait(arrived[0], 0);
   const auto wide = [&](const SharedTile& tile) {
@@ -68,10 +68,10 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
   RegisterTile<f32> sums = reduce_rows(Reduction::add, wide(dO) * wide(O));
   // The slope of a score includes its weight times the gradient of lse.
   if (o.lse_grad) sums = sums - load<f32>(given("lse_grad"), rows);
-  // Rows after the last belong to the next sequence.
+  // Rows after the last one belong to the next sequence.
   if (sequence) sums = select(row_index(rows) + row < queries, sums, f32(0));
   store(numbers(1), sums);
-  const int turns = t.kConsumers * rows_of_cta / t.bm;  // for a CTA's share of a block
+  const int turns = t.kConsumers * rows_of_cta / t.bm;  // the counters of a CTA's share of a block
   if (o.deterministic)
     if_(tid_x() < turns, [&] { p.get<gptr<u32>>("turns")[cta * turns + tid_x()] = u32(0); });
 }
@@ -91,7 +91,7 @@ void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Atten
   else
     store(to_store, astype<bf16>(x));
   const u32 parts = sums.are_columns ? 2 : 1;
-  if (sequence) {  // row by row, since a box would reach into the next sequence
+  if (sequence) {  // stored row by row, since a box would extend into the next sequence
     sync_threads();
     const PackedHeads to = {ctaid_y(), sequence->row + ctaid_x() / parts * sums.rows,
                             sequence->row + sequence->queries};
@@ -111,7 +111,7 @@ void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Atten
   });
 }
 
-// This code is shared by both kernels. A block of queries takes `ctas` CTAs.
+// Builds either kernel. A block of queries takes `ctas` CTAs.
 Kernel of_rows(std::string name, const AttentionGradientOperation& o, const AttentionGradientTile& t,
                Parameters p, int ctas,
                void body(Kernel&, const AttentionGradientOperation&, const AttentionGradientTile&,
@@ -124,7 +124,7 @@ Kernel of_rows(std::string name, const AttentionGradientOperation& o, const Atte
   k.grid(fmt::format("ceil_div(queries, {}) * {}", t.bm, ctas), "heads", "batches");
   if (t.overlaps) k.overlaps();
   if (o.packed) {
-    griddepcontrol_wait();  // because offsets are read
+    griddepcontrol_wait();  // offsets are read from here on
     const PackedQueries sequence(t, p, ctaid_z());
     if_(ctaid_x() < ceil_div(sequence.queries, t.bm) * ctas, [&] { body(k, o, t, p, sequence); });
   } else {

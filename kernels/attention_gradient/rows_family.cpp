@@ -75,7 +75,7 @@ void run_queries(const command::Fields& f, command::Run& run) {
   const float scale = 0.125F;
   run.launch({dq.pointer(), out.tensor(), number(s.queries), number(s.heads), number(s.batches),
               runtime::scalar(scale)});
-  // These are the places of the elements' sums.
+  // The positions of the elements' sums.
   std::vector<size_t> places(s.depth * s.queries * s.heads * s.batches);
   for (size_t i = 0; i < dq.count(); ++i) {
     const GradientSumPlace at = place_of_sum(i, o, gradient_tile(f), s.rows);
@@ -93,7 +93,7 @@ void run_sinks(const command::Fields& f, command::Run& run) {
   const auto block = static_cast<uint64_t>(gradient_tile(f).bm);
   command::Tensor numbers = run.normal(DType::f32, {block, 2, s.rows / block, s.heads, s.batches}),
                   sinks = run.normal(DType::f32, {s.heads});
-  // A row after the last has no weight.
+  // A row after the last one has no weight.
   for (size_t i = 0; i < numbers.count(); ++i)
     if (i / block % 2 == 0 && i % (2 * s.rows) / (2 * block) * block + i % block >= s.queries)
       numbers.set(i, INFINITY);

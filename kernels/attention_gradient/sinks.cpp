@@ -1,5 +1,5 @@
 // The gradient of sinks follows from the numbers that attention_gradient_sums has stored for each row of
-// queries: a sink's weight, times the term that was subtracted from the row's slopes.
+// queries: it is a sink's weight times the term that was subtracted from the row's slopes.
 #include "kernels/attention_gradient/kernel.h"
 #include "kernels/attention_gradient/packed.h"
 #include "ptxbuilder/registers/memory.h"
@@ -33,7 +33,7 @@ Kernel attention_gradient_sinks(const AttentionGradientOperation& o, const Atten
   const u32 head = ctaid_x();
   const RegisterLayout layout = strided({kBlocks, t.bm}, 4);
   const f32 power = f32(p.get<gptr<f32>>("sinks")[head]) * kLog2E;
-  Var<f32> total(0.f);  // of a thread
+  Var<f32> total(0.f);  // the sum of this thread
   for_(0, p.get<u32>("batches"), [&](u32 batch) {
     u32 blocks = ceil_div(p.get<u32>("queries"), t.bm), first = (batch * p.get<u32>("heads") + head) * blocks;
     if (o.packed) {

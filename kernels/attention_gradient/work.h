@@ -1,13 +1,12 @@
-// The work of a CTA of attention's gradient: a block of keys, and the blocks of queries that see the
-// keys.
+// The work of a CTA of attention's gradient: a block of keys, and the blocks of queries that see these keys.
 #pragma once
 
 #include "kernels/attention_gradient/packed.h"
 
 namespace ptxbuilder::kernels {
 
-// A block of keys, and the blocks of queries that see some of its keys: the first of these blocks do not see
-// all keys, nor do the last if there is a window.
+// A block of keys, and the blocks of queries that see some of its keys. The first of these blocks do not see
+// all keys, and if there is a window, neither do the last.
 struct GradientWork {
   GradientWork(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Parameters& p)
       : key_blocks(t.heads_first ? nctaid_z() : nctaid_x() / t.ctas),
@@ -25,8 +24,8 @@ struct GradientWork {
         end_whole(0),
         end(0),
         staggered(o.depth != 128 && !o.causal && !o.window && !o.deterministic) {
-    // The last block comes first if blocks take turns: it is the first to reach a block of queries that a
-    // causal mask lets it see, and no CTA waits for a CTA that begins later.
+    // The last block of keys comes first if blocks take turns. It is the first to reach a block of queries
+    // that a causal mask lets see it, and no CTA waits for a CTA that begins later.
     if (o.deterministic) {
       key_block = key_blocks - 1 - key_block;
       first_key = key_block * t.bn();
@@ -64,7 +63,8 @@ struct GradientWork {
 
   // Returns whether the sequence has keys here.
   pred exists() const { return first_key < keys; }
-  // Returns the head of queries `of_group`; the CTA processes `group` of the heads that share the keys.
+  // Returns the number of the `of_group`-th query head; the CTA processes `group` of the heads that share the
+  // keys.
   u32 head_of_queries(u32 of_group) const { return first_head + of_group; }
   // Returns where a head's blocks of queries begin in the arrays that the kernels share.
   u32 first_block(const AttentionGradientTile& t, u32 of_group) const {
@@ -72,13 +72,13 @@ struct GradientWork {
     const u32 heads_before = batch * key_heads * group * t.ctas;
     return (heads_before + head_of_queries(of_group)) * ceil_div(queries, t.bm);
   }
-  // These functions return where the sequence's rows are in the tensors.
+  // Return where the sequence's rows are in the tensors.
   u32 batch_of_map() const { return sequence ? u32(0) : batch; }
   u32 row_of_query(u32 query) const { return sequence ? sequence->row + query : query; }
   u32 row_of_key(u32 key) const { return sequence ? key_row + key : key; }
 
-  // Returns the block of queries that is processed i-th. CTAs that add to the same sums of dQ at once are
-  // serialized, so each begins with another block, unless a mask already makes it do so.
+  // Returns the block of queries that is processed i-th. CTAs that add to the same sums of dQ at once would
+  // be serialized, so each begins with a different block, unless a mask already has this effect.
   u32 nth_block(const AttentionGradientTile& t, u32 i) const {
     if (!staggered) return i;
     const u32 at = i + first_key / t.bm % end;
@@ -89,7 +89,7 @@ struct GradientWork {
   u32 turn(const AttentionGradientTile& t, u32 block) const {
     u32 blocks = sequence ? ceil_div(keys, t.bn()) : key_blocks;
     if (visible) {
-      const u32 behind = (block + 1) * t.bm;  // how far `first` looks; it stops at the last query
+      const u32 behind = (block + 1) * t.bm;  // the end of the queries that `first` considers
       blocks = select(behind > queries, blocks,
                       min(ceil_div(u32(max(s32(behind) - 1 + *visible, 0)), t.bn()), blocks));
     }

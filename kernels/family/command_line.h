@@ -1,5 +1,5 @@
 // The options of a command line. This header hides CLI11, since g++ takes ten seconds for each file that
-// includes it.
+// includes CLI11.
 #pragma once
 
 #include <concepts>
@@ -25,9 +25,9 @@ class Option {
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option required() const;
-  Option shown_as(const std::string& value) const;  // in the help, such as FILE
+  Option shown_as(const std::string& value) const;  // the value's name in the help, such as FILE
   Option with_default() const;                      // the help shows the initial value
-  Option in_group(const std::string& name) const;   // of the help
+  Option in_group(const std::string& name) const;   // a group of the help
   Option by_comma() const;                          // several values in one word, separated by commas
   Option among(const std::vector<std::string>& legal) const;
   Option from(std::integral auto least, std::integral auto greatest) const {
@@ -36,7 +36,7 @@ class Option {
   Option from(double least, double greatest) const { return within(least, greatest); }
   Option excludes(const Option& other) const;
   Option needs(const Option& other) const;
-  // `complaint` returns what is wrong with a word, or "".
+  // `complaint` returns what is wrong with a word, or "" if nothing is.
   Option check(std::function<std::string(std::string)> complaint) const;
 
   bool given() const;
@@ -48,31 +48,31 @@ class Option {
   CLI::Option* option_;
 };
 
-// The arguments of a command line, or of one of its commands. The variables that options set must stay in
-// place until the words are parsed.
+// The arguments of a command line, or of one of its commands. The variables that options set must remain at
+// their addresses until the words are parsed.
 class Arguments {
  public:
   explicit Arguments(CLI::App* app) : app_(app) {}
 
-  // "--name", "-n,--name", or "name" for a word without one. T is a string, an integer, a double, or an
-  // optional or a vector of such: those that command_line.cpp instantiates.
+  // Adds an option: "--name", "-n,--name", or "name" for a word without a preceding option. T is a string, an
+  // integer, a double, or an optional or a vector of these, as instantiated in command_line.cpp.
   template <class T>
   Option option(const std::string& names, T& to, const std::string& help) const;
   Option flag(const std::string& names, bool& to, const std::string& help) const;
-  // Adds a flag with a number, which is `given` unless the word has another number, as in --watchdog and
-  // --watchdog=50.
+  // Adds a flag with a number, which is `given` unless the command line has another number, as in --watchdog
+  // and --watchdog=50.
   Option number_flag(const std::string& name, uint32_t& to, uint32_t given, const std::string& help) const;
-  // Adds an option whose value is one of several words; each word means a number.
+  // Adds an option whose value is one of several words, each of which stands for a number.
   Option choice(const std::string& names, int64_t& to, const std::map<std::string, int64_t>& words,
                 const std::string& help) const;
 
   Arguments command(const std::string& name, const std::string& help) const;
   void needs_command() const;
-  void footer(const std::string& text) const;  // of the help
-  // `complaint` returns what is wrong with all options together, or "".
+  void footer(const std::string& text) const;  // shown at the end of the help
+  // `complaint` returns what is wrong with the combination of options, or "" if nothing is.
   void check(std::function<std::string()> complaint) const;
 
-  // These functions return what was parsed.
+  // Return what was parsed.
   bool chosen() const;
   Arguments chosen_command() const;
   std::string name() const;
@@ -82,14 +82,14 @@ class Arguments {
   CLI::App* app_;
 };
 
-// Flushes standard output. Throws Error if this output, or anything printed before, could not be written,
-// since nothing else would report it: a program also flushes at exit, but does not report a full disk.
+// Flushes standard output. Throws Error if this output, or anything printed before, could not be written: a
+// program also flushes when it exits, but then does not report errors such as a full disk.
 void flush_output();
 
-// Returns the error's text without the line of C++ at its end.
+// Returns the error's text without the C++ source line at its end.
 std::string without_place(const std::exception& e);
 
-// An error whose message says what is wrong with the words, and what is legal there.
+// An error whose message says what is wrong with the words, and which words are allowed.
 class UsageError : public Error {
  public:
   using Error::Error;

@@ -1,4 +1,4 @@
-// Goes from a family and its fields to results: build, compile, load, run, report.
+// Runs a family with its fields: builds, compiles, loads, runs and reports.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@
 
 namespace ptxbuilder::command {
 
-// The differences in meaning between edited PTX and its kernel's PTX.
+// The differences in meaning between a kernel's PTX and an edited version of it.
 struct EditedDifference {
   std::string text;
-  std::string json;  // an object
+  std::string json;  // a JSON object
 };
 
 enum class Assembler : uint8_t { automatic, ptxas, driver, none };
@@ -26,21 +26,21 @@ struct ExecuteOptions {
   Assembler assembler = Assembler::automatic;
   CompilerOptions compiler;
   RunOptions run;
-  std::string emit;     // the folder for the files; "" for none
-  std::string profile;  // the file for what the kernel records about itself; "" if it records nothing
-  std::optional<uint32_t> profile_records = {};  // room of a warp; if empty, a first run finds it
-  bool profile_all = false;                      // regions of instructions too
-  uint32_t watchdog = 0;           // milliseconds that a wait of the kernel may take; 0 for any time
-  std::optional<uint64_t> jitter;  // the seed of its delays
-  bool checks = false;             // the kernel checks and prints
-  std::string ptx_file;            // PTX that also runs, instead of the kernel; "" for none
-  // Returns how that PTX differs from the kernel; required if `ptx_file` is given. It is null in a program
-  // that only runs kernels.
+  std::string emit;                              // the folder for the files; "": no files
+  std::string profile;                           // the file for the kernel's profile; "": no profile
+  std::optional<uint32_t> profile_records = {};  // records per warp; if empty, a first run determines it
+  bool profile_all = false;                      // include regions of instructions
+  uint32_t watchdog = 0;           // milliseconds that a wait of the kernel may take; 0: no limit
+  std::optional<uint64_t> jitter;  // the seed of random delays
+  bool checks = false;             // whether the kernel's checks and prints are compiled
+  std::string ptx_file;            // PTX that runs in addition to the kernel; "": none
+  // Compares that PTX with the kernel; required if `ptx_file` is given. It is null in a program that can only
+  // run kernels.
   EditedDifference (*compare)(const std::string& kernel, const std::string& ptx, const std::string& edited,
                               const std::string& edited_file) = nullptr;
-  std::vector<std::string> waived;  // what ptxas may report about both: see AssembleOptions
+  std::vector<std::string> waived;  // reports of ptxas to accept for both: see AssembleOptions
   bool sass = false;                // print SASS, or with `emit` write NAME.sass
-  std::string nvdisasm;             // the disassembler; "" to look for it
+  std::string nvdisasm;             // the disassembler; "": search for it
   bool json = false;
 };
 
@@ -48,7 +48,7 @@ struct ExecuteOptions {
 struct Built {
   Compiled compiled;
   double build_milliseconds = 0;
-  std::string assembler;  // in words
+  std::string assembler;  // a description of the assembler
   std::vector<std::string> waivers;
 };
 
@@ -58,17 +58,18 @@ runtime::EmulatorOptions emulator_options(const ExecuteOptions& options);
 // Builds the kernel. Throws Error from the family's build(), the kernel's checks and ptxas.
 Built build(const Family& family, const Fields& fields, const Compiler& tools, const ExecuteOptions& options,
             bool for_gpu);
-// Does the same on a device. If the driver compiles the PTX, its messages are checked like those of ptxas.
+// Loads the kernel onto a device. If the driver compiles the PTX, its messages are checked like those of
+// ptxas.
 runtime::LoadedKernel load(Built& built, runtime::Device& device);
-// Calls the family's run(). Throws Error if the family has none, or if it does not verify although this was
-// requested.
+// Calls the family's run(). Throws Error if the family has none, or if verification was requested but run()
+// does not verify.
 void run_family(const Family& family, const Fields& fields, Run& run, bool verify);
-// Throws Error that says what to do if times are requested from a device without a clock.
+// Throws Error that says what to do, for times that were requested on a device without a clock.
 [[noreturn]] void refuse_times();
 
-// Prints a report, or one JSON object, to standard output. With a `ptx_file`, both the kernel and the file
-// run on the same data, and their differences in meaning are printed; the outcome is the file's. Throws
-// Error.
+// Runs the kernel, and prints a report or a JSON object to standard output. With a `ptx_file`, both the
+// kernel and the file run on the same data, and their differences in meaning are printed; the outcome is that
+// of the file. Throws Error.
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options);
 
 }  // namespace ptxbuilder::command

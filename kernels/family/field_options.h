@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::command {
 
-// Adds an option for each field; `values` receives the given values, and must outlive the parsing.
+// Adds an option for each field. `values` receives the values that are given, and must outlive the parsing.
 void add_fields(const Arguments& app, const Family& family, std::map<std::string, int64_t>& values);
 
 // Returns the names of the fields that were given.

@@ -1,5 +1,5 @@
-// Adds commands that take a kernel: `ptxb NAME KERNEL --field value`, and for an executable with one kernel
-// `mine NAME`.
+// Adds commands that take a kernel: `ptxb NAME KERNEL --field value` or, in an executable with only one
+// kernel, `mine NAME`.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@ namespace ptxbuilder::command {
 struct ChosenKernel {
   const Family& family;
   const Fields& fields;
-  std::vector<std::string> given;  // the names of the fields that have an option in the command line
+  std::vector<std::string> given;  // the names of the fields that were given as options
 };
 
-// Adds the command, with an option for each field of each kernel, to `commands`, after the registered
-// commands that take the place of a kernel, such as "tune" "gemm". `add_options` adds the other options of
-// one kernel's command; `run` returns the exit code, and may throw Error.
+// Adds the command, with options for each field of each kernel, to `commands`. Registered commands that have
+// the same form, such as "tune" "gemm", come first. `add_options` adds the other options of one kernel's
+// command; `run` returns the exit code, and may throw Error.
 void add_kernel_command(std::vector<Command>& commands, const Arguments& top, const std::string& name,
                         const std::string& help,
                         const std::function<void(const Arguments& app, const Family& family)>& add_options,

@@ -26,7 +26,7 @@ RowOperation all_reduce_rms_norm() {
 
 Kernel all_reduce_norm(const RowProblem& problem, int ranks, Where where) {
   const DType type = *problem.types[0];
-  std::optional<NamedBarrier> meeting;  // The CTA's threads come to it.
+  std::optional<NamedBarrier> meeting;  // a barrier of the CTA's threads
   const auto memory_of = [](int rank) { return fmt::format("memory_{}", rank); };
   const auto declare = [&](Kernel& k, Parameters& p) {
     k.cooperative();
@@ -59,7 +59,7 @@ Kernel all_reduce_norm(const RowProblem& problem, int ranks, Where where) {
         const auto weight = threads.columns("weight", 1);
         Var<pred> waits(pred(true));
         threads.for_each([&](Row& row) {
-          std::optional<Numbers> residual;  // It is loaded before the wait.
+          std::optional<Numbers> residual;  // loaded before the wait
           if (row.has("residual")) residual = row.load("residual");
           if_(waits.value(), [&] {
             exchange.wait(tid_x());

@@ -1,4 +1,4 @@
-// The tile of a product of ranks that suits its size.
+// Chooses the tile of a multi-GPU product that suits its size.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns all tiles that may be chosen for a product. `fixed` gives the types and the number of ranks.
+// Returns all tiles that may be chosen for a product. `fixed` determines the types and the number of ranks.
 std::vector<RankedTile> ranked_tiles(RankedForm form, const RankedTile& fixed, int64_t rows, int64_t n);
 
-// Returns the tile of these that takes the least time on a device with that many multiprocessors by a short
-// model: waves of tiles, each limited by tensor cores or by L2, and the bytes that cross NVLink. Returns
-// `fixed` if there are none, because the exchange memory has too few words.
+// Returns the tile that is fastest on a device with `multiprocessors` SMs, according to a simple model: waves
+// of tiles, each limited by tensor cores or by L2, and the bytes that cross NVLink. Returns `fixed` if there
+// are no tiles because the exchange memory has too few words.
 RankedTile ranked_choice(RankedForm form, const RankedTile& fixed, int64_t rows, int64_t n, int64_t k,
                          int multiprocessors);
 

@@ -1,4 +1,4 @@
-// The signals that launches of several ranks exchange through memory that all of them reach.
+// Signals that launches on several ranks exchange through memory that all of them can access.
 #pragma once
 
 #include <functional>
@@ -11,58 +11,57 @@ namespace ptxbuilder::kernels {
 
 inline constexpr int kMostRanks = 64;
 
-// The memory of each rank begins with words of four bytes, which are zeros before its first call: the number
-// of calls that are done, the number of threads that have left the current call, and the signals of other
-// ranks.
+// The memory of each rank begins with 4-byte words, which must be zero before its first call: the number of
+// calls that are done, the number of threads that have left the current call, and the signals of other ranks.
 inline constexpr uint32_t kExchangeBytes = 256 * 1024;
 
-// A call of a rank has a number, beginning with 1, which the device counts, so that a recorded launch may be
+// A call of a rank. Calls are numbered from 1, and the device counts them, so that a recorded launch may be
 // repeated. All ranks make the same calls in the same order.
 class RankedCall {
  public:
-  // Each thread of the CTA constructs this: the number is read before any CTA leaves. `own` points to the
-  // words of this rank.
+  // Each thread of the CTA must construct this, since the number is read before any CTA leaves. `own` points
+  // to the words of this rank.
   explicit RankedCall(gptr<u32> own);
   u32 number() const { return number_; }
-  // So many threads of each CTA signal that they wait for nothing more. The last of all of them runs
-  // `at_end`.
+  // Signals that a thread waits for nothing more; `threads_of_cta` threads of each CTA must call this. The
+  // last of all these threads runs `at_end`.
   void left(uint32_t threads_of_cta = 1, const std::function<void()>& at_end = nullptr) const;
 
  private:
-  static constexpr uint32_t kCalls = 0, kLeft = 1;  // These are numbers of words.
+  static constexpr uint32_t kCalls = 0, kLeft = 1;  // indices of words
 
   gptr<u32> own_;
   u32 number_;
 };
 
-// Ranks exchange data in blocks. There are more words: one for each rank with the number of calls for which
-// its memory was free, and one for each block with the number of signals that have come, which is zero again
-// at the end of a call.
+// Exchanges data between ranks in blocks. It uses additional words: for each rank, the number of calls for
+// which the rank's memory was free; for each block, the number of signals that have arrived, which is zero
+// again at the end of a call.
 class Exchange {
  public:
-  // Each thread of the CTA constructs this, outside of roles. `of_ranks` are the words of all ranks.
+  // Each thread of the CTA must construct this, outside roles. `of_ranks` are the words of all ranks.
   Exchange(std::vector<gptr<u32>> of_ranks, u32 rank);
 
   static constexpr uint32_t most_blocks() { return kExchangeBytes / 4 - kBlocks; }
 
-  // One thread of each CTA calls this: it signals that this rank's memory is free for the other ranks,
-  // because this rank's earlier work no longer reads it.
+  // Signals that this rank's memory is free for the other ranks, because this rank's earlier work no longer
+  // reads it. One thread of each CTA must call this.
   void open() const;
   // Waits until the memory of a rank is free.
   void wait_until_free(u32 rank) const;
 
-  // signal() reports that this thread's data of a block is at a rank, and signal_of() gives the number of
-  // that signal, or kNoSignal. wait() waits until so many signals of this rank's block have come; take()
-  // waits for one, and takes it away. Whatever the signalling threads and the copies known to them have
-  // stored is visible afterwards.
+  // signal() reports that this thread's data of a block has arrived at a rank; signal_of() returns the number
+  // of that signal, or kNoSignal. wait() waits until the given number of signals for this rank's block have
+  // arrived; take() waits for one signal, and removes it. Everything that the signalling threads, and the
+  // copies known to them, have stored is visible afterwards.
   static constexpr uint32_t kNoSignal = ~0u;
   static u32 signal_of(u32 to_rank, u32 block) { return to_rank * kMostWords + block; }
   void signal(u32 signal, u32 count = 1) const;
   void wait(u32 block, u32 signals) const;
   void take(u32 block) const;
 
-  // So many threads of each CTA signal that they wait for nothing more. The signals of some blocks, which
-  // were waited for, are taken away once all threads have left.
+  // Signals that a thread waits for nothing more; `threads_of_cta` threads of each CTA must call this. After
+  // all of them have left, the signals of the blocks that were waited for are removed.
   struct Blocks {
     u32 first, count;
   };
@@ -70,7 +69,7 @@ class Exchange {
 
  private:
   static constexpr uint32_t kMostWords = kExchangeBytes / 4;
-  static constexpr uint32_t kFree = kMostRanks, kBlocks = 2 * kMostRanks;  // These are numbers of words.
+  static constexpr uint32_t kFree = kMostRanks, kBlocks = 2 * kMostRanks;  // indices of words
 
   std::vector<gptr<u32>> of_ranks_;
   u32 rank_;
@@ -78,31 +77,31 @@ class Exchange {
   RankedCall call_;
 };
 
-// Returns one of the pointers, by a number that the device knows.
+// Returns the pointer with an index that only the device knows.
 gptr<u32> pointer_of(u32 number, const std::vector<gptr<u32>>& pointers);
 
-// All ranks send to all. They have the same number of CTAs, and each CTA waits for those with its number.
-// There is one more word for each CTA of each rank: the last call whose data the CTA has sent. Since every
-// call waits for all ranks, a rank that has received another rank's signal knows that the other is done with
-// the previous call, and may overwrite what that call has read: there are two places for data, used in turn,
-// and no signal is needed to free a place.
+// Exchanges data if all ranks send to all ranks. They have the same number of CTAs, and each CTA waits for
+// those with its own number. There is an additional word for each CTA of each rank: the last call whose data
+// the CTA has sent. Since every call waits for all ranks, a rank that has received another rank's signal
+// knows that the other has finished the previous call, and may overwrite what that call read. Two places for
+// data, which calls use in turn, are therefore enough, and no signal is needed to free a place.
 class PeerExchange {
  public:
-  // Each thread of the CTA constructs this. `of_ranks` are the words of all ranks.
+  // Each thread of the CTA must construct this. `of_ranks` are the words of all ranks.
   PeerExchange(gptr<u32> own, std::vector<gptr<u32>> of_ranks, u32 rank);
 
   static constexpr uint32_t most_ctas() { return (kExchangeBytes / 4 - kFirst) / kMostRanks; }
 
-  // Returns the place of this call's data, 0 or 1.
+  // Returns which place this call's data uses, 0 or 1.
   u32 place() const { return call_.number() & 1; }
   // Thread i of the CTA signals to rank i that this CTA's data has arrived there, or waits for the data of
-  // rank i. The CTA's threads meet before signal() and after wait().
+  // rank i. The CTA's threads synchronize before signal() and after wait().
   void signal(u32 thread) const;
   void wait(u32 thread) const;
   void left() const { call_.left(); }
 
  private:
-  static constexpr uint32_t kFirst = 64;  // This is the number of a word.
+  static constexpr uint32_t kFirst = 64;  // index of the first word
   u32 word_of(u32 rank) const;
 
   gptr<u32> own_;

@@ -1,4 +1,4 @@
-// Copies in global memory by the lanes of a warp.
+// Copies in global memory that the lanes of a warp make.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The lanes of a warp copy multiples of 16 bytes, and each has several on the way.
+// Copies `bytes`, a multiple of 16, with the lanes of a warp; each lane keeps several 16-byte loads in
+// flight.
 inline void copy_by_lanes(gmem from, gmem to, u32 bytes) {
   constexpr uint32_t kAtOnce = 4, kStep = 32;
   const u32 units = bytes / 16, lane = laneid(), whole = units / (kStep * kAtOnce) * (kStep * kAtOnce);

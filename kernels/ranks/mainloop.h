@@ -1,4 +1,4 @@
-// The consumers' loop in a product of ranks: it adds up the sums of a tile, and stores the previous tile
+// The consumers' loop in a multi-GPU product: it adds up the sums of a tile, and stores the previous tile
 // during the first steps.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::kernels {
 
-// `is_stored`, if given, is called once, when the previous tile was stored some steps ago.
+// `is_stored`, if given, is called once, a fixed number of steps after the previous tile has been stored.
 inline void ranked_mainloop(Accumulator& sums, Consumer& ring, u32 depth,
                             const std::function<std::pair<TileView, TileView>(const Stage&)>& operands,
                             DeferredStore& before, const std::function<void()>& is_stored = nullptr) {
@@ -30,7 +30,7 @@ inline void ranked_mainloop(Accumulator& sums, Consumer& ring, u32 depth,
     const u32 first = static_cast<uint32_t>(shadows), last = max(depth, first);
     const auto steps = [&](u32 from, u32 to) { for_(from, to, [&](u32) { step([] {}); }); };
     if (!is_stored) return steps(first, last);
-    constexpr uint32_t kStepsOfStore = 24;  // Memory of another GPU takes microseconds when its link is busy.
+    constexpr uint32_t kStepsOfStore = 24;  // memory of another GPU takes microseconds if its link is busy
     const u32 stored = min(first + kStepsOfStore, last);
     steps(first, stored);
     is_stored();

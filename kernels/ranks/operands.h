@@ -1,4 +1,4 @@
-// The parts that all products of ranks share: their parameters, and operands as they are stored.
+// Code that all multi-GPU products share: their parameters, and the layout of operands.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The operands come first, in the order in which they are named; those that a tile may have come last.
+// The parameters of a multi-GPU product. The operands come first, in the order in which they are named;
+// optional operands come last.
 class RankedParameters : public Parameters {
  public:
   struct Operand {
@@ -31,8 +32,8 @@ class RankedParameters : public Parameters {
     if (t.keeps) add("kept", pointer, DType::u32, "");
     if (t.is_scaled) add("scale", pointer, DType::f32, "");
     declare(k, where);
-    // The thread that copies rows may spill a few words, whose time its copies hide; so may set-up code that
-    // has the pointers of many ranks, and one consumer alone.
+    // The thread that copies rows may spill a few words, whose time its copies hide. So may set-up code that
+    // holds the pointers of many ranks, and a single consumer.
     if (t.ranks > 4 || t.to_all || t.consumers() == 1)
       for (const char* advisory : {"spills", "stack"}) k.waive(advisory);
     for (int r = 0; r < t.ranks; ++r) memory_.push_back(get<gptr<u32>>(memory_of(r)));
@@ -56,7 +57,7 @@ inline Epilogue scaled_by(const RankedTile& t, const RankedParameters& p) {
   };
 }
 
-// These functions describe how B is stored in a stage.
+// Return how B is stored in a stage.
 inline TileShape ranked_b_tile(const RankedTile& t) {
   return t.b_along_n ? TileShape{t.bk(), t.bn} : TileShape{t.bn, t.bk()};
 }
@@ -64,7 +65,7 @@ inline void load_ranked_b(const RankedTile& t, const TileView& to, TensorMap b, 
   const u32 k = kt * t.bk();
   tma_load(to.multicast(ClusterAxis::x), b, t.b_along_n ? col : k, t.b_along_n ? k : col);
 }
-// Returns the operands of a warpgroup's products of a stage.
+// Returns the operands of a warpgroup's products for a stage.
 inline std::pair<TileView, TileView> ranked_operands(const RankedTile& t, const SharedTile& a,
                                                      const SharedTile& b, const Stage& s, u32 warpgroup) {
   return {a[s].rows(warpgroup * 64, 64), t.b_along_n ? b[s].transposed() : b[s]};

@@ -68,7 +68,7 @@ void check_blocks(const RankedArguments& p, RankedForm form, const RankedTile& t
                             Exchange::most_blocks()));
 }
 
-// The tile's fields that the arguments decide.
+// Returns the tile with the fields that follow from the arguments.
 RankedTile with_arguments(RankedTile tile, const RankedArguments& p, RankedForm form) {
   tile.type = p.type, tile.d_type = p.d_type, tile.b_along_n = p.b_along_n;
   tile.is_scaled = p.scale.address != 0, tile.keeps = p.kept.address != 0;

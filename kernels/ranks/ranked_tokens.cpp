@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view kName = "an exchange of tokens";
 
-// A place has a part for each sender, with room for the words of each of its CTAs, and then for its rows.
-// Words are sizes and the ends of rows by experts.
+// Returns the bytes of the words in a part. A place has a part for each sender, with room for the words of
+// each of the sender's CTAs, followed by its rows. The words are sizes, and the ends of rows for each expert.
 size_t bytes_of_words(int64_t experts) {
   return aligned_for_peers(PeerExchange::most_ctas() * static_cast<size_t>(experts + kTokenSizes) * 4);
 }
@@ -90,8 +90,9 @@ void add_arguments(SourcedArguments& to, const RankedTokensArguments& p, TokenFo
 }  // namespace
 
 struct RankedTokens::State {
-  // Both kernels are loaded before either runs: loading may wait for what runs on the device, and a dispatch
-  // runs until the other ranks' dispatches do, which one thread may launch after this rank's combine.
+  // Returns the kernel; both kernels are loaded before either runs. Loading may wait for work on the device,
+  // and a dispatch runs until the other ranks' dispatches run, which the same thread may launch only after
+  // this rank's combine.
   runtime::LoadedKernel& kernel(TokenForm form, int ranks) {
     const auto loaded = [&](TokenForm each) -> runtime::LoadedKernel& {
       return kernels.get(each, ranks, [&] {

@@ -10,8 +10,8 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// A warpgroup's sums on their way to where they are added or copied: they are stored during the next tile's
-// products, and are signalled some steps later, when they have arrived there.
+// A warpgroup's sums that are being stored to where they are added or copied. They are stored during the next
+// tile's products, and are signalled some steps later, when they have arrived.
 class SumsSent {
  public:
   explicit SumsSent(const Exchange& exchange) : exchange_(exchange), owed_(u32(Exchange::kNoSignal)) {}
@@ -47,8 +47,8 @@ Kernel build(const RankedTile& t, Where where) {
   if (t.to_all) all_rows = p.number("M");
   const RankedOrder order(t, self, rows, p.number("N"), -1, all_rows);
   const u32 depth = ceil_div(p.number("K"), t.bk());
-  // This is the place of a tile's rows in tensors that have the rows of all ranks: as batches, or one rank's
-  // after the other's, where a tile outside would be in another rank's rows.
+  // The position of a tile's rows in tensors that hold the rows of all ranks: as batches, or one rank's after
+  // the other's. In the latter case, a tile outside its rank's rows would be in another rank's rows.
   const auto place_of = [&](const RankedPlace& tile) -> std::pair<u32, u32> {
     if (!all_rows) return {tile.row, tile.owner};
     return {select(tile.is_inside, tile.owner * rows + tile.row, *all_rows), u32(0)};

@@ -7,14 +7,15 @@ namespace {
 
 constexpr int kBuffers = 2;
 
-// The warps of the producer's warpgroup: the first loads tiles, the second sends rows, and the others keep
+// The warps of the producer's warpgroup: the first loads tiles, the second sends rows, and the other two keep
 // them.
 constexpr uint32_t kSendingWarp = 1, kKeepingWarps = 2;
 
 }  // namespace
 
-// The copies of one thread: a piece is stored while the next is loaded. Pieces that have the same signal are
-// signalled together, when the last of them has arrived: the fence of each signal takes microseconds.
+// The copies of one thread, which stores a piece while it loads the next one. Pieces that have the same
+// signal are signalled together, when the last of them has arrived, since the fence of each signal takes
+// microseconds.
 class RowCopies::Copier {
  public:
   explicit Copier(const RowCopies& rows) : rows_(rows), phases_(rows.loaded_) {}
@@ -25,7 +26,7 @@ class RowCopies::Copier {
     region("wait", [&] { cp_async_bulk_wait_group_read(kBuffers - 1); });
     mbarrier_arrive_expect_tx(loaded, bytes);
     cp_async_bulk_load<BulkLoadForm{}>(place, from, bytes, loaded);
-    // The pieces of an owed signal were stored before the last one.
+    // The pieces of an owed signal were stored before the most recent one.
     if_(owed_.value() != Exchange::kNoSignal, [&] {
       cp_async_bulk_wait_group(1);
       rows_.exchange_.signal(owed_, owed_pieces_);
@@ -53,13 +54,13 @@ class RowCopies::Copier {
   Phases phases_;
   Var<u32> count_{u32(0)};
   Var<u32> signal_{u32(Exchange::kNoSignal)}, pieces_{u32(0)};     // of the last pieces
-  Var<u32> owed_{u32(Exchange::kNoSignal)}, owed_pieces_{u32(0)};  // of those before them
+  Var<u32> owed_{u32(Exchange::kNoSignal)}, owed_pieces_{u32(0)};  // of the pieces before them
 };
 
-// A piece has no bytes if it is past the end of its rank's rows.
+// A piece of rows; it has no bytes if it is beyond the end of its rank's rows.
 struct RowCopies::Piece {
-  u32 block, row;  // the block's number among those of all ranks, and its first row in its rank
-  u64 offset;      // in the rows of its rank
+  u32 block, row;  // index of the block among those of all ranks; its first row in its rank
+  u64 offset;      // within the rows of its rank
   u32 bytes;
 };
 
@@ -107,14 +108,14 @@ void RowCopies::wait(u32 block, u32 row) const {
   const u32 owner = block / order_.blocks_of_rank(),
             rows = min(rows_of(owner) - row, u32(static_cast<uint32_t>(tile_.bm)));
   exchange_.wait(first_block_ + block, pieces_of(rows));
-  fence_proxy_async<Space::global>();  // TMA loads what TMA has stored.
+  fence_proxy_async<Space::global>();  // TMA loads what TMA has stored
 }
 
 void RowCopies::send(Copier& copier, u32 first_block, u32 pieces) const {
   const auto ranks = static_cast<uint32_t>(tile_.ranks);
   Var<u32> free_rank(rank_);  // the last rank whose memory is known to be free
   Var<u32> computed(~0u);     // the last block that is known to be computed
-  // A CTA takes some pieces that follow each other at a time, which have few signals.
+  // A CTA copies up to this many consecutive pieces at a time, since these share signals.
   constexpr uint32_t kMostAtOnce = 8;
   const u32 at_once = max(min(pieces / nctaid_x(), u32(kMostAtOnce)), u32(1)),
             runs = ceil_div(pieces, at_once);
@@ -140,10 +141,10 @@ void RowCopies::send(Copier& copier, u32 first_block, u32 pieces) const {
   copier.finish();  // otherwise each rank would wait for what the others owe it
 }
 
-// The warps of all CTAs take the pieces in turn, in the order in which they arrive.
+// The warps of all CTAs keep the pieces in turn, in the order in which they arrive.
 void RowCopies::keep(u32 first_block, u32 pieces) const {
   const auto ranks = static_cast<uint32_t>(tile_.ranks);
-  const u32 sources = of_.computed ? ranks - 1 : ranks;  // What is computed is there.
+  const u32 sources = of_.computed ? ranks - 1 : ranks;  // rows that are computed here are already there
   const u32 warp = ctaid_x() * kKeepingWarps + (warp_index() - (kSendingWarp + 1));
   for_(warp, pieces * sources, nctaid_x() * kKeepingWarps, [&](u32 number) {
     const u32 owner = (rank_ + sources - number / pieces) % ranks;
@@ -178,7 +179,7 @@ void RowCopies::run() const {
   if (!of_.kept) return;
   if_(warp_index() > kSendingWarp, [&] {
     each_round([&](u32 first, u32 pieces) { keep(first, pieces); });
-    bar_warp_sync(0xffffffff);  // all lanes have read what has come
+    bar_warp_sync(0xffffffff);  // all lanes have read the signal
     if_(laneid() == 0, [&] { left(); });
   });
 }

@@ -1,4 +1,4 @@
-// The copies that bring the rows of each rank to the other ranks.
+// Copies the rows of each rank to the other ranks.
 #pragma once
 
 #include "kernels/ranks/operands.h"
@@ -6,42 +6,42 @@
 
 namespace ptxbuilder::kernels {
 
-// The rows that are copied: a matrix without gaps, which has some rows of each rank, one rank's after the
-// other's, as RankedOrder says.
+// The rows that are copied: a matrix without gaps that has some rows of each rank, one rank's after the
+// other's, as RankedOrder describes.
 struct CopiedRows {
-  gmem own;  // this rank's rows, the first of all
+  gmem own;  // the first of this rank's rows
   u32 row_elements;
   DType type;
   std::optional<gmem> kept = {};     // where all ranks' rows are copied to
-  std::optional<u32> all_rows = {};  // of all ranks
-  // If this rank's rows are computed meanwhile, where they are kept: the number of signals of each block of
-  // them, and the first block whose signals are of copied rows.
+  std::optional<u32> all_rows = {};  // the number of rows of all ranks
+  // If this rank's rows are computed during the copies, at the address where they are kept: the number of
+  // signals of each block of these rows, and the first block whose signals are those of copied rows.
   struct Computed {
     u32 signals, first_block;
   };
   std::optional<Computed> computed = {};
 };
 
-// A rank's rows are divided into pieces of up to `RankedTile::piece_bytes` bytes; a piece is in one block of
-// `RankedTile::bm` rows. The CTAs of the rank take the pieces in turn, whichever tiles they multiply. One
-// thread of each CTA copies them through shared memory, first those for the rank after this one, then those
-// for the rank after that, and so on: each rank multiplies the rows in the order in which they arrive. They
-// arrive in the exchange memory, at the places that they have in the whole matrix. If they are kept, two
-// other warps copy them on from there, through registers.
+// Copies rows in pieces of up to `RankedTile::piece_bytes` bytes, each in one block of `RankedTile::bm` rows.
+// The CTAs of a rank process its pieces in turn, whichever tiles they multiply. One thread of each CTA copies
+// them through shared memory, first to the next rank, then to the one after that, and so on, since each rank
+// multiplies the rows in the order in which they arrive. They arrive in the exchange memory, at the positions
+// that they have in the entire matrix. If they are kept, two other warps copy them on from there, through
+// registers.
 class RowCopies {
  public:
-  // This is called outside of roles.
+  // Construct this outside roles.
   RowCopies(Kernel& k, const RankedTile& t, const RankedParameters& parameters, const Exchange& exchange,
             const RankedOrder& order, const CopiedRows& rows);
 
-  // The producer's warpgroup calls this: its second warp sends this rank's rows, and the last two copy all
-  // ranks' rows to where they are kept, if they are.
+  // Runs the copies, in the producer's warpgroup: its second warp sends this rank's rows, and its last two
+  // warps copy all ranks' rows to where they are kept, if they are kept.
   void run() const;
-  // Waits until the block of another rank that begins at a row of that rank has arrived, for TMA to load.
+  // Waits until TMA can load the block of another rank that begins at a row of that rank.
   void wait(u32 block, u32 row) const;
-  // Returns the number of the signals of a block of this rank that is computed meanwhile.
+  // Returns the number of the signals of a block of this rank that is computed during the copies.
   u32 signal_of_computed(u32 block) const { return Exchange::signal_of(rank_, first_block_ + block); }
-  // The thread that loads what has come waits for nothing more.
+  // Signals that the thread that loads the rows waits for nothing more.
   void left() const;
 
  private:

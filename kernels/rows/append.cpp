@@ -1,5 +1,4 @@
-// Append: the keys and values of new tokens are stored to their slots of a paged cache, and the keys are
-// rotated before.
+// Append: stores the keys and values of new tokens in their slots of a paged cache, after rotating the keys.
 #include <fmt/format.h>
 
 #include "kernels/rows/halves.h"
@@ -11,7 +10,7 @@ namespace {
 
 enum Place { kKeys, kValues, kKeyCache, kValueCache, kSlots, kCos, kSin, kPositions, kKeyScale, kValueScale };
 
-// Loads a non-negative integer of s32 or s64; a negative one is returned as at least 2^31.
+// Loads a nonnegative integer, s32 or s64; a negative integer is returned as at least 2^31.
 u32 load_count(const Parameters& p, const RowProblem& problem, Place place, u32 row) {
   const gptr<u32> start(p.get<gmem>(problem.operation->tensors[place].name));
   if (size_of(*problem.types[place]) == 4) return u32(start[u64(row)]);

@@ -1,4 +1,4 @@
-// The sum of each element of a row and all elements before it.
+// Cumulative sum: the sum of each element of a row and all elements before it.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 
@@ -17,12 +17,12 @@ f32 sum_of_lanes(f32 x, int lanes) {
   return x;
 }
 
-// Returns the sums up to each element of a warp's part of the row; `totals` gets the sum of the part.
+// Returns the sums up to each element of a warp's part of the row; `totals` receives the sum of the part.
 Numbers sums_in_part(const Numbers& x, const RowTile& t, std::vector<f32>& totals) {
   const u32 lane = tid_x() % 32, last = lane | static_cast<uint32_t>(t.lanes - 1);
   std::vector<f32> sums;
   for (int r = 0; r < t.rows_of_thread; ++r) {
-    f32 before = 0;  // of all earlier accesses
+    f32 before = 0;  // the sum over all earlier accesses
     for (int v = 0; v < t.vectors; ++v) {
       std::vector<f32> own;
       for (int i = 0; i < t.vector; ++i) {

@@ -8,7 +8,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int kLanes = 32, kMostNumbers = 4;  // of a part
-constexpr int kReadByAll = 4;                 // parts
+constexpr int kReadByAll = 4;                 // parts that all threads read
 
 f32 combined(Reduction operation, f32 a, f32 b) {
   if (operation == Reduction::add) return a + b;
@@ -34,7 +34,7 @@ Numbers RowParts::reduce(Reduction operation, const OfNumbers& of) const {
   }
   const u32 lane = tid_x() % kLanes;
   for (int first = 0; first < count_; first += kLanes) {
-    // A lane without a part takes the first part again, which does not change a maximum.
+    // A lane without a part reads the first part again, which does not change a maximum.
     const pred there = lane + first < static_cast<uint32_t>(count_);
     const f32 one = part(select(there, lane + first, u32(0)));
     const f32 taken = operation == Reduction::add ? select(there, one, f32(0)) : one;
@@ -62,8 +62,9 @@ RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
   arrived_.emplace(kernel, std::vector<int>(static_cast<size_t>(sets_), 1),
                    std::vector<std::string>{"numbers of a row"});
   phases_.emplace(*arrived_);
-  // Nothing may be sent to a CTA before its barriers are initialized: the first call waits for that, after it
-  // has loaded its row. This arrival orders nothing else: a release would delay the start by a row's time.
+  // Nothing may be sent to a CTA before its barriers are initialized. The first call waits for that after it
+  // has loaded its row. This arrival needs to order nothing else: a release would delay the start by the time
+  // of a row.
   barrier_cluster_arrive_relaxed();
   detail::TileContext::of(kernel.builder()).unpublished_barriers = false;
 }
@@ -82,8 +83,8 @@ void RowExchange::send_in_cta(sptr<f32> places, const std::vector<Numbers>& own)
 
 void RowExchange::send_to_cluster(sptr<f32> places, const std::vector<Numbers>& own) {
   if (is_repeated_) {
-    // From here on, calls use places whose numbers all threads had read when they last met at a barrier. A
-    // barrier waits for a thread's stores, so that not every call has one.
+    // From here on, calls use places whose numbers all threads had read when they last synchronized. Such a
+    // barrier waits for a thread's stores, so not every call has one.
     if_(*turn_ % kCallsOfMeeting == 0, [] {
       barrier_cluster_wait();
       barrier_cluster_arrive();

@@ -1,5 +1,4 @@
-// The warps that share a row, in one CTA or in a cluster, use this class to exchange their numbers of the
-// row.
+// Exchanges numbers of a row between the warps that share the row, in one CTA or in a cluster.
 #pragma once
 
 #include <functional>
@@ -14,10 +13,10 @@ namespace ptxbuilder::kernels {
 
 using Numbers = RegisterTile<f32>;
 
-// Each warp that shares a row holds some of its numbers. A row that one warp holds has one part.
+// The numbers that each of the warps that share a row holds. A row that one warp holds has one part.
 class RowParts {
  public:
-  // Reduces the result of `of` for each part over all parts, with add or max; all threads get the result.
+  // Reduces the results of `of` over all parts, with add or max; all threads get the result.
   using OfNumbers = std::function<Numbers(const std::vector<Numbers>&)>;
   Numbers reduce(Reduction operation, const OfNumbers& of) const;
 
@@ -31,19 +30,19 @@ class RowParts {
 };
 
 // Each warp sends its numbers to a place in shared memory of every CTA, and all threads read all numbers.
-// There are sets of places, which calls use in turn. A CTA needs two sets: a thread that writes a place for
-// the second time has passed the barrier of the call in between, at which all threads arrived after they had
-// read the first numbers. Sending to another CTA does not order earlier accesses, so if rows follow each
-// other, the CTAs of a cluster also synchronize after they have read half of the sets.
+// There are several sets of places, which calls use in turn. A CTA needs two sets: a thread that writes a
+// place for the second time has passed the barrier of the call in between, at which all threads arrived after
+// they had read the first numbers. Sending to another CTA does not order earlier accesses, so if rows follow
+// each other, the CTAs of a cluster also synchronize after they have read half of the sets.
 class RowExchange {
  public:
-  // The exchange must be constructed outside of roles.
+  // Construct the exchange outside roles.
   RowExchange(Kernel& kernel, const RowProblem& problem);
 
-  // Sends numbers of each row, which all threads of a warp hold identically. All threads that share a row
-  // call this, and read the result before they call it again.
+  // Sends numbers of each row, which all threads of a warp must hold identically. All threads that share a
+  // row must call this, and must read the result before they call it again.
   RowParts operator()(std::vector<Numbers> own);
-  // This is called after the last exchange.
+  // Call this after the last exchange.
   void finish();
 
  private:
@@ -57,8 +56,8 @@ class RowExchange {
   int calls_ = 0;
   std::optional<SharedTile> places_;
   std::optional<Var<u32>> turn_;
-  std::optional<NamedBarrier> all_;  // if one CTA holds the row
-  std::optional<Barriers> arrived_;  // if several CTAs hold it
+  std::optional<NamedBarrier> all_;  // present if one CTA holds the row
+  std::optional<Barriers> arrived_;  // present if several CTAs hold the row
   std::optional<Phases> phases_;
 };
 

@@ -19,10 +19,10 @@ inline Numbers exponential(const Numbers& x, const Numbers& most) {
 }
 
 struct ExponentialSum {
-  Numbers most, sum;  // the greatest, and the sum of exp(x - most)
+  Numbers most, sum;  // the greatest element; the sum of exp(x - most)
 };
 
-// `sum` is the sum of exp(x - most) over a part, and `most` is the part's own maximum.
+// Combines the parts: `sum` is the sum of exp(x - most) over a part, and `most` is the part's own maximum.
 inline ExponentialSum exponential_sum(Row& row, const Numbers& most, const Numbers& sum) {
   const RowParts parts = row.exchange({most, sum});
   const Numbers all = parts.reduce(Reduction::max, [](const auto& part) { return part[0]; });

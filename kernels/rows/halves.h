@@ -1,5 +1,5 @@
-// A head has two halves, and a thread holds a part of both: operations that rotate halves by angles use this
-// class.
+// Access to the two halves of a head for operations that rotate them by angles; a thread holds a part of both
+// halves.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::kernels {
 
-// This is for a tile whose threads have one row each, and a row is one half of a head.
+// The halves of heads, for a tile whose threads have one row each, where a row is one half of a head.
 template <class T>
 class Halves {
  public:
@@ -22,9 +22,9 @@ class Halves {
 
   Halves(const Parameters& p, const RowTile& tile) : p_(p), tile_(tile), layout_(tile.layout()) {}
 
-  // Returns the number of this thread's row, which may be after the last row.
+  // Returns the index of this thread's row, which may be after the last row.
   u32 own_row() const { return ctaid_x() * tile_.rows() + u32(row_index(layout_.reduced_rows()).value(0)); }
-  // These functions load and store both halves of the head with a given number, if it exists.
+  // These functions load and store both halves of head `head`, if it exists.
   Pair load_head(const std::string& tensor, u32 head, pred is_there) const {
     return {load_row(tensor, head * 2, is_there, 0), load_row(tensor, head * 2 + 1, is_there, 0)};
   }
@@ -32,14 +32,14 @@ class Halves {
   void store_head(const std::string& tensor, u32 head, pred is_there, const Pair& x) const {
     store_head_at<To>(tensor, u64(head * 2) * u64(p_.get<u32>("columns")), is_there, x);
   }
-  // Stores both halves from an element of the tensor on.
+  // Stores both halves, beginning at an element of the tensor.
   template <class To>
   void store_head_at(const std::string& tensor, u64 element, pred is_there, const Pair& x) const {
     store(row_at<To>(tensor, element, is_there), narrowed<To>(x.first));
     store(row_at<To>(tensor, element + u64(p_.get<u32>("columns")), is_there), narrowed<To>(x.second));
   }
-  // Rotates both halves by the angles of a position, or makes them NaN if the position does not exist; `back`
-  // rotates in the other direction.
+  // Rotates both halves by the angles of a position, or makes them NaN if the position does not exist; with
+  // `back`, rotates in the opposite direction.
   Pair turned(const Pair& x, u32 position, bool back) const {
     const pred is_there = position < p_.get<u32>("positions");
     const RegisterTile<f32> cos = load_row("cos", position, is_there, NAN),

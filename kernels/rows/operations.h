@@ -1,4 +1,4 @@
-// The operations on rows: each is in the file of its name, with its gradient.
+// The operations on rows. Each is in the file of its name, together with its gradient.
 #pragma once
 
 #include "kernels/rows/operation.h"
@@ -24,7 +24,7 @@ RowOperation silu_gate_quantize_1x128();
 RowOperation quantize_128x1();
 RowOperation top_k();
 RowOperation transpose();
-// This operation runs after one that sums over rows; it is not among row_operations().
+// The operation that runs after one that sums over rows. It is not among row_operations().
 RowOperation row_sums();
 
 }  // namespace ptxbuilder::kernels

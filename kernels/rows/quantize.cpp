@@ -1,4 +1,4 @@
-// Quantisation to e4m3: every 128 elements of a row or of a column have their own scale, which maps the
+// Quantization to e4m3: every 128 elements of a row or of a column have their own scale, which maps the
 // greatest of them to the type's greatest number. Products with block scales use such operands.
 #include <fmt/format.h>
 
@@ -14,12 +14,13 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int kBlock = 128;          // elements that share a scale
-constexpr float kGreatest = 448;     // of e4m3
-constexpr float kFloor = 0x1p-100f;  // so that a block of zeros has a scale
+constexpr float kGreatest = 448;     // the greatest number of e4m3
+constexpr float kFloor = 0x1p-100f;  // ensures that a block of zeros has a scale
 
 enum class Form : uint8_t { of_rows, gated, of_columns };
 
-// Returns the lines of a CTA's block. Two halves need twice the registers.
+// Returns the lines of a CTA's block. The gated form, which has two halves, needs twice as many registers per
+// line.
 constexpr int lines_of(Form form) { return form == Form::gated ? 32 : 64; }
 
 template <class T>
@@ -51,7 +52,7 @@ class Quantizer {
   }
 
  private:
-  // Returns a scale; if powers of two are requested, its bits are rounded up to one.
+  // Returns the scale; if powers of two are requested, it is rounded up to one.
   RegisterTile<f32> scale_of(const RegisterTile<f32>& most) const {
     const pred rounds = p_.get<f32>("power_of_two") != f32(0);
     return RegisterTile<f32>::of(most.layout(), [&](int i) {
@@ -90,7 +91,7 @@ class Quantizer {
   const int lines_;
   const int vector_;
   const u32 rows_, columns_;
-  const RegisterLayout layout_;  // of lines
+  const RegisterLayout layout_;  // layout of the lines
 };
 
 template <Form form>

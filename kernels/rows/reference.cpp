@@ -7,7 +7,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr double kError = 0x1p-20;  // of sums of f32, relative to the greatest term
+constexpr double kError = 0x1p-20;  // error of sums in f32, relative to the greatest term
 
 // A row of a call.
 class ReferenceRow {
@@ -83,7 +83,7 @@ void layer_norm(ReferenceRow& row) {
   row.put("scale", scale, 4 * kError * scale);
 }
 
-// Both norms share this function; `is_centred` means that the mean is subtracted.
+// Computes the gradient of either norm; `is_centred` means that the mean is subtracted.
 void norm_gradient(ReferenceRow& row, bool is_centred) {
   const auto n = static_cast<double>(row.columns());
   const double scale = row.of_row("scale"), mean = is_centred ? row.of_row("mean") : 0;
@@ -175,8 +175,8 @@ void transpose(ReferenceRow& row) {
   for (size_t c = 0; c < row.columns(); ++c) row.put("y", row.element("x", c), 0);
 }
 
-// `of` returns the elements to quantize; the scale of a block of a row is written once, and the scale of a
-// block of a column once for each row.
+// Quantizes what `of` returns. The scale of a block of a row is written once, and the scale of a block of a
+// column is written once for each row.
 void quantize(ReferenceRow& row, bool of_columns, const std::function<double(size_t r, size_t c)>& of) {
   constexpr size_t kBlock = 128;
   const size_t rows = static_cast<size_t>(row.size("rows")), r = row.number_of_row();
@@ -211,7 +211,7 @@ RowExpected turned(double own, double other, size_t half, double cos, double sin
   return {own * cos + part, kError * (std::abs(own * cos) + std::abs(part))};
 }
 
-// A row holds all heads.
+// Rotates a row, which holds all heads.
 void rotary_of(ReferenceRow& row, const char* x, const char* y, double way) {
   const auto heads = static_cast<size_t>(row.size("heads"));
   const size_t position = row.number_of_row() % static_cast<size_t>(row.size("positions"));
@@ -228,7 +228,7 @@ void rotary_of(ReferenceRow& row, const char* x, const char* y, double way) {
 void rotary(ReferenceRow& row) { rotary_of(row, "x", "y", 1); }
 void rotary_gradient(ReferenceRow& row) { rotary_of(row, "dy", "dx", -1); }
 
-// The cache is [pages, heads, page_rows, halves, columns].
+// Returns an element of the cache, which is [pages, heads, page_rows, halves, columns].
 RowExpected append(const RowReference& call, const std::string& cache, size_t element) {
   const auto size = [&](const char* word) { return static_cast<size_t>(call.sizes.at(word)); };
   const size_t columns = size("columns"), heads = size("heads"), page_rows = size("page_rows");

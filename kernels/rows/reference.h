@@ -1,4 +1,4 @@
-// This reference computes the operations on rows in float64, to check a kernel's results.
+// Computes the expected results of operations on rows, in float64.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,12 @@ struct RowReference {
   std::map<std::string, int64_t> sizes;
 };
 
-// An element should be `value`, and may differ from it by `tolerance` if its tensor is f32.
+// The expected element: `value`, with an error of up to `tolerance` if its tensor is f32.
 struct RowExpected {
   double value, tolerance;
 };
 
-// Returns the expected elements of one row, for each tensor by its name.
+// Returns the expected elements of one row, indexed with the tensor's name.
 std::map<std::string, std::vector<RowExpected>> row_reference(const std::string& operation,
                                                               const RowReference& call, size_t row);
 

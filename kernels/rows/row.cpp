@@ -10,7 +10,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// Returns the tensor's place in the operation's list.
+// Returns the index of the tensor in the operation's list.
 size_t place_of(const RowOperation& o, const std::string& tensor) {
   for (size_t i = 0; i < o.tensors.size(); ++i)
     if (o.tensors[i].name == tensor) return i;
@@ -23,9 +23,9 @@ u32 first_column(const RowTile& t) {
                        : u32(0);
 }
 
-// Returns the threads' rows in a tensor [rows, columns], from `row` on, if the warp's part begins at
-// `column`. If warps share a row, its parts are consecutive rows of a warpgroup's tile, and the last ones may
-// have fewer columns.
+// Returns the threads' rows in a tensor [rows, columns], beginning at `row`, if the warp's part begins at
+// `column`. If warps share a row, its parts are consecutive rows of a warpgroup's tile, and the last parts
+// may have fewer columns.
 template <class T>
 TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u32 row, u32 column) {
   if (!t.is_shared()) return GlobalTensor(start, {rows, columns}).multiples_of(t.vector).tile(row, 0);
@@ -36,7 +36,7 @@ TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u3
   return tile;
 }
 
-// Loads a tensor [columns], which is shared by all rows.
+// Loads a tensor [columns], which all rows share.
 Numbers columns_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
                    float unsaid, u32 column) {
   const RowTile& t = problem.tile;
@@ -229,7 +229,7 @@ Numbers Row::load_number(const std::string& tensor) const {
 }
 
 RegisterTile<s32> Row::load_index(const std::string& tensor) const {
-  // The low half of 64 bits comes first.
+  // The low half of a 64-bit number comes first.
   return number_of(problem_, parameters_, gptr<s32>(parameters_.get<gmem>(tensor)),
                    size_of(type_of(tensor)) / 4, row_);
 }
@@ -273,7 +273,7 @@ void Row::store_number_at(const std::string& tensor, u32 column, const Numbers& 
     if_(is_first & (row < size("rows")), [&] {
       if (is_integer(type)) {
         const gptr<s32> start(gmem(parameters_.get<gmem>(tensor)));
-        const auto words = static_cast<uint64_t>(size_of(type) / 4);  // the low one comes first
+        const auto words = static_cast<uint64_t>(size_of(type) / 4);  // the low word comes first
         start[at * words] = s32(x.value(i));
         if (words == 2) start[at * words + 1] = s32(0);
       } else {
@@ -302,7 +302,7 @@ f32 Row::columns_of_part() const {
 RegisterTile<u32> Row::column() const { return col_index(layout_) + column_; }
 
 RegisterTile<pred> Row::is_inside() const {
-  // The elements of an access are all inside, or all outside.
+  // The elements of an access are either all inside or all outside.
   return (column() & ~static_cast<uint32_t>(problem_.tile.vector - 1)) < size("columns");
 }
 Numbers Row::inside(const Numbers& x) const { return select(is_inside(), x, f32(0)); }
@@ -313,7 +313,7 @@ RowSums::RowSums(Kernel& kernel, const RowTile& t)
     in_registers_.emplace(Numbers(f32(0), layout_));
     return;
   }
-  constexpr int kColumns = 32;  // of 128 bytes
+  constexpr int kColumns = 32;  // columns in 128 bytes
   const int rows = (t.values_of_thread() + 3) / 4 * 4 * threads_ / kColumns;
   own_ = kernel.shared<f32>({rows, kColumns}, SwizzleNone, 1, "sums of rows")[0].address() + tid_x() * 16;
   for (int i = 0; i < t.values_of_thread(); i += 4)
@@ -378,8 +378,8 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
   std::map<std::string, std::vector<Var<u32>>> next;
   for (const std::string& tensor : ahead) {
     const bool has_columns = problem_.operation->tensors[place_of(*problem_.operation, tensor)].has_columns();
-    // A warp with a whole row lets other warps run while it waits for a number; an earlier load would take a
-    // register.
+    // A warp that has an entire row lets other warps run while it waits for a number; loading it earlier
+    // would take a register.
     if (!has_columns && !t.is_shared()) continue;
     for (const u32& word : registers_of(tensor, first)) next[tensor].emplace_back(word);
   }

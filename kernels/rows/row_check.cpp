@@ -57,7 +57,10 @@ class RowCheck {
         fail(fmt::format("{} {}, and {} {} have {} of {}", given->second, blocks, checked.sizes.at(of), of,
                          right, kBlock));
     }
-    for (const std::string& word : operation_.sizes()) checked.sizes.emplace(word, 0);  // of omitted tensors
+    for (const std::string& word : operation_.sizes())
+      checked.sizes.emplace(word, 0);  // includes the
+                                       // extents of omitted
+                                       // tensors
     checked.is_empty = checked.rows() == 0 || updates_nothing();
     const auto [bytes, vector] = widest_access();
     if (!checked.is_empty) checked.problem.tile = tile(checked.columns(), bytes, vector);
@@ -107,12 +110,12 @@ class RowCheck {
       fail(fmt::format("{} has the shape [{}], and is [{}]: {}", t.name, fmt::join(t.shape, ", "),
                        fmt::join(x.extents, ", "), what));
     };
-    // Extra extents at the front all count as rows. Scales of all pages have no extent of pages.
+    // All additional leading extents are counted as rows. A scale for all pages has no extent of pages.
     const size_t rows = given + 1 - rank;
     if (given + 1 < rank ||
         (rows != 1 && t.shape[0] != "rows" && !(rows == 0 && t.shape[0] == "scale_pages")))
       refuse("the number of dimensions is wrong");
-    int64_t ahead = 1;  // the product of all extents but the last
+    int64_t ahead = 1;  // the product of all extents except the last
     for (size_t k = 0; k < rank; ++k) {
       int64_t extent = 1;
       for (size_t d = k == 0 ? 0 : rows + k - 1; d < rows + k; ++d) {
@@ -133,7 +136,8 @@ class RowCheck {
     for (const int64_t extent : x.extents) count *= extent;
     return count;
   }
-  // Returns the tensor as one row, or if it has gaps, as rows of its dimensions without any.
+  // Returns the operand's memory as one row or, if the tensor has gaps, as rows of those dimensions that have
+  // no gaps.
   static Operand place_of(const RowTensor& t, const RowOperand& x) {
     if (x.strides.empty()) return one_row(t.name.c_str(), x.type, x.memory, elements_of(x));
     const size_t outer = t.strided.size();
@@ -157,8 +161,8 @@ class RowCheck {
     check_no_self_overlap(operation_.name.c_str(), place, where_);
   }
 
-  // Refuses a result that overlaps another tensor, unless that tensor has its rows in the same places and is
-  // read before the result is written.
+  // Throws Error for a result that overlaps another tensor, unless that tensor has its rows at the same
+  // addresses and is read before the result is written.
   void check_apart() const {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {
       const RowTensor& t = operation_.tensors[i];
@@ -176,7 +180,8 @@ class RowCheck {
     }
   }
 
-  // Returns the bytes of the widest element of a row, and the elements of an access that all addresses allow.
+  // Returns the bytes of the widest element in a row, and how many elements an access may have given all
+  // addresses.
   std::pair<int, int> widest_access() const {
     int widest = 1, narrowest = 8;
     const auto of_columns = [&](auto&& visit) {

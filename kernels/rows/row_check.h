@@ -1,4 +1,4 @@
-// The rules that check the arguments of a call on rows against the table of its operation.
+// Checks the arguments of a call on rows against the table of its operation.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@ namespace ptxbuilder::kernels {
 
 // The results of checking the types and extents of a call.
 struct CheckedRows {
-  std::map<std::string, int64_t> sizes;  // keyed with the table's words
+  std::map<std::string, int64_t> sizes;  // indexed with the table's words
   RowProblem problem;
   bool is_empty = false;  // there is no row
 
@@ -20,7 +20,7 @@ struct CheckedRows {
 
 // Throws Error that names the tensor, the rule and the value.
 CheckedRows check_rows(const RowCall& call, Where where);
-// Refuses a call that would run with a tensor at address 0.
+// Throws Error for a call that would run with a tensor at address 0.
 void check_row_addresses(const RowCall& call, Where where);
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,4 @@
-// Sums each column, after an operation whose CTAs have each summed their own rows: in one matrix, or in two.
+// Sums each column of one or two matrices, after an operation whose CTAs have each summed their own rows.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 #include "ptxbuilder/registers/memory.h"

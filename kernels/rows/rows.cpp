@@ -25,7 +25,7 @@ size_t bytes_of_part(const CheckedRows& c, int64_t parts) {
   return static_cast<size_t>(round_up(parts * c.columns() * size_of(DType::f32), kPartAlignment));
 }
 
-// Returns the results that are summed over rows, as indices of the tensors.
+// Returns the indices of the tensors that are results summed over rows.
 std::vector<size_t> summed(const RowOperation& o, const std::vector<std::optional<DType>>& types) {
   std::vector<size_t> all;
   for (size_t i = 0; i < types.size(); ++i)
@@ -33,7 +33,7 @@ std::vector<size_t> summed(const RowOperation& o, const std::vector<std::optiona
   return all;
 }
 
-// Calls of one form differ only in addresses, numbers and stream: a form includes all extents and types, the
+// Calls of one form differ only in addresses, numbers and stream. A form includes all extents and types, the
 // alignment of each address, and which tensors share an address.
 constexpr size_t kKeptTensors = 8, kKeptRank = 5, kKeptNumbers = 4;
 constexpr size_t kOfTensor = 2 + kKeptRank, kFormWords = 2 + kKeptTensors * kOfTensor;
@@ -81,8 +81,8 @@ Sources sources_of(const RowCall& call) {
   return sources;
 }
 
-// Returns whether the tensors that a call writes overlap no others, unless they are in one place, and whether
-// the workspace does not. A call's form does not determine this.
+// Returns whether the tensors that a call writes do not overlap any others, unless they have the same
+// address, and whether the workspace does not overlap any tensor. A call's form does not determine this.
 bool lies_apart(const RowCall& call, size_t workspace) {
   const runtime::View own = {call.workspace.address, workspace};
   if (workspace > 0 &&
@@ -100,7 +100,7 @@ bool lies_apart(const RowCall& call, size_t workspace) {
   return true;
 }
 
-// Returns text such as "softmax x bf16 1000 x 4096, y bf16 1000 x 4096".
+// Returns a text such as "softmax x bf16 1000 x 4096, y bf16 1000 x 4096".
 std::string described(const RowCall& call) {
   if (!call.operation) return "an operation on rows";
   std::string text = call.operation->name;
@@ -130,7 +130,7 @@ struct Rows::State {
     return kernels.get(RowKey{problem.operation, problem.types}, problem.tile, [&] {
       const WatchedKernels watched;
       Kernel built = problem.operation->build(problem);
-      // The caller cannot prevent a rare mix of types and tensors from spilling a few bytes.
+      // A rare mix of types and tensors may spill a few bytes, which the caller cannot prevent.
       for (const char* advisory : {"spills", "stack"}) built.waive(advisory);
       return std::make_unique<runtime::LoadedKernel>(load(device, compiler, std::move(built)));
     });
@@ -155,7 +155,7 @@ struct Rows::State {
 
   void call(const RowCall& call, Where where);
 
-  // Queues a launch, and adds it to the prepared call `keeps`, if there is one.
+  // Queues a launch, and adds it to the prepared call `keeps`, if that is given.
   void queue(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments,
              PreparedCall* keeps, Where where) {
     kernel.launch(options, arguments.list(), where);

@@ -1,5 +1,5 @@
-// One call on the host runs any operation on the rows of a matrix: y = rms_norm(x), and the other operations
-// of operations.h.
+// Runs any operation on the rows of a matrix as one call on the host: y = rms_norm(x), and the other
+// operations in operations.h.
 //
 //   kernels::Rows rows(*device);
 //   kernels::RowCall call{.operation = &kernels::row_operation("softmax")};
@@ -18,7 +18,7 @@
 
 namespace ptxbuilder::kernels {
 
-// A tensor, whose outermost extent comes first. Only tensors that the operation's table calls strided may
+// A tensor with its extents, outermost first. Only tensors that the operation's table lists as strided may
 // have gaps.
 struct RowOperand {
   DType type = DType::bf16;
@@ -26,7 +26,7 @@ struct RowOperand {
   runtime::View memory;
   std::vector<int64_t> strides = {};  // in elements; empty: there are no gaps
 
-  // Returns the elements from one index of a dimension to the next.
+  // Returns the number of elements from one index of a dimension to the next.
   int64_t stride(size_t dimension) const {
     if (!strides.empty()) return strides[dimension];
     int64_t compact = 1;
@@ -35,27 +35,27 @@ struct RowOperand {
   }
 };
 
-// A call of an operation has a tensor for each in the operation's table, in that order, and a value for each
-// of its numbers. Extents before those of the table are counted as rows. A result may overwrite an input that
-// the same threads read, element by element, as y may overwrite x; otherwise results must not overlap any
-// other tensor.
+// A call of an operation, with an entry for each tensor in the operation's table, in that order, and a value
+// for each of its numbers. Extents before those of the table are counted as rows. A result may overwrite an
+// input that the same threads read, element by element, as y may overwrite x; otherwise results must not
+// overlap any other tensor.
 struct RowCall {
   const RowOperation* operation = nullptr;
   std::vector<std::optional<RowOperand>> tensors;
-  std::vector<float> numbers = {};  // the table's values if it is empty
+  std::vector<float> numbers = {};  // if empty, the table's defaults
   runtime::View workspace = {};
   runtime::Stream stream = {};
 };
 
-// Any thread may call it at any time. Throws Error that begins with the operation's name, and names the
-// tensor and the rule that it violates.
+// Runs operations on rows. Any thread may call it at any time. Throws Error that begins with the operation's
+// name, and names the tensor and the rule that it violates.
 class Rows {
  public:
   explicit Rows(runtime::Device& device, const CallOptions& options = {});
   ~Rows();
 
   void operator()(const RowCall& call, Where where = Where::here());
-  // Returns the bytes of workspace: operations that sum over rows need some, for the sums of each group of
+  // Returns the bytes of workspace, which operations that sum over rows need for the sums of each group of
   // CTAs. Compiles the kernel.
   size_t workspace_bytes(const RowCall& call, Where where = Where::here());
 

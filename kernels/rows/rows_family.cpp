@@ -53,7 +53,7 @@ RowProblem problem_of(const RowOperation& o, const command::Fields& f) {
   return problem;
 }
 
-// Sets numbers from `least` to below `end`.
+// Sets random numbers from `least` to `end`, exclusive.
 void choose(command::Tensor& t, int64_t least, int64_t end) {
   for (size_t i = 0; i < t.count(); ++i) {
     const auto drawn = static_cast<int64_t>(std::abs(t[i]));
@@ -62,8 +62,8 @@ void choose(command::Tensor& t, int64_t least, int64_t end) {
   t.to_device();
 }
 
-// Sets numbers below `end`, each at most once, and -1 in every fifth place and after the numbers are used
-// up.
+// Sets random numbers below `end`, each at most once, and -1 in every fifth place and after all numbers have
+// been used.
 void scatter(command::Tensor& t, int64_t end) {
   int64_t step = end / 3 + 1;
   while (std::gcd(step, end) != 1) ++step;
@@ -74,7 +74,7 @@ void scatter(command::Tensor& t, int64_t end) {
   t.to_device();
 }
 
-// Sets the numbers of an index.
+// Sets the row numbers of an index.
 void choose(command::Tensor& x, const RowOperation& o, const RowTensor& index, const RowReference& call) {
   int64_t end = 1;
   for (const std::string& word : index.counts) end *= call.sizes.at(word);
@@ -82,7 +82,7 @@ void choose(command::Tensor& x, const RowOperation& o, const RowTensor& index, c
     return t.is_updated() && std::find(t.shape.begin(), t.shape.end(), index.counts[0]) != t.shape.end();
   };
   if (std::any_of(o.tensors.begin(), o.tensors.end(), is_of_updated))
-    scatter(x, end);  // two rows in one place would be a race
+    scatter(x, end);  // two rows with the same number would race
   else
     choose(x, index.counts[0] == "columns" ? -1 : 0, end);
 }
@@ -124,7 +124,7 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
     }
   for (const RowNumber& n : o.numbers) arguments.push_back(runtime::scalar(n.unsaid));
   run.launch(arguments);
-  // Several threads request elements.
+  // Each row is computed once, although several threads request its elements.
   std::deque<runtime::Lazy<std::map<std::string, std::vector<RowExpected>>>> rows(
       static_cast<size_t>(call.sizes["rows"]));
   const auto expected = [&](const std::string& tensor, size_t row, size_t element) {
@@ -158,7 +158,7 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
             right = expected(t.name, e / of_row, e % of_row);
           else if (!t.is_summed && t.shape.back() == "rows")
             right = expected(t.name, e % rows.size(), e / rows.size());
-          else if (!t.is_summed)  // of blocks of rows, by column
+          else if (!t.is_summed)  // sums of blocks of rows, indexed with the column
             right = expected(t.name, e / columns * 128, e % columns);
           for (size_t row = 0; t.is_summed && row < rows.size(); ++row) {
             if (row / rows_of_cta % parts != e / of_row) continue;

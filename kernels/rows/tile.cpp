@@ -15,13 +15,15 @@ constexpr int64_t kFewWarpgroups = 4, kCtasOfWarpgroup = 8;
 constexpr int kMostCtas = 16;
 constexpr int kValuesOfNarrow = 16;
 constexpr int64_t kMostAccessesOfPiece = 16;
-constexpr int kBytesOfPiece = 32, kMostPieces = 4, kLeastCopy = 4;  // for one thread's part of a waiting row
+constexpr int kBytesOfPiece = 32, kMostPieces = 4, kLeastCopy = 4;  // limits for one thread's part of a
+                                                                    // waiting row
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// One CTA has the whole row if it can. More CTAs run at once if they have fewer warps, and those of a cluster
-// wait less for each other. If a CTA processes rows one after the other, a multiprocessor holds several CTAs,
-// up to those of a cluster of eight with a warpgroup each: one row is computed while another waits.
+// Returns the number of CTAs that share a row. It is one CTA if one can hold the row. Otherwise, more CTAs
+// run at once if each has fewer warps, and the CTAs of a cluster wait less for each other. If a CTA processes
+// rows one after the other, an SM holds several CTAs, up to those of a cluster of eight with a warpgroup
+// each, so that one row is computed while another one waits.
 int ctas_for(int64_t warpgroups, int64_t most_of_cta, bool stays) {
   const int64_t most = stays ? std::max(most_of_cta / 2, int64_t{1}) : most_of_cta;
   if (warpgroups <= most) return 1;
@@ -60,7 +62,8 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
   const auto held = [&](int64_t threads, int times) {
     return accesses <= values * times / t.vector * threads;
   };
-  // CTAs with fewer threads, each with more elements in flight, are faster if elements are read one by one.
+  // If elements are read one by one, CTAs with fewer threads, and more elements in flight per thread, are
+  // faster.
   const auto few = [&](int times) { return ceil_div(accesses, values * times / t.vector * kThreads); };
   t.is_wide = limits.wide > 1 &&
               ((!held(kWarp, 1) && held(kWarp, limits.wide)) || !held(kThreads * warpgroups_of_cta, 1) ||

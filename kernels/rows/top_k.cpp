@@ -1,11 +1,11 @@
-// The greatest elements of a row and their columns, in descending order.
+// Top k: the greatest elements of a row and their columns, in descending order.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-// The greatest element and its column, the first column if there are several; columns are exact in f32.
+// The greatest element and its column, which is the first one if there are several. Columns are exact in f32.
 struct Greatest {
   Numbers value, column;
 };
@@ -28,7 +28,7 @@ Kernel top_k_kernel(const RowProblem& problem) {
   if (problem.tile.ctas > 1) throw Error("top_k: a row has more columns than one CTA holds");
   return row_kernel(problem, [](Row& row) {
     const Numbers column = astype<f32>(row.column());
-    // An element that was taken, or is after the last column, is NaN, which a maximum ignores.
+    // An element that was taken, or that is after the last column, is NaN, which a maximum ignores.
     Var<Numbers> left(row.load("x", NAN));
     for_(0, row.size("k"), [&](u32 i) {
       const Greatest next = greatest(row, left.value(), column);

@@ -1,4 +1,5 @@
-// The transpose of a matrix: tiles pass through shared memory, and whole rows are read and written.
+// The transpose of a matrix. Tiles pass through shared memory, so that accesses along rows are wide on both
+// sides.
 #include <fmt/format.h>
 
 #include "kernels/rows/element.h"
@@ -9,7 +10,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kEdge = 64;  // of a tile
+constexpr int kEdge = 64;  // edge of a tile, in elements
 
 template <class T>
 void transpose_tile(Kernel& k, const Parameters& p, int vector) {

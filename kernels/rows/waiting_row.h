@@ -17,7 +17,7 @@ class WaitingRow {
   struct Tensor {
     std::string name;
     DType type;
-    gmem start;  // of the row
+    gmem start;  // where the row starts
   };
 
   // Starts the copies of all pieces of the tile, in order. The threads of a warp begin at `column`; elements
@@ -31,11 +31,12 @@ class WaitingRow {
   std::vector<u32> load(const std::string& tensor, int piece) const;
 
  private:
-  // The places of adjacent threads are adjacent, one access after the other.
+  // The part of shared memory that a thread uses. Adjacent threads use adjacent parts, one access after the
+  // other.
   struct Place {
-    smem first;  // of this thread
-    int copies;  // the copies of an access, of up to 16 bytes each
-    int bytes;   // of a copy
+    smem first;  // the first address of this thread
+    int copies;  // copies per access, of up to 16 bytes each
+    int bytes;   // bytes per copy
   };
   smem address(const Place& place, int piece, int vector, int copy) const;
 
