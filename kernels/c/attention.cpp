@@ -11,7 +11,7 @@
 namespace ptxbuilder::c {
 namespace {
 
-// [batch, row, head, column]; for packed sequences [row, head, column].
+// A tensor [batch, row, head, column]; for packed sequences [row, head, column].
 struct Heads : Placed {
   Heads(const char* the_name, const ptxb_tensor* the_tensor, bool packed, int gpu)
       : Placed(the_name, the_tensor, gpu) {
@@ -42,7 +42,7 @@ struct Heads : Placed {
   kernels::DeviceHeads place;
 };
 
-// Compares the public struct with attention.def: each row must be a field of its type with the value of
+// Compares the public struct with attention.def: each row must be a field of the right type with the value of
 // PTXB_ATTENTION_INIT, and there must be no other fields.
 constexpr ptxb_attention kInit = PTXB_ATTENTION_INIT;
 constexpr size_t kFieldBytes = sizeof kInit.size + sizeof kInit.reserved
@@ -74,7 +74,7 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
   return t.memory();
 }
 
-// Checks the pages of each batch, which must have no gaps, and returns the number of pages of a batch.
+// Checks the block table, which must have no gaps, and returns the number of pages of a batch.
 int64_t columns_of(const Placed& table, int64_t batches) {
   if (table.rank() != 2 || table.extent(0) != batches || (table.extent(1) > 1 && table.stride(1) != 1) ||
       (table.type != DType::s32 && table.type != DType::u32))
@@ -85,7 +85,7 @@ int64_t columns_of(const Placed& table, int64_t batches) {
   return table.extent(1);
 }
 
-// One float32 for each head of Q.
+// Reads one float32 for each head of Q.
 runtime::View of_heads(const char* name, const ptxb_tensor* tensor, const Heads& q, int gpu) {
   const Placed t(name, tensor, gpu);
   if (t.type != DType::f32 || t.rank() != 1 || t.extent(0) != q.heads || (q.heads > 1 && t.stride(0) != 1))
@@ -95,8 +95,8 @@ runtime::View of_heads(const char* name, const ptxb_tensor* tensor, const Heads&
   return t.memory();
 }
 
-// The scales of Q, K or V of e4m3 are one, or one for each head of K; so many for each page if they have two
-// dimensions.
+// Reads the scales of Q, K or V in e4m3: one, or one for each head of K; with two dimensions, that many for
+// each page.
 runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k,
                      kernels::AttentionArguments& p, int gpu) {
   const Placed t(name, tensor, gpu);
@@ -116,7 +116,7 @@ runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k
   return t.memory();
 }
 
-// It has a number for each row of Q, as lse has it.
+// Reads a tensor that has a number for each row of Q, such as lse.
 runtime::View logarithms(const char* name, const ptxb_tensor* tensor, bool packed, const Heads& q, int gpu) {
   const Placed t(name, tensor, gpu);
   const size_t rank = packed ? 2 : 3;
@@ -132,7 +132,7 @@ runtime::View logarithms(const char* name, const ptxb_tensor* tensor, bool packe
   return t.memory();
 }
 
-// It has a mask for each row of Q.
+// Reads `tree_mask`, which has a mask for each row of Q.
 runtime::View tree_mask(const ptxb_tensor* tensor, bool packed, const Heads& q, int gpu) {
   const Placed t("tree_mask", tensor, gpu);
   const size_t rank = packed ? 1 : 2;
@@ -154,7 +154,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   const bool packed = a.query_offsets || a.key_offsets, packs_keys = packed && !a.key_lengths;
   const Heads q("Q", a.q, packed, gpu), k("K", a.k, packs_keys, gpu), o("O", a.o, packed, gpu);
   std::optional<Heads> v;
-  // If keys are too wide for separate values, the values are their first columns.
+  // If K is wider than attention with separate values allows, its first columns are the values.
   const bool is_latent = k.columns > kernels::AttentionOperation::kMostColumns;
   if (a.v || !is_latent) v.emplace("V", a.v, packs_keys, gpu);
   kernels::AttentionArguments p;

@@ -6,10 +6,10 @@
 
 namespace ptxbuilder::c {
 
-// Reads a tensor of any strides. Throws Error.
+// Reads a tensor with any strides. Throws Error.
 kernels::ContractionTensor strided_tensor(const char* name, const ptxb_tensor* tensor, int gpu);
 
-// Returns the contraction that a C struct describes, on a GPU by its number, or below 0 on the emulator.
+// Returns the contraction that a C struct describes. `gpu` is the GPU's number, or negative for the emulator.
 // Throws Error.
 kernels::ContractionArguments read_contraction(const ptxb_contraction& given, int gpu);
 

@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::c {
 
-// Returns the convolution that a C struct describes, on a GPU by its number, or below 0 on the emulator.
+// Returns the convolution that a C struct describes. `gpu` is the GPU's number, or negative for the emulator.
 // Throws Error.
 kernels::ConvolutionArguments read_convolution(const ptxb_convolution& given, int gpu);
 

@@ -1,4 +1,4 @@
-// Reads structs of programs that were built with an older header.
+// Reads structs from programs that were built with an older header.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,13 @@
 
 namespace ptxbuilder::c {
 
-// Throws Error that states all of these sizes.
+// Throws Error with the given size and the sizes that are accepted.
 [[noreturn]] void refuse_size(const char* name, size_t given, size_t ours, size_t first,
                               const char* init_name);
 
-// Returns the struct as this library declares it: the caller's fields, and for later fields the value `init`
-// of the macro INIT. The last field of the first header's struct ended after `first` bytes.
+// Returns the struct as this library declares it: the caller's fields, followed by the values that `init`,
+// from the INIT macro, has for fields that the caller's header lacks. In the first header, the last field
+// ended after `first` bytes.
 template <class Struct>
 Struct grown(const Struct& given, const Struct& init, size_t first, const char* name, const char* init_name) {
   first = (first + alignof(Struct) - 1) / alignof(Struct) * alignof(Struct);

@@ -5,8 +5,8 @@
 
 namespace ptxbuilder::c {
 
-// A form is a number: type | group << 8 | DLPack's code << 16 and bits << 24 of the scales. Throws Error for
-// a number that is not a form.
+// Decodes the number of a form: type | group << 8 | DLPack's code << 16 and bits << 24 of the scales. Throws
+// Error for a number that is not a form.
 kernels::PackedForm packed_form_of(int64_t form);
 
 }  // namespace ptxbuilder::c

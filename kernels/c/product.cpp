@@ -13,8 +13,8 @@
 namespace ptxbuilder::c {
 namespace {
 
-// A matrix of a product: its dimensions after that of the batches, if there is one. A dimension of one
-// element has no stride.
+// A matrix of a product, described by its dimensions after the batches, if there are batches. The stride of a
+// dimension with one element is ignored.
 struct Matrix : Placed {
   Matrix(const char* the_name, const ptxb_tensor* the_tensor, int gpu) : Placed(the_name, the_tensor, gpu) {
     const size_t all = rank();
@@ -28,7 +28,8 @@ struct Matrix : Placed {
   int64_t batches = 1, rows, columns;
   int64_t batch_stride = 0, row_stride, column_stride;
 
-  // The matrix as lines, and whether these run along the columns or along the rows.
+  // These functions return whether the contiguous lines of the matrix run along the columns or along the
+  // rows.
   bool along_columns() const { return columns <= 1 || rows == 0 || column_stride == 1; }
   bool along_rows() const { return rows <= 1 || columns == 0 || row_stride == 1; }
 
@@ -68,7 +69,7 @@ inline void move_to(runtime::View& memory, const ptxb_tensor* to) {
   if (to) memory.address = address_of(to->data) + to->byte_offset;
 }
 
-// `use` requires a matching activation and inputs.
+// Returns the use of the activation; `use` requires a matching activation and inputs.
 kernels::ActivationUse use_of(const ptxb_matmul& p) {
   if (p.use < PTXB_VALUE || p.use > PTXB_GATE) throw Error(fmt::format("use {} is not a ptxb_use", p.use));
   if (p.use != PTXB_VALUE && p.activation == PTXB_NONE)
@@ -80,7 +81,7 @@ kernels::ActivationUse use_of(const ptxb_matmul& p) {
   return static_cast<kernels::ActivationUse>(p.use);
 }
 
-// Reads elements without gaps, which have D's type if the row says so, or bf16 if D has 8 bits.
+// Reads elements without gaps, whose type is D's if the row says so, or bf16 if D has 8 bits.
 runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tensor* tensor,
                           const kernels::MatmulArguments& q, int gpu) {
   using enum kernels::OperandShape;
@@ -167,7 +168,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     const bool of_groups = grouped_rows && !p.b_addresses;
     p.b_metadata ? expect(b, q.k / 2, q.n, "[k/2,n]", of_groups) : expect(b, q.k, q.n, "[k,n]", of_groups);
   }
-  // A matrix with a single row or column has both orders, but groups of k need a specific one.
+  // A matrix with a single row or column has both orders, but groups of k require a specific one.
   q.a_k_major = q.groups_of_k ? !a.along_rows() : a.along_columns();
   q.b_k_major = q.groups_of_k ? !b.along_columns() : b.along_rows();
   for (const Matrix* x : {&a, &b})
@@ -191,7 +192,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     expect(x, q.m, q.n, "[m,n]", q.groups_of_k);
     to = output(x);
   };
-  // The shapes of other operands follow from these.
+  // The shapes of the other operands follow from these sizes.
   const auto sizes_of = [&](kernels::ProductOperand which, const ptxb_tensor* from) {
     return elements_of(kernels::product_operands[static_cast<size_t>(which)], from, q, gpu);
   };
@@ -233,7 +234,7 @@ void TensorForm::set(const ptxb_tensor* t) {
 }
 
 bool TensorForm::is_of(const ptxb_tensor* t) const {
-  // The device, the number of dimensions and the type are adjacent.
+  // The fields for the device, the number of dimensions and the type are adjacent.
   constexpr size_t kFixed = offsetof(ptxb_tensor, shape) - offsetof(ptxb_tensor, device);
   if (!t || !is_given_) return !t && !is_given_;
   if (std::memcmp(&t->device, &tensor_.device, kFixed) != 0) return false;
@@ -247,7 +248,7 @@ bool TensorForm::is_of(const ptxb_tensor* t) const {
 }
 
 bool LastProduct::is_of(const ptxb_matmul& p, uint64_t device) const {
-  // The bytes between the pointers, without the padding after them.
+  // The size of the fields between the pointers, without the padding after them.
   constexpr size_t kScalars =
       offsetof(ptxb_matmul, precise) + sizeof(ptxb_matmul::precise) - offsetof(ptxb_matmul, alpha);
   bool same = device_ == device && p.use == scalars_.use && p.packed_form == scalars_.packed_form &&
@@ -261,7 +262,7 @@ bool LastProduct::is_of(const ptxb_matmul& p, uint64_t device) const {
 }
 
 void LastProduct::read_anew(const ptxb_matmul& p, uint64_t device, int gpu) {
-  device_ = 0;  // until everything is read
+  device_ = 0;  // stays 0 until everything is read
   arguments_ = read_arguments(p, gpu);
   scalars_ = p;
   a_.set(p.a), b_.set(p.b), d_.set(p.d);
@@ -276,7 +277,7 @@ void LastProduct::move(const ptxb_matmul& p) {
     if (!t) return;
     runtime::View& memory = arguments_.memory_of(row.operand);
     move_to(memory, t);
-    // An operand without memory would otherwise count as omitted.
+    // An operand without an address would otherwise count as omitted.
     if (memory.address == 0 && memory.bytes > 0) refuse_null(fmt::format("{}: data", row.shown).c_str());
   });
 }

@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::c {
 
-// A product's tensor without its address.
+// A tensor of a product, without its address.
 class TensorForm {
  public:
   void set(const ptxb_tensor* t);
@@ -22,13 +22,13 @@ class TensorForm {
   bool is_given_ = false;
 };
 
-// The product that a thread read last. The next product usually differs from it only in addresses, and
-// reading it completely would be a third of the host's work.
+// The product that a thread read last. The next product usually differs only in addresses, and reading it
+// completely would take a third of the host's time.
 class LastProduct {
  public:
-  // The result is valid until the thread's next read(). `device` identifies one device for ever, and is not
-  // 0; `gpu` is the GPU's number, or below 0 for the emulator. Throws Error that names the operand and the
-  // rule.
+  // Converts a product; the result is valid until the thread's next read(). `device` identifies one device
+  // permanently, and is not 0; `gpu` is the GPU's number, or negative for the emulator. Throws Error that
+  // names the operand and the rule.
   const kernels::MatmulArguments& read(const ptxb_matmul& p, uint64_t device, int gpu,
                                        runtime::View workspace, runtime::Stream stream);
 

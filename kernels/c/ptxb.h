@@ -187,8 +187,8 @@ typedef enum ptxb_packed_type {
  * contiguous: A should be the transpose of a matrix that is laid out like B. Ends that decrease or are
  * outside the tensor are replaced with the nearest valid ones.
  *
- * With group_counts instead, each group has m/groups rows of A and D, of which the first group_counts[g] are
- * multiplied; counts outside 0 to m/groups are clamped. Other rows of D do not change. D's rows must begin at
+ * With group_counts instead, each group has m/groups rows of A and D, and its first group_counts[g] rows
+ * are multiplied; counts outside 0 to m/groups are clamped. Other rows of D do not change. D's rows must begin at
  * multiples of 16 bytes, and their length must be a multiple of 16 bytes.
  *
  * Matrices at any address: with b_addresses, in device memory, the matrix of group g of rows begins at
@@ -427,7 +427,7 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * these, and the other masks apply as well. Caches, mixed batches and trees have no gradient.
  *
  * Latent values (multi-head latent attention with absorbed weights): V is NULL, and K has one head. The head
- * has 576 columns, the first 512 of which are also the values, or 320 columns, the first 256 of which are.
+ * has 576 columns, whose first 512 are also the values, or 320 columns, whose first 256 are also the values.
  * Latent values cannot be combined with packed sequences, float8, softcap, sinks or dropout. Pages must have
  * a multiple of 8 rows. There is no gradient.
  *

@@ -1,4 +1,5 @@
-// Reads products and norms of ranks of the C interface, in the form that the classes accept.
+// Reads products, norms and token exchanges of ranks from the C interface, in the form that the classes
+// accept.
 #pragma once
 
 #include "kernels/c/ptxb.h"
@@ -11,22 +12,22 @@ namespace ptxbuilder::c {
 struct RankedCall {
   kernels::RankedForm form;
   int ranks;
-  kernels::RankedArguments arguments;  // without stream, and with the memory if requested
+  kernels::RankedArguments arguments;  // without the stream; includes the memory only if requested
 };
-// `gpu` is the device's number, or below 0 for the emulator. Throws Error that names the operand and the
-// rule.
+// `gpu` is the GPU's number, or negative for the emulator. These functions throw Error that names the operand
+// and the rule.
 RankedCall read_ranked(const ptxb_ranked& ranked, bool with_memory, int gpu);
 
 struct RankedNormCall {
   int ranks;
-  kernels::RankedNormArguments arguments;  // filled in like those of RankedCall
+  kernels::RankedNormArguments arguments;  // filled in as in RankedCall
 };
 RankedNormCall read_ranked_norm(const ptxb_ranked_norm& norm, bool with_memory, int gpu);
 
 struct RankedTokensCall {
   kernels::TokenForm form;
   int ranks;
-  kernels::RankedTokensArguments arguments;  // filled in like those of RankedCall
+  kernels::RankedTokensArguments arguments;  // filled in as in RankedCall
 };
 RankedTokensCall read_ranked_tokens(const ptxb_ranked_tokens& tokens, bool with_memory, int gpu);
 

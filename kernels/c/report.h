@@ -1,4 +1,4 @@
-// Reports to C programs: a status, the text of an error, and warnings.
+// Reports to C programs: a status, an error's text, and warnings.
 #pragma once
 
 #include <utility>
@@ -8,12 +8,14 @@
 
 namespace ptxbuilder::c {
 
-// ptxb_error() returns "" after this call.
+// Makes ptxb_error() return "".
 void forget_error() noexcept;
-// Call it in a catch block: returns the status of the exception, whose text ptxb_error() then returns.
+// Returns the status of the exception that is being handled, and makes ptxb_error() return its text. Call it
+// in a catch block.
 int keep_error() noexcept;
 
-// Errors only state what is wrong, since the caller's line in C is not known.
+// Runs `body` and reports its exceptions. Errors state only what is wrong, since the caller's line in C is
+// not known.
 template <class Body>
 int status_of(Body&& body) noexcept {
   forget_error();

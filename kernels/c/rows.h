@@ -9,11 +9,11 @@
 
 namespace ptxbuilder::c {
 
-// Returns the call that a C struct describes, on a GPU by its number, or below 0 on the emulator. Throws
+// Returns the call that a C struct describes. `gpu` is the GPU's number, or negative for the emulator. Throws
 // Error.
 kernels::RowCall read_rows(const ptxb_rows& given, int gpu);
 
-// Reads a tensor, which must have no gaps unless they are allowed. Throws Error.
+// Reads a tensor, which must have no gaps unless gaps are allowed. Throws Error.
 kernels::RowOperand read_row_operand(const std::string& name, const ptxb_tensor* tensor, int gpu,
                                      bool may_have_gaps = false);
 

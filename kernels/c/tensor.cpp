@@ -23,7 +23,7 @@ bool has_gaps(const Placed& t) {
   return false;
 }
 
-// The error names the rule if `fits` is false.
+// Throws Error that names the rule unless `fits` is true.
 template <class Fits>
 runtime::View elements_that_fit(const char* name, const ptxb_tensor* tensor, DType type, int gpu,
                                 const Fits& fits, const std::string& rule) {
@@ -91,7 +91,7 @@ Placed::Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu, siz
     throw Error(
         fmt::format("{}: its memory is on device {} of type {}, but the product's device is GPU {} (type 2)",
                     name, tensor.device.id, place, number));
-  if (tensor.ndim > static_cast<int32_t>(most_rank))  // before the shape is read
+  if (tensor.ndim > static_cast<int32_t>(most_rank))  // check this before reading the shape
     throw Error(fmt::format("{}: {} dimensions; at most {} are supported", name, tensor.ndim, most_rank));
   if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
     throw Error(fmt::format("{}: {} dimensions, without a shape", name, tensor.ndim));

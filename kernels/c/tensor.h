@@ -15,26 +15,26 @@ T& given(T* pointer, const char* what) {
   return *pointer;
 }
 
-// Throws Error that begins with `name` for a type that is not supported.
+// Returns the DType. Throws Error that begins with `name` if the type is not supported.
 DType dtype_of(ptxb_dtype type, const char* name);
 
 inline runtime::Address address_of(const void* pointer) {
   return reinterpret_cast<runtime::Address>(pointer);
 }
 
-// A tensor whose place and extents are valid.
+// A tensor whose device and extents have been checked.
 struct Placed {
   const char* name;
   const ptxb_tensor& tensor;
   DType type;
 
-  // `gpu` is the number of the product's device; below 0 for the emulator.
+  // `gpu` is the number of the product's GPU, or negative for the emulator.
   Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu,
          size_t most_rank = runtime::Argument::kMaxRank);
 
   size_t rank() const { return static_cast<size_t>(tensor.ndim); }
   int64_t extent(size_t i) const { return tensor.shape[i]; }
-  // Returns a stride in elements. C may omit strides, and then there are no gaps.
+  // Returns a stride in elements. C programs may omit strides if there are no gaps.
   int64_t stride(size_t i) const {
     if (tensor.strides) return tensor.strides[i];
     int64_t compact = 1;
@@ -42,17 +42,17 @@ struct Placed {
     return compact;
   }
 
-  // Returns the bytes from the first element to the last.
+  // Returns the memory from the first element to the last.
   runtime::View memory() const;
 
  protected:
-  using Wide = __int128;  // of products of extents and strides
+  using Wide = __int128;  // for products of extents and strides
   runtime::Address address() const { return address_of(tensor.data) + tensor.byte_offset; }
   runtime::View up_to(Wide last_element) const;
 };
 
-// Reads the elements of operands other than matrices, without gaps; NULL yields no memory. They are one
-// float32, or one for each row (column) of `batches` matrices: [count], or [rows,columns] after the batches,
+// Read the elements of operands other than matrices, without gaps; NULL yields no memory. An operand is one
+// float32, or one for each row or column of `batches` matrices: [count], or [rows,columns] after the batches,
 // where the other extent is 1. `of` describes the type in errors.
 runtime::View one_float(const char* name, const ptxb_tensor* tensor, int gpu);
 runtime::View elements_of_lines(const char* name, const ptxb_tensor* tensor, DType type,

@@ -1,4 +1,4 @@
-// This chooses a matrix product's tile without measuring: from a table of tuned tiles, or else from a model.
+// Chooses a matrix product's tile without measuring: from a table of tuned tiles, or else with a model.
 #pragma once
 
 #include <optional>
@@ -8,39 +8,40 @@
 
 namespace ptxbuilder::kernels {
 
-// A tile, and the model's prediction for it.
+// A tile with the model's prediction for it.
 struct Candidate {
   TilePlan tile;
   Prediction prediction;
 };
 
-// The factor by which a tile is assumed to exceed its prediction when tiles are chosen: 1, or a little more
-// for kinds of tiles that turned out slower than predicted.
+// Returns the factor by which a tile's time is assumed to exceed the prediction when tiles are chosen: 1, or
+// a little more for kinds of tiles that proved slower than predicted.
 double doubt(const GemmTile& tile);
-// Returns the prediction times that factor, in microseconds, which decides between tiles.
+// Returns the prediction times doubt(), in microseconds, which decides between tiles.
 inline double doubted(const Candidate& c) { return c.prediction.microseconds() * doubt(c.tile); }
 
-// Returns all tiles of the menu that the operation allows, beginning with the fastest in the model.
+// Returns all tiles in the menu that the operation allows, ordered by predicted time, fastest first.
 std::vector<Candidate> candidates(const GemmOperation& operation, const GemmSize& size, int multiprocessors);
 
-// Returns the first `most` of them by doubted(), omitting tiles that differ little from a better one: at most
-// two with the same rows and columns that divide the last wave of tiles, and two that do not.
+// Returns the first `most` candidates by doubted(), without tiles that differ little from a better one: of
+// tiles with the same rows and columns it returns at most two that divide the last wave of tiles, and two
+// that do not.
 std::vector<Candidate> shortlist(const GemmOperation& operation, const GemmSize& size, int multiprocessors,
                                  size_t most);
 
-// Returns the tuned tile of exactly this product, if there is one. Epilogue and batches do not matter.
+// Returns the tuned tile for exactly this product, if there is one. Epilogue and batches are ignored.
 std::optional<TilePlan> tuned(const GemmOperation& operation, const GemmSize& size);
 
-// The source of a tile: the table of tuned tiles, or the model.
+// Where a tile comes from: the table of tuned tiles, or the model.
 enum class ChoiceSource : uint8_t { table, model };
 
-// The tile that a product uses.
+// The tile that a product uses, with its source.
 struct Choice {
   TilePlan tile;
   ChoiceSource source;
 };
 
-// Returns tuned(), or else the first of the shortlist. Throws Error that says what no tile supports.
+// Returns tuned(), or else the first tile of the shortlist. Throws Error that says what no tile supports.
 Choice choice_of(const GemmOperation& operation, const GemmSize& size, int multiprocessors);
 inline GemmTile choose(const GemmOperation& operation, const GemmSize& size, int multiprocessors) {
   return choice_of(operation, size, multiprocessors).tile;

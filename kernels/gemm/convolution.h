@@ -18,43 +18,43 @@
 
 namespace ptxbuilder::kernels {
 
-// One of the three tensors is the call's result, and the others are read: y is the convolution of x with w; x
-// is the gradient of the input if y holds the gradient of the result; and w is the gradient of the filters.
+// The tensor that the call writes; the other two are read. y is the convolution of x with w. x is the
+// gradient of the input, computed from w and the gradient of the result in y. w is the gradient of the
+// filters, computed from x and y.
 enum class ConvolutionResult : uint8_t { y, x, w };
 
 // y[image, p, q, filter] = activation(the sum over r, s and channels of x[image, p step - before + r spread,
-// q .., channel] w[filter, r, s, channel] + bias[filter]), where x is zero outside of its images. With
-// groups, x's channels and the filters are divided into that many groups of equal size, and a filter has only
-// the channels of its group.
+// q .., channel] w[filter, r, s, channel] + bias[filter]), where x is zero outside its images. With groups,
+// x's channels and the filters are divided into that many groups of equal size, and a filter has only the
+// channels of its group. The types are those of MatmulArguments; in gradients, all tensors except the result
+// have 16 bits. The last dimension of each tensor has stride 1. The pixels of y, and of an x that is the
+// result, are a fixed stride apart from the first pixel of the first image to the last pixel of the last
+// image.
 //
-// Types are those of MatmulArguments; in gradients, all but the result have 16 bits. The last dimension of
-// each tensor has the stride 1, and the pixels of y, and those of an x that is the result, are one fixed
-// stride apart from the first pixel of the first image to the last pixel of the last one.
-//
-// Placement: TMA reads the pixels under windows from where they are (im2col), without a copy, if the channels
-// of a group, in x, w and y, are multiples of 16 bytes; other tensors are copied into the workspace, as in
+// Placement: TMA reads the pixels under windows in place (im2col), without a copy, if the channels of a group
+// in x, w and y are multiples of 16 bytes; other tensors are copied into the workspace, as in
 // MatmulArguments. An x with up to 8 channels, which would fill only part of what is multiplied, is copied
 // with padding for each line, so that a window's taps in a line are contiguous. A gradient of x with steps is
-// one product for each position between two windows, and the results are copied to their places. A result
-// that no window reaches, fully or in part, must have no gaps.
+// one product for each position between two windows, and the results are copied to their positions. A result
+// with pixels that no window reaches must have no gaps.
 struct ConvolutionArguments {
   struct Along {
     int64_t step = 1;                // pixels from one window to the next, 1 to 8
-    int64_t before = 0, behind = 0;  // pixels of zeros before an image and after it
+    int64_t before = 0, behind = 0;  // pixels of zero padding before an image and after it
     int64_t spread = 1;              // pixels from one tap of a window to the next
   };
   ContractionTensor x, w, y;
   ConvolutionResult result = ConvolutionResult::y;
   Along along_h = {}, along_w = {};
   int64_t groups = 1;
-  runtime::View bias = {};  // only for y, like the activation: an element of y's type for each filter
+  runtime::View bias = {};  // only for y, like the activation: one element of y's type for each filter
   Activation activation = Activation::none;
   bool fast_accumulation = true;  // as in MatmulArguments
-  runtime::View workspace = {};   // at a multiple of 16; belongs to the call until the call is done
+  runtime::View workspace = {};   // at a multiple of 16; belongs to the call until the call has finished
   runtime::Stream stream = {};
 };
 
-// Keeps kernels and tiles like Matmul. It must not outlive its device. Any thread may call it at any time.
+// Stores kernels and tiles like Matmul. It must not outlive its device. Any thread may call it at any time.
 class Convolution {
  public:
   explicit Convolution(runtime::Device& device, MatmulOptions options = {});
@@ -67,7 +67,7 @@ class Convolution {
   size_t workspace_bytes(const ConvolutionArguments& arguments, Where where = Where::here());
   // Describes in one line how many products there are, what they are and which tiles they use.
   std::string explain(const ConvolutionArguments& arguments, Where where = Where::here());
-  // This tunes like Matmul::tune().
+  // Tunes like Matmul::tune().
   void tune(const ConvolutionArguments& arguments, Where where = Where::here());
 
  private:

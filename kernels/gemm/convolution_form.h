@@ -1,4 +1,4 @@
-// A convolution becomes products: this finds their windows, and where their results are stored.
+// Turns a convolution into products: finds their windows, and where their results are stored.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace ptxbuilder::kernels {
 
-// The memories of a convolution, by which a form has its addresses.
+// The memories of a convolution, which identify the addresses in a form.
 enum class ConvolutionMemory : uint8_t { x, w, y, bias, workspace };
 
-// A product has copies before it and after it. Tensors that are copied, or that the product writes, are in
-// the workspace, from its start on, and together take `scratch` bytes.
+// A product with the copies before it and after it. Tensors that are copied, or that the product writes, are
+// at the beginning of the workspace, and take `scratch` bytes in total.
 struct ConvolutionProduct {
   MatmulArguments product;            // without workspace, stream and modes
   std::optional<ProductModes> modes;  // empty for a product of matrices
@@ -24,12 +24,12 @@ struct ConvolutionProduct {
 };
 
 struct ConvolutionForm {
-  bool fills = false;  // no window reaches some pixels of the result: it is zeroed before the products
+  bool fills = false;  // no window reaches some pixels of the result, so it is zeroed before the products
   std::vector<ConvolutionProduct> products;  // in order; empty if there is nothing to do
 };
 
-// Returns the form of a call with the addresses of `arguments`, and those of a form for the workspace. Throws
-// Error like Convolution. The memory is not accessed, so it need not exist.
+// Returns the form of a call with the addresses in `arguments`, and the form's own addresses for the
+// workspace. Throws Error like Convolution. The memory is not accessed, so it need not exist.
 ConvolutionForm convolution_form(const ConvolutionArguments& arguments, Where where);
 
 }  // namespace ptxbuilder::kernels

@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::kernels {
 
-// A function of the user's that is applied to panels of sums, and its parameters, which it reads by name from
-// the kernel's parameters. It is called after alpha, scales, C and bias are applied, and before the
-// activation. With rows in groups, the batch of a panel's place is the group.
+// A user's function that is applied to panels of sums, and its parameters, which it reads by name from the
+// kernel's parameters. It is called after alpha, scales, C and bias are applied, and before the activation.
+// If rows are grouped, the batch of a panel's place is the group.
 //   UserEpilogue clipped{{{"limit", Parameter::Kind::scalar}},
 //                        [](const RegisterTile<f32>& x, const PanelPlace&, const GemmParameters& p) {
 //                          return min(x, p.get<f32>("limit"));
@@ -22,23 +22,24 @@ struct UserEpilogue {
       function = nullptr;
 };
 
-// This applies the epilogue to the sums of a tile, and stores the result.
+// Applies the epilogue to the sums of a tile, and stores the result.
 class GemmEpilogue {
  public:
-  // A warpgroup of the consumers constructs this in its role. `cluster` is given with split_k, which adds up
-  // sums in the ring's memory of `x`; all stages of the ring have been read by then.
+  // A consumer warpgroup constructs this in its role. `cluster` is given with split_k, where sums are added
+  // up in the memory that the ring uses for `x`; by then all stages of the ring have been read.
   GemmEpilogue(const GemmOperation& operation, const TilePlan& tile, const GemmParameters& parameters,
                const UserEpilogue& user, const std::optional<ClusterSum>& cluster, const StagedOperand& x);
 
-  // Processes the sums of `work`, whose rows begin at `row` of the tile.
+  // Processes the sums of `work` for the tile's rows that begin at `row`.
   void store(Accumulator& sums, const Work& work, u32 row);
-  // Returns the sums that wait to be stored during the next tile's products; null if sums do not wait.
+  // Returns the sums that will be stored during the next tile's products, or null if stores are not deferred.
   DeferredStore* deferred() { return deferred_ ? &*deferred_ : nullptr; }
-  // Stores the sums that wait.
+  // Stores the deferred sums.
   void finish();
 
  private:
-  // Turns a panel's sums into the values to store; only rows before `rows`, if given, belong to the work.
+  // Turns a panel's sums into the values to store; if `rows` is given, only the rows before it belong to the
+  // work.
   using RowsEpilogue = std::function<RegisterTile<f32>(const RegisterTile<f32>& sums, const PanelPlace& at,
                                                        const std::optional<u32>& rows)>;
   static RowsEpilogue rows_epilogue(const GemmOperation& o, const GemmParameters& p,
@@ -47,7 +48,7 @@ class GemmEpilogue {
   static RowsEpilogue rows_epilogue(const GemmOperation& o, const GemmParameters& p,
                                     const UserEpilogue& user);
 
-  // Returns the beginning of a tile, in the form that a store needs.
+  // The beginning of a tile, in the form that a store needs.
   struct Place {
     u32 x, y;
     std::optional<u32> batch;
@@ -66,7 +67,7 @@ class GemmEpilogue {
   const StagedOperand& x_;
   StoreOptions options_;
   RowsEpilogue epilogue_;
-  std::optional<PanelStore> panels_;  // with split_last, or scattered rows
+  std::optional<PanelStore> panels_;  // with split_last or scattered rows
   std::optional<GlobalSum> global_;   // with split_last
   std::optional<DeferredStore> deferred_;
 };

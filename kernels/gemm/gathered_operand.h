@@ -1,4 +1,5 @@
-// An A whose rows an index selects, in gemm(): the threads of the producer copy each row to its place.
+// An A in gemm() whose rows are selected by an index: the threads of the producer copy each row into the
+// tile.
 #pragma once
 
 #include "kernels/gemm/gathered_tile.h"
@@ -9,12 +10,13 @@ namespace ptxbuilder::kernels {
 
 class GatheredOperand {
  public:
-  // The producer constructs this in its role, and all of its threads call the functions below.
+  // The producer constructs this in its role, and all of its threads must call the functions below.
   GatheredOperand(const GemmOperation& o, const GemmParameters& p, const SharedTile& tile)
       : index_(p.get<gptr<s32>>("a_rows")),
         tile_(o.a, tile, p.get<gmem>("A"), p.get<u32>("rows_of_a"), p.get<u32>("K"), p.get<u32>("lda")) {}
 
-  // The next stages hold the product's rows from `first` on, with zeros for rows from `end` on.
+  // Makes the next stages hold the product's rows that begin at `first`, with zeros in place of rows from
+  // `end` onwards.
   void begin(u32 first, u32 end) { tile_.point(index_, first, end); }
   void load(const Stage& s, u32 k) const { tile_.load(s, k); }
 

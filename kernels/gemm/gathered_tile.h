@@ -1,5 +1,5 @@
-// A tile of shared memory whose rows may come from any rows of a matrix: the threads of a warpgroup copy each
-// row to its place.
+// A tile of shared memory whose rows may be any rows of a matrix: the threads of a warpgroup copy each row
+// into the tile.
 #pragma once
 
 #include "ptxbuilder/tile/cooperative_copy.h"
@@ -10,8 +10,8 @@ namespace ptxbuilder::kernels {
 
 class GatheredTile {
  public:
-  // The role that fills the tile constructs this, and all of its threads call the functions below. The matrix
-  // is that of GatheredRows.
+  // The role that fills the tile constructs this, and all of its threads must call the functions below. The
+  // matrix is described as for GatheredRows.
   GatheredTile(DType type, const SharedTile& tile, gmem start, u32 rows, u32 cols, u32 stride)
       : tile_(tile),
         copy_(copy_of(type, tile)),
@@ -23,7 +23,7 @@ class GatheredTile {
   void point(const Rows&... rows) {
     by_copying([&] { rows_.point(rows...); });
   }
-  // Copies the columns from `col` on.
+  // Copies the columns that begin at `col`.
   void load(const Stage& s, u32 col) const {
     by_copying([&] { load_async(tile_[s], rows_, col); });
   }
@@ -31,7 +31,7 @@ class GatheredTile {
  private:
   static constexpr int kBytes = 16, kThreads = 128;
 
-  // The copy uses as many threads as can copy whole rows at once.
+  // Returns a copy that uses as many threads as can copy whole rows at once.
   static TiledCopy copy_of(DType type, const SharedTile& tile) {
     const int elements = kBytes / size_of(type), pieces = tile.cols() / elements;
     int rows = 1;

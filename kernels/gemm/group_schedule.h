@@ -1,4 +1,4 @@
-// This class finds a CTA's tiles of a product in groups, whose sizes only the device knows.
+// Finds a CTA's tiles of a grouped product, where only the device knows the sizes of the groups.
 #pragma once
 
 #include <memory>
@@ -9,19 +9,19 @@
 namespace ptxbuilder::kernels {
 
 // One thread of a CTA, in the producer, finds the CTA's tiles and announces each to the consumers some rounds
-// ahead: iterating over the groups needs loads and divisions, for which products would have to wait. Whatever
-// values the ends of groups have, a group begins where the previous one ends, and ends at or after its own
-// beginning and within the tensors. Groups whose rows are counted begin at equal distances, and end before
-// the next one begins.
+// in advance, because iterating over the groups needs loads and divisions, for which products would have to
+// wait. Whatever the ends of groups hold, a group begins where the previous one ends, ends at or after its
+// own beginning, and is within the tensors. Groups whose rows are counted begin at equal distances, and end
+// before the next one begins.
 class GroupSchedule {
  public:
-  // A Body runs for one tile, and a Walk calls it for each.
+  // A Body runs for one tile; a Walk calls it for each tile.
   using Body = std::function<void(const Work&)>;
   using Walk = std::function<void(const Body&)>;
 
-  // `all` is the number of rows, or of k with groups of k. `walkers` determines which threads find the tiles:
-  // if all threads of the producer need them, each one iterates for itself, and one announces them. `sizes`
-  // are the ends of groups or, with `are_counts`, how many rows each has.
+  // `all` is the number of rows or, with groups of k, of k. `walkers` determines which threads find the
+  // tiles: if all threads of the producer need them, each thread iterates for itself, and one announces the
+  // tiles. `sizes` are the ends of groups or, with `are_counts`, the numbers of rows.
   enum class Walkers : uint8_t { one_thread, warpgroup };
   GroupSchedule(Kernel& kernel, const GemmTile& tile, u32 all, u32 groups, gptr<s32> sizes, bool are_counts,
                 Walkers walkers);
@@ -30,17 +30,18 @@ class GroupSchedule {
   // is the producer, which takes the tiles from `walk`; the others read what the producer announces.
   void each(Turn turn, const Walk& walk, const Body& body) const;
 
-  // The position in an iteration over groups of rows; each group has some blocks of a cluster's tiles. After
-  // the last group comes one more, with the rows that belong to no group; it is empty if rows are counted.
+  // The position in an iteration over groups of rows, each of which has some blocks of a cluster's tiles.
+  // After the last group there is one more, with the rows that belong to no group; it is empty if rows are
+  // counted.
   class Cursor {
    public:
-    using Count = std::function<u32(u32 rows)>;  // the number of blocks of a group
+    using Count = std::function<u32(u32 rows)>;  // returns the number of blocks of a group
     Cursor(const GroupSchedule& groups, Count count);
 
-    // Advances to the group that contains block `number` of all blocks, which must not precede that of the
-    // last call; or to the last group.
+    // Advances to the group that contains block `number` of all blocks, or to the last group. `number` must
+    // not be less than in the previous call.
     void advance(u32 number);
-    // Returns whether that block exists; call this after advance() with the same number.
+    // Returns whether block `number` exists; call this after advance() with the same number.
     pred has(u32 number) const { return number - before_.value() < count_.value(); }
     u32 group() const { return group_; }
     u32 number_in_group(u32 number) const { return number - before_.value(); }
@@ -65,7 +66,8 @@ class GroupSchedule {
   GemmTile tile_;
   u32 all_, groups_;
   gptr<s32> sizes_;
-  std::optional<u32> apart_;  // the rows from one group's first to the next one's, if rows are counted
+  std::optional<u32> apart_;  // if rows are counted: the distance from one group's first row to the next
+                              // one's
   Walkers walkers_;
   bool has_parts_;
   Announcements places_;

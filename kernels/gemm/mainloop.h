@@ -1,4 +1,4 @@
-// The products of a consumer of gemm(): the sums of a tile over the stages that the producer fills.
+// The products of a consumer of gemm(), which add up a tile over the stages that the producer fills.
 #pragma once
 
 #include "kernels/gemm/block_scales.h"
@@ -14,18 +14,18 @@ namespace ptxbuilder::kernels {
 
 class Mainloop {
  public:
-  // The role of a warpgroup that multiplies `x`'s rows with all of `y` constructs this; `scales` are present
-  // if the operation has block scales, and `weights` if `x` is packed, and `metadata` if it is sparse.
+  // The role of a warpgroup that multiplies `x`'s rows with all of `y` constructs this. `scales` are present
+  // if the operation has block scales, `weights` if `x` is packed, and `metadata` if `x` is sparse.
   Mainloop(const GemmOperation& operation, const GemmTile& tile, const StagedOperand& x,
            const StagedOperand& y, const Pipeline& pipe, const TileScheduler& scheduler,
            const std::optional<BlockScales>& scales, const std::optional<PackedOperand>& weights,
            const std::optional<SparseMetadata>& metadata);
 
-  // Makes warpgroups in ping-pong multiply one after the other; this is number `index` of them.
+  // Makes ping-pong warpgroups multiply one after the other; this warpgroup has number `index`.
   void take_turns(const Turns& turns, u32 index);
 
-  // Returns the sums of `work` in this warpgroup's rows of the tile, from `row` on; this object owns them
-  // until the next run. `under`, if any, stores the previous tile while the first products run.
+  // Returns the sums of `work` in this warpgroup's rows of the tile, beginning at `row`. This object owns the
+  // sums until the next run. `under`, if given, stores the previous tile while the first products run.
   Accumulator& run(const Work& work, u32 row, DeferredStore* under);
 
  private:
@@ -42,14 +42,15 @@ class Mainloop {
   const std::optional<BlockScales>& scales_;
   const std::optional<PackedOperand>& weights_;
   const std::optional<SparseMetadata>& metadata_;
-  u32 depth_;  // stages of a tile
+  u32 depth_;  // stages per tile
   bool promotes_;
   bool may_be_empty_;  // whether work may have no stages
   bool late_;
   Accumulator acc_;
   Consumer ring_;
   RegisterTile<f32> zeros_;
-  std::optional<Accumulator> total_;  // sums of what the tensor core adds up, 128 of k or a group at a time
+  std::optional<Accumulator> total_;  // f32 sums, to which the tensor core's sums over 128 of k or over a
+                                      // group are added
   std::optional<WarpgroupTurn> turn_;
 };
 

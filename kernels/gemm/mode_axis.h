@@ -1,4 +1,4 @@
-// An axis of a product whose elements belong to several modes, divided into tiles.
+// An axis of a product whose elements extend over several modes, divided into tiles.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,13 @@
 namespace ptxbuilder::kernels {
 
 // Tiles follow each other along the first mode, then along the second, and so on: the number of a tile has a
-// digit for each mode, and the last digit is unbounded, so that tiles beyond the end are outside of the
-// tensor. Elements are numbered so that the elements of a tile are consecutive.
+// digit for each mode. The last digit is unbounded, so tiles beyond the end are outside the tensor. The
+// elements of a tile have consecutive numbers.
 class ModeAxis {
  public:
-  // A tile of `length` elements has `box` elements along the first mode and extends along the second one; 0
-  // means that all are along the first. `extents` are the extents of all modes but the last, and `tiles` the
-  // numbers of tiles along them, or empty.
+  // A tile of `length` elements has `box` elements along the first mode and extends along the second mode; a
+  // box of 0 means that all elements are along the first mode. `extents` are the extents of all modes except
+  // the last, and `tiles` are the numbers of tiles along them, or empty.
   ModeAxis(int length, int box, std::vector<u32> extents, std::vector<QuickDivision> tiles = {})
       : length_(length),
         box_(box == 0 ? length : box),
@@ -66,7 +66,7 @@ struct ModeAxes {
         k(t.bk, o.k_box, p.extents("k", o.k_modes), stages_of(o, p)),
         batch(1, 0, p.extents("batch", o.batch_modes)) {}
 
-  // Windows have their taps along k, and the producer has little time to divide for each tap.
+  // Windows have their taps along k, and the producer has too little time for a full division at each tap.
   static std::vector<QuickDivision> stages_of(const GemmOperation& o, const GemmParameters& p) {
     std::vector<QuickDivision> all;
     for (int i = 0; o.windows == WindowsOf::a && i + 1 < o.k_modes; ++i)
@@ -75,7 +75,7 @@ struct ModeAxes {
   }
 
   // Returns the coordinates in the tensor map of D, innermost first. In every operand, the first mode along
-  // the rows comes after the contiguous mode.
+  // the rows comes directly after the contiguous mode.
   std::vector<u32> of_d(u32 row, u32 column, const std::optional<u32>& of_batch) const {
     std::vector<u32> rows = m.at(row), columns = n.at(column), all = {columns[0]};
     all.insert(all.end(), rows.begin(), rows.end());

@@ -1,4 +1,4 @@
-// This draws packed weights, and the numbers that a product takes, to check it against.
+// Draws random packed weights, and the numbers that they represent, which products are checked with.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@ namespace ptxbuilder::kernels {
 
 struct PackedDraw {
   std::vector<uint32_t> packed;
-  std::vector<float> numbers;  // n rows of k of each matrix, if they are asked for
+  std::vector<float> numbers;  // n rows of k for each matrix, if requested
 };
 
-// Draws as many matrices as `matrices` says. `normal` returns N(0,1) numbers; `numbers` says whether those
-// that the weights stand for are asked for.
+// Draws `matrices` matrices. `normal` returns N(0,1) numbers; `numbers` is true if the represented numbers
+// are requested.
 inline PackedDraw draw_packed(const PackedForm& form, int64_t n, int64_t k,
                               const std::function<double()>& normal, bool numbers = true,
                               int64_t matrices = 1) {

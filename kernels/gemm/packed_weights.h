@@ -1,5 +1,5 @@
-// Weights of 4 or 8 bits as B of a product: they are packed ahead, in the order in which a warpgroup takes
-// them as wgmma's operand in registers.
+// Weights of 4 or 8 bits as B of a product. They are packed before the product, in the order in which a
+// warpgroup reads them as wgmma's operand in registers.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace ptxbuilder::kernels {
 
-// Each but `none` is a row of weight.def.
+// Each type except `none` is a row of weight.def.
 enum class WeightType : uint8_t {
   none,
 #define PTXBUILDER_WEIGHT(word, ...) word,
@@ -26,16 +26,16 @@ struct WeightRow {
   int bits, least, greatest;
   bool has_zeros;
 };
-// The row of a type is at its number less 1.
+// The row of a type is at the type's number minus 1.
 inline constexpr std::array weight_rows = {
 #define PTXBUILDER_WEIGHT(word, c_word, bits, least, greatest, zeros, meaning) \
   WeightRow{#word, bits, least, greatest, zeros},
 #include "kernels/gemm/weight.def"
 };
 
-// This says how a B is packed. Each `group` values of k of a column of B have a scale, of the type `scales`,
-// and with uint4 a zero: 32, 64 or 128 of k, or 0 for all of k. With 0 there is no scale: a product has
-// column_scales.
+// Describes how a B is packed. Along k, every `group` values of a column of B have a scale, of the type
+// `scales`, and with uint4 a zero point. `group` is 32, 64 or 128, or 0 for all of k; with 0 there is no
+// scale, and the product's column_scales are used.
 struct PackedForm {
   WeightType type = WeightType::none;
   uint8_t group = 0;
@@ -48,20 +48,20 @@ struct PackedForm {
   bool operator==(const PackedForm&) const = default;
 };
 
-// Returns the rule that a form breaks, or "" if it breaks none.
+// Returns the rule that a form violates, or "" if it is valid.
 std::string refusal_of(const PackedForm& form);
-// Returns the type, the group and the type of scales, as "int4_128_f32", or "int8" without groups.
+// Returns the type, the group and the type of scales, such as "int4_128_f32", or "int8" without groups.
 std::string text(const PackedForm& form);
 
-// Weights are packed in blocks of 64 columns of B, which are wgmma's rows, by 128 of k. The blocks of 64
-// columns follow each other along k. Beyond B a block has bits of 0.
+// Weights are packed in blocks of 64 columns of B, which are wgmma's rows, by 128 values of k. The blocks of
+// the same 64 columns follow each other along k. Bits of a block that are outside B are 0.
 inline constexpr int kPackedColumns = 64, kPackedDepth = 128;
 
-// These are the parts of a block, in bytes from its beginning: the weights, then a scale for each column,
-// group by group, and then likewise the zeros, 16 bits each.
+// The offsets of a block's parts, in bytes from its beginning: the weights; a scale for each column, group by
+// group; and the zero points in the same order. A zero point has 16 bits.
 struct PackedBlock {
   int scales, zeros, bytes;
-  int groups;  // of a block along k; 1 where they are longer
+  int groups;  // groups of a block along k; 1 if a group is longer than a block
 };
 constexpr PackedBlock block_of(const PackedForm& form) {
   PackedBlock block = {};
@@ -72,12 +72,13 @@ constexpr PackedBlock block_of(const PackedForm& form) {
   return block;
 }
 
-// A thread of the warpgroup has all pairs of weights of its part of wgmma's operand in 32-bit words: pair p
-// of a word has its first weight at bit `bits` * p, and its second 16 bits higher. Four words of a thread
-// follow each other, then come those of the next thread, and then the next four words of each.
+// The position of a weight in a block. Each thread of the warpgroup holds all pairs of weights of its part of
+// wgmma's operand in 32-bit words: pair p of a word has its first weight at bit `bits` * p, and its second
+// weight 16 bits higher. Four words of a thread are followed by four words of the next thread, and so on;
+// then come the next four words of each thread.
 struct PackedPlace {
-  int word;   // from the block's beginning
-  int shift;  // of the weight, in the word
+  int word;   // index of the word in the block
+  int shift;  // position of the weight's lowest bit in the word
 };
 constexpr PackedPlace place_of(int bits, int column, int k) {
   const int warp = column / 16, high_row = column % 16 / 8, row = column % 8;
@@ -87,31 +88,31 @@ constexpr PackedPlace place_of(int bits, int column, int k) {
   return {(word / 4 * 128 + thread) * 4 + word % 4, bits * (of_operand % pairs) + 16 * second};
 }
 
-// Returns the number of groups of k; there is one of all of k if the form has none.
+// Returns the number of groups along k, which is 1 if the form has no groups.
 constexpr int64_t packed_groups(const PackedForm& form, int64_t k) {
   return form.group == 0 ? (k > 0 ? 1 : 0) : (k + form.group - 1) / form.group;
 }
 
-// Returns the bytes that weights of n columns and k rows take; each of the functions below throws Error for a
-// form that breaks a rule, or spans of other sizes.
+// Returns the bytes that weights of n columns and k rows take. Like the functions below, it throws Error for
+// a form that violates a rule, or for spans of the wrong size.
 int64_t packed_bytes(const PackedForm& form, int64_t n, int64_t k);
 
-// These are the numbers of weights before they are packed, without gaps: a byte for each weight, scales of
-// their type, and a byte for each zero. `scales` and `zeros` are empty if the form has none.
+// Weights, scales and zero points before they are packed, without gaps: a byte for each weight, the scales in
+// their type, and a byte for each zero point. `scales` and `zeros` are empty if the form has none.
 template <class Byte>
 struct PlainWeights {
   std::span<Byte> weights;        // n lines of k
   std::span<Byte> scales, zeros;  // n lines of packed_groups()
 };
 
-// Returns the number that a product takes: a weight less its zero, times its scale.
+// Returns the number that a product uses: a weight minus its zero point, times its scale.
 double number_at(const PackedForm& form, int64_t k, const PlainWeights<const std::byte>& of, int64_t column,
                  int64_t at);
 
-// Packs weights. Throws Error for weights and zeros that the type does not have, and for NaN of e4m3.
+// Packs weights. Throws Error for weights and zero points that the type does not have, and for NaN in e4m3.
 void pack_weights(const PackedForm& form, int64_t n, int64_t k, const PlainWeights<const std::byte>& from,
                   std::span<std::byte> to);
-// Does the reverse.
+// Unpacks what pack_weights() packed.
 void unpack_weights(const PackedForm& form, int64_t n, int64_t k, std::span<const std::byte> from,
                     const PlainWeights<std::byte>& to);
 

@@ -1,5 +1,5 @@
-// The forms of a product: the words by which its plan is found, its line in a file of tiles, and the words of
-// a prepared call.
+// The forms of a product: the words that identify its plan, its line in a file of tiles, and the words of a
+// prepared call.
 #pragma once
 
 #include <array>
@@ -12,25 +12,27 @@
 namespace ptxbuilder::kernels {
 
 inline constexpr size_t kOperationWords = (sizeof(GemmOperation) + sizeof(uint64_t) - 1) / sizeof(uint64_t);
-// The words are the extents, the operation, and the extents of modes, two in a word.
+// The words are the extents, the operation, and the extents of modes, two per word.
 using ProductKey = std::array<uint64_t, 4 + kOperationWords + ModeList::kMost>;
 ProductKey key_of(const PlacedProduct& product);
 
-// Returns a product in words, such as "bf16 bf16 bf16 TN fast plain 4096 8192 1024 1".
+// The number of words in the text of a product, such as "bf16 bf16 bf16 TN fast plain 4096 8192 1024 1".
 constexpr size_t kProductTextWords = 10;
 std::string product_text(const GemmOperation& operation, const GemmSize& size);
 inline std::string call_text(const PlacedProduct& product) {
   return product_text(product.operation, product.size);
 }
 
-// Returns matmul/GPU-SMs-VERSION-MODEL.txt (default_tile_file()): another model offers other tiles.
+// Returns matmul/GPU-SMs-VERSION-MODEL.txt (default_tile_file()). The name includes the model, since another
+// model offers other tiles.
 std::string default_product_tiles(const runtime::DeviceProperties& device, int multiprocessors);
 bool is_tile(const std::string& text);
-// Returns the tile that a file contains for a product, or nothing if it contains none. Throws no Error.
+// Returns the tile that a file contains for a product, or nothing if the file contains none. Never throws
+// Error.
 std::optional<GemmTile> tile_in(const std::string& path, const GemmOperation& operation,
                                 const GemmSize& size);
 
-// These values differ between calls of one form.
+// The values that may differ between calls of one form.
 enum ProductSource : size_t {
   from_a = SourcedArguments::kWorkspace + 1,
   from_b,
@@ -43,8 +45,8 @@ constexpr size_t from(ProductOperand which) { return from_operand + static_cast<
 constexpr size_t kProductSources = from_operand + product_operands.size();
 std::array<uint64_t, kProductSources> sources_of(const MatmulArguments& p);
 
-// Calls a function with the words of a call's form, which describe everything about it except its sources and
-// the stream, as ByForm requires.
+// Calls a function with the words of a call's form, as ByForm requires. The words describe everything about
+// the call except its sources and the stream.
 constexpr size_t kProductFormWords = 19 + product_operands.size() + 2 * product_matrices;
 inline auto words_of(const MatmulArguments& p) {
   return [&p](auto&& take) {
@@ -55,7 +57,7 @@ inline auto words_of(const MatmulArguments& p) {
       add(x.memory.bytes), add(x.stride), add(x.batch_stride);
       types = types << 8 | static_cast<uint8_t>(x.type);
     };
-    // Most calls have few other operands, and the words of an absent operand are 0.
+    // Most calls have few other operands; the words of an absent operand are 0.
     const auto given = [&](const runtime::View& memory, size_t its_words) {
       const bool is = memory.address != 0;
       small = small << 1 | is;
@@ -80,14 +82,14 @@ inline auto words_of(const MatmulArguments& p) {
     pack(p.activation), pack(p.use);
     pack(p.a_k_major | p.b_k_major << 1 | p.fast_accumulation << 2 | p.groups_of_k << 3);
     pack((p.alpha == 1) | (p.alpha == 0) << 1 |
-         (p.beta == 0) << 2);  // the operands of the kernel, as in operation_of()
+         (p.beta == 0) << 2);  // which operands the kernel has, as in operation_of()
     add(small);
   };
 }
 
-// Returns whether the addresses are clearly valid, so that a call is right if another call of its form is:
-// matrices are present and aligned as TMA requires, other elements are aligned to their size, and what is
-// written does not overlap anything else, except that D may be C.
+// Returns whether the addresses are clearly valid, so that a call is valid if another call of its form is.
+// Matrices must be present and aligned as TMA requires, other elements must be aligned to their size, and
+// what is written must not overlap anything else, except that D may be C.
 bool is_plain(const MatmulArguments& p);
 
 }  // namespace ptxbuilder::kernels

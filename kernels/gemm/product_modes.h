@@ -1,4 +1,4 @@
-// The modes of tensors that make up the rows, the columns and the depth of a product, and its batches.
+// The modes of tensors that make up the rows, the columns, the depth and the batches of a product.
 #pragma once
 
 #include <array>
@@ -39,16 +39,16 @@ class ModeList {
   size_t count_ = 0;
 };
 
-// Windows that move over the pixels of images; each window has a number of taps along two dimensions. For
-// each tap, a window contains the channels of one pixel, which are zeros if the pixel is outside its image.
+// Windows that move over the pixels of images. Each window has a number of taps along two dimensions. For
+// each tap, the window contains the channels of one pixel, which are zeros if the pixel is outside its image.
 struct PixelWindows {
-  // These are the pixels and the windows along one dimension.
+  // The pixels and the windows along one dimension.
   struct Along {
-    int64_t extent = 1, stride = 0;  // pixels of an image, and elements from one to the next
-    int64_t count = 1, first = 0;    // windows of an image, and the pixel where the first begins
+    int64_t extent = 1, stride = 0;  // pixels of an image; elements from one pixel to the next
+    int64_t count = 1, first = 0;    // windows of an image; the pixel where the first window begins
     int64_t step = 1;                // pixels from one window to the next
-    int64_t taps = 1, spread = 1;    // taps of a window, and pixels from one tap to the next
-    bool turned = false;             // tap 0 is the window's last tap
+    int64_t taps = 1, spread = 1;    // taps of a window; pixels from one tap to the next
+    bool turned = false;             // whether tap 0 is the window's last tap
     bool operator==(const Along&) const = default;
   };
   Along w, h;  // the inner and the outer dimension
@@ -59,24 +59,23 @@ struct PixelWindows {
 };
 
 // D[batch, m, n] = sum_k A[batch, m, k] B[batch, n, k], where batch, m, n and k are each a list of modes. A
-// tile has m_box elements along the first mode of m and extends along the second, or with m_box = 0 only
-// along the first; likewise for n, and for a stage of k. Elements beyond a mode's end
-// are read as zeros and not stored. The first mode of k, or of m if A is not k-major, has the stride 1 in A;
-// of k or n in B; and of n in D.
-//
-// One operand may consist of windows: A, whose m is one mode of all windows, or a B that is not k-major,
-// whose k is. The modes of k, or of n, are the channels, the taps along w and those along h, and their
-// strides are those in the other two tensors.
+// tile has m_box elements along the first mode of m and extends along the second; with m_box = 0 it extends
+// along the first only. The same holds for n, and for a stage along k. Elements beyond a mode's end are read
+// as zeros and not stored. The mode with stride 1 comes first: in A it belongs to k, or to m if A is not
+// k-major; in B to k or n; in D to n. One operand may consist of windows: A, where m is one mode of all
+// windows, or a B that is not k-major, where k is that mode. The modes of k, or of n, are then the channels,
+// the taps along w and the taps along h, and their strides are those in the other two tensors.
 struct ProductModes {
   ModeList m, n, k, batch;
   int m_box = 0, n_box = 0, k_box = 0;
   WindowsOf windows_of = WindowsOf::none;
   PixelWindows windows = {};
-  // Calls whose modes have the same number have equal modes, and are prepared once; 0 guarantees nothing.
+  // Calls whose modes have the same nonzero number have equal modes, and are prepared only once. The number 0
+  // guarantees nothing.
   uint64_t number = 0;
 };
 
-// Returns how many tiles of `length` elements an axis has.
+// Returns how many tiles of `length` elements there are along an axis.
 int64_t tiles_along(const ModeList& modes, int box, int length);
 
 }  // namespace ptxbuilder::kernels

@@ -1,9 +1,9 @@
-// The operands that a product may have in addition to A, B and D. Each row of product.def describes one, and
-// determines the field of GemmOperation and of MatmulArguments, the kernel's parameter and the work of its
-// epilogue, the checks of memory and overlap, the argument of a launch and of a prepared launch, the field of
-// `ptxb run`, the word in files of tuned tiles, the float64 reference, and everything for C, Python, PyTorch
-// and XLA except the readable field of ptxb_matmul and the readable parameter of ptxbuilder.matmul(), which
-// tests compare with the table.
+// The operands that a product may have in addition to A, B and D. Each row of product.def describes one
+// operand. The row determines the fields of GemmOperation and MatmulArguments, the kernel's parameter and how
+// the epilogue uses it, the checks of memory and overlap, the arguments of launches and prepared launches,
+// the field of `ptxb run`, the word in files of tuned tiles, and the float64 reference. It also determines
+// everything for C, Python, PyTorch and XLA, except two things that are written by hand for readability and
+// that tests compare with the table: the field of ptxb_matmul and the parameter of ptxbuilder.matmul().
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,13 @@ namespace ptxbuilder::kernels {
 // `addend` is GemmOperation::addend(): D's type, or bf16 if D has 8 bits.
 enum class OperandType : uint8_t { f32, addend, s32, s64 };
 
-// `rows` and `columns` have an element for each row or column of each batch; `columns_of_all` are shared by
-// all batches, `elements` are whole matrices, and `groups` have a number for each group. If rows are grouped,
-// `rows` are those of one batch, and `columns` and `columns_of_all` belong to each group. `rows_by_k` and
-// `columns_by_k` have a line of numbers, one for each row or column, for every 128 values of k, and `blocks`
-// have a line of numbers, one for every 128 values of k, for every 128 columns. `row_blocks` and
-// `column_blocks` have a line of metadata of a sparse A or B for every 64 values of k (metadata_shape()).
+// The shapes of operands. `rows` and `columns` have an element for each row or column of each batch;
+// `columns_of_all` are shared by all batches; `elements` are whole matrices; `groups` have a number for each
+// group. If rows are grouped, `rows` are those of one batch, and `columns` and `columns_of_all` belong to
+// each group. For every 128 values of k, `rows_by_k` and `columns_by_k` have a line with a number for each
+// row or column. For every 128 columns, `blocks` have a line with a number for every 128 values of k. For
+// every 64 values of k, `row_blocks` and `column_blocks` have a line of metadata of a sparse A or B
+// (metadata_shape()).
 enum class OperandShape : uint8_t {
   one,
   rows,
@@ -40,12 +41,13 @@ enum class OperandShape : uint8_t {
 };
 inline constexpr int kScaleBlock = 128;
 
-// Roles are applied in this order. Groups determine the range of the sum, a placement the matrix of B that it
-// takes, a gather the rows of A, a scatter the rows of D that receive it, and sparsity the values that are
-// not zero; block factors multiply the sum of every 128 values of k before it is added up; factors multiply
-// the sum; beta times the residual and then the addends are added; the activation is applied, or its slope at
-// the inputs; the greatest magnitude is written; and the result is multiplied once more before it is rounded.
-// Gradients reach all but the first six and the last two.
+// The roles of operands, in the order in which they are applied. Groups determine the range of the sum, a
+// placement determines the matrix of B, a gather the rows of A, a scatter the rows of D that are written, and
+// sparsity the values that are not zero. Block factors multiply the sum of every 128 values of k before it is
+// added up, and factors multiply the sum. Then beta times the residual and the addends are added, and the
+// activation, or its slope at the inputs, is applied. Finally the greatest magnitude is written, and the
+// result is multiplied once more before it is rounded. Operands of all roles except the first six and the
+// last two have gradients.
 enum class OperandRole : uint8_t {
   groups,
   placement,
@@ -60,7 +62,7 @@ enum class OperandRole : uint8_t {
   greatest,
   result_factor
 };
-// Returns whether TMA loads boxes of the operand's lines with the stages.
+// Returns whether TMA loads boxes of the operand's lines together with the stages.
 constexpr bool comes_by_tma(OperandRole role) {
   return role == OperandRole::sparsity || role == OperandRole::block_factor;
 }
@@ -84,13 +86,13 @@ struct ProductOperandRow {
 
   constexpr bool is_matrix() const { return shape == OperandShape::elements; }
   constexpr bool is_written() const { return role == OperandRole::greatest; }
-  // Returns the number of its elements, without gaps, for `m` rows of `n` sums over `k`. With `grouped_rows`,
-  // batches are groups of the `m` rows.
+  // Returns the number of the operand's elements, without gaps, for `m` rows of `n` sums over `k`. With
+  // `grouped_rows`, batches are groups of the `m` rows.
   int64_t count(int64_t m, int64_t n, int64_t k, int64_t batches, bool grouped_rows = false) const {
     const auto [lines, length] = of_batch(m, n, k);
     return lines * length * (is_by_batch(grouped_rows) ? batches : 1);
   }
-  // Returns the elements of a batch in lines of equal length: one line, except for matrices and for shapes
+  // The elements of a batch, in lines of equal length. There is one line, except for matrices and for shapes
   // with several lines along k.
   struct Lines {
     int64_t lines, length;
@@ -123,11 +125,11 @@ struct ProductOperandRow {
     }
     return {1, 1};
   }
-  // Returns whether it has an element for each column.
+  // Returns whether the operand has an element for each column.
   constexpr bool is_of_columns() const {
     return shape == OperandShape::columns || shape == OperandShape::columns_of_all;
   }
-  // Returns whether each batch, or group of rows, has elements of its own.
+  // Returns whether each batch, or each group of rows, has its own elements.
   constexpr bool is_by_batch(bool grouped_rows = false) const {
     if (grouped_rows)
       return is_of_columns() || shape == OperandShape::groups || shape == OperandShape::columns_by_k ||
@@ -158,8 +160,8 @@ struct ProductOperandRow {
     }
     return (own * m + row) * n + column;
   }
-  // Returns the line, among all lines, and the element of it that hold the block factor for that place, from
-  // `depth` of `k` on, which is a multiple of 128.
+  // Returns the position of the block factor for a row and column of a batch, at `depth`, a multiple of 128,
+  // along `k`: the line, counted over all lines, and the element of the line.
   struct Place {
     int64_t line, element;
   };
@@ -192,7 +194,7 @@ static_assert(std::ranges::none_of(product_operands, [](const ProductOperandRow&
 inline constexpr size_t product_matrices = static_cast<size_t>(
     std::ranges::count_if(product_operands, [](const ProductOperandRow& row) { return row.is_matrix(); }));
 
-// An array that is indexed with an operand.
+// An array that is indexed with a ProductOperand.
 template <class T>
 struct ByOperand : std::array<T, product_operands.size()> {
   using Base = std::array<T, product_operands.size()>;

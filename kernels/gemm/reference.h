@@ -1,4 +1,4 @@
-// This computes the expected result of a matrix product, in float64, to check the kernels against.
+// Computes the expected result of a matrix product, in float64, which kernels are checked against.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct DotProduct {
 };
 
 struct Dot {
-  double sum, magnitude;  // of the products, and of their absolute values
+  double sum, magnitude;  // of the products; of their absolute values
 };
 
 inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
@@ -34,8 +34,8 @@ inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_
   return dot;
 }
 
-// Adds up the products with a factor for every 128 values of k; `factor` is called with the first of them,
-// `depth`.
+// Adds up the products, with a factor for every 128 values of k: `factor` is called with `depth`, the first
+// of these values.
 inline Dot scaled_dot_product(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
                               DotProduct p, const std::function<double(size_t depth)>& factor) {
   Dot all = {0, 0};
@@ -79,14 +79,14 @@ inline Dot dot_product(const float* a, const float* b, size_t k) {
   return dot;
 }
 
-// The dot products of a matrix product, for consecutive batches. A run that verifies reads matrices that are
-// not too large once, before the first product.
+// The dot products of a matrix product, for consecutive batches. A run that verifies results reads all
+// elements once, before the first product, unless the matrices are too large.
 class DotProducts {
  public:
   DotProducts(const command::Run& run, const command::Tensor& a, const command::Tensor& b, size_t m, size_t n,
               size_t batches, const DotProduct& first)
       : a_(a), b_(b), m_(m), n_(n), first_(first) {
-    constexpr size_t kMost = 1 << 26;  // elements of both matrices
+    constexpr size_t kMost = 1 << 26;  // the most elements of both matrices
     if (!run.verifies() || (m + n) * first.k * batches > kMost) return;
     rows_a_ = rows(a, m, batches, first.a_row, first.a_step);
     rows_b_ = rows(b, n, batches, first.b_row, first.b_step);
@@ -117,17 +117,18 @@ class DotProducts {
   const command::Tensor &a_, &b_;
   size_t m_, n_;
   DotProduct first_;
-  std::vector<float> rows_a_, rows_b_;  // empty if they are not read ahead
+  std::vector<float> rows_a_, rows_b_;  // empty if the elements were not read in advance
 };
 
-// The tolerance is one rounding to the output's type, plus the loss of the tensor core's f32 accumulation: it
-// aligns the products of a step to the largest and truncates them, a relative error of about 2^-22 of the sum
-// of magnitudes for each of k / 16 steps; 2^-20 of the whole sum bounds the errors seen with random data.
+// Returns the expected value with a tolerance: one rounding to the output's type, plus the loss of the tensor
+// core's f32 accumulation. The tensor core aligns the products of a step to the largest one and truncates
+// them, which is a relative error of about 2^-22 of the sum of magnitudes for each of k / 16 steps; 2^-20 of
+// the total sum bounds the errors seen with random data.
 inline command::Expected expected_of(const Dot& d, DType output) {
   return {d.sum, unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
 }
 
-// A number with the error that the GPU's result may have.
+// A number, with the error that the GPU's result may have.
 struct Approximate {
   double value, lost;
 };
@@ -143,7 +144,7 @@ struct ActivationReference {
   double (*value)(double x);
   double (*slope)(double x);
 
-  // Returns the error that results from an error of x, plus the error of the hardware's approximations.
+  // Returns the error that an error of x causes, plus the error of the hardware's approximations.
   double lost_of(const Approximate& x) const {
     const double y = value(x.value);
     return std::max(
@@ -164,17 +165,17 @@ inline const detail::ActivationReference& reference_of(Activation activation) {
   return detail::activation_references[static_cast<size_t>(activation)];
 }
 
-// Returns the share of a sum of magnitudes that the tensor core may lose: see expected_of(), and for 8-bit
-// types, with about 14 bits, the loss at every step of 32 or, with promotion, within every 128 of k.
+// Returns the share of a sum of magnitudes that the tensor core may lose: see expected_of(). 8-bit types keep
+// about 14 bits, which causes a loss at every step of 32 or, with promotion, within every 128 values of k.
 inline double lost_share(const GemmOperation& o) {
   if (is_int8(o.a)) return 0;
   if (size_of(o.a) == 1) return o.promotes() ? 0x1p-12 : 0x1p-10;
   return 0x1p-20;
 }
 
-// Returns the activation's input. `value` returns the element of an operand of product.def that applies to
-// it. Each factor adds one rounding in f32. The epilogue's arithmetic and the hardware's approximations are
-// within a few units in the last place of f32.
+// Returns the activation's input. `value` returns the element of an operand of product.def for the current
+// row and column. Each factor adds one rounding in f32. The epilogue's arithmetic and the hardware's
+// approximations are within a few units in the last place of f32.
 inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha, double beta,
                             const std::function<double(const ProductOperandRow&)>& value) {
   double factor = o.alpha ? alpha : 1, added = 0;
@@ -189,7 +190,7 @@ inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha
   return {x, std::abs(factor) * dot.magnitude * lost_share(o) + in_epilogue};
 }
 
-// Returns the activation's value or, with its slope at `inputs`, its backward pass.
+// Returns the activation's value, or the result of its backward pass, which uses its slope at `inputs`.
 inline Approximate output_of(const GemmOperation& o, const Approximate& x, double inputs) {
   const detail::ActivationReference& f = reference_of(o.activation);
   if (!o.has_slope()) return {f.value(x.value), f.lost_of(x)};
@@ -202,7 +203,8 @@ inline Approximate output_of_gate(const GemmOperation& o, const Approximate& gat
   return {open * x.value, f.lost_of(gate) * (std::abs(x.value) + x.lost) + std::abs(open) * x.lost};
 }
 
-// Returns y times a factor of D, rounded; the error includes half the gap between a type's smallest numbers.
+// Returns y times `factor`, which scales D, rounded; the error includes half the gap between the smallest
+// numbers of a type.
 inline command::Expected rounded(const GemmOperation& o, const Approximate& y, double factor) {
   double value = y.value * factor;
   if (is_fp8(o.d)) value = std::clamp(value, -greatest(o.d), greatest(o.d));

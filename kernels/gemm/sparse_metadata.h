@@ -1,4 +1,4 @@
-// The metadata of a sparse A or B in gemm(): it is loaded with the stages of the ring.
+// The metadata of a sparse A or B in gemm(). It is loaded with the stages of the ring.
 #pragma once
 
 #include <vector>
@@ -18,11 +18,11 @@ class SparseMetadata {
                        {t.bk / kSparseBlock, t.bm / kSparseBlock * kSparseBlockWords, kSparseBlockWords},
                        SwizzleNone, t.stages, "metadata")) {}
 
-  // Returns the tile that a stage has besides A and B.
+  // Returns the tile of a stage other than A and B.
   const SharedTile& tile() const { return tile_; }
 
-  // Loads the metadata for the rows of a tile from `row` on and for k from `depth` on. `outer` are the
-  // coordinates after those of a word.
+  // Loads the metadata for the rows of a tile that begin at `row`, and for the values of k that begin at
+  // `depth`. `outer` are the coordinates that follow those of a word.
   void load(const Stage& s, u32 depth, u32 row, const std::vector<u32>& outer) const {
     std::vector<u32> at = {word(row), depth / kSparseBlock};
     at.insert(at.end(), outer.begin(), outer.end());

@@ -1,4 +1,4 @@
-// The parts of a text between separators.
+// Divides text at separators.
 #pragma once
 
 #include <string_view>
@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::kernels {
 
-// Returns one part more than the text has separators; "" has one part, which is empty.
+// Returns the parts of a text, one more than the text has separators; "" has one part, which is empty.
 inline std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
   for (size_t end; (end = text.find(at)) != std::string_view::npos; text.remove_prefix(end + 1))

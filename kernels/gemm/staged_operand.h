@@ -1,4 +1,4 @@
-// An operand of wgmma in the ring of stages: how TMA loads a stage of it, and how it is read.
+// An operand of wgmma in the ring of stages: how TMA loads a stage of it, and how the stage is read.
 #pragma once
 
 #include "kernels/gemm/mode_axis.h"
@@ -12,13 +12,14 @@ namespace ptxbuilder::kernels {
 struct StagedOperand {
   std::optional<TensorMap> map;  // empty if threads load the operand
   bool k_major;
-  int extent;  // rows, or columns, of the output's tile
+  int extent;  // number of rows or columns of the output's tile
   SharedTile tile;
-  int box, k_box = 0;  // elements along the first of several modes of the extent, and of k; 0 for all
-  std::optional<WindowAxis> windows = {};  // of pixels
-  bool is_sparse = false;                  // whether it stores half of its values along k
+  int box, k_box = 0;  // elements along the first mode of the extent and of k, if there are several modes; 0:
+                       // all
+  std::optional<WindowAxis> windows = {};  // windows of pixels, if the operand has them
+  bool is_sparse = false;                  // whether only half of the values along k are stored
 
-  // These functions return the coordinates of an element of the extent, or of k, along the modes of `axis`.
+  // Return the coordinates of an element of the extent, or of k, along the modes of `axis`.
   std::vector<u32> at_extent(const ModeAxis& axis, u32 element) const {
     return windows && k_major ? windows->at(element) : axis.at(element);
   }
@@ -26,8 +27,8 @@ struct StagedOperand {
     return windows && !k_major ? windows->at(element) : axis.at(is_sparse ? element / 2 : element);
   }
 
-  // `shared_along` names the CTAs of the cluster that need the same data. `k` and `start` are coordinates
-  // along each mode of k and of the extent, and `outer` holds the coordinates after them.
+  // Loads a stage. `shared_along` names the CTAs of the cluster that need the same data. `k` and `start` are
+  // coordinates along each mode of k and of the extent, and `outer` holds the coordinates that follow them.
   void load(const Stage& s, ClusterAxis shared_along, const std::vector<u32>& k,
             const std::vector<u32>& start, const std::vector<u32>& outer) const {
     // All modes of the rows come after the contiguous mode.
@@ -45,7 +46,7 @@ struct StagedOperand {
         tma_load(to.multicast(shared_along), *map, at);
     };
     if (!k_major || k_box == 0) return copy(tile[s], k_major ? box : k_box);
-    // Each element of the second mode of k has a panel.
+    // There is a panel for each element of the second mode of k.
     for (int first = 0; first < tile.cols(); first += k_box) {
       copy(tile[s].cols(first, k_box), box);
       at[second_k] = at[second_k] + 1;
@@ -56,19 +57,19 @@ struct StagedOperand {
     if (k_major) return count == extent ? tile[s] : tile[s].rows(first, count);
     return (count == extent ? tile[s] : tile[s].cols(first, count)).transposed();
   }
-  // Returns a view of the whole extent, with `depth` of k, beginning at `first`.
+  // Returns a view of the entire extent, with `depth` values of k that begin at `first`.
   TileView part(const Stage& s, int first, int depth) const {
     return k_major ? tile[s].cols(first, depth) : tile[s].rows(first, depth).transposed();
   }
 };
 
-// Returns the operand with its tile, which it declares in the kernel. It may be read in parts of `part` along
-// k.
+// Returns the operand with its tile, which this function declares in the kernel. The tile may be read in
+// parts of `part` values along k.
 inline StagedOperand staged_operand(Kernel& k, const char* name, std::optional<TensorMap> map, DType type,
                                     bool k_major, int extent, const GemmTile& t, int box = 0, int k_box = 0,
                                     std::optional<WindowAxis> windows = std::nullopt, int part = 0,
                                     bool is_sparse = false) {
-  if (k_box != 0) part = k_box;  // a panel
+  if (k_box != 0) part = k_box;  // the depth of a panel
   const int depth = is_sparse ? t.bk / 2 : t.bk;
   TileShape shape = k_major ? TileShape{extent, depth} : TileShape{depth, extent};
   const Swizzle swizzle = widest_swizzle((k_major && part != 0 ? part : shape.cols) * size_of(type));

@@ -10,10 +10,11 @@
 
 namespace ptxbuilder::kernels {
 
-// Converts the number of a window into pixels, with the parameters that windows add to those of gemm().
+// Converts the number of a window into the coordinates of its pixels, with the parameters that gemm() has for
+// windows.
 class WindowAxis {
  public:
-  // This reads the parameters.
+  // Reads the parameters.
   explicit WindowAxis(const GemmParameters& p) : along_{Along(p, "w"), Along(p, "h")} {}
 
   // Returns the coordinates of a window's first pixel: along w, along h, and the image.

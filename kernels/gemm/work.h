@@ -1,4 +1,4 @@
-// The work that a CTA of a matrix product does next.
+// The next work of a CTA in a matrix product.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ struct GroupPart {
 
 // A tile, or some of its stages.
 struct Work {
-  u32 x, y;                  // the tile's beginning in the output: x along wgmma's rows, y along its columns
-  std::optional<u32> batch;  // with groups, the group; the number of groups for rows that are in no group
+  u32 x, y;                  // where the tile begins in the output: x along wgmma's rows, y along its columns
+  std::optional<u32> batch;  // with groups: the group, or the number of groups for rows that are in no group
   u32 first, last;           // the stages from `first` to `last` - 1; with split_k there may be none
   std::optional<TileParts> parts = {};  // with split_last: which CTAs have the tile's other stages
   std::optional<GroupPart> group = {};
