@@ -141,7 +141,7 @@ typedef enum ptxb_activation {
   PTXB_RELU_SQUARED = 4
 } ptxb_activation;
 
-/* How the result is computed from x = alpha A B + beta C + bias and an activation f. */
+/* The way in which the result is computed from x = alpha A B + beta C + bias and an activation f. */
 typedef enum ptxb_use {
   PTXB_VALUE = 0, /* D = f(x) */
   PTXB_SLOPE = 1, /* D = x f'(inputs): the backward pass of f, where `inputs` are the inputs of f */
@@ -188,8 +188,8 @@ typedef enum ptxb_packed_type {
  * outside the tensor are replaced with the nearest valid ones.
  *
  * With group_counts instead, each group has m/groups rows of A and D, and its first group_counts[g] rows
- * are multiplied; counts outside 0 to m/groups are clamped. Other rows of D do not change. D's rows must begin at
- * multiples of 16 bytes, and their length must be a multiple of 16 bytes.
+ * are multiplied; counts outside 0 to m/groups are clamped. Other rows of D do not change. D's rows must
+ * begin at multiples of 16 bytes, and their length must be a multiple of 16 bytes.
  *
  * Matrices at any address: with b_addresses, in device memory, the matrix of group g of rows begins at
  * address b_addresses[g]. B is then [k,n]: any matrix in device memory that has the shape, strides and type
@@ -661,7 +661,7 @@ PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);
  * it is "" if there is no sidecar. */
 PTXB_API const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel);
 
-/* How the bits of a scalar are to be read. */
+/* The way in which the bits of a scalar are read. */
 typedef enum ptxb_scalar {
   PTXB_BITS = 0,    /* as a value of the parameter's type */
   PTXB_INTEGER = 1, /* as an int64_t, for an integer parameter that can hold it */

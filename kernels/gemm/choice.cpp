@@ -10,7 +10,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr size_t kMeasured = 12;  // of the model's first, if tuning has time for them
+constexpr size_t kMeasured = 12;  // number of the model's first tiles that tuning measures if there is time
 
 struct Row {
   DType a, d;
@@ -25,14 +25,14 @@ const Row kTuned[] = {
 #undef PTXBUILDER_TUNED
 };
 
-// TN means that both are k-major, N in the first place that B runs along n, and T in the second that A runs
-// along m.
+// Returns the layout in BLAS notation, where TN means that both operands are k-major. An N as the first
+// letter means that B runs along n, and a T as the second letter that A runs along m.
 std::string layout(const GemmOperation& o) {
   return std::string(o.b_k_major ? "T" : "N") + (o.a_k_major ? "N" : "T");
 }
 
-// Returns tiles for any size, in every useful shape; with packed weights also few columns for three
-// warpgroups, which convert at the same time.
+// Returns tiles in every useful shape, for any size. With packed weights they include tiles with few columns
+// for three warpgroups, which convert weights at the same time.
 std::vector<GemmTile> menu(bool packed) {
   std::vector<GemmTile> all;
   for (bool swapped : {false, true})
@@ -67,21 +67,21 @@ bool hangs_over(const GemmTile& t, const GemmSize& size) {
   return rows > 0 || columns > 0;
 }
 
-// Returns whether a CTA of some cluster has a whole tile outside of the output.
+// Returns whether a CTA of some cluster has a tile that is entirely outside the output.
 bool has_empty_tiles(const GemmTile& t, const GemmSize& size) {
   return blocks_of(t, size) * t.cluster_m * t.cluster_n > tiles_of(t, size);
 }
 
-// Returns the numbers of CTAs in a cluster that share loads if all tiles are divided: as many as possible,
-// because the parts of a few tiles read as much as many large tiles do, and are bound by L2.
+// The numbers of CTAs in a cluster that share loads if all tiles are divided. They are as large as possible,
+// because the parts of a few tiles read as much as many large tiles do, and are limited by L2.
 constexpr std::pair<int, int> kDividedClusters[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},
                                                     {4, 1}, {1, 4}, {4, 2}, {2, 4}};
 
-// Returns the tile with clusters, and with as many CTAs as possible for each tile of the last wave, if the
-// last wave does not fill the SMs, or with fewer CTAs, which have less to add up.
+// Returns variants of the tile with clusters, whose last wave, if it does not fill the SMs, is divided: with
+// as many CTAs for each tile as possible, or with fewer CTAs, which have fewer sums to add up.
 std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int multiprocessors, bool grouped) {
   std::vector<GemmTile> all;
-  if (grouped) {  // whose last wave has an unknown size
+  if (grouped) {  // the size of the last wave is unknown
     all.push_back(tile);
     all.back().split_last = 8;
     return all;
@@ -105,10 +105,10 @@ std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int mu
 
 }  // namespace
 
-// If the last wave is divided, the launch is cooperative, which costs the driver more time, and if there is
-// little to divide, the gain is smaller than the error of a prediction. Three consumers in clusters of four
-// were 5 to 10 % slower than predicted when the model had chosen them, and one consumer in clusters of four
-// in a line up to 14 %.
+// A divided last wave makes the launch cooperative, which costs the driver more time. If there is little to
+// divide, the gain is smaller than the error of a prediction. With tiles that the model had chosen, three
+// consumers in clusters of four were 5 to 10 % slower than predicted, and one consumer in clusters of four in
+// a line up to 14 %.
 double doubt(const GemmTile& t) {
   if (t.split_last > 1) return 1.01;
   if (t.split_k == 1 && t.consumers == 1 && std::max(t.cluster_m, t.cluster_n) == 4 &&
@@ -121,13 +121,13 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
   std::vector<Candidate> all;
   auto add = [&](GemmTile tile) {
     const GemmSize whole = without_groups(o, size, tile);
-    // If all tiles run at once, those that extend beyond the output would delay the others, as an empty tile
-    // delays its cluster.
+    // If all tiles run at once, tiles that extend beyond the output would delay the others, just as an empty
+    // tile delays its cluster.
     tile.inside =
         (one_wave(tile, whole, multiprocessors) && hangs_over(tile, whole)) || has_empty_tiles(tile, whole);
     const std::optional<TilePlan> t = plan_of(o, tile).plan;
     if (!t) return;
-    // One more stage leaves only a single buffer for the epilogue.
+    // One more stage leaves room for only a single buffer for the epilogue.
     GemmTile more = *t;
     ++more.stages;
     const std::optional<TilePlan> deeper =
@@ -135,21 +135,21 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     if (!t->pingpong || !deeper) all.push_back({*t, predict(o, size, *t, multiprocessors)});
     if (deeper) all.push_back({*deeper, predict(o, size, *deeper, multiprocessors)});
   };
-  std::map<bool, int> narrowest;  // the least number of columns, by whether rows run along n
+  std::map<bool, int> narrowest;  // the smallest number of columns, indexed with whether rows run along n
   for (GemmTile t : menu(o.packed.is_packed())) {
     if (!narrowest.contains(t.swapped) && plan_of(o, t).plan) narrowest[t.swapped] = t.bn;
     if (!narrowest.contains(t.swapped)) continue;
     const int unit = narrowest[t.swapped];
-    if (t.bn > unit && t.bn - unit >= columns_of(t, size)) continue;  // wider than the output
+    if (t.bn > unit && t.bn - unit >= columns_of(t, size)) continue;  // the tile is wider than the output
     add(t);
     if (t.consumers == 1 && t.ctas_per_sm == 1 && !o.has_block_scales() &&
-        !o.packed.is_packed()) {  // half as many barriers
+        !o.packed.is_packed()) {  // this halves the number of barriers
       GemmTile deep = t;
       deep.bk = 256 / size_of(o.a);
       add(deep);
     }
-    // More than two CTAs that share loads help if tiles are small; large tiles become slower with them, and
-    // draw more power, unless rows begin within a sector.
+    // More than two CTAs that share loads help if tiles are small. They make large tiles slower and increase
+    // their power, unless rows begin within a sector.
     for (auto [cm, cn] : {std::pair(2, 1), {1, 2}, {2, 2}, {4, 1}, {1, 4}, {4, 2}, {2, 4}}) {
       GemmTile c = t;
       c.cluster_m = cm;
@@ -205,7 +205,7 @@ Choice choice_of(const GemmOperation& o, const GemmSize& size, int multiprocesso
   if (size.batches == 1 && !o.has_groups() && !o.is_sparse())
     if (auto t = tuned(o, size)) return {*t, ChoiceSource::table};
   const std::vector<Candidate> first = shortlist(o, size, multiprocessors, 1);
-  // If there is none, this throws the reason.
+  // If there is no tile, checked() throws the reason.
   return {first.empty() ? checked(o, {}) : first.front().tile, ChoiceSource::model};
 }
 

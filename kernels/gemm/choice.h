@@ -32,7 +32,7 @@ std::vector<Candidate> shortlist(const GemmOperation& operation, const GemmSize&
 // Returns the tuned tile for exactly this product, if there is one. Epilogue and batches are ignored.
 std::optional<TilePlan> tuned(const GemmOperation& operation, const GemmSize& size);
 
-// Where a tile comes from: the table of tuned tiles, or the model.
+// The source of a tile: the table of tuned tiles, or the model.
 enum class ChoiceSource : uint8_t { table, model };
 
 // The tile that a product uses, with its source.

@@ -12,12 +12,12 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kBarrierBytes = 1024;  // at most, including what alignment takes
+constexpr int kBarrierBytes = 1024;  // an upper bound that includes alignment
 constexpr int kMostStages = 16;
-constexpr int kBuffer = 8192;   // of a consumer's epilogue
-constexpr int kScaleLine = 32;  // scales of 128 bytes
+constexpr int kBuffer = 8192;   // a buffer of a consumer's epilogue
+constexpr int kScaleLine = 32;  // number of scales in 128 bytes
 
-// The bytes of a stage for what belongs to A and B.
+// Returns the bytes of a stage that hold scales or metadata of A and B.
 int bytes_beside(const GemmOperation& o, const GemmTile& t) {
   if (o.is_sparse())
     return (t.bm / kSparseBlock) * (t.bk / kSparseBlock) * kSparseBlockWords *
@@ -39,8 +39,9 @@ int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
   return std::min(room / (stage_bytes(o, t) + bytes_beside(o, t)), kMostStages);
 }
 
-// Nothing hides the epilogue of a tile with block scales, because their sums leave no registers in which the
-// result could wait: it waits in shared memory, at the cost of stages, and this number of stages is enough.
+// The epilogue of a tile with block scales cannot be hidden, because the sums leave no registers in which the
+// result could wait. The result waits in shared memory instead, which leaves room for fewer stages; this
+// number of stages is enough.
 constexpr int kFewStages = 3, kMostBuffers = 4;
 int most_buffers(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales() || t.split_last > 1) return 2;
@@ -48,12 +49,12 @@ int most_buffers(const GemmOperation& o, const GemmTile& t) {
   return std::clamp(panels, 2, kMostBuffers);
 }
 
-// A panel that a CTA completes takes the latency of L2 and of a store, one after the other, plus the time
-// that the sums of 64 rows of a column take from each CTA that has some.
+// The time that a CTA needs to complete a panel: the latencies of L2 and of a store, one after the other,
+// plus, for each CTA that has some of the sums, the time for the sums of 64 rows of each column.
 constexpr double kPanelClocks = 700, kColumnClocks = 6;
 
-// A CTA completes whole panels, one after the other, and the others wait for the slowest: the cost is its
-// part of the tile, plus the overhead of TMA for boxes of few bytes.
+// A CTA completes whole panels, one after the other, and the other CTAs wait for the slowest one. The cost is
+// therefore the CTA's part of the tile, plus the overhead of TMA for boxes of few bytes.
 int panel_columns(const GemmOperation& o, const GemmTile& t) {
   // A panel is a box along the first mode of n.
   const int widest = o.n_box == 0 ? t.bn : o.n_box;
@@ -160,7 +161,7 @@ GemmTile parse_tile(const std::string& whole) {
 ScaleTiles scale_tiles(const GemmOperation& o, const GemmTile& t) {
   const auto line = [](int scales) { return (scales + kScaleLine - 1) / kScaleLine * kScaleLine; };
   const int blocks = (t.bn + 2 * kScaleBlock - scale_unit(t) - 1) / kScaleBlock;
-  // Rows of a group may begin anywhere.
+  // Rows of a group may begin at any row.
   return {{1, line(t.bm + (o.grouped_rows() ? kScalesOfBox - 1 : 0))},
           o.b_scales_1x128 ? ScaleTiles::Shape{1, line(t.bn)} : ScaleTiles::Shape{blocks, kScaleLine}};
 }
@@ -169,10 +170,9 @@ Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
   if (std::string refusal = refusal_of(operation); !refusal.empty()) return {std::nullopt, refusal};
   TilePlan t{given};
   if (t.bk == 0) t.bk = operation.packed.is_packed() ? kPackedDepth : 128 / size_of(operation.a);
-  // A second sum of an element would read what the first one stored, or differ from it in
-  // its last bits. A tile that was moved would begin within a block of scales. Threads that
-  // store a row of D twice would race. A tile that was moved would extend across the ends of
-  // modes. A tile that was moved would begin within a block of packed weights, or of metadata.
+  // Reasons against `inside`: A second sum of an element would read what the first one stored, or differ from
+  // it in its last bits. Threads that store a row of D twice would race. A tile that was moved would begin
+  // within a block of scales, of packed weights or of metadata, or would extend across the ends of modes.
   if (operation.beta || operation.user_epilogue || t.split_last > 1 || operation.has_block_scales() ||
       operation.scatters() || operation.d_has_modes() || operation.packed.is_packed() ||
       operation.is_sparse())

@@ -56,8 +56,8 @@ enum class WindowsOf : uint8_t { none, a, b };
 struct GemmOperation {
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;  // other layouts require 16-bit types
-  // If true, the tensor core adds up the entire sum of e4m3 and e5m2, with about 14 bits. If
-  // false, or with block scales, the sum of every 128 values of k is added to separate f32 sums.
+  // If true, the tensor core adds up the entire sum of e4m3 and e5m2, with about 14 bits. If false, or
+  // with block scales, the sum of every 128 values of k is added to separate f32 sums.
   bool fast_accumulation = true;
   bool alpha = false, beta = false;  // whether the kernel has the factors alpha (of the sum) and beta (of C)
   Activation activation = Activation::none;

@@ -24,7 +24,7 @@ TensorForm form_of(const ContractionTensor& x) {
   return form;
 }
 
-// Returns the number of elements from the first to the last, including everything in between.
+// Returns the number of elements from the first one to the last one, including gaps.
 __int128 reach_of(const ContractionTensor& x) {
   const TensorForm form = form_of(x);
   __int128 last = 0;
@@ -37,7 +37,7 @@ __int128 reach_of(const ContractionTensor& x) {
 
 size_t index_of(ContractionOperand which) { return static_cast<size_t>(which); }
 
-// A call's form is kept under its words if it has no more letters and dimensions than fit into these.
+// A call's form is stored under its words if its letters and dimensions fit into these numbers of words.
 constexpr size_t kLetterWords = 4, kMostRank = 8, kTensorWords = 3 + 2 * kMostRank;
 constexpr size_t kFormWords = kLetterWords + 1 + 3 * kTensorWords;
 
@@ -109,20 +109,20 @@ class Contraction::State {
   }
 
  private:
-  using Addresses = CallAddresses<4>;  // of A, B, D, and the workspace
+  using Addresses = CallAddresses<4>;  // the addresses of A, B, D and the workspace
   static constexpr size_t kWorkspace = 3;
 
-  // If only the size of the workspace is requested, copies get the lowest addresses, which memory never has.
+  // If only the size of the workspace is requested, copies get the lowest addresses, which no memory has.
   static Addresses addresses_of(const ContractionArguments& p) {
     return {{p.a.memory.address, p.b.memory.address, p.d.memory.address,
              p.workspace.address ? p.workspace.address : kTma}};
   }
 
-  // Everything that is known of a call, except its addresses, alpha, workspace and stream.
+  // Everything that is known about a call, except its addresses, alpha, workspace and stream.
   struct Known {
     ContractionForm form;
     MatmulArguments product;
-    std::vector<PermutedCopyForm> first, behind;  // before the product, and after it
+    std::vector<PermutedCopyForm> first, behind;  // before the product; after the product
     size_t copied_bytes = 0;
 
     MatmulArguments product_of(const ContractionArguments& p) const {
@@ -182,7 +182,7 @@ class Contraction::State {
     q.a.type = given[a]->type, q.b.type = given[1 - a]->type;
     q.d.type = p.d.type;
     if (!f.is_plain()) return known;
-    // These are the strides of the rows of a stored matrix, and of its batches.
+    // Sets the strides of the rows and of the batches of a stored matrix.
     const auto strides = [&](DeviceMatrix& x, const ModeList& rows, int64_t ProductMode::*stride) {
       if (rows.size() > 0) x.stride = rows[0].*stride;
       if (f.modes.batch.size() > 0) x.batch_stride = f.modes.batch[0].*stride;
@@ -196,7 +196,7 @@ class Contraction::State {
   static Operand all_of(const char* name, const ContractionTensor& x) {
     return one_row(name, x.type, x.memory, static_cast<int64_t>(reach_of(x)));
   }
-  // Copies are made before the product checks its own operands.
+  // Checks a tensor before it is copied, since copies precede the product's own checks.
   static void check_bytes(const ContractionTensor& x, char name, Where where) {
     const __int128 bytes = reach_of(x) * size_of(x.type);
     if (bytes == 0) return;

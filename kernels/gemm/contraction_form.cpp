@@ -21,7 +21,7 @@ constexpr size_t kA = 0, kB = 1, kD = 2;
 constexpr int64_t ProductMode::*kStride[] = {&ProductMode::a, &ProductMode::b, &ProductMode::d};
 constexpr size_t kMostModes = 16;
 
-// A mode of the contraction, or several that are folded into one: the letters, beginning with the innermost.
+// A mode of the contraction, or several that are merged into one: the letters, innermost first.
 struct Mode {
   std::string letters;
   ProductMode place;
@@ -91,13 +91,14 @@ Modes modes_of(std::string_view subscripts, const ContractionTensors& tensors, W
   return modes;
 }
 
-// Elements of D are apart if each mode steps over everything that the smaller steps reach.
+// Checks that the elements of D do not overlap: each mode must step over everything that the modes with
+// smaller strides reach.
 void check_apart_in_d(std::string_view subscripts, const Modes& modes, Where where) {
   Modes of_d;
   std::ranges::copy_if(modes, std::back_inserter(of_d),
                        [](const Mode& mode) { return mode.in[kD] && mode.place.extent > 1; });
   std::ranges::sort(of_d, {}, [](const Mode& mode) { return mode.place.d; });
-  __int128 reach = 0;  // of strides and extents below 2^63 and 2^31
+  __int128 reach = 0;  // products of strides below 2^63 and extents below 2^31
   for (const Mode& mode : of_d) {
     if (mode.place.d <= reach)
       refuse(where, fmt::format("'{}': D overlaps itself: it has a stride of {} elements along '{}', and the "
@@ -120,9 +121,9 @@ struct Form {
   bool copied[3] = {};
   bool a_k_major = true, b_k_major = true;
   int m_box = 0, n_box = 0, k_box = 0;
-  double depth = 1;  // how much more of k is multiplied, since stages extend beyond modes
+  double depth = 1;  // factor by which k grows because stages extend beyond modes
   double microseconds = std::numeric_limits<double>::infinity();
-  std::string refusal;  // empty if it is accepted
+  std::string refusal;  // empty if the form is accepted
 };
 
 int64_t extent_of(const Modes& modes) {
@@ -130,7 +131,7 @@ int64_t extent_of(const Modes& modes) {
                          [](int64_t all, const Mode& mode) { return all * mode.place.extent; });
 }
 
-// Returns whether two modes are one: in each tensor that counts, one continues where the other ends.
+// Returns whether two modes can be merged: in each tensor that counts, one continues where the other ends.
 bool folds(const Mode& inner, const Mode& outer, const bool (&copied)[3]) {
   for (size_t t = 0; t < 3; ++t)
     if (inner.in[t] && !copied[t] && outer.place.*kStride[t] != inner.place.*kStride[t] * inner.place.extent)
@@ -156,7 +157,7 @@ class Former {
  public:
   Former(const Modes& modes, const ContractionTensors& tensors) : modes_(modes), tensors_(tensors) {}
 
-  // `a` and `b` are the caller's A and B, or exchanged.
+  // `a` and `b` are the caller's A and B, in this order or exchanged.
   Form form(bool exchanged, const std::array<bool, 3>& copied) const {
     Form f;
     std::ranges::copy(copied, f.copied);
@@ -181,7 +182,8 @@ class Former {
   int bytes(size_t t) const { return size_of(tensors_[t].type); }
   bool takes_rows() const { return bytes(kA) == 2; }  // wgmma transposes only 16-bit types
 
-  // Puts the contiguous mode first in its axis: is A or B contiguous along k? Returns the problem, if any.
+  // Puts the contiguous mode first in its axis, and determines whether A or B is contiguous along k. Returns
+  // the problem, if there is one.
   std::string settle_operand(Form& f, size_t t, Modes& own, bool& k_major) const {
     k_major = true;
     if (f.copied[t]) return "";
@@ -201,7 +203,7 @@ class Former {
     return own.empty() && f.axes.k.empty() ? "" : "no mode is contiguous";
   }
 
-  // Returns what prevents TMA from taking a tensor whose mode `first` has no gaps.
+  // Returns what prevents TMA from reading a tensor whose mode `first` has no gaps.
   std::string check_strides(const Form& f, size_t t, const Mode* first, bool is_matrix) const {
     if (f.copied[t]) return "";
     if (t == kD && is_matrix) return "";  // Matmul stores any matrix
@@ -224,7 +226,7 @@ class Former {
 
   std::string settle(Form& f, size_t a, size_t b) const {
     Axes& x = f.axes;
-    // D is contiguous along n.
+    // The letters of the mode that is contiguous in D, which must belong to n.
     std::string contiguous_in_d;
     if (!f.copied[kD]) {
       for (const Modes* axis : {&x.m, &x.batch})
@@ -285,17 +287,17 @@ class Former {
     return list;
   }
 
-  static constexpr int kTile = 128;  // rows or columns of a usual tile
+  static constexpr int kTile = 128;  // rows or columns of a typical tile
   static constexpr int kStageBytes = 128;
-  // Returns how much longer products take since tiles extend beyond modes, or, along a short mode, cannot be
-  // larger.
+  // Returns the factor by which products take longer because tiles extend beyond modes, or cannot be larger
+  // along a short mode.
   static double padded(const Modes& modes, int box) {
     const bool is_short = modes.size() > 1 && box == 0 && modes[0].place.extent <= kTile;
     return static_cast<double>(tiles_along(list_of(modes), box, kTile)) * kTile * (is_short ? 1.1 : 1) /
            static_cast<double>(extent_of(modes));
   }
-  // Puts the modes that a tile should run along first, except that the first mode stays if it is `fixed`, and
-  // returns the box.
+  // Puts the modes that tiles should run along first, except that the first mode remains first if it is
+  // `fixed`, and returns the box.
   static int settle_rows(Modes& modes, bool fixed, bool may_box, int least) {
     if (modes.size() < 2 || modes.size() > ModeList::kMost) return 0;
     Modes best = modes;
@@ -307,7 +309,7 @@ class Former {
     do {
       for (int box : {0, 128, 64, 32, 16, 8, 4, 2, 1}) {
         if (box != 0 && (!may_box || box < least)) break;
-        // Narrow boxes take TMA more time.
+        // TMA takes more time for narrow boxes.
         const double all = padded(order, box) * (box == 0 || box >= 32 ? 1 : box >= 8 ? 1.05 : 1.2);
         if (all < least_padded * 0.97) best = order, best_box = box, least_padded = all;
       }
@@ -316,7 +318,7 @@ class Former {
     return best_box;
   }
 
-  // Decides along which modes of k a stage extends; the first mode stays if it is `fixed`.
+  // Decides which modes of k a stage extends along; the first mode remains first if it is `fixed`.
   void settle_depth(Form& f, bool fixed) const {
     Modes order = f.axes.k;
     if (order.empty() || order.size() > ModeList::kMost) return;
@@ -337,9 +339,9 @@ class Former {
     } while (std::next_permutation(order.begin() + fixed, order.end(), by_extent));
   }
 
-  // Returns how much longer products take if rows of an operand begin within lines of 128 bytes or within
-  // sectors of 32, because TMA then asks for more of them: these are times of drawn contractions on an H100,
-  // next to products whose rows are aligned.
+  // Returns the factor by which products take longer if rows of an operand begin within lines of 128 bytes or
+  // within sectors of 32, because TMA then requests more lines or sectors. The factors were measured on an
+  // H100, with random contractions, relative to products whose rows are aligned.
   double misalignment(const Form& f, size_t t, bool k_major) const {
     if (f.copied[t]) return 1;
     int64_t all = 0;
@@ -351,10 +353,15 @@ class Former {
     return k_major ? aligned < 32 ? 1.2 : 1.05 : aligned < 32 ? 1.07 : 1.02;
   }
 
-  // Returns the time that a form takes, accurate enough to choose between forms.
+  // Returns the time that a form takes, accurately enough to choose between forms.
   double cost(const Form& f, size_t a, size_t b) const {
     const Axes& x = f.axes;
-    const double teraflops = bytes(kA) == 1 ? 1200 : bytes(kA) == 2 ? 620 : 310, bandwidth = 2.2e6;  // B a us
+    const double teraflops = bytes(kA) == 1   ? 1200
+                             : bytes(kA) == 2 ? 620
+                                              : 310,
+                 bandwidth = 2.2e6;  // bytes
+                                     // per
+                                     // microsecond
     const double m = static_cast<double>(extent_of(x.m)), n = static_cast<double>(extent_of(x.n)),
                  k = static_cast<double>(extent_of(x.k)), batch = static_cast<double>(extent_of(x.batch));
     const double rows = padded(x.m, f.m_box), columns = padded(x.n, f.n_box);
@@ -376,7 +383,7 @@ class Former {
 // ---- The copies ----
 
 // Determines the layout of a copy: the first mode of `along` without gaps, in rows that are multiples of 16
-// B, then the others.
+// B, followed by the other modes.
 ContractionCopy laid_out(Axes& axes, const Modes& modes, size_t t, Modes& along, Modes& rows, int bytes) {
   ContractionCopy copy{static_cast<ContractionOperand>(t), {}, 0, ""};
   std::vector<Mode*> order;

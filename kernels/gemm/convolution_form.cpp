@@ -15,12 +15,12 @@ namespace {
 using Along = ConvolutionArguments::Along;
 
 constexpr char kConvolution[] = "convolution";
-enum : size_t { kImage, kLine, kPixel, kChannel };  // of x and y; w has filters in place of images
+enum : size_t { kImage, kLine, kPixel, kChannel };  // dimensions of x and y; w has filters in place of images
 
-// These are limits of tensor maps of four dimensions (CUDA driver API, cuTensorMapEncodeIm2col; PTX ISA,
-// cp.async.bulk.tensor).
+// These limits are those of tensor maps of four dimensions (CUDA driver API, cuTensorMapEncodeIm2col; PTX
+// ISA, cp.async.bulk.tensor).
 constexpr int64_t kFewChannels = 8;   // 16 bytes
-constexpr int64_t kWindowStage = 64;  // elements of k that a stage has with windows, of 2 bytes
+constexpr int64_t kWindowStage = 64;  // 2-byte elements along k in a stage, with windows
 constexpr int64_t kMostStep = 8, kLeastCorner = -128, kMostCorner = 127, kMostOffset = 255;
 
 [[noreturn]] void refuse_convolution(Where where, const std::string& what) {
@@ -47,7 +47,7 @@ struct ImageTensor {
     for (size_t d = 0; d < 3; ++d) o.outer[2 - d] = {words[d], extents[d], strides[d]};
     return o;
   }
-  // Returns the stride from each pixel to the next over all images, if there is one.
+  // Returns the stride from each pixel to the next, over all images, if it is constant.
   std::optional<int64_t> flat() const {
     int64_t count = 1, stride = extents[kChannel];
     for (const size_t d : {kPixel, kLine, kImage}) {
@@ -100,7 +100,8 @@ void check_along(const char* name, const Along& a, Where where) {
                     name, a.step, a.spread, a.before, a.behind, kMostStep, kMostOffset, -kLeastCorner));
 }
 
-// A tensor map has few bits for the position where windows begin and for the reach of their taps.
+// Throws Error for windows that begin at positions, or have taps at distances, for which a tensor map has too
+// few bits.
 void check_corners(const PixelWindows& windows, Where where) {
   for (const auto& [name, d] : {std::pair{"w", windows.w}, {"h", windows.h}}) {
     const int64_t behind = d.first + (d.count - 1) * d.step + 1 - d.extent, reach = (d.taps - 1) * d.spread;
@@ -131,7 +132,7 @@ class ConvolutionFormer {
     check_no_self_overlap(kConvolution, result.operand(), where_);
     for (const ImageTensor* other : {&x_, &w_, &y_})
       if (other != &result) check_apart(kConvolution, result.operand(), other->operand(), true, where_);
-    // The sums are empty if there is no product.
+    // If there is no product, the sums are empty.
     const bool has_products = !x_.is_empty() && !w_.is_empty() && !y_.is_empty();
     if (p_.result == ConvolutionResult::y && !has_products)
       refuse_convolution(where_, "y is a sum of nothing: give x and w a channel, and w a line and a pixel");
@@ -222,7 +223,7 @@ class ConvolutionFormer {
             x_.strides[kImage]};
   }
 
-  // Gives copied data a place of its own in the workspace.
+  // Reserves memory in the workspace for copied data.
   static runtime::View near(ConvolutionProduct& one, size_t bytes) {
     const auto workspace = static_cast<size_t>(ConvolutionMemory::workspace);
     const runtime::View place = {form_address(workspace, kTma) + one.scratch, bytes};
@@ -230,12 +231,13 @@ class ConvolutionFormer {
     return place;
   }
 
-  // If pixels have few channels, those of a line are contiguous in a copy, and so are those of `together`
-  // lines where windows step over as many: a window has `reach` elements of each of `taps` such lines.
+  // If pixels have few channels, a copy stores the pixels of a line contiguously, and interleaves `together`
+  // lines if windows step over that many lines. A window then has `reach` elements of each of `taps` such
+  // lines.
   struct Packing {
     int64_t packed = kFewChannels, together = 1, width = 0, filter_width = 0, reach = 0, taps = 0;
 
-    int64_t pixel() const { return packed * together; }  // elements from one to the next
+    int64_t pixel() const { return packed * together; }  // elements from one pixel to the next
     int64_t line() const { return width * pixel(); }
     int64_t filter_line() const { return filter_width * pixel(); }
     int64_t filter() const { return taps * filter_line(); }
@@ -244,7 +246,7 @@ class ConvolutionFormer {
   Packing packing_of(int64_t together) const {
     const int64_t taps = w_.extents[kPixel], step = p_.along_w.step;
     Packing of;
-    // TMA takes windows that begin at multiples of 16 bytes, like lines.
+    // TMA requires that windows, like lines, begin at multiples of 16 bytes.
     if (channels() <= kFewChannels / 2 && step * together % 2 == 0) of.packed = kFewChannels / 2;
     of.together = together;
     const int64_t unit = std::max<int64_t>(kFewChannels / of.pixel(), 1);
@@ -276,7 +278,7 @@ class ConvolutionFormer {
             .together = static_cast<int>(of.together),
             .from = t.memory};
   }
-  // Copies x in this form, sets the windows of `modes`, and returns the place of the copy.
+  // Copies x in this form, sets the windows of `modes`, and returns the memory of the copy.
   runtime::View pack_x(ConvolutionProduct& one, const Packing& of, ProductModes& modes) const {
     const Along &h = p_.along_h, &w = p_.along_w;
     PackedPixels& copy = one.ahead.emplace_back(packed(x_, of));
@@ -297,9 +299,9 @@ class ConvolutionFormer {
     v.images = x_.extents[kImage], v.image_stride = v.h.stride * v.h.extent;
     return copy.to;
   }
-  // Takes the windows' rows of a line as modes of m, which TMA loads faster than windows if their pixels are
-  // all inside the copy, and returns whether the product can store y by the same modes: it takes TMA and no
-  // epilogue, and tiles that extend little beyond lines and images.
+  // Treats the rows of windows in a line as modes of m, which TMA loads faster than windows, if all their
+  // pixels are inside the copy. Returns whether the product can store y with the same modes, which requires
+  // TMA, no epilogue, and tiles that extend only a little beyond lines and images.
   bool takes_lines(ProductModes& modes) const {
     constexpr int kTile = 128;
     const auto fits = [&](size_t d) { return y_.strides[d] * size_of(y_.type) % kTma == 0; };
@@ -334,7 +336,7 @@ class ConvolutionFormer {
     take(one, modes);
   }
 
-  // Adds the product for y, of windows of x and filters.
+  // Adds the product for y, which multiplies windows of x by the filters.
   void forward() {
     ConvolutionProduct& one = product(x_, w_, y_);
     MatmulArguments& q = one.product;
@@ -364,9 +366,9 @@ class ConvolutionFormer {
     take(one, modes);
   }
 
-  // Pixels of x whose position is `at` modulo the step are reached by these taps of each window that begins
-  // at a multiple: every `period`-th tap, beginning with `tap`, as windows over y whose first tap is the last
-  // one.
+  // The taps that reach pixels of x whose position is `at` modulo the step, in each window that begins at a
+  // multiple of the step: every `period`-th tap, beginning with `tap`. These taps are windows over y whose
+  // first tap is the last one.
   struct Phase {
     PixelWindows::Along windows;
     int64_t tap = 0, period = 1;
@@ -451,13 +453,13 @@ class ConvolutionFormer {
                                              view_from(q.d.memory, first * of.filter_line(), w_.type),
                                              w_.from(first * of.together * w_.strides[kLine])}));
     };
-    // The last lines of a filter may be fewer than are together.
+    // The last group of lines of a filter may have fewer than `together` lines.
     const int64_t whole = w_.extents[kLine] / of.together;
     copy_lines(0, whole, of.together);
     copy_lines(whole, 1, w_.extents[kLine] % of.together);
   }
 
-  // Adds the product for w, of pixels of y, transposed, and windows of x.
+  // Adds the product for w, which multiplies the transposed pixels of y by windows of x.
   void gradient_of_w() {
     ConvolutionProduct& one = product(y_, x_, w_);
     MatmulArguments& q = one.product;

@@ -12,7 +12,7 @@ namespace {
 RegisterTile<f32> none(const RegisterTile<f32>& x) { return x; }
 RegisterTile<f32> none_slope(const RegisterTile<f32>& x) { return RegisterTile<f32>(1, x.layout()); }
 
-// These are the function and the slope of each activation, in the order of Activation.
+// The function and the slope of each activation, in the order of Activation.
 struct ActivationTiles {
   RegisterTile<f32> (*value)(const RegisterTile<f32>&);
   RegisterTile<f32> (*slope)(const RegisterTile<f32>&);
@@ -23,7 +23,7 @@ constexpr ActivationTiles kActivations[] = {
 #undef PTXBUILDER_ACTIVATION
 };
 
-// The steps of a product's epilogue. Each is applied to a panel, whose sums have the type T.
+// The steps of a product's epilogue. Each step is applied to a panel, whose sums have the type T.
 template <class T>
 class PanelEpilogue {
  public:
@@ -82,7 +82,7 @@ class PanelEpilogue {
     each(role, [&](const ProductOperandRow& row) { x = with_elements<Multiply>(x, row); });
     return x;
   }
-  // Combines x with the operand's elements at the panel's place, one for each row or column.
+  // Combines x with the operand's elements for the panel, one for each row or column.
   template <Operator by>
   RegisterTile<f32> with_elements(const RegisterTile<f32>& x, const ProductOperandRow& row) const {
     return row.type == OperandType::f32 ? with_elements<by, f32>(x, row) : with_elements<by, T>(x, row);
@@ -120,7 +120,8 @@ class PanelEpilogue {
     if (!place.batch || o_.grouped_rows()) place.batch = 0;
     return place;
   }
-  // A batch's elements follow those of the previous batch. Rows that belong to no group have no elements.
+  // Returns the elements of a batch, which follow those of the previous batch. Rows that belong to no group
+  // have no elements.
   template <class Element>
   GlobalTensor<Element, 1> of_batch(const gptr<Element>& all, u32 extent) const {
     if (o_.grouped_rows()) {

@@ -1,4 +1,4 @@
-// gemm: the matrix product for every type, storage, epilogue and tile, one kernel for each choice.
+// gemm: the matrix product for every type, layout, epilogue and tile, with one kernel for each choice.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -91,7 +91,7 @@ GemmTile tile(const command::Fields& f) {
   return t;
 }
 
-// Sets the fields of a tile whose bk and stages are chosen.
+// Sets the fields of a tile whose bk and stages have been chosen.
 void set_tile(command::Fields& f, const GemmTile& t) {
   f.set("bm", t.bm);
   f.set("bn", t.bn);
@@ -112,7 +112,7 @@ void set_tile(command::Fields& f, const GemmTile& t) {
   f.set("overlaps", t.overlaps);
 }
 
-// Chooses the tile for a size, but never with split_last, whose kernel has a parameter that others lack.
+// Chooses the tile for a size, but never one with split_last, since its kernel has an extra parameter.
 void choose_tile(command::Fields& f) {
   const GemmOperation o = operation(f);
   const GemmSize size = {f["m"], f["n"], f["k"], f["batches"]};
@@ -165,7 +165,7 @@ command::Forecast forecast(const command::Fields& f) {
 
 constexpr double kAlpha = 0.75, kBeta = -1.5;
 
-// Returns the operands of product.def that an operation has.
+// The operands of product.def that an operation has.
 struct Operands {
   const GemmOperation& o;
   size_t m, n, k, batches;
@@ -198,8 +198,8 @@ struct Operands {
     }
   }
 
-  // Returns the ends of groups, whose sizes are arbitrary and sometimes 0; some rows or k may belong to no
-  // group.
+  // Returns the ends of groups, whose sizes are random and sometimes 0; some rows or values of k may belong
+  // to no group.
   command::Tensor ends(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {batches + 1});
     const auto weight = [&](size_t i) { return drawn[i] < -1 ? 0 : std::exp(drawn[i] / 2); };
@@ -214,7 +214,7 @@ struct Operands {
     ends.to_device();
     return ends;
   }
-  // Returns random numbers of rows; some are 0 or out of range.
+  // Returns random numbers of rows, some of which are 0 or out of range.
   command::Tensor counts(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {batches});
     command::Tensor counts = run.output(DType::s32, {batches});
@@ -229,7 +229,7 @@ struct Operands {
     const size_t apart = m / batches;
     return static_cast<double>(row % apart) < (*tensors[ProductOperand::group_counts])[row / apart];
   }
-  // Returns random rows of A, some more than once, and occasionally an index below or above A's rows.
+  // Returns random rows of A, some of them repeated, and occasionally an index below or above A's rows.
   command::Tensor rows_of_matrix(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {m});
     command::Tensor rows = run.output(DType::s32, {m});
@@ -238,7 +238,7 @@ struct Operands {
     rows.to_device();
     return rows;
   }
-  // Returns each of D's rows once or, if rows are added, each row of its first third about three times.
+  // Returns each of D's rows once or, if rows are added, each row of D's first third about three times.
   command::Tensor rows_of_d(command::Run& run) {
     const command::Tensor drawn = run.normal(DType::f32, {m});
     command::Tensor rows = run.output(DType::s32, {m});
@@ -254,18 +254,18 @@ struct Operands {
     rows.to_device();
     return rows;
   }
-  // Returns the rows of the product that a row of D gets.
+  // Returns the rows of the product that a row of D receives.
   std::vector<size_t> rows_of_product(size_t row_of_d) const {
     return o.scatters() ? product_rows[row_of_d] : std::vector{row_of_d};
   }
-  // Returns the row of A that is used in a row of the product; nothing if that row is zeros.
+  // Returns the row of A that a row of the product uses, or nothing if that row is zeros.
   std::optional<size_t> row_of_a(size_t row) const {
     if (!o.gathers()) return row;
     const double at = (*tensors[ProductOperand::a_rows])[row];
     if (at < 0 || at >= static_cast<double>(m)) return std::nullopt;
     return static_cast<size_t>(at);
   }
-  // Returns the group that row `row` belongs to; the number of groups if it belongs to none.
+  // Returns the group of row `row`, or the number of groups if it belongs to none.
   size_t group_of(size_t row) const {
     if (o.group_counts) return row / (m / batches);
     size_t group = 0;
@@ -275,9 +275,9 @@ struct Operands {
   size_t end_of(size_t group) const {
     return static_cast<size_t>((*tensors[ProductOperand::group_ends])[group]);
   }
-  // The last group has the first matrix of B if there are addresses.
+  // With addresses, the matrices of B are assigned to the groups in reverse order.
   size_t matrix_of(size_t group) const { return o.b_addresses ? batches - 1 - group : group; }
-  // Sets the addresses of B's matrices, and returns B as a tensor that begins at the first group's.
+  // Sets the addresses of B's matrices, and returns B as a tensor that begins at the first group's matrix.
   runtime::Argument addressed(const command::Tensor& b) {
     const runtime::View all = b.tensor().memory;
     const size_t bytes = all.bytes / batches;
@@ -306,7 +306,7 @@ struct Operands {
   static uint64_t scales_apart(int64_t length) {
     return static_cast<uint64_t>((length + kScalesOfBox - 1) / kScalesOfBox * kScalesOfBox);
   }
-  // Returns the factor of the products from `depth` of k on, for at most 128 of them.
+  // Returns the factor of up to 128 products, whose values of k begin at `depth`.
   double block_factor(size_t batch, size_t row, size_t col, size_t depth) const {
     double factor = 1;
     for (const ProductOperandRow& operand : product_operands) {
@@ -323,7 +323,7 @@ struct Operands {
     return factor;
   }
 
-  // Returns D before its last factor, where dot(j) belongs to the product's column j.
+  // Returns D before its last factor is applied; dot(j) is column j of the product.
   Approximate output(const std::function<Dot(size_t col)>& dot, size_t batch, size_t row, size_t col) const {
     auto value = [&](const ProductOperandRow& operand, size_t j) -> double {
       if (operand.is_by_batch(o.grouped_rows()) && batch == batches) return 0;
@@ -341,8 +341,8 @@ struct Operands {
       if (operand.role == OperandRole::inputs && o.has(operand.operand)) inputs = value(operand, col);
     return output_of(o, x(col), inputs);
   }
-  // Keeps the two greatest of each four values along k, and returns what a sparse matrix stores; sets its
-  // metadata.
+  // Zeroes all but the two greatest of every four values along k, returns the values that a sparse matrix
+  // stores, and sets its metadata.
   command::Tensor stored(command::Run& run, command::Tensor& whole, ProductOperand metadata) {
     const size_t rows = whole.count() / k, of_batch = static_cast<size_t>(whole.shape()[1]);
     const auto size = static_cast<size_t>(size_of(whole.dtype()));
@@ -362,7 +362,7 @@ struct Operands {
                                              static_cast<int64_t>(of_batch), static_cast<int64_t>(k));
       for (size_t i = 0; i < part.values.size(); i += size)
         values.set(value++, read_element(&part.values[i], whole.dtype()));
-      size_t word = matrix_of(row / of_batch) * part.metadata.size();  // the number of the group, too
+      size_t word = matrix_of(row / of_batch) * part.metadata.size();  // also the number of the group
       for (const uint32_t one : part.metadata) tensors[metadata]->set(word++, static_cast<int32_t>(one));
     }
     values.to_device();
@@ -382,8 +382,8 @@ struct Operands {
   }
 };
 
-// Returns packed weights; `numbers` receives the values that they represent, on the host, if the run
-// verifies.
+// Returns packed weights. If the run verifies results, `numbers` receives the values that they represent, on
+// the host.
 command::Tensor draw_weights(const PackedForm& form, command::Run& run, size_t n, size_t k, size_t groups,
                              command::Tensor& numbers) {
   // A seed is drawn like any other data, and the host draws all weights from it.
@@ -486,8 +486,8 @@ void run(const command::Fields& f, command::Run& run) {
     return operands.output([&](size_t j) { return dot(batch, row, j); }, batch, row, i % columns);
   };
   auto output = [&](size_t i) { return output_of_row(operands.rows_of_product(i / columns % m).front(), i); };
-  // Rows that are not computed stay zero. Each addition, in any order, rounds a sum that is not greater than
-  // the sum of all magnitudes.
+  // Rows that are not computed remain zero. Each addition, in any order, rounds a sum that is at most the sum
+  // of all magnitudes.
   auto sum_of_rows = [&](size_t i) {
     command::Expected sum = {0, 0};
     double magnitude = 0, added = 0;
@@ -525,8 +525,8 @@ void run(const command::Fields& f, command::Run& run) {
         start);
   });
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
-  const double of_a = o.a_metadata ? 0.5 : 1, of_b = o.b_metadata ? 0.5 : 1;  // the shares that are stored
-  // The m or k of groups is the total over all groups.
+  const double of_a = o.a_metadata ? 0.5 : 1, of_b = o.b_metadata ? 0.5 : 1;  // the stored share
+  // The m or k of a grouped product is the total over all groups.
   const double db = static_cast<double>(batches), products = o.has_groups() ? 1 : db;
   const double bytes_of_b =
       packed ? 4 * static_cast<double>(packed->count()) : of_b * dn * dk * (of_k ? 1 : db) * size_of(o.a);

@@ -8,7 +8,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int kPlaces = 4, kNumbers = 8, kNumbersOfParts = 12;
-constexpr uint32_t kBeyond = ~uint32_t{0};  // this marks the end: a group without a product
+constexpr uint32_t kBeyond = ~uint32_t{0};  // the group that marks the end, without a product
 
 }  // namespace
 

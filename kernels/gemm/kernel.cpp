@@ -18,16 +18,17 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The position at which the loads of a tile begin.
+// The position where the loads of a tile begin.
 struct LoadPlaces {
   u32 x, y;
-  std::vector<u32> at_x, at_y;  // the coordinates of these along each mode
+  std::vector<u32> at_x, at_y;  // the coordinates of x and of y along each mode
   std::optional<u32> first_k;
-  // Coordinates after those of an element of a matrix; what belongs to the elements of B has `beside_b`.
+  // Coordinates that follow those of an element of a matrix; operands that belong to B's elements use
+  // `beside_b`.
   std::vector<u32> of_a = {}, of_b = {}, beside_b = {};
 };
 
-// Returns the coordinates of a group's matrix that is anywhere; of no group's, which TMA reads as zeros.
+// Returns the coordinates of the matrix of a group that has an address. For no group, TMA reads zeros there.
 std::vector<u32> addressed_matrix(const GemmParameters& p, u32 group, u32 groups) {
   Var<u32> step(0), leap(kMatrixLeaps);
   if_(group < groups, [&] {
@@ -38,8 +39,8 @@ std::vector<u32> addressed_matrix(const GemmParameters& p, u32 group, u32 groups
   return {step, leap};
 }
 
-// Rows that belong to no group have no product: they are loaded from after A, where TMA reads zeros. A box of
-// k in groups ends with its group: see row_up_to().
+// Returns the position of the loads. Rows that belong to no group have no product and are loaded from beyond
+// A, where TMA reads zeros. With groups of k, a box ends with its group: see row_up_to().
 LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& work, u32 m,
                        const std::optional<u32>& batches, const ModeAxes& axes, const StagedOperand& x,
                        const StagedOperand& y, const GemmParameters& p) {
@@ -79,7 +80,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
   if (t.split_last > 1) k.cooperative();
-  // The machine code is free of these defects: scripts/sentinel.
+  // The machine code does not have these defects, as scripts/sentinel checks.
   if (o.packed.is_packed()) k.waive("wgmma-a-registers");
   if (o.is_sparse()) k.waive("wgmma-metadata");
   std::optional<TensorMap> A, B;
@@ -90,7 +91,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   if (o.batched) batches = p.get<u32>("batches");
   if (o.has_groups()) batches = p.get<u32>("groups");
 
-  // Otherwise their first use would have to wait for them.
+  // Prefetches the tensor maps, since otherwise their first use would wait for them.
   std::vector<TensorMap> maps;
   for (const std::optional<TensorMap>& map : {A, B})
     if (map) maps.push_back(*map);
@@ -101,8 +102,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     for (TensorMap map : maps) prefetch_tensormap(map);
   });
 
-  // X is the operand with wgmma's rows, and Y the operand with its columns, which run along the output's
-  // columns.
+  // X is the operand along wgmma's rows, and Y is the operand along wgmma's columns, which run along the
+  // tile's columns.
   const auto windows = [&](WindowsOf operand) {
     return o.windows == operand ? std::optional<WindowAxis>(p) : std::nullopt;
   };
@@ -153,13 +154,13 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
       t.ctas_per_sm > 1 ? RoleRegisters{0, 0} : role_registers(t.consumers, o.has_groups(), o.gathers());
 
   // A launch may begin before the previous one has ended. After griddepcontrol_wait(), what the previous
-  // launch wrote is complete, and what it reads may be overwritten; each role reaches that wait with its
+  // launch wrote is complete, and what it read may be overwritten. Each role reaches that wait with its
   // barriers initialized, and the producer with its first tile already determined.
   k.warpgroups(1, registers.producer, [&](u32) {
     name_role("producer");
     std::optional<GatheredOperand> rows;
     if (o.gathers()) rows.emplace(o, p, (t.swapped ? Y : X).tile);
-    // One thread produces, or all threads do if rows are gathered, and then one loads the rest.
+    // One thread produces. If rows are gathered, all threads do, and one of them loads the other operands.
     const auto in_one = [](bool one, const std::function<void()>& body) { one ? elect(body) : body(); };
     in_one(!rows, [&] {
       auto ring = pipe.producer();
@@ -187,8 +188,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
           });
         });
       });
-      // The next launch may begin when this one has freed resources. If it began sooner, its CTAs would take
-      // memory bandwidth from CTAs that are still loading; clusters that add up sums become slower in any
+      // The next launch may begin once this one has freed resources. If it began sooner, its CTAs would take
+      // memory bandwidth from CTAs that are still loading. Clusters that add up sums become slower in either
       // case.
       if (t.split_k == 1) griddepcontrol_launch_dependents();
     });
@@ -201,7 +202,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     GemmEpilogue epilogue(o, t, p, user, cluster, X);
     if (turns) mainloop.take_turns(*turns, wg);
     scheduler.each_work(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](const Work& work) {
-      u32 row = t.pingpong ? u32(0) : wg * t.warpgroup_rows();  // of the warpgroup, in the tile
+      u32 row = t.pingpong ? u32(0) : wg * t.warpgroup_rows();  // the warpgroup's first row in the tile
       Accumulator& sums = mainloop.run(work, row, epilogue.deferred());
       region("epilogue", [&] { epilogue.store(sums, work, row); });
     });

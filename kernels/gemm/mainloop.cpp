@@ -9,7 +9,7 @@ DType accumulator_type(DType input) {
   return input == DType::s8 || input == DType::u8 ? DType::s32 : DType::f32;
 }
 
-// Adds 8 columns at a time: adding all at once would double the registers.
+// Adds 8 columns at a time, since adding all at once would double the registers.
 void add(Accumulator& to, const Accumulator& from) {
   for (int row = 0; row < from.m(); row += 64)
     for (int col = 0; col < from.n(); col += 8) {
@@ -18,9 +18,9 @@ void add(Accumulator& to, const Accumulator& from) {
     }
 }
 
-// Returns how many stages the producer fills: with this, CTAs of a cluster need not wait for each other at
-// the end. They do wait if tiles are divided, which are few, and with groups, whose number of tiles is
-// unknown.
+// Returns how many stages the producer fills, if it is known, so that CTAs of a cluster need not wait for
+// each other at the end. They do wait if tiles are divided, since these are few, and with groups, since the
+// number of tiles is unknown.
 std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& scheduler, bool grouped) {
   if (t.cluster_m * t.cluster_n == 1 || t.split_k > 1 || t.split_last > 1 || grouped) return std::nullopt;
   return scheduler.stages_of_cta();
@@ -29,7 +29,7 @@ std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& schedule
 }  // namespace
 
 // A warpgroup that has the tensor cores to itself keeps them busy while it waits for the next stage, and
-// returns each stage late; if two warpgroups share them, the other one keeps them busy.
+// therefore returns each stage late. If two warpgroups share the tensor cores, the other one keeps them busy.
 Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperand& x, const StagedOperand& y,
                    const Pipeline& pipe, const TileScheduler& scheduler,
                    const std::optional<BlockScales>& scales, const std::optional<PackedOperand>& weights,
@@ -64,12 +64,14 @@ void Mainloop::multiply(const Stage& s, u32 row) {
     const TileView y = y_.view(s, 0, acc_.n()), x = x_.view(s, row, acc_.m());
     metadata_ ? mma(acc_, metadata_->of(x, s, row, acc_.m()), y) : mma(acc_, x, y);
   });
-  if (metadata_) bar_warp_sync(0xffffffff);  // one lane releases the stage after all have read metadata
+  if (metadata_)
+    bar_warp_sync(0xffffffff);  // all lanes must have read the metadata before one lane releases
+                                // the stage
 }
 
-// The weights of a part are converted while the products of the part before it run. The scales are read
-// before the products, for which the lanes of a warp converge, so that no lane reads them after another has
-// returned the stage.
+// Multiplies packed weights. The weights of a part are converted while the products of the previous part run.
+// The scales are read before the products, for which the lanes of a warp converge, so that no lane reads them
+// after another lane has returned the stage.
 void Mainloop::multiply_packed(const Stage& s, u32 row) {
   for (int part = 0; part < weights_->parts(); ++part) {
     const int in_group = part % weights_->parts_of_group();
@@ -104,11 +106,12 @@ void Mainloop::late_step(u32 row, u32 kt, u32 first) {
   auto s = wait_region("wait", [&] { return ring_.wait(); });
   multiply(s, row);
   ring_.peek();
-  wgmma_wait(1);  // the previous products end
+  wgmma_wait(1);  // waits for the previous products
   ring_.release_previous(s, kt == first);
 }
 
-// While the sums of one warpgroup are multiplied by their factors, the products of the others run.
+// Adds up a step with block scales. While one warpgroup multiplies its sums by their factors, the products of
+// the other warpgroups run.
 void Mainloop::scaled_step(const Work& work, u32 row, u32 kt) {
   auto s = wait_region("wait", [&] { return ring_.wait(); });
   std::optional<BlockScales::Factors> factors;
@@ -135,8 +138,9 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
 }
 
 void Mainloop::multiply_all(const Work& work, u32 row, DeferredStore* under) {
-  // The previous tile is stored during the first steps, or as many as there are. None of these is late: after
-  // the store's branches, ptxas would no longer recognize the stage as uniform.
+  // The previous tile is stored during the first steps, one part per step, even if the work has fewer steps.
+  // No part is left to the loop below: after the store's branches, ptxas would no longer recognize the stage
+  // as uniform.
   const int shadows = under ? under->steps() : 0;
   for (int i = 0; i < shadows; ++i)
     if_(
@@ -158,7 +162,7 @@ void Mainloop::multiply_all(const Work& work, u32 row, DeferredStore* under) {
     else
       step(row, [] {});
   });
-  if (turn_) turn_->pass();  // the other's first products follow the last ones here without a gap
+  if (turn_) turn_->pass();  // the other warpgroup's first products follow these without a gap
   if (late_) {
     wgmma_wait(0);
     ring_.release_last(rest >= work.last);

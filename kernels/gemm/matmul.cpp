@@ -16,13 +16,13 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int64_t kTilesEnd = int64_t{1} << 31;  // elements that a kernel's indices can reach
+constexpr int64_t kTilesEnd = int64_t{1} << 31;  // the end of the elements that a kernel's indices can reach
 
 struct MatmulTraits {
   using Arguments = MatmulArguments;
   using Placed = PlacedProduct;
   using Tile = GemmTile;
-  using More = GemmGrid;  // tiles of a launch
+  using More = GemmGrid;  // the additional part of a plan: the tiles of a launch
   static constexpr char kName[] = "matmul";
   static constexpr int64_t kUnit = 1;
   static constexpr size_t kWords = kProductTextWords, kFormWords = kProductFormWords;
@@ -30,8 +30,8 @@ struct MatmulTraits {
   static GemmTile parse(const std::string& tile) { return parse_tile(tile); }
 };
 
-// The kernel takes a matrix as rows, as one for each batch or group, as one of several that are anywhere, as
-// rows whose boxes end with their group, or as a tensor with all of its modes.
+// The kernel reads a matrix in one of these ways: as rows, as one matrix for each batch or group, as one of
+// several at any addresses, as rows whose boxes end with their group, or as a tensor with all of its modes.
 enum class Grouped : uint8_t { no, by_batch, by_address, by_rows, by_modes };
 struct MatrixKinds {
   Grouped a, b, d;
@@ -43,7 +43,7 @@ MatrixKinds kinds_of(const GemmOperation& o) {
   if (o.grouped_k()) return {by_rows, by_rows, by_batch};
   return o.batched ? MatrixKinds{by_batch, by_batch, by_batch} : MatrixKinds{no, no, no};
 }
-// Returns the elements from one row to the next in multiples of 16 bytes: a single row may have any stride.
+// Returns the elements from one row to the next, in multiples of 16 bytes; a single row may have any stride.
 int64_t aligned_stride(const Operand& x) {
   const Operand::Dimension& rows = x.outer[kMatrixRows];
   return rows.extent > 1 ? rows.stride : round_up(x.columns, kTma / x.element_bytes());
@@ -56,8 +56,8 @@ runtime::Argument matrix_tensor(const Operand& x, Grouped kind) {
   return ragged_rows(x.memory, x.type, x.columns, aligned_stride(x));
 }
 
-// Copies iterate over the first pixels of windows: a window that begins after an image's last window would be
-// outside of the image.
+// Returns the walk over the first pixels of windows, which copies iterate over. A window that begins after an
+// image's last window would be outside the image.
 runtime::Im2col walk_of(const PixelWindows& windows) {
   runtime::Im2col walk;
   for (const PixelWindows::Along& d : {windows.w, windows.h}) {
@@ -69,7 +69,7 @@ runtime::Im2col walk_of(const PixelWindows& windows) {
   return walk;
 }
 
-// Throws Error for types and storage that no tile supports.
+// Throws Error for types and layouts that no tile supports.
 void check_operation(const GemmOperation& operation, Where where) {
   GemmTile smallest;
   smallest.bm = std::max<int>(64, operation.m_box);
@@ -139,7 +139,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
   }
   Kernel make(const GemmOperation& operation, const GemmTile& tile) override {
     Kernel made = gemm(operation, tile, options_.epilogue);
-    // A tile that suits the plain product may need more registers than an epilogue leaves: a slower result is
+    // A tile that suits the plain product may need more registers than an epilogue leaves. A slow kernel is
     // better than none.
     waive_lack_of_registers(made);
     return made;
@@ -162,7 +162,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
                                       : nullptr;
   }
 
-  // Returns a matrix of the same type with all but one element outside, where TMA reads zeros.
+  // Returns a matrix of the same type with all but one element outside its tensor, where TMA reads zeros.
   Operand outside(Operand matrix) const {
     matrix.columns = matrix.outer[kMatrixRows].extent = 1;
     Operand::Dimension& batches = matrix.outer[kMatrixBatches];
@@ -238,7 +238,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       }
     if (operation.gathers()) {
       const Operand::Dimension& rows = o.a.outer[kMatrixRows];
-      number(aligned_stride(o.a));  // rows that A does not have are counted from its first row too
+      number(aligned_stride(o.a));  // rows that do not exist in A are also counted from its first row
       number(rows.extent);
     }
     if (operation.scatters()) {
@@ -274,8 +274,8 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     if (operation.batched || operation.has_groups()) number(size.batches);
     if (gemm_workspace_bytes(plan.tile, plan.more) > 0)
       pointer(SourcedArguments::kWorkspace, own, DType::f32);
-    // The launch may begin before the previous one has ended: the kernel waits for that end before it reads
-    // or writes.
+    // The launch may begin before the previous one has ended, since the kernel waits for that end before it
+    // reads or writes.
     launches.queue(*plan.kernel,
                    {.grid = {plan.more.x, plan.more.y, plan.more.z},
                     .programmatic_dependent_launch = plan.tile.overlaps},

@@ -11,12 +11,13 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr char kName[] = "matmul";
-// TMA's coordinates are s32 (PTX ISA, cp.async.bulk.tensor), and a cluster's last tiles may begin up to 8 x
-// 256 elements after the end.
+// TMA's coordinates are s32 (PTX ISA, cp.async.bulk.tensor), and the last tiles of a cluster may begin up to
+// 8 x 256 elements after the end.
 constexpr int64_t kMostExtent = (int64_t{1} << 31) - 4096;
-constexpr int64_t kIndexEnd = int64_t{1} << 32;  // for C's rows and strides, which are u32 in the kernel
+constexpr int64_t kIndexEnd = int64_t{1} << 32;  // the end of C's rows and strides, which are u32 in the
+                                                 // kernel
 
-// Foreign code may pass numbers that are not enumerators.
+// Checks the enumerators, since foreign code may pass numbers that are not valid.
 void check_enumerators(const MatmulArguments& p, Where where) {
   auto refuse = [&](const char* what, auto value) {
     throw Error(where, fmt::format("matmul: {} is {}, which is not a value of its enumeration", what,
@@ -41,14 +42,14 @@ void check_extent(const char* name, int64_t value, Where where) {
                                    name, value));
 }
 
-// TMA loads parts of the lines of block factors, and of metadata.
+// Returns block factors or metadata as lines, since TMA loads parts of the lines.
 Operand lines_by_k(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
   const auto [lines, length] = row.of_batch(p.m, p.n, p.k);
   return matrix_operand(row.shown, {.memory = p.memory_of(row.operand), .type = o.type_of(row)}, lines,
                         length, row.is_by_batch(o.grouped_rows()) ? p.batches : 1);
 }
 
-// Returns an operand as it is given. Elements without gaps are a row, whose type follows from D's.
+// Returns an operand as it is given. Elements without gaps are a single row, whose type follows from D's.
 Operand other_operand(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
   switch (row.operand) {
 #define PTXBUILDER_MATRIX(name, ...) \
@@ -62,7 +63,8 @@ Operand other_operand(const ProductOperandRow& row, const MatmulArguments& p, co
   }
 }
 
-// The kernel assumes that a batch of them is m strides after the previous one. Any other C is copied.
+// Checks a matrix. The kernel assumes that each batch begins m strides after the previous one; any other C is
+// copied.
 void check_matrix(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o,
                   const Operand& matrix, Where where) {
   auto refuse = [&](const std::string& what) {
@@ -139,7 +141,7 @@ int64_t tiles_along(const ModeList& modes, int box, int length) {
 
 GemmSize PlacedProduct::size_in(const GemmTile& t) const {
   if (!modes || !operation.has_modes()) return size;
-  // One mode ends where its extent ends, and several modes are each counted in whole tiles.
+  // A single mode ends where its extent ends; of several modes, each is counted in whole tiles.
   const auto along = [](const ModeList& list, int box, int length) {
     return list.size() <= 1 ? list.extent() : tiles_along(list, box, length) * length;
   };
@@ -181,7 +183,7 @@ constexpr bool is_of_sum(OperandRole role) {
 
 namespace {
 
-// The kernel copies rows that an index names one by one, and uses 32-bit numbers for them.
+// Checks rows that an index names. The kernel copies them one by one, and uses 32-bit row numbers.
 void check_indexed_rows(const PlacedProduct& o, const MatmulArguments& p, Where where) {
   const auto check = [&](const char* name, const char* index, bool has, int64_t rows, const Operand& x) {
     if (rows != 0 && !has)
@@ -232,7 +234,7 @@ GemmOperation operation_of(const MatmulArguments& p) {
 
 namespace {
 
-// Adds the operands of product.def as they are given.
+// Adds the operands of product.def, as they are given.
 void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
   const GemmOperation& operation = o.operation;
   for (const ProductOperandRow& row : product_operands) {
@@ -247,7 +249,7 @@ void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
   }
 }
 
-// Returns B as it is packed.
+// Returns B in its packed form.
 Operand packed_operand(const MatmulArguments& p, Where where) {
   if (const std::string refusal = refusal_of(p.packed); !refusal.empty()) throw Error(where, refusal);
   if (p.k == 0 || p.alpha == 0)
@@ -262,7 +264,8 @@ Operand packed_operand(const MatmulArguments& p, Where where) {
 
 constexpr int kUsualTile = 128, kStageBytes = 128;
 
-// Returns an operand with the modes along a matrix's contiguous dimension, along its rows, and batches.
+// Returns an operand with the modes along a matrix's contiguous dimension, the modes along its rows, and the
+// batches.
 Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& along, const ModeList& rows,
                      const ModeList& batch, int64_t ProductMode::*stride, Where where) {
   if (x.stride != 0 || x.batch_stride != 0)
@@ -290,7 +293,7 @@ Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& al
   return o;
 }
 
-// Returns an operand of images, with channels, pixels, lines and images, beginning with the innermost.
+// Returns an operand of images, with channels, pixels, lines and images, innermost first.
 Operand windows_operand(const char* name, const DeviceMatrix& x, const PixelWindows& of) {
   Operand o = {.name = name, .type = x.type, .memory = x.memory, .columns = of.channels, .outer_count = 3};
   o.outer[0] = {"pixel", of.w.extent, of.w.stride, true};
@@ -299,7 +302,7 @@ Operand windows_operand(const char* name, const DeviceMatrix& x, const PixelWind
   return o;
 }
 
-// Windows and taps must be those of the axes, whose strides in the operand do not count.
+// Checks that windows and taps agree with the axes, whose strides in that operand are ignored.
 void check_windows(const ProductModes& modes, Where where) {
   if (modes.windows_of == WindowsOf::none) return;
   const bool of_a = modes.windows_of == WindowsOf::a;
@@ -347,7 +350,7 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
   o.operation.n_box = static_cast<uint8_t>(modes.n_box),
   o.operation.k_box = static_cast<uint8_t>(modes.k_box);
   o.operation.windows = modes.windows_of;
-  // Modes that do not run along a tile count as batches, whose tiles end separately.
+  // Modes that tiles do not run along are counted as batches, whose tiles end separately.
   o.size = {p.m, p.n, p.k, p.batches};
   const auto settle = [&](const ModeList& list, int box, int64_t& extent) {
     const size_t own = box == 0 ? 1 : 2;
@@ -399,7 +402,7 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   PlacedProduct o;
   o.has_product = p.k > 0 && p.alpha != 0;
   o.is_empty = p.m == 0 || p.n == 0 || p.batches == 0;
-  o.size = {p.m, p.n, o.has_product ? p.k : 1, p.batches};  // without a product, one step over zeros
+  o.size = {p.m, p.n, o.has_product ? p.k : 1, p.batches};  // without a product, there is one step over zeros
   o.operation = operation_of(p);
   const GemmOperation& operation = o.operation;
   if (p.groups_of_k && !operation.has_groups())
@@ -434,7 +437,7 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   o.d = matrix_operand("D", p.d, operation.scatters() ? p.rows_of_d : p.m, operation.d_columns(p.n), of_d);
   if (o.is_empty) return o;
   check_indexed_rows(o, p, where);
-  // A copy of one matrix would not bring the others with it.
+  // A copy of one matrix would not include the others.
   if (operation.b_addresses && !operation.packed.is_packed() && !o.b.aligned_for_tma())
     throw Error(where, fmt::format("matmul: B of {} at {:#x} with a stride of {}, with b_addresses: the "
                                    "matrices and their rows begin at multiples of {} B",

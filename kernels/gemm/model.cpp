@@ -9,7 +9,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// Returns the clocks that an element's activation takes, with two warpgroups.
+// Returns the clocks that the activation of an element takes, with two warpgroups.
 double clocks_of(Activation activation, [[maybe_unused]] const ModelConstants& c) {
   switch (activation) {
 #define PTXBUILDER_ACTIVATION(word, c_word, value, slope, clocks) \
@@ -21,11 +21,12 @@ double clocks_of(Activation activation, [[maybe_unused]] const ModelConstants& c
   return 0;
 }
 
-constexpr double kWatts = 700;  // an H100 SXM's limit
+constexpr double kWatts = 700;  // the power limit of an H100 SXM
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
-// Returns the time that several bounds take together: little more than the largest, unless others are close.
+// Returns the time that several bounds take together, which is little more than the largest unless others are
+// close to it.
 double together(std::initializer_list<double> bounds, double sharpness) {
   double sum = 0;
   for (double bound : bounds) sum += std::pow(bound, sharpness);
@@ -36,10 +37,10 @@ int64_t rows_of(const GemmTile& t, const GemmSize& size) { return t.swapped ? si
 
 double tiles_along(int64_t extent, int tile) { return ceil_div(static_cast<double>(extent), tile); }
 
-// Returns how many times as long tiles take with groups as without, measured on an H100 80GB HBM3 (driver
-// 580.159.04, 2026-11-27), with `gemm --group_ends yes --bench` for 8, 32 and 64 groups that have 8192 rows
-// in total. CTAs of a cluster wait for each other if matrices come from memory, and warpgroups in turn wait
-// for tiles that are found while they multiply.
+// Returns the factor by which tiles take longer with groups than without. It was measured on an H100 80GB
+// HBM3 (driver 580.159.04, 2026-11-27) with `gemm --group_ends yes --bench`, for 8, 32 and 64 groups with
+// 8192 rows in total. CTAs of a cluster wait for each other if matrices come from memory, and warpgroups that
+// take turns wait for tiles that are found while they multiply.
 double times_in_groups(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_groups()) return 1;
   double times = 1;
@@ -50,8 +51,9 @@ double times_in_groups(const GemmOperation& o, const GemmTile& t) {
   return times;
 }
 
-// Clusters do not help products with block scales as much as others: these products wait for the sums to be
-// added up, and not for L2 (the same GPU and day, the table in GEMM.md).
+// Returns the factor by which tiles in clusters take longer with block scales. Such products gain less from
+// clusters than others, since they wait for sums to be added up and not for L2 (the same GPU and day, the
+// table in GEMM.md).
 double times_with_scales(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales()) return 1;
   const int ctas = t.cluster_m * t.cluster_n;
@@ -60,18 +62,18 @@ double times_with_scales(const GemmOperation& o, const GemmTile& t) {
   return ctas > 1 ? 1.04 : t.bn <= 192 ? 0.93 : 0.96;
 }
 
-// A warpgroup converts a block of packed weights in this many clocks, in which other warpgroups may multiply;
-// if there is none, its products add this many. It adds up the sums of a group in this many clocks for each
-// column. These numbers are counts of instructions, not measurements.
+// A warpgroup converts a block of packed weights in kConvertClocks, during which other warpgroups may
+// multiply; if there is no other warpgroup, kConvertAlone is added to the products. Adding up the sums of a
+// group takes kGroupClocks per column. These numbers are instruction counts, not measurements.
 constexpr double kConvertClocks = 110, kConvertAlone = 350, kGroupClocks = 0.6;
 
-// If one warpgroup multiplies at a time, the tensor cores are idle for this many clocks of a step while it
-// loads the metadata of a sparse matrix, since the products of the previous step must have read theirs. It
-// was measured on an H100 at 16384 x 8192 x 4096 with ping-pong, of bf16 (94) and e4m3 (about 50).
+// If one warpgroup multiplies at a time, the tensor cores are idle for this many clocks per step while it
+// loads the metadata of a sparse matrix, since the products of the previous step must have read theirs. This
+// was measured on an H100 at 16384 x 8192 x 4096 with ping-pong, for bf16 (94) and e4m3 (about 50).
 constexpr double kMetadataClocks = 90;
 
-// Half of a round is idle on average if the number of tiles is unknown, and less than half if CTAs divide the
-// last tiles.
+// If the number of tiles is unknown, half of a round is idle on average, and less if CTAs divide the last
+// tiles.
 constexpr double kOpenRound = 0.5, kOpenDivided = 0.1;
 
 // A product with one tile, and the times of its parts.
@@ -98,8 +100,8 @@ class Model {
     places_ = active_clusters(cluster, multiprocessors) * cluster * t.ctas_per_sm;
     ctas_ = std::min(tiles_, places_);
     steps_ = ceil_div(ceil_div(depth_, t.bk), t.split_k);
-    // A last round with few tiles is shorter: each tile gets more of L2 and of the power. CTAs that share an
-    // SM share its tensor cores, but fill each other's gaps.
+    // A last round with few tiles is shorter, since each tile gets a larger share of L2 and of the power.
+    // CTAs that share an SM share its tensor cores, but fill each other's gaps.
     const double whole = ceil_div(tiles_, ctas_), even = tiles_ / ctas_;
     const double rounds =
         o.grouped_rows() && even > 1 ? even + kOpenRound : whole - c.idle_round * (whole - even);
@@ -117,7 +119,8 @@ class Model {
     p.l2 = kind() * l2_bytes() / c_.l2_bytes;
     p.memory = memory_bytes() * (1 + c_.idle_memory * idle()) / c_.memory_bytes;
     p.overhead = overhead();
-    // The clock keeps the power at its limit; moving and multiplying data takes the same energy at any clock.
+    // The clock keeps the power within its limit; moving and multiplying data takes the same energy at any
+    // clock.
     p.watts = c_.idle_watts + energy() / p.microseconds();
     p.megahertz = megahertz.value_or(clock_of(p.watts, c_));
     for (double* at_clock : {&p.multiply, &p.l2, &p.overhead}) *at_clock *= c_.clock / p.megahertz;
@@ -125,8 +128,8 @@ class Model {
   }
 
  private:
-  // Returns the bytes, 128 at most, to whose multiples an operand's stored rows are aligned: a line of 128
-  // bytes or a sector of 32 that begins elsewhere is split in two.
+  // Returns the alignment of an operand's stored rows in bytes, at most 128. Rows that begin within a line of
+  // 128 bytes, or within a sector of 32 bytes, split it in two.
   double aligned(bool k_major, int64_t extent, int64_t depth) const {
     const int64_t bytes = (k_major ? depth : extent) * size_of(o_.a);
     return static_cast<double>(std::gcd((bytes + 15) / 16 * 16, int64_t{128}));
@@ -135,9 +138,9 @@ class Model {
   // Returns the rows of 128 bytes of each operand that a CTA requests through TMA in a step.
   double rows_asked() const { return t_.bm / double(t_.cluster_n) * t_.bk * of_row_ / 128; }
   double columns_asked() const { return t_.bn / double(t_.cluster_m) * lines_of_row(); }
-  // Lines of 128 bytes are in pieces in shared memory if the columns' operand is not k-major and the tile's
-  // columns are not a multiple of 128 bytes: the widest swizzle is narrower then. (Rows are a multiple of
-  // 64.)
+  // Returns the factor for lines of 128 bytes that consist of several pieces in shared memory, which happens
+  // if the columns' operand is not k-major and the tile's columns are not a multiple of 128 bytes, since the
+  // widest possible swizzle is then narrower. (Rows are a multiple of 64.)
   double pieces() const {
     if (columns_k_major_) return 1;
     return 1 + c_.narrow *
@@ -152,7 +155,7 @@ class Model {
     return instructions() * ((divides_columns(t_) ? 128 : 64) + t_.bn / stored_) * 32;
   }
 
-  // Returns the clocks in which the warpgroups of a step convert packed weights and add up the sums of
+  // Returns the clocks that the warpgroups of a step take to convert packed weights and to add up the sums of
   // groups.
   double converting() const {
     if (!o_.packed.is_packed()) return 0;
@@ -189,7 +192,7 @@ class Model {
     };
     double loading = clocks(rows_asked(), t_.cluster_n, rows_aligned_) +
                      clocks(columns_asked() * pieces(), t_.cluster_m, columns_aligned_);
-    if (!t_.inside && tiles_ <= ctas_)  // otherwise few tiles extend beyond the output
+    if (!t_.inside && tiles_ <= ctas_)  // otherwise only few tiles extend beyond the output
       loading += (outside(rows_k_major_, rows_, t_.bm) / t_.cluster_n +
                   outside(columns_k_major_, columns_, t_.bn) / t_.cluster_m) *
                  lines_of_row() * c_.outside_clocks;
@@ -198,14 +201,14 @@ class Model {
     return together({multiplying, loading, c_.latency / t_.stages, hot}, c_.step_sharpness);
   }
 
-  // Returns how many rows of the last box are outside of a tensor.
+  // Returns how many rows of the last box are outside a tensor.
   double outside(bool k_major, double extent, int tile) const {
     return k_major ? tiles_along(static_cast<int64_t>(extent), tile) * tile - extent : 0;
   }
 
   // Returns the clocks that L2 needs for a step of an operand whose stored rows, along m or n, are shorter
-  // than a line: all CTAs request the same few lines once per row, and twice if a row of the box ends
-  // outside.
+  // than a line. All CTAs request the same few lines once per row, and twice if a row of the box ends outside
+  // the tensor.
   double short_rows(bool k_major, double extent, int tile, int sharing) const {
     const double bytes = 16 * ceil_div(extent * element_, 16);
     if (k_major || bytes >= 128) return 0;
@@ -213,7 +216,7 @@ class Model {
     return c_.short_rows * t_.bk * ctas_ / sharing * (box > 32 && bytes < box ? 1 + c_.partly : 1);
   }
 
-  // Returns a factor for what the terms of a step omit, which depends on the kind of tile.
+  // Returns a correction factor, which depends on the kind of tile, for what the terms of a step omit.
   double kind() const {
     const ModelConstants& c = c_;
     const double by_cluster[][5] = {
@@ -242,7 +245,7 @@ class Model {
                                                          : 1);
   }
 
-  // Returns how the last wave is divided, with split_last, in clusters.
+  // Returns how clusters divide the last wave, with split_last.
   TileDivision division() const {
     const int cluster = t_.cluster_m * t_.cluster_n;
     const auto blocks = static_cast<int64_t>(tiles_ / cluster);
@@ -251,7 +254,7 @@ class Model {
         static_cast<int64_t>(steps_), t_.split_last);
   }
 
-  // Returns the steps of the CTA that has the most.
+  // Returns the number of steps of the CTA that has the most.
   double divided_steps() const {
     if (o_.grouped_rows() && tiles_ > places_) return (tiles_ / places_ + kOpenDivided) * steps_;
     const TileDivision d = division();
@@ -259,9 +262,9 @@ class Model {
     return static_cast<double>(d.waves * steps + (d.rest > 0 ? (steps * d.tiles + d.ctas - 1) / d.ctas : 0));
   }
 
-  // Returns the microseconds that CTAs need to exchange sums: each sends the sums that others complete, and
-  // receives as many from each of the others for the panels that it completes. There may be fewer panels than
-  // CTAs.
+  // Returns the microseconds that CTAs need to exchange sums. Each CTA sends the sums that others complete,
+  // and for the panels that it completes it receives sums from each of the others. There may be fewer panels
+  // than CTAs.
   double exchange() const {
     const TileDivision d = division();
     if (d.rest == 0 || d.ctas == 1) return 0;
@@ -282,8 +285,8 @@ class Model {
     return tiles_ * steps_ * (bytes(rows_asked(), rows_aligned_) + bytes(columns_asked(), columns_aligned_));
   }
 
-  // Everything is read at least once. A wave of tiles reads the rows and columns of its block of the output;
-  // data that an earlier wave has read may still be in L2.
+  // Returns the bytes that are read from memory. Everything is read at least once. A wave of tiles reads the
+  // rows and columns of its block of the output; data that an earlier wave read may still be in L2.
   double memory_bytes() const {
     const double once = (rows_ * of_row_ + columns_ * element_) * depth_ +
                         others_of_b_ * (o_.packed.is_packed() ? of_row_ : element_);
@@ -297,28 +300,28 @@ class Model {
            (once + c_.reread * std::max(0.0, all - once) + c_.stored * rows_ * columns_ * size_of(o_.d));
   }
 
-  // Returns the SMs' idle time in a last round with few tiles, divided by the time that they work. It matters
-  // because only all SMs together reach the memory's rate.
+  // Returns the idle time of the SMs in a last round with few tiles, divided by the time that they work. It
+  // matters because the memory's full rate is reached only if all SMs are busy.
   double idle() const {
     if (t_.split_last > 1) return 0;
     const double rounds = tiles_ / places_;
     return std::min(1.0, std::ceil(rounds) / rounds - 1);
   }
 
-  // Returns the clocks of a tile's activation, over all of its consumers.
+  // Returns the clocks of a tile's activation, summed over its consumers.
   double activation() const {
     return clocks_of(o_.activation, c_) * t_.bm * t_.bn / (o_.gates() ? 2 : 1) *
            (t_.consumers == 1 || t_.pingpong ? 2 : 1);
   }
 
-  // This time is the same for all tiles. It omits hidden work: if two warpgroups alternate, one still
-  // multiplies.
+  // Returns the part of the activation's time that is not hidden, which is the same for all tiles: if two
+  // warpgroups alternate, one still multiplies.
   double shown_activation() const {
     if (!t_.pingpong) return rounds_ * activation();
     return activation() + (rounds_ - 1) * std::max(0.0, activation() - steps_ * step()) / 2;
   }
 
-  // Returns the cost per launch, plus the cost per tile of a CTA that its next products do not hide.
+  // Returns the cost per launch, plus the cost per tile of a CTA that the next products do not hide.
   double overhead() const {
     const bool twice = t_.stores_twice;
     const int row = o_.d_columns(t_.bn) * size_of(o_.d),
@@ -336,7 +339,7 @@ class Model {
     double all =
         c_.launch + c_.first_stage + ((1 + shown * (rounds_ - 1)) * out + shown_activation()) / c_.clock;
     if (!t_.overlaps) all += c_.alone;
-    // The next launch begins alongside this one if both fit.
+    // The next launch begins while this one is running if both fit.
     if (t_.overlaps && t_.split_last == 1 && 2 * tiles_ <= places_) all -= c_.beside;
     if (t_.cluster_m * t_.cluster_n > 1) all += c_.cluster;
     if (t_.split_k > 1) all += c_.split + sums * (t_.split_k - 1) / t_.split_k / c_.cluster_bytes;
@@ -356,9 +359,9 @@ class Model {
   const ModelConstants& c_;
   int multiprocessors_;
   bool rows_k_major_, columns_k_major_;
-  double others_of_b_ = 0;  // elements of the matrices of all groups but one
-  double stored_;           // the share of the rows' operand that a sparse one stores
-  // `of_row_` is the bytes in memory of an element of the rows' operand, on average.
+  double others_of_b_ = 0;  // elements of all matrices except one group's
+  double stored_;           // the stored share of the rows' operand
+  // `of_row_` is the average number of bytes in memory per element of the rows' operand.
   double rows_, columns_, depth_, batches_, element_, of_row_, across_, along_, tiles_, places_, ctas_,
       steps_, rounds_, rows_aligned_, columns_aligned_;
 };

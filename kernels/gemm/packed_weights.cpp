@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int64_t kMostPacked = int64_t{1} << 34;  // bytes: the kernel counts words with 32 bits
-constexpr int kMagnitude = 0x7f;                   // of e4m3, and its NaN
+constexpr int kMagnitude = 0x7f;                   // the bits of an e4m3's magnitude; all ones are NaN
 
 int64_t parts_in(int64_t all, int64_t part) { return (all + part - 1) / part; }
 
@@ -20,10 +20,11 @@ void check_bytes(const char* name, size_t given, int64_t wanted) {
     throw Error(fmt::format("packed weights: {} B of {}; there are {}", given, name, wanted));
 }
 
-// Signed integers are stored from 0 up, so that one subtraction makes them floats.
+// Signed integers are stored with an offset that makes them nonnegative, so that one subtraction converts
+// them to floats.
 int stored_offset(const WeightRow& row) { return -row.least; }
 
-// The sizes of weights, and where each of their numbers is.
+// The sizes of packed weights, and the positions of their numbers.
 class Places {
  public:
   Places(const PackedForm& form, int64_t n, int64_t k)
@@ -51,8 +52,8 @@ class Places {
     check_bytes("zeros", plain.zeros.size(), form_.has_zeros() ? n_ * groups_ : 0);
   }
 
-  // Calls `work(column, k, word, shift)` for each weight, where word counts bytes to the 32 bits that have
-  // it.
+  // Calls `work(column, k, word, shift)` for each weight, where `word` is the byte offset of the 32 bits that
+  // hold the weight.
   template <class Work>
   void each_weight(Work&& work) const {
     for (int64_t column = 0; column < n_; ++column)
@@ -62,8 +63,8 @@ class Places {
         work(column, k, block(column, k) + 4 * at.word, at.shift);
       }
   }
-  // Calls `work(number, scale, zero)` for each group of each column, with the bytes to its numbers. Where a
-  // group has more than a block's k, each of its blocks has them.
+  // Calls `work(number, scale, zero)` for each group of each column, with the byte offsets of its numbers. If
+  // a group has more values of k than a block, each of its blocks holds the numbers.
   template <class Work>
   void each_group(Work&& work) const {
     const int64_t length = form_.group == 0 ? kPackedDepth : form_.group;

@@ -24,8 +24,8 @@ bool is_aligned(const MatmulArguments& p) {
   return matrices % kTma == 0 && words % 4 == 0 && long_words % 8 == 0;
 }
 
-// Returns whether the memory shares no byte with an operand other than A, B and D, except an operand in the
-// same place.
+// Returns whether the memory shares no byte with an operand other than A, B and D, unless that operand is at
+// the same place.
 bool is_apart_from_others(const runtime::View& x, const MatmulArguments& p) {
   bool is = true;
 #define PTXBUILDER_MATRIX(name, ...) is &= lie_apart(x, p.name.memory);

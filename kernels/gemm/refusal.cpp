@@ -10,7 +10,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The bytes of rows whose numbers the threads keep, each for 16 pieces of 16 bytes.
+// The most bytes of gathered rows: each thread holds a row number for every 16 pieces of 16 bytes.
 constexpr int kMostGathered = 256 * 128;
 
 std::string refusal_of_scales(const GemmOperation& o) {
@@ -67,7 +67,7 @@ std::string refusal_of_scatter(const GemmOperation& o) {
   return "";
 }
 
-// Threads copy rows of A to places from which wgmma reads, in each CTA separately. CTAs share B alone.
+// Threads of each CTA copy rows of A to the addresses from which wgmma reads them, so CTAs can share only B.
 std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
   if (!o.gathers()) return "";
   const int bytes = t.bk * size_of(o.a);
@@ -86,8 +86,8 @@ std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// An operand that is stored along k has a panel in shared memory for each element of the second mode, with
-// the swizzle that spans the first mode's elements.
+// An operand that is stored along k has a panel in shared memory for each element of the second mode, and the
+// panel's swizzle spans the elements of the first mode.
 std::string refusal_of_k_box(const GemmOperation& o) {
   if (o.k_box == 0) return "";
   const int bytes = o.k_box * size_of(o.a);
@@ -103,7 +103,7 @@ std::string refusal_of_k_box(const GemmOperation& o) {
   return "";
 }
 
-// The epilogue identifies an element with its row and column in the whole product, and modes do not.
+// The epilogue identifies an element by its row and column in the entire product, which modes do not have.
 std::string refusal_of_modes(const GemmOperation& o) {
   if (!o.d_has_modes()) return "";
   for (const ProductOperandRow& row : product_operands)
@@ -137,7 +137,7 @@ std::string refusal_of_windows(const GemmOperation& o) {
   return "";
 }
 
-// Each CTA loads the pixels of a tile separately, and their channels end at the end of a stage.
+// Each CTA loads the pixels of a tile separately, and the channels must end at the end of a stage.
 std::string refusal_of_windows(const GemmOperation& o, const GemmTile& t) {
   if (o.windows == WindowsOf::none) return "";
   if (t.bk * size_of(o.a) != 128)
@@ -191,7 +191,7 @@ std::string refusal_of_sparse(const GemmOperation& o) {
   return "";
 }
 
-// Returns what part of the tile cannot be combined with boxes that are a product of two modes.
+// Returns which property of the tile cannot be combined with boxes that extend over two modes.
 std::string refusal_of_boxes(const GemmOperation& o, const GemmTile& t) {
   if (o.m_box == 0 && o.n_box == 0) return "";
   if (t.swapped)
@@ -212,7 +212,7 @@ std::string refusal_of_boxes(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// Returns what part of the tile cannot be combined with block scales.
+// Returns which property of the tile cannot be combined with block scales.
 std::string refusal_of_scales(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales()) return "";
   if (t.swapped)
@@ -231,7 +231,7 @@ std::string refusal_of_scales(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// Returns what part of the tile cannot be combined with packed weights.
+// Returns which property of the tile cannot be combined with packed weights.
 std::string refusal_of_packed(const GemmOperation& o, const GemmTile& t) {
   if (!o.packed.is_packed()) return "";
   if (!t.swapped) return "rows along m, with packed weights, which are rows of a tile: swap them";
@@ -248,7 +248,7 @@ std::string refusal_of_packed(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// The tensor cores take the sparse matrix in the rows of a tile.
+// The tensor cores require the sparse matrix to be the operand along a tile's rows.
 std::string refusal_of_sparse(const GemmOperation& o, const GemmTile& t) {
   if (o.a_metadata && t.swapped) return "rows along n, with a sparse A, which has the rows: take no swap";
   if (o.b_metadata && !t.swapped) return "rows along m, with a sparse B, which has the rows: take a swap";
@@ -366,7 +366,8 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                                         : o.promotes()       ? rows * t.bn
                                                              : 0)) /
                         128;
-  // A consumer needs this many other registers, and more if it adds up sums with other CTAs.
+  // A consumer needs this many registers in addition to the sums, and more if it adds up sums with other
+  // CTAs.
   const int beside = t.split_last > 1 ? 80 : o.packed.is_packed() ? 72 : o.has_block_scales() ? 32 : 40;
   const int room = role_registers(t.consumers, o.has_groups(), o.gathers()).consumer - beside;
   if (registers > room)
@@ -375,7 +376,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                     "columns or more consumers",
                     rows, t.bn, o.promotes() ? ", twice," : "", registers, t.consumers,
                     t.split_last > 1 ? " with a split of the last tiles" : "", room));
-  // This check comes before any multiplication by bk, so that bytes fit an int.
+  // This check precedes any multiplication by bk, so that byte counts fit an int.
   const int most_depth = hopper::shared_bytes / ((t.bm + t.bn) * size_of(o.a));
   if (t.bk > most_depth)
     return refuse(fmt::format(
@@ -389,7 +390,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
     if (is_int8(o.a)) return refuse("split k of integers; it adds up f32");
     if (8 * t.split_k > t.bn)
       return refuse(fmt::format("{} columns divided by {}; each CTA adds up 8 at least", t.bn, t.split_k));
-    // The reason is the same as with `inside`: the second sum may read what the first one stored.
+    // The reason is the same as for `inside`: the second sum may read what the first one stored.
     if (parts_overlap(t) && (o.beta || o.user_epilogue || o.scatters()))
       return refuse(
           fmt::format("{} columns divided by {}, and two CTAs store some of them, with C, a user's epilogue "
