@@ -415,12 +415,8 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * the scales before they are rounded to the type of Q. Scales must not be negative: a negative scale of K or
  * Q makes the rows of its heads NaN.
  *
- * Latent values (multi-head latent attention with absorbed weights): K has one head of 576 columns, whose
- * first 512 are also the values, or of 320 and 256 columns, and V is NULL. Latent values cannot be combined
- * with packed sequences, float8, softcap, sinks or dropout; pages must have a multiple of 8 rows, and there
- * is no gradient. With Q of bfloat16 and 576 columns, K may have rows of 656 bytes of uint8: 512 values of
- * e4m3, 4 factors in float32, of 128 values each, and the last 64 columns in bfloat16. Values times their
- * factors are rounded to bfloat16.
+ * Mixed batches: with `query_offsets`, `queries` and `key_lengths`, but without `key_offsets`, Q, O and lse
+ * are packed, so that each batch has its own number of queries.
  *
  * Trees of tokens, for speculative decoding: the last keys of a batch are those of its queries, at most 32,
  * and bit j of a query's `tree_mask` is 1 if it sees the key of query j. All queries see the keys before
@@ -428,8 +424,10 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  *
  * Latent values (multi-head latent attention with absorbed weights): V is NULL, and K has one head. The head
  * has 576 columns, whose first 512 are also the values, or 320 columns, whose first 256 are also the values.
- * Latent values cannot be combined with packed sequences, float8, softcap, sinks or dropout. Pages must have
- * a multiple of 8 rows. There is no gradient.
+ * With Q of bfloat16, a row of the first form may also hold 656 bytes (uint8): 512 values of e4m3, 4 factors
+ * in float32, one for every 128 of these values, and the last 64 columns in bfloat16. Values times their
+ * factors are rounded to bfloat16. Latent values cannot be combined with packed sequences, float8, softcap,
+ * sinks or dropout. Pages must have a multiple of 8 rows. There is no gradient.
  *
  * Float8: Q, K and V may all be e4m3, without caches, with O f16 or bf16. The products then have 8-bit
  * operands, including the weights, which are rounded to e4m3. `q_scale` is like the other two scales; either

@@ -25,7 +25,7 @@ struct Note {
   int ptx_line = 0;      // counted from 1; 0 if unknown
   SourceLine source;     // C++ line that made ptx_line
   std::string opcode;    // set if ptxas did not state a line; ptx_line is then the first such instruction of
-                       // the function
+                         // the function
   std::string explanation;  // cause and remedy; "" if the message is unknown
   int count = 1;            // number of times that ptxas printed the message for this C++ line
 };
