@@ -235,6 +235,8 @@ class Warp {
   size_t local_each_ = 0;
   const Allocation* recent_ = nullptr;  // the allocation of the last global access
   const Allocation* other_ = nullptr;   // another one, of an access ahead of it
+  PassedOnPointer acquired_;            // by the last acquire of global memory, whose scope follows
+  Scope acquired_scope_ = {};
 };
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -185,6 +185,12 @@ void Warp::order_before(const PassedOnPointer& passed, Order order, Scope scope)
   // A fence after a relaxed access acquires with its own scope.
   const bool by_fence = !acquires(order);
   if (by_fence && !grid().kernel.names_semantics) return;
+  // A warp that polls a word knows already what the same value passed on before. Whoever releases next
+  // makes another object, since this one is held here.
+  if (!by_fence) {
+    if (acquired_ == passed && acquired_scope_ == scope) return;
+    acquired_ = passed, acquired_scope_ = scope;
+  }
   for (const Scope s : kScopes) {
     if (s > scope || (!by_fence && s != scope)) continue;
     Knowledge k;
