@@ -131,8 +131,8 @@ std::optional<bool> Terms::implied(int predicate) {
   if (!is_natural(n.inputs[0], n.operation) || !is_natural(n.inputs[1], n.operation)) return std::nullopt;
   const Sum opposite = sum_of({.value = mask(n.operation.bits)}, n.operation.bits).minus(margin);
   for (const Sum& known : not_negative(n.operation)) {
-    if (margin.minus(known).is_natural()) return true;
-    if (opposite.minus(known).is_natural()) return false;
+    if (margin.is_natural_minus(known)) return true;
+    if (opposite.is_natural_minus(known)) return false;
   }
   return std::nullopt;
 }
@@ -155,6 +155,18 @@ Terms::Sum Terms::Sum::times(int64_t by) const {
 bool Terms::Sum::is_natural() const {
   return constant >= 0 &&
          std::all_of(factors.begin(), factors.end(), [](const auto& f) { return f.second > 0; });
+}
+
+bool Terms::Sum::is_natural_minus(const Sum& other) const {
+  if (constant < other.constant) return false;
+  auto theirs = other.factors.begin();
+  for (const auto& [term, factor] : factors) {
+    for (; theirs != other.factors.end() && theirs->first < term; ++theirs)
+      if (theirs->second > 0) return false;
+    const bool is_shared = theirs != other.factors.end() && theirs->first == term;
+    if (factor < (is_shared ? theirs++->second : 0)) return false;
+  }
+  return std::all_of(theirs, other.factors.end(), [](const auto& f) { return f.second <= 0; });
 }
 
 Terms::Sum Terms::sum_of(const Scalar& s, int bits) const {
@@ -208,7 +220,20 @@ bool Terms::is_natural(const Scalar& s, const TermOperation& compared) const {
   const Sum sum = sum_of(s, compared.bits);
   if (compared.is_signed || sum.is_natural()) return true;
   const std::vector<Sum>& known = not_negative(compared);
-  return std::any_of(known.begin(), known.end(), [&](const Sum& k) { return sum.minus(k).is_natural(); });
+  return std::any_of(known.begin(), known.end(), [&](const Sum& k) { return sum.is_natural_minus(k); });
+}
+
+const std::vector<Terms::Comparison>& Terms::comparisons(int bits) const {
+  const auto [known, is_new] = comparisons_.try_emplace(bits);
+  std::vector<Comparison>& all = known->second;
+  if (!is_new) return all;
+  for (const auto& [fact, holds] : facts_) {
+    const Node& less = node(fact);
+    if (less.operation.kind != TermKind::less || less.operation.bits != bits) continue;
+    if (is_natural(less.inputs[0], less.operation) && is_natural(less.inputs[1], less.operation))
+      all.push_back({margin_of(less), holds});
+  }
+  return all;
 }
 
 // The bounds of a quotient that follow from comparisons of tiles: the last tile of a CTA determines how many
@@ -218,12 +243,9 @@ std::pair<uint64_t, uint64_t> Terms::quotient(const Node& n) const {
   const Sum of = sum_of(n.inputs[0], n.operation.bits), by = sum_of(n.inputs[1], n.operation.bits);
   if (by.factors.empty() || n.operation.is_signed) return range;
   spend(facts_.size());
-  for (const auto& [fact, holds] : facts_) {
-    const Node& less = node(fact);
-    if (less.operation.kind != TermKind::less || less.operation.bits != n.operation.bits) continue;
-    if (!is_natural(less.inputs[0], less.operation) || !is_natural(less.inputs[1], less.operation)) continue;
+  for (const auto& [margin, holds] : comparisons(n.operation.bits)) {
     // of - times * by is not negative, or it is negative
-    const Sum apart = of.minus(margin_of(less));
+    const Sum apart = of.minus(margin);
     const auto& [term, factor] = *by.factors.begin();
     const auto found = apart.factors.find(term);
     const int64_t times = found == apart.factors.end() ? 0 : found->second / factor;
@@ -241,6 +263,7 @@ std::pair<uint64_t, uint64_t> Terms::quotient(const Node& n) const {
 void Terms::forget_conclusions() {
   resolved_.clear();
   not_negative_.clear();
+  comparisons_.clear();
 }
 
 bool Terms::restrict(int root, const Intervals& to) {

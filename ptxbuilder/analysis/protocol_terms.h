@@ -147,13 +147,21 @@ class Terms {
     std::map<int, int64_t> factors = {};
     Sum minus(const Sum& other) const;
     Sum times(int64_t by) const;
-    bool is_natural() const;  // whether it is a sum of nonnegative numbers
+    bool is_natural() const;                        // whether it is a sum of nonnegative numbers
+    bool is_natural_minus(const Sum& other) const;  // whether minus(other) is natural, without making that
   };
   Sum sum_of(const Scalar& s, int bits) const;
   Sum margin_of(const Node& less) const;
   Sum at_least_zero(const Node& less, bool holds) const;
   const std::vector<Sum>& not_negative(const TermOperation& compared) const;
   bool is_natural(const Scalar& s, const TermOperation& compared) const;
+  // The facts that compare numbers of so many bits that have not wrapped around: the margin is not negative
+  // if the comparison holds.
+  struct Comparison {
+    Sum margin;
+    bool holds;
+  };
+  const std::vector<Comparison>& comparisons(int bits) const;
   std::pair<uint64_t, uint64_t> quotient(const Node& n) const;
   std::optional<Scalar> quotient_by_floats(const Node& sum);
 
@@ -191,6 +199,7 @@ class Terms {
   // These follow from the facts and domains, and are valid until one of them changes.
   std::unordered_map<int, Scalar> resolved_;
   mutable std::map<TermOperation, std::vector<Sum>> not_negative_;
+  mutable std::map<int, std::vector<Comparison>> comparisons_;  // by bits
 };
 
 }  // namespace ptxbuilder::analysis
