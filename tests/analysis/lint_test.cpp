@@ -490,7 +490,7 @@ TEST_CASE("a stage is freed too early in a loop that begins after its end") {
   const std::string text = golden("gemm_multistage");
   const std::string wait = "\twgmma.wait_group.sync.aligned 0;\n", arrive = "_, [%r371];\n";
   const std::string early = replaced(replaced(text, wait, ""), arrive, arrive + wait);
-  CHECK(test::found_in_mutant(text, early) == "stage-release");
+  CHECK(test::found_in_mutant(test::rules_that_find(text), early) == "stage-release");
 }
 
 // kKernel with products of two steps in flight, where the older step's stage is freed: `cell` puts the
@@ -536,11 +536,13 @@ STORE:
     std::set<std::string, std::less<>> allowed;
     if (&text == &texts[2]) allowed.insert("schedule");
     CHECK(shown(findings_of(text, allowed)) == "");
-    CHECK(test::found_in_mutant(text, replaced(text, "wait_group.sync.aligned 1;",
-                                               "wait_group.sync.aligned 2;")) == "stage-release");
+    CHECK(test::found_in_mutant(test::rules_that_find(text),
+                                replaced(text, "wait_group.sync.aligned 1;", "wait_group.sync.aligned 2;")) ==
+          "stage-release");
   }
   // This frees the stage of this step, not of the one before.
-  CHECK(test::found_in_mutant(tiles, replaced(tiles, "xor.b32 %r62, %r5, 1;", "mov.b32 %r62, %r5;")) ==
+  CHECK(test::found_in_mutant(test::rules_that_find(tiles),
+                              replaced(tiles, "xor.b32 %r62, %r5, 1;", "mov.b32 %r62, %r5;")) ==
         "stage-release");
 }
 

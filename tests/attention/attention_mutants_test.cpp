@@ -218,11 +218,11 @@ Subject latent_in_bytes() {
            {"cache_stages", 2}}};
 }
 
-// The parts of a sequence of twenty blocks, one for each CTA, which three CTAs add, and then one of these.
+// The parts of a sequence of ten blocks, one for each CTA, which two CTAs add, and then one of these.
 Subject groups_of_parts() {
   return {"attention",
           {{"queries", 1},
-           {"keys", 1280},
+           {"keys", 640},
            {"depth", 320},
            {"value_depth", 256},
            {"heads", 4},
@@ -232,7 +232,7 @@ Subject groups_of_parts() {
            {"bn", 64},
            {"lengths", 1},
            {"page", 64},
-           {"parts", 20}}};
+           {"parts", 10}}};
 }
 
 // Two blocks of queries of four heads, which share two key heads with scales of their own, in a persistent

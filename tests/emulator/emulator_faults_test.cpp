@@ -129,6 +129,7 @@ TEST_CASE("correct kernels run, and lint finds nothing in them") {
 }
 
 TEST_CASE("the emulator and lint find each planted fault") {
+  std::map<std::string, std::set<std::string>> of_originals;
   for (const Planted& p : kPlanted) {
     CAPTURE(std::string(p.kernel));
     CAPTURE(std::string(p.from));
@@ -138,7 +139,8 @@ TEST_CASE("the emulator and lint find each planted fault") {
     CAPTURE(what);
     CHECK(what != "no fault");
     CHECK(what.find(p.says) != std::string::npos);
-    const std::string found = found_in_mutant(right, text);
+    if (!of_originals.contains(p.kernel)) of_originals[p.kernel] = rules_that_find(right);
+    const std::string found = found_in_mutant(of_originals[p.kernel], text);
     CAPTURE(found);
     CHECK((*p.rule ? found.find(p.rule) != std::string::npos : found.empty()));
   }

@@ -21,11 +21,11 @@ inline std::set<std::string> rules_that_find(const std::string& text) {
   return rules;
 }
 
-// Returns the rules that find something in a mutant and nothing in its original, such as "wait, parity"; ""
-// if none does.
-inline std::string found_in_mutant(const std::string& original, const std::string& mutant) {
+// Returns the rules that find something in a mutant and, unlike those of its original, nothing there, such as
+// "wait, parity"; "" if none does.
+inline std::string found_in_mutant(const std::set<std::string>& of_original, const std::string& mutant) {
   std::set<std::string> rules = rules_that_find(mutant);
-  for (const std::string& rule : rules_that_find(original)) rules.erase(rule);
+  for (const std::string& rule : of_original) rules.erase(rule);
   return fmt::format("{}", fmt::join(rules, ", "));
 }
 

@@ -116,6 +116,7 @@ inline void check_mutants(const Subject& subject, const std::vector<Mutant>& mut
   subject.run(subject.text(), 0, 60, report);
   REQUIRE(report == "right");
   std::string table = fmt::format("\n{}\n", subject.name());
+  const std::set<std::string> of_original = rules_that_find(subject.text());
   size_t found = 0;
   for (const Mutant& m : mutants) {
     const std::string text = mutated(subject.text(), m);
@@ -123,7 +124,7 @@ inline void check_mutants(const Subject& subject, const std::vector<Mutant>& mut
     std::string notes;
     for (uint64_t seed = 0; seed < 20 && !fault; ++seed) fault = subject.run(text, seed, 1, report, &notes);
     if (m.causes.empty() && !fault) report = "note: " + notes;
-    const std::string rules = found_in_mutant(subject.text(), text);
+    const std::string rules = found_in_mutant(of_original, text);
     found += !rules.empty();
     table += fmt::format("  {:48} {}\n  {:48} lint: {}\n", m.what, report.substr(0, report.find('\n')), "",
                          rules.empty() ? "-" : rules);
