@@ -40,6 +40,14 @@ bool take_neighbour(Instruction& i) {
   return true;
 }
 
+// Makes the result greater than its first operand by a number.
+Change more(int64_t by) {
+  return [=](Instruction& i) {
+    i.opcode = "add.u32", i.operands[2] = number(by);
+    return true;
+  };
+}
+
 }  // namespace
 
 // CTAs of a cluster do not synchronize at the end: the consumer counts the stages and hands back only those
@@ -152,13 +160,6 @@ TEST_CASE("emulator: gemm of rows in groups and its mutants") {
                                  {"bn", 64},
                                  {"consumers", 1},
                                  {"sms", 3}});
-  auto more = [](int64_t by) {
-    return [=](Instruction& i) {
-      i.opcode = "add.u32";
-      i.operands[2] = number(by);
-      return true;
-    };
-  };
   const char* const word = "redux.sync.max.u32";
   const std::vector<Mutant> mutants = {
       {"a group's tail is written over its neighbour", word, 6, more(1), {}},
@@ -231,12 +232,6 @@ TEST_CASE("emulator: gemm of scattered rows and its mutants") {
                                  {"bn", 64},
                                  {"consumers", 1},
                                  {"sms", 3}});
-  const auto more = [](int64_t by) {
-    return [=](Instruction& i) {
-      i.opcode = "add.u32", i.operands[2] = number(by);
-      return true;
-    };
-  };
   check_wrong(subject,
               {{"a group's tail is written over its neighbour", "redux.sync.max.u32", 6, more(1), {}},
                {"a group's last row is left out", "redux.sync.max.u32", 6, more(-1), {}},
@@ -356,11 +351,14 @@ TEST_CASE("emulator: gemm with a sparse A and its mutants") {
   const Subject subject(
       "gemm", {{"m", 136}, {"n", 72}, {"k", 272}, {"a_metadata", 1}, {"bm", 128}, {"bn", 64}, {"sms", 3}});
   const char* const product = "wgmma.mma_async.sp.sync.aligned.m64n64k32.f32.bf16.bf16";
+  // The masks of the metadata's coordinates change no bits, so that an addition may replace them.
   check_wrong(
       subject,
       {{"the first 32 of k use the metadata of the others", product, 2, set_operand(4, 1), {}},
        {"the last 32 of k use the metadata of the others", product, 3, set_operand(4, 0), {}},
        {"metadata is that of another tile", "shl.b32", 7, set_operand(2, 0), {}},
+       {"metadata is that of the next tile", "and.b32", 1, more(256), {}},
+       {"metadata is that of the next 64 of k", "and.b32", 2, more(1), {}},
        {"metadata is that of the first 64 of k", "and.b32", 2, set_operand(2, 0), {}},
        {"both warpgroups use the metadata of the first", "and.b32", 13, set_operand(2, 0), {}},
        {"a thread uses another's metadata", "shl.b32", 28, set_operand(2, 3), {}},
