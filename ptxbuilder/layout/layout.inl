@@ -16,7 +16,9 @@ auto naming(const char* function, F body, const Arguments&... arguments) {
     std::string list;
     for (const std::string& text : {to_string(arguments)...})
       list.append(list.empty() ? "" : ", ").append(text);
-    throw Error(fmt::format("{}({}): {}", function, list, e.what()));
+    std::string why = e.what();
+    if (e.where()) why.resize(why.rfind(" ("));  // the line, which comes last, is not repeated
+    throw Error(fmt::format("{}({}): {}", function, list, why));
   }
 }
 

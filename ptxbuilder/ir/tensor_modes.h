@@ -1,0 +1,130 @@
+// Tensors whose modes consist of modes, such as ((a,b),c): a coordinate may be a tuple, and slices and tiles
+// follow from the layout algebra.
+//
+//   TensorView x(px, DeviceLayout({{8, n}, 64}, {{64, ld}, 1}));  // ((8,n),64):((64,ld),1)
+//   x({i, j}, k) = 1;                                  // row i of part j
+//   x(row, k) += 1;                                    // an integer counts through the parts of its mode
+//   TensorView part = x.slice({{_, j}, _});            // (8,64)
+//   load(x.tile({8, 32}, {row, col}).matrix(), layout) // a tile of 8 x 32: number `row` down, `col` across
+#pragma once
+
+#include "ptxbuilder/ir/global_tensor.h"
+#include "ptxbuilder/plan/tensor_copy.h"
+
+namespace ptxbuilder {
+
+// The modes of a tensor, and the dimensions that they run along. Neighbouring integers of one mode are one
+// dimension if they are known and the second one continues where the first ends: (8,4) with the strides
+// (64,512) is 32 rows. The dimension of stride 1 is the first, the innermost of a tensor map; the others
+// follow in the order of the modes.
+class TensorModes {
+ public:
+  explicit TensorModes(const DeviceLayout& tensor, Where where = Where::here());
+
+  // Returns the shape of this view and, as strides, its steps along the dimensions:
+  // ((4,2),16):((1@1,1@2),1@0).
+  const DeviceLayout& layout() const { return layout_; }
+  size_t dimensions() const { return dimensions_.size(); }
+
+  // Returns the modes at `_`; the others keep the given coordinate.
+  TensorModes slice(const DeviceTiler& at, Where where = Where::here()) const;
+  // Divides the modes into tiles, as zipped_divide() does, and returns the tile with the number `at` by mode.
+  // Its elements beyond the end of a dimension are outside of the tensor.
+  TensorModes tile(const DeviceTiler& tiler, const DeviceTuple& at, Where where = Where::here()) const;
+
+  // Returns the coordinates of an element along the dimensions, innermost first.
+  std::vector<Index> coordinates(const DeviceTuple& at, Where where = Where::here()) const;
+
+  // Returns the shape and the strides of the tensor map for a tensor whose layout has these modes, as
+  // TensorCopy::map_tensor() does. Throws Error if integers differ from those that the kernel knows, and if
+  // the tensor has no tensor map.
+  TensorCopy::MappedTensor map_tensor(const Layout& tensor, DType type, Where where = Where::here()) const;
+
+  // The rows and columns of a view of two modes.
+  struct Axis {
+    // One part of a mode: `count` elements along a dimension, `step` apart.
+    struct Part {
+      Index count;
+      size_t dimension;
+      Index step;
+    };
+    std::vector<Part> parts;  // the first varies fastest; there is none for a mode of one element
+  };
+  // Throws Error unless there are two modes.
+  std::array<Axis, 2> axes(std::string_view operation) const;
+  const std::vector<Index>& corner() const { return corner_; }  // the first element's coordinates
+  // Returns the elements along a dimension, and their distance.
+  const detail::Dimension& dimension(size_t i) const { return dimensions_[i]; }
+  // Throws Error unless the tensor may have a tensor map.
+  void check_mapped(std::string_view operation) const;
+
+ private:
+  TensorModes moved(DeviceLayout layout, const DeviceTuple& by) const;
+
+  DeviceLayout tensor_, layout_;
+  std::vector<detail::Dimension> dimensions_;
+  std::vector<size_t> dimension_of_;  // an integer of the tensor's shape
+  std::vector<Index> corner_;
+};
+
+namespace detail {
+llvm::Value* element_of(llvm::Value* start, DType type, const TensorModes& modes, const DeviceTuple& at);
+GlobalTile matrix_of(llvm::Value* start, DType type, const TensorModes& modes);
+}  // namespace detail
+
+// A tensor in global memory with such modes. Offsets have 64 bits, coordinates and strides 32.
+template <class T>
+class TensorView {
+ public:
+  using element_type = T;
+
+  // The pointer is a multiple of 16 bytes, and the strides count elements.
+  TensorView(gptr<T> start, const DeviceLayout& layout, Where where = Where::here())
+      : start_(start), modes_(layout, where) {}
+
+  const TensorModes& modes() const { return modes_; }
+  const DeviceLayout& layout() const { return modes_.layout(); }
+
+  // Returns one element, given a coordinate of each mode. Coordinates are not checked against the extents.
+  Element<T> operator()(const DeviceTuple& a, Where where = Where::here()) const {
+    return element(DeviceTuple{a}, where);
+  }
+  Element<T> operator()(const DeviceTuple& a, const DeviceTuple& b, Where where = Where::here()) const {
+    return element(DeviceTuple{a, b}, where);
+  }
+  Element<T> operator()(const DeviceTuple& a, const DeviceTuple& b, const DeviceTuple& c,
+                        Where where = Where::here()) const {
+    return element(DeviceTuple{a, b, c}, where);
+  }
+
+  // Work as in TensorModes.
+  TensorView slice(const DeviceTiler& at, Where where = Where::here()) const {
+    return TensorView(start_, modes_.slice(at, where));
+  }
+  TensorView tile(const DeviceTiler& tiler, const DeviceTuple& at, Where where = Where::here()) const {
+    return TensorView(start_, modes_.tile(tiler, at, where));
+  }
+
+  // Returns this view of two modes as a matrix for register tiles; elements outside the tensor are skipped.
+  // Throws Error unless each mode runs along one dimension.
+  TensorTile<T> matrix(Where where = Where::here()) const {
+    AtLine line(where);
+    return {detail::matrix_of(start_.handle(), T::dtype, modes_)};
+  }
+
+ private:
+  TensorView(gptr<T> start, TensorModes modes) : start_(start), modes_(std::move(modes)) {}
+
+  Element<T> element(const DeviceTuple& at, Where where) const {
+    AtLine line(where);
+    return {detail::element_of(start_.handle(), T::dtype, modes_, at), where};
+  }
+
+  gptr<T> start_;
+  TensorModes modes_;
+};
+
+template <class T>
+TensorView(gptr<T>, const DeviceLayout&) -> TensorView<T>;
+
+}  // namespace ptxbuilder
