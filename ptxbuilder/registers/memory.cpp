@@ -7,9 +7,11 @@
 #include <map>
 #include <numeric>
 
+#include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/plan/bank_conflicts.h"
 #include "ptxbuilder/registers/place.h"
 #include "ptxbuilder/tile/cooperative_copy.h"
+#include "ptxbuilder/tile/multicast.h"
 #include "ptxbuilder/tile/thread_address.h"
 
 namespace ptxbuilder::detail {
@@ -445,6 +447,49 @@ void store_view(const TileView& to, const TileValues& x) {
   const VectorAccess vectors(stored.layout, to.layout(), size_of(*x.dtype), vector);
   record(ThreadCopyRecord::Kind::from_registers, "store", to, vectors, stored.layout);
   store_vectors(to.address(), vectors, stored);
+}
+
+void store_peer(const TileView& to, const TileValues& x, const PeerCta& peer, std::optional<smem> barrier) {
+  check_view("store_async", to, *x.dtype, x.layout);
+  if (to.stage_barrier() && !to.filling())
+    throw Error("store_async: into a consumer's stage; stores go into a producer's stage, from acquire()");
+  if (to.filling() && barrier)
+    throw Error("store_async: a view of a pipeline's stage, which has a barrier, and another barrier");
+  if (!barrier && !to.filling())
+    throw Error(
+        "store_async: the view has no barrier to complete on: take it from a pipeline's stage, or pass one");
+  const TileValues stored = for_storing(x);
+  const int size = size_of(*x.dtype), vector = widest_vector(stored.layout, to.layout(), size);
+  if (vector * size < kWordBytes)
+    throw Error(fmt::format(
+        "store_async: {} of {} in the view of a {} has accesses of {} B, but st.async stores at least {}; "
+        "choose a layout with more neighbours in a thread, such as strided(...)",
+        stored.layout.describe(), name(*x.dtype), to.tile().describe(), vector * size, kWordBytes));
+  if (to.filling()) to.filling()->exchange(to, peer.axis);
+  cluster_size(Builder::current());  // which may not change from here on
+  const u32 rank = rank_in_line(peer.axis, peer.place);
+  const cluster_smem there = mapa(barrier ? *barrier : *to.stage_barrier(), rank);
+  const VectorAccess vectors(stored.layout, to.layout(), size, vector);
+  record(ThreadCopyRecord::Kind::from_registers, "store_async", to, vectors, stored.layout);
+  once_for_each_element(stored.layout, [&] {
+    ThreadAddresses<smem, Index> addresses(to.address(), vectors.access, Index(thread_in_warpgroup()));
+    const std::vector<u32> words =
+        registers_of({x.dtype, stored.layout, in_order(vectors.access, stored.words)});
+    const int per = per_word(x.dtype);
+    for (int v = 0; v < stored.layout.values(); v += vector) {
+      const cluster_smem address = mapa(addresses[v / vector], rank);
+      const auto* first = &words[static_cast<size_t>(v / per)];
+      if (vector * size == 16)
+        instruction<"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32">(
+            address, {first[0], first[1], first[2], first[3]}, there);
+      else if (vector * size == 8)
+        instruction<"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32">(
+            address, {first[0], first[1]}, there);
+      else
+        instruction<"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32">(address, first[0],
+                                                                                      there);
+    }
+  });
 }
 
 TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout& layout,

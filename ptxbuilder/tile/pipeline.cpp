@@ -19,10 +19,14 @@ struct detail::Ring {
   void skip(Var<u32>& stage, Var<u32>& parity, u32 count) const;
   u32 previous(u32 stage) const { return select(stage == 0, u32(stages), stage) - 1; }
   bool by_threads() const { return filling_warpgroups > 0; }
+  void wait(smem barrier, u32 parity) const {
+    exchanges ? barrier_wait_cluster(barrier, parity) : barrier_wait(barrier, parity);
+  }
 
   int stages;
   int consumers;           // consumers of a CTA
   int filling_warpgroups;  // warpgroups whose threads fill the stages; 0 if one thread fills them by TMA
+  bool exchanges;          // whether threads store to the stages of other CTAs
   ClusterAxes axes;        // axes along which CTAs fill stages together
   int peers;               // CTAs that release stages to a producer: those in line with it along the axes
   std::vector<SharedTile> tiles;
@@ -115,6 +119,7 @@ struct detail::Filling final : StageFilling {
   void write(const TileView& to, std::string_view operation, bool by_cp_async) override {
     fill(to.whole(), operation, by_cp_async);
   }
+  void exchange(const TileView& to, ClusterAxis axis) override;
   // Records that threads write a tile.
   void fill(const SharedTile& tile, std::string_view operation, bool by_cp_async);
   // Throws Error with the tile's number if one of the tiles is not filled.
@@ -185,6 +190,26 @@ void detail::Filling::fill(const SharedTile& tile, std::string_view operation, b
   (by_cp_async ? has_copies : has_stores) = true;
 }
 
+void detail::Filling::exchange(const TileView& to, ClusterAxis axis) {
+  const size_t i = number(to.whole(), "store_async");
+  const int ctas = ctas_in_line(axis);
+  const char* const wrong = !ring->by_threads() ? "one thread fills by TMA"
+                            : !ring->exchanges  ? "CTAs do not exchange"
+                            : ctas > 1 && !ring->axes.has(static_cast<size_t>(axis))
+                                ? "CTAs release along other axes"
+                                : nullptr;
+  if (wrong)
+    throw Error(
+        fmt::format("store_async: into a stage that {}; make the pipeline with ThreadProducers{{.axes = "
+                    "ClusterAxis::{}, .exchanges = true}}, so that a CTA stores only when the other one has "
+                    "released the stage",
+                    wrong, "xyz"[static_cast<size_t>(axis)]));
+  filled[i].assign(filled[i].size(), true);
+  shared = shared | axis;
+  // This thread has not committed yet, so the phase cannot complete before it expects the bytes.
+  mbarrier_expect_tx.when((tid_x() & 127) == 0)(*to.stage_barrier(), static_cast<uint32_t>(to.bytes()));
+}
+
 void detail::Filling::check_filled(std::string_view operation, std::string_view way) const {
   for (size_t i = 0; i < ring->tiles.size(); ++i)
     if (const auto missing = std::find(filled[i].begin(), filled[i].end(), false);
@@ -218,7 +243,7 @@ Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, in
 Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, ClusterAxes axes,
                    Where where) {
   AtLine line(where);
-  make(kernel, stages, std::move(tiles), consumers, 0, axes);
+  make(kernel, stages, std::move(tiles), consumers, {0, axes});
 }
 
 Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
@@ -226,11 +251,12 @@ Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, in
   AtLine line(where);
   if (producers.warpgroups < 1)
     throw Error(fmt::format("pipeline: {} warpgroups fill its stages; at least one", producers.warpgroups));
-  make(kernel, stages, std::move(tiles), consumers, producers.warpgroups, producers.axes);
+  make(kernel, stages, std::move(tiles), consumers, producers);
 }
 
 void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
-                    int filling_warpgroups, ClusterAxes axes) {
+                    const ThreadProducers& producers) {
+  const auto [filling_warpgroups, axes, exchanges] = producers;
   kernel.builder().check_current();
   if (!axes.empty()) detail::cluster_size(kernel.builder());  // which must not change after this
   const int peers = detail::ctas_in_line(axes);
@@ -240,8 +266,8 @@ void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, i
     if (tile.stages() != stages)
       throw Error(
           fmt::format("pipeline: {} stages, but a {} has {}", stages, tile.describe(), tile.stages()));
-  ring_ = std::make_shared<detail::Ring>(
-      detail::Ring{stages, consumers, filling_warpgroups, axes, peers, std::move(tiles), barriers});
+  ring_ = std::make_shared<detail::Ring>(detail::Ring{stages, consumers, filling_warpgroups, exchanges, axes,
+                                                      peers, std::move(tiles), barriers});
   kernel.builder().on_finish([ring = ring_, where = Where::here()] {
     AtLine line(where);
     if (ring->is_filled && !ring->is_waited_for)
@@ -305,7 +331,7 @@ Stage Producer::acquire(Where where) {
   check_who_fills("acquire");
   ring_->is_filled = true;
   u32 index = stage_;
-  barrier_wait(ring_->empty(index), parity_);
+  ring_->wait(ring_->empty(index), parity_);
   smem full = ring_->full(index);
   if (!ring_->by_threads()) mbarrier_arrive_expect_tx(full, ring_->stage_bytes());
   ring_->advance(stage_, parity_);
@@ -388,10 +414,10 @@ Stage Consumer::wait(Where where) {
   u32 index = stage_;
   smem full = ring_->full(index);
   if (seen_full_) {
-    if_(!seen_full_->value(), [&] { barrier_wait(full, parity_); });
+    if_(!seen_full_->value(), [&] { ring_->wait(full, parity_); });
     *seen_full_ = pred(false);
   } else {
-    barrier_wait(full, parity_);
+    ring_->wait(full, parity_);
   }
   // Threads have written through the generic proxy. A fence on either side of the barrier is enough (PTX ISA,
   // proxies); on this side, it also covers copies that arrive by themselves.
@@ -419,12 +445,14 @@ Stage Consumer::none() const {
 Stage Consumer::front(Where where) const {
   AtLine line(where);
   detail::check_whole_warpgroups("front");
-  barrier_wait(ring_->full(stage_), parity_);
+  ring_->wait(ring_->full(stage_), parity_);
   return {stage_, ring_->full(stage_), ring_};
 }
 void Consumer::peek(Where where) {
   AtLine line(where);
   if (!seen_full_) throw Error("peek: only for a consumer made with Peeks::yes");
+  if (ring_->exchanges)
+    throw Error("peek: of stages that CTAs exchange, which wait() must acquire from the other CTA");
   *seen_full_ = mbarrier_test_wait_parity(ring_->full(stage_), parity_);
 }
 
@@ -438,6 +466,8 @@ void Consumer::arrive(u32 stage, pred unless, int consumers) const {
     mbarrier_arrive_count.when((lane == 0) & !unless)(empty, u32(consumers));
   else if (ring_->peers == 1)
     mbarrier_arrive.when((lane == 0) & !unless)(empty);
+  else if (ring_->exchanges)
+    mbarrier_arrive_release_cluster.when((lane < peers) & !unless)(mapa(empty, peer_));
   else
     mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_));
 }

@@ -168,10 +168,13 @@ enum class Producers : uint8_t { own, cluster };
 //     });
 //   });
 //
-// CTAs may share such TMA loads along `axes`; each CTA then fills the other tiles of its own stages.
+// CTAs may share such TMA loads along `axes`; each CTA then fills the other tiles of its own stages. With
+// `exchanges`, a CTA may also fill a tile of another one's stage with store_async() (registers/memory.h), and
+// the waits and releases of all stages order the accesses of threads of both CTAs.
 struct ThreadProducers {
   int warpgroups = 1;
   ClusterAxes axes = {};
+  bool exchanges = false;
 };
 
 class Pipeline {
@@ -209,8 +212,8 @@ class Pipeline {
   uint32_t stage_bytes() const;
 
  private:
-  void make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, int filling_warpgroups,
-            ClusterAxes axes);
+  void make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
+            const ThreadProducers& producers);
   std::shared_ptr<const detail::Ring> ring_;
 };
 
