@@ -51,5 +51,6 @@
 #include "ptxbuilder/tile/tma.h"
 #include "ptxbuilder/tile/tma_modes.h"
 #include "ptxbuilder/tile/tma_tensor.h"
+#include "ptxbuilder/tile/warp_roles.h"
 #include "ptxbuilder/tile/watchdog.h"
 #include "ptxbuilder/version.h"

@@ -292,6 +292,9 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   if (guard && !guard->handle())
     throw Error(fmt::format("{}: the guard is a null pointer, not a value", row.name));
   if (guard) check_is_ours(s, guard->handle());
+  // The first instruction of each group of products is a fence, so that this finds each group.
+  if (row.syntax.starts_with("setmaxnreg.") || row.syntax.starts_with("wgmma.fence."))
+    detail::check_whole_warpgroups(row.name);
   s.tell(When::before, row, arguments);
   AsmCall call(s.ir, row, arguments, guard ? guard->handle() : nullptr);
   check_cta_group(*s.function, call.text());

@@ -481,7 +481,7 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
     }
     std::string name = std::exchange(context.role_name, {});
     if (name.empty()) name = role_in_words(context.roles.back());
-    if (context.reporting) context.reporting->add_role(name, first, count);
+    if (context.reporting) context.reporting->add_role(name, 4 * first, 4 * count);
     if (context.profiling) detail::begin_profiled_role(*context.profiling, name, first, count);
     {
       AuthorsCode authors;
@@ -526,9 +526,8 @@ void sync_threads(Where where) {
 
 void elect(const std::function<void()>& body, Where where) {
   AtLine line(where);
-  u32 warp = warp_index();
-  bool in_role = TileContext::of(Builder::current()).role >= 0;
   Builder& builder = Builder::current();
+  const TileContext& context = TileContext::of(builder);
   auto elected = [&] {
     AuthorsCode authors;
     body();
@@ -537,7 +536,11 @@ void elect(const std::function<void()>& body, Where where) {
     detail::check_whole_warps("elect");
     builder.if_(elect_sync(0xffffffff), elected, nullptr, where, "elect");
   };
-  builder.if_((in_role ? warp % 4 : warp) == 0, in_first_warp, nullptr, where, "elect");
+  if (context.warps && context.warps->count == 1) return in_first_warp();
+  const u32 warp = warp_index();
+  const pred is_first =
+      context.warps ? warp == context.warps->first : (context.role >= 0 ? warp % 4 : warp) == 0;
+  builder.if_(is_first, in_first_warp, nullptr, where, "elect");
 }
 
 u32 warp_uniform(u32 value, Where where) {

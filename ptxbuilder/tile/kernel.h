@@ -386,8 +386,8 @@ void sync_threads(Where where = Where::here());
 // warpgroup.
 void sync_warpgroup(Where where = Where::here());
 
-// Runs `body` in one thread: an elected lane of the warpgroup's first warp or, outside
-// roles, of the CTA's first warp.
+// Runs `body` in one thread: an elected lane of the first warp of the warpgroup, of the warps of a warp role
+// (tile/warp_roles.h) or, outside roles, of the CTA.
 void elect(const std::function<void()>& body, Where where = Where::here());
 
 // Returns the index of the warp in its CTA, in a form that ptxas recognises as uniform.
@@ -414,6 +414,11 @@ struct TileContext : Builder::Attachment {
   int role = -1;                    // the role being emitted
   std::optional<u32> warp;          // computed at the kernel's entry
   std::optional<u32> warp_of_role;  // set if the role computes its own
+  // The warps of the role, or of the CTA, that run the code being emitted; see warp_roles.h.
+  struct Warps {
+    int first, count;  // positions in the CTA
+  };
+  std::optional<Warps> warps;
   bool threads_are_stated = false;  // set by k.threads()
   // The first operation outside roles that depends on the number of threads, and that number.
   struct ThreadsUsed {

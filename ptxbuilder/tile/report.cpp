@@ -19,10 +19,10 @@ uint32_t Reporting::site(ReportFormat::Site::Kind kind, std::string text, std::s
   return number;
 }
 
-void Reporting::add_role(std::string name, int first_warpgroup, int warpgroups) {
-  constexpr uint32_t kWarps = hopper::warpgroup_threads / 32;
-  format_.roles.push_back({std::move(name), static_cast<uint32_t>(first_warpgroup) * kWarps,
-                           static_cast<uint32_t>(warpgroups) * kWarps});
+void Reporting::add_role(std::string name, int first_warp, int warps, bool within) {
+  // The first role of a warp is the one that is reported.
+  format_.roles.insert(within && !format_.roles.empty() ? format_.roles.end() - 1 : format_.roles.end(),
+                       {std::move(name), static_cast<uint32_t>(first_warp), static_cast<uint32_t>(warps)});
 }
 
 gmem Reporting::memory() const { return Builder::current().own_parameter(kReportParameter); }

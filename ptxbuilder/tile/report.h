@@ -20,7 +20,8 @@ class Reporting {
 
   // Returns the number of a site at the current source line. An existing site is reused if it is equal.
   uint32_t site(ReportFormat::Site::Kind kind, std::string text, std::string types = {});
-  void add_role(std::string name, int first_warpgroup, int warpgroups);
+  // Adds a role. Warps of the role before it that are also of this one belong to this one, if it is `within`.
+  void add_role(std::string name, int first_warp, int warps, bool within = false);
   void name_role(std::string name) { format_.roles.back().name = std::move(name); }
   // Emit what each warp writes when it begins and when it has finished the kernel.
   void end();
