@@ -1,5 +1,5 @@
-// add_exchange: l + r for blocks of 128 x 128 f16, of which each CTA of a cluster loads one: each stores half
-// of its rows to the other CTA, and adds the rows that it gets to its own.
+// add_exchange: l + r for blocks of 128 x 128 f16. One CTA of a cluster loads l and the other one r; each
+// stores half of its rows to the other CTA, and adds the rows that it gets to its own.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {

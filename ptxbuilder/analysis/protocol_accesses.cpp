@@ -104,6 +104,19 @@ bool ProtocolDeeds::access(Walker& w, int i, Deed deed, Lanes lanes) {
   return true;
 }
 
+// The bytes are written through the generic proxy, at any time before the mbarrier counts them.
+bool ProtocolDeeds::store_async(Walker& w, int i, Lanes lanes) {
+  const Operation& o = operation(i);
+  const auto all = addresses(o);
+  if (all.size() < 2) throw Refusal{i, "this store has too few addresses", {}, true};
+  const auto bytes = static_cast<uint64_t>(access_bytes(o));
+  return for_pairs(w, *all[0], *all[1], lanes, [&](const Order::Place& to, const Order::Place& at_place) {
+    boxes_.add_write({to.address, bytes});
+    const Moment end = order_.copy(w.view, at_place, bytes, "", i);
+    order_.touch(w.view, {to.cta, {{to.address, bytes}}, true, false, end, i});
+  });
+}
+
 // The tensor map of a copy, named with its address.
 std::string ProtocolDeeds::map_of(Walker& w, const Value& v) {
   return terms_.text(terms_.resolved(values_.operand(w, v)[std::countr_zero(w.lanes)]));

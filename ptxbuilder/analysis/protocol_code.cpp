@@ -53,7 +53,7 @@ Deed deed_of(const Operation& o) {
   if (o.is("setmaxnreg")) return o.has("inc") ? Deed::registers_more : Deed::registers_less;
   if (o.is("ldmatrix") || (o.is("ld") && is_in_shared(o))) return Deed::load;
   if (o.is("stmatrix") || (o.is("st", "atom", "red") && is_in_shared(o)))
-    return o.has("async") ? Deed::unknown : Deed::store;
+    return !o.has("async") ? Deed::store : o.is("st") ? Deed::store_async : Deed::unknown;
   if (o.is("red") && o.has("async")) return o.has("bulk_group") ? Deed::copy_out : Deed::unknown;
   if (o.is("call", "brx", "tcgen05", "clusterlaunchcontrol")) return Deed::unknown;
   return o.writes.empty() ? Deed::none : Deed::compute;
@@ -210,6 +210,7 @@ void ProtocolCode::find_counting() {
     switch (deeds[i]) {
       case Deed::load:
       case Deed::store:
+      case Deed::store_async:
         add_addresses();
         break;
       case Deed::copy_in:

@@ -100,6 +100,8 @@ bool ProtocolDeeds::perform(Warp& warp, Walker& w, Lanes lanes) {
     case Deed::load:
     case Deed::store:
       return access(w, i, deed, lanes);
+    case Deed::store_async:
+      return store_async(w, i, lanes);
     case Deed::copy_in:
       return copy_in(w, i, lanes);
     case Deed::copy_out:

@@ -168,6 +168,7 @@ class ProtocolDeeds {
   bool sync_warp(Warp& warp, Walker& w, int i);
 
   bool access(Walker& w, int i, Deed deed, Lanes lanes);
+  bool store_async(Walker& w, int i, Lanes lanes);
   bool copy_in(Walker& w, int i, Lanes lanes);
   bool copy_out(Walker& w, int i, Lanes lanes);
   bool copy_in_threads(const Warp& warp, Walker& w, Lanes lanes);

@@ -285,13 +285,24 @@ TEST_CASE("an empty problem that hangs is reported as an assumption") {
 }
 
 TEST_CASE("our kernels are proved for all schedules") {
-  for (const char* name : {"add_multicast", "attention", "attention_gradient", "attention_step", "gemm",
-                           "gemm_multistage", "gemm_persistent", "gemm_pingpong", "gemm_tma_mma_sync",
-                           "gemm_tma_wgmma", "gemm_tma_register_a", "gemm_warp_specialized"}) {
+  for (const char* name :
+       {"add_exchange", "add_multicast", "attention", "attention_gradient", "attention_step", "gemm",
+        "gemm_multistage", "gemm_persistent", "gemm_pingpong", "gemm_tma_mma_sync", "gemm_tma_wgmma",
+        "gemm_tma_register_a", "gemm_warp_specialized"}) {
     const ScheduleProof proof = proof_of(test::golden(name));
     CAPTURE(name);
     CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));
   }
+}
+
+TEST_CASE("faults of CTAs that store to each other's shared memory are found") {
+  const std::string exchange = test::golden("add_exchange");
+  const auto verdict = [&](const std::string& mutant) { return proof_of(mutant).verdict; };
+  CHECK(verdict(with(exchange, "], 16384;", "], 16368;")) == Verdict::refuted);
+  CHECK(verdict(with(exchange, "], 16384;", "], 16400;")) == Verdict::refuted);
+  CHECK(verdict(with(exchange, "parity.acquire.cluster", "parity.relaxed.cluster")) == Verdict::refuted);
+  CHECK(verdict(with(with(exchange, "barrier.cluster.arrive.aligned;", ""), "barrier.cluster.wait.aligned;",
+                     "")) == Verdict::refuted);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ double number(int cta, int round, int element) { return (cta * 7 + round * 3 + e
 // the CTA before it: in[cta][round][row][col], and out alike.
 Subject subject(const std::string& name, Kernel& k, DType type, int ctas, int rounds) {
   const std::string text = ptx_of(k);
+  CHECK(rules_that_find(text).empty());
   return Subject(
       name, text, k.signature(), [=](runtime::Device& device, runtime::LoadedKernel& kernel) -> std::string {
         const auto size = static_cast<size_t>(size_of(type));
