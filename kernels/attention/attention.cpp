@@ -175,8 +175,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     heads(a.q, from_q, o.heads_in_rows);
     if (o.has_byte_rows()) {
       columns_of_k(0, DType::e4m3, o.value_depth);
-      columns_of_k(AttentionOperation::kScalesByte, DType::f32, AttentionOperation::kScalesOfRow);
-      columns_of_k(AttentionOperation::kRotaryByte, o.type, AttentionOperation::kRotaryColumns);
+      columns_of_k(LatentRow::kScalesByte, DType::f32, LatentRow::kScales);
+      columns_of_k(LatentRow::kRotaryByte, o.type, LatentRow::kRotary);
     }
     for (const auto& [t, own] : {std::pair(&a.k, from_k), {&a.v, from_v}})
       if (o.has_byte_rows() || (t == &a.v && o.has_latent_values()))

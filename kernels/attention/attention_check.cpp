@@ -167,7 +167,7 @@ void check_latent(const AttentionArguments& p, int64_t key_heads, int64_t column
   if (o.e4m3 && (p.k_scale.address != 0 || p.v_scale.address != 0))
     refuse(where, fmt::format("k_scale or v_scale, and keys that are rows of {} bytes, which hold their own "
                               "scales: leave the others out",
-                              AttentionOperation::kRowBytes));
+                              LatentRow::kBytes));
   if (key_heads != 1 && p.heads > 0)
     refuse(where,
            fmt::format("{} heads of keys of {} columns; such keys have one head, which all heads share",
@@ -287,8 +287,8 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   const int64_t rows = p.page > 0 ? p.page : key_rows, pieces = p.page > 0       ? p.pages
                                                                 : p.packs_keys() ? 1
                                                                                  : p.batches;
-  a.k = heads_operand("K", p.k, p.key_type(), p.has_byte_rows() ? AttentionOperation::kRowBytes : p.depth,
-                      rows, key_heads, pieces);
+  a.k = heads_operand("K", p.k, p.key_type(), p.has_byte_rows() ? LatentRow::kBytes : p.depth, rows,
+                      key_heads, pieces);
   const bool is_latent = p.depth > AttentionOperation::kMostColumns;
   if (!is_latent) a.v = heads_operand("V", p.v, p.key_type(), columns, rows, key_heads, pieces);
   a.o = heads_operand("O", p.o, p.type, columns, query_rows, p.heads, batches);

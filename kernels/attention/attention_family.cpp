@@ -165,26 +165,25 @@ void write_order(const std::vector<AttentionSequence>& all, size_t rows, command
   order.to_device();
 }
 
-// Keys as rows of bytes (AttentionOperation::has_byte_rows()).
+// Keys as rows of bytes (LatentRow).
 class ByteRowsOfKeys {
-  using O = AttentionOperation;
-
  public:
   // Rounds `keys` to what their rows hold. Scales differ, and are not powers of two.
   ByteRowsOfKeys(command::Run& run, command::Tensor& keys)
-      : shape_(keys.shape()), rows_(run.output(DType::u8, {O::kRowBytes, shape_[1], shape_[2], shape_[3]})) {
+      : shape_(keys.shape()),
+        rows_(run.output(DType::u8, {LatentRow::kBytes, shape_[1], shape_[2], shape_[3]})) {
     const uint64_t columns = shape_[0];
     for (uint64_t row = 0; row < keys.count() / columns; ++row)
       for (uint64_t column = 0; column < columns; ++column) {
-        const uint64_t at = row * columns + column, group = column / O::kScaledColumns;
-        if (column >= O::kMostLatentColumns) {
-          write(row, O::kRotaryByte + (column - O::kMostLatentColumns) * 2, keys.bits(at), 2);
+        const uint64_t at = row * columns + column, group = column / LatentRow::kScaled;
+        if (column >= LatentRow::kValues) {
+          write(row, LatentRow::kRotaryByte + (column - LatentRow::kValues) * 2, keys.bits(at), 2);
           continue;
         }
         const float scale = 0.3F + 0.4F * static_cast<float>((row + 2 * group) % 5);
         const auto value = static_cast<float>(decode(DType::e4m3, encode(DType::e4m3, keys[at])));
         write(row, column, static_cast<uint32_t>(encode(DType::e4m3, keys[at])), 1);
-        write(row, O::kScalesByte + group * 4, std::bit_cast<uint32_t>(scale), 4);
+        write(row, LatentRow::kScalesByte + group * 4, std::bit_cast<uint32_t>(scale), 4);
         keys.set(at, static_cast<double>(value * scale));
       }
     rows_.to_device();
@@ -193,21 +192,22 @@ class ByteRowsOfKeys {
   // Makes rows NaN whose keys are NaN.
   void poison(const command::Tensor& keys) {
     for (uint64_t row = 0; row < keys.count() / shape_[0]; ++row)
-      for (uint64_t i = 0; std::isnan(keys[row * shape_[0]]) && i < O::kRowBytes; ++i) write(row, i, 0xff, 1);
+      for (uint64_t i = 0; std::isnan(keys[row * shape_[0]]) && i < LatentRow::kBytes; ++i)
+        write(row, i, 0xff, 1);
     rows_.to_device();
   }
   // Returns columns of another type that begin at a byte.
   runtime::Argument columns(int byte, DType type, int count) const {
     runtime::View memory = rows_.pointer().memory;
     memory.address += static_cast<uint64_t>(byte), memory.bytes -= static_cast<uint64_t>(byte);
-    const uint64_t row = O::kRowBytes, head = row * shape_[1];
+    const uint64_t row = LatentRow::kBytes, head = row * shape_[1];
     return runtime::tensor(memory, type, {static_cast<uint64_t>(count), shape_[1], shape_[2], shape_[3]},
                            {row, head, head * shape_[2]});
   }
 
  private:
   void write(uint64_t row, uint64_t byte, uint32_t bits, uint64_t bytes) {
-    for (uint64_t i = 0; i < bytes; ++i) rows_.set(row * O::kRowBytes + byte + i, bits >> 8 * i & 0xff);
+    for (uint64_t i = 0; i < bytes; ++i) rows_.set(row * LatentRow::kBytes + byte + i, bits >> 8 * i & 0xff);
   }
 
   std::vector<uint64_t> shape_;
@@ -265,10 +265,8 @@ void run(const command::Fields& f, command::Run& run) {
   std::vector<runtime::Argument> arguments = {q.tensor()};
   if (byte_rows) {
     arguments.push_back(byte_rows->columns(0, DType::e4m3, o.value_depth));
-    arguments.push_back(
-        byte_rows->columns(AttentionOperation::kScalesByte, DType::f32, AttentionOperation::kScalesOfRow));
-    arguments.push_back(
-        byte_rows->columns(AttentionOperation::kRotaryByte, o.type, AttentionOperation::kRotaryColumns));
+    arguments.push_back(byte_rows->columns(LatentRow::kScalesByte, DType::f32, LatentRow::kScales));
+    arguments.push_back(byte_rows->columns(LatentRow::kRotaryByte, o.type, LatentRow::kRotary));
   }
   for (command::Tensor* t : {&k, &v})
     if (!byte_rows && (t == &k || !o.has_latent_values()))
@@ -393,7 +391,7 @@ void run(const command::Fields& f, command::Run& run) {
   const auto bytes =
       static_cast<double>(q.count() * static_cast<size_t>(size_of(o.product_type())) +
                           out.count() * static_cast<size_t>(size_of(o.type)) +
-                          (o.has_byte_rows() ? k.count() / depth * AttentionOperation::kRowBytes
+                          (o.has_byte_rows() ? k.count() / depth * LatentRow::kBytes
                                              : (k.count() + (o.has_latent_values() ? 0 : v.count())) *
                                                    static_cast<size_t>(size_of(o.key_type()))));
   run.measure(2 * pairs * static_cast<double>((depth + columns) * heads), bytes);

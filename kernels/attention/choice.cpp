@@ -154,7 +154,7 @@ std::optional<AttentionTile> usable(const Measured& row, const AttentionOperatio
 
 // Returns the bytes of a key and its value in memory.
 int bytes_of_key(const AttentionOperation& o) {
-  if (o.has_byte_rows()) return AttentionOperation::kRowBytes;
+  if (o.has_byte_rows()) return LatentRow::kBytes;
   return (o.depth + (o.has_latent_values() ? 0 : o.value_depth)) * size_of(o.key_type());
 }
 double bytes_of_keys(const AttentionOperation& o, const AttentionSize& s) {

@@ -98,7 +98,7 @@ int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
   // their rotary columns are loaded to where they are multiplied.
   if (o.has_latent_values())
     return (t.bm() * o.depth + t.stages * t.bn * o.depth + t.bm() * t.bn) * size_of(o.type) + 3 * t.bm() * 4 +
-           t.cache_stages * t.bn * AttentionOperation::kRowBytes;
+           t.cache_stages * t.bn * LatentRow::kBytes;
   const int of_cache = o.converts() ? o.depth + o.value_depth : o.value_depth;
   return (t.query_places * t.bm() * o.depth +
           t.bn * (t.stages * o.depth + t.value_stages() * o.value_depth)) *
@@ -129,7 +129,7 @@ std::string why_not_latent(const AttentionOperation& o) {
   if (o.e4m3 && (o.type != DType::bf16 || latent != AttentionOperation::kMostLatentColumns))
     return fmt::format(
         "Q and O of {} with {} columns, over rows of {} bytes; such rows are for bf16 and 576 columns",
-        name(o.type), o.depth, AttentionOperation::kRowBytes);
+        name(o.type), o.depth, LatentRow::kBytes);
   return "";
 }
 

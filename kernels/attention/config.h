@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string>
 
+#include "kernels/call/latent_row.h"
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
 
@@ -54,13 +55,9 @@ struct AttentionOperation {
   // value, followed by 64 columns with the rotary embedding. All heads share one key.
   bool has_latent_values() const { return depth > kMostColumns; }
   static constexpr int kMostColumns = 256;  // the most columns of keys with separate values
-  static constexpr int kRotaryColumns = 64, kMostLatentColumns = 512;
-  // Latent keys of e4m3 have no other scales: each is a row of bytes that holds the 512 latent values in
-  // e4m3, a factor in f32 for every 128 of them, and the rotary columns in bf16.
+  static constexpr int kRotaryColumns = LatentRow::kRotary, kMostLatentColumns = LatentRow::kValues;
+  // Latent keys of e4m3 are rows of bytes (LatentRow), which hold their own scales.
   bool has_byte_rows() const { return e4m3 && has_latent_values(); }
-  static constexpr int kScaledColumns = 128, kScalesOfRow = kMostLatentColumns / kScaledColumns;
-  static constexpr int kScalesByte = kMostLatentColumns, kRotaryByte = kScalesByte + kScalesOfRow * 4,
-                       kRowBytes = kRotaryByte + kRotaryColumns * 2;
 
   DType key_type() const { return e4m3 ? DType::e4m3 : type; }
   DType product_type() const { return e4m3_products ? DType::e4m3 : type; }

@@ -50,10 +50,8 @@ struct PieceTile {
 // Blocks of rows of bytes, as they are in memory, without their rotary columns.
 struct ByteRows {
   ByteRows(Kernel& k, const AttentionTile& t)
-      : values(k.shared(DType::e4m3, {t.bn, AttentionOperation::kMostLatentColumns}, Swizzle128B,
-                        t.cache_stages, "K of e4m3")),
-        scales(k.shared(DType::f32, {t.bn, AttentionOperation::kScalesOfRow}, SwizzleNone, t.cache_stages,
-                        "scales of K")),
+      : values(k.shared(DType::e4m3, {t.bn, LatentRow::kValues}, Swizzle128B, t.cache_stages, "K of e4m3")),
+        scales(k.shared(DType::f32, {t.bn, LatentRow::kScales}, SwizzleNone, t.cache_stages, "scales of K")),
         ring(k, t.cache_stages, {values, scales}, 1) {}
 
   SharedTile values, scales;
@@ -130,8 +128,8 @@ class LatentConverter {
     return RegisterTile<f32>::of(layout, [&](int i) {
       const bool is_new = i == 0 || layout.row(0, i) != layout.row(0, i - 1);
       if (is_new)
-        scale = scales[(rows.value(i) + first_row) * AttentionOperation::kScalesOfRow +
-                       (columns.value(i) + column) / AttentionOperation::kScaledColumns];
+        scale = scales[(rows.value(i) + first_row) * LatentRow::kScales +
+                       (columns.value(i) + column) / LatentRow::kScaled];
       return *scale;
     });
   }

@@ -161,12 +161,12 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   const bool has_products = q.type == DType::e4m3;
   p.type = has_products ? o.type : q.type;
   if (has_products) p.query_type = q.type;
-  const bool has_byte_rows = k.type == DType::u8 && k.columns == kernels::AttentionOperation::kRowBytes;
+  const bool has_byte_rows = k.type == DType::u8 && k.columns == kernels::LatentRow::kBytes;
   if (is_latent && (k.type == DType::e4m3 || k.type == DType::u8) && !has_byte_rows)
     throw Error(
         fmt::format("K: {} columns of {}; keys whose first columns are their values are of Q's type, or are "
                     "rows of {} bytes of uint8",
-                    k.columns, name(k.type), kernels::AttentionOperation::kRowBytes));
+                    k.columns, name(k.type), kernels::LatentRow::kBytes));
   const bool is_cache = has_byte_rows || (k.type == DType::e4m3 && (!v || v->type == DType::e4m3));
   if (is_cache) p.cache_type = DType::e4m3;
   for (const Heads* t : {&k, v ? &*v : &k, &o})

@@ -22,7 +22,8 @@ std::string list(const All& all, const Text& text) {
 }
 
 std::string text_of(const kernels::RowTensor& t) {
-  constexpr const char* types[] = {"any", "of_first", "number", "integer", "e4m3", "of_first_or_e4m3"};
+  constexpr const char* types[] = {"any",  "of_first",         "number", "integer",
+                                   "e4m3", "of_first_or_e4m3", "bytes"};
   return fmt::format(
       R"({{"name": "{}", "shape": {}, "type": "{}", "written": {}, "updated": {}, "optional": {}, "meaning": "{}"}})",
       t.name, list(t.shape, quoted), types[static_cast<size_t>(t.type)], t.is_written(), t.is_updated(),

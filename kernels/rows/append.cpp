@@ -4,19 +4,12 @@
 #include "kernels/rows/halves.h"
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
+#include "kernels/rows/slots.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
 enum Place { kKeys, kValues, kKeyCache, kValueCache, kSlots, kCos, kSin, kPositions, kKeyScale, kValueScale };
-
-// Loads a nonnegative integer, s32 or s64; a negative integer is returned as at least 2^31.
-u32 load_count(const Parameters& p, const RowProblem& problem, Place place, u32 row) {
-  const gptr<u32> start(p.get<gmem>(problem.operation->tensors[place].name));
-  if (size_of(*problem.types[place]) == 4) return u32(start[u64(row)]);
-  const u32 low = start[u64(row) * 2], high = start[u64(row) * 2 + 1];
-  return select(high == 0, low, u32(~0U));
-}
 
 Kernel append_kernel(const RowProblem& problem) {
   const RowTile& tile = problem.tile;
@@ -27,12 +20,8 @@ Kernel append_kernel(const RowProblem& problem) {
   k.grid(fmt::format("ceil_div(rows * heads, {})", tile.rows()));
   with_type(*problem.types[kKeys], [&]<class T>(T) {
     const Halves<T> halves(p, tile);
-    const u32 heads = p.get<u32>("heads"), page_rows = p.get<u32>("page_rows"),
-              rows = p.get<u32>("rows") * heads, own = halves.own_row(), token = min(own, rows - 1) / heads,
-              slot = load_count(p, problem, kSlots, token);
-    // Tokens without a slot read nothing else and write nothing.
-    const pred is_kept = own < rows & slot < p.get<u32>("pages") * page_rows;
-    const u32 page = slot / page_rows, row = slot - page * page_rows;
+    const u32 heads = p.get<u32>("heads"), own = halves.own_row();
+    const auto [token, page, row, is_kept] = Slot(p, problem, kSlots, own / heads);
     const auto key = halves.load_head("k", own, is_kept), value = halves.load_head("v", own, is_kept);
     const auto put = [&](Place cache, Place scale, auto x) {
       const RowTensor& to = problem.operation->tensors[cache];

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/rows/tile.h"
@@ -24,7 +25,8 @@ struct RowTensor {
     number,    // f32
     integer,   // s32 or s64
     e4m3,
-    of_first_or_e4m3
+    of_first_or_e4m3,
+    bytes  // u8
   };
   // The way in which an operation uses a tensor.
   enum class Use : uint8_t {
@@ -74,6 +76,7 @@ struct RowOperation {
   std::string summary;
   std::vector<RowTensor> tensors;  // the first determines the sizes of a row
   std::vector<RowNumber> numbers = {};
+  std::vector<std::pair<std::string, int64_t>> fixed = {};  // extents that have one value
   RowLimits limits = {};
   bool reduces = true;  // some number depends on an entire row
   bool is_of_rows =
@@ -83,6 +86,7 @@ struct RowOperation {
 
   // Returns the words of the extents, in the order of their first use.
   std::vector<std::string> sizes() const;
+  std::optional<int64_t> fixed_extent(const std::string& word) const;
   bool has_sums() const;
   bool takes_turns() const { return stays || has_sums(); }
 };

@@ -19,6 +19,7 @@ RowOperation embedding();
 RowOperation rotary();
 RowOperation rotary_gradient();
 RowOperation append();
+RowOperation mla_append();
 RowOperation quantize_1x128();
 RowOperation silu_gate_quantize_1x128();
 RowOperation quantize_128x1();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/rows/e4m3_scale.h"
 #include "kernels/rows/element.h"
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
@@ -13,9 +14,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kBlock = 128;          // elements that share a scale
-constexpr float kGreatest = 448;     // the greatest number of e4m3
-constexpr float kFloor = 0x1p-100f;  // ensures that a block of zeros has a scale
+constexpr int kBlock = kScaledBlock;
 
 enum class Form : uint8_t { of_rows, gated, of_columns };
 
@@ -42,7 +41,7 @@ class Quantizer {
     const u32 groups = ceil_div(lines, lines_), block = ctaid_x() / groups,
               line = ctaid_x() % groups * lines_;
     const RegisterTile<f32> x = elements(line, block * kBlock);
-    const RegisterTile<f32> most = max(reduce_rows(Reduction::max, abs(x)), f32(kFloor));
+    const RegisterTile<f32> most = max(reduce_rows(Reduction::max, abs(x)), f32(kLeastGreatest));
     const RegisterTile<f32> scale = scale_of(most);
     const RegisterTile<f32> factor = f32(1) / scale;
     const GlobalTensor q(p_.get<gptr<e4m3>>("q"), {lines, length});
@@ -56,7 +55,7 @@ class Quantizer {
   RegisterTile<f32> scale_of(const RegisterTile<f32>& most) const {
     const pred rounds = p_.get<f32>("power_of_two") != f32(0);
     return RegisterTile<f32>::of(most.layout(), [&](int i) {
-      const f32 exact = most.value(i) * f32(1 / kGreatest);
+      const f32 exact = most.value(i) * f32(1 / kGreatestE4m3);
       const f32 power = bit_cast<f32>((bit_cast<u32>(exact) + 0x7fffffu) & 0xff800000u);
       return select(rounds, power, exact);
     });

@@ -1,8 +1,11 @@
 #include "kernels/rows/reference.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
+
+#include "kernels/call/latent_row.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -256,6 +259,33 @@ RowExpected append(const RowReference& call, const std::string& cache, size_t el
                                   call.given.at("sin")[angle]));
 }
 
+// The cache is [pages, page_rows, LatentRow::kBytes], of bytes.
+RowExpected mla_append(const RowReference& call, const std::string& cache, size_t element) {
+  const std::vector<double>& slots = call.given.at("slots");
+  const size_t byte = element % LatentRow::kBytes;
+  const auto token = std::find(slots.begin(), slots.end(), static_cast<double>(element / LatentRow::kBytes));
+  if (token == slots.end()) return {call.given.at(cache)[element], 0};
+  const auto of_token = static_cast<size_t>(token - slots.begin());
+  const auto byte_of = [](uint64_t bits, size_t number) {
+    return RowExpected{static_cast<double>(bits >> 8 * number & 0xff), 0};
+  };
+  if (byte >= LatentRow::kRotaryByte) {
+    const size_t column = (byte - LatentRow::kRotaryByte) / 2;
+    return byte_of(encode(DType::bf16, call.given.at("rotary")[of_token * LatentRow::kRotary + column]),
+                   byte % 2);
+  }
+  const double* latent = &call.given.at("latent")[of_token * LatentRow::kValues];
+  const bool is_scale = byte >= LatentRow::kScalesByte;
+  const size_t block = is_scale ? (byte - LatentRow::kScalesByte) / 4 : byte / LatentRow::kScaled;
+  double most = 0;
+  for (size_t i = 0; i < size_t{LatentRow::kScaled}; ++i)
+    most = std::max(most, std::abs(latent[block * LatentRow::kScaled + i]));
+  const float scale = std::max(static_cast<float>(most), 0x1p-100F) * (1 / 448.F);
+  if (is_scale) return byte_of(std::bit_cast<uint32_t>(scale), byte % 4);
+  const float scaled = static_cast<float>(latent[byte]) * (1 / scale);
+  return byte_of(encode(DType::e4m3, static_cast<double>(scaled)), 0);
+}
+
 }  // namespace
 
 std::map<std::string, std::vector<RowExpected>> row_reference(const std::string& operation,
@@ -287,7 +317,7 @@ std::map<std::string, std::vector<RowExpected>> row_reference(const std::string&
 RowExpected updated_reference(const std::string& operation, const RowReference& call,
                               const std::string& tensor, size_t element) {
   static const std::map<std::string, RowExpected (*)(const RowReference&, const std::string&, size_t)> all = {
-      {"append", append}};
+      {"append", append}, {"mla_append", mla_append}};
   return all.at(operation)(call, tensor, element);
 }
 

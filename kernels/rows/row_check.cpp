@@ -91,6 +91,7 @@ class RowCheck {
                       : t.type == RowTensor::Type::number  ? x.type == DType::f32
                       : t.type == RowTensor::Type::integer ? x.type == DType::s32 || x.type == DType::s64
                       : t.type == RowTensor::Type::e4m3    ? x.type == DType::e4m3
+                      : t.type == RowTensor::Type::bytes   ? x.type == DType::u8
                       : t.type == RowTensor::Type::of_first_or_e4m3 ? x.type == first || x.type == DType::e4m3
                                                                     : is_type_of_rows(x.type);
     if (fits) return;
@@ -100,6 +101,7 @@ class RowCheck {
                              : t.type == RowTensor::Type::number           ? "f32"
                              : t.type == RowTensor::Type::integer          ? "s32 or s64"
                              : t.type == RowTensor::Type::e4m3             ? "e4m3"
+                             : t.type == RowTensor::Type::bytes            ? "u8"
                                                                            : "f16, bf16 or f32";
     fail(fmt::format("{} is of {}; its type is {}", t.name, name(x.type), rule));
   }
@@ -125,6 +127,8 @@ class RowCheck {
       }
       if (k + 1 < rank && (ahead *= extent) >= kMostExtent) refuse("there are 2^31 rows or more");
       if (t.shape[k] == "halves" && extent != 2) refuse("there are two halves");
+      if (const auto fixed = operation_.fixed_extent(t.shape[k]); fixed && extent != *fixed)
+        refuse(fmt::format("there are {} {}", *fixed, t.shape[k]));
       const auto [known, is_new] = sizes.emplace(t.shape[k], extent);
       if (known->second != extent)
         refuse(fmt::format("there are {} {} in an earlier tensor", known->second, t.shape[k]));
@@ -148,8 +152,17 @@ class RowCheck {
     return place;
   }
 
+  // Rows of bytes hold numbers of several bytes.
+  void check_bytes(const RowTensor& t, const RowOperand& x) const {
+    bool is_aligned = x.memory.address % kAccessBytes == 0;
+    for (size_t d = 0; d + 1 < x.strides.size(); ++d) is_aligned &= x.strides[d] % kAccessBytes == 0;
+    if (!is_aligned)
+      fail(fmt::format("{} has rows that do not begin at multiples of {} bytes", t.name, kAccessBytes));
+  }
+
   void check_place(const RowTensor& t, const RowOperand& x) const {
     const Operand place = place_of(t, x);
+    if (t.type == RowTensor::Type::bytes) check_bytes(t, x);
     if (x.strides.empty()) return check_row(operation_.name.c_str(), place, where_);
     if (x.strides.size() != x.extents.size())
       fail(fmt::format("{} has {} dimensions, and {} strides", t.name, x.extents.size(), x.strides.size()));

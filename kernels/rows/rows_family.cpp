@@ -21,6 +21,7 @@ constexpr DType kTypes[] = {DType::f16, DType::bf16, DType::f32};
 DType type_of(const RowTensor& t, DType first) {
   if (t.type == RowTensor::Type::number) return DType::f32;
   if (t.type == RowTensor::Type::e4m3) return DType::e4m3;
+  if (t.type == RowTensor::Type::bytes) return DType::u8;
   return t.type == RowTensor::Type::integer ? DType::s32 : first;
 }
 
@@ -93,6 +94,7 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
   for (const std::string& word : o.sizes())
     call.sizes[word] = word == "column_blocks" ? (f["columns"] + 127) / 128
                        : word == "row_blocks"  ? (f["rows"] + 127) / 128
+                       : o.fixed_extent(word)  ? *o.fixed_extent(word)
                                                : f[word];
   for (const RowNumber& n : o.numbers) call.numbers[n.name] = n.unsaid;
   std::vector<command::Tensor> tensors;
@@ -184,7 +186,7 @@ command::Family family_of(const RowOperation& o) {
        0},
       {"ctas", 0, "CTAs that share a row; 0 for the library's choice", 1, 0}};
   for (const std::string& word : o.sizes())
-    if (word != "rows" && word != "columns" && !word.ends_with("_blocks"))
+    if (word != "rows" && word != "columns" && !word.ends_with("_blocks") && !o.fixed_extent(word))
       fields.push_back({word,
                         word == "halves" ? 2
                         : word == "k"    ? 8

@@ -67,7 +67,7 @@ class CacheTrial {
     p.batches = batches_;
     more_.give(p);
     // K and V of a key are adjacent.
-    const int64_t row = c_.gap + (p.has_byte_rows() ? int64_t{Rows::kRowBytes}
+    const int64_t row = c_.gap + (p.has_byte_rows() ? int64_t{LatentRow::kBytes}
                                                     : p.key_heads * (p.depth + (is_latent() ? 0 : columns_)));
     cache_.resize(static_cast<size_t>(pieces_ * rows_ * row));
     p.k.row_stride = p.v.row_stride = row;
@@ -198,7 +198,7 @@ class CacheTrial {
   }
 
  private:
-  using Rows = kernels::AttentionOperation;  // its rows of bytes
+  using LatentRow = kernels::LatentRow;
   struct Row {
     std::vector<double> values, magnitudes, errors;
     double error = 0, log_sum = -INFINITY;
@@ -246,19 +246,19 @@ class CacheTrial {
   void write_byte_row(size_t at) {
     std::normal_distribution<double> normal;
     std::uniform_real_distribution<float> any_scale(0.2F, 2);
-    for (size_t i = 0; i < size_t{Rows::kMostLatentColumns}; ++i)
+    for (size_t i = 0; i < size_t{LatentRow::kValues}; ++i)
       put(at + i, encode(DType::e4m3, normal(random_)), 1);
-    for (size_t i = 0; i < size_t{Rows::kScalesOfRow}; ++i)
-      put(at + Rows::kScalesByte + 4 * i, std::bit_cast<uint32_t>(any_scale(random_)), 4);
-    for (size_t i = 0; i < size_t{Rows::kRotaryColumns}; ++i)
-      put(at + Rows::kRotaryByte + 2 * i, encode(DType::bf16, normal(random_)), 2);
+    for (size_t i = 0; i < size_t{LatentRow::kScales}; ++i)
+      put(at + LatentRow::kScalesByte + 4 * i, std::bit_cast<uint32_t>(any_scale(random_)), 4);
+    for (size_t i = 0; i < size_t{LatentRow::kRotary}; ++i)
+      put(at + LatentRow::kRotaryByte + 2 * i, encode(DType::bf16, normal(random_)), 2);
   }
   double element_of_byte_row(size_t row, size_t column) const {
-    if (column >= size_t{Rows::kMostLatentColumns})
+    if (column >= size_t{LatentRow::kValues})
       return decode(DType::bf16,
-                    get(row + Rows::kRotaryByte + 2 * (column - size_t{Rows::kMostLatentColumns}), 2));
-    const auto scale =
-        std::bit_cast<float>(get(row + Rows::kScalesByte + 4 * (column / size_t{Rows::kScaledColumns}), 4));
+                    get(row + LatentRow::kRotaryByte + 2 * (column - size_t{LatentRow::kValues}), 2));
+    const auto scale = std::bit_cast<float>(
+        get(row + LatentRow::kScalesByte + 4 * (column / size_t{LatentRow::kScaled}), 4));
     const float value = static_cast<float>(decode(DType::e4m3, get(row + column, 1)));
     return decode(DType::bf16, encode(DType::bf16, static_cast<double>(value * scale)));
   }

@@ -215,6 +215,16 @@ for page, words in ((0, {}), (16, {"window": 20})):
     o, lse = pb.mla_decode(c.q.astype(BF16), rows[:, :, 0], c.lengths, c.table, scale=0.1, return_lse=True, device="emulator", **words)
     check(o, expected, 2**-6, "mla of bytes", page)
     check(lse, expected_lse, 1e-4, "lse of mla of bytes", page)
+# Checks that mla_decode() reads what mla_append() has stored.
+tokens = 40
+new = random.standard_normal((tokens, 576)).astype(BF16)
+cache, slots = np.zeros((4, 16, 656), np.uint8), np.arange(tokens, dtype=np.int32) + 16
+pb.mla_append(new[:, :512], new[:, 512:], cache, slots, device="emulator")
+one = random.standard_normal((1, 6, 576)).astype(BF16)
+o = pb.mla_decode(one, cache, np.array([tokens], np.int32), np.array([[1, 2, 3]], np.int32), scale=0.05, device="emulator")
+keys = new.astype(np.float64)[None, :, None]
+expected, _ = reference.decoded(one[:, None].astype(np.float64), keys, keys[..., :512], np.array([tokens]), None, scale=0.05)
+kit.check(np.linalg.norm(o - expected[:, 0]) < 0.04 * np.linalg.norm(expected), "mla_append and mla_decode")
 in_bytes = dict(kv_cache=rows, q=c.q.astype(BF16), seq_lens=c.lengths, block_table=c.table)
 for words, text in ((dict(scale=None), "scale: None; give the value"), (dict(q=q[..., :256]), "kv_cache and q: of 320 and 256 columns"),
                     (in_bytes | dict(q=q), "kv_cache and q: of 656 and 320 columns"),
@@ -222,7 +232,8 @@ for words, text in ((dict(scale=None), "scale: None; give the value"), (dict(q=q
                     (in_bytes | dict(q=c.q.astype(np.float16)), "over rows of 656 bytes; such rows are for bf16 and 576 columns"),
                     (dict(kv_cache=kv[..., :192], q=q[..., :192]), "kv_cache and q: of 192 and 192 columns"),
                     (dict(kv_cache=np.concatenate([kv, kv], 2)), "kv_cache: of shape"), (dict(seq_lens=None), "seq_lens: None"),
-                    (dict(kv_cache=kv.astype(E4M3)), "K: 320 columns of e4m3; keys whose first columns are their values are"), (dict(q=q[0, 0]), "q: 2 dimensions"),
+                    (dict(kv_cache=kv.astype(E4M3)), "K: 320 columns of e4m3; keys whose first columns are their values are"),
+                    (dict(q=q[0, 0]), "q: 2 dimensions"),
                     (dict(kv_cache=kv[:, :12]), "pages of 12 rows, and values that are the first columns of keys"),
                     (dict(max_seq_len=5, block_table=None), "there is no block_table: the kv_cache says")):
     with kit.refused(text):

@@ -196,6 +196,7 @@ def of_numpy():
     check(scaled, EXACT["rms_norm"](wide(a), wide(w)) @ wide(b), np.float16, "rms_scale")
     of_quantisation()
     of_append()
+    of_mla_append()
     values, columns = pb.top_k(x, 3, device="emulator")
     order = np.argsort(-x, 1, kind="stable")[:, :3]
     kit.check((columns == order).all() and (values == np.take_along_axis(x, order, 1)).all(), "top_k")
@@ -231,6 +232,45 @@ def of_numpy():
         kit.check(done.returncode in (0, 77), framework)
 
 
+def latent_tokens(dtype=np.float32):
+    """Returns the arguments of mla_append() for a cache of zeros, with slots of some tokens, and the cache after it."""
+    import ml_dtypes
+
+    latent, rotary = random.standard_normal((20, 512)).astype(dtype), random.standard_normal((20, 64)).astype(dtype)
+    latent[3, 128:256] = 0  # a block without a greatest number
+    slots = random.permutation(6 * 5)[:20].astype(np.int32)
+    slots[:2] = -1, 30
+    blocks = latent.astype(np.float32).reshape(20, 4, 128)
+    scales = np.maximum(np.abs(blocks).max(-1), np.float32(2**-100)) * np.float32(1 / 448)
+    values = (blocks * (1 / scales)[..., None]).astype(ml_dtypes.float8_e4m3fn).reshape(20, 512)
+    cache, kept = np.zeros((6, 5, 656), np.uint8), slice(2, None)
+    expected = cache.copy().reshape(30, 656)
+    expected[slots[kept]] = np.concatenate([x.view(np.uint8) for x in (values, scales, rotary.astype(ml_dtypes.bfloat16))], 1)[kept]
+    return latent, rotary, cache, slots, expected.reshape(cache.shape)
+
+
+def of_mla_append():
+    import ml_dtypes
+
+    for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
+        latent, rotary, cache, slots, expected = latent_tokens(dtype)
+        kit.check(pb.mla_append(latent, rotary, cache, slots, device="emulator") is cache, "mla_append gives its cache")
+        kit.check(np.array_equal(cache, expected), "mla_append", np.dtype(dtype).name)
+        gaps = np.zeros((6, 2, 5, 1, 672), np.uint8)
+        pb.mla_append(latent, rotary, gaps[:, 1, :, :, :656], slots, device="emulator")
+        kit.check(np.array_equal(gaps[:, 1, :, 0, :656], expected) and gaps.sum() == gaps[:, 1, :, :, :656].sum(), "mla_append with gaps")
+    right = dict(kv_c=latent, k_pe=rotary, kv_cache=cache, slot_mapping=slots)
+    for words, text in ((dict(kv_c=latent[:, :256]), "latent has the shape [rows, columns], and is [20, 256]: there are 512 columns"),
+                        (dict(k_pe=rotary[:, :32]), "rotary has the shape [rows, rotary_columns], and is [20, 32]: there are 64"),
+                        (dict(kv_cache=cache[..., :576]), "kv_cache has the shape [pages, page_rows, row_bytes], and is [6, 5, 576]"),
+                        (dict(kv_cache=cache[0]), "kv_cache is [page, row, bytes], and is (5, 656)"),
+                        (dict(kv_cache=cache.view(np.int8)), "kv_cache is of s8; its type is u8"),
+                        (dict(kv_cache=gaps[:, 0, :, 0, 8:664]), "kv_cache has rows that do not begin at multiples of 16 bytes"),
+                        (dict(k_pe=None), "k_pe is a NoneType, which is no tensor")):
+        with kit.refused(f"mla_append: {text}"):
+            pb.mla_append(**{**right, **words}, device="emulator")
+
+
 def append_of_torch():
     import torch
 
@@ -246,6 +286,11 @@ def append_of_torch():
         check_cache(k_cache, turned(k * 2, cos[positions], sin[positions]), slots.numpy(), "NHD", np.float32, "append", compiled)
         check_cache(v_cache, v.numpy(), slots.numpy(), "NHD", np.float32, "append", compiled)
         kit.check(k_cache._version > version and torch.equal(total, k_cache.nan_to_num().sum()), "PyTorch learns what append writes")
+        *given, expected = latent_tokens()
+        given = [torch.from_numpy(x) for x in given]
+        call = torch.compile(pb.mla_append, fullgraph=True, backend="aot_eager") if compiled else pb.mla_append
+        found = call(*given, device="emulator")
+        kit.check(np.array_equal(found.numpy(), expected) and np.array_equal(given[2].numpy(), expected), "mla_append", compiled)
     with kit.refused("append has no gradient, and an argument requires one"):
         pb.append(k.requires_grad_(), v, k_cache, v_cache, slots, device="emulator")
     with torch.no_grad():
@@ -316,6 +361,8 @@ def of_jax():
             check(a, wide(b), np.float32, name, "gradient")
     x = jnp.asarray(random.standard_normal((4, 20)).astype(np.float32))
     kit.check(all((a == b).all() for a, b in zip(pb.top_k(x, 3), jax.lax.top_k(x, 3))), "top_k")
+    *given, expected = latent_tokens()
+    kit.check(np.array_equal(pb.mla_append(*map(jnp.asarray, given)), expected), "mla_append of JAX")
     for layout in ("NHD", "HND"):
         given = k, v, k_cache, _, slots, cos, sin, positions = tokens(np.float32, layout, np.int32)
         call = jax.jit(lambda *given: pb.append(*given, cache_layout=layout), donate_argnums=(2, 3))

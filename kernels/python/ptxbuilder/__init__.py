@@ -14,8 +14,8 @@ from ._einsum import einsum, einsum_explained
 from ._kernel import Kernel, load
 from ._packed import PackedWeights, pack_weights, packed_mm, unpack_weights
 from ._product import grouped_mm, matmul, scaled_mm
-from ._rows import (append, cross_entropy, cumsum, embedding, layer_norm, quantize_128x1, quantize_1x128, rms_norm, rms_scale, rotary,
-                    softmax, top_k, transpose)
+from ._rows import (append, cross_entropy, cumsum, embedding, layer_norm, mla_append, quantize_128x1, quantize_1x128, rms_norm, rms_scale,
+                    rotary, softmax, top_k, transpose)
 from ._sparse import SparseMatrix, compress_2_4, decompress_2_4
 from ._warm_up import warm_up
 
@@ -27,8 +27,8 @@ if "torch" in sys.modules:
 __all__ = ["Kernel", "Linear", "PackedWeights", "SparseMatrix", "all_gather_matmul", "all_reduce_rms_norm", "all_to_all_combine",
            "all_to_all_dispatch", "append", "attention",
            "compress_2_4", "conv2d", "cross_entropy", "cumsum", "decode", "decompress_2_4", "dropout_mask", "einsum", "einsum_explained",
-           "embedding", "grouped_mm", "layer_norm", "load", "matmul", "matmul_all_reduce", "matmul_reduce_scatter", "mla_decode",
-           "pack_weights", "packed_mm", "quantize_128x1", "quantize_1x128", "ragged_dot", "rms_norm", "rms_scale", "rotary",
+           "embedding", "grouped_mm", "layer_norm", "load", "matmul", "matmul_all_reduce", "matmul_reduce_scatter", "mla_append",
+           "mla_decode", "pack_weights", "packed_mm", "quantize_128x1", "quantize_1x128", "ragged_dot", "rms_norm", "rms_scale", "rotary",
            "scaled_dot_product_attention", "scaled_mm", "softmax", "top_k", "transpose", "unpack_weights", "warm_up"]
 __version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 1))
 

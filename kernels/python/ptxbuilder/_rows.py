@@ -215,6 +215,25 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
     return tuple(x.reshape(cache.shape) for x, cache in zip(found, (k_cache, v_cache)))
 
 
+def mla_append(kv_c, k_pe, kv_cache, slot_mapping, *, device=None):
+    """Puts the latent keys of new tokens into their slots of a paged cache of 8 bits, as mla_decode() reads it, and returns kv_cache.
+
+    kv_c is [tokens, 512], the columns that are also values, and k_pe [tokens, 64], those with the rotary embedding, both of f16, bf16 or
+    float32. kv_cache, of uint8, is [page, row, 656], where a dimension of 1 may come before the last: a row has 512 values of
+    float8_e4m3fn, for each 128 of them the factor in float32 that makes the greatest of them 448, and k_pe in bfloat16. Pages and rows may
+    have gaps, and begin at multiples of 16 bytes. `slot_mapping` is that of append(), and so is how the cache is written. It has no
+    gradient.
+    """
+    for name, x in (("kv_c", kv_c), ("k_pe", k_pe), ("kv_cache", kv_cache)):
+        if not hasattr(x, "shape"):
+            raise ValueError(f"mla_append: {name} is a {type(x).__name__}, which is no tensor")
+    shape = tuple(kv_cache.shape)
+    if len(shape) not in (3, 4) or len(shape) == 4 and shape[2] != 1:
+        raise ValueError(f"mla_append: kv_cache is [page, row, bytes], and is {shape}")
+    found = _call("mla_append", device, (kv_c, k_pe, kv_cache if len(shape) == 3 else kv_cache[:, :, 0], slot_mapping))
+    return kv_cache if found is None else found[0].reshape(shape)  # in place, but for JAX
+
+
 def rotary(x, cos, sin, *, device=None):
     """Returns x with both halves (a, b) of each head rotated to (a cos - b sin, b cos + a sin), in x's type; differentiable in x.
 
