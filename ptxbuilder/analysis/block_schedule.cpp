@@ -12,7 +12,7 @@ void make_unique(std::vector<int>& numbers) {
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-// The only writes to these predicates are "mov.pred %p1, 0".
+// Returns, for each register, whether it is a predicate that only "mov.pred %p1, 0" writes.
 std::vector<bool> false_predicates(const Code& code) {
   std::vector<bool> is_false(code.registers.size()), is_written(code.registers.size());
   for (const Operation& o : code.operations)
@@ -32,7 +32,7 @@ bool starts_product(const Operation& o, const std::vector<bool>& is_false) {
   return v.kind == Value::Kind::reg ? is_false[at(v.number)] : v.kind == Value::Kind::integer && v.value == 0;
 }
 
-// For each register, the register that it copies for its whole life; kNone if it does not copy one.
+// Returns, for each register, the register that it copies throughout its life; kNone if it does not copy one.
 std::vector<int> copied_registers(const Code& code) {
   std::vector<int> writers(code.registers.size()), source(code.registers.size(), kNone);
   for (const Operation& o : code.operations)
@@ -51,8 +51,8 @@ std::vector<int> copied_registers(const Code& code) {
 struct PlainAccess {
   int operation = kNone;
   bool is_store = false;
-  std::string_view space = {};  // "" if it may be any space
-  int base = kNone;             // the register of its address, if the accessed bytes are known
+  std::string_view space = {};  // "" for any space
+  int base = kNone;             // register of its address, if the accessed bytes are known
   int64_t offset = 0, bytes = 0;
 
   bool conflicts(const PlainAccess& other) const {
@@ -88,7 +88,7 @@ std::optional<PlainAccess> access_of(const Operation& o, int number) {
   return a;
 }
 
-// An instruction whose results depend only on its operands.
+// Returns whether an instruction's results depend only on its operands.
 bool is_computed(const Operation& o) {
   return o.targets.empty() && o.falls_through &&
          o.is("abs", "add", "addc", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "copysign",
@@ -106,7 +106,7 @@ class Dependences {
     std::vector<int> writer(code.registers.size(), kNone);
     std::vector<std::vector<int>> readers(code.registers.size());
     int pinned = kNone;
-    std::vector<PlainAccess> accesses;  // accesses since that instruction
+    std::vector<PlainAccess> accesses;  // since that instruction
     for (int n = block.first; n < block.last; ++n) {
       const Operation& o = code.operations[at(n)];
       for (const int r : effects[at(n)].needs) {
@@ -116,7 +116,7 @@ class Dependences {
         }
         readers[at(r)].push_back(n);
       }
-      // The instruction may not run because of its guard, and then leaves the values of earlier writers.
+      // The guard may prevent the instruction from running, and the values of earlier writers then remain.
       for (const int r : o.writes) {
         add(n, writer[at(r)]);
         for (const int m : readers[at(r)]) add(n, m);
@@ -140,7 +140,7 @@ class Dependences {
       for (int n = block.first; n < last; ++n) add(last, n);
   }
 
-  // Returns the length of the chain of results that ends in this one.
+  // Returns the length of the chain of results that ends in this instruction.
   int depth(int n) const { return nodes_[at(n - first_)].depth; }
   // Returns the instructions that do not wait for another instruction.
   std::vector<int> last() const {
@@ -149,7 +149,7 @@ class Dependences {
       if (nodes_[i].behind == 0) all.push_back(first_ + static_cast<int>(i));
     return all;
   }
-  // Removes an instruction, and adds to `ready` the instructions that then no longer wait for another.
+  // Removes an instruction, and adds the instructions that no longer wait for another one to `ready`.
   void take(int n, std::vector<int>& ready) {
     for (const int m : node(n).ahead)
       if (--node(m).behind == 0) ready.push_back(m);
@@ -161,7 +161,7 @@ class Dependences {
     int behind = 0, depth = 0;
   };
   Node& node(int n) { return nodes_[at(n - first_)]; }
-  // The order keeps n after m.
+  // Makes n come after m.
   void add(int n, int m) {
     if (m == kNone || m == n) return;
     node(n).ahead.push_back(m);
@@ -207,8 +207,8 @@ void schedule_from_end(const Code& code, const std::vector<RegisterEffect>& effe
   while (!ready.empty()) {
     size_t best = 0;
     int most = 0;
-    // Among equal gains, a short chain of results is taken first, so that long chains end up earlier in the
-    // block.
+    // Among equal gains, the instruction with the shortest chain of results is chosen, so that long chains
+    // end up earlier in the block.
     for (size_t i = 0; i < ready.size(); ++i) {
       const int g = gain(ready[i]), depth = dependences.depth(ready[i]);
       const int best_depth = dependences.depth(ready[best]);

@@ -19,8 +19,8 @@ namespace {
 
 using ptx_text::Statement;
 
-// The manual here does not include the instructions for textures and surfaces, which begin with these words
-// (PTX ISA 9.0).
+// First words of the instructions for textures and surfaces, which the manual here does not include (PTX ISA
+// 9.0).
 constexpr std::array<std::string_view, 7> kOutsideManual = {"suld", "suq",  "sured", "sust",
                                                             "tex",  "tld4", "txq"};
 
@@ -36,14 +36,15 @@ std::optional<int64_t> whole(std::string_view digits) {
   return value;
 }
 
-// Names are left out: the module's other declarations determine what an address points to.
+// Returns the text of an operand without names, since the module's other declarations determine what an
+// address points to.
 std::string written(const ptx_text::Operand& o) {
   std::string text = o.kind == ptx_text::Operand::Kind::name ? "address" : o.text;
   for (const ptx_text::Operand& part : o.parts) text.append(",").append(written(part));
   return text;
 }
 
-// .shared, .const, .global, .local and .param variables.
+// Adds .shared, .const, .global, .local and .param variables.
 void add_variables(const ptx_text::Declaration& d, bool is_of_module, std::vector<Variable>& all) {
   for (const char* space : {".shared", ".const", ".global", ".local", ".param"}) {
     if (!d.has(space)) continue;
@@ -62,7 +63,7 @@ void add_variables(const ptx_text::Declaration& d, bool is_of_module, std::vecto
   }
 }
 
-// Flattens a function's body, block by block.
+// Flattens the body of a function, block by block.
 class Flattening {
  public:
   Flattening(Code& code, const ptx_text::Module& module) : code_(code), module_(module) {}
@@ -89,14 +90,15 @@ class Flattening {
 
  private:
   struct Scope {
-    std::map<std::string, int, std::less<>> registers;  // by name, the registers that were found
+    std::map<std::string, int, std::less<>> registers;  // by name, the registers found so far
     std::map<std::string, std::pair<int64_t, std::string>, std::less<>>
-        ranges;                                              // %r<12>: their number, and the type
-    std::map<std::string, std::string, std::less<>> single;  // the type
+        ranges;  // %r<12>: the number of registers, and their type
+    std::map<std::string, std::string, std::less<>> single;  // the types of single registers
     std::map<std::string, int, std::less<>> labels;          // by name, the index in labels_
     std::map<std::string, std::vector<std::string>, std::less<>> target_lists;  // .branchtargets
     std::map<std::string, const ptx_text::Directive*, std::less<>> prototypes;  // or .calltargets
-    std::map<std::string, int, std::less<>> variables;  // by name, the index in the code's; kNone: hidden
+    std::map<std::string, int, std::less<>> variables;  // by name, the index in the code's variables; kNone:
+                                                        // hidden
   };
 
   void block(const std::vector<Statement>& statements) {
@@ -125,7 +127,7 @@ class Flattening {
 
   void declare(const ptx_text::Declaration& d) {
     if (!d.has(".reg")) {
-      if (scopes_.size() == 2) {  // the function's own parameters, which hide the module's variables
+      if (scopes_.size() == 2) {  // the function's own parameters hide the module's variables
         for (const ptx_text::Declarator& name : d.names) scopes_.back().variables.emplace(name.name, kNone);
         return;
       }
@@ -150,7 +152,7 @@ class Flattening {
     for (const ptx_text::Operand& part : o.parts) find_mentions(part, mentions);
   }
 
-  // Returns the register's number in the innermost scope that declares it.
+  // Returns the number of the register in the innermost scope that declares it.
   std::optional<int> register_of(std::string_view name) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       if (const auto met = scope->registers.find(name); met != scope->registers.end()) return met->second;
@@ -271,7 +273,7 @@ class Flattening {
     } else {
       for (const ptx_text::Operand& operand : text.operands) o.operands.push_back(value(operand));
     }
-    // The carry is a register that is not among the operands.
+    // The carry is a register that does not occur among the operands.
     if (o.is("addc", "subc", "madc"))
       o.operands.push_back({.kind = Value::Kind::reg, .number = carry(), .text = "%carry"});
     set_results(o);
@@ -285,15 +287,15 @@ class Flattening {
     code_.operations.push_back(std::move(o));
   }
 
-  // An instruction writes its first operand if its row says so; if it does not have a row, it writes a first
-  // operand that is a register, a list of registers, or _.
+  // An instruction writes its first operand if its row states so. Without a row, it writes a first operand
+  // that is a register, a list of registers, or _.
   void set_results(Operation& o) {
     const isa::Recognised known = isa::recognise(*o.text);
     o.row = known.row;
     if (o.operands.empty()) return;
     const Value& first = o.operands[0];
     const bool is_vector = first.kind == Value::Kind::vector;
-    if (o.is("call")) {  // the code later reads results from arguments in .param space
+    if (o.is("call")) {  // the code reads results later from arguments in the .param space
       o.results = o.operands.size() > 1 && is_vector && !first.parts.empty() &&
                   first.parts[0].kind == Value::Kind::reg;
     } else if (o.row) {
@@ -337,11 +339,11 @@ class Flattening {
 
   Code& code_;
   const ptx_text::Module& module_;
-  std::vector<int> results_;  // the function's results that are in registers
+  std::vector<int> results_;  // results of the function that are in registers
   int carry_ = kNone;
-  std::map<std::string, int> functions_;  // by name, the index in the code's; kNone: not a function
+  std::map<std::string, int> functions_;  // by name, the index in the code's functions; kNone: not a function
   std::vector<Scope> scopes_;
-  std::vector<int> labels_;  // the instruction after each label
+  std::vector<int> labels_;  // by label, the instruction after it
 };
 
 bool is_kernel(const Statement& s) {
@@ -385,7 +387,7 @@ std::array<int64_t, 3> Code::cta_shape() const {
       if (d.tokens[0] != name) continue;
       std::array<int64_t, 3> shape = {1, 1, 1};
       const std::vector<int64_t> numbers = numbers_of(d);
-      // All numbers above a CTA's maximum are replaced with the maximum plus one, so that the product cannot
+      // Numbers above the maximum of a CTA are replaced with the maximum plus one, so that the product cannot
       // overflow.
       for (size_t i = 0; i < std::min(numbers.size(), shape.size()); ++i)
         shape[i] = std::clamp<int64_t>(numbers[i], 0, hopper::cta_threads + 1);

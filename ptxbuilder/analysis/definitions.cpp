@@ -4,8 +4,8 @@
 
 namespace ptxbuilder::analysis {
 
-// Cytron and others, Efficiently Computing Static Single Assignment Form and the Control Dependence Graph
-// (1991), pruned: a meet exists only if the register is needed after it.
+// Implements pruned SSA form, in which a meet exists only if the register is needed after it (Cytron and
+// others, Efficiently Computing Static Single Assignment Form and the Control Dependence Graph, 1991).
 Definitions::Definitions(const Code& code, const Graph& graph)
     : code_(code),
       graph_(graph),
@@ -28,7 +28,7 @@ Definitions::Definitions(const Code& code, const Graph& graph)
         for (int above = predecessor; above >= 0 && above != graph.dominators.parent[at(b)];
              above = graph.dominators.parent[at(above)]) {
           std::vector<int>& frontier = frontier_[at(above)];
-          if (!frontier.empty() && frontier.back() == b) break;  // and so do the blocks above it
+          if (!frontier.empty() && frontier.back() == b) break;  // the blocks above it contain it already
           frontier.push_back(b);
         }
   for (int reg = 0; at(reg) < registers_.size(); ++reg) {
@@ -41,7 +41,7 @@ Definitions::Definitions(const Code& code, const Graph& graph)
 }
 
 void Definitions::find_uses() {
-  std::vector<int> written(registers_.size(), kNone);  // the last block that certainly writes it
+  std::vector<int> written(registers_.size(), kNone);  // last block that certainly writes it
   const auto use = [&](int block, int reg) {
     std::vector<int>& uses = uses_[at(reg)];
     if (written[at(reg)] != block && (uses.empty() || uses.back() != block)) uses.push_back(block);
@@ -52,7 +52,7 @@ void Definitions::find_uses() {
       if (o.guard != kNone) use(b, o.guard);
       for (int reg : o.reads) use(b, reg);
       for (int reg : o.writes) {
-        if (o.guard != kNone) use(b, reg);  // its earlier value, if the guard does not hold
+        if (o.guard != kNone) use(b, reg);  // if the guard does not hold, the earlier value remains
         written[at(reg)] = b;
       }
     }
@@ -70,7 +70,7 @@ bool Definitions::is_single(int reg) const {
 
 void Definitions::find_meets(int reg) {
   Register& r = registers_[at(reg)];
-  // The blocks that need the register: backward from each reader, up to a writer.
+  // The blocks that need the register are found backward from each reader, up to a writer.
   std::vector<int> waiting;
   const auto need = [&](int block) {
     if (live_[at(block)] == reg) return;
@@ -146,7 +146,7 @@ void Definitions::find_changes(int reg) {
   close(static_cast<int>(graph_.blocks.size()) + 1);
 }
 
-// The last writer in a block before an instruction; null if there is none.
+// Returns the last writer in a block before an instruction, or null if there is none.
 const int* Definitions::writer_in(int reg, int block, int before) const {
   const std::vector<int>& writers = registers_[at(reg)].writers;
   const auto behind = std::lower_bound(writers.begin(), writers.end(), before);

@@ -24,9 +24,9 @@ bool same(const Event& x, const Event& y) {
                     [](const auto& p, const auto& q) { return p.value == q.value; });
 }
 
-// Pairs events of one kind in order, so that the most equal events are paired. This takes quadratic time, so
-// equal events at both ends are paired first, and in a long remainder each event is paired with the next one
-// of its kind.
+// Pairs events of one kind in order, such that as many equal events as possible are paired. This takes
+// quadratic time, so equal events at both ends are paired first; if many events remain, each of them is
+// paired with the next one of its kind.
 RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
   RegionPairs head, tail;
   size_t first = 0, end_a = a.size(), end_b = b.size();
@@ -44,7 +44,7 @@ RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
           break;
         }
   } else {
-    // Equal kinds count 2 and equal events 3, so that among several events the equal one is chosen.
+    // Equal kinds count 2 and equal events 3, so that an equal event is preferred to others of its kind.
     const auto worth = [&](size_t i, size_t j) -> uint32_t {
       const Event &x = a[first + i], &y = b[first + j];
       return x.kind != y.kind ? 0 : same(x, y) ? 3 : 2;
@@ -55,8 +55,7 @@ RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
   return head;
 }
 
-// For each event, the events around it that could also be in another order: from the first one to the end of
-// the last.
+// The range of neighbouring events that could be in another order: [first, end).
 struct Run {
   size_t first, end;
 };
@@ -70,7 +69,7 @@ std::vector<Run> runs_of(const std::vector<Event>& all) {
   return runs;
 }
 
-// Equal events in a run whose order does not matter are paired regardless of their places.
+// Pairs equal events in runs whose order does not matter, regardless of their positions.
 void pair_in_runs(const std::vector<Event>& a, const std::vector<Event>& b, RegionPairs& pairs) {
   const std::vector<Run> runs_a = runs_of(a), runs_b = runs_of(b);
   for (size_t i = 0; i < pairs.size(); ++i) {
@@ -90,7 +89,7 @@ std::string all_of(const Event& e) {
   return text.empty() ? "one" : text;
 }
 
-// Pairs events that are the same.
+// Returns the full text of an event; events with the same text are equal.
 std::string in_full(const Event& e) {
   std::string text = e.kind;
   for (const Event::Attribute& attribute : e.attributes) text += fmt::format("\n{}", attribute.value);
@@ -106,7 +105,7 @@ void compare(const Region& region, const Event& a, const Event& b, std::vector<D
   for (const Event::Attribute& x : a.attributes) {
     const Event::Attribute* y = attribute_in(b, x.name);
     if (y && y->value == x.value) continue;
-    // Returns the lesser of two weights, with its text.
+    // The lesser of the two weights applies.
     const Event::Attribute& lighter = y && y->weight > x.weight ? *y : x;
     differences.push_back({lighter.weight, region.name, a.kind, x.name, x.value, y ? y->value : "",
                            lighter.effect, a.line, b.line, region.is_fact});
@@ -117,17 +116,17 @@ void compare(const Region& region, const Event& a, const Event& b, std::vector<D
           {y.weight, region.name, a.kind, y.name, "", y.value, y.effect, a.line, b.line, region.is_fact});
 }
 
-// "after wgmma.fence"
+// Returns where event i is, such as "after wgmma.fence".
 std::string place_of(const std::vector<Event>& all, size_t i) {
   return i == 0 ? "at the start" : fmt::format("after {}", all[i - 1].kind);
 }
 
-// Reports the events without a partner. Equal events at other places are one difference, or none if the order
-// does not matter.
+// Reports the events without a partner. Equal events at different positions are reported as one difference,
+// or not at all if their order does not matter.
 void find_lone(const Region& region, const std::vector<Event>& a, const std::vector<Event>& b,
                const RegionPairs& pairs, std::vector<Difference>& differences) {
   std::vector<size_t> lone_a;
-  std::map<std::string, std::set<size_t>> lone_b;  // by their kind and attributes
+  std::map<std::string, std::set<size_t>> lone_b;  // by kind and attributes
   std::set<size_t> paired_a, paired_b;
   for (const auto& [p, q] : pairs) paired_a.insert(p), paired_b.insert(q);
   for (size_t j = 0; j < b.size(); ++j)
@@ -163,7 +162,7 @@ void find_lone(const Region& region, const std::vector<Event>& a, const std::vec
                            b[j].line, region.is_fact});
 }
 
-// Removes the hashes, if the rest distinguishes two values.
+// Removes hashes from a text.
 std::string without_hashes(std::string text) {
   for (size_t at = 0; (at = text.find(" #", at)) != std::string::npos;) {
     size_t end = at + 2;
@@ -176,8 +175,8 @@ std::string without_hashes(std::string text) {
   return text;
 }
 
-// Compares everything that the instructions of two regions read, and their conditions, if their reported
-// events do not differ. Instructions that may be in any order are compared as a set.
+// If the reported events of two regions do not differ, compares everything that their instructions read, and
+// their conditions. Instructions that may be in any order are compared as a set.
 std::vector<Difference> what_is_not_told(const Region& a, const Region& b) {
   const auto exact = [](const Region& region) {
     std::vector<std::pair<uint64_t, uint32_t>> in_order, others;
@@ -254,7 +253,7 @@ std::string text(const Difference& d) {
 }
 
 std::string report(const std::vector<Difference>& differences, bool all) {
-  // Among differences of the same kind, the first one is reported.
+  // Among differences of the same kind, only the first one is reported.
   using Way = std::tuple<Weight, std::string, std::string, std::string>;
   std::map<Way, size_t> ways;
   std::map<std::string, std::map<std::string, size_t>> by_region;  // and by event

@@ -8,8 +8,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// Lengauer and Tarjan, A Fast Algorithm for Finding Dominators in a Flowgraph (1979), the simple version.
-// Nodes are identified with their places in a depth-first order.
+// Computes dominators with the simple version of the algorithm of Lengauer and Tarjan (A Fast Algorithm for
+// Finding Dominators in a Flowgraph, 1979). Nodes are identified with their positions in a depth-first order.
 class Dominators {
  public:
   Dominators(const Edges& successors, const Edges& predecessors, int root) : place_(successors.size(), -1) {
@@ -20,7 +20,7 @@ class Dominators {
     dominator_.assign(count, 0);
     for (size_t i = 0; i < count; ++i) label_[i] = static_cast<int>(i);
     semi_ = label_;
-    Edges waiting(count);  // in lists of their semidominators
+    Edges waiting(count);  // in the lists of their semidominators
     for (int w = static_cast<int>(count) - 1; w > 0; --w) {
       for (int predecessor : predecessors[at(node_[at(w)])])
         if (const int v = place_[at(predecessor)]; v >= 0)
@@ -82,8 +82,8 @@ class Dominators {
     }
   }
 
-  // Returns the node with the least semidominator among v and the nodes linked above it. Also compresses
-  // paths.
+  // Returns the node with the least semidominator among v and the nodes above it that are linked. Also
+  // compresses paths.
   int least(int v) {
     if (ancestor_[at(v)] < 0) return v;
     path_.clear();
@@ -97,7 +97,7 @@ class Dominators {
   }
 
   std::vector<int> place_;          // by node
-  std::vector<int> node_, parent_;  // by place, like all members below
+  std::vector<int> node_, parent_;  // by position, as are all members below
   std::vector<int> semi_, label_, ancestor_, dominator_, path_;
 };
 

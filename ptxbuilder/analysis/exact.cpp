@@ -57,12 +57,13 @@ uint64_t Exact::of(const Condition& condition, const std::vector<uint64_t>& atom
   return mixed(of(condition.sum, atoms), condition.is_opposite);
 }
 
-// This works backward from the exit. An infinite loop is assumed to exit from its last block.
+// Finds the post-dominators, working backward from the exit. An infinite loop is assumed to exit from its
+// last block.
 void Exact::find_ends() {
   const int end = static_cast<int>(graph_.blocks.size());
   Edges successors(at(end) + 1), predecessors(at(end) + 1);
   const auto connect = [&](int from, int to) {
-    predecessors[at(from)].push_back(to);  // against the control flow
+    predecessors[at(from)].push_back(to);  // against the direction of control flow
     successors[at(to)].push_back(from);
   };
   for (int b : graph_.order) {
@@ -158,7 +159,7 @@ uint64_t Exact::of_atom(int number) const {
     for (const Sum& input : a.inputs) hash = mixed(hash, of(input));
     return hash;
   }
-  uint64_t any_order = 0;  // the predecessors' order depends on the layout
+  uint64_t any_order = 0;  // the order of predecessors depends on the layout
   const auto from = values_.predecessors(a);
   for (size_t i = 0; i < a.inputs.size(); ++i)
     any_order += mixed(from[i] == kNone ? 0 : of_edge(from[i], a.block),
@@ -177,10 +178,11 @@ uint64_t Exact::of_edge(int from, int to) const {
   return hash;
 }
 
-// An edge out of a block decides whether blocks run that are on every path from there, up to the first block
-// that is on every path from the edge's source: a path in the tree, to which the edge is added at both ends.
+// An edge out of a block decides whether certain blocks run: those that are on every path from the edge, up
+// to the first block that is on every path from the edge's source. These form a path in the tree, and the
+// edge is added at both of its ends.
 void Exact::find_contexts() {
-  std::vector<uint64_t> sums(graph_.blocks.size() + 1, 0);  // of the contexts in the previous round
+  std::vector<uint64_t> sums(graph_.blocks.size() + 1, 0);  // of the contexts of the previous round
   for (int b : graph_.order)
     for (const Way& way : ways_[at(b)]) {
       const uint64_t hash = mixed(of_way(way, atoms_), contexts_[at(b)]);

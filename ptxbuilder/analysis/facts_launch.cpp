@@ -1,4 +1,4 @@
-// Facts about how a kernel is launched, begins and ends.
+// Collects facts about how a kernel is launched, how it begins and how it ends.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -91,7 +91,7 @@ void Facts::roles() {
                                         : "registers as launched");
       }
     std::string words = fmt::format("{} warp{}", warps, warps == 1 ? "" : "s");
-    // Idle warps next to the producer have the producer's registers.
+    // Idle warps in the producer's warpgroup have as many registers as the producer.
     if (*name != 'o' || registers != of_producer)
       words += fmt::format(" of {}", fmt::join(registers, " or "));
     if (*name == 'p') of_producer = registers;

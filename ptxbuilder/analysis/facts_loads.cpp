@@ -1,4 +1,4 @@
-// Facts about the ring, and about the loop that loads.
+// Collects facts about the ring, and about the loop that loads.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// PTX ISA, createpolicy: the constants that CUTLASS and others write.
+// Describes an L2 policy (PTX ISA, createpolicy), using the constants that CUTLASS and other libraries write.
 std::string policy(const Sum& sum) {
   if (!sum.is_constant()) return "a computed policy";
   switch (static_cast<uint64_t>(sum.constant)) {
@@ -41,7 +41,7 @@ void Facts::ring() {
   const BarrierArray *full = barrier("full"), *empty = barrier("empty");
   add(Weight::pipeline, "stages", full ? std::to_string(full->count) : "none",
       "how many loads are ahead of the products");
-  std::set<int64_t> of_loads, of_products;  // the numbers of stages of their rings
+  std::set<int64_t> of_loads, of_products;  // numbers of stages of their rings
   const Operations bulk_loads = find_bulk_loads();
   for (int i : bulk_loads)
     if (const Atom* stage = stage_in(operand(i, 0))) of_loads.insert(stage->inputs[1].constant);

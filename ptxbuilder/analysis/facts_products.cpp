@@ -1,4 +1,4 @@
-// Facts about the loop that multiplies.
+// Collects facts about the loop that multiplies.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -107,7 +107,7 @@ std::string Facts::by_warp(size_t n) {
     if (const Atom& a = values_.atom(term.first);
         a.kind == Atom::Kind::special || a.kind == Atom::Kind::function)
       added.terms.push_back(term);
-  std::map<int64_t, int> warps;  // the number of warps at each offset: only the count matters
+  std::map<int64_t, int> warps;  // number of warps at each offset; only the count matters
   for (const Role& role : p_.roles)
     if (product_loop_->role == kNone || &role == &p_.roles[at(product_loop_->role)])
       for (int warp : role.warps) {

@@ -5,7 +5,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// An instruction that returns under a guard ends its block, like a branch.
+// Divides the code into blocks. A guarded return ends its block, as a branch does.
 void make_blocks(const Code& code, Graph& graph) {
   const size_t count = code.operations.size();
   std::vector<bool> begins(count + 1, false);
@@ -23,7 +23,7 @@ void make_blocks(const Code& code, Graph& graph) {
   }
   if (graph.blocks.empty()) graph.blocks.emplace_back();
   auto connect = [&](int from, int operation) {
-    if (at(operation) >= count) return;  // a label after the last instruction: the exit
+    if (at(operation) >= count) return;  // a label after the last instruction stands for the exit
     const int to = graph.block_of[at(operation)];
     std::vector<int>& successors = graph.blocks[at(from)].successors;
     if (std::find(successors.begin(), successors.end(), to) != successors.end()) return;
@@ -39,7 +39,7 @@ void make_blocks(const Code& code, Graph& graph) {
 }
 
 void make_order(Graph& graph) {
-  std::vector<int> state(graph.blocks.size(), 0);  // the next successor to visit, or negative when done
+  std::vector<int> state(graph.blocks.size(), 0);  // next successor to visit; negative when done
   std::vector<bool> met(graph.blocks.size(), false);
   std::vector<int> stack = {0};
   met[0] = true;
@@ -72,7 +72,8 @@ void find_dominators(Graph& graph) {
 }
 
 void find_loops(Graph& graph) {
-  std::vector<int> inside(graph.blocks.size(), kNone);  // by block, the last loop found to contain it
+  std::vector<int> inside(graph.blocks.size(), kNone);  // by block, the last loop that was found to contain
+                                                        // it
   for (int header : graph.order) {
     Loop loop{.header = header};
     for (int predecessor : graph.blocks[at(header)].predecessors)
@@ -94,7 +95,7 @@ void find_loops(Graph& graph) {
     }
     std::sort(loop.blocks.begin(), loop.blocks.end());
     // Headers come after the headers that dominate them, so the last loop that contains this header is the
-    // innermost.
+    // innermost one.
     loop.parent = graph.blocks[at(header)].loop;
     if (loop.parent != kNone) loop.depth = graph.loops[at(loop.parent)].depth + 1;
     for (int b : loop.blocks) graph.blocks[at(b)].loop = number;

@@ -13,11 +13,11 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// All rules. A new rule needs a row here, and its function.
+// A rule. To add one, add a row below, and its function.
 struct Rule {
   RuleText text;
   Check check;
-  bool is_last = false;  // it runs only if the other rules have not found anything
+  bool is_last = false;  // runs only if no other rule has found anything
 };
 
 constexpr Rule kRules[] = {
@@ -173,7 +173,7 @@ bool has_found(const std::vector<Finding>& findings) {
                      [](const Finding& f) { return !f.is_advice && !f.is_undecided; });
 }
 
-// The same error in several places is one finding, at the first of these places.
+// Joins equal errors in several places into one finding, at the first of them.
 std::vector<Finding> joined(std::vector<Finding> all) {
   std::stable_sort(all.begin(), all.end(),
                    [](const Finding& a, const Finding& b) { return a.line < b.line; });

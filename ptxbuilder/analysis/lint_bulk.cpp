@@ -1,6 +1,6 @@
-// Rules about bulk copies out of shared memory (PTX ISA, "cp.async.bulk", "Async proxy"): the writes of
-// threads must be fenced and waited for before the bytes are copied, and a buffer must be written again only
-// after the copy has read it.
+// Rules about bulk copies from shared memory (PTX ISA, "cp.async.bulk", "Async proxy"). Before the bytes are
+// copied, the writes of threads must be fenced, and other warps must have met at a barrier. A buffer must not
+// be written again before the copy has read it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 bool is_bulk_store(const Operation& o) { return o.is("cp") && o.has("bulk") && o.has("bulk_group"); }
 
-// Writes to shared memory through the generic proxy, which cp.async uses too.
+// Returns whether an instruction writes to shared memory through the generic proxy, which cp.async uses too.
 bool is_shared_write(const Operation& o) {
   if (is_thread_copy(o)) return true;
   const bool writes = o.is("st", "stmatrix", "red", "atom");
@@ -28,22 +28,22 @@ bool is_barrier(const Operation& o) {
 }
 
 struct BulkWrite {
-  bool is_fenced = false, is_met = false;  // through fence.proxy.async, and a barrier since
+  bool is_fenced = false, is_met = false;  // by fence.proxy.async, and by a barrier since then
   bool operator==(const BulkWrite&) const = default;
 };
 
 struct BulkStore {
   static constexpr int open = 0, oldest = 100;
 
-  int age = open;        // groups committed since, including its own
+  int age = open;        // number of groups committed since then, including its own
   bool is_read = false;  // a wait of this thread has shown that its source may be written
   bool operator==(const BulkStore&) const = default;
 };
 
-// Writes of a thread that it has released for a copy, by instruction.
+// The writes that a thread has released for a copy, by instruction.
 struct BulkState {
   std::map<int, BulkWrite> writes = {};
-  // The second key counts the moves of the place since, if a loop moves it from buffer to buffer.
+  // The second key counts the moves of the address since then, if a loop moves it from buffer to buffer.
   std::map<std::pair<int, int>, BulkStore> stores = {};
 
   bool operator==(const BulkState&) const = default;
@@ -67,13 +67,13 @@ struct BulkState {
 class BulkWalk {
  public:
   enum Kind : int {
-    kUnfenced,       // of a store: the other wrote the data that it copies, without a fence
-    kUnmet,          // or other warps wrote it too, without a barrier
-    kReused,         // of a write: the other may still read that place
-    kReusedByOther,  // or only this thread knows that it has finished reading
+    kUnfenced,       // of a store: the other instruction wrote the data that it copies, without a fence
+    kUnmet,          // likewise, and other warps wrote the data too, without a barrier
+    kReused,         // of a write: the other instruction may still be reading that memory
+    kReusedByOther,  // likewise, but only this thread knows that it has finished reading
     kOpenAtEnd,      // of a store: it is not committed
-    kLeft,           // or no wait follows
-    kUnfencedRead    // of wgmma: the other wrote the data that it reads, without a fence
+    kLeft,           // likewise, but no wait follows
+    kUnfencedRead    // of wgmma: the other instruction wrote the data that it reads, without a fence
   };
 
   explicit BulkWalk(LintKernel& kernel) : kernel_(kernel) {
@@ -116,7 +116,7 @@ class BulkWalk {
     }
   }
 
-  // Returns whether a store's place is the same again after this number of moves: around a ring of buffers.
+  // Returns whether a store's address is the same again after this number of moves around a ring of buffers.
   bool returns(int store, int moves) {
     if (moves == 0) return true;
     Dependent dependent(kernel_, *in_);
@@ -136,7 +136,7 @@ class BulkWalk {
     return true;
   }
 
-  // The distance from the source of `store` to the destination of `write`, in this thread, in bytes.
+  // Returns the distance in bytes from the source of `store` to the destination of `write`, in this thread.
   std::optional<int64_t> distance(int store, int write) {
     const std::optional<Sum>&from = place_.at(store),
           &to = (loads_.contains(write) ? loads_ : place_).at(write);
@@ -147,7 +147,7 @@ class BulkWalk {
   }
 
   // Returns whether the bytes that `write` writes belong to the source of `store`, which extends up to the
-  // next store's source.
+  // source of the next store.
   bool is_in(int write, int store) {
     const std::optional<int64_t> from = distance(store, write);
     if (!from || *from < 0) return false;
@@ -159,7 +159,7 @@ class BulkWalk {
     return true;
   }
 
-  // Returns whether threads of other warps write as well.
+  // Returns whether threads of other warps execute the write too.
   bool is_shared_by_warps(int write) {
     const auto [known, is_new] = shared_by_warps_.try_emplace(write);
     if (is_new) known->second = kernel_.lanes_that_run(write).size() > 1;
@@ -178,7 +178,7 @@ class BulkWalk {
         w.is_fenced |= fences;
         w.is_met |= meets;
       }
-      std::erase_if(s.writes, [&](const auto& entry) {  // copied writes are not tracked any longer
+      std::erase_if(s.writes, [&](const auto& entry) {  // safe to copy
         return entry.second.is_fenced && (entry.second.is_met || !is_shared_by_warps(entry.first));
       });
     }
@@ -194,9 +194,10 @@ class BulkWalk {
           events_.insert({pending.age == BulkStore::open ? kOpenAtEnd : kLeft, number.first});
   }
 
-  // If several warps write, each must know that the bytes were read; for a copy, this thread must know it.
+  // Handles a write or a load over the source of a store. If several warps write, each must know that the
+  // bytes were read; for a load, this thread must know it.
   void overwrite(const BulkState& s, int i, bool is_by_warps) {
-    constexpr int64_t kLeast = hopper::bulk_unit;  // that every copy reads
+    constexpr int64_t kLeast = hopper::bulk_unit;  // bytes that every copy reads
     for (const auto& [key, pending] : s.stores)
       if (const auto from = distance(key.first, i); from && *from >= 0 && *from < kLeast &&
                                                     returns(key.first, key.second) &&
@@ -220,17 +221,18 @@ class BulkWalk {
 
   LintKernel& kernel_;
   std::set<LintEvent> events_;
-  std::map<int, std::optional<Sum>> place_;   // the source of a store, and the destination of a write
-  std::map<int, std::optional<Sum>> loads_;   // the destination of a bulk load
-  std::map<int, std::vector<Access>> tiles_;  // of wgmma
+  std::map<int, std::optional<Sum>> place_;   // source of a store, or destination of a write
+  std::map<int, std::optional<Sum>> loads_;   // destination of a bulk load
+  std::map<int, std::vector<Access>> tiles_;  // of a wgmma
   Moves moves_;                               // of stores
-  std::map<int, bool> shared_by_warps_;       // of a write
+  std::map<int, bool> shared_by_warps_;       // by write
   ThreadValues* in_ = nullptr;
 };
 
 std::set<LintEvent> walk_bulk(LintKernel& kernel) { return BulkWalk(kernel).run(); }
 
-// Reports bulk stores, and in kernels with a store also writes, whose place in shared memory is not known.
+// Reports bulk stores whose address in shared memory is not known and, in kernels with such stores, also
+// writes.
 void tell_unknown_places(LintKernel& kernel, Report& report) {
   if (!report.tells_undecided()) return;
   std::vector<int> unknown;

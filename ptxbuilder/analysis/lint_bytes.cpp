@@ -1,4 +1,4 @@
-// The rule about expect_tx: the bytes that a phase of an mbarrier expects are the bytes that copies transfer.
+// The rule about expect_tx: copies must transfer exactly the bytes that a phase of an mbarrier expects.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Range {
   auto operator<=>(const Range&) const = default;
 };
 
-// The bytes that copies transfer, and how many of them are read.
+// Finds the bytes that copies transfer, and how many of them are read.
 class Bytes {
  public:
   explicit Bytes(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -32,7 +32,8 @@ class Bytes {
 
   const Protocol& protocol() const { return protocol_; }
 
-  // The most bytes that a copy transfers to each of `stages` barriers: up to whatever follows.
+  // Returns the most bytes that the copy can transfer for each of `stages` barriers without running into the
+  // next range that is used.
   std::optional<int64_t> room(int copy, size_t stages) const {
     const auto places = destinations_.find(copy);
     if (places == destinations_.end()) return std::nullopt;
@@ -47,10 +48,11 @@ class Bytes {
     return *least * static_cast<int64_t>(count);
   }
 
-  // A copy's destination, by the barrier of a ring at which it completes; nothing if that is not known.
+  // Returns a copy's destinations, by the barrier of a ring that counts the copy, or nothing if that is not
+  // known.
   const std::map<int64_t, int64_t>& by_barrier(int copy) { return by_barrier_[copy]; }
 
-  // Returns whether all threads copy to the same place.
+  // Returns whether all threads copy to the same address.
   bool is_one_place(int copy) {
     const auto to = kernel_.shared_offset(kernel_.addresses(copy).front());
     return to && kernel_.is_uniform(*to);
@@ -64,7 +66,8 @@ class Bytes {
     return bytes.is_constant() ? std::optional(bytes.constant) : std::nullopt;
   }
 
-  // The least number of bytes that the kernel reads at the destination of a copy, in the first of its stages.
+  // Returns the least number of bytes that the kernel reads from the destination of a copy, in the first of
+  // its stages.
   int64_t read(int copy, size_t stages) {
     find_reads();
     const auto room_of_copy = room(copy, stages);
@@ -112,7 +115,8 @@ class Bytes {
     by_barrier_[use.operation] = std::move(all);
   }
 
-  // The number of places that a copy fills for each of `stages` barriers; 0 if they differ or are unknown.
+  // Returns the number of destinations that a copy fills for each of `stages` barriers; 0 if the numbers
+  // differ or are not known.
   size_t places_of_stage(int copy, size_t stages) const {
     const auto known = by_barrier_.find(copy);
     if (known != by_barrier_.end() && known->second.size() == stages) return 1;
@@ -120,7 +124,7 @@ class Bytes {
     return all % stages == 0 ? all / stages : 0;
   }
 
-  // The place at the first stage of each ring.
+  // Returns the address in the first stage of each ring.
   std::optional<int64_t> first_place(const std::optional<Sum>& offset, ThreadValues& in) {
     if (!offset) return std::nullopt;
     const auto places = options(kernel_, in, *offset);
@@ -145,10 +149,12 @@ class Bytes {
     }
   }
 
-  // Records the reads of wgmma: 64 rows of A and n of B, 32 bytes of each, or 64 of B if A is sparse.
+  // Records the reads of a wgmma: 64 rows of A and n of B, with 32 bytes of each row, or with 64 bytes of B
+  // if A is sparse.
   void find_products(int i, ThreadValues& in) {
     const Operation& o = kernel_.operation(i);
-    constexpr int64_t kRows = 64, kTransposed = 2;  // bytes of an element that may be transposed
+    constexpr int64_t kRows = 64, kTransposed = 2;  // rows of A; the size in bytes of the only elements that
+                                                    // may be transposed
     const bool is_sparse = o.has("sp");
     int64_t columns = 0;
     for (std::string_view word : o.words)
@@ -157,8 +163,8 @@ class Bytes {
           if (digit == 'k') break;
           columns = columns * 10 + (digit - '0');
         }
-    // A register operand A does not have a flag for transposition.
-    // A sparse one has its metadata and the selector ahead of the flags.
+    // A register operand A has no flag for transposition. A sparse A has its metadata and the selector before
+    // the flags.
     const size_t behind =
         (o.operands.size() > 1 && o.operands[1].kind == Value::Kind::vector ? 4 : 5) + 2 * is_sparse;
     for (size_t n = 1; n < 3 && n < o.operands.size(); ++n) {
@@ -170,7 +176,7 @@ class Bytes {
       const int64_t transposed = o.operands.size() > n + behind ? o.operands[n + behind].value : 0,
                     lines = n == 1 ? kRows : columns, bytes_of_k = n == 2 && is_sparse ? 64 : 32;
       std::set<Range>& ranges = products_[{n, transposed}];
-      // If transposed, panels of the swizzle's width hold one row of k for each element of 16 bits in a line.
+      // If transposed, panels of the swizzle's width contain one row of k for each 16-bit element in a line.
       const int64_t width = descriptor->layout == 0 ? 0 : 256 >> descriptor->layout;
       if (transposed != 0 && width > 0 && lines * kTransposed > width)
         for (int64_t panel = 0; panel * width < lines * kTransposed; ++panel)
@@ -196,18 +202,18 @@ class Bytes {
   const Protocol& protocol_;
   std::map<int, std::set<int64_t>> destinations_;
   std::map<int, std::map<int64_t, int64_t>> by_barrier_;
-  std::set<int64_t> starts_;  // of the used ranges in shared memory, and of the unused ones
+  std::set<int64_t> starts_;  // starts of the used and the unused ranges in shared memory
   // The key is the operand and whether it is transposed, so that an operand that is read in several ways
-  // counts once.
+  // counts only once.
   std::map<std::pair<size_t, int64_t>, std::set<Range>> products_;
-  std::set<int64_t> words_;  // of 4 bytes, that are loaded
+  std::set<int64_t> words_;  // words of 4 bytes that are loaded
   bool has_reads_ = false;
 };
 
-// The instructions that announce bytes to the same phase: their bytes add up.
-using Expectation = std::vector<size_t>;  // indices into Protocol::uses, each ahead of the next
+// The instructions that make the same phase expect bytes; their bytes add up.
+using Expectation = std::vector<size_t>;  // indices in Protocol::uses, each before the next
 
-// Returns whether `first`, or a use between it and `second`, does something with the barriers of `first`.
+// Returns whether `first`, or a use between it and `second`, performs an action on the barriers of `first`.
 bool is_done(const LintKernel& kernel, const Protocol& protocol, bool Use::*does, size_t first,
              size_t second) {
   const int from = protocol.uses[first].operation, to = protocol.uses[second].operation;
@@ -254,7 +260,7 @@ std::vector<Expectation> expectations(LintKernel& kernel, const Protocol& protoc
   return all;
 }
 
-// Copies after an expectation of the same barriers that are not preceded by another expectation.
+// Returns the copies after an expectation of the same barriers that follow no other expectation.
 std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const Expectation& expectation) {
   std::vector<int> copies;
   const size_t expect = expectation.front();
@@ -276,7 +282,8 @@ std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const E
   return copies;
 }
 
-// The number of threads that reach the first barrier of a use with an instruction; one if it is not known.
+// Returns the number of threads that reach the first barrier of a use with an instruction, or one if it is
+// not known.
 int64_t threads_of(Protocol& protocol, int operation, size_t use) {
   const auto found = std::find_if(protocol.uses.begin(), protocol.uses.end(),
                                   [&](const Use& other) { return other.operation == operation; });
@@ -361,7 +368,7 @@ void check_expected_bytes(LintKernel& kernel, Report& report) {
     check_amount(kernel, bytes, expectation, report);
 }
 
-// A place that copies of two stages of a ring fill.
+// Checks whether copies of two stages of a ring fill the same memory.
 void check_stages(LintKernel& kernel, Report& report) {
   Bytes bytes(kernel);
   const Protocol& protocol = bytes.protocol();
@@ -369,7 +376,7 @@ void check_stages(LintKernel& kernel, Report& report) {
     int64_t barrier;
     int copy;
   };
-  std::map<Cells, std::map<int64_t, Filled>> rings;  // by the ring's barriers, the place
+  std::map<Cells, std::map<int64_t, Filled>> rings;  // by the ring's barriers, and then by address
   for (size_t u = 0; u < protocol.uses.size(); ++u) {
     const int copy = protocol.uses[u].operation;
     for (const auto& [barrier, to] : bytes.by_barrier(copy)) {

@@ -1,5 +1,5 @@
 // Rules about a cluster's shared memory (PTX ISA, "Distributed shared memory"): a CTA must have started
-// before others access its memory, must stay until they have read it, and accesses must name
+// before others access its memory, it must not exit before they have read it, and accesses must name
 // .shared::cluster.
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The last read of another CTA's shared memory that a thread has not announced since.
+// The last read of another CTA's shared memory that a thread has not announced yet.
 struct PeerRead {
   int operation = kNone;
 
@@ -38,7 +38,7 @@ bool reaches_peer(LintKernel& kernel, int i) {
   return kernel.operation(i).has("shared::cluster") && is_mapped(kernel, i);
 }
 
-// Returns whether a thread knows that all CTAs of the cluster run.
+// Tracks whether a thread knows that all CTAs of the cluster run.
 struct Entry {
   bool is_known = false;
 
@@ -54,7 +54,7 @@ struct Entry {
 std::set<LintEvent> walk_entries(LintKernel& kernel) {
   std::set<LintEvent> events;
   std::set<int> accesses;
-  std::vector<int> waits;  // for the cluster
+  std::vector<int> waits;  // waits for the cluster
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (o.is("ld", "st", "red", "atom") && reaches_peer(kernel, i)) accesses.insert(i);
@@ -88,8 +88,8 @@ std::set<LintEvent> walk_peers(LintKernel& kernel) {
   for (const ThreadClass& c : kernel.classes)
     follow(kernel, c, PeerRead{}, [&](PeerRead& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
-      // The thread announces the read at a barrier, even a barrier of the CTA, since another thread may
-      // continue to the cluster's barrier; or with a signal to the peer.
+      // The thread announces the read at any barrier, even one of the CTA, since another thread may then
+      // proceed to the cluster's barrier, or with a signal to the peer.
       const bool tells = o.is_barrier() || (o.is("mbarrier") && o.has("arrive")) ||
                          (o.is("st", "red") && o.has("shared::cluster"));
       if (tells) s.operation = kNone;

@@ -1,6 +1,6 @@
-// Threads write, or copy with cp.async, and signal it through an mbarrier: a copy is complete once its thread
-// has waited for its group (PTX ISA, "cp.async.wait_group"), and wgmma sees it after a fence (PTX ISA, "Async
-// proxy").
+// Rules about threads that write, or copy with cp.async, and signal this through an mbarrier: a copy is
+// complete once its thread has waited for its group (PTX ISA, "cp.async.wait_group"), and wgmma sees it after
+// a fence (PTX ISA, "Async proxy").
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,14 +13,14 @@ namespace ptxbuilder::analysis {
 namespace {
 
 struct Written {
-  int age = 0;           // of a copy: groups committed since, including its own
-  bool is_done = false;  // a copy after its wait, or a store
+  int age = 0;           // for a copy: groups committed since then, including its own
+  bool is_done = false;  // for a copy after its wait, or a store
 
   bool operator==(const Written&) const = default;
 };
 
-// The writes of a thread that it has neither waited for nor fenced, by instruction and by how often their
-// place has moved since.
+// The writes of a thread that it has not yet waited for or fenced, by instruction and by how often their
+// address has moved since.
 struct WrittenState {
   std::map<std::pair<int, int>, Written> all = {};
 
@@ -42,7 +42,7 @@ struct WrittenState {
     if (!o.is("cp") || !o.has("async") || o.has("bulk")) return;
     for (auto& [key, written] : all) {
       if (o.has("commit_group")) written.age = std::min(written.age + 1, kOldest);
-      // A copy that an mbarrier counts is complete when its phase has ended.
+      // A copy that an mbarrier counts is complete when the barrier's phase has ended.
       const bool waits = o.has("wait_group") && !o.operands.empty() && written.age > o.operands[0].value;
       written.is_done |= waits || o.has("wait_all", "mbarrier");
     }
@@ -52,9 +52,9 @@ struct WrittenState {
 class CopyWalk {
  public:
   enum Kind : int {
-    kRead,     // of an instruction that reads what the other copies
-    kTold,     // or that arrives where others wait to read it
-    kUnfenced  // or for a wgmma that reads what the other wrote
+    kRead,     // of an instruction that reads what the other one copies
+    kTold,     // of one that arrives where others wait to read it
+    kUnfenced  // of one that arrives for a wgmma that reads what the other one wrote
   };
 
   explicit CopyWalk(LintKernel& kernel)
@@ -85,7 +85,7 @@ class CopyWalk {
   }
 
  private:
-  // A store is complete at once, and only matters for the proxy of wgmma.
+  // A store is complete at once, and matters only for the proxy of wgmma.
   bool is_followed(int write) const { return multiplies_ || is_thread_copy(kernel_.operation(write)); }
 
   void step(WrittenState& s, int i, bool is_last) {
@@ -104,7 +104,7 @@ class CopyWalk {
           events_.insert({written.is_done ? kUnfenced : kTold, i, key.first});
   }
 
-  // Returns whether an instruction reads, in this class, bytes that its copy transfers.
+  // Returns whether an instruction reads, in this class, bytes that the copy transfers.
   bool is_read(std::pair<int, int> copy, int read) {
     const auto [known, is_new] = read_.try_emplace({class_, copy, read}, false);
     if (is_new)
@@ -115,7 +115,8 @@ class CopyWalk {
     return known->second;
   }
 
-  // Returns whether the waiters for an arrival then read what a thread wrote: through wgmma, or at all.
+  // Returns whether threads that wait for an arrival then read what a thread wrote, with a wgmma if
+  // `by_wgmma`.
   bool is_told(std::pair<int, int> copy, const Use& arrival, bool by_wgmma) {
     const auto [known, is_new] = told_[by_wgmma].try_emplace({class_, copy, arrival.operation}, false);
     const auto barrier = kernel_.shared_offset(arrival.address);
@@ -143,7 +144,7 @@ class CopyWalk {
   std::set<LintEvent> events_;
 };
 
-// Returns whether a place is the same in all steps, or is that of a ring's stage.
+// Returns whether an address is the same in all steps, or is in a stage of a ring.
 bool is_followed(LintKernel& kernel, const Access& access) {
   return std::all_of(kernel.classes.begin(), kernel.classes.end(), [&](const ThreadClass& c) {
     ThreadValues& in = kernel.values_in(c);

@@ -1,5 +1,5 @@
-// The rule about wgmma's descriptors (PTX ISA, "Matrix Descriptor Format"): the descriptors of one tile have
-// the same swizzle, which is that of the tensor map with which the tile was copied.
+// The rule about wgmma's descriptors (PTX ISA, "Matrix Descriptor Format"): all descriptors of a tile must
+// have the same swizzle, which must be that of the tensor map with which the tile was copied.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The destinations of copies, at all stages, and the copies.
+// The destinations of copies in all stages, with the copies.
 using Destinations = std::map<int64_t, std::set<int>>;
 
 Destinations destinations(LintKernel& kernel) {
@@ -30,25 +30,26 @@ Destinations destinations(LintKernel& kernel) {
   return all;
 }
 
-// Descriptors of A or of B in a loop whose addresses differ by a constant, for the bytes of one copy.
+// Descriptors of A or of B in a loop, for the bytes of one copy, whose addresses differ by a constant.
 struct Tile {
   size_t operand;
   int loop;
   std::vector<std::pair<int, int64_t>> terms;
-  int64_t copied;  // the index among the destinations; 0 if none is below
+  int64_t copied;  // index among the destinations; 0 if none is below
 
   auto operator<=>(const Tile&) const = default;
 };
 
-// A wgmma, and the bytes that it reads of an operand, relative to the constant of its address.
+// A wgmma, and the bytes of an operand that it reads, relative to the constant of the operand's address.
 struct Reader {
   int wgmma;
   int64_t first, last;
 };
 using Readers = std::map<int, std::vector<Reader>>;  // by the descriptor's layout, in order
 
-// The beginning of a tile that is not copied is not known here. So wgmmas read the same tile only if they
-// read bytes between those of the others.
+// Returns whether a wgmma reads the same tile as others. The beginning of a tile that was not copied is not
+// known here, so they are assumed to read the same tile only if it reads bytes between those that the others
+// read.
 bool reads_between(const Reader& one, const std::vector<Reader>& others) {
   int64_t first = others[0].first, last = others[0].last;
   for (const Reader& other : others) {
@@ -58,8 +59,8 @@ bool reads_between(const Reader& one, const std::vector<Reader>& others) {
   return one.first < last && first < one.last;
 }
 
-// The beginning of a wgmma operand's tile, at the first of its stages, and the layout in its descriptor;
-// nothing if the operand is in registers or not known.
+// The beginning of the tile of a wgmma operand, in the first of its stages, and the layout in its descriptor.
+// Nothing if the operand is in registers or is not known.
 struct Described {
   int64_t place;
   int layout;
@@ -97,7 +98,7 @@ std::map<Tile, Readers> readers_of(LintKernel& kernel) {
   return all;
 }
 
-// The swizzle of a copy's tensor map, as descriptors encode it; nothing if it is not known.
+// Returns the swizzle of a copy's tensor map, encoded as in descriptors, or nothing if it is not known.
 std::optional<int> layout_of_map(LintKernel& kernel, int copy) {
   const std::vector<Sum> addresses = kernel.addresses(copy);
   if (!kernel.operation(copy).has("tensor") || addresses.size() < 2) return std::nullopt;
@@ -117,7 +118,7 @@ std::string_view name_of(int layout) {
 
 }  // namespace
 
-// Prefers the swizzle of the tensor map; without it, the swizzle of most wgmmas.
+// Assumes that the swizzle of the tensor map is right or, without a map, the swizzle of most wgmmas.
 void check_layouts(LintKernel& kernel, Report& report) {
   tell_unknown_reads(kernel, report);
   const Destinations copies = destinations(kernel);

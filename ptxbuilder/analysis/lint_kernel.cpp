@@ -8,7 +8,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// Special registers whose values differ between threads of a CTA.
+// Returns whether the values of a special register differ between threads of a CTA.
 bool is_own(std::string_view special) {
   for (const char* name : {"%tid", "%laneid", "%warpid", "%lanemask", "%clock", "%globaltimer"})
     if (special.starts_with(name)) return true;
@@ -22,7 +22,7 @@ void mark_variables(const Value& v, std::vector<bool>& named) {
   for (const Value& part : v.parts) mark_variables(part, named);
 }
 
-// The variables that instructions name.
+// Returns the variables that instructions name.
 std::vector<const Variable*> named_variables(const Code& code) {
   std::vector<bool> named(code.variables.size(), false);
   for (const Operation& o : code.operations)
@@ -35,7 +35,7 @@ std::vector<const Variable*> named_variables(const Code& code) {
 
 std::vector<const Variable*> shared_of(const std::vector<const Variable*>& variables) {
   std::vector<const Variable*> all;
-  const Variable* open = nullptr;  // the one whose size the host sets
+  const Variable* open = nullptr;  // the variable whose size the host sets
   for (const Variable* v : variables) {
     if (!is_shared(*v) || (open && v->is_open())) continue;
     if (v->is_open()) open = v;
@@ -62,7 +62,7 @@ LintKernel::LintKernel(const ptx_text::Module& m, std::string_view name, const T
 
 void LintKernel::find_classes() {
   std::vector<Guard> guards;
-  std::vector<Sum> predicates;  // that a thread's number may decide
+  std::vector<Sum> predicates;  // predicates that a thread's number may decide
   std::map<std::pair<int64_t, std::vector<std::pair<int, int64_t>>>, int> numbers;
   for (int i = 0; i < count(); ++i) {
     if (operation(i).guard == kNone || !graph.reaches(graph.block_of[at(i)])) continue;
@@ -204,7 +204,7 @@ const std::set<LintEvent>& LintKernel::events(Walk walk) {
   if (is_new) {
     try {
       known->second = walk(*this);
-    } catch (const GaveUp&) {  // it gave up, and gives up for every caller
+    } catch (const GaveUp&) {  // it gave up, and does so for every caller
     }
   }
   if (!known->second) throw GaveUp();

@@ -1,5 +1,5 @@
 // Rules about the resources that a kernel requests, and about instructions that all threads of a warp or of a
-// barrier must run.
+// barrier must execute.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The number in a directive of the kernel; nothing if the directive is absent.
+// Returns the number in a directive of the kernel, or nothing if there is no such directive.
 std::optional<int64_t> directive(const LintKernel& kernel, std::string_view name) {
   for (const ptx_text::Directive& d : kernel.code.function->directives)
     if (const auto numbers = numbers_of(d); d.tokens[0] == name && !numbers.empty()) return numbers[0];
@@ -20,7 +20,7 @@ std::optional<int64_t> directive(const LintKernel& kernel, std::string_view name
 
 int64_t floor_to(int64_t value, int64_t step) { return value / step * step; }
 
-// The registers of a thread at the start of the kernel, as ptxas chooses them if setmaxnreg is used.
+// Returns the registers of a thread at the start of the kernel, as ptxas chooses them if setmaxnreg is used.
 int64_t registers_at_entry(const LintKernel& kernel) {
   if (const auto bound = directive(kernel, ".maxnreg")) return *bound;
   const int64_t ctas = std::max<int64_t>(1, directive(kernel, ".minnctapersm").value_or(1));
@@ -29,7 +29,7 @@ int64_t registers_at_entry(const LintKernel& kernel) {
                            hopper::most_role_registers);
 }
 
-// Instructions that a warp must run as a whole, or not at all.
+// Returns whether a warp must execute an instruction as a whole, or not at all.
 bool is_aligned(const Operation& o) {
   const bool is_old_barrier = o.is("bar") && !o.has("warp");
   return o.has("aligned") || is_old_barrier;
@@ -37,12 +37,12 @@ bool is_aligned(const Operation& o) {
 
 // ---- Floors: the least .version and target ----
 
-// The version and the target must both be met.
+// Returns the minimum that meets both minimums.
 isa::Floor both(const isa::Floor& a, const isa::Floor& b) {
   return {std::max(a.ptx_version, b.ptx_version), a.targets & b.targets};
 }
 
-// Returns nothing if an instruction or one of its registers is not known.
+// Returns nothing if the instruction or one of its registers is not known.
 std::optional<isa::Floor> floor_of(const Operation& o) {
   if (!o.row) return std::nullopt;
   isa::Floor floor = both(isa::floor_of(*o.row), {0, isa::advised_for(o.text->opcode)});
@@ -55,10 +55,11 @@ std::optional<isa::Floor> floor_of(const Operation& o) {
   return floor;
 }
 
-// The floor of all kernels of a module; nothing if the module holds other code, or something unknown.
+// Returns the minimum of all kernels of a module, or nothing if the module contains other code, or something
+// unknown.
 std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
   isa::Floor all;
-  std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // a kernel repeats its instructions
+  std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // for repeated instructions
   for (const ptx_text::Statement& s : module.statements) {
     if (s.kind != ptx_text::Statement::Kind::function || !s.function[0].has_body) continue;
     if (!s.function[0].entry) return std::nullopt;
@@ -83,11 +84,11 @@ std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
 // ---- Named barriers ----
 
 struct Meeting {
-  std::set<int64_t> arriving, waiting;  // threads, at bar.arrive and at bar.sync
+  std::set<int64_t> arriving, waiting;  // threads at bar.arrive, and at bar.sync
   std::set<int> operations;
   std::map<int, std::set<int64_t>> by_operation = {};
 
-  // A thread that arrives continues, and counts again if it waits.
+  // A thread that arrives continues, and is counted again if it waits.
   int64_t count() const { return std::ssize(arriving) + std::ssize(waiting); }
 };
 
@@ -101,8 +102,8 @@ bool reaches(LintKernel& kernel, int64_t thread, int64_t cell, bool Use::*does) 
   return false;
 }
 
-// Returns whether two warps may otherwise wait for each other: one for an mbarrier at which the other
-// arrives, or at a barrier at which one of them only arrives.
+// Returns whether two warps may wait for each other elsewhere: one of them at an mbarrier at which the other
+// arrives, or at a barrier at which only one of them waits.
 bool may_take_turns(LintKernel& kernel, int64_t a, int64_t b) {
   const Protocol& protocol = kernel.protocol();
   if (!protocol.is_complete) return true;
@@ -131,7 +132,7 @@ std::optional<std::pair<int64_t, int64_t>> others_of(LintKernel& kernel, const s
   return std::nullopt;
 }
 
-// Returns whether all threads that may reach an instruction do so whenever one does.
+// Returns whether all threads that may reach an instruction reach it whenever one of them does.
 bool come_as_one(const LintKernel& kernel, int i) {
   return std::all_of(kernel.classes.begin(), kernel.classes.end(), [&](const ThreadClass& c) {
     return c.runs[at(i)] == Runs::no || (c.runs[at(i)] == Runs::yes && kernel.comes_as_one(c, i));
@@ -140,8 +141,9 @@ bool come_as_one(const LintKernel& kernel, int i) {
 
 }  // namespace
 
-// If these directives are missing, ptxas 13.0 reports "unable to determine register count at entry" and drops
-// setmaxnreg. It does so with only .maxntid too if the kernel needs few registers, which only ptxas knows.
+// If these directives are missing, ptxas 13.0 reports "unable to determine register count at entry", and
+// drops setmaxnreg. With only .maxntid, it does the same if the kernel needs few registers, which only ptxas
+// knows.
 void check_register_bound(LintKernel& kernel, Report& report) {
   const bool is_bounded = directive(kernel, ".maxnreg") || kernel.code.cta_shape()[0] > 0;
   if (is_bounded) return;
@@ -164,7 +166,7 @@ void check_register_pool(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) any |= sets(i);
   if (!any || !knows_threads(kernel, report)) return;
   const int64_t entry = registers_at_entry(kernel);
-  // A thread that sets its count several times may hold the smallest count when another thread waits.
+  // A thread that sets its count several times may have the smallest count when another thread waits.
   std::map<int64_t, int64_t> least;
   int largest = kNone;
   const auto each_thread = [&](int i, const auto& body) {
@@ -209,7 +211,7 @@ void check_aligned(LintKernel& kernel, Report& report) {
 }
 
 void check_named_barriers(LintKernel& kernel, Report& report) {
-  std::map<std::pair<int64_t, int64_t>, Meeting> meetings;  // by the barrier's number and its thread count
+  std::map<std::pair<int64_t, int64_t>, Meeting> meetings;  // by barrier number and thread count
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (!o.is_barrier() || o.has("cluster", "warp")) continue;
@@ -249,7 +251,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
                    {}, "Use a separate barrier for each group of threads, or count all of them.");
 }
 
-// The .version belongs to the module, so the module's first kernel reports it.
+// The .version belongs to the module, so only the module's first kernel reports it.
 void check_version(LintKernel& kernel, Report& report) {
   if (kernel.code.name != kernels_of(kernel.module).front()) return;
   const std::optional<isa::Floor> floor = floor_of(kernel.module);

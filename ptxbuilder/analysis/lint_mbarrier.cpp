@@ -1,5 +1,5 @@
-// Rules about mbarriers: each is initialised and published before it is used, a phase gets the arrivals that
-// it expects, and some thread waits for it with a parity that alternates.
+// Rules about mbarriers: each must be initialised and published before it is used, a phase must get the
+// arrivals that it expects, and some thread must wait for it with a parity that alternates.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,14 +11,14 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// ---- Published ----
+// ---- Publication ----
 
 // The initialisations that a thread knows about, by their instructions.
 struct Publication {
-  int unfenced = kNone;    // the mbarrier.init without a fence after it
-  int unreleased = kNone;  // the mbarrier.init without a release in the cluster after it
+  int unfenced = kNone;    // an mbarrier.init that no fence follows
+  int unreleased = kNone;  // an mbarrier.init that no release in the cluster follows
   std::set<int> unmet = {},
-                unmet_in_cluster = {};  // the initialisations of other threads without a barrier after them
+                unmet_in_cluster = {};  // initialisations by other threads that no barrier follows
 
   bool operator==(const Publication&) const = default;
   size_t size() const { return 2 + unmet.size() + unmet_in_cluster.size(); }
@@ -35,9 +35,9 @@ struct Publication {
 class PublicationWalk {
  public:
   enum Kind : int {
-    kUnfenced,           // of an mbarrier.init, whose barrier the other uses: in a CTA
-    kUnfencedInCluster,  // or in the cluster
-    kUnmet               // of a use of an mbarrier that the other initialises
+    kUnfenced,           // of an mbarrier.init whose barrier the other instruction uses, in a CTA
+    kUnfencedInCluster,  // likewise, in the cluster
+    kUnmet               // of a use of an mbarrier that the other instruction initialises
   };
 
   explicit PublicationWalk(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -68,7 +68,7 @@ class PublicationWalk {
   }
 
  private:
-  // The first of some initialisations that the barriers of a use may have; kNone if there is none.
+  // Returns the first of some initialisations that the barriers of a use may have, or kNone if there is none.
   int unmet_of(size_t use, const std::set<int>& unmet) const {
     const int i = protocol_.uses[use].operation;
     const Cells& cells = protocol_.cells[use];
@@ -97,7 +97,7 @@ class PublicationWalk {
     const Use& use = protocol_.uses[found->second];
     if (use.inits) p.unfenced = p.unreleased = i;
     if (!use.works() || !is_last) return;
-    // The release of barrier.cluster.arrive orders the initialisation before the accesses of threads in other
+    // The release of barrier.cluster.arrive orders the initialisation before accesses by threads of other
     // CTAs, but not before copies to these CTAs.
     const bool is_released = p.unreleased == kNone;
     if (p.unfenced != kNone && (copies_ || (reaches_others_ && !is_released)))
@@ -125,7 +125,7 @@ class PublicationWalk {
   std::set<int> inits_;
   bool copies_ = false, copies_to_others_ = false;
   bool reaches_others_ = false;  // through copies or threads
-  bool spans_cluster_ = false;   // whether it declares that its CTAs work together
+  bool spans_cluster_ = false;   // whether the kernel declares that its CTAs work together
 };
 
 std::set<LintEvent> walk_publication(LintKernel& kernel) { return PublicationWalk(kernel).run(); }
@@ -140,10 +140,10 @@ void report_unfenced(LintKernel& kernel, PublicationWalk::Kind kind, const char*
 
 // ---- Arrivals ----
 
-// Returns the number of arrivals that an instruction makes; nothing if that is not known.
+// Returns the number of arrivals that an instruction makes, or nothing if it is not known.
 std::optional<int64_t> arriving(LintKernel& kernel, Protocol& protocol, const Use& use, int64_t cell) {
   const Operation& o = kernel.operation(use.operation);
-  if (o.has("arrive_drop")) return std::nullopt;  // later phases expect fewer
+  if (o.has("arrive_drop")) return std::nullopt;  // later phases expect fewer arrivals
   int64_t each = 1;
   if (!o.has("expect_tx") && o.is("mbarrier"))
     for (size_t n = 0; n + 1 < o.operands.size(); ++n)
@@ -156,7 +156,7 @@ std::optional<int64_t> arriving(LintKernel& kernel, Protocol& protocol, const Us
   return threads ? std::optional(*threads * each) : std::nullopt;
 }
 
-// Returns whether some of the counts add up to a sum.
+// Returns whether some of the counts add up to `sum`.
 bool add_up(const std::vector<int64_t>& counts, int64_t sum) {
   std::set<int64_t> sums = {0};
   for (int64_t count : counts) {
@@ -170,7 +170,7 @@ bool add_up(const std::vector<int64_t>& counts, int64_t sum) {
 
 // ---- Waits ----
 
-// Returns whether anything except other registers depends on the result of an instruction.
+// Determines whether anything other than registers depends on the result of an instruction.
 class Dependence {
  public:
   explicit Dependence(const LintKernel& kernel) : kernel_(kernel) {}
@@ -182,7 +182,7 @@ class Dependence {
   }
 
  private:
-  // An instruction that only computes matters if its results do.
+  // An instruction that only computes matters if its results matter.
   static bool only_computes(const Operation& o) {
     for (const char* word : {"mov", "not", "and", "or", "xor", "setp", "selp", "cvt"})
       if (o.is(word)) return true;
@@ -231,7 +231,7 @@ bool runs_each_time(const LintKernel& kernel, const Loop& loop, int i) {
                      [&](int latch) { return kernel.graph.dominates(kernel.graph.block_of[at(i)], latch); });
 }
 
-// Returns whether a loop initialises a barrier of a use, so that the barrier's phases begin anew.
+// Returns whether a loop initialises a barrier of a use, so that the barrier's phases start over.
 bool is_made_anew(const LintKernel& kernel, const Protocol& protocol, const Use& use, const Loop& loop) {
   const Cells& cells = protocol.cells[static_cast<size_t>(&use - protocol.uses.data())];
   return std::any_of(cells.begin(), cells.end(), [&](int64_t cell) {
@@ -241,7 +241,8 @@ bool is_made_anew(const LintKernel& kernel, const Protocol& protocol, const Use&
   });
 }
 
-// Returns whether a wait whose loop counts up in ones waits twice in a row for one parity of a barrier.
+// Returns whether a wait in a loop that counts up by one waits twice in succession for the same parity of a
+// barrier.
 bool repeats_a_parity(LintKernel& kernel, const Use& wait, const Sum& parity, const Loop& loop) {
   const auto barrier = kernel.shared_offset(wait.address);
   std::set<int> changes = changing(kernel, wait.address, loop);
@@ -262,15 +263,15 @@ bool repeats_a_parity(LintKernel& kernel, const Use& wait, const Sum& parity, co
   return false;
 }
 
-// The parity that an instruction waits for; nothing if it waits for a state.
+// Returns the parity for which an instruction waits, or nothing if it waits for a state.
 std::optional<Sum> parity_of(LintKernel& kernel, const Use& use) {
   const Operation& o = kernel.operation(use.operation);
   if (!use.waits || !o.has("parity") || o.operands.size() < 3) return std::nullopt;
   return kernel.operand(use.operation, 2);
 }
 
-// The parity of the first wait of a class for the barrier when the class's loops begin, taken from the wait
-// that comes before its others.
+// The parity of a class's first wait for the barrier when the class's loops begin; the first wait is the one
+// that precedes its others.
 struct FirstWait {
   size_t use;
   int64_t parity;
@@ -296,14 +297,14 @@ std::optional<FirstWait> first_wait(LintKernel& kernel, const Protocol& protocol
   return std::nullopt;
 }
 
-// The cures for a wait, by whether copies end its phase, or copies come after it.
+// Remedies for a wait, depending on whether copies end its phase or follow it.
 constexpr std::string_view kDataCure =
     "This waits for data: begin with parity 0, and flip it each time that the ring starts over.";
 constexpr std::string_view kFreeCure =
     "This waits for a stage that others free, and at first all stages are free: begin with parity 1, and "
     "flip it each time that the ring starts over.";
 
-// Returns nothing if it is neither.
+// Returns nothing if neither is the case.
 std::string_view turning_cure(const LintKernel& kernel, const Protocol& protocol, const Use& wait) {
   const Cells& cells = protocol.cells[static_cast<size_t>(&wait - protocol.uses.data())];
   if (std::any_of(cells.begin(), cells.end(), [&](int64_t cell) { return protocol.any(cell, &Use::copies); }))
@@ -397,7 +398,7 @@ void check_waits(LintKernel& kernel, Report& report) {
   if (!protocol.is_complete_for(report)) return;
   for (const auto& [cell, uses] : protocol.by_cell) {
     if (protocol.any(cell, &Use::waits)) continue;
-    // Barriers that only get arrivals may be for a role that a kernel's options leave out; another rule
+    // Barriers that receive only arrivals may belong to a role that the kernel's options omit; another rule
     // reports stages that are filled without a wait.
     const std::set<int> copies = protocol.operations(cell, &Use::copies);
     if (!copies.empty())
@@ -442,15 +443,15 @@ void check_parity(LintKernel& kernel, Report& report) {
   }
 }
 
-// The first phase of a barrier may depend on that of another barrier, if all threads that arrive have waited
-// for it.
+// Finds circular waits. The first phase of a barrier depends on the first phase of another barrier if all
+// threads that arrive have waited for it.
 void check_circular_wait(LintKernel& kernel, Report& report) {
   const Protocol& protocol = kernel.protocol();
   if (protocol.uses.empty() || !protocol.is_complete_for(report) || !knows_threads(kernel, report)) return;
   std::map<int64_t, std::set<int64_t>> needs;
   std::map<int64_t, int> waits;
   for (const auto& [cell, uses] : protocol.by_cell) {
-    std::optional<std::set<int64_t>> all;  // that each arrival needs
+    std::optional<std::set<int64_t>> all;  // barriers for which all arrivals have waited
     for (size_t u : uses)
       for (const ThreadClass& c : kernel.classes) {
         const Use& use = protocol.uses[u];

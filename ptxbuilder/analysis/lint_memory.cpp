@@ -1,5 +1,5 @@
-// Rules about addresses: they must be aligned, those of a warp should not conflict in banks, and they should
-// name their state space.
+// Rules about addresses: they must be aligned, the addresses of a warp should not conflict in banks, and they
+// should name their state space.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,12 +18,12 @@ bool is_access(const Operation& o) { return o.is("ld", "st"); }
 
 int matrices_of(const Operation& o) { return o.has("x4") ? 4 : o.has("x2") ? 2 : 1; }
 
-// The lanes whose addresses matter.
+// Returns the number of lanes whose addresses matter.
 int lanes_of(const Operation& o) { return is_matrix_move(o) ? 8 * matrices_of(o) : hopper::warp_threads; }
 
-// An address that must be a multiple of some number of bytes.
+// An address that must be a multiple of a number of bytes.
 struct Aligned {
-  size_t place;  // an index into the operands that are addresses
+  size_t place;  // index among the operands that are addresses
   int64_t bytes;
 };
 
@@ -46,7 +46,7 @@ std::vector<Aligned> alignments(LintKernel& kernel, int i) {
   return {};
 }
 
-// The largest power of two that divides a value, whatever it is; 1 if nothing is known.
+// Returns the largest power of two that divides a value in all cases, or 1 if nothing is known.
 int64_t least_alignment(const Values& values, int number) {
   const Atom& a = values.atom(number);
   const auto of_sum = [&](const Sum& sum) {
@@ -62,7 +62,8 @@ int64_t least_alignment(const Values& values, int number) {
   return 1;
 }
 
-// The bytes by which an address exceeds a multiple of `bytes`, if its unknown terms are such multiples.
+// Returns the bytes by which an address exceeds a multiple of `bytes`, if its unknown terms are multiples of
+// `bytes`.
 std::optional<int64_t> off_by(LintKernel& kernel, const Sum& address, int64_t bytes, ThreadValues& in) {
   const Sum rest = in.rest(address);
   for (const auto& [number, factor] : rest.terms) {
@@ -72,23 +73,23 @@ std::optional<int64_t> off_by(LintKernel& kernel, const Sum& address, int64_t by
   return ((rest.constant % bytes) + bytes) % bytes;
 }
 
-// Returns the variable with which an address begins; null if there is none.
+// Returns the variable with which an address begins, or null if there is none.
 const Variable* base_of(const LintKernel& kernel, const Sum& address) {
   for (const auto& [number, factor] : address.terms)
     if (const Variable* v = factor == 1 ? kernel.variable_of(kernel.values.atom(number)) : nullptr) return v;
   return nullptr;
 }
 
-// The alignment of a variable's address in bytes. A kernel's only shared variable begins at the start of
-// shared memory.
+// Returns the alignment of a variable's address in bytes. If a kernel has only one shared variable, it begins
+// at the start of shared memory.
 int64_t alignment_of(const LintKernel& kernel, const Variable& v) {
   constexpr int64_t kStart = 1024;
   const bool is_alone = v.is_open() && v.space == ".shared" && kernel.shared_variables.size() == 1;
   return is_alone ? std::max<int64_t>(v.align, kStart) : v.align;
 }
 
-// Addresses of the lanes relative to the first one, without terms that are the same for all of them; empty if
-// one is not known.
+// Returns the addresses of the lanes relative to the first one, without terms that are the same for all of
+// them; empty if one is not known.
 std::vector<int64_t> lane_addresses(LintKernel& kernel, const Sum& address, int64_t first, int lanes) {
   std::vector<int64_t> all;
   std::vector<std::pair<int, int64_t>> same;
@@ -106,7 +107,8 @@ std::vector<int64_t> lane_addresses(LintKernel& kernel, const Sum& address, int6
   return all;
 }
 
-// The most wavefronts that a phase of an access takes, in the first warp that runs the access as a whole.
+// The greatest number of wavefronts that a phase of an access takes, in the first warp that executes the
+// access as a whole.
 struct Conflict {
   int ways = 1;
   int64_t first = 0;
@@ -135,8 +137,8 @@ std::optional<Conflict> conflict_of(LintKernel& kernel, int i) {
   return worst;
 }
 
-// Returns whether the addresses of the lanes, except for terms that are the same for all of them, are known
-// in a warp that runs an access as a whole.
+// Returns whether the addresses of the lanes are known, except for terms that are the same for all lanes, in
+// a warp that executes an access as a whole.
 bool knows_lanes(LintKernel& kernel, int i) {
   const Operation& o = kernel.operation(i);
   const std::vector<Sum> addresses = kernel.addresses(i);

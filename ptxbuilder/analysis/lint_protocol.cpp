@@ -25,7 +25,7 @@ std::optional<Use> use_of(LintKernel& kernel, int i) {
   } else if (o.is("cp") && o.has("mbarrier") && o.has("arrive")) {
     use.arrives = o.has("noinc");
   } else if (o.is("tcgen05") && o.has("commit")) {
-    use.arrives = true;  // once, when the products of its thread are complete
+    use.arrives = true;  // arrives once, when the products of its thread are complete
     use.is_remote = o.has("multicast::cluster");
   } else {
     return std::nullopt;
@@ -48,8 +48,8 @@ class Options {
   std::optional<Set> operator()(const Sum& sum) {
     kernel_.spend(1);
     Sum rest = in_.rest(sum);
-    // A value that depends on a meet, other than as a copy of it, needs all options of the meet, which are
-    // not known yet.
+    // A value that depends on a meet, but is not a copy of it, needs all options of the meet, which are not
+    // known yet.
     const bool is_copy = rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1;
     const std::set<int> copied = copied_;
     if (!is_copy) copied_.clear();
@@ -78,7 +78,8 @@ class Options {
     return sums;
   }
 
-  // x / n as a multiplication and a shift (Warren, Hacker's Delight, "Unsigned Division by Divisors").
+  // A quotient x / n that is computed with a multiplication and a shift (Warren, Hacker's Delight, "Unsigned
+  // Division by Divisors").
   struct Division {
     Sum of;
     int64_t by;
@@ -100,7 +101,7 @@ class Options {
     return Division{a->inputs[0], by};
   }
 
-  // Removes terms f x - f n (x / n) from a sum, and returns their possible values together.
+  // Removes terms f x - f n (x / n) from a sum, and returns the values that they can have together.
   Set remainders(Sum& rest) const {
     Set all = {0};
     for (const auto& [number, factor] : Sum(rest).terms) {
@@ -195,7 +196,7 @@ class Options {
   ThreadValues& in_;
   int depth_ = 0;
   std::set<int> open_;    // meets whose options are being computed
-  std::set<int> copied_;  // those of them whose value arrives unchanged
+  std::set<int> copied_;  // those whose value arrives unchanged
 };
 
 }  // namespace
@@ -235,8 +236,8 @@ std::optional<int64_t> Dependent::atom(int number, int root, int64_t of_root, in
 
 namespace {
 
-// The values of a counter in one period, if the sums that depend on it repeat after each period, as i & 1
-// does.
+// Returns the values of a counter in one period, if the sums that depend on it repeat after each period, as i
+// & 1 does.
 std::optional<std::set<int64_t>> turn(Dependent& dependent, int root,
                                       std::initializer_list<const Sum*> sums) {
   constexpr int64_t kTurn = 16, kTurns = 4;
@@ -358,7 +359,7 @@ std::optional<Cells> Protocol::cells_of(const Use& use, const ThreadClass& c) {
 
 std::optional<int64_t> Protocol::threads_at(const Use& use, int64_t cell) {
   int64_t threads = 0;
-  std::optional<Sum> condition;  // the condition of all of them
+  std::optional<Sum> condition;  // the condition that all of them have
   for (const ThreadClass& c : kernel_.classes) {
     const Runs runs = c.runs[at(use.operation)];
     if (runs == Runs::no) continue;
@@ -393,7 +394,7 @@ bool Protocol::reaches(size_t use, const ThreadClass& c, int64_t cell) const {
 
 namespace {
 
-// Returns whether a loop does nothing except wait.
+// Returns whether a loop only waits.
 bool only_waits(const LintKernel& kernel, const Loop& loop) {
   for (int block : loop.blocks)
     for (int i = kernel.graph.blocks[at(block)].first; i < kernel.graph.blocks[at(block)].last; ++i) {

@@ -1,5 +1,5 @@
-// Rules about errors that ptxas reports: undeclared names, words that are not instructions, and alignments
-// and counts of registers that are not legal.
+// Rules about errors that ptxas reports: undeclared names, words that are not instructions, and illegal
+// alignments and counts of registers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace {
 
 using ptx_text::Statement;
 
-// PTX ISA 9.0, "Special Registers", and the constant WARP_SZ; numbered registers are listed without their
-// numbers.
+// Special registers (PTX ISA 9.0, "Special Registers") and the constant WARP_SZ; numbered registers are
+// listed without their numbers.
 constexpr std::string_view kPredefined[] = {"%tid",
                                             "%ntid",
                                             "%laneid",
@@ -67,7 +67,8 @@ bool is_predefined(std::string_view name) {
   });
 }
 
-// Names other than registers (Code resolves registers): variables, parameters, functions and labels.
+// The names of variables, parameters, functions and labels. Registers are not included, since Code resolves
+// them.
 class Names {
  public:
   explicit Names(const LintKernel& kernel) {
@@ -95,7 +96,7 @@ class Names {
   std::set<std::string, std::less<>> all_;
 };
 
-// The undeclared names in an operand. A name with a dot is a part of a vector, or a selector.
+// Collects the undeclared names in an operand. A name with a dot is part of a vector, or a selector.
 void collect_undeclared(const Names& names, const Value& v, std::vector<std::string_view>& all) {
   const bool is_name = v.kind == Value::Kind::symbol || v.kind == Value::Kind::special;
   if (is_name && v.text.find('.') == std::string_view::npos && !is_predefined(v.text) &&
@@ -121,7 +122,8 @@ void check_aligns(const std::vector<Statement>& statements, Report& report) {
   }
 }
 
-// ptxas accepts the words of a mnemonic in most orders, and mnemonics that the manual lacks are not reported.
+// Returns whether a mnemonic may exist: ptxas accepts the words of a mnemonic in most orders, and mnemonics
+// that are not in the manual are not reported.
 bool may_be_known(const Operation& o) {
   bool has_rows = isa::forms_of(o.words[0]).empty();
   isa::for_each_row_of(o.text->opcode, [&](const isa::Form&, const isa::Choices&) { has_rows = true; });
@@ -139,13 +141,13 @@ void check_declared(LintKernel& kernel, Report& report) {
   }
 }
 
-// Later versions of PTX may have more instructions.
+// Reports unknown words, except in later versions of PTX, which may have more instructions.
 void check_known(LintKernel& kernel, Report& report) {
   for (const Statement& s : kernel.module.statements)
     if (s.kind == Statement::Kind::directive && s.directive.tokens[0] == ".version" &&
         s.directive.tokens.size() > 1 && version_number(s.directive.tokens[1]) > Operation::known_version)
       return;
-  std::map<std::string_view, bool> known;  // caches repeated instructions
+  std::map<std::string_view, bool> known;  // avoids repeated searches
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (o.row) continue;
@@ -154,7 +156,7 @@ void check_known(LintKernel& kernel, Report& report) {
       report.add(i, fmt::format("'{}' is not an instruction of PTX {}", o.words[0], version));
       continue;
     }
-    // A mnemonic that has rows has wrong operands here; other rules report them.
+    // If a mnemonic has rows, its operands are wrong; other rules report them.
     const auto [entry, is_new] = known.try_emplace(o.text->opcode);
     if (is_new) entry->second = may_be_known(o);
     if (!entry->second)
@@ -163,7 +165,7 @@ void check_known(LintKernel& kernel, Report& report) {
   }
 }
 
-// The module's first kernel reports its variables.
+// Only the module's first kernel reports the module's variables.
 void check_variable_alignment(LintKernel& kernel, Report& report) {
   if (kernel.code.name == kernels_of(kernel.module).front()) check_aligns(kernel.module.statements, report);
   for (const ptx_text::Declaration& parameter : kernel.code.function->parameters)

@@ -28,10 +28,11 @@ std::optional<int64_t> whole(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-// The first kernel reports statements of the module, and each kernel reports its own body.
+// Returns whether this is the module's first kernel, which reports statements of the module; each kernel
+// reports its own body.
 bool is_first(const LintKernel& kernel) { return kernel.code.name == kernels_of(kernel.module).front(); }
 
-// Calls `visit` with each list of statements that forms a scope, and the function whose body it belongs to.
+// Calls `visit` with each list of statements that forms a scope, and the function to whose body it belongs.
 void visit_scopes(
     const std::vector<Statement>& statements, const ptx_text::Function* function,
     const std::function<void(const std::vector<Statement>&, const ptx_text::Function*)>& visit) {
@@ -54,7 +55,7 @@ void visit_own_scopes(
 
 // ---- .version and .target ----
 
-// The existing versions, up to the one that is known here (PTX ISA, Release Notes).
+// Returns whether a .version exists, up to the one that is known here (PTX ISA, Release Notes).
 bool is_version(int version) {
   for (const auto& [first, last] :
        {std::pair(10, 15), {20, 23}, {30, 32}, {40, 43}, {50, 50}, {60, 65}, {70, 78}, {80, 88}, {90, 90}})
@@ -80,9 +81,9 @@ const isa::Target* target_named(std::string_view name) {
   return nullptr;
 }
 
-// "sm_52": a target older than those that are known here, or of another device.
+// Returns whether a target, such as "sm_52", is older than the known ones, or belongs to another device.
 bool is_other_target(std::string_view name) {
-  if (name == "sm_87" || name == "sm_88") return true;  // of Jetsons
+  if (name == "sm_87" || name == "sm_88") return true;  // of Jetson modules
   if (!name.starts_with("sm_")) return false;
   const auto number = whole(name.substr(3));
   return number && *number >= 10 && *number < 75;
@@ -132,8 +133,8 @@ class Declared {
       initial(name, *name.initializer, 0, at);
   }
 
-  // The lists of an initial value may be nested as deep as there are extents, and each may be at most as long
-  // as its extent.
+  // Checks an initial value. Its lists may be nested as deep as there are extents, and each may be at most as
+  // long as its extent.
   void initial(const Declarator& name, const Operand& list, size_t depth, Position at) {
     if (depth >= name.extents.size()) {
       report_.add_at(
@@ -161,10 +162,10 @@ class Declared {
   }
 
   Report& report_;
-  std::map<std::string, uint32_t> names_;  // of a scope, with the lines of the declarations
+  std::map<std::string, uint32_t> names_;  // names in a scope, with the lines of their declarations
 };
 
-// PTX ISA 9.0, "Directives", and the sections of DWARF.
+// The directives (PTX ISA 9.0, "Directives"), and the sections of DWARF.
 constexpr std::string_view kDirectives[] = {".version",
                                             ".target",
                                             ".address_size",
@@ -252,7 +253,7 @@ void check_declarations(LintKernel& kernel, Report& report) {
     for (const Statement& s : statements)
       if (s.kind == Statement::Kind::directive) check_directive(s.directive, s.at, report);
   });
-  Position at = {};  // of the kernel
+  Position at = {};  // position of the kernel
   for (const Statement& s : kernel.module.statements)
     if (s.kind == Statement::Kind::function && &s.function[0] == kernel.code.function) at = s.at;
   for (const Directive& d : kernel.code.function->directives) {
@@ -284,7 +285,7 @@ void check_constants(LintKernel& kernel, Report& report) {
   }
 }
 
-// Finds writes to constant memory through a generic address; ptxas itself rejects those that name .const.
+// Finds writes to constant memory through a generic address; ptxas itself rejects writes that name .const.
 void check_constant_space(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);

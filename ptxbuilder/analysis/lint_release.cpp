@@ -1,6 +1,6 @@
 // The rule about the consumer's release: a thread that arrives where a producer waits for a free stage must
-// have waited for the products that read the stage (PTX ISA, "Asynchronous Warpgroup Level Matrix
-// Instructions": they read shared memory until wgmma.wait_group confirms their completion).
+// have waited for the products that read the stage. Products read shared memory until wgmma.wait_group
+// confirms their completion (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr int kMostSteps = 4;     // of a loop, for which products may be in flight
-constexpr int kMostStages = 256;  // of a ring
+constexpr int kMostSteps = 4;     // steps of a loop for which products may be in flight
+constexpr int kMostStages = 256;  // stages of a ring
 
 // Finds the arrivals that free the bytes that a wgmma reads.
 class Stages {
@@ -30,8 +30,8 @@ class Stages {
       if (use.arrives && !use.expects) arrivals_.push_back(&use);
   }
 
-  // The wgmmas whose stage an arrival by a thread of the class frees, with the number of loop steps between
-  // the read and the arrival.
+  // Returns the wgmmas whose stage an arrival by a thread of the class frees, with the number of loop steps
+  // between the read and the arrival.
   std::map<int, int> freed(const Use& arrival, const ThreadClass& c) {
     std::map<int, int> all;
     const auto barrier = kernel_.shared_offset(arrival.address);
@@ -54,16 +54,15 @@ class Stages {
 
   const std::vector<const Use*>& arrivals() const { return arrivals_; }
 
-  // Returns whether an arrival frees, for a thread of the class, the stage that a read in the same step
-  // uses.
+  // Returns whether an arrival frees, for a thread of the class, the stage that a read in the same step uses.
   bool frees_now(const Use& arrival, const Sum& read, const ThreadClass& c) const {
     const auto barrier = kernel_.shared_offset(arrival.address);
     return barrier && frees_now(*barrier, read, kernel_.values_in(c));
   }
 
  private:
-  // Returns whether the thread does not wait for anything else before the copy: its earlier waits are for
-  // another copy.
+  // Returns whether the thread waits for nothing else before the copy: its earlier waits are for another
+  // copy.
   bool is_last(const Use& wait, const Use& copy) const {
     kernel_.spend(protocol_.uses.size());
     return std::none_of(protocol_.uses.begin(), protocol_.uses.end(), [&](const Use& use) {
@@ -73,7 +72,7 @@ class Stages {
     });
   }
 
-  // The destinations of copies after a wait: in the same stage, or at the same place each time.
+  // Finds the destinations of copies after a wait, in the same stage, or at the same address each time.
   void find_guarded(const Use& wait, const Use& copy) {
     const auto barrier = kernel_.shared_offset(wait.address),
                to = kernel_.shared_offset(kernel_.addresses(copy.operation).front());
@@ -104,15 +103,15 @@ class Stages {
            address < behind->first + behind->second.bytes && behind->second.barriers.contains(barrier);
   }
 
-  // Returns whether both belong to the stage of this step.
+  // Returns whether the barrier and the address belong to the stage of this step.
   bool frees_now(const Sum& barrier, const Sum& address, ThreadValues& in) const {
     const auto pairs = together(kernel_, in, address, barrier);
     return pairs && std::any_of(pairs->begin(), pairs->end(),
                                 [&](const auto& pair) { return guards(pair.second, pair.first); });
   }
 
-  // The number of steps since the stage that the barrier guards was read, if both go through a ring in the
-  // same loop, one stage each time that the wgmma runs.
+  // Returns the number of steps since the stage that the barrier guards was read, if both go around a ring in
+  // the same loop, one stage each time that the wgmma runs.
   std::optional<int> steps_before(const Sum& barrier, const Sum& address, int wgmma, ThreadValues& in) const {
     Dependent dependent(kernel_, in);
     const auto freed = dependent.root(barrier), read = dependent.root(address);
@@ -133,7 +132,7 @@ class Stages {
     return std::nullopt;
   }
 
-  // Returns whether an atom is a ring's stage that advances each time that an instruction of its loop runs.
+  // Returns whether an atom is the stage of a ring that advances each time an instruction of its loop runs.
   bool is_ring_of(int atom, int i) const {
     const Atom& a = kernel_.values.atom(atom);
     if (a.kind != Atom::Kind::stage || a.inputs[1].constant < 1 || a.inputs[1].constant > kMostStages)
@@ -150,8 +149,8 @@ class Stages {
 
   LintKernel& kernel_;
   const Protocol& protocol_;
-  // The most bytes that a copy fills, up to its destination in the next stage, and the barriers that it waits
-  // for.
+  // The most bytes that a copy fills, up to its destination in the next stage, and the barriers for which it
+  // waits.
   struct Guarded {
     int64_t bytes = 0;
     std::set<int64_t> barriers = {};
@@ -160,8 +159,8 @@ class Stages {
   std::vector<const Use*> arrivals_;
 };
 
-// The last unfinished executions of each wgmma, the youngest first: groups committed since, 0 if the wgmma is
-// not committed.
+// The latest unfinished executions of each wgmma, the most recent first: the number of groups committed
+// since, or 0 if the wgmma is not committed.
 struct InFlight {
   std::map<int, std::vector<int>> runs = {};
 
@@ -204,7 +203,7 @@ struct InFlight {
   static constexpr int kOldest = 100;
 };
 
-// The arrivals since a thread's last wait, by how often their barrier's place has moved since.
+// The arrivals since a thread's last wait, by how often their barrier's address has moved since.
 struct Arrived {
   std::map<std::pair<int, int>, bool> all = {};
 
@@ -217,7 +216,7 @@ struct Arrived {
   }
 };
 
-// Returns, for each reading instruction, the earlier arrivals that free the bytes that it reads.
+// Returns, for each instruction that reads, the earlier arrivals that free the bytes that it reads.
 std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) {
   std::map<int, std::set<int>> late;
   std::map<int, const Use*> arrivals;
@@ -247,8 +246,8 @@ std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) 
   return late;
 }
 
-// Returns whether a thread of a class waits in a loop for something that another may do, or if that is not
-// known, could do.
+// Returns whether a thread of a class waits in a loop for something that another thread does or, if that is
+// not known, could do.
 bool waits_for_others(LintKernel& kernel, const Protocol& protocol, const ThreadClass& c, const Loop& loop) {
   const auto waits = [&](int i) {
     const Operation& o = kernel.operation(i);
@@ -272,12 +271,12 @@ bool waits_for_others(LintKernel& kernel, const Protocol& protocol, const Thread
   return false;
 }
 
-// Returns whether a place is the same again after some steps of a loop.
+// Returns whether an address is the same again after some steps of a loop.
 bool comes_back(LintKernel& kernel, ThreadValues& in, const Sum& place, const Loop& loop) {
   return changing(kernel, place, loop).empty() || together(kernel, in, place, place);
 }
 
-// Returns whether all threads of a class are in one warp with the first thread of another class.
+// Returns whether all threads of a class are in one warp, and the first thread of another class is in it too.
 bool are_of_one_warp(const ThreadClass& c, const ThreadClass& with) {
   return !c.threads.empty() && c.lanes.size() == 1 &&
          c.lanes.begin()->first == with.threads[0] / hopper::warp_threads;
@@ -302,7 +301,7 @@ void check_refill(LintKernel& kernel, Report& report) {
     for (const ThreadClass& c : kernel.classes) {
       if (c.threads.empty() || c.runs[at(copy.operation)] == Runs::no) continue;
       bool is_free =
-          true;  // of the loops so far, since a later loop copies elsewhere or the thread waits for something
+          true;  // for the loops so far; a later loop copies elsewhere, or the thread waits for something
       for (int around = loop; around != kNone && is_free; around = kernel.graph.loops[at(around)].parent) {
         const Loop& l = kernel.graph.loops[at(around)];
         if (waits_for_others(kernel, protocol, c, l)) break;

@@ -11,8 +11,8 @@ namespace ptxbuilder::analysis {
 namespace {
 
 struct TensorMemoryState {
-  std::map<int, int> loading;  // registers, and the tcgen05.ld that may still be writing each
-  int met = kNone;             // the wait for products without a fence after it
+  std::map<int, int> loading;  // registers, and for each the tcgen05.ld that may still be writing it
+  int met = kNone;             // the wait for products that no fence follows
 
   bool operator==(const TensorMemoryState&) const = default;
   size_t size() const { return loading.size() + 1; }
@@ -24,7 +24,7 @@ struct TensorMemoryState {
   }
 };
 
-// Returns the waits for an mbarrier at which tcgen05.commit arrives.
+// Returns the waits for mbarriers at which tcgen05.commit arrives.
 std::set<int> waits_for_products(LintKernel& kernel) {
   const Protocol& protocol = kernel.protocol();
   Cells committed;

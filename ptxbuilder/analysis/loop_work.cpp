@@ -7,17 +7,17 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// An H100's SM, per clock: bytes of shared memory and of L2, and results of the special function unit. L2's
-// share is the rate at which all SMs together read it at 1980 MHz, as measured.
+// Rates of an H100's SM per clock: bytes of shared memory and of L2, and results of the special function
+// unit. The rate of L2 is an SM's share of the measured rate at which all SMs together read it at 1980 MHz.
 constexpr double kSharedBytes = 128, kL2Bytes = 46.4, kSpecial = 16;
 
-// One matrix instruction: m64n256k16 of bf16.
+// The shape and type of a matrix instruction, such as m64n256k16 of bf16.
 struct Product {
   double m = 0, n = 0, k = 0;
   std::string type;
-  int bits = 0;  // of an element of A and B
+  int bits = 0;  // bits of an element of A and B
   bool is_wgmma = false, a_in_shared = false;
-  double stored = 1;  // the share of k that A stores, and that is multiplied: half if A is sparse
+  double stored = 1;  // the share of k that A stores and that is multiplied; half if A is sparse
 
   double flops() const { return 2 * m * n * k; }
 };
@@ -56,7 +56,7 @@ std::optional<Product> product_of(const Operation& o) {
   return p;
 }
 
-// MUFU's share of the instructions.
+// Returns whether the special function unit (MUFU) executes an instruction.
 bool is_special(const Operation& o) {
   return o.is("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh");
 }

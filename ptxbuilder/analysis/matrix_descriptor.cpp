@@ -11,20 +11,22 @@ std::string_view layout_name(const MatrixDescriptor& d) {
 }
 
 std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor) {
-  // The address field holds bits 4 to 17 of the address, and some kernels include bit 18, which is 0 in
-  // shared memory; other terms are steps in units of 16 bytes, inside or outside of the field's mask.
+  // The address field contains bits 4 to 17 of the address; some kernels include bit 18, which is 0 in shared
+  // memory. Other terms are steps in units of 16 bytes, inside or outside the field's mask.
   MatrixDescriptor d;
   bool has_address = false;
   Sum steps;
   const auto is = [](const Sum& sum, int64_t x, int64_t y) {
     return sum.is_constant() && (sum.constant == x || sum.constant == y);
   };
-  // The mask of bits 0 to 13 or 14, possibly without the lowest ones, which are 0 if a tile is aligned.
+  // Matches a mask of bits 0 to 13 or 14, which may lack the lowest bits, since these are 0 if a tile is
+  // aligned.
   const auto is_field = [](const Sum& sum) {
     const int64_t lowest = sum.constant & -sum.constant, above = sum.constant + lowest;
     return sum.is_constant() && (above == 0x4000 || above == 0x8000);
   };
-  // Returns x from shr(x, 4) if x is in shared memory, or from shr(x & mask, 4) if the mask has bits 4 to 17.
+  // Returns x from shr(x, 4) if x is in shared memory, or from shr(x & mask, 4) if the mask contains bits 4
+  // to 17.
   const auto address_of = [&](const Atom& a) -> std::optional<Sum> {
     if (!a.name.starts_with("shr") || a.inputs.size() != 2 || !is(a.inputs[1], 4, 4)) return std::nullopt;
     if (values.is_in_shared(a.inputs[0])) return a.inputs[0];
@@ -35,7 +37,7 @@ std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Su
       return std::nullopt;
     return masked->inputs[0];
   };
-  // Returns x from shr(x, 4), which is one of the terms.
+  // Finds shr(x, 4) among the terms of a sum.
   const auto shifted = [&](const Sum& sum) {
     return std::find_if(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
       const Atom& a = values.atom(term.first);
@@ -88,8 +90,8 @@ MatrixOperand matrix_operand(const Operation& wgmma, size_t n) {
   for (std::string_view word : wgmma.words)
     if (n == 2 && word.starts_with("m64n"))
       std::from_chars(word.data() + 4, word.data() + word.size(), operand.lines);
-  // ..., scale-d, imm-scale-a, imm-scale-b, and whether A and B are transposed; A in registers omits its own
-  // flag
+  // The last operands are scale-d, imm-scale-a, imm-scale-b, and whether A and B are transposed; if A is in
+  // registers, it has no such flag.
   const bool has_a = wgmma.operands[1].kind != Value::Kind::vector;
   const size_t last = wgmma.operands.size() - 1;
   if (wgmma.operands.size() > (has_a ? 7u : 6u))
