@@ -61,7 +61,7 @@ class Painter {
     if (p_.threads > 1024) p_.threads = 0, p_.unknowns.push_back("more than 1024 threads");
   }
 
-  // The blocks that a warp may reach, whatever its other values are.
+  // Returns the blocks that a warp may reach, for any values that are not known.
   std::vector<int> reached(int warp) {
     std::vector<ThreadValues> lanes;
     for (int lane = 0; lane < kWarp; ++lane) lanes.emplace_back(values_, warp * kWarp + lane);
@@ -101,11 +101,11 @@ class Painter {
     return next;
   }
 
-  // Warps with equal register counts that load, multiply or do neither form one role, though some of them may
-  // store.
+  // Warps form one role if they have equal register counts and all load, all multiply, or do neither, even if
+  // only some of them store.
   void find_roles() {
-    constexpr int64_t kMostDecisions = 20'000'000;  // a few seconds
-    int64_t branches = 0;                           // that a thread's number may decide
+    constexpr int64_t kMostDecisions = 20'000'000;  // takes a few seconds
+    int64_t branches = 0;                           // branches that a thread's number may decide
     for (int block : graph_.order) {
       const Block& b = graph_.blocks[at(block)];
       if (b.first == b.last || operation(b.last - 1).guard == kNone) continue;
@@ -147,7 +147,7 @@ class Painter {
     }
     std::sort(p_.roles.begin(), p_.roles.end(),
               [](const Role& x, const Role& y) { return x.warps < y.warps; });
-    // Each role keeps the blocks that not all other roles reach.
+    // Each role retains the blocks that some other role does not reach.
     std::vector<size_t> roles_of(graph_.blocks.size(), 0);
     for (const Role& role : p_.roles)
       for (int b : role.blocks) ++roles_of[at(b)];
@@ -155,7 +155,7 @@ class Painter {
       std::erase_if(role.blocks, [&](int b) { return roles_of[at(b)] == p_.roles.size(); });
   }
 
-  // The role that is the only one to reach a block.
+  // Returns the only role that reaches a block.
   int role_of(int block) const {
     int found = kNone;
     for (int r = 0; at(r) < p_.roles.size(); ++r) {
@@ -169,10 +169,10 @@ class Painter {
 
   std::string line_of(int i) const { return fmt::format("line {}", operation(i).at.line); }
 
-  // An mbarrier's address as that of an array's first barrier and the array's length.
+  // An mbarrier's address, as the address of the first barrier in an array, and the array's length.
   struct Reached {
     Sum base;
-    int64_t count = 1;  // 0: one of several, which are not counted
+    int64_t count = 1;  // 0: one of several barriers, whose number is not known
     bool remote = false;
   };
   Reached barriers_at(Sum address) const {
@@ -187,11 +187,11 @@ class Painter {
           a.name.starts_with("and") && a.inputs.size() == 2 && a.inputs[1].is_constant()
               ? std::optional(a.inputs[1].constant)
               : std::nullopt;
-      const bool masked = factor == 1 && mask && *mask % kBarrierBytes == 0;  // such as & 24
+      const bool masked = factor == 1 && mask && *mask % kBarrierBytes == 0;  // for example & 24
       if (a.kind == Atom::Kind::stage && factor == kBarrierBytes)
         reached.count = a.inputs[1].constant;
       else if (mask && *mask > 0 && factor == kBarrierBytes && (*mask & (*mask + 1)) == 0)
-        reached.count = *mask + 1;  // 8 (i & 3)
+        reached.count = *mask + 1;  // for example 8 (i & 3)
       else if (factor % kBarrierBytes == 0 || masked)
         reached.count = 0, reached.base.constant += is_stage_ahead(a) ? factor : 0;
       else
@@ -201,13 +201,13 @@ class Painter {
     return reached;
   }
 
-  // selp(stages, stage, stage == 0): the number of the previous stage plus 1.
+  // Recognises selp(stages, stage, stage == 0), the number of the previous stage plus 1.
   bool is_stage_ahead(const Atom& a) const {
     return a.name.starts_with("selp") && a.inputs.size() == 3 && a.inputs[0].is_constant() &&
            a.inputs[0].constant > 1 && !a.inputs[1].is_constant();
   }
 
-  // The same, if the address follows from the thread's number: over all the role's warps.
+  // Does the same for an address that follows from the thread's number, for all warps of the role.
   std::optional<Reached> barriers_of_warps(Sum address, int role) const {
     Reached reached;
     if (const Atom* mapped = values_.only_atom(address, "mapa")) {
@@ -278,7 +278,7 @@ class Painter {
         if (use.kind == expects) use.amount = operand(i, place + 1);
         uses.push_back({reached, use});
       }
-    // Arrays that are indexed with rings' stages come first, then single barriers.
+    // Arrays that are indexed with a ring's stage come first, followed by single barriers.
     std::stable_sort(uses.begin(), uses.end(),
                      [](const Found& a, const Found& b) { return a.reached.count > b.reached.count; });
     for (const Found& f : uses) {
@@ -332,7 +332,7 @@ class Painter {
     return name;
   }
 
-  // The description of an instruction, without an address that advances from one instruction to the next.
+  // Describes an instruction, without an address that advances from one instruction to the next.
   std::string step(int i) {
     const Operation& o = operation(i);
     if (is_tensor_core(o) && o.is("wgmma")) {
@@ -353,8 +353,8 @@ class Painter {
     return short_name(o);
   }
 
-  // The operands of a step as places: for several instructions, those of the first one and the distance to
-  // the last.
+  // Returns the operands of a step as places: for several instructions, the operands of the first one and the
+  // distance to the last.
   std::string places(int i, int last) {
     const Operation& o = operation(i);
     std::string text;
@@ -386,8 +386,8 @@ class Painter {
     return text;
   }
 
-  // Returns whether an instruction belongs to the same step as an earlier one, given that both have the same
-  // description: products, and cp.async into one tile.
+  // Returns whether an instruction belongs to the same step as an earlier one with the same description:
+  // products, and cp.async into one tile.
   bool continues(int first, int i) {
     const Operation& o = operation(i);
     if (is_tensor_core(o)) return true;
@@ -395,10 +395,10 @@ class Painter {
            operand(first, 0).terms == operand(i, 0).terms;
   }
 
-  // These are assumed to read and write like other instructions, since more is not known; setmaxnreg in warps
-  // that are not known is listed, too.
+  // Lists instructions that are assumed to read and write like other instructions, since more is not known,
+  // and setmaxnreg in warps that are not known.
   void find_unknown_instructions() {
-    std::map<std::string, std::pair<int, uint32_t>> met;  // how often, and the first line
+    std::map<std::string, std::pair<int, uint32_t>> met;  // number of occurrences, and the first line
     for (int block : graph_.order)
       for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
         const Operation& o = operation(i);
@@ -422,7 +422,7 @@ class Painter {
   void find_loops() {
     for (int l = 0; at(l) < graph_.loops.size(); ++l) {
       const Loop& loop = graph_.loops[at(l)];
-      // Finds the loops whose inner loops only wait.
+      // Finds loops whose inner loops only wait.
       std::vector<int> events;
       bool works = false, inner_works = false;
       for (int block : graph_.in_order(loop)) {

@@ -1,4 +1,4 @@
-// Accesses to shared memory: those of loads and stores, copies and products.
+// Records accesses to shared memory by loads and stores, copies and products.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The bytes that wgmma reads from lines of a matrix (PTX ISA, "Matrix Descriptor Format"), with all columns
-// of K that its swizzle keeps together, and all lines that are adjacent in it.
+// Returns the bytes that wgmma reads from some lines of a matrix (PTX ISA, "Matrix Descriptor Format"). They
+// include all columns of K that the swizzle keeps together, and all lines that are adjacent in the swizzle.
 std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint64_t from, uint64_t lines) {
   const uint64_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4,
                  stride = (descriptor >> 32 & 0x3fff) << 4, layout = descriptor >> 62;
   std::vector<Span> spans;
   if (layout == 0) {
-    // Blocks of 8 times 16 bytes, two of them along K.
+    // Without a swizzle, there are blocks of 8 times 16 bytes, two of them along K.
     for (uint64_t line = from / 8; line < (from + lines) / 8; ++line)
       for (uint64_t k = 0; k < 2; ++k) spans.push_back({start + line * stride + k * leading, 128});
     return spans;
@@ -32,7 +32,7 @@ std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint6
   return spans;
 }
 
-// Equal constants get equal numbers; 0 if one of the operands is a register.
+// Returns equal numbers for equal constants, or 0 if one of the operands is a register.
 uint64_t constants(const Value& v) {
   if (v.kind == Value::Kind::integer) return std::hash<int64_t>()(v.value) * 2 + 1;
   if (v.kind != Value::Kind::vector) return 0;
@@ -127,7 +127,7 @@ bool ProtocolDeeds::copy_in(Walker& w, int i, Lanes lanes) {
   const auto all = addresses(o);
   const bool is_tensor = o.has("tensor"), is_multicast = o.has("multicast::cluster");
   if (all.size() < 3) throw Refusal{i, "this copy has too few addresses", {}, true};
-  // [to], [from or map], the number of bytes if given, [mbarrier], the mask of CTAs
+  // Operands: [to], [from or map], the number of bytes if it is given, [mbarrier], and the mask of CTAs.
   std::optional<uint64_t> bytes = 0, mask = 0;
   if (!is_tensor) bytes = number(w, o.operands[2]);
   if (is_multicast) {

@@ -120,7 +120,7 @@ void ProtocolCode::find_deeds() {
   }
 }
 
-// A wait is repeated until it succeeds if the innermost loop around it does not contain any other deed.
+// A wait is repeated until it succeeds if the innermost loop around it has no other effect on the protocol.
 void ProtocolCode::find_spins() {
   spins.assign(code.operations.size(), false);
   for (size_t i = 0; i < spins.size(); ++i) {
@@ -137,7 +137,7 @@ void ProtocolCode::find_spins() {
 }
 
 void ProtocolCode::find_joins() {
-  // The reversed graph, from a node after all exits.
+  // The graph is reversed, and begins at a node after all exits.
   const size_t count = graph.blocks.size();
   Edges successors(count + 1), predecessors(count + 1);
   for (size_t b = 0; b < count; ++b) {
@@ -177,9 +177,9 @@ void ProtocolCode::find_counting() {
   counts.assign(count, false);
   const Definitions definitions(code, graph);
   std::vector<bool> is_read(code.registers.size(), false);
-  std::set<int> met;  // the meets of the definitions
+  std::set<int> met;  // meets in `definitions`
   std::vector<int> waiting;
-  // Marks the writers of a register's value at an instruction.
+  // Marks the instructions that write a register's value, as seen by an instruction.
   const auto need = [&](size_t i, int reg) {
     is_read[at(reg)] = true;
     std::vector<Definition> open = {definitions.before(static_cast<int>(i), reg)};
@@ -246,7 +246,7 @@ void ProtocolCode::find_counting() {
     changed = false;
     for (int block : graph.order) {
       const Block& b = graph.blocks[at(block)];
-      if (b.first == b.last) continue;  // the kernel does not have an instruction
+      if (b.first == b.last) continue;  // the kernel has no instructions
       const size_t last = at(b.last - 1);
       const bool decides =
           code.operations[last].guard != kNone && (deeds[last] == Deed::branch || deeds[last] == Deed::end);

@@ -50,7 +50,7 @@ void add_multiplied(Intervals& to, uint64_t first, uint64_t last, int64_t factor
                     int bits) {
   const __int128 by = factor < 0 ? -static_cast<__int128>(factor) : factor, largest = mask(bits - 1) / by;
   for (const __int128 wrap : {__int128{0}, -static_cast<__int128>(mask(bits)) - 1}) {
-    // by * x is between low and high
+    // The product factor * x must be between low and high.
     __int128 low = wrap + first - constant, high = wrap + last - constant;
     if (factor < 0) low = -(wrap + last) + constant, high = -(wrap + first) + constant;
     low = low <= 0 ? 0 : (low + by - 1) / by;

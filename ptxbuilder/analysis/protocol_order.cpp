@@ -45,13 +45,13 @@ void Boxes::add_phase(std::vector<std::string> maps, uint64_t expected, int oper
 }
 
 bool Boxes::find() {
-  // A box ends before the next range begins, and contains what is read from it.
+  // A box ends before the next range begins, and contains everything that is read from it.
   std::map<std::string, uint64_t> room, read, exact;
   for (const auto& [map, copies] : copies_)
     for (uint64_t to : copies.places)
       if (const auto next = starts(copies).upper_bound(to); next != starts(copies).end())
         room[map] = std::min(room.contains(map) ? room[map] : ~uint64_t{0}, *next - to);
-  // The end of the ranges that begin in the box.
+  // Returns the end of the ranges that begin in the box.
   const auto covered = [&](const Spans& spans, const std::string& map) {
     uint64_t most = 0;
     const Copies& copies = copies_.at(map);
@@ -66,7 +66,7 @@ bool Boxes::find() {
     return room.contains(map) ? std::min(most, room[map]) : most;
   };
   for (const auto& [map, copies] : copies_) read[map] = covered(reads_, map);
-  // A phase determines a box's size if the sizes of its copies are known except for one map's.
+  // A phase determines the size of a map's box if the sizes of all its other copies are known.
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& [maps, phase] : phases_) {
@@ -146,7 +146,7 @@ Moment Order::tick(View& view) {
   return {view.own, view.ticks};
 }
 
-// Every access to another CTA must come after that CTA's start, and before all of its threads have ended.
+// Every access to another CTA must come after that CTA has started, and before all of its threads have ended.
 void Order::foreign(const View& view, int cta, Moment end, int operation) {
   foreign_.push_back({cta, end, operation});
   if (cta == view.cta) return;
@@ -225,7 +225,7 @@ void Order::touch(const View& view, const SharedAccess& access) {
     if (blocks.size() <= part.block) blocks.resize(part.block + 1);
     auto& marks = blocks[part.block];
     for (const Mark& before : marks) check(view, access, part, before);
-    // An earlier access is forgotten if everything that must follow it must also follow this access.
+    // An earlier access is removed if everything that must follow it must also follow this access.
     std::erase_if(marks, [&](const Mark& m) {
       const bool is_covered = (m.units & ~part.units) == 0 && (m.bytes & ~part.bytes) == 0;
       const bool is_before = m.end.is_in(view.known) || m.end.component == access.end.component;
@@ -264,7 +264,7 @@ Order::Mbarrier& Order::used(const View& view, const Place& place, bool is_async
                   fmt::format("the mbarrier at shared memory + {} may be used before it is initialised",
                               place.address)};
   Mbarrier& b = found->second;
-  // fence.mbarrier_init publishes it together with a later barrier that may be relaxed.
+  // fence.mbarrier_init publishes the barrier together with a later barrier, which may be relaxed.
   const bool is_fenced = b.fenced && b.fenced->is_in(view.came),
              is_known = b.made.is_in(view.known) || is_fenced;
   const bool needs_fence = is_async || place.cta != view.cta;
@@ -406,7 +406,7 @@ void Order::complete(const Place& place, Mbarrier& b) {
 bool Order::wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation) {
   Mbarrier& b = used(view, place, false, operation);
   if (parity > 1) throw Refusal{operation, fmt::format("the parity is {}", parity)};
-  // The wait is for phase completed - 1 or completed; the phase before that must certainly be over.
+  // The wait is for phase completed - 1 or for phase completed; the phase before that must certainly be over.
   const bool is_over = (b.completed & 1) != parity;
   const uint32_t behind = is_over ? b.completed - (b.completed == 0 ? 0 : 1) : b.completed;
   if (view.came[b.component] < behind)

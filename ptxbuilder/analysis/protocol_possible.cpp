@@ -1,4 +1,4 @@
-// Checks that the choices of a run are possible together: conditions are compared with each other as sums of
+// Checks that the choices of a run are possible together, by comparing conditions with each other as sums of
 // integers.
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@ namespace ptxbuilder::analysis {
 namespace {
 
 constexpr size_t kMostWays = 256;     // combinations of the alternatives of conditions
-constexpr size_t kMostSums = 20'000;  // over all combinations
+constexpr size_t kMostSums = 20'000;  // in all combinations
 
 __int128 power(int bits) { return __int128{1} << bits; }
 
@@ -28,7 +28,7 @@ class Possible {
   }
 
  private:
-  // One of these inequalities must hold, each together with bounds that are inequalities as well.
+  // An alternative: inequalities that hold together, including bounds. One of several alternatives must hold.
   using Way = std::vector<Linear>;
 
   const Terms::Node& node(int term) const { return terms_.node(term); }
@@ -50,7 +50,7 @@ class Possible {
 
   Linear unknown(int term) { return {.factors = {{term, 1}}}; }
 
-  // Returns whether a sum consists of numbers that are not negative.
+  // Returns whether a sum consists of nonnegative numbers.
   static bool is_natural(const Linear& sum) {
     return sum.constant >= 0 &&
            std::all_of(sum.factors.begin(), sum.factors.end(), [](const auto& f) { return f.second >= 0; });
@@ -61,7 +61,7 @@ class Possible {
     return is_natural(sum) || terms_.is_natural(terms_.resolved(s), less);
   }
 
-  // Writes a number as a sum, if it does not overflow.
+  // Returns a number as a sum, if it does not overflow.
   Linear linear(const Scalar& scalar, int bits) {
     const Scalar s = terms_.resolved(scalar);
     if (s.is_known()) return {.constant = static_cast<int64_t>(s.value << (64 - bits)) >> (64 - bits)};
@@ -104,7 +104,7 @@ class Possible {
     return std::pair(domain->second.front().first, domain->second.back().second);
   }
 
-  // The bounds of a term that follow from its inputs.
+  // Adds the bounds of a term that follow from its inputs.
   void describe(int term, const Terms::Node& n) {
     const int bits = n.operation.bits;
     const Linear self = unknown(term);
@@ -176,7 +176,7 @@ class Possible {
     }
   }
 
-  // A number with this many bits as a sum, or as a sum that has wrapped around once; with bounds.
+  // Returns a number of `bits` bits as a sum, and as a sum that has wrapped around once, with bounds.
   std::vector<std::pair<Linear, Way>> values(const Scalar& s, int bits, bool is_signed) {
     const Linear sum = linear(s, bits);
     const __int128 first = is_signed ? -power(bits - 1) : 0, last = first + power(bits) - 1;
@@ -196,7 +196,7 @@ class Possible {
 
   void add_domain(int root, const Intervals& domain) {
     std::vector<Way> ways;
-    // A root is described with its inputs even if its own value is known by now.
+    // A root is described with its inputs even if its own value is already known.
     const Terms::Node n = node(root);
     const Scalar self = n.operation.kind == TermKind::sum ? Scalar{.term = root} : Scalar{.term = root};
     for (const auto& [value, bounds] : of_root(self))

@@ -52,11 +52,11 @@ class Run {
   const Operation& operation(int i) const { return code_.code.operations[at(i)]; }
   uint32_t line(int i) const { return operation(i).at.line; }
   int64_t rank(const Walker& w) const {
-    if (at(w.pc) >= code_.code.operations.size()) return w.pc;  // after the last instruction, to end there
+    if (at(w.pc) >= code_.code.operations.size()) return w.pc;  // after the last instruction, where it ends
     return int64_t{code_.graph.place[at(code_.graph.block_of[at(w.pc)])]} << 32 | w.pc;
   }
 
-  // Continues the lanes of the warp that are late and can run; returns false if there are none.
+  // Continues the lanes of the warp that are latest and can run; returns false if there are none.
   bool advance(Warp& warp) {
     if (warp.size() > kLanes) std::erase_if(warp, [](const Walker& w) { return w.has_ended; });
     std::vector<Walker*> ready;
@@ -72,7 +72,8 @@ class Run {
     return false;
   }
 
-  // Lanes that reach the same place on paths without a deed continue as if they had never parted.
+  // Lanes that reach the same instruction on paths without an effect on the protocol continue as if they had
+  // never separated.
   void join(Warp& warp, Walker& w) {
     for (Walker& other : warp) {
       if (&other == &w || other.has_ended || other.pc != w.pc || other.view.known != w.view.known ||
@@ -110,7 +111,7 @@ class Run {
     w.has_ended = true;
   }
 
-  // The lanes in which an instruction runs; a guard that depends on parameters is decided.
+  // Returns the lanes in which an instruction runs; a guard that depends on parameters is decided.
   Lanes guarded(const Walker& w, const Operation& o, bool may = false) {
     if (o.guard == kNone || code_.registers[at(o.guard)] == kNone) return w.lanes;
     const LaneValues& guard = deeds_.values().in_register(w, o.guard);
@@ -135,7 +136,7 @@ class Run {
     return true;
   }
 
-  // Splits off lanes that take another path.
+  // Separates the lanes that take another path.
   Walker& part(Warp& warp, Walker& w, Lanes lanes) {
     Walker& other = warp.emplace_back(w);
     other.lanes = lanes;
@@ -207,7 +208,7 @@ class Run {
     return ++w.pc, true;
   }
 
-  // Counts a repetition of a loop for which a choice was made: of the repetition, or of what it does.
+  // Counts an iteration of a loop for which a choice was made, of the iteration itself or of what it does.
   void count_turn(int block, int to) {
     const int loop = code_.graph.blocks[at(block)].loop;
     if (loop == kNone || at(to) >= code_.code.operations.size()) return;
@@ -231,8 +232,7 @@ class Run {
     std::vector<int> others;
     std::string what;
     int first = kNone;
-    bool may_go_on =
-        has_exits_;  // since a barrier of the whole CTA does not wait for threads that have ended
+    bool may_go_on = has_exits_;  // a barrier of the whole CTA does not wait for threads that have ended
     for (auto& warp : warps_)
       for (Walker& w : warp) {
         if (w.has_ended) continue;
@@ -250,7 +250,7 @@ class Run {
     if (first != kNone) throw Refusal{first, fmt::format("it hangs: {}", what), others, may_go_on};
   }
 
-  static constexpr size_t kMostSteps = 1'000'000;  // of a run
+  static constexpr size_t kMostSteps = 1'000'000;  // per run
 
   const ProtocolCode& code_;
   Terms& terms_;
@@ -259,7 +259,7 @@ class Run {
   ProtocolDeeds deeds_;
   std::deque<Warp> warps_;
   std::map<int, int> chosen_;  // iterations, by block
-  Walker* current_ = nullptr;  // the walker whose instruction runs
+  Walker* current_ = nullptr;  // the walker whose instruction is running
   bool has_exits_ = false;
   size_t steps_ = 0;
   size_t& steps_left_;

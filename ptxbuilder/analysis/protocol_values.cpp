@@ -9,7 +9,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr uint64_t kGeneric = uint64_t{1} << 40;  // the start of shared memory among generic addresses
+constexpr uint64_t kGeneric = uint64_t{1} << 40;  // start of shared memory among generic addresses
 
 using Name = IntegerWords::Name;
 using Type = IntegerWords::Type;
@@ -179,7 +179,7 @@ void ProtocolValues::set(Group& group, const Value& to, const LaneValues& value,
   reg = LaneValues(each);
 }
 
-// Computes an instruction's integer result; returns nothing for an instruction that is not known here.
+// Returns an instruction's integer result, or nothing for an instruction that is not known here.
 std::optional<Scalar> ProtocolValues::of_integers(int operation, const std::vector<Scalar>& x) {
   const Operation& o = code_.code.operations[at(operation)];
   const IntegerWords& words = words_[at(operation)];
@@ -321,7 +321,7 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
       inputs.push_back(operand(group, v));
   }
   if (o.is("shfl")) {
-    // Either all lanes agree, or the number of the source lane is known.
+    // Either all lanes have the same value, or the number of the source lane is known.
     const LaneValues &from = inputs[0], &which = inputs[1];
     if (from.is_one()) return from;
     if (o.has("idx") && which.is_one() && which[0].is_known() &&
@@ -343,7 +343,7 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
   }
   if (o.is("ld") && (o.has("param", "const", "nc") ||
                      (o.has("global") && !o.has("volatile") && !o.has("acquire") && !o.has("relaxed")))) {
-    // Loads from one address return one value.
+    // Loads from one address return the same value.
     const bool is_param = o.has("param");
     const uint8_t bits = std::max<uint8_t>(words_[at(operation)].type.bits, 1);
     return for_lanes(group, inputs, [&](const auto& x) {
@@ -383,7 +383,7 @@ void ProtocolValues::compute(Group& group, int operation, Lanes lanes) {
   const LaneValues value = computed(group, operation);
   const Value& to = o.operands[0];
   if (to.kind != Value::Kind::vector) return set(group, to, value, lanes);
-  // {lane, p} of elect, {p, q} of setp, and parts of moved or loaded values.
+  // Stores {lane, p} of elect, {p, q} of setp, and parts of values that are moved or loaded.
   if (o.is("elect")) return set(group, to.parts.back(), value, lanes);
   for (size_t i = 0; i < to.parts.size(); ++i) {
     if (o.is("setp", "shfl")) {

@@ -24,7 +24,7 @@ constexpr const char* kAssumed[] = {
     "the lowest lane",
     "everything before a copy in its thread is visible to threads that wait for the copy"};
 
-// All runs of a kernel.
+// Performs all runs of a kernel.
 class AllRuns {
  public:
   AllRuns(const ProtocolCode& code, const ProofLimits& limits, ScheduleProof& proof)
@@ -101,8 +101,8 @@ class AllRuns {
   size_t steps_left_;
 };
 
-// Returns whether a CTA may have another shape than the directives specify, since `.maxntid` only bounds its
-// threads.
+// Returns whether a CTA may have another shape than the directives state, since `.maxntid` is only a bound on
+// its threads.
 bool may_have_other_shape(const ProtocolCode& protocol) {
   const Code& code = protocol.code;
   const auto& cta = protocol.cta;
@@ -146,7 +146,7 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
   ScheduleProof proof{.verdict = ScheduleProof::Verdict::proved};
   const ProtocolCode protocol(code);
   auto r = refuse_order(protocol, kLimits, proof);
-  // A loop repeats itself when its ring of mbarriers has wrapped around; for other rings this is unknown.
+  // A loop repeats itself once its ring of mbarriers has wrapped around; for other rings, this is not known.
   if (!r && !protocol.has_waits)
     r = {kNone, "no thread waits for an mbarrier, so there is no ring", {}, true};
   else if (!r && protocol.has_thread_copies)
@@ -163,8 +163,8 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
       if (other != kNone && other != r->operation) lines.insert(code.operations[at(other)].at.line);
     proof.lines.assign(lines.begin(), lines.end());
   }
-  // The lint has rules about errors that the order of events does not show, such as those about the registers
-  // of wgmma.
+  // Lint has rules about errors that the order of events does not show, such as those about the registers of
+  // wgmma.
   if (proof.verdict == ScheduleProof::Verdict::refuted) return proof;
   for (const Finding& f : lint(module, kernel, {"bank-conflict", "schedule"}))
     if (!f.is_advice && !f.is_undecided)

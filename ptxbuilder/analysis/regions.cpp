@@ -17,10 +17,10 @@ namespace {
 
 using Attributes = std::vector<Event::Attribute>;
 
-// Instructions without an effect of their own, which only matter if their results are used.
+// Returns whether an instruction has no effect of its own, so that it matters only if its results are used.
 bool is_silent(const Operation& o) {
   if (o.is("ld") && o.has("param", "const")) return true;
-  // These conversions round.
+  // Conversions with these words round.
   if (o.is("cvt") && !o.has("rn") && !o.has("rna") && !o.has("rz") && !o.has("rni") && !o.has("rzi"))
     return true;
   if (o.is("bra", "brx", "ret", "exit", "nop")) return true;
@@ -44,7 +44,7 @@ class Teller {
     find_tiles();
   }
 
-  // A function is one region, whatever loops it contains.
+  // Returns a function as a single region, including its loops.
   Region function(std::string name) {
     Region r{.name = std::move(name), .events = {}};
     std::vector<std::string> types;
@@ -92,7 +92,7 @@ class Teller {
       add_conversions(region);
       all.push_back(std::move(region));
     }
-    // The functions that these functions call come after them.
+    // Functions that these functions call are appended to the list.
     for (size_t f = 0; f < kernel_.numbering->functions.size(); ++f) {
       KernelAnalysis called(kernel_, *kernel_.numbering->functions[f]);
       all.push_back(Teller(called).function(fmt::format("function {}", f + 1)));
@@ -105,7 +105,7 @@ class Teller {
   Sum operand(int i, size_t n) {
     return n < operation(i).operands.size() ? values_.of(i, operation(i).operands[n]) : Sum{};
   }
-  // A value with terms that are not common to all kernels is identified with its hash.
+  // Identifies a value by its hash if some of its terms are not common to all kernels.
   std::string text_of(const Sum& sum) const {
     const bool is_plain = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
       const Atom::Kind kind = values_.atom(term.first).kind;
@@ -127,7 +127,7 @@ class Teller {
     return names.empty() ? "all roles" : fmt::format("{}", fmt::join(names, " and "));
   }
 
-  // The barrier that an instruction uses, with the stage of its ring.
+  // Returns the barrier that an instruction uses, with the stage of its ring.
   std::string barrier(int i, size_t place) {
     const auto found = barrier_of_.find(i);
     const Sum address = operand(i, place);
@@ -139,12 +139,13 @@ class Teller {
     return name + first_of(address);
   }
 
-  // Copies fill a tile or a ring of tiles. Other addresses are described with the tile that they are in.
+  // A tile or a ring of tiles that copies fill. Other addresses are described relative to the tile in which
+  // they are.
   struct Tile {
     std::string name = {};
-    Sum base = {}, added = {};  // from the start of shared memory, and the terms of threads or CTAs
+    Sum base = {}, added = {};  // relative to the start of shared memory, and the terms of threads or CTAs
     std::optional<std::pair<int64_t, int64_t>>
-        ring;  // bytes from a stage to the next, and the number of stages
+        ring;  // bytes from one stage to the next, and the number of stages
   };
 
   Tile tile_at(const Sum& address) const {
@@ -160,7 +161,7 @@ class Teller {
     return tile;
   }
 
-  // The rings that loads fill, and one tile for what stores read, which begins at its least address.
+  // Finds the rings that loads fill, and one tile that stores read, which begins at its least address.
   void find_tiles() {
     std::optional<Tile> stored;
     std::set<std::pair<std::vector<std::pair<int, int64_t>>, int64_t>> met;
@@ -192,7 +193,7 @@ class Teller {
   static std::string ring_text(const Tile& tile) {
     return tile.ring ? fmt::format("{} stages of {} B", tile.ring->second, tile.ring->first) : "no stage";
   }
-  // The first stage of a ring, if it is not 0.
+  // Returns the first stage of a ring, if it is not 0.
   std::string first_of(const Sum& address) const {
     for (const auto& [number, factor] : address.terms)
       if (const Atom& a = values_.atom(number); a.kind == Atom::Kind::stage && !(a.inputs[0] == Sum{}))
@@ -202,7 +203,7 @@ class Teller {
     return "";
   }
 
-  // "tile 1 + 32": a place in copied data; otherwise the address.
+  // Returns a position in copied data, such as "tile 1 + 32", or else the address.
   std::string place_of(const Sum& address) const {
     Tile here = tile_at(address);
     for (size_t t = tiles_.size(); t-- > 0;) {
@@ -211,7 +212,7 @@ class Teller {
       here.added.constant = here.base.constant - tile.base.constant;
       const bool is_first = t == 0 || tiles_[t - 1].base.terms != tile.base.terms;
       if (here.added.constant < 0 && !is_first && here.added.is_constant()) continue;
-      // A thread's terms may begin below 0: such a place belongs to the nearest tile.
+      // A thread's terms may begin below 0; such an address belongs to the nearest tile.
       const bool is_near = here.added.constant >= 0 || is_first || here.added.constant > -(int64_t{1} << 14);
       if (!is_near) continue;
       const std::string added = text_of(here.added);
@@ -237,7 +238,7 @@ class Teller {
     return r;
   }
 
-  // "full", "full + 8 B": from the first barrier of its array.
+  // Returns a position relative to the first barrier of an array: "full", "full + 8 B".
   std::string barrier_at(const Sum& address) const {
     const Sum shared = plain(address);
     for (size_t i = 0; i < p_.barriers.size(); ++i) {
@@ -258,7 +259,7 @@ class Teller {
 
   std::string parity(const Sum& sum) {
     if (sum.is_constant()) return std::to_string(sum.constant & 1);
-    // The first value of a parity that flips.
+    // Finds the first value of a parity that flips.
     Sum now = sum;
     for (int depth = 0; depth < 8; ++depth) {
       const Atom* meet = values_.only_atom(now, "meet");
@@ -280,7 +281,7 @@ class Teller {
     return fmt::format("{}, stride {} B, leading {} B{}", layout_name(*d), d->stride_bytes, d->leading_bytes,
                        d->base_offset ? fmt::format(", base offset {}", d->base_offset) : "");
   }
-  // The place of a matrix, with the terms that are added to the start of shared memory.
+  // Returns the position of a matrix, with the terms that are added to the start of shared memory.
   std::string place(int i, size_t n) {
     const auto d = decode_descriptor(values_, operand(i, n));
     return d ? place_of(d->address) : "unknown";
@@ -393,7 +394,8 @@ class Teller {
     r.events.push_back(std::move(e));
   }
 
-  // The text of a wait's predicate only says whether the wait has ended: the wait's event has the rest.
+  // Returns the text of a predicate. For a wait, it only states whether the wait has ended; the wait's event
+  // contains the other properties.
   std::string predicate(int i) {
     Sum sum = values_.before(i, operation(i).guard);
     bool negated = operation(i).negated;
@@ -455,7 +457,7 @@ class Teller {
                         .line = operation(i).at.line});
   }
 
-  // Describes what a call has left in the .param space of the caller.
+  // Describes what a call has stored in the caller's .param space.
   bool reads_argument(int i) {
     const Operation& o = operation(i);
     if (!o.is("ld") || !o.has("param") || o.operands.size() < 2) return false;
@@ -465,8 +467,8 @@ class Teller {
     });
   }
 
-  // A widened value, or an address in another space, is the same sum: the conversions of a region are
-  // compared with the other kernel's as a set. A small value that is not negative is the same either way.
+  // A widened value, or an address in another space, is the same sum, so a region's conversions are compared
+  // with those of the other kernel as a set. A small nonnegative value is the same in both cases.
   void add_extension(int i, Region& r) {
     const Operation& o = operation(i);
     const bool widens = o.is("cvt") && o.words.size() == 3 && o.words[1].ends_with("64") &&
@@ -484,7 +486,7 @@ class Teller {
     }
   }
 
-  // They may be in any order.
+  // Adds the conversions, which may be in any order.
   void add_conversions(Region& r) {
     for (const auto& [condition, branch] : conditions_[r.name])
       r.events.push_back({.kind = "branch",
@@ -505,7 +507,7 @@ class Teller {
                           .exact = found.exact});
   }
 
-  // Describes the effect on a kernel that lacks such an instruction.
+  // Describes the effect on a kernel that does not contain such an instruction.
   static std::string effect_of(const Operation& o) {
     if (o.is("wgmma") && o.has("fence")) return "registers of products that are written too late: wrong sums";
     if (o.is("wgmma") && o.has("commit_group")) return "a wait that does not cover these products";
@@ -531,7 +533,8 @@ class Teller {
     const bool orders = o.is("fence", "bar", "barrier", "wgmma", "cp", "griddepcontrol");
     const bool stores = o.is("st", "stmatrix", "red", "atom");
     const Weight weight = orders || stores ? Weight::result : Weight::detail;
-    // The number of a group or a barrier, a store's address and values: all that the instruction reads.
+    // The values are everything that the instruction reads: the number of a group or a barrier, or the
+    // address and values of a store.
     std::vector<std::string> places, values;
     for (size_t n = o.updates ? 1 : o.results; n < o.operands.size(); ++n) {
       const bool is_place = o.operands[n].kind == Value::Kind::address;

@@ -10,19 +10,20 @@ namespace {
 
 using Registers = std::vector<bool>;
 
-// The stack pointer, and temporary registers for addresses and waits.
+// Registers for the stack pointer, and temporary registers for addresses and waits.
 constexpr int kFixed = 4;
 
 // Longer blocks are skipped, since scheduling takes time proportional to the square of their length.
 constexpr int kMostScheduled = 8192;
 
-// The size of a PTX register in halves of 32-bit registers; predicates have registers of their own.
+// Returns the size of a PTX register in halves of 32-bit registers, or 0 for predicates, which have separate
+// registers.
 int halves_of(const RegisterName& r) {
   if (r.type == ".pred") return 0;
   return r.type.ends_with("128") ? 8 : r.type.ends_with("64") ? 4 : r.type.ends_with("32") ? 2 : 1;
 }
 
-// The registers that are live at the end of each block.
+// Returns the registers that are live at the end of each block.
 std::vector<Registers> live_ends(const Code& code, const Graph& graph,
                                  const std::vector<RegisterEffect>& effects) {
   std::vector<Registers> ends(graph.blocks.size(), Registers(code.registers.size()));
@@ -50,7 +51,8 @@ bool reads_lane(const Value& v) {
   return std::any_of(v.parts.begin(), v.parts.end(), reads_lane);
 }
 
-// Returns whether an SM's uniform datapath can execute it, which supports only integer instructions.
+// Returns whether an SM's uniform datapath, which supports only integer instructions, can execute an
+// instruction.
 bool may_be_uniform(const Operation& o) {
   if (o.is("shfl")) return o.has("idx");
   if (o.is("ld")) return o.has("param", "const");
@@ -60,14 +62,14 @@ bool may_be_uniform(const Operation& o) {
          !o.has("f32", "f64", "f16", "bf16", "f16x2", "bf16x2");
 }
 
-// Finds the values that are equal in all lanes, so that they may be in uniform registers.
+// Finds the values that are equal in all lanes, which may therefore be in uniform registers.
 Registers uniform_registers(const Code& code) {
   Registers varies(code.registers.size());
   for (bool changes = true; changes;) {
     changes = false;
     for (const Operation& o : code.operations) {
       bool is_varying = !may_be_uniform(o);
-      if (!o.is("shfl")) {  // shfl brings one lane's value to all
+      if (!o.is("shfl")) {  // shfl distributes one lane's value to all lanes
         for (const int r : o.reads) is_varying |= varies[at(r)];
         is_varying |= o.guard != kNone && varies[at(o.guard)];
         is_varying |= std::any_of(o.operands.begin(), o.operands.end(), reads_lane);
@@ -85,7 +87,8 @@ bool is_setmaxnreg(const Operation& o) {
   return o.is("setmaxnreg") && !o.operands.empty() && o.operands[0].kind == Value::Kind::integer;
 }
 
-// The blocks that a role runs. Blocks of the next role may follow them in the text, and are not included.
+// Returns the blocks that a role runs. Blocks of the next role may follow them in the text, and are not
+// included.
 std::vector<int> blocks_from(const Code& code, const Graph& graph, int block) {
   std::vector<bool> reached(graph.blocks.size());
   for (size_t n = 0; n < code.operations.size(); ++n)
@@ -101,7 +104,7 @@ std::vector<int> blocks_from(const Code& code, const Graph& graph, int block) {
   return all;
 }
 
-// The most registers that are alive at once, in halves.
+// The greatest number of registers that are live at once, in halves.
 struct Peak {
   int accumulators = 0, others = 0;
   int operation = kNone;
@@ -109,7 +112,7 @@ struct Peak {
   int all() const { return accumulators + others; }
 };
 
-// The code that follows an instruction up to the next setmaxnreg.
+// The code after an instruction, up to the next setmaxnreg.
 class RoleCode {
  public:
   RoleCode(const Code& code, const Graph& graph, const std::vector<RegisterEffect>& effects,
@@ -155,7 +158,8 @@ class RoleCode {
   }
 
  private:
-  // `go(gain, step)` iterates over the instructions of a block, at whose end the registers `live` are live.
+  // Returns the peak of a block; `go(gain, step)` iterates over its instructions, and the registers `live`
+  // are live at its end.
   template <class Go>
   Peak peak(Registers live, Go go) const {
     Peak now, most;

@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(blanks) + 1);
 }
 
-// Removes the first word from `text` and returns it.
+// Removes the first word from `text`, and returns it.
 std::string_view take_word(std::string_view& text) {
   const std::string_view word = text.substr(0, text.find_first_of(" \t"));
   text = trimmed(text.substr(word.size()));
@@ -71,7 +71,7 @@ class Parsing {
     source_ = 0;
   }
 
-  // Labels may follow their uses.
+  // Resolves the labels at the end of a kernel, since labels may follow their uses.
   void end_kernel() {
     if (!in_kernel_) return;
     while (!instructions().empty() && instructions().back().opcode == "NOP") instructions().pop_back();
@@ -90,7 +90,7 @@ class Parsing {
     in_kernel_ = false;
   }
 
-  // //## File "gemm.cpp", line 14 inlined at "main.cpp", line 3
+  // Parses a line such as //## File "gemm.cpp", line 14 inlined at "main.cpp", line 3
   void source_line(std::string_view text) {
     constexpr std::string_view word = ", line ";
     const size_t begin = text.find(word);
@@ -100,7 +100,7 @@ class Parsing {
     std::from_chars(digits, text.data() + text.size(), source_);
   }
 
-  // /*0540*/ @P0 BRA `(.L_x_4) ;
+  // Parses a line such as /*0540*/ @P0 BRA `(.L_x_4) ;
   void instruction(std::string_view text) {
     SassInstruction i{.line = source_};
     const size_t close = text.find("*/");
@@ -128,14 +128,14 @@ class Parsing {
   uint32_t source_ = 0;
   std::vector<SassKernel> kernels_;
   std::map<std::string, int> labels_;
-  std::vector<std::pair<int, std::string>> uses_;  // a branch and its label
+  std::vector<std::pair<int, std::string>> uses_;  // branches and their labels
 };
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// Adds a loop to those that are compared.
+// Returns whether an instruction makes its loop one of those that are compared.
 bool is_heavy(const SassInstruction& i) {
   const std::string_view root = i.root();
   return root.ends_with("MMA") || root.starts_with("UTMALDG") || root == "UBLKCP" || root == "LDGSTS";
@@ -154,7 +154,8 @@ Graph graph_of(const SassKernel& kernel) {
   return Graph::of(code);
 }
 
-// Labels are hashed as positions, since their names depend on the rest of the cubin.
+// Returns a hash of a kernel. Labels are hashed as positions, since their names depend on the other parts of
+// the cubin.
 std::string hash_of(const SassKernel& kernel) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const SassInstruction& i : kernel.instructions) {
@@ -165,7 +166,7 @@ std::string hash_of(const SassKernel& kernel) {
   return fmt::format("#{:08x}", static_cast<uint32_t>(hash));
 }
 
-// Returns an instruction's text. Waits and instructions that reallocate registers include their operand; a
+// Returns an instruction's text. Waits, and instructions that reallocate registers, include their operand; a
 // matrix instruction has a note if it ends a group.
 std::string told(const SassInstruction& i) {
   if (is_one_of(i.root(), {"WARPGROUP", "DEPBAR", "USETMAXREG", "BAR"}) && !i.operands.empty())
@@ -233,7 +234,7 @@ std::string counts_side_by_side(const std::map<std::string, int>& a, const std::
   return text;
 }
 
-// The instructions that are printed one by one, with the number of others between them.
+// Returns the instructions that are printed one by one, with the number of other instructions between them.
 std::vector<std::string> steps(const SassKernel& kernel, const SassLoop& loop) {
   std::vector<std::string> all;
   int others = 0;
@@ -253,7 +254,7 @@ std::vector<std::string> steps(const SassKernel& kernel, const SassLoop& loop) {
   return all;
 }
 
-// Uses the longest common subsequence; loops for which that takes too long are compared row by row.
+// Uses the longest common subsequence; loops for which this takes too long are compared row by row.
 std::string steps_side_by_side(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   constexpr size_t kMostCells = 1 << 24;
   if (!a.empty() && b.size() > kMostCells / a.size()) {

@@ -16,7 +16,7 @@ bool reads(char sign) { return sign == 'v' || sign == 'x'; }
 bool writes(char sign) { return sign == '^' || sign == 'x'; }
 bool is_matrix_product(const SassInstruction& i) { return i.root().ends_with("MMA"); }
 
-// The hexadecimal number after "/*" in an instruction's line; nothing for other lines.
+// Returns the hexadecimal number after "/*" in an instruction's line, or nothing for other lines.
 std::optional<uint32_t> address_of(std::string_view line) {
   const size_t open = line.find("/*"), close = line.find("*/");
   if (open == std::string_view::npos || close == std::string_view::npos) return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<uint32_t> address_of(std::string_view line) {
   return read.ec == std::errc{} && read.ptr == end ? std::optional(address) : std::nullopt;
 }
 
-// The successors of each instruction in the graph of branches.
+// Returns the successors of an instruction in the graph of branches.
 std::vector<int> successors(const SassKernel& kernel, int number) {
   const SassInstruction& i = kernel.instructions[at(number)];
   std::vector<int> next;
@@ -37,7 +37,7 @@ std::vector<int> successors(const SassKernel& kernel, int number) {
   return next;
 }
 
-// "USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8" grants 232.
+// Returns 232 for "USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8".
 std::optional<int> granted_by(const SassInstruction& i) {
   const size_t digits = i.operands.rfind("0x");
   if (i.root() != "USETMAXREG" || digits == std::string::npos) return std::nullopt;
@@ -46,8 +46,8 @@ std::optional<int> granted_by(const SassInstruction& i) {
   return count;
 }
 
-// The instructions that a role runs. Instructions of the next role may follow them in the text, and are not
-// included.
+// Returns the instructions that a role runs. Instructions of the next role may follow them in the text, and
+// are not included.
 std::vector<int> reached_from(const SassKernel& kernel, int first) {
   std::set<int> reached = {first};
   for (std::vector<int> waiting = {first}; !waiting.empty();) {
@@ -74,7 +74,7 @@ bool is_in_address(const SassInstruction& i, int number) {
   return false;
 }
 
-// Describes the contents of registers that an instruction of this root writes.
+// Describes the contents of registers that an instruction with this root writes.
 std::string_view written_by(std::string_view root) {
   constexpr std::pair<std::string_view, std::string_view> kinds[] = {{"LDL", "spilled values"},
                                                                      {"LDSM", "loaded from shared memory"},
@@ -101,7 +101,7 @@ std::string_view written_by(std::string_view root) {
   return "";
 }
 
-// Describes the purpose of each register, from the instructions that access it.
+// Describes the purpose of each register, derived from the instructions that access it.
 class Purposes {
  public:
   Purposes(const SassKernel& kernel, const LifeRanges& ranges, const std::vector<int>& code) {
@@ -119,7 +119,8 @@ class Purposes {
 
   bool is_touched(size_t r) const { return touched_.contains(r); }
 
-  // `writer` is the last writer of the register, in code order; kNone if it was written elsewhere.
+  // `writer` is the last writer of the register, in the order of the code, or kNone if it was written
+  // elsewhere.
   std::string_view of(size_t r, const SassKernel& kernel, int writer) const {
     if (accumulators_.contains(r)) return "accumulators";
     if (operands_.contains(r)) return "operands of wgmma";
@@ -159,7 +160,8 @@ RegisterPeak peak_of(const SassKernel& kernel, const LifeRanges& ranges, const s
   return peak;
 }
 
-// "WARPGROUP.DEPBAR.LE gsb0, 0x1" waits until only one group is in flight.
+// Returns the number of groups that may still be in flight after a wait: "WARPGROUP.DEPBAR.LE gsb0, 0x1"
+// waits until only one is.
 std::optional<int> groups_left_by(const SassInstruction& i) {
   if (!i.opcode.starts_with("WARPGROUP.DEPBAR")) return std::nullopt;
   const size_t digits = i.operands.rfind("0x");
@@ -178,7 +180,8 @@ LifeRanges parse_life_ranges(const SassKernel& kernel, std::string_view text) {
   for (size_t n = 0; n < kernel.instructions.size(); ++n)
     places[kernel.instructions[n].address] = static_cast<int>(n);
   LifeRanges ranges(kernel.instructions.size());
-  size_t found = 0, first = 0, count = 0;  // the column of R0, from the table's begin, and registers
+  size_t found = 0, first = 0, count = 0;  // the column of R0, from the table's beginning, and the number of
+                                           // registers
   bool inside = false;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -195,7 +198,7 @@ LifeRanges parse_life_ranges(const SassKernel& kernel, std::string_view text) {
     const std::optional<uint32_t> address = address_of(line.substr(0, begin));
     if (!address || count == 0) continue;
     const auto place = places.find(*address);
-    if (place == places.end()) continue;  // padding at the kernel's end
+    if (place == places.end()) continue;  // padding at the end of the kernel
     if (columns.size() < first + count)
       throw Error(fmt::format("life ranges of '{}': the row of {:04x} ends before R{}", kernel.name, *address,
                               count - 1));
@@ -232,7 +235,8 @@ std::vector<OverwrittenOperand> overwritten_operands(const SassKernel& kernel, c
     for (size_t r = 0; r < ranges[n].size(); ++r)
       if (ranges[n][r] == 'v') operands.insert(r);
     if (operands.empty()) continue;
-    // The number of groups committed since, including its own; it stays 0 until its own group ends.
+    // Each waiting entry has the number of groups committed since, including its own; the number is 0 until
+    // its own group ends.
     std::set<std::pair<int, int>> seen;
     std::vector<std::pair<int, int>> waiting;
     auto go = [&](int from, int groups) {
@@ -248,7 +252,7 @@ std::vector<OverwrittenOperand> overwritten_operands(const SassKernel& kernel, c
       const auto [number, groups] = waiting.back();
       waiting.pop_back();
       const SassInstruction& i = kernel.instructions[at(number)];
-      if (const std::optional<int> left = groups_left_by(i); left && groups > *left) continue;  // it is done
+      if (const std::optional<int> left = groups_left_by(i); left && groups > *left) continue;  // complete
       bool is_written = false;
       for (const size_t r : operands)
         if (writes(ranges[at(number)][r]) && !is_matrix_product(i)) {

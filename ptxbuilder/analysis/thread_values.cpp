@@ -9,7 +9,7 @@ namespace {
 
 using Number = std::optional<int64_t>;
 
-// The operand's bits as an unsigned number of the instruction's width.
+// Returns the operand's bits as an unsigned number with the instruction's width.
 uint64_t bits_of(std::string_view type, int64_t x) {
   const auto bits = static_cast<uint64_t>(x);
   if (type.ends_with("64")) return bits;
@@ -113,7 +113,7 @@ Number ThreadValues::found(const Atom& a) {
   std::vector<Number> inputs;
   for (const Sum& input : a.inputs) inputs.push_back((*this)(input));
   if (a.name.starts_with("elect") && thread_) {
-    if (inputs.size() == 2 && inputs[1] == 0) return 0;  // the lane's number, next to the predicate
+    if (inputs.size() == 2 && inputs[1] == 0) return 0;  // the lane's number, together with the predicate
     return *thread_ % hopper::warp_threads == 0;
   }
   return computed(a, inputs);
@@ -122,7 +122,7 @@ Number ThreadValues::found(const Atom& a) {
 Number ThreadValues::computed(const Atom& function, const std::vector<Number>& x) {
   const std::vector<std::string_view> words = ptx_text::split_opcode(function.name);
   const std::string_view name = words[0], type = words.back();
-  // One input may be enough to determine the result.
+  // A single input may determine the result.
   if (name == "and" && x.size() == 2 && (x[0] == 0 || x[1] == 0)) return 0;
   if (name == "or" && type == "pred" && x.size() == 2 && ((x[0] && *x[0]) || (x[1] && *x[1]))) return 1;
   if (name == "selp" && x.size() == 3 && x[2]) return *x[2] ? x[0] : x[1];
@@ -130,7 +130,7 @@ Number ThreadValues::computed(const Atom& function, const std::vector<Number>& x
     return (*x[0] != 0) == (name == "if") ? x[1] : x[2];
   for (const Number& value : x)
     if (!value) return std::nullopt;
-  if (name == "shfl" && !x.empty()) return x[0];  // lanes that agree
+  if (name == "shfl" && !x.empty()) return x[0];  // lanes that have the same value
   if (name == "cvt" && x.size() == 1 && words.size() == 3) return number_of(words[1], *x[0]);
   if (name == "bfe" && x.size() == 3 && !type.starts_with("s") && *x[1] >= 0 && *x[2] >= 0 && *x[1] < 64 &&
       *x[2] < 32)

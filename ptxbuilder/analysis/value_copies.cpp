@@ -1,4 +1,4 @@
-// Values that a loop passes on unchanged.
+// Finds values that a loop passes on unchanged.
 #include <algorithm>
 #include <unordered_map>
 
@@ -6,10 +6,10 @@
 
 namespace ptxbuilder::analysis {
 
-// A meet is a copy if it and the meets in a cycle with it have a single input from outside: a loop only
-// passes this value on.
+// A meet is a copy if it and the meets in a cycle with it have only one input from outside the cycle, since
+// the loop then only passes this value on.
 bool Values::find_copies() {
-  std::unordered_map<int, size_t> place;  // of a meet, by its atom
+  std::unordered_map<int, size_t> place;  // by the atom of a meet
   for (size_t i = 0; i < made_.size(); ++i) place.emplace(made_[i].atom, i);
   auto meet_in = [&](const Sum& sum) -> std::optional<size_t> {
     if (sum.constant != 0 || sum.terms.size() != 1 || sum.terms[0].second != 1) return std::nullopt;
@@ -17,7 +17,7 @@ bool Values::find_copies() {
     return found == place.end() || atom(found->first).kind != Atom::Kind::meet ? std::nullopt
                                                                                : std::optional(found->second);
   };
-  // Tarjan, Depth-first search and linear graph algorithms (1972), with a stack of its own.
+  // Finds the cycles (Tarjan, Depth-first search and linear graph algorithms, 1972), with an explicit stack.
   std::vector<int> index(made_.size(), kNone), low(made_.size(), 0), circle_of(made_.size(), kNone);
   std::vector<bool> open(made_.size(), false);
   std::vector<size_t> stack;

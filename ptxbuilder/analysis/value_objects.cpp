@@ -1,4 +1,4 @@
-// Identifies variables: the objects that addresses begin with.
+// Identifies variables, which are the objects with which addresses begin.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::analysis {
 
-// All arrays in shared memory whose length the host sets begin at one place.
+// All arrays in shared memory whose length the host sets begin at the same address.
 int Values::object_of(int variable) const {
   if (!code_.variables[at(variable)].is_open()) return variable;
   const auto first = std::find_if(code_.variables.begin(), code_.variables.end(),
@@ -25,7 +25,7 @@ bool Values::is_parameter(const Sum& address) const {
 void Values::find_objects() {
   for (const Variable& v : code_.variables) {
     uint64_t hash = mixed(analysis::hash_of(v.space), analysis::hash_of(v.initializer));
-    // Arrays of open length may be declared in any way: the host sets their length.
+    // Arrays of open length may be declared in any way, since the host sets their length.
     if (!v.is_open())
       hash = mixed(mixed(hash, static_cast<uint64_t>(v.bytes)), static_cast<uint64_t>(v.align));
     declared_.push_back(hash);
@@ -34,8 +34,8 @@ void Values::find_objects() {
   objects_ = declared_;
 }
 
-// The order of use is that of the instructions with side effects, and of their inputs; other instructions may
-// be anywhere.
+// The order of use is the order of the instructions with side effects, and of their inputs; other
+// instructions may be anywhere.
 void Values::number_objects() {
   std::vector<bool> met(atoms_.size(), false);
   std::vector<int> waiting;
@@ -78,10 +78,11 @@ void Values::number_objects() {
   identify_objects();
 }
 
-// Variables that the host can access may have equal declarations: if all of them are used, their order of use
-// distinguishes them, and otherwise their place among the declarations.
+// Variables that the host can access may have equal declarations. If all of them are used, their order of use
+// distinguishes them; otherwise, their position among the declarations does.
 void Values::identify_objects() {
-  std::map<uint64_t, std::pair<int, int>> of_host;  // equal declarations: their number, and how many are used
+  std::map<uint64_t, std::pair<int, int>> of_host;  // for equal declarations: their number, and how many of
+                                                    // them are used
   for (size_t v = 0; v < code_.variables.size(); ++v)
     if (const Variable& variable = code_.variables[v]; variable.is_of_host()) {
       ++of_host[declared_[v]].first;
@@ -107,7 +108,7 @@ void Values::identify_objects() {
   for (size_t f = 0; f < code_.functions.size(); ++f)
     objects_[variables + f] =
         mixed(declared_[variables + f], static_cast<uint64_t>(numbering_.place(code_.functions[f])));
-  // Tables of addresses are distinguished by the objects that they point to.
+  // Tables of addresses are distinguished by the objects to which they point.
   const std::vector<uint64_t> alone = objects_;
   for (size_t v = 0; v < variables; ++v)
     for (const Value& mention : code_.variables[v].mentions)
@@ -145,8 +146,8 @@ std::pair<int, int64_t> Values::place_in_memory(const Sum& address) const {
   return {place, address.constant};
 }
 
-// "shared" if it is the only used variable of its space; otherwise its name, or text that identifies it in
-// every kernel that does the same.
+// Returns "shared" if the variable is the only one of its space that is used, or else its name, or text that
+// identifies it in every kernel that does the same.
 std::string Values::label(const Atom& address) const {
   if (address.object == kNone) return address.name;
   if (at(address.object) >= code_.variables.size()) {

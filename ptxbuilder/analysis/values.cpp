@@ -41,7 +41,7 @@ Sum times(const Sum& a, int64_t factor) {
   return product;
 }
 
-// Returns whether the modifiers are those of plain integers, so that the first word names the operation.
+// Returns whether the modifiers are those of ordinary integers, so that the first word names the operation.
 bool is_integer(const Operation& o) {
   constexpr std::array known = {"b16",    "u16",    "s16",   "b32",   "u32",     "s32", "b64",
                                 "u64",    "s64",    "pred",  "lo",    "wide",    "to",  "param",
@@ -55,7 +55,8 @@ bool is_memory_read(const Operation& o) {
   return o.is("ld", "ldu", "ldmatrix", "atom", "call", "tld4", "tex");
 }
 
-// The mnemonic without parts that do not change the computed integers: .b32 and .u32 are the same.
+// Returns the mnemonic without parts that do not affect the computed integers; for example, .b32 and .u32 are
+// equivalent.
 std::string plain_name(const Operation& o) {
   const std::vector<std::string_view> words = o.canonical_words();
   constexpr std::array without_sign = {"add", "sub", "mov", "selp", "and",  "or",   "xor",
@@ -86,7 +87,7 @@ Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
     first_result_.push_back(results);
     results += static_cast<int>(o.writes.size());
   }
-  constexpr int kMostRounds = 32;  // each finds copies of copies; longer chains remain meets
+  constexpr int kMostRounds = 32;  // each round finds copies of copies; longer chains remain meets
   int round = 0;
   do {
     atoms_.clear();
@@ -104,7 +105,7 @@ Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
   find_of_thread();
 }
 
-// Functions come after their inputs. One input may be enough, such as 0 for `and`.
+// Functions come after their inputs. A single input may suffice, such as 0 for `and`.
 void Values::find_of_thread() {
   of_thread_.assign(atoms_.size(), kNone);
   const auto is_known = [&](const Sum& sum) {
@@ -126,8 +127,8 @@ void Values::find_of_thread() {
 }
 
 void Values::evaluate() {
-  // In this order, the inputs of each instruction are already known, except for the inputs of meets, which
-  // are added afterwards.
+  // In this order, the inputs of each instruction are already known, except the inputs of meets, which are
+  // added later.
   for (int block : graph_.order)
     for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
       const Operation& o = code_.operations[at(i)];
@@ -207,7 +208,7 @@ Sum Values::result(int operation, int reg) {
   const auto place = std::find(o.writes.begin(), o.writes.end(), reg) - o.writes.begin();
   const size_t slot = at(first_result_[at(operation)]) + static_cast<size_t>(place);
   if (results_[slot]) return *results_[slot];
-  // It is in a cycle without a meet, which unreachable code may contain.
+  // The value is in a cycle without a meet, which unreachable code may contain.
   results_[slot] = atom_of({.name = "cycle", .operation = operation});
   Sum sum = computed(operation, reg);
   if (o.guard != kNone) {
@@ -288,7 +289,7 @@ bool Values::is_in_shared(const Sum& sum) const {
   });
 }
 
-// The bits that may be set.
+// Returns the bits that may be set.
 int64_t Values::bits_of(const Sum& sum) const {
   if (sum.is_constant()) return sum.constant;
   if (const Atom* a = only_atom(sum, "and"); a && a->inputs.size() == 2 && a->inputs[1].is_constant())
@@ -296,8 +297,8 @@ int64_t Values::bits_of(const Sum& sum) const {
   if (const Atom* a = only_atom(sum, "bfe"); a && a->inputs.size() == 3 && a->inputs[2].is_constant())
     if (const int64_t width = a->inputs[2].constant; width >= 0 && width < 63)
       return (int64_t{1} << width) - 1;
-  // A value that is shifted to the right: bits of a mask, or of an address in shared memory, which is at most
-  // 256 KB large.
+  // A value that is shifted to the right has the bits of a mask, or of an address in shared memory, which has
+  // at most 256 KB.
   if (const Atom* a = only_atom(sum, "shr"); a && a->inputs.size() == 2 && a->inputs[1].is_constant())
     if (const int64_t by = a->inputs[1].constant; by >= 0 && by < 63) {
       const Atom* masked = only_atom(a->inputs[0], "and");
@@ -306,7 +307,8 @@ int64_t Values::bits_of(const Sum& sum) const {
       if (has_mask) return masked->inputs[1].constant >> by;
       if (is_in_shared(a->inputs[0])) return ((int64_t{1} << 18) - 1) >> by;
     }
-  // All bits from the lowest one of the constant or a term up to the highest one of the greatest sum.
+  // All bits may be set, from the lowest one of the constant or of a term up to the highest one of the
+  // greatest sum.
   uint64_t any = bits(sum.constant);
   for (const auto& [number, factor] : sum.terms) {
     const Atom& a = atom(number);
@@ -343,7 +345,7 @@ Sum Values::computed(int operation, int reg) {
         for (const Value& part : from.parts) parts.push_back(of(operation, part));
         if (parts.size() == 2 && whole(parts[0]) && whole(parts[1]) && o.has("b64"))
           return constant(wrap((bits(parts[1].constant) << 32) | (bits(parts[0].constant) & 0xffffffff)));
-        // A descriptor's low half, advanced, together with its high half.
+        // A descriptor's low half, which has advanced, is combined with its high half.
         if (parts.size() == 2)
           if (const Atom* high = only_atom(parts[1], "part"); high && high->inputs[1] == constant(1))
             for (const auto& [number, factor] : parts[0].terms)
@@ -369,7 +371,7 @@ Sum Values::computed(int operation, int reg) {
       return whole(a) ? times(b, a.constant) : times(a, b.constant);
     if (o.is("mad") && !o.has("hi") && !o.has("cc") && (whole(a) || whole(b)))
       return plus(whole(a) ? times(b, a.constant) : times(a, b.constant), input(3));
-    // A division by a power of two, which other compilers write as a mask and a shift.
+    // Other compilers write a division by a power of two as a mask and a shift.
     const bool is_unsigned = o.has("u32", "u64");
     if (o.is("rem", "div") && is_unsigned && whole(b) && b.constant > 0 &&
         std::has_single_bit(bits(b.constant))) {
@@ -388,10 +390,10 @@ Sum Values::computed(int operation, int reg) {
       if (o.is("shr") && b.constant >= 0 && b.constant < 64 && a.constant >= 0)
         return constant(a.constant >> b.constant);
     }
-    // The fields of a descriptor are combined with `or`: if their bits are disjoint, that is the sum.
+    // Fields of a descriptor are combined with `or`; if their bits are disjoint, this is a sum.
     if (o.is("or") && (bits_of(a) & bits_of(b)) == 0) return plus(a, b);
   }
-  // mov.b64 {low, high}, d: halves of a packed value.
+  // mov.b64 {low, high}, d returns the halves of a packed value.
   std::string& known = plain_names_[o.text->opcode];
   if (known.empty()) known = plain_name(o);
   std::string name = known;
@@ -417,7 +419,7 @@ Sum Values::computed(int operation, int reg) {
                 .operation = operation};
     return atom_of(std::move(loaded));
   }
-  // A lane's value that is equal in all lanes: values that count warps.
+  // The value of one lane is equal in all lanes if it counts warps.
   if (o.is("shfl") && o.has("idx") && o.operands.size() > 2) {
     const Sum a = input(1), lane = input(2);
     const bool counts_warps = std::all_of(a.terms.begin(), a.terms.end(), [&](const auto& term) {
@@ -430,7 +432,7 @@ Sum Values::computed(int operation, int reg) {
   }
   std::vector<Sum> inputs;
   for (size_t i = o.updates ? 0 : o.results; i < o.operands.size(); ++i) {
-    if (o.updates) continue;  // an accumulator is identified with the instructions that write it
+    if (o.updates) continue;  // an accumulator is identified by the instructions that write it
     inputs.push_back(of(operation, o.operands[i]));
   }
   if (o.writes.size() > 1) {
@@ -464,7 +466,7 @@ Sum Values::meet(int number) {
   return {.terms = {{made, 1}}};
 }
 
-// If `next` is x + 1 that wraps to 0 at a constant, returns the constant.
+// Returns the constant at which `next`, which is x + 1, wraps around to 0, if it does.
 std::optional<int64_t> Values::ring_of(const Sum& x, const Sum& next) const {
   const Sum one_more = plus(x, constant(1));
   const Atom* choice = only_atom(next, "selp");
