@@ -1,4 +1,5 @@
-// The values of kernel parameters, with the types that a launch checks against the kernel's sidecar.
+// Represents the values of kernel parameters, with the types that a launch checks against the kernel's
+// sidecar.
 #pragma once
 
 #include <array>
@@ -14,25 +15,26 @@
 
 namespace ptxbuilder::runtime {
 
-// The functions below make arguments. An argument allocates no memory except for a struct's fields.
+// The value of a parameter; the functions below make arguments. An argument allocates memory only for the
+// fields of a struct.
 struct Argument {
   static constexpr size_t kMaxRank = 5;
 
   Parameter::Kind kind = Parameter::Kind::scalar;
   DType dtype = DType::u32;
-  std::string_view name = {};  // of the parameter it is meant for; empty: the parameter at its position
-  uint64_t bits = 0;           // of a scalar, in its low bytes
+  std::string_view name = {};  // parameter for which it is meant; if empty, the parameter at its position
+  uint64_t bits = 0;           // of a scalar, in the low bytes
   View memory = {};            // of a pointer or tensor
-  size_t rank = 0;             // of a tensor, with the lists below innermost dimension first
-  std::array<uint64_t, kMaxRank> shape = {};                 // elements
-  std::array<uint64_t, kMaxRank - 1> strides = {};           // bytes, of dimensions 1 to rank - 1
+  size_t rank = 0;             // of a tensor; the innermost dimension comes first in the lists below
+  std::array<uint64_t, kMaxRank> shape = {};                 // in elements
+  std::array<uint64_t, kMaxRank - 1> strides = {};           // in bytes, of dimensions 1 to rank - 1
   std::shared_ptr<const std::vector<Argument>> fields = {};  // of a struct
-  const TensorMapRecipe* recipe = nullptr;    // of a tensor map array: how its maps were encoded
+  const TensorMapRecipe* recipe = nullptr;  // of a tensor map array: recipe with which its maps were encoded
   std::shared_ptr<const Im2col> im2col = {};  // of a tensor for an im2col map
-  bool overlaps = false;                      // of a tensor, whose rows may overlap: see overlapping()
+  bool overlaps = false;                      // of a tensor, whether its rows may overlap; see overlapping()
 
-  // Returns the same argument, which is only accepted for the parameter with that name. The text must outlive
-  // the launch.
+  // Returns the same argument, which is then accepted only for the parameter with this name. The text must
+  // outlive the launch.
   Argument named(std::string_view parameter) const {
     Argument copy = *this;
     copy.name = parameter;
@@ -40,7 +42,7 @@ struct Argument {
   }
 };
 
-// Arguments that are constructed in place: on the stack, or on the heap if the list is long.
+// A list of arguments that are constructed in place: on the stack or, if the list is long, on the heap.
 class ArgumentList {
  public:
   explicit ArgumentList(size_t most) : heap_(most > kOnStack ? most : 0) {}
@@ -74,7 +76,7 @@ template <class T>
 concept Scalar =
     (std::integral<T> && !std::same_as<T, bool>) || std::same_as<T, float> || std::same_as<T, double>;
 
-// The element type of a C++ type: uint32_t for u32, float for f32.
+// The DType of a C++ type: u32 for uint32_t, f32 for float.
 template <Scalar T>
 constexpr DType dtype_of() {
   if constexpr (std::same_as<T, float>) return DType::f32;
@@ -86,7 +88,7 @@ constexpr DType dtype_of() {
   return is_signed ? DType::s64 : DType::u64;
 }
 
-// An argument for a scalar parameter.
+// Makes an argument for a scalar parameter.
 template <Scalar T>
 Argument scalar(T value) {
   Argument argument{.kind = Parameter::Kind::scalar, .dtype = dtype_of<T>()};
@@ -94,14 +96,14 @@ Argument scalar(T value) {
   return argument;
 }
 
-// An argument of a type that does not exist in C++: scalar_bits(DType::bf16, 0x3f80) is 1.
+// Makes an argument of a type that does not exist in C++: scalar_bits(DType::bf16, 0x3f80) is 1.
 Argument scalar_bits(DType dtype, uint64_t bits);
 
-// An argument for a pointer to elements of a type.
+// Makes an argument for a pointer to elements of a type.
 Argument pointer(View memory, DType dtype);
 
-// An argument for a struct: its fields in order, scalars and pointers, which may be named too. The launch
-// lays them out like a C compiler.
+// Makes an argument for a struct from its fields in order, which are scalars and pointers, and may be named.
+// The launch lays them out as a C compiler does:
 //   runtime::structure({runtime::scalar(2.0f).named("alpha"),
 //                       runtime::pointer(bias, DType::f32).named("bias")})
 Argument structure(std::vector<Argument> fields);
@@ -109,17 +111,17 @@ Argument structure(std::vector<Argument> fields);
 // Throws Error unless the rank is 1 to 5, as a tensor map requires.
 void check_rank(size_t rank);
 
-// `shape` is in elements and `strides` in bytes, of dimensions 1 to rank - 1; both innermost dimension first.
-// The tensor has no gaps without strides. Throw Error unless the rank is 1 to 5 and there are rank - 1
-// strides.
+// Make arguments for a tensor. `shape` is in elements; `strides` is in bytes, for dimensions 1 to rank - 1;
+// the innermost dimension comes first in both. Without strides, the tensor has no gaps. Throw Error unless
+// the rank is 1 to 5 and there are rank - 1 strides.
 Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
                 std::span<const uint64_t> strides = {});
 Argument tensor(View memory, DType dtype, std::initializer_list<uint64_t> shape,
                 std::initializer_list<uint64_t> strides = {});
-// Returns the same tensor for an im2col map, whose copies walk over pixels as specified in `walk`.
+// Returns the same tensor for an im2col map, whose copies walk over pixels as `walk` specifies.
 Argument im2col(Argument tensor, Im2col walk);
-// Returns the same tensor, whose rows may overlap, like those of windows: a launch rejects other tensors with
-// such strides. The kernel should only read it.
+// Returns the same tensor for rows that may overlap, as those of windows do; a launch rejects other tensors
+// with such strides. The kernel should only read it.
 Argument overlapping(Argument tensor);
 
 }  // namespace ptxbuilder::runtime

@@ -8,8 +8,8 @@ namespace ptxbuilder::runtime {
 
 bool is_cubin(const std::string& image);  // checks the ELF magic number
 
-// Throws Error when the image is not a complete CUDA ELF file, or has no kernel of that name (the error lists
-// its kernels).
+// Throws Error if the image is not a complete CUDA ELF file, or does not contain a kernel with this name (the
+// error lists its kernels).
 void check_cubin(const std::string& image, const std::string& kernel);
 
 }  // namespace ptxbuilder::runtime

@@ -1,4 +1,4 @@
-// A GPU's primary context, which all CUDA code of a process shares.
+// Manages a GPU's primary context, which all CUDA code of a process shares.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@ namespace ptxbuilder::runtime {
 
 class CudaContext {
  public:
-  // Uses GPU `ordinal`, or the first GPU that runs code for `target`. Throws Error when there is no driver,
-  // no GPU with that number, or no GPU that runs such code.
+  // Uses GPU `ordinal` or, without a number, the first GPU that runs code for `target`. Throws Error if there
+  // is no driver, no GPU with this number, or no GPU that runs such code.
   explicit CudaContext(const std::string& target, const std::string& library = "libcuda.so.1",
                        std::optional<cu::Ordinal> ordinal = std::nullopt);
   ~CudaContext();
@@ -23,7 +23,7 @@ class CudaContext {
   int compute_capability() const { return compute_capability_; }
   int attribute(cu::DeviceAttribute attribute) const;
 
-  // Lets kernels of this context access the memory of `peer`. Throws Error if the GPUs cannot reach each
+  // Lets kernels of this context access the memory of `peer`. Throws Error if the GPUs cannot access each
   // other.
   void reach(const CudaContext& peer) const;
 
@@ -31,16 +31,16 @@ class CudaContext {
   void make_current() const { driver_.ctx_set_current(context_); }
 
   enum class For : uint8_t {
-    memory,  // belongs to this context
-    launch,  // any context of the same GPU is sufficient, such as the context of the caller's stream
+    memory,  // the memory belongs to this context
+    launch,  // any context of the same GPU suffices, such as the context of the caller's stream
   };
-  // Does the same if the thread's context is not sufficient, and then returns the previous context for
-  // leave().
+  // Makes this the calling thread's context if its current one does not suffice, and then returns the
+  // previous context for leave().
   std::optional<cu::Context> enter(For what) const;
   void leave(cu::Context before) const noexcept { (void)driver_.ctx_set_current.status(before); }
 
-  // While a Scope lives, the context is the calling thread's, which nearly every call of the driver needs.
-  // The destructor restores the previous context.
+  // Makes this the calling thread's context, which nearly every call of the driver requires, while the Scope
+  // exists. The destructor restores the previous context.
   class Scope {
    public:
     explicit Scope(const CudaContext& context, For what = For::memory)
@@ -56,7 +56,7 @@ class CudaContext {
     std::optional<cu::Context> before_;
   };
 
-  // Keeps the context until the process ends: releasing it would wait for a kernel that does not end.
+  // Keeps the context until the process ends, since releasing it would wait for a kernel that does not end.
   void abandon() { abandoned_ = true; }
 
  private:
@@ -67,13 +67,14 @@ class CudaContext {
   bool abandoned_ = false;
 };
 
-// While it lives, the calling thread may load kernels, make streams, and allocate, fill and free memory
-// although this thread or another captures a stream: otherwise the driver refuses these calls and ends the
-// capture, unless the capture was begun as relaxed, which PyTorch does not do ("Stream Management",
-// cuThreadExchangeStreamCaptureMode). Code that runs while it lives must not touch the captured stream.
+// While this object exists, the calling thread may load kernels, create streams, and allocate, fill and free
+// memory, even if this thread or another captures a stream. Otherwise, the driver rejects these calls and
+// ends the capture, unless the capture was begun as relaxed, which PyTorch does not do ("Stream Management",
+// cuThreadExchangeStreamCaptureMode). Code that runs while this object exists must not use the captured
+// stream.
 class RelaxedCapture {
  public:
-  // Fails only if the driver has shut down, which the next call of the driver reports.
+  // Fails only if the driver has shut down, which the next call of the driver will report.
   explicit RelaxedCapture(const cu::Driver& driver) noexcept
       : driver_(driver),
         is_changed_(driver.thread_exchange_capture_mode.status(&mode_) == cu::Status::success) {}
@@ -85,13 +86,13 @@ class RelaxedCapture {
 
  private:
   const cu::Driver& driver_;
-  cu::CaptureMode mode_ = cu::CaptureMode::relaxed;  // after the constructor, the thread's own
+  cu::CaptureMode mode_ = cu::CaptureMode::relaxed;  // after the constructor, the thread's previous mode
   bool is_changed_;
 };
 
-// The buffers for the log of the driver's PTX compiler and the options that pass them. Line numbers are not
-// requested: with CU_JIT_GENERATE_LINE_INFO the compiler of driver 580.159 corrupts the heap of the process
-// within a few modules without .loc lines ("free(): invalid pointer"), whoever calls it.
+// The buffers for the log of the driver's PTX compiler, and the options that pass them. Line numbers are not
+// requested: with CU_JIT_GENERATE_LINE_INFO, the compiler of driver 580.159 corrupts the heap of the process
+// after a few modules without .loc lines ("free(): invalid pointer"), whichever program calls it.
 class JitLog {
  public:
   JitLog();

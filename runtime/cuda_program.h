@@ -1,4 +1,4 @@
-// A kernel loaded by the CUDA driver, checked against its sidecar.
+// Represents a kernel that the CUDA driver has loaded, and that was checked against its sidecar.
 #pragma once
 
 #include "runtime/cuda_queue.h"
@@ -8,15 +8,15 @@ namespace ptxbuilder::runtime {
 
 class CudaProgram final : public Program {
  public:
-  // Throws Error when the driver refuses the image, when image and sidecar do not match, and when the GPU
-  // cannot hold the kernel's threads, shared memory or cluster.
+  // Throws Error if the driver rejects the image, if image and sidecar do not match, or if the GPU cannot
+  // hold the kernel's threads, shared memory or cluster.
   CudaProgram(CudaQueue& queue, const std::string& image, const Signature& signature);
 
   std::string log() const override { return log_; }
   const Signature& signature() const { return signature_; }
-  // Launches take the kernel in place of a function; it is valid in every context of the GPU.
+  // Returns the kernel, which launches accept instead of a function; it is valid in every context of the GPU.
   cu::Function function() const { return reinterpret_cast<cu::Function>(kernel_); }
-  const std::string* name() const { return name_; }  // lives as long as the queue
+  const std::string* name() const { return name_; }  // exists as long as the queue
 
  private:
   void load(const std::string& image);

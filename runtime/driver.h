@@ -1,5 +1,5 @@
-// The CUDA driver's entry points, which are looked up in libcuda at run time, so that building and linking do
-// not need CUDA.
+// Declares the CUDA driver's entry points. They are looked up in libcuda at run time, so that building and
+// linking do not need CUDA.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
 
-// The CUDA driver API's types and values that are used here, with the names of its manual but without the CU_
-// prefixes. tests/runtime/driver_layout_test.cpp compares all of them with cuda.h.
+// The types and values of the CUDA driver API that are used here, with the names in its manual, but without
+// the CU_ prefixes. tests/runtime/driver_layout_test.cpp compares all of them with cuda.h.
 namespace ptxbuilder::runtime::cu {
 
 enum class Status : int {
@@ -127,13 +127,13 @@ struct LaunchAttribute {
 struct LaunchConfig {
   unsigned grid_x, grid_y, grid_z;
   unsigned block_x, block_y, block_z;
-  unsigned shared_bytes;  // dynamic
+  unsigned shared_bytes;  // dynamic shared memory
   Stream stream;
   LaunchAttribute* attributes;
   unsigned attribute_count;
 };
 
-// CUDA_KERNEL_NODE_PARAMS_v2: a launch in a graph. Either function or kernel may be null.
+// CUDA_KERNEL_NODE_PARAMS_v2: a launch in a graph. Either `function` or `kernel` may be null.
 struct KernelNode {
   Function function;
   unsigned grid_x, grid_y, grid_z;
@@ -151,29 +151,29 @@ constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
 enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 
-// The type that a tensor map declares for elements of `type`: 8-bit floats are copied as bytes.
+// Returns the type that a tensor map declares for elements of `type`; 8-bit floats are copied as bytes.
 TensorMapDataType data_type(DType type);
 
 // An open shared library, such as libcuda. It stays open until the process ends, because the driver's threads
 // outlive every object here.
 class SharedLibrary {
  public:
-  // Throws Error with the loader's reason when there is no such library.
+  // Throws Error with the loader's reason if there is no such library.
   explicit SharedLibrary(const std::string& path);
 
-  void* find(const char* symbol) const;    // null if the library does not have it
-  void* symbol(const char* symbol) const;  // throws Error that names the CUDA version that added it
+  void* find(const char* symbol) const;    // null if the library does not have the symbol
+  void* symbol(const char* symbol) const;  // throws Error that names the CUDA version that added the symbol
   [[noreturn]] void fail(std::string_view call, Status status) const;
   std::string describe(
       Status status) const;  // "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"
-  std::string explain(Status status) const;  // also states what to do, if that is known
+  std::string explain(Status status) const;  // also states what to do about it, if that is known
 
  private:
   std::string path_;
   void* handle_ = nullptr;
 };
 
-// One entry point. Calling it throws Error on every status but success.
+// An entry point. A call throws Error for every status except success.
 template <class... Args>
 class Entry {
  public:
@@ -188,7 +188,7 @@ class Entry {
   void operator()(Args... args) const {
     if (Status result = function_(args...); result != Status::success) library_->fail(name_, result);
   }
-  // Calls it without throwing, for callers that examine the status themselves.
+  // Calls the entry point without throwing, for callers that examine the status themselves.
   [[nodiscard]] Status status(Args... args) const { return function_(args...); }
 
   bool available() const { return function_ != nullptr; }
@@ -202,8 +202,8 @@ class Entry {
   Pointer function_;
 };
 
-// Every entry point in use. If the driver has several versions of a call, the name has the version's suffix,
-// which cuda.h appends through a macro.
+// All entry points in use. If the driver has several versions of a call, the name includes the version's
+// suffix, which cuda.h appends through a macro.
 struct Driver {
   explicit Driver(const std::string& path = "libcuda.so.1") : loaded(path) {}
   Driver(const Driver&) = delete;
@@ -223,14 +223,14 @@ struct Driver {
   Entry<Context> ctx_set_current{loaded, "cuCtxSetCurrent"};
   Entry<Context*> ctx_get_current{loaded, "cuCtxGetCurrent"};
   Entry<Ordinal*> ctx_get_device{loaded, "cuCtxGetDevice"};
-  // Only kernels that reach other GPUs need this.
+  // Only kernels that access other GPUs need the following entry.
   Entry<Context, unsigned /*0*/> ctx_enable_peer_access{loaded, "cuCtxEnablePeerAccess",
                                                         Entry<Context, unsigned>::Need::optional};
 
   Entry<size_t*, size_t*> mem_get_info{loaded, "cuMemGetInfo_v2"};
   Entry<DevicePtr*, size_t> mem_alloc{loaded, "cuMemAlloc_v2"};
   Entry<DevicePtr> mem_free{loaded, "cuMemFree_v2"};
-  // Only kernels that report need these.
+  // Only kernels that report need the following entries.
   Entry<void**, size_t, unsigned> mem_host_alloc{loaded, "cuMemHostAlloc",
                                                  Entry<void**, size_t, unsigned>::Need::optional};
   Entry<DevicePtr*, void*, unsigned /*0*/> mem_host_get_device_pointer{
@@ -263,7 +263,8 @@ struct Driver {
   Entry<float*, Event, Event> event_elapsed_time{loaded, "cuEventElapsedTime"};
   Entry<Event> event_destroy{loaded, "cuEventDestroy_v2"};
 
-  // Kernels of a library have no context of their own: the driver loads them where they are launched.
+  // Kernels of a library have no context of their own; the driver loads them in the context where they are
+  // launched.
   Entry<Library*, const void*, JitOption*, void**, unsigned, int* /*library options*/, void**, unsigned>
       library_load_data{loaded, "cuLibraryLoadData"};
   Entry<Kernel*, Library, const char*> library_get_kernel{loaded, "cuLibraryGetKernel"};

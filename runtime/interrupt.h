@@ -1,12 +1,13 @@
-// Interrupts work that a thread runs itself, such as a launch on the emulator.
+// Interrupts work that a thread executes itself, such as a launch on the emulator.
 #pragma once
 
 #include <functional>
 
 namespace ptxbuilder::runtime {
 
-// The emulator calls the function now and then while the calling thread itself runs a launch's CTAs. If it
-// returns true, the launch ends as if its time limit had passed. An empty function turns this off.
+// Makes the emulator call the function from time to time while the calling thread itself executes a launch's
+// CTAs. If the function returns true, the launch ends as if its time limit had passed. An empty function
+// turns this off.
 void interrupt_by(std::function<bool()> is_interrupted);
 
 bool is_interrupted();

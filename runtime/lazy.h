@@ -1,4 +1,4 @@
-// A value that the first caller computes, while all other callers wait for it.
+// Defines a value that the first caller computes while all other callers wait for it.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,14 @@
 
 namespace ptxbuilder::runtime {
 
-// Lazy replaces std::call_once: if libgcc is linked statically, as in libptxbuilder.so and ptxb, an exception
-// through it ends the process, because pthread_once() unwinds with the libgcc_s that libc loads.
+// Replaces std::call_once. If libgcc is linked statically, as in libptxbuilder.so and ptxb, an exception that
+// passes through std::call_once ends the process, because pthread_once() unwinds with the libgcc_s that libc
+// loads.
 template <class T>
 class Lazy {
  public:
-  // Returns the value that `make` returned when it was first called. Throws what `make` throws; the next
-  // caller then calls its own `make`.
+  // Returns the value that the first successful `make` returned. Throws what `make` throws; the next caller
+  // then calls its own `make`.
   template <class Make>
   T& get(Make&& make) {
     if (T* known = ready_.load(std::memory_order_acquire)) return *known;

@@ -1,7 +1,8 @@
-// Ranges for profilers such as Nsight Systems: NVIDIA's tools extension (NVTX 3), without its headers.
+// Provides ranges for profilers such as Nsight Systems through NVIDIA's tools extension (NVTX 3), without its
+// headers.
 //
-// A tool names its library in NVTX_INJECTION64_PATH. The library is loaded at the first range, and writes its
-// functions to a table that is passed to it. If the variable is not set, a range does nothing.
+// A tool sets NVTX_INJECTION64_PATH to its library. The library is loaded at the first range, and stores its
+// functions in a table that is passed to it. If the variable is not set, a range does nothing.
 #pragma once
 
 #include <dlfcn.h>
@@ -14,7 +15,7 @@ namespace ptxbuilder::runtime {
 
 namespace detail {
 
-// The functions of NVTX's core, indexed with the numbers in nvtxTypes.h (NvtxCallbackIdCore).
+// The functions of NVTX's core, indexed by the numbers in nvtxTypes.h (NvtxCallbackIdCore).
 class NvtxTool {
  public:
   static const NvtxTool& here() {
@@ -31,7 +32,7 @@ class NvtxTool {
   static constexpr uint32_t kPushText = 9, kPop = 11, kCount = 16;
   static constexpr uint32_t kCoreModule = 1, kCallbacksTable = 1, kVersionTable = 3, kVersion = 3;
 
-  // NvtxExportTableCallbacks and NvtxExportTableVersionInfo.
+  // Correspond to NvtxExportTableCallbacks and NvtxExportTableVersionInfo.
   struct Callbacks {
     size_t bytes;
     int (*module_table)(uint32_t module, Function*** table, unsigned* last);
@@ -52,7 +53,7 @@ class NvtxTool {
       functions() = {};
   }
 
-  // The tool writes through pointers to these.
+  // The functions that the tool sets, through pointers.
   static std::array<Function, kCount>& functions() {
     static std::array<Function, kCount> all = {};
     return all;
@@ -69,7 +70,8 @@ class NvtxTool {
   }
   static int module_table(uint32_t module, Function*** table, unsigned* last) {
     static std::array<Function*, kCount + 1> places = [] {
-      std::array<Function*, kCount + 1> all = {};  // the first, and the one after the last, are null
+      std::array<Function*, kCount + 1> all = {};  // the first element, and the one after the last function,
+                                                   // are null
       for (uint32_t i = 1; i < kCount; ++i) all[i] = &functions()[i];
       return all;
     }();
@@ -82,7 +84,7 @@ class NvtxTool {
 
 }  // namespace detail
 
-// A range of this thread's time. Ranges may be nested.
+// A range of time in this thread. Ranges may be nested.
 class NvtxRange {
  public:
   // Returns whether a tool is attached. If not, a range does not need a name.

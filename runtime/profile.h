@@ -1,4 +1,4 @@
-// The profile that a kernel has recorded: what each warp did and when, and a summary of the times.
+// Represents the profile that a kernel has recorded: what each warp did and when, and a summary of the times.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace ptxbuilder::runtime {
 
-// All times are in nanoseconds from the start of the kernel's first warp.
+// A profile. All times are in nanoseconds from the start of the kernel's first warp.
 struct Profile {
-  // A region that a warp ran through.
+  // A region that a warp executed.
   struct Region {
-    uint32_t name;      // in `names`
-    int depth;          // the number of enclosing regions of its warp
+    uint32_t name;      // index in `names`
+    int depth;          // number of enclosing regions in its warp
     double begin, end;  // as recorded
-    double net;         // how long it took, less the cost of recording inside it
-    bool ended;         // its end was recorded; otherwise it ends with the region around it
+    double net;         // duration, without the cost of recording inside the region
+    bool ended;         // whether its end was recorded; otherwise it ends with the region around it
   };
   // A value that a warp marked, and the time of the mark.
   struct Mark {
@@ -24,57 +24,58 @@ struct Profile {
     double time;
     double value;
   };
-  // A span goes from one place to another.
-  struct Span {  // from one place to another, of any warps of a CTA
+  // A span of time, which may begin and end in different warps of a CTA.
+  struct Span {
     uint32_t name, cta;
-    uint32_t number;    // distinguishes spans of one name
+    uint32_t number;    // distinguishes spans of the same name
     double begin, end;  // as recorded
-    bool ended;         // its end was recorded; otherwise it ends with the CTA
+    bool ended;         // whether its end was recorded; otherwise it ends with the CTA
   };
-  // A track is what one warp recorded.
-  struct Track {             // a warp
-    uint32_t sm, cta, warp;  // a CTA's number counts along x, y and z; a warp's is that in its CTA
-    int role;                // in `roles`; -1 if the kernel has no roles
+  // The recording of one warp.
+  struct Track {
+    uint32_t sm, cta, warp;  // a CTA is counted along x, y and z; a warp is counted in its CTA
+    int role;                // index in `roles`; -1 if the kernel has no roles
     double begin, end;
     uint32_t recorded, lost;      // events, and records of several events
     double recording;             // the time that recording took
-    std::vector<Region> regions;  // by their begin
+    std::vector<Region> regions;  // sorted by their beginnings
     std::vector<Mark> marks;
   };
-  // A row sums the times of the regions with one name and one nesting, over all warps of a role.
+  // The total time of the regions with the same name and nesting, over all warps of a role.
   struct Row {
-    std::string role, region;  // such as "wait" or "tile/wait"; "" is the role itself
+    std::string role, region;  // the region is, for example, "wait" or "tile/wait"; "" is the role itself
     size_t count;
-    double total, share;  // of the role's time
+    double total, share;  // `share` is relative to the role's time
     double p50, p95;
   };
 
   std::string kernel;
   std::vector<std::string> names, roles;
   std::vector<Track> tracks;
-  std::vector<Span> spans;      // by their begin
-  double time = 0;              // of the kernel, to the end of its last warp
-  double clock_period = 0;      // of the clocks, in nanoseconds
-  double event_cost = 0;        // the time that an event with a time of its own takes, in a full record
-  uint64_t recorded = 0;        // events
+  std::vector<Span> spans;      // sorted by their beginnings
+  double time = 0;              // duration of the kernel, to the end of its last warp
+  double clock_period = 0;      // of the multiprocessors' clocks, in nanoseconds
+  double event_cost = 0;        // cost of an event with a time of its own, in a full record
+  uint64_t recorded = 0;        // number of events
   uint64_t lost = 0, room = 0;  // records of events; `room` is per warp
-  // The room with which another run should lose no records, at most what 4 GB hold; 0 if none was lost.
+  // The number of records per warp with which another run should lose none, at most as many as 4 GB hold; 0
+  // if none was lost.
   uint32_t wanted = 0;
   uint64_t unfinished = 0;  // warps that did not finish; they have no track
 
-  // The rows are sorted by role, then by time. Spans have the role kSpans, whose time is the time of the CTAs
-  // that have spans. Their shares can exceed 1 because several spans may be open at once.
+  // Rows are sorted by role, and then by time. Spans have the role kSpans, whose time is the time of the CTAs
+  // with spans. Their shares can exceed 1, because several spans may be open at once.
   static constexpr const char* kSpans = "spans of CTAs";
   std::vector<Row> rows() const;
-  std::string summary() const;  // the rows as a table of text
+  std::string summary() const;  // the rows as a table in text form
 };
 
-// The memory to which a profiled kernel records: the last argument of each launch. A new launch overwrites
-// it.
+// The memory to which a profiled kernel writes its records. It is the last argument of each launch; a new
+// launch overwrites it.
 class ProfileBuffer {
  public:
-  // The buffer serves launches on `grid` or a smaller grid. Throws Error if the kernel is not profiled, or if
-  // its warps have more room for records than can be addressed.
+  // Makes a buffer for launches on `grid` or a smaller grid. Throws Error if the kernel is not profiled, or
+  // if its warps have space for more records than can be addressed.
   ProfileBuffer(Device& device, const Signature& signature, Dim3 grid, Where where = Where::here());
 
   operator Argument() const;  // NOLINT: an argument of a launch
@@ -85,7 +86,7 @@ class ProfileBuffer {
   Buffer buffer_;
 };
 
-// Decodes the memory of a ProfileBuffer. Throws Error unless a kernel of this signature can have written it.
+// Decodes the memory of a ProfileBuffer. Throws Error if a kernel with this signature cannot have written it.
 Profile decode_profile(const Signature& signature, std::span<const std::byte> memory);
 
 }  // namespace ptxbuilder::runtime

@@ -1,5 +1,5 @@
-// Kernels report more to the host than their results: waits that do not end, checks that fail, and
-// prints.
+// Receives what kernels report to the host in addition to their results: waits that do not end, checks that
+// fail, and prints.
 #pragma once
 
 #include <functional>
@@ -13,18 +13,18 @@
 
 namespace ptxbuilder::runtime {
 
-// The memory that a kernel writes its reports to. Its LoadedKernel passes the memory to each launch.
+// The memory to which a kernel writes its reports. The LoadedKernel passes it to each launch.
 class KernelReport final : public Reporter {
  public:
   // The kernel's signature must have a `report`.
   KernelReport(Device& device, const Signature& signature);
 
-  // Returns the memory for a launch on `grid`. The memory lives as long as this object.
+  // Returns the memory for a launch on `grid`. It exists as long as this object.
   Address memory_for(Dim3 grid);
-  // Sets the function that receives the lines that the kernel prints; without it they go to standard output.
+  // Sets the function that receives the lines that the kernel prints; by default, they go to standard output.
   void on_print(std::function<void(const std::string&)> print);
 
-  // The device calls the first function after a failure, and the second when work is done.
+  // Called by the device: about_failure() after a failure, and work_done() when work is done.
   std::string about_failure() override;
   void work_done() override;
 
@@ -32,24 +32,24 @@ class KernelReport final : public Reporter {
   struct Memory {
     Dim3 grid;  // of the last launch
     std::unique_ptr<MappedMemory> mapped;
-    uint64_t ctas;  // the number of messages for which there is room
+    uint64_t ctas;  // for this many CTAs
   };
 
   Device& device_;
   Signature signature_;
   std::mutex mutex_;
-  std::vector<Memory> memories_;  // launches take the last one
+  std::vector<Memory> memories_;  // launches use the last one
   std::function<void(const std::string&)> print_;
 };
 
-// Reads from the memory of a launch on `grid` who waits for what and why. Empty when nothing waits.
+// Describes, from the memory of a launch on `grid`, which warps wait, for what, and why. Empty if none waits.
 std::string describe_waits(const Signature& signature, Dim3 grid, std::span<const std::byte> memory);
 
-// The messages of a launch. `lost` counts those for which there was no room.
+// The messages of a launch. `lost` counts those for which there was no space.
 struct KernelMessages {
   // A message of check() or print().
   struct Message {
-    bool is_check;  // a check() that failed
+    bool is_check;  // whether it is from a check() that failed
     std::string text;
   };
   std::vector<Message> messages;

@@ -1,4 +1,4 @@
-// Includes all of the runtime: devices, memory and launches. The runtime needs neither LLVM nor CUDA;
+// Includes the whole runtime: devices, memory and launches. It needs neither LLVM nor CUDA;
 // runtime/compile/load.h compiles a kernel for a device.
 #pragma once
 

@@ -1,4 +1,4 @@
-// _dl_find_object() of libgcc's unwinder, for glibc before 2.35.
+// Declares _dl_find_object(), which libgcc's unwinder calls, for glibc before 2.35.
 #pragma once
 
 struct dl_find_object;
@@ -6,11 +6,12 @@ struct dl_find_object;
 #ifdef __cplusplus
 extern "C" {
 #endif
-// glibc's own function, which does not acquire locks; NULL if glibc does not have it, and until this
-// library's constructors run.
+// glibc's own function, which does not acquire locks. NULL if glibc does not have it, and until this
+// library's constructors have run.
 extern int (*ptxbuilder_glibc_find_object)(void* address, struct dl_find_object* found)
     __attribute__((visibility("hidden")));
-// Returns 0 and the object loaded at the address, or -1 if there is none or it has no unwind table.
+// Finds the object that is loaded at the address. Returns 0, or -1 if there is none, or if it has no unwind
+// table.
 int _dl_find_object(void* address, struct dl_find_object* found);
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
-// Graphs that a program launches. A graph with wanted kernels is launched part by part, so that the memory
-// before and after each wanted kernel can be recorded.
+// Tracks the graphs that a program launches. A graph with wanted kernels is launched part by part, so that
+// the memory before and after each wanted kernel can be recorded.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::runtime::record {
 
-// The driver's own calls on graphs. If the driver lacks one, graphs are reported but not recorded.
+// The driver's functions for graphs. If the driver lacks one of them, graphs are reported but not recorded.
 struct GraphCalls {
   cu::Status (*clone)(cu::Graph*, cu::Graph) = nullptr;
   cu::Status (*destroy)(cu::Graph) = nullptr;
@@ -32,10 +32,11 @@ class Graphs {
 
   void instantiated(cu::GraphExec exec, cu::Graph graph);  // or updated to this graph
   void kernel_set(cu::GraphExec exec, cu::GraphNode node, const cu::KernelNode* kernel);
-  void changed(cu::GraphExec exec);  // by a call whose effect is unknown
+  void changed(cu::GraphExec exec);  // by a call whose effect is not known
   void destroyed(cu::GraphExec exec);
 
-  // Launches the graph whole or in parts with `call`, which may be the call for the thread's default stream.
+  // Launches the graph, whole or in parts, with `call`, which may be the variant for the thread's default
+  // stream.
   using Call = cu::Status (*)(cu::GraphExec, cu::Stream);
   cu::Status launch(cu::GraphExec exec, cu::Stream stream, Call call);
 
@@ -48,7 +49,7 @@ class Graphs {
 
   Recorder& recorder_;
   GraphCalls driver_;
-  // Copies of the graphs that were instantiated, since the program may destroy its own; null if unknown.
+  // Copies of the graphs that were instantiated, since the program may destroy its own; null if not known.
   std::map<cu::GraphExec, cu::Graph> kept_;
 };
 

@@ -1,4 +1,4 @@
-// Finds the PTX of images that a program loads: texts, fatbins, and cubins whose PTX is known.
+// Finds the PTX of images that a program loads: PTX texts, fatbins, and cubins whose PTX is known.
 #pragma once
 
 #include <filesystem>
@@ -22,19 +22,19 @@ struct Image {
   }
 };
 
-// Returns the image that `data` points to, as cuModuleLoadData() takes it: a text that ends with a zero, a
-// cubin, a fatbin, or a wrapper around a fatbin, whose lengths all follow from their contents.
+// Returns the image to which `data` points, as cuModuleLoadData() accepts it: a text that ends with a zero, a
+// cubin, a fatbin, or a wrapper around a fatbin. The length of each follows from its contents.
 Image image_at(const void* data);
 
 class PtxSources {
  public:
-  // In these folders, the PTX next to a .cubin file is the PTX of that cubin, as in Triton's cache.
+  // In these folders, as in Triton's cache, the PTX of a .cubin file has the same name with .ptx.
   explicit PtxSources(std::vector<std::filesystem::path> folders) : folders_(std::move(folders)) {}
 
-  // Notes that a linker made this cubin from this PTX.
+  // Records that a linker made this cubin from this PTX.
   void linked(std::string cubin, std::string ptx) { linked_[std::move(cubin)] = std::move(ptx); }
 
-  // Returns the PTX text that has the kernel. Throws Error that says what was found instead.
+  // Returns the PTX text that contains the kernel. Throws Error that states what was found instead.
   std::string find(const Image& image, const std::string& kernel) const;
 
  private:
