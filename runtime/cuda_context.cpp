@@ -50,7 +50,7 @@ CudaContext::CudaContext(const std::string& target, const std::string& library,
 }
 
 CudaContext::~CudaContext() {
-  // A failed release needs no action: the end of the process releases the context too.
+  // A failed release needs no action, since the end of the process releases the context too.
   if (!abandoned_) (void)driver_.device_primary_ctx_release.status(ordinal_);
 }
 
@@ -86,7 +86,7 @@ int CudaContext::attribute(cu::DeviceAttribute attribute) const {
 }
 
 JitLog::JitLog() : errors_(kLogBytes, '\0'), information_(kLogBytes, '\0') {
-  // The driver takes numbers stored in the bits of the pointers.
+  // The driver expects numbers in the bits of the pointers.
   auto number = [](uintptr_t value) { return reinterpret_cast<void*>(value); };
   const std::pair<cu::JitOption, void*> all[kCount] = {
       {cu::JitOption::error_log_buffer, errors_.data()},

@@ -33,7 +33,7 @@ class CudaDevice final : public Device {
       if (!queue_.settle()) return;
       const CudaContext::Scope scope(context_);
       (void)driver().mem_free.status(address);
-    } catch (const Error&) {  // the driver has shut down and freed the memory
+    } catch (const Error&) {  // the driver has shut down, and has freed the memory
     }
   }
   void copy_in(Address to, const void* from, size_t bytes) override;
@@ -114,8 +114,8 @@ Address CudaDevice::allocate(size_t bytes) {
   return address;
 }
 
-// Copies wait before and after, so that they neither read memory that a kernel still writes nor hang when it
-// never ends.
+// Copies wait before and after, so that they neither read memory that a kernel is still writing, nor hang if
+// the kernel never ends.
 void CudaDevice::copy_in(Address to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   const RelaxedCapture any_capture(driver());
@@ -157,7 +157,7 @@ void CudaDevice::queue_fill(Address to, uint8_t value, size_t bytes, Stream stre
 
 TensorMap CudaDevice::encode_in_scope(const TensorMapView& a) {
   TensorMap map;
-  const uint64_t no_stride = 0;  // for rank 1: the driver needs an address even if it reads nothing
+  const uint64_t no_stride = 0;  // for rank 1, since the driver needs an address even if it reads nothing
   const TensorMapRecipe& recipe = a.recipe;
   const uint64_t* const strides = a.strides.empty() ? &no_stride : a.strides.data();
   std::array<uint32_t, 5> element_strides = {};
@@ -173,7 +173,7 @@ TensorMap CudaDevice::encode_in_scope(const TensorMapView& a) {
   const Status status = a.im2col ? encode(driver().tensor_map_encode_im2col, a.im2col->lower.data(),
                                           a.im2col->upper.data(), recipe.box[0], recipe.pixels)
                                  : encode(driver().tensor_map_encode_tiled, recipe.box.data());
-  // If the next kernel takes a map, an earlier kernel's failure is first reported here.
+  // If the map is for the next kernel, this call is the first to report the failure of an earlier kernel.
   if (status != Status::invalid_value) queue_.expect(status, call);
   if (status != Status::success)
     throw Error(fmt::format(
@@ -250,7 +250,7 @@ class CudaMappedMemory final : public MappedMemory {
     address_ = address;
     bytes_ = {static_cast<std::byte*>(host_), bytes};
   }
-  // The memory of a failed device remains until the process ends, like everything else.
+  // The memory of a failed device remains until the process ends, as does everything else.
   ~CudaMappedMemory() override {
     const RelaxedCapture any_capture(queue_.driver());
     if (!queue_.settle()) return;
@@ -295,7 +295,7 @@ class CudaEvent final : public Event {
 
   void record(Stream stream) override {
     queue_.check_usable();
-    const CudaContext::Scope scope(queue_.context());  // nullptr means its default stream
+    const CudaContext::Scope scope(queue_.context());  // nullptr means the context's default stream
     queue_.expect(queue_.driver().event_record.status(event_, queue_.handle(stream)), "cuEventRecord");
   }
   void hold(Stream stream) override {
@@ -325,11 +325,11 @@ class CudaGraph final : public Graph {
     const CudaContext::Scope scope(queue.context());
     const cu::Stream handle = queue.handle(stream);
     cu::Graph graph = nullptr;
-    // The capture is relaxed, so that a kernel can be loaded meanwhile with any driver.
+    // The capture is relaxed, so that a kernel can be loaded in the meantime with any driver.
     driver().stream_begin_capture(handle, cu::CaptureMode::relaxed);
     try {
       work(stream);
-    } catch (...) {  // the stream must leave the capture; its graph is discarded
+    } catch (...) {  // the stream must leave the capture, and its graph is discarded
       if (driver().stream_end_capture.status(handle, &graph) == Status::success && graph)
         (void)driver().graph_destroy.status(graph);
       throw;
@@ -397,8 +397,8 @@ std::vector<double> CudaDevice::time(int warm_up, int count, const std::function
   if (warm_up < 0 || count < 1) throw Error(fmt::format("time: {} warm-up calls, {} calls", warm_up, count));
   queue_.check_usable();
   const CudaContext::Scope scope(context_);
-  // The driver's queue is finite, and a full one blocks the host: a kernel that hangs must be noticed before
-  // the queue is full.
+  // The driver's queue is finite, and the host blocks when it is full, so a kernel that hangs must be noticed
+  // before that.
   if (warm_up > 0) {
     queue();
     queue_.wait();

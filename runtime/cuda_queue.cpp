@@ -12,7 +12,7 @@ namespace {
 using cu::Status;
 using std::chrono::milliseconds;
 
-// Polls at growing intervals of at most 1/8 of the time waited so far, because the driver's own waits have no
+// Polls at intervals that grow up to 1/8 of the time waited so far, since the driver's own waits have no
 // limit. Returns not_ready when `limit` has passed.
 template <class Query>
 Status poll(Query&& query, milliseconds limit) {
@@ -27,8 +27,8 @@ Status poll(Query&& query, milliseconds limit) {
   }
 }
 
-// The statuses that kernels and the hardware cause: they destroy the context, and every later call returns
-// them again.
+// Returns whether kernels or the hardware cause this status: it destroys the context, and every later call
+// returns it again.
 bool ends_context(Status status) {
   switch (status) {
     case Status::ecc_uncorrectable:
@@ -79,7 +79,7 @@ std::string CudaQueue::last_kernel() const {
   return name ? *name : "";
 }
 
-// Keeps the first failure, which caused the later ones.
+// Records the first failure, which caused all later ones.
 std::string CudaQueue::fail(const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (!failed_.load(std::memory_order_relaxed)) failure_ = why;
@@ -112,7 +112,7 @@ void CudaQueue::wait_silently(milliseconds limit, Stream stream) {
   check_usable();
   const CudaContext::Scope scope(context_);
   finish(poll([&] { return driver().stream_query.status(handle(stream)); }, limit), limit);
-  // Returns at once, since the stream is done; makes the driver print what kernels have printed.
+  // This returns at once, since the stream is done, but makes the driver print what kernels have printed.
   finish(driver().stream_synchronize.status(handle(stream)), limit);
 }
 
@@ -132,7 +132,7 @@ bool CudaQueue::settle() noexcept {
   try {
     wait_silently(kLimit, {});
   } catch (const Error&) {
-    return false;  // failure_ keeps the reason for the next call that may throw
+    return false;  // failure_ stores the reason for the next call that may throw
   }
   return true;
 }

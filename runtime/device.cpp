@@ -1,4 +1,5 @@
-// Defines streams and events for a device without streams: one queue, in which everything runs in order.
+// Defines streams and events for a device without streams, which has a single queue in which everything runs
+// in order.
 #include "runtime/device.h"
 
 #include "runtime/tensor_map.h"
@@ -6,7 +7,7 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-// In the single queue, later work always runs after the event.
+// An event of the single queue, in which later work always runs after the event.
 class InOrderEvent final : public Event {
  public:
   explicit InOrderEvent(Device& device) : device_(device) {}

@@ -14,7 +14,7 @@ namespace ptxbuilder::runtime {
 namespace {
 
 // A launch uses this much of the stack; larger launches take memory from the heap. A kernel's parameters have
-// 4 KB, or about 32 KB since PTX 8.1.
+// up to 4 KB, or about 32 KB since PTX 8.1.
 constexpr size_t kStackBytes = 8192;
 
 bool is_missing(Dim3 grid) { return grid.x == 0 && grid.y == 0 && grid.z == 0; }
@@ -41,8 +41,8 @@ std::string names(std::span<const Parameter> parameters) {
   return text;
 }
 
-// Calls `refuse` with the fault of an argument for `parameter`, one of `all`: the parameters of a kernel, or
-// the fields of a struct.
+// Calls `refuse` with what is wrong with an argument for `parameter`, which is one of `all`: the parameters
+// of a kernel, or the fields of a struct.
 template <class Refuse>
 void check_argument(const Parameter& parameter, const Argument& argument, const char* all_are,
                     std::span<const Parameter> all, Refuse&& refuse) {
@@ -66,7 +66,7 @@ void check_argument(const Parameter& parameter, const Argument& argument, const 
                        names(parameter.fields), argument.fields->size()));
 }
 
-// Takes a flag if it is free, and releases it.
+// Takes a flag if it is free, and releases it on destruction.
 struct Taken {
   explicit Taken(std::atomic_flag& the_flag)
       : flag(the_flag), is_mine(!flag.test_and_set(std::memory_order_acquire)) {}
@@ -128,7 +128,7 @@ LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, co
                                   cubin.string())
                     : fmt::format("neither {} nor {} exists", cubin.string(), ptx.string()));
   try {
-    const AuthorsCode no_line;  // the message below ends with it
+    const AuthorsCode no_line;  // the message below ends with the line
     return LoadedKernel(device, file_text(image), std::move(signature), {});
   } catch (const Error& e) {
     throw Error(fmt::format("{}: {}", image.string(), e.what()), e.kind());
@@ -145,15 +145,15 @@ class LoadedKernel::Values {
     values_ = reinterpret_cast<const void**>(bytes_ + kernel.bytes_);
   }
 
-  // Calls `value` with each parameter's number and bytes, for a pointer to its value.
+  // Calls `value` with each parameter's number and bytes, to obtain a pointer to its value.
   template <class Value>
   std::span<const void* const> fill(Value&& value) {
     size_t i = 0;
     try {
-      const AuthorsCode no_line;  // refuse() names it
+      const AuthorsCode no_line;  // refuse() names the line
       for (; i < count_; ++i) values_[i] = value(i, bytes_ + kernel_.offsets_[i]);
     } catch (const Error& e) {
-      if (e.kind() == Error::Kind::device) throw;  // the argument is not to blame
+      if (e.kind() == Error::Kind::device) throw;  // the problem is not in the argument
       kernel_.refuse(i, e.what());
     }
     return {values_, count_};
@@ -224,10 +224,10 @@ TensorMapArray LoadedKernel::tensor_maps(std::string_view parameter, std::span<c
     };
     check_argument(each, tensor, "parameters", all, refuse_one);
     try {
-      const AuthorsCode no_line;  // refuse() names it
+      const AuthorsCode no_line;  // refuse() names the line
       maps.push_back(device_->encode(checked_map(i, tensor)));
     } catch (const Error& e) {
-      if (e.kind() == Error::Kind::device) throw;  // the argument is not to blame
+      if (e.kind() == Error::Kind::device) throw;  // the problem is not in the argument
       refuse_one(e.what());
     }
   }
@@ -248,7 +248,7 @@ PreparedLaunch LoadedKernel::prepare(const LaunchOptions& options, std::span<con
     if (arguments[i].kind == Parameter::Kind::structure)
       refuse(i, "a prepared launch cannot have structs: launch with all arguments");
     if (arguments[i].kind == Parameter::Kind::tensor_map) try {
-        const AuthorsCode no_line;  // refuse() names it
+        const AuthorsCode no_line;  // refuse() names the line
         (void)checked_map(i, arguments[i]);
       } catch (const Error& e) {
         refuse(i, e.what());
@@ -277,7 +277,7 @@ void LoadedKernel::launch_prepared(const PreparedLaunch& prepared, std::span<con
                                    Stream stream) const {
   check_count(values.size());
   const Device::Scope scope(*device_);
-  const Taken taken(prepared.last_->taken);  // until the driver has read its contents
+  const Taken taken(prepared.last_->taken);  // until the driver has read the contents
   std::optional<PreparedLaunch::Last> own;
   PreparedLaunch::Last& last =
       taken.is_mine ? *prepared.last_ : own.emplace(prepared.arguments_, prepared.report_);
@@ -292,13 +292,13 @@ void LoadedKernel::launch_prepared(const PreparedLaunch& prepared, std::span<con
 
 void LoadedKernel::encode(PreparedLaunch::Last::Map& map, const Argument& tensor, Address address) const {
   try {
-    const AuthorsCode no_line;  // refuse() names it
+    const AuthorsCode no_line;  // refuse() names the line
     TensorMapView view = this->map(map.parameter, tensor);
     view.address = address;
     check_address(view);
     map.encoded = device_->encode_in_scope(view);
   } catch (const Error& e) {
-    if (e.kind() == Error::Kind::device) throw;  // the argument is not to blame
+    if (e.kind() == Error::Kind::device) throw;  // the problem is not in the argument
     refuse(map.parameter, e.what());
   }
   map.address = address;
@@ -308,7 +308,7 @@ void LoadedKernel::on_print(std::function<void(const std::string&)> print) {
   if (report_) report_->on_print(std::move(print));
 }
 
-// If a kernel reports, its last parameter is the runtime's own.
+// If a kernel reports, its last parameter belongs to the runtime.
 std::span<const Parameter> LoadedKernel::authors_parameters() const {
   return std::span(signature_.parameters).first(signature_.parameters.size() - (report_ ? 1 : 0));
 }
@@ -394,7 +394,7 @@ Dim3 LoadedKernel::grid(std::span<const Argument> arguments, Where where) const 
     int64_t multiprocessors() const override { return all; }
   };
   try {
-    const AuthorsCode no_line;  // the message below ends with it
+    const AuthorsCode no_line;  // the message below ends with the line
     const auto [x, y, z] = grid_->value(Values(arguments, multiprocessors_));
     return {x, y, z};
   } catch (const Error& e) {

@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::runtime {
 
-// The emulator is a separate library that a program may omit; ptxbuilder::emulator links it.
+// The emulator is a separate library, which a program may omit; linking ptxbuilder::emulator adds it.
 [[gnu::weak]] std::unique_ptr<Emulator> open_emulator(const EmulatorOptions&);
 
 std::unique_ptr<Device> open_device(const std::string& name, const std::string& target,
@@ -30,7 +30,7 @@ std::unique_ptr<Device> open_device(const std::string& name, const std::string& 
   if (name != "cuda" && name != "auto" && !ordinal)
     throw Error(fmt::format("device '{}' is not one of cuda, cuda:0, cuda:1, ..., emulator, auto", name));
   try {
-    const AuthorsCode no_line;  // the message below ends with it
+    const AuthorsCode no_line;  // the message below ends with the line
     return open_cuda_device(target, "libcuda.so.1", ordinal);
   } catch (const Error& e) {
     if (name != "auto" || !open_emulator)

@@ -49,9 +49,9 @@ double nanoseconds_between(uint64_t from, uint64_t to) {
   return static_cast<double>(static_cast<int64_t>(to - from));
 }
 
-// Each multiprocessor counts its own clock. The shared timer shows that all clocks tick at the same rate. The
-// timer ticks more coarsely, so its readings lag by up to one of its ticks, and the reading that lags least
-// aligns a multiprocessor.
+// Aligns the multiprocessors' clocks, each of which counts separately. The shared timer shows that all clocks
+// have the same rate. The timer has a coarser resolution, so its readings lag by up to one of its ticks; the
+// reading that lags least aligns a multiprocessor.
 class Clocks {
  public:
   explicit Clocks(const std::vector<Header>& headers) {
@@ -86,21 +86,22 @@ class Clocks {
   std::map<uint32_t, Anchor> anchors_;
 };
 
-// A record holds the low bits of its clocks, in order. A warp's leader writes its records in the order of
-// their last clocks; diverged lanes may record slightly earlier times than the record before them.
+// Extends the clocks of records, which hold only their low bits, in order. A warp's leader writes its records
+// in the order of their last clocks; diverged lanes may record slightly earlier times than those in the
+// previous record.
 class Unwrapped {
  public:
   explicit Unwrapped(uint64_t first) : clock_(first) {}
-  // Moves on to a record whose last clock has these low bits.
+  // Advances to a record whose last clock has these low bits.
   void advance(uint32_t low) {
     before_ = clock_;
     const uint32_t ahead = low - static_cast<uint32_t>(clock_), back = uint32_t{0} - ahead;
     clock_ = back < kDisorder ? clock_ - back : clock_ + ahead;
   }
-  // Returns the time of a clock of this record, which is 2^32 clocks older than the last one at most.
+  // Returns the time of a clock in this record, which is at most 2^32 clocks older than the last one.
   uint64_t time(uint32_t low) const { return clock_ - (static_cast<uint32_t>(clock_) - low); }
   uint64_t now() const { return clock_; }
-  // Returns the last time of the record before this one.
+  // Returns the last time of the previous record.
   uint64_t before() const { return before_; }
 
  private:
@@ -108,7 +109,7 @@ class Unwrapped {
   uint64_t clock_, before_ = 0;
 };
 
-// The clocks that recording takes: those of reading a clock, and of writing a record of one unit.
+// The clocks that recording takes: those for reading a clock, and those for writing a record of one unit.
 struct Cost {
   double clock = 0, record = 0;
 
@@ -126,13 +127,13 @@ struct Cost {
   }
 };
 
-// An event from a record.
+// An event from a record, with its time.
 struct Timed {
   ProfileFormat::Event event;
   uint64_t clock;
   uint32_t value;
-  bool reads;      // the first at its clock
-  uint32_t units;  // of its record, if it is the last of it
+  bool reads;      // whether it is the first event at its clock
+  uint32_t units;  // units of its record, if it is the record's last event
 };
 
 uint32_t words_of(const ProfileFormat::Site& site) {
@@ -153,7 +154,7 @@ class TrackReader {
   void take(const Timed& timed, double time) {
     const uint32_t name = timed.event.name;
     if (timed.reads) spent_ += cost_.clock;
-    // A region that begins at the time of the event before it includes the store of that event's record.
+    // A region that begins at the time of the previous event includes the store of that event's record.
     if (timed.event.clock != ProfileFormat::kBefore) at_event_ = spent_;
     switch (timed.event.kind) {
       case Kind::begin:
@@ -176,7 +177,7 @@ class TrackReader {
       case Kind::span_end:
         break;
     }
-    if (timed.units) spent_ += cost_.record + (timed.units - 1) * cost_.clock;  // a unit more is one store
+    if (timed.units) spent_ += cost_.record + (timed.units - 1) * cost_.clock;  // each unit is one store
   }
 
   // Ends the regions that are still open when the warp ends.
@@ -189,10 +190,10 @@ class TrackReader {
   struct Open {
     size_t region;
     double spent;      // on recording, before its content
-    double inner = 0;  // the net time of the regions directly in it
+    double inner = 0;  // net time of the regions directly inside it
   };
 
-  // An end is ignored if its beginning was lost, or was recorded by diverged lanes.
+  // An end is ignored if its beginning was lost, or if diverged lanes recorded the beginning.
   void end(uint32_t name, double time) {
     if (std::none_of(open_.begin(), open_.end(),
                      [&](const Open& open) { return track_.regions[open.region].name == name; }))
@@ -207,7 +208,7 @@ class TrackReader {
     Profile::Region& region = track_.regions[open.region];
     region.end = std::max(time, region.begin);
     region.ended = ended;
-    // A region is at least as long as the regions in it, even if recording took less than usual.
+    // A region is at least as long as the regions in it, even if recording took less time than usual.
     const double whole = region.end - region.begin;
     region.net = std::clamp(whole - period_ * (spent_ - open.spent), std::min(open.inner, whole), whole);
     if (!open_.empty()) open_.back().inner += region.net;
@@ -218,17 +219,17 @@ class TrackReader {
   const Cost& cost_;
   std::vector<Open> open_;
   double spent_ = 0;     // on recording so far, in clocks
-  double at_event_ = 0;  // the same at the time of the last event
+  double at_event_ = 0;  // the same value at the time of the last event
 };
 
-// One end of a span of a CTA. A name and a number distinguish spans.
+// An end of a span in a CTA. Spans are identified by a name and a number.
 struct SpanEnd {
   uint32_t cta, name, number;
   double time;
   bool begins;
 };
 
-// Ends without an open span are ignored: all warps of a warpgroup may record the same end.
+// Ends without an open span are ignored, since all warps of a warpgroup may record the same end.
 std::vector<Profile::Span> spans_of(std::vector<SpanEnd> ends, const std::vector<Profile::Track>& tracks) {
   std::map<uint32_t, double> last;  // by CTA
   for (const Profile::Track& track : tracks) last[track.cta] = std::max(last[track.cta], track.end);
@@ -250,7 +251,7 @@ std::vector<Profile::Span> spans_of(std::vector<SpanEnd> ends, const std::vector
   return spans;
 }
 
-// A role is an outermost region with the role's name.
+// Returns whether a region is a role, which is an outermost region with the role's name.
 bool is_role(const Profile& profile, const Profile::Track& track, const Profile::Region& region) {
   return track.role >= 0 && region.depth == 0 &&
          profile.names[region.name] == profile.roles[static_cast<size_t>(track.role)];
@@ -258,7 +259,7 @@ bool is_role(const Profile& profile, const Profile::Track& track, const Profile:
 
 uint32_t records_lost(uint32_t counted, uint32_t room) { return counted > room ? counted - room : 0; }
 
-// The room for the records of one of `warps` in 4 GB.
+// Returns the number of records per warp for which 4 GB suffice, with `warps` warps.
 uint64_t most_records(uint64_t warps) {
   constexpr uint64_t kMost = (uint64_t{4} << 30) / kRecordBytes;
   uint64_t records = kMostRecords;
@@ -381,11 +382,11 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
     last = n == 0 ? track.end : std::max(last, track.end);
     profile.recorded += track.recorded;
     profile.lost += track.lost;
-    // Records of diverged lanes have a quarter of the room.
+    // Records of diverged lanes have a quarter of the space.
     if (track.lost > 0) wanted = std::max({wanted, uint64_t{h.records}, 4 * uint64_t{h.apart}});
     profile.tracks.push_back(std::move(track));
   }
-  // Loops that wait have a different number of iterations in each run.
+  // The number is doubled, since loops that wait have a different number of iterations in each run.
   profile.wanted =
       static_cast<uint32_t>(std::min(2 * wanted, most_records((all - kCalibrationRecords) / part)));
   for (Profile::Track& track : profile.tracks) {
@@ -404,14 +405,14 @@ std::vector<Profile::Row> Profile::rows() const {
     std::vector<double> times;
     double total = 0;
   };
-  constexpr int kAcross = std::numeric_limits<int>::max();  // the spans, after the roles
+  constexpr int kAcross = std::numeric_limits<int>::max();  // spans, which follow the roles
   std::map<int, std::map<std::string, Found>> found;        // by role and region
   const auto add_to = [&](int role, const std::string& region, double time) {
     Found& f = found[role][region];
     f.times.push_back(time);
     f.total += time;
   };
-  std::map<uint32_t, std::pair<double, double>> ctas;  // begin and end
+  std::map<uint32_t, std::pair<double, double>> ctas;  // beginning and end
   for (const Track& track : tracks) {
     auto& [begin, end] = ctas.try_emplace(track.cta, track.begin, track.end).first->second;
     begin = std::min(begin, track.begin), end = std::max(end, track.end);
@@ -426,7 +427,7 @@ std::vector<Profile::Row> Profile::rows() const {
     }
     std::vector<std::string> paths;
     for (const Region& region : track.regions) {
-      if (has_role && region.depth == 0) {  // time before or after a role is not part of it
+      if (has_role && region.depth == 0) {  // time before or after a role is not part of the role
         paths = {""};
         if (&region == &*role) add("", region.net);
         continue;

@@ -10,42 +10,43 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-constexpr uint64_t kMaxExtent = uint64_t{1} << 32;  // elements, inclusive
-constexpr uint64_t kStrideEnd = uint64_t{1} << 40;  // bytes, exclusive
+constexpr uint64_t kMaxExtent = uint64_t{1} << 32;  // in elements, inclusive
+constexpr uint64_t kStrideEnd = uint64_t{1} << 40;  // in bytes, exclusive
 constexpr uint32_t kMaxBox = hopper::box_extent, kMaxElementStride = hopper::element_stride;
 constexpr uint32_t kMostPixels = hopper::im2col_pixels;
-constexpr uint64_t kSmallMemory = 128 * 1024;  // bytes
+constexpr uint64_t kSmallMemory = 128 * 1024;  // in bytes
 
 using Breach = std::optional<TensorMapBreach>;
 
-// `nearest` has the legal values near the present value, the best first.
+// `nearest` contains the legal values near the present value, the best first.
 template <class... Args>
 Breach breaks(const char* member, int index, std::vector<uint64_t> nearest,
               fmt::format_string<Args...> format, Args&&... args) {
   return TensorMapBreach{member, index, std::move(nearest), fmt::format(format, std::forward<Args>(args)...)};
 }
 
-// `of` must be a power of two, so no division is needed: each launch checks every address and stride.
+// Returns whether `value` is a multiple of `of`, a power of two. This needs no division, since each launch
+// checks every address and stride.
 bool is_multiple(uint64_t value, uint64_t of) { return (value & (of - 1)) == 0; }
 
 uint64_t round_down(uint64_t value, uint64_t to) { return value / to * to; }
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
-// The multiples of `to` next to `value`, the higher first: a box that is rounded up still covers all its
-// elements, and a stride is padded. 0 is not offered as the lower multiple.
+// Returns the multiples of `to` next to `value`, the higher first, since a box that is rounded up still
+// covers all its elements, and a stride is padded. 0 is not offered as the lower multiple.
 std::vector<uint64_t> multiples(uint64_t value, uint64_t to) {
   std::vector<uint64_t> both = {round_up(value, to)};
   if (value >= to) both.push_back(round_down(value, to));
   return both;
 }
 
-// "48 or 64".
+// Returns a text such as "48 or 64".
 std::string neighbours(uint64_t value, uint64_t to) {
   uint64_t below = round_down(value, to), above = round_up(value, to);
   return below == 0 ? fmt::format("{}", above) : fmt::format("{} or {}", below, above);
 }
 
-// Addresses and strides are multiples of 16 bytes, or of 32 if the map interleaves by 32.
+// Returns the alignment of addresses and strides: 16 bytes, or 32 if the map interleaves by 32.
 uint64_t alignment(const TensorMapRecipe& recipe) { return recipe.interleave == Interleave::b32 ? 32 : 16; }
 
 const char* alignment_reason(const TensorMapRecipe& recipe) {
@@ -133,9 +134,9 @@ Breach strides_breach(const TensorMapView& a) {
       return breaks("strides", i, {kStrideEnd - align},
                     "the stride of dimension {}, {} B, is not below 2^40 B; at most {} B", i + 1, stride,
                     kStrideEnd - align);
-    // Any dimension but the first may be the slowest, so each is compared only with the row. An interleaved
-    // row is not contiguous, and a dimension of one element is never stepped along. A pixel may overlap the
-    // next ones, like a line of a window.
+    // Any dimension except the first may be the slowest, so each is compared only with the row. An
+    // interleaved row is not contiguous, and no steps are made along a dimension of one element. A pixel may
+    // overlap the next ones, as in a line of a window.
     const bool is_held =
         a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 && a.recipe.pixels == 0 && !a.overlaps;
     const uint64_t least = is_held ? row : 0;
@@ -270,7 +271,7 @@ void correct_small_map(TensorMap& encoded, const TensorMapView& a, int compute_c
   const bool blackwell = compute_capability >= 100 && compute_capability < 130;
   if (!blackwell || extent_bytes(a) >= kSmallMemory) return;
   const std::array packed = packed_strides(a.recipe.dtype, a.shape);
-  if (std::equal(a.strides.begin(), a.strides.end(), packed.begin())) return;  // dense
+  if (std::equal(a.strides.begin(), a.strides.end(), packed.begin())) return;  // without gaps
   encoded.bytes[85 / 8] &= ~(std::byte{1} << (85 % 8));
 }
 

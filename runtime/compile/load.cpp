@@ -12,7 +12,7 @@
 namespace ptxbuilder {
 namespace {
 
-// If nothing is assembled, only this function checks the names.
+// Checks the names of waivers, which nothing else does if nothing is assembled.
 void check_waivers(const std::vector<std::string>& waived) {
   const std::vector<std::string> valid = waiver_names();
   for (const std::string& waiver : waived)
@@ -68,7 +68,7 @@ Compiler compiler_for(const runtime::Device& device, const LoadOptions& options)
   tools.cache = options.cache;
   tools.assemble = !options.driver_assembles && !device.wants_ptx();
   tools.else_ptx = true;  // the driver has its own compiler
-  // A named ptxas that does not exist is an error, even if the device reads PTX and does not need ptxas.
+  // A named ptxas that does not exist is an error, even if the device reads PTX and therefore needs no ptxas.
   if (!tools.assemble && !options.ptxas.empty()) (void)Ptxas(PtxasSearch::from_environment(options.ptxas));
   return Compiler(tools);
 }

@@ -1,4 +1,4 @@
-// Finds the unwind table for the code at an address: glibc 2.35 and newer have a function for this; with an
+// Finds the unwind table for the code at an address. glibc 2.35 and newer have a function for this; with an
 // older glibc, all loaded objects are searched.
 #include "runtime/glibc/dl_find_object.h"
 
@@ -7,12 +7,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#if __GLIBC_PREREQ(2, 35)  // earlier unwinders do not call this function
+#if __GLIBC_PREREQ(2, 35)  // unwinders built for earlier versions do not call this function
 
 int (*ptxbuilder_glibc_find_object)(void* address, struct dl_find_object* found);
 
-// This is looked up once, at the start, since dlsym() acquires locks and memory, which must not happen during
-// an exception.
+// The function is looked up once, at the start, since dlsym() acquires locks and memory, which must not
+// happen while an exception is handled.
 __attribute__((constructor)) static void find_glibcs(void) {
   void* function = dlsym(RTLD_DEFAULT, "_dl_find_object");
   memcpy(&ptxbuilder_glibc_find_object, &function, sizeof function);

@@ -1,4 +1,4 @@
-// libptxb_record.so intercepts the calls of a program to libcuda, and passes them on. A program finds its
+// Intercepts the calls of a program to libcuda, as libptxb_record.so, and passes them on. A program finds the
 // functions through the linker, dlsym() or cuGetProcAddress().
 #include <dlfcn.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ Dlsym real_dlsym() {
   return found;
 }
 
-// The driver's own function; null if the driver does not have it.
+// Returns the driver's own function, or null if the driver does not have it.
 void* driver_symbol(const char* name) {
   static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   return library ? real_dlsym()(library, name) : nullptr;
@@ -41,7 +41,7 @@ F driver_call(const char* name) {
   return reinterpret_cast<F>(driver_symbol(name));
 }
 
-// These objects exist until the process ends, since its threads may call until then.
+// These objects exist until the process ends, since its threads may call the driver until then.
 std::recursive_mutex& mutex() {
   static auto& made = *new std::recursive_mutex;
   return made;
@@ -101,7 +101,7 @@ Status passed_on(const char* name, Tell tell, Status (*)(P...), A... arguments) 
   return status;
 }
 
-// Launches, and records memory before and after the launch. Other launches wait meanwhile.
+// Launches, and records memory before and after the launch. Other launches wait in the meantime.
 template <class Call>
 Status launched(Handle function, const record::LaunchShape& shape, void** parameters, void** extra,
                 Call call) {
@@ -282,7 +282,7 @@ Status cuTensorMapEncodeIm2col(void* map, TensorMapDataType type, uint32_t rank,
                    fill);
 }
 
-// Calls for a thread's default stream have other names.
+// Calls for a thread's default stream have different names.
 #define LAUNCHES(suffix)                                                                                   \
   Status cuLaunchKernel##suffix(Handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
                                 unsigned bz, unsigned shared, cu::Stream stream, void** p, void** extra) { \
@@ -433,7 +433,7 @@ void replace(const char* symbol, void** function, int version, uint64_t flags) {
   if (!function || !*function) return;
   constexpr uint64_t per_thread_stream = 2;
   const std::string name = symbol;
-  // These names once meant other functions without a version.
+  // In earlier versions, these names without a version referred to other functions.
   const bool is_old = (name == "cuGetProcAddress" || name.starts_with("cuGraph")) && version < 12000;
   for (const char* suffix : {"_ptsz", "_v2", "", "WithFlags"}) {
     const bool is_of_thread = std::strcmp(suffix, "_ptsz") == 0;
@@ -445,8 +445,8 @@ void replace(const char* symbol, void** function, int version, uint64_t flags) {
   }
 }
 
-// Reports on the named program even if it has not called the driver, and on its children if they have called
-// it.
+// Reports on the program that was named even if it has not called the driver, and on its child processes only
+// if they have.
 [[gnu::destructor]] void tell_summary() {
   const std::lock_guard lock(mutex());
   const char* named = std::getenv("PTXB_RECORD_PROCESS");

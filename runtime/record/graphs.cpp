@@ -20,7 +20,7 @@ Handle function_of(const cu::KernelNode& node) {
 
 }  // namespace
 
-// Consecutive nodes in a possible order of execution: one wanted kernel, or other nodes.
+// Consecutive nodes in a possible order of execution: one wanted kernel, or several other nodes.
 struct Graphs::Part {
   std::vector<cu::GraphNode> nodes;
   bool is_wanted = false;
@@ -57,14 +57,14 @@ void Graphs::kernel_set(cu::GraphExec exec, cu::GraphNode node, const cu::Kernel
     changed(exec);
 }
 
-// Each node follows the nodes that it waits for.
+// Returns the nodes, each after the nodes for which it waits.
 std::vector<cu::GraphNode> Graphs::ordered(cu::Graph graph) const {
   size_t count = 0, edges = 0;
   must(driver_.nodes(graph, nullptr, &count), "the driver does not tell its nodes");
   std::vector<cu::GraphNode> nodes(count), order;
   must(driver_.nodes(graph, nodes.data(), &count), "the driver does not tell its nodes");
   must(driver_.edges(graph, nullptr, nullptr, nullptr, &edges), "the driver does not tell its edges");
-  constexpr size_t bytes_of_data = 8;  // of an edge
+  constexpr size_t bytes_of_data = 8;  // size of an edge's data
   std::vector<cu::GraphNode> from(edges), to(edges);
   std::vector<std::byte> data(bytes_of_data * edges);
   if (edges > 0)
@@ -103,7 +103,7 @@ std::vector<Graphs::Part> Graphs::parts_of(cu::Graph graph) const {
   return parts;
 }
 
-// The part is a copy of the graph from which all other nodes are removed.
+// Makes a part, which is a copy of the graph from which all other nodes are removed.
 void Graphs::make(cu::Graph graph, const std::vector<cu::GraphNode>& all, Part& part) const {
   must(driver_.clone(&part.graph, graph), "the driver does not copy it");
   const std::set<cu::GraphNode> own(part.nodes.begin(), part.nodes.end());

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t wrapper_magic = 0x466243b1, fatbin_magic = 0xba55ed50;
 
-// nvcc writes this structure into a program for each fatbin.
+// The structure that nvcc writes into a program for each fatbin.
 struct Wrapper {
   uint32_t magic, version;
   const void* data;
@@ -35,7 +35,7 @@ T read(const void* from) {
   return value;
 }
 
-// The end of the last part of an ELF file.
+// Returns the end of the last part of an ELF file.
 size_t bytes_of_elf(const char* file) {
   const auto header = read<Elf64_Ehdr>(file);
   size_t end = std::max<size_t>(sizeof header, header.e_shoff + size_t{header.e_shnum} * header.e_shentsize);
@@ -73,7 +73,7 @@ Image image_at(const void* data) {
 
 std::optional<std::string> PtxSources::beside(std::string_view cubin) const {
   for (const std::filesystem::path& folder : folders_) {
-    std::error_code error;  // a folder may not exist
+    std::error_code error;  // for a folder that does not exist
     for (auto file = std::filesystem::recursive_directory_iterator(
              folder, std::filesystem::directory_options::skip_permission_denied, error);
          !error && file != std::filesystem::recursive_directory_iterator(); file.increment(error)) {
@@ -89,7 +89,7 @@ std::optional<std::string> PtxSources::beside(std::string_view cubin) const {
 
 std::string PtxSources::find(const Image& image, const std::string& kernel) const {
   std::vector<DeviceCode> all = device_code(image.bytes);
-  // The highest architecture that runs on Hopper comes first.
+  // The highest architecture whose code runs on Hopper comes first.
   std::ranges::stable_sort(all, [](const DeviceCode& a, const DeviceCode& b) {
     auto rank = [](const DeviceCode& c) { return c.architecture > 90 ? 0 : c.architecture + 1; };
     return rank(a) > rank(b);

@@ -19,8 +19,8 @@ struct Buffer {
   std::string name;
   Address address = 0;
   std::vector<std::byte> before;
-  std::optional<DType> dtype = {};        // from a tensor map of it
-  std::string symbol = {};                // of a variable of the module
+  std::optional<DType> dtype = {};        // from a tensor map of this memory
+  std::string symbol = {};                // of a variable in the module
   std::vector<std::string> members = {};  // pointers and tensor maps in it, as JSON
 };
 
@@ -30,7 +30,7 @@ std::string hexadecimal(const std::byte* bytes, size_t count) {
   return text;
 }
 
-// Makes a folder's name from a kernel's name.
+// Returns a folder name that is made from a kernel's name.
 std::string plain(std::string_view kernel) {
   std::string text;
   const std::string name = demangled(kernel);
@@ -65,7 +65,7 @@ const std::byte* packed(void** parameters, void** extra) {
 struct Recorder::Launch {
   std::string kernel;
   std::filesystem::path folder;
-  std::string head, parameters;  // of launch.json
+  std::string head, parameters;  // parts of launch.json
   std::vector<Buffer> buffers;
   std::vector<std::string> cut;  // buffers that are parts of their allocations
 };
@@ -117,7 +117,8 @@ void Recorder::encoded(const void* map, RecordedMap recorded) {
   maps_.insert_or_assign(bytes, std::move(recorded));
 }
 
-// Returns what is known about a function. If the program obtained it with other calls, the driver is queried.
+// Returns what is known about a function. If the program obtained it through other calls, the driver is
+// queried.
 const Recorder::Function* Recorder::function_of(Handle handle) {
   if (const auto at = functions_.find(handle); at != functions_.end()) return &at->second;
   const char* name = nullptr;
@@ -151,7 +152,8 @@ bool Recorder::wants(Handle function) {
   return f && is_wanted(f->name) && recorded_ < wanted_.launches;
 }
 
-// The driver reports an error for the default stream while another stream is captured.
+// Returns whether a stream is being captured. The driver reports an error for the default stream while
+// another stream is being captured.
 bool Recorder::is_capturing(cu::Stream stream) const {
   int capturing = 0;
   return driver_.is_capturing &&
@@ -166,7 +168,7 @@ void Recorder::note(const std::string& kernel, const std::string& why) {
 std::optional<std::pair<Address, size_t>> Recorder::allocation_of(Address address) const {
   if (auto after = allocations_.upper_bound(address); after != allocations_.begin())
     if (const auto& [base, bytes] = *std::prev(after); address - base < bytes) return std::pair{base, bytes};
-  // The memory may have been allocated before the recorder started, or with calls that it does not know.
+  // The memory may have been allocated before the recorder started, or through calls that it does not know.
   constexpr Address least = 1 << 16, most = uint64_t{1} << 57;
   cu::DevicePtr base = 0;
   size_t bytes = 0;
@@ -176,7 +178,7 @@ std::optional<std::pair<Address, size_t>> Recorder::allocation_of(Address addres
   return std::pair{base, bytes};
 }
 
-// Returns the buffer that contains an address. A new buffer is read first.
+// Returns the buffer that contains an address. If the buffer is new, its contents are read first.
 std::optional<Recorder::Place> Recorder::place_of(Launch& launch, Address address) {
   for (size_t i = 0; i < launch.buffers.size(); ++i)
     if (const Buffer& b = launch.buffers[i]; address - b.address < b.before.size())
@@ -220,7 +222,7 @@ std::string Recorder::map_value(Launch& launch, const RecordedMap& map, const st
       name(r.swizzle), name(r.interleave), name(r.oob_fill), overlaps ? R"(, "overlaps": true)" : "");
 }
 
-// A parameter, or a member of a struct, as JSON.
+// Returns a parameter, or a member of a struct, as JSON.
 std::string Recorder::value(Launch& launch, const std::byte* bytes, size_t count, const std::string& at) {
   auto map_at = [&](size_t offset) {
     std::array<std::byte, 128> map;
@@ -261,8 +263,8 @@ std::string Recorder::value(Launch& launch, const std::byte* bytes, size_t count
   return fmt::format(R"({{{}"struct": [{{"at": 0, "raw": "{}"}}{}], "bytes": {}}})", at, raw, members, count);
 }
 
-// Finds pointers and tensor maps in a buffer. Only recorded allocations count, since any number might be an
-// address.
+// Finds pointers and tensor maps in a buffer. Only recorded allocations count, since any number might look
+// like an address.
 void Recorder::scan(Launch& launch, size_t buffer) {
   constexpr size_t most = 64 << 20;
   const std::vector<std::byte> bytes = launch.buffers[buffer].before;
