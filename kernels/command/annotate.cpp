@@ -1,4 +1,4 @@
-// `annotate` prints a kernel's machine code with the C++ next to it.
+// `annotate` prints a kernel's machine code together with its C++ source.
 #include "kernels/inspect/annotate.h"
 
 #include <memory>

@@ -1,4 +1,4 @@
-// `ptxb cache` shows the cubins that are kept.
+// `ptxb cache` shows the cubins that the cache stores.
 #include <fmt/format.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// `ptxb compile` compiles a module of LLVM IR from any source to PTX, a cubin and sidecars.
+// `ptxb compile` compiles an LLVM IR module from any source to PTX, a cubin and sidecars.
 #include <fmt/format.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// `ptxb desc` makes and explains wgmma's descriptors of matrices in shared memory.
+// `ptxb desc` creates and explains wgmma's descriptors of matrices in shared memory.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@ namespace ptxbuilder::command::desc_command {
 using Json = nlohmann::ordered_json;
 
 struct Words {
-  std::string bits;  // to decode
+  std::string bits;  // the descriptor to decode
   std::string dtype = "bf16", major = "k", swizzle = "128", order, tile;
   uint32_t address = 0;
   bool json = false;
@@ -60,7 +60,7 @@ int decode(const Words& w, bool major_given) {
   return 0;
 }
 
-// "128x64"
+// Parses text such as "128x64".
 std::pair<int, int> extents(const std::string& tile) {
   int mn = 0, k = 0;
   const char* end = tile.data() + tile.size();

@@ -21,7 +21,7 @@ constexpr int kSame = 0, kDifferent = 1, kFailed = 2;
 
 struct Options {
   std::string a, b, kernel_a, kernel_b, nvdisasm;
-  std::string page;  // a file
+  std::string page;  // file for the page
   bool json = false, sass = false;
   Telling telling;
 };
@@ -29,7 +29,7 @@ struct Options {
 struct Source {
   explicit Source(const std::string& where) : from(where), code(code_source(where)) {}
 
-  // The kernel comes from one of these: PTX is preferred to cubins, and for SASS cubins are preferred.
+  // The device code of a kernel. PTX is preferred to cubins, except for SASS, for which cubins are preferred.
   const DeviceCode& choose(const std::string& kernel, bool sass) const {
     const bool has_cubin = std::any_of(code.all.begin(), code.all.end(), is_cubin);
     try {
@@ -55,7 +55,8 @@ struct Source {
   CodeSource code;
 };
 
-// Compares SASS if requested, and if one of the files is a cubin.
+// Compares two kernels: their SASS if that is requested or if one of the files is a cubin, and otherwise
+// their PTX.
 Comparison compare_codes(const Source& a, const std::string& kernel_a, const Source& b,
                          const std::string& kernel_b, const Options& o) {
   if (!o.sass) {
@@ -102,10 +103,10 @@ std::set<std::string> code_files(const std::string& folder) {
   return names;
 }
 
-// This is the result for a file, or for one of its kernels.
+// The result for a file, or for one of its kernels.
 struct Entry {
   std::string file, kernel = {};
-  char only_in = 0;  // 'A' or 'B'
+  char only_in = 0;  // 'A' or 'B' if it exists only there
   std::string error = {};
   Comparison comparison = {};
 
@@ -138,7 +139,7 @@ class Folders {
   }
 
  private:
-  // Calls f(name, 0) for each name that both have, and f(name, 'A' or 'B') for each name that only one has.
+  // Calls f(name, 0) for each name in both lists, and f(name, 'A' or 'B') for each name in only one of them.
   template <class F>
   static void each(const std::set<std::string>& a, const std::set<std::string>& b, F f) {
     std::set<std::string> all = a;
@@ -227,7 +228,7 @@ class Folders {
   std::vector<Entry> entries_;
 };
 
-// Returns 0 if nothing of meaning differs, 1 if something does, and 2 for an error.
+// Returns 0 if there are no differences in meaning, 1 if there are, and 2 for an error.
 int diff(const Options& o) {
   if (o.a == "-" && o.b == "-") throw Error("standard input, -, can be only one of the two");
   const bool folder_a = fs::is_directory(o.a), folder_b = fs::is_directory(o.b);
@@ -242,8 +243,8 @@ int diff(const Options& o) {
   return diff_kernels(o);
 }
 
-// Here 1 means that there are differences; therefore every failure, including output that cannot be written,
-// ends with 2.
+// An exit code of 1 means that there are differences, so every failure, including output that cannot be
+// written, ends with 2.
 int run(const Options& o) try {
   const int code = diff(o);
   flush_output();

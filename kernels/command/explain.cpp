@@ -64,7 +64,7 @@ Json to_json(const KernelAnalysis& kernel) {
 
 std::string value_of(const Event& fact) { return fact.attributes[0].value; }
 
-// The kernel has none of these properties; --json contains them too.
+// Returns whether a value means that the kernel does not have the property; --json contains such values, too.
 bool is_nothing(const std::string& value) {
   return value == "none" || value == "no" || value == "0" || value == "0 B" || value == "not said";
 }
@@ -73,7 +73,7 @@ int explain(const std::string& source, const ExplainOptions& o) {
   KernelAnalysis kernel(source, o.kernel);
   std::vector<Region> design = facts(kernel);
   std::erase_if(design,
-                [](const Region& region) { return region.name == "unknown"; });  // which the portrait lists
+                [](const Region& region) { return region.name == "unknown"; });  // the portrait lists it
   if (o.json) {
     Json json = to_json(kernel);
     for (const Region& region : design)

@@ -22,7 +22,7 @@ struct Words {
   bool measure = false, json = false;
 };
 
-// Exit code 3 for a wrong result.
+// Measures the tiles, and returns the exit code, which is 3 for a wrong result.
 int measure(ChoiceReport& report, size_t top) {
   const Gpu gpu;
   MethodOptions options = {
@@ -44,7 +44,8 @@ int run(const Words& w) {
   const GemmProblem problem = w.product.problem();
   std::optional<kernels::GemmTile> tuned;
   if (!w.tuned_file.empty()) {
-    file_text(w.tuned_file);  // throws if it cannot be read, which a product would treat as an empty file
+    file_text(w.tuned_file);  // throws if the file cannot be read, which a product would treat like an empty
+                              // file
     tuned = kernels::tile_in(w.tuned_file, operation_of(problem), {problem.m, problem.n, problem.k, 1});
   }
   ChoiceReport report =

@@ -1,4 +1,4 @@
-// `export` writes kernels as C, for a program that is shipped without LLVM and without this library.
+// `export` writes kernels as C, for programs that are shipped without LLVM and without this library.
 #include "kernels/export/export.h"
 
 #include <fmt/format.h>
@@ -23,14 +23,14 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ExportOptions {
-  std::set<std::string> given;  // the fields that were given, even with their default values
+  std::set<std::string> given;  // the fields that were given, even if with their default values
   std::string folder, name, shapes;
   std::vector<std::string> configurations, waived;
   CompilerOptions compiler;
   bool ptx = false, with_ptx = false, no_cache = false, json = false;
 };
 
-// Returns the parts between any of the separators, without empty ones.
+// Returns the nonempty parts of a text between any of the separators.
 std::vector<std::string> parts_of(const std::string& text, std::string_view separators) {
   std::vector<std::string> parts;
   for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
@@ -46,7 +46,7 @@ struct Configuration {
   std::string condition;
 };
 Configuration configuration(const Fields& base, const std::string& text) {
-  const std::string between = " if ", words = " " + text;  // there may be none
+  const std::string between = " if ", words = " " + text;  // the condition may be missing
   const size_t at = words.find(between);
   Configuration c{base, at == std::string::npos ? "" : words.substr(at + between.size())};
   if (at != std::string::npos && c.condition.empty())
@@ -76,13 +76,13 @@ std::vector<uint64_t> size_of_shape(const std::string& text, size_t axes) {
   return size;
 }
 
-// A list of shapes may be longer than any file's name.
+// Returns whether `words` names a file. A list of shapes may be longer than any file name.
 bool is_file(const std::string& words) {
   std::error_code none;
   return fs::exists(words, none);
 }
 
-// Returns what is wrong with the word after --shapes, unless it names a file; "" means nothing.
+// Returns what is wrong with the word after --shapes unless it names a file; "" if nothing is.
 std::string complaint_of_shapes(const std::string& words, const std::string& form) {
   if (is_file(words)) return "";
   for (size_t begin = 0, end; begin <= words.size(); begin = end + 1) {
@@ -107,7 +107,7 @@ std::string form_of_shapes(const Choice& choice) {
   return form;
 }
 
-// Shapes are separated by commas or line ends; # begins a comment in a file.
+// Returns the shapes, which are separated by commas or line ends; in a file, # begins a comment.
 std::vector<std::string> shapes_of(const std::string& words) {
   if (!is_file(words)) return parts_of(words, ", ");
   std::vector<std::string> all;
@@ -124,7 +124,7 @@ class Exporter {
     export_.summary = family.summary;
   }
 
-  // Returns notes about launches at the shapes. Call it after made().
+  // Returns warnings about launches at the shapes. Call it after made().
   const std::vector<std::string>& cautions() const { return cautions_; }
 
   Export made() {
@@ -159,11 +159,11 @@ class Exporter {
     return {std::move(c.signature), std::move(c.cubin), options_.with_ptx ? std::move(c.ptx) : ""};
   }
 
-  // Makes a kernel for each configuration that the family chooses for a shape.
+  // Creates a kernel for each configuration that the family chooses for one of the shapes.
   void by_shapes() {
     const Choice& choice = family_.choice;
     for (const auto& [field, rule] : choice.axes) export_.axes.push_back(rule);
-    std::vector<std::string> known;  // the configurations of the kernels so far
+    std::vector<std::string> known;  // the configurations of the kernels made so far
     for (const std::string& shape : shapes_of(options_.shapes)) {
       const std::vector<uint64_t> size = size_of_shape(shape, choice.axes.size());
       Fields chosen = fields_;
@@ -174,7 +174,7 @@ class Exporter {
       const std::string caution = choice.caution ? choice.caution(chosen) : "";
       if (!caution.empty()) cautions_.push_back(fmt::format("{}: {}", shape, caution));
       for (const auto& [field, rule] : choice.axes)
-        chosen.set(field, fields_[field]);  // only other fields count
+        chosen.set(field, fields_[field]);  // so that only other fields count
       const auto place = std::find(known.begin(), known.end(), chosen.text()) - known.begin();
       if (place == std::ssize(known)) {
         known.push_back(chosen.text());

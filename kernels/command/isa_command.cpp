@@ -23,7 +23,7 @@ struct Options {
   bool asks_the_manual() const { return !family.empty() || !target.empty() || !text.empty(); }
 };
 
-// These names are not instructions, but users search for them; each has its replacement here.
+// A name that is not an instruction but that users search for, with its replacement.
 struct Otherwise {
   std::string_view name, call;
 };
@@ -50,7 +50,7 @@ bool tell_otherwise(std::string_view text, bool as_json) {
 
 // Returns whether the emulator supports the instruction.
 bool is_emulated(const isa::Row& row) {
-  if (isa::example(row).empty())  // it has names, which no kernel of its own tests
+  if (isa::example(row).empty())  // it has names, which no separate kernel tests
     return std::ranges::any_of(runtime::emulator::decode_table(),
                                [&](const auto& entry) { return row.mnemonic().starts_with(entry.first); });
   try {
@@ -58,7 +58,7 @@ bool is_emulated(const isa::Row& row) {
         ptx_text::parse(standalone_module(row, row.targets.least(), row.ptx_version));
     runtime::emulator::GlobalMemory memory;
     return runtime::emulator::Decoder(module, "row", memory).run().refused.empty();
-  } catch (const Error&) {  // in a form that it cannot read
+  } catch (const Error&) {  // the instruction has a form that the emulator cannot read
     return false;
   }
 }
@@ -107,8 +107,8 @@ std::string siblings_text(const isa::Row& row) {
   return text;
 }
 
-// Returns whether a row or the title of its section has each word of a text, such as "redux.f32" or "prefetch
-// tensor". PTX writes sparse products with sp.
+// Returns whether a row, or the title of its section, contains each word of a text, such as "redux.f32" or
+// "prefetch tensor". PTX abbreviates sparse products as sp.
 bool has_words(std::string_view name, std::string_view section, std::string_view text) {
   std::string all =
       fmt::format("{} {}{}", name, section, name.find(".sp") != std::string_view::npos ? " sparse" : "");
@@ -126,7 +126,7 @@ bool has_words(std::string_view name, std::string_view section, std::string_view
   return true;
 }
 
-// Prints one instruction in full.
+// Prints all information about one instruction.
 std::string page(const isa::Row& row) {
   std::string text = fmt::format("{}\n\n  {}\n\n", row.name, row.syntax);
   text += fmt::format("section   {}\n", isa::section_of(row));
@@ -146,20 +146,20 @@ std::string page(const isa::Row& row) {
   if (const std::string others = siblings_text(row); !others.empty() && row.name.starts_with(row.mnemonic()))
     text += fmt::format("also      {}\n", others);
   if (const std::string call = isa::example(row); !call.empty()) text += fmt::format("C++       {}\n", call);
-  for (const isa::Row& named : isa::rows())  // the same by its short name
+  for (const isa::Row& named : isa::rows())  // the same instruction under its short name
     if (named.syntax == row.syntax && named.name != row.name)
       text += fmt::format("          {}\n", isa::example(named));
   return text;
 }
 
-// Returns whether a mnemonic begins with these words: "mbarrier", "cp.async.bulk".
+// Returns whether a mnemonic begins with a family name such as "mbarrier" or "cp.async.bulk".
 bool is_of(std::string_view key, std::string_view family) {
   return key.starts_with(family) &&
          (key.size() == family.size() || key.find_first_of(".:; ", family.size()) == family.size());
 }
 
-// Finds the row of an instruction with its operands, such as "ld.global.b32 %r1, [%rd1+4];"; null if the text
-// is not an instruction.
+// Finds the row of an instruction with its operands, such as "ld.global.b32 %r1, [%rd1+4];"; returns null if
+// the text is not an instruction.
 const isa::Row* row_of_text(std::string text) {
   if (text.find(' ') == std::string::npos || isa::find_instruction(text)) return nullptr;
   if (!text.ends_with(';')) text += ';';
@@ -197,7 +197,7 @@ int run(const Options& options) {
   int found = 0, elsewhere = 0;
   if (options.asks_the_manual()) {
     const isa::Target* target = options.target.empty() ? nullptr : &isa::target(options.target, Where{});
-    bool by_words = false;  // if no name contains the text literally
+    bool by_words = false;  // set if no name contains the text literally
     const auto is_asked = [&](std::string_view name, std::string_view mnemonic, std::string_view section,
                               isa::Targets targets) {
       if (!options.family.empty() && !is_of(mnemonic, options.family)) return false;
@@ -208,7 +208,7 @@ int run(const Options& options) {
       ++(has_it ? found : elsewhere);
       return has_it;
     };
-    if (!options.text.empty())  // short names, which have no dots
+    if (!options.text.empty())  // short names have no dots
       for (const isa::Row& row : isa::rows())
         if (is_asked(row.name, row.mnemonic(), "", row.targets))
           tell(row, options.json ? isa::section_of(row) : "");

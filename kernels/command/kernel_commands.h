@@ -30,8 +30,9 @@ Command list_command(const Arguments& top);
 Command explain_command(const Arguments& top, const PtxReader& reader);
 Command lint_command(const Arguments& top, const PtxReader& reader);
 
-// Prints the proof that a kernel's matrix instructions and stores find in shared memory what copies and
-// registers have put there, or the counterexample. Returns the exit code: 0 or that of a wrong result.
+// Prints the proof that a kernel's matrix instructions and stores read from shared memory what copies and
+// registers have written there, or a counterexample. Returns the exit code: 0, or the code for a wrong
+// result.
 int prove_family(const Family& family, const Fields& fields, bool json);
 
 }  // namespace ptxbuilder::command

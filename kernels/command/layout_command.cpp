@@ -1,4 +1,4 @@
-// `ptxb layout` shows the value of a layout expression as text, JSON or a drawing.
+// `ptxb layout` shows the value of a layout expression as text, as JSON or as a drawing.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -18,7 +18,7 @@ struct Options {
   bool table = false, json = false, batch = false;
 };
 
-// Integers are numbers and tuples arrays; a stride with a basis is the text that CuTe prints.
+// Converts integers to numbers and tuples to arrays; a stride with a basis becomes the text that CuTe prints.
 Json to_json(const IntTuple& tuple) {
   if (!tuple.is_tuple()) return tuple.basis().empty() ? Json(tuple.value()) : Json(to_string(tuple));
   Json array = Json::array();
@@ -28,7 +28,8 @@ Json to_json(const IntTuple& tuple) {
 
 Json to_json(const XorSwizzle& s) { return {s.bits(), s.base(), s.shift()}; }
 
-// Returns the result of `make` for all entries of a layout, some of which may not fit 64 bits.
+// Returns the result of `make` for all entries of a layout. Errors, such as that of an entry that does not
+// fit 64 bits, name the layout.
 auto of_all_entries(const LayoutValue& value, auto make) {
   try {
     return make(value);

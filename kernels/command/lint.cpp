@@ -1,4 +1,4 @@
-// `lint` finds what is wrong with a kernel's PTX, as far as this is visible without running it.
+// `lint` finds errors in a kernel's PTX, as far as they are visible without running it.
 #include "ptxbuilder/analysis/lint.h"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ Json to_json(const Finding& f) {
           {"cure", f.cure}, {"advice", f.is_advice}, {"undecided", f.is_undecided}};
 }
 
-// SARIF 2.1.0 (OASIS), which editors and code hosts show next to the lines of a file.
+// A report in SARIF 2.1.0 (OASIS), which editors and code hosts show next to the lines of a file.
 class Sarif {
  public:
   explicit Sarif(std::string file) : file_(std::move(file)) {
@@ -97,7 +97,7 @@ std::string_view name_of(ScheduleProof::Verdict verdict) {
   return names[static_cast<size_t>(verdict)];
 }
 
-// The worst result of all kernels decides.
+// Proves the kernels, and returns the worst of their exit codes.
 int prove_kernels(const ptx_text::Module& module, const std::vector<std::string>& kernels, bool json) {
   Json all = Json::array();
   bool refuted = false, undecided = false;
@@ -129,7 +129,7 @@ void add_maps(const std::vector<LaunchParameter>& parameters, int number, Tensor
   }
 }
 
-// Returns the values of the launch file, or of a sidecar next to the PTX.
+// Returns the tensor maps from the launch file, or from a sidecar in the PTX's folder.
 TensorMaps maps_of(const LintOptions& o, const std::string& kernel) {
   TensorMaps maps;
   if (!o.launch.empty()) {

@@ -1,4 +1,4 @@
-// `list` names the kernels of the program.
+// `list` lists the kernels of the program.
 #include <memory>
 
 #include "kernels/command/kernel_commands.h"

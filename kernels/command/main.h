@@ -1,13 +1,13 @@
-// The command lines of `ptxb` and of the executable of a kernel.
+// The command lines of `ptxb` and of executables with kernels.
 #pragma once
 
 namespace ptxbuilder::command {
 
-// Both return the exit code: 0 good, 1 failed, 2 wrong usage, 3 wrong result, 4 timed out. They catch
-// everything.
+// Runs `ptxb`. Like kernel_main(), it catches all exceptions and returns the exit code: 0 success, 1 failure,
+// 2 wrong usage, 3 wrong result, 4 timeout.
 int ptxb_main(int argc, char** argv);
-// Runs an executable with kernels: it has the commands of `ptxb` that work on kernels. If it has one kernel,
-// its name may be omitted, and options in place of a command run it.
+// Runs an executable with kernels, which has the commands of `ptxb` that work on kernels. If it has only one
+// kernel, its name may be omitted, and options in place of a command run the kernel.
 int kernel_main(int argc, char** argv);
 
 }  // namespace ptxbuilder::command

@@ -1,4 +1,4 @@
-// `ptxb new` makes a folder with a kernel of one's own, which can be built, run and verified at once.
+// `ptxb new` creates a folder with a new kernel, which can be built, run and verified immediately.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,13 +30,13 @@ constexpr File kFiles[] = {
 #include "new_files.inc"
 };
 
-// These are CMake's own targets (policy CMP0037), and those that CTest and CPack add.
+// CMake's own targets (policy CMP0037), and those that CTest and CPack add.
 constexpr std::string_view kTargetsOfCMake[] = {
     "all",     "clean",          "edit_cache", "help",          "install", "list_install_components",
     "package", "package_source", "preinstall", "rebuild_cache", "test",    "ALL_BUILD",
     "INSTALL", "PACKAGE",        "RUN_TESTS",  "ZERO_CHECK"};
 
-// The name becomes that of a kernel in PTX, of a target of CMake, of a folder and of a file.
+// Checks a name, which becomes that of a kernel in PTX, of a CMake target, of a folder and of a file.
 void check_name(const std::string& name) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto is_part = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
@@ -50,7 +50,7 @@ void check_name(const std::string& name) {
         "'{}' is a target of CMake's own and cannot be the name of a kernel: choose another name", name));
 }
 
-// Returns a word that is quoted for the shell.
+// Returns a word, quoted for the shell.
 std::string quoted(const std::string& word) {
   const auto is_plain = [](unsigned char c) {
     return std::isalnum(c) || c >= 0x80 || std::strchr("/._-+=:@,", c);
@@ -61,10 +61,10 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// This is how CMake finds the library that this program belongs to: an option, and a command before it.
+// Describes how CMake finds the library that this program belongs to: an option, and a command to run before.
 struct Package {
-  std::string option;   // " -DCMAKE_PREFIX_PATH=..."; "" if CMake looks there by itself
-  std::string install;  // a command; "" if the library is installed
+  std::string option;   // " -DCMAKE_PREFIX_PATH=..."; "" if CMake searches there by default
+  std::string install;  // a command that installs the library; "" if it is installed
 };
 
 Package package() {
@@ -81,7 +81,7 @@ Package package() {
           "cmake --install BUILD --prefix $HOME/.local  # BUILD: the folder that ptxbuilder was built in"};
 }
 
-// Returns the text with @NAME@ and the like replaced.
+// Returns the text with placeholders such as @NAME@ replaced.
 std::string filled(std::string_view text, const std::string& name, const std::string& prefix_option) {
   std::string filled(text);
   const std::string version = fmt::format("{}.{}", PTXBUILDER_VERSION_MAJOR, PTXBUILDER_VERSION_MINOR);

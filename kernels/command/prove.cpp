@@ -1,4 +1,4 @@
-// `prove` shows that what matrix instructions and stores read is where copies and registers have put it.
+// `prove` shows that matrix instructions and stores read data from where copies and registers have put it.
 
 #include <fmt/format.h>
 
@@ -60,7 +60,7 @@ void print(const KernelRecord& record, const Fields& fields, const Proof& proof)
 
 int prove_family(const Family& family, const Fields& fields, bool json) {
   Kernel kernel = family.build(fields);
-  kernel.builder().finish();  // its checks at the end must hold as well
+  kernel.builder().finish();  // checks the rules that apply at the end
   const KernelRecord& record = kernel.record();
   const Proof proof = prove(record);
   if (json)

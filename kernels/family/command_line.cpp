@@ -20,7 +20,8 @@
 namespace ptxbuilder::command {
 namespace {
 
-// Returns the number of insertions, deletions and replacements of one character that turn `a` into `b`.
+// Returns the edit distance: the number of insertions, deletions and replacements of one character that turn
+// `a` into `b`.
 size_t edits(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -39,8 +40,8 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// Returns the word in the place of a command or a kernel if it is neither, with the names nearest to it;
-// empty if something else is wrong, such as an option, whose value the word may be.
+// Returns a message for a word in the position of a command or a kernel that is neither, with the names
+// nearest to it. Returns "" if something else is wrong, such as an option whose value the word may be.
 std::string unknown_name(const CLI::App& app, const CLI::App& used) {
   std::vector<std::string> names = command_names(used);
   const std::vector<std::string> left = app.remaining(true);
@@ -54,7 +55,7 @@ std::string unknown_name(const CLI::App& app, const CLI::App& used) {
                      fmt::join(names, ", "));
 }
 
-// Returns a line that says what is wrong, and a line that names what is legal.
+// Returns a line that says what is wrong, followed by a line with what is allowed.
 std::string usage(const CLI::App& app, const char* wrong) {
   const CLI::App* used = &app;
   while (!used->get_subcommands().empty()) used = used->get_subcommands().front();
@@ -65,7 +66,7 @@ std::string usage(const CLI::App& app, const char* wrong) {
   return fmt::format("{}\nknown here: {}", unknown.empty() ? wrong : unknown, fmt::join(legal, " "));
 }
 
-// Returns the numbers of an option.
+// The type of an option's numbers, without std::optional and std::vector.
 template <class T>
 struct Number {
   using Type = T;
@@ -76,8 +77,8 @@ template <class T>
 struct Number<std::vector<T>> : Number<T> {};
 
 // Returns what is wrong with a word for an integer, or "". It also returns "" if the word is not a number,
-// which CLI11 reports. CLI11 itself would read -1 as the greatest unsigned number, and a number that is too
-// large as the nearest one.
+// since CLI11 reports that. CLI11 alone would read -1 as the greatest unsigned number, and a number that is
+// too large as the nearest valid one.
 template <class T>
 std::string complaint_of_integer(const std::string& word) {
   using Limits = std::numeric_limits<T>;
@@ -95,9 +96,9 @@ std::string complaint_of_integer(const std::string& word) {
   return fmt::format("'{}' is not an integer from {} to {}", word, Limits::min(), Limits::max());
 }
 
-constexpr const char* kInteger = "integer";  // the name of its check
+constexpr const char* kInteger = "integer";  // name of the option's check
 
-// CLI11 also reads 0x10, which is likely a slip, and 010, which is likely meant as 10.
+// Rejects 0x10, which is likely a mistake, and 010, which is likely meant as 10; CLI11 would accept both.
 std::string complaint_of_digits(const std::string& word) {
   const std::string_view digits = std::string_view(word).substr(word.starts_with('-') ? 1 : 0);
   const bool is_decimal = !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
@@ -134,8 +135,8 @@ Option Option::among(const std::vector<std::string>& legal) const {
 }
 Option Option::within(int64_t least, int64_t greatest) const {
   try {
-    option_->get_validator(kInteger)->active(false);  // its range is the wider one
-  } catch (const CLI::OptionNotFound&) {              // a number with a fraction
+    option_->get_validator(kInteger)->active(false);  // this range replaces the wider one of the type
+  } catch (const CLI::OptionNotFound&) {              // the option is a number with a fraction
   }
   return Option(option_->check(CLI::Range(least, greatest)));
 }
@@ -234,7 +235,7 @@ void CommandLine::helps_with_all() const { app_->set_help_all_flag("--help-all",
 
 void CommandLine::parse(const std::vector<std::string>& words) const {
   try {
-    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // which CLI11 takes from the back
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes words from the back
   } catch (const CLI::CallForHelp&) {
     throw HelpAsked{app_->help()};
   } catch (const CLI::CallForVersion& e) {

@@ -7,7 +7,7 @@ namespace {
 
 using Registered = std::map<std::string, std::vector<Command (*)(const Arguments&)>>;
 
-// The registered functions are grouped under the command to which they belong.
+// Returns the registered functions, grouped by the command to which they belong.
 Registered& registered() {
   static Registered all;
   return all;

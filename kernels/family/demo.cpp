@@ -1,5 +1,5 @@
-// The program that scripts/demo builds: it runs and verifies the kernel that it is linked with, and has no
-// other commands, so that little must be compiled for it.
+// The program that scripts/demo builds. It runs and verifies the kernel that it is linked with, and has no
+// other commands, so that it compiles quickly.
 #include "kernels/family/run_line.h"
 
 int main(int argc, char** argv) {

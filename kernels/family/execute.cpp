@@ -26,7 +26,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// The driver compiled the PTX when it was loaded: its messages are checked like those of ptxas.
+// Checks the messages of the driver, which compiled the PTX when it was loaded, like those of ptxas.
 void check_driver_log(Built& built, const runtime::LoadedKernel& loaded) {
   Compiled& c = built.compiled;
   Notes notes = parse_notes(loaded.log(), c.ptx);
@@ -56,7 +56,7 @@ Built edited(const Built& original, const Compiler& tools, const ExecuteOptions&
   return built;
 }
 
-// `before` describes what was done before the assembler.
+// Prints the kernel; `before` describes the steps before the assembler.
 void print(const Built& b, const std::string& before) {
   const Signature& s = b.compiled.signature;
   fmt::print("  {}", before);
@@ -133,10 +133,11 @@ Json to_json(const runtime::Profile& p, const std::string& file) {
           {"rows", rows}};
 }
 
-// The first run of a profile has room for this many records of a warp, unless a number is given.
+// The number of records per warp for which the first run of a profile has room, unless a number is given.
 constexpr uint32_t kFirstProfileRecords = 512;
 
-// Called before anything runs, so that a file that cannot be written costs no time.
+// Checks that the profile's file can be written. It is called before anything runs, so that a failure costs
+// no time.
 void check_profile(const ExecuteOptions& options, bool runs) {
   if (options.profile.empty()) return;
   if (!runs) throw Error("a profile needs a run: give --verify or --bench with --profile");
@@ -144,8 +145,8 @@ void check_profile(const ExecuteOptions& options, bool runs) {
     throw Error(fmt::format("{}: cannot be written", options.profile));
 }
 
-// Writes and prints the profile of the last launch. If records were lost and no room was given, it returns
-// the room for another run instead.
+// Writes and prints the profile of the last launch. If records were lost, and no number of records was given,
+// it returns the number for another run instead.
 uint32_t tell_profile(const Run& run, const ExecuteOptions& options, Json& json) {
   if (options.profile.empty()) return 0;
   const runtime::Profile profile = run.profile();
@@ -192,7 +193,7 @@ std::string write_sass(const Built& built, const ExecuteOptions& options) {
   return path;
 }
 
-// Prints where the files of a kernel's stages are.
+// Prints where the files of a kernel's stages were written.
 void tell_kept(const KeptStages& kept, const ExecuteOptions& options, Json& json) {
   for (const std::string& file : kept.files) json["kept"].push_back(file);
   for (const std::string& missing : kept.missing) json["not_kept"].push_back(missing);
@@ -201,14 +202,14 @@ void tell_kept(const KeptStages& kept, const ExecuteOptions& options, Json& json
   for (const std::string& missing : kept.missing) fmt::print("  not kept: {}\n", missing);
 }
 
-// The outcome of one run.
+// The results of one run.
 struct Ran {
   std::optional<Verdict> verdict;
   std::optional<Timing> timing;
-  uint32_t wanted_records = 0;  // of a profile that lacked room
+  uint32_t wanted_records = 0;  // for a profile that lacked room
 };
 
-// Loads and runs the built kernel, prints, and adds to `json`.
+// Loads and runs the built kernel, prints the results, and adds them to `json`.
 Ran run_built(Built& built, runtime::Device& device, const Family& family, const Fields& fields,
               const ExecuteOptions& options, Json& json) {
   const Compiled& compiled = built.compiled;
@@ -258,7 +259,7 @@ Outcome outcome_of(const Ran& ran) {
   return ran.verdict && ran.verdict->wrong ? Outcome::wrong_result : Outcome::good;
 }
 
-// Compares the file's PTX with the kernel: what differs, and which results follow.
+// Compares the PTX of the file with the kernel: their differences, and the results of both.
 Outcome run_edited(Built built, const Built& original, const Ran& of_original, runtime::Device* device,
                    const Family& family, const Fields& fields, const ExecuteOptions& options, Json& json) {
   const std::string& kernel = original.compiled.signature.kernel;
@@ -280,7 +281,8 @@ Outcome run_edited(Built built, const Built& original, const Ran& of_original, r
   return outcome_of(ran);
 }
 
-// On the emulator, everything else that was requested is done first, and then the times are refused.
+// Executes everything but times, for the emulator: everything else that was requested is done before the
+// times are refused.
 Outcome execute_untimed(const Family& family, const Fields& fields, ExecuteOptions options) {
   options.run.bench = false;
   if (options.run.verify || !options.emit.empty())
@@ -298,7 +300,8 @@ CompilerOptions compiler_options(const ExecuteOptions& options) {
   return compiler;
 }
 
-// Returns the emulator's own options, with a report of a long launch's progress if a person waits for it.
+// Returns the emulator's options; if the program is used interactively, they include a progress report for
+// long launches.
 runtime::EmulatorOptions emulator_options(const ExecuteOptions& options) {
   runtime::EmulatorOptions emulator = options.emulator;
   emulator.seed = options.run.seed;
@@ -374,7 +377,7 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
   }
   const bool runs = options.run.verify || options.run.bench;
   check_profile(options, runs);
-  std::vector<std::string> notes;  // notes of the emulator, which may explain a wrong result
+  std::vector<std::string> notes;  // the emulator's notes, which may explain a wrong result
   std::unique_ptr<runtime::Device> device;
   runtime::EmulatorOptions emulator = emulator_options(options);
   if (!emulator.note) emulator.note = [&notes](const std::string& note) { notes.push_back(note); };
@@ -402,7 +405,7 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
     }
   }
   tell_kept(built.compiled.kept, options, json);
-  // This happens before anything runs, so that an unsuitable file costs no time.
+  // This is done before anything runs, so that an unsuitable file costs no time.
   std::optional<Built> other;
   if (!options.ptx_file.empty()) {
     other = edited(built, tools, options, for_gpu);

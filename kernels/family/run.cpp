@@ -19,8 +19,8 @@
 namespace ptxbuilder::command {
 namespace {
 
-// Returns the i-th number of a stream: the finalizer of SplitMix64 (Steele, Lea, Flood 2014) over a counter,
-// so that any thread can make any element.
+// Returns the i-th number of a stream: the finalizer of SplitMix64 (Steele, Lea, Flood 2014) applied to a
+// counter, so that any thread can generate any element.
 uint64_t random_bits(uint64_t stream, uint64_t i) {
   uint64_t z = stream * 0xd1342543de82ef95 + (i + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -28,7 +28,7 @@ uint64_t random_bits(uint64_t stream, uint64_t i) {
   return z ^ (z >> 31);
 }
 
-// Returns Box and Muller's transform of two uniform numbers.
+// Returns a normally distributed number: the Box-Muller transform of two uniform numbers.
 double random_normal(uint64_t stream, uint64_t i) {
   uint64_t bits = random_bits(stream, i);
   double u = (static_cast<double>(bits >> 32) + 0.5) * 0x1p-32;
@@ -36,8 +36,8 @@ double random_normal(uint64_t stream, uint64_t i) {
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
 }
 
-// Calls body(i) for i below count, on all processors, in blocks; prints the progress if a person waits for
-// it.
+// Calls body(i) for each i below count, on all processors, in blocks; prints the progress if the program is
+// used interactively.
 void parallel_for(size_t count, size_t block, const char* what, const std::function<void(size_t)>& body) {
   std::atomic<size_t> next = 0;
   std::mutex reporting;
@@ -69,8 +69,8 @@ size_t product(const std::vector<uint64_t>& shape) {
   return n;
 }
 
-// Returns the numbers of a type of 8 or 16 bits, indexed by their bits, which is faster than decoding each
-// again; empty for wider types.
+// Returns the numbers of a type of 8 or 16 bits, indexed with their bits, which is faster than decoding each
+// element; empty for wider types.
 std::span<const double> decoded(DType type) {
   if (size_of(type) > 2) return {};
   static std::mutex mutex;
@@ -190,10 +190,10 @@ void Run::check(Tensor& output, double cost, const std::function<Expected(size_t
 }
 
 Verdict Run::compare(const Tensor& output, double cost, const std::function<Expected(size_t)>& expected) {
-  constexpr double kOperations = 0x1p33;  // a few seconds on a few processors
+  constexpr double kOperations = 0x1p33;  // takes a few seconds on a few processors
   Verdict v;
   v.count = output.count();
-  v.bits = 0xcbf29ce484222325;  // FNV-1a over words of 8 bytes, as far as there are whole words
+  v.bits = 0xcbf29ce484222325;  // FNV-1a over 8-byte words, for as many as are complete
   for (size_t at = 0; at < output.host_.size(); at += sizeof(uint64_t)) {
     uint64_t word = 0;
     std::memcpy(&word, output.host_.data() + at, std::min(sizeof word, output.host_.size() - at));
@@ -213,8 +213,8 @@ Verdict Run::compare(const Tensor& output, double cost, const std::function<Expe
     double got = output[i];
     const Expected e = is_known ? references_[n] : expected(i);
     if (!references_.empty()) references_[n] = e;
-    const double error = got == e.value ? 0 : std::abs(got - e.value);  // infinities too
-    bool right = error <= e.tolerance;                                  // not so for NaN
+    const double error = got == e.value ? 0 : std::abs(got - e.value);  // also works for infinities
+    bool right = error <= e.tolerance;                                  // false for NaN
     std::lock_guard lock(mutex);
     error2 += error * error;
     norm2 += e.value * e.value;

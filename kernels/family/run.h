@@ -1,4 +1,4 @@
-// One run of a kernel: makes random inputs and poisoned outputs, launches, checks against a reference, and
+// One run of a kernel: creates random inputs and poisoned outputs, launches, checks against a reference, and
 // measures.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace ptxbuilder::command {
 
-// A tensor on the device, and its elements' bits on the host.
+// A tensor on the device, with the bits of its elements on the host.
 class Tensor {
  public:
   Tensor(runtime::Device& device, DType dtype, std::vector<uint64_t> shape);
@@ -37,10 +37,10 @@ class Tensor {
     }
   }
 
-  // These functions copy the elements to the device, and back.
+  // Copy the elements to the device, and back.
   void to_device() { buffer_->copy_in(host_); }
   void from_device() { buffer_->copy_out(host_); }
-  void poison() { buffer_->fill(0xff); }  // a NaN in every floating type
+  void poison() { buffer_->fill(0xff); }  // which is a NaN in every floating type
   void zero() { buffer_->fill(0); }
 
   runtime::Argument tensor() const { return runtime::tensor(*buffer_, dtype_, shape_); }
@@ -56,34 +56,34 @@ class Tensor {
   }
 
   DType dtype_;
-  size_t bytes_;  // of an element
+  size_t bytes_;  // bytes of an element
   std::vector<uint64_t> shape_;
   size_t count_;
   std::vector<std::byte> host_;
-  std::span<const double> decoded_;  // of a type of 8 or 16 bits, the number for each bit pattern
+  std::span<const double> decoded_;  // for types of 8 or 16 bits: the number for each bit pattern
   std::shared_ptr<runtime::Buffer> buffer_;
 };
 
-// The value that an element should have, and the error that a correct kernel may have.
+// The expected value of an element, and the error that a correct kernel may have.
 struct Expected {
   double value;
   double tolerance;
 };
 
-// A check ends with a verdict.
+// The result of a check.
 struct Verdict {
   size_t count = 0, checked = 0, wrong = 0;
   double max_error = 0;   // the largest absolute difference
   double norm_error = 0;  // |d - reference| / |reference|, over the checked elements
   std::string first_wrong;
-  uint64_t bits = 0;  // a hash of the output's bytes, of all outputs
+  uint64_t bits = 0;  // a hash of the bytes of all outputs
 };
 
 // The times of the launches of a run.
 struct Timing {
-  std::vector<double> microseconds;  // of each launch
+  std::vector<double> microseconds;  // one for each launch
   double median = 0, least = 0, greatest = 0;
-  double flops = 0, bytes = 0;  // of one launch
+  double flops = 0, bytes = 0;  // for one launch
 
   std::string rate() const;  // "612.4 TFLOP/s" or "2.91 TB/s"
 };
@@ -92,13 +92,13 @@ struct Timing {
 struct RunOptions {
   bool verify = true, bench = false;
   uint64_t seed = 0;
-  int schedules = 1;  // the number of schedules that a check runs on the emulator
-  std::function<void(uint64_t)> choose_schedule = nullptr;  // by its seed; none on a GPU
+  int schedules = 1;  // number of schedules that a check runs on the emulator
+  std::function<void(uint64_t)> choose_schedule = nullptr;  // receives a schedule's seed; null on a GPU
   int warm_up = 10, launches = 50;
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
 };
 
-// One run of a kernel, in which its family makes tensors, launches and checks.
+// One run of a kernel, in which its family creates tensors, launches and checks.
 class Run {
  public:
   Run(runtime::Device& device, runtime::LoadedKernel& kernel, RunOptions options)
@@ -106,39 +106,39 @@ class Run {
 
   bool verifies() const { return options_.verify; }
 
-  // These functions return fresh N(0,1) data (integers are 16 times that, rounded), where the n-th tensor of
-  // a run uses the n-th stream of the seed, and an output that is not yet written. They throw Error if the
-  // tensors of the run need more than the machine's memory.
+  // Return a tensor of new N(0,1) data (integers are 16 times that, rounded), where the n-th tensor of a run
+  // uses the n-th stream of the seed, and an output that is not yet written. They throw Error if the tensors
+  // of the run need more than the machine's memory.
   Tensor normal(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
   Tensor output(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
 
-  // Sets what is launched, on the grid of the kernel's rule, for checking and for measuring. `ahead` queues
-  // what each launch requires, such as counters that are 0; its time is measured, too.
+  // Sets what is launched for checking and for measuring, on the grid of the kernel's rule. `ahead` queues
+  // what each launch requires, such as setting counters to 0; its time is included in the measurement.
   void launch(std::vector<runtime::Argument> arguments, std::function<void()> ahead = nullptr,
               Where where = Where::here());
 
-  // Returns what the kernel recorded in the last launch. Throws Error if it records nothing or was not
-  // launched.
+  // Returns the profile that the kernel recorded in the last launch. Throws Error if the kernel records none
+  // or was not launched.
   runtime::Profile profile() const;
 
-  // Launches on a poisoned `output` and compares with `expected(i)`; one call takes about `cost` operations.
-  // Checks all elements if that takes seconds, otherwise a random sample. Each value is computed once and
-  // serves all schedules. `start` runs before each checked launch, in place of poisoning. If there are
-  // several outputs, each has a check, and the verdict covers all of them.
+  // Launches with a poisoned `output`, and compares it with `expected(i)`; one call takes about `cost`
+  // operations. Checks all elements if that takes seconds, and otherwise a random sample. Each value is
+  // computed once and used for all schedules. `start` runs before each checked launch, instead of poisoning.
+  // If there are several outputs, each has its own check, and the verdict covers all of them.
   void check(Tensor& output, double cost, const std::function<Expected(size_t)>& expected,
              const std::function<void()>& start = nullptr);
 
-  // Sets the work of one launch, for the rates. Call it last.
+  // Sets the operations and bytes of one launch, from which rates are computed. Call it last.
   void measure(double flops, double bytes);
 
-  // Times the launch, also after the family's run() has returned: the tensors on the device live as long as
-  // this object. Throws Error if run() has not called measure().
+  // Times the launch. It may be called after the family's run() has returned, since this object owns the
+  // tensors on the device. Throws Error if run() has not called measure().
   Timing time(int warm_up, int launches);
 
   int multiprocessors() const { return device_.properties().multiprocessors; }
   const std::optional<Verdict>& verdict() const { return verdict_; }
   const std::optional<Timing>& timing() const { return timing_; }
-  // These functions return the flops and bytes of a launch that measure() received.
+  // Return the flops and bytes of a launch that measure() received.
   const std::optional<std::pair<double, double>>& work() const { return work_; }
 
  private:
@@ -149,10 +149,10 @@ class Run {
   runtime::LoadedKernel& kernel_;
   RunOptions options_;
   uint64_t streams_ = 0;
-  double host_bytes_ = 0;  // of the tensors so far
+  double host_bytes_ = 0;  // bytes of the tensors so far
   std::function<void()> queue_;
-  std::optional<runtime::ProfileBuffer> profile_;         // of a kernel that records
-  std::vector<std::shared_ptr<runtime::Buffer>> memory_;  // of its tensors
+  std::optional<runtime::ProfileBuffer> profile_;         // for a kernel that records a profile
+  std::vector<std::shared_ptr<runtime::Buffer>> memory_;  // the memory of its tensors
   std::optional<std::pair<double, double>> work_;         // the arguments of measure()
   std::vector<Expected> references_;  // of the checked elements, if there are several schedules
   std::optional<Verdict> verdict_;

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns one line for each field.
+// Prints one line for each field.
 void print_fields(const Family& family) {
   for (const Field& f : family.fields) {
     const std::string legal =

@@ -1,4 +1,4 @@
-// The command line that runs a kernel, and its options, which other commands that build kernels share.
+// The command line that runs a kernel. Its options are shared with other commands that build kernels.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace ptxbuilder::command {
 // The values that one command line sets.
 struct RunWords {
   ExecuteOptions options;
-  int64_t assembler = 0;  // an Assembler
+  int64_t assembler = 0;  // an enumerator of Assembler
   std::map<std::string, int64_t> fields;
   bool verify = false, bench = false, no_cache = false;
   std::optional<uint64_t> seed;
@@ -24,14 +24,14 @@ struct RunWords {
 
 void add_compile_options(const Arguments& app, RunWords& words);
 void add_device_options(const Arguments& app, RunWords& words);
-// Adds `--ptx` too if words.options.compare is set.
+// Adds the options; `--ptx` is among them if words.options.compare is set.
 void add_run_options(const Arguments& app, RunWords& words);
 // Adds the option that names the folder for the kernel's files.
 void add_emit_option(const Arguments& app, RunWords& words);
 // Adds the option that names the folder for every stage of the kernel.
 void add_keep_option(const Arguments& app, RunWords& words);
 void add_nvdisasm_option(const Arguments& app, RunWords& words);
-// Copies what was parsed into `options`, `verify` and `bench` too.
+// Copies what was parsed into `options`, `verify` and `bench`.
 void settle(RunWords& words);
 
 inline constexpr const char* what_prove_does =
@@ -40,13 +40,15 @@ inline constexpr const char* what_prove_does =
 // Lists the kernels of this program, and returns the exit code.
 int list_kernels(bool json, bool with_fields);
 
-// The functions that a program can also run on its kernel, if it is linked with them.
+// Additional functions that a program can run on its kernel, if they are linked in.
 struct Beside {
-  decltype(ExecuteOptions::compare) compare = nullptr;                            // it accepts edited PTX
-  int (*prove)(const Family& family, const Fields& fields, bool json) = nullptr;  // it has --prove
+  decltype(ExecuteOptions::compare) compare = nullptr;                            // enables the option for
+                                                                                  // edited PTX
+  int (*prove)(const Family& family, const Fields& fields, bool json) = nullptr;  // enables --prove
 };
 
-// Runs the one kernel of a program as the words specify, and returns the exit code. `footer` ends the help.
+// Runs the only kernel of a program as the words specify, and returns the exit code. `footer` is shown at the
+// end of the help.
 int run_line(const Family& family, const std::string& footer, const Beside& beside,
              const std::vector<std::string>& words);
 

@@ -7,11 +7,11 @@
 
 namespace ptxbuilder::command {
 
-// Adds the option; `seconds` holds the given value.
+// Adds the option; `seconds` receives its value.
 void add_time_limit(const Arguments& app, double& seconds);
 
-// Returns the limit in milliseconds for waits: a fraction of a millisecond counts as one, and a limit longer
-// than anybody waits, including infinity, becomes a number that can be added to the current time without
+// Returns the limit for waits, in milliseconds. A fraction of a millisecond is rounded up to one. An
+// extremely long limit, including infinity, becomes a number that can be added to the current time without
 // overflow.
 std::chrono::milliseconds time_limit(double seconds);
 

@@ -6,7 +6,7 @@
 namespace ptxbuilder::bench {
 namespace {
 
-constexpr double kGraphMicroseconds = 2000;  // long compared with the gap between two graphs, some 2 us
+constexpr double kGraphMicroseconds = 2000;  // long compared with the gap between two graphs, about 2 us
 
 size_t launches_per_graph(size_t sets, double microseconds) {
   const double rounds = kGraphMicroseconds / std::max(microseconds, 1.0) / static_cast<double>(sets);
@@ -33,7 +33,7 @@ double Burst::run(const std::function<void()>& meanwhile) const {
 
 double estimate(const Gpu& gpu, size_t sets, const std::function<void(size_t)>& launch) {
   launch(0);
-  gpu.device().synchronize();  // a kernel that hangs is noticed here, not in a full queue
+  gpu.device().synchronize();  // this notices a kernel that hangs before the queue is full
   const double once = 1000 * gpu.milliseconds([&] { launch(0); });
   const Burst burst(gpu, sets, 1, once, launch);
   burst.run();

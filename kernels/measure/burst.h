@@ -10,9 +10,9 @@ namespace ptxbuilder::bench {
 
 class Burst {
  public:
-  // A burst has at least `launches` launches: `launch(set)` queues one on the device, for the sets 0 to
-  // `sets` - 1 in turn. `microseconds` is the approximate time of a launch: a graph holds about 2 ms of
-  // launches, and the same number for every set.
+  // Prepares a burst of at least `launches` launches. `launch(set)` queues one launch on the device, for the
+  // sets 0 to `sets` - 1 in turn. `microseconds` is the approximate time of a launch: a graph holds about 2
+  // ms of launches, with the same number for every set.
   Burst(const Gpu& gpu, size_t sets, size_t launches, double microseconds,
         const std::function<void(size_t)>& launch);
 
@@ -27,7 +27,8 @@ class Burst {
   Graph graph_;
 };
 
-// Returns about how many microseconds a launch takes, measured with one synchronous launch and a short burst.
+// Returns the approximate time of a launch in microseconds, measured with one synchronous launch and a short
+// burst.
 double estimate(const Gpu& gpu, size_t sets, const std::function<void(size_t)>& launch);
 
 }  // namespace ptxbuilder::bench

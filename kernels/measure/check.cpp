@@ -10,7 +10,8 @@ namespace {
 
 double accumulation_loss(const GemmProblem& p) {
   if (p.a == DType::s8) return 0;
-  // Even slow accumulation adds up four instructions in the short accumulator before it promotes.
+  // Even slow accumulation adds up four instructions in the accumulator of 14 bits before it promotes the
+  // sum.
   if (is_fp8(p.a)) return p.fast_accumulation ? 0x1p-10 : 0x1p-12;
   return 0x1p-20;
 }
@@ -54,7 +55,7 @@ std::vector<Expected> expected_elements(const GemmProblem& p, const std::vector<
 
 namespace {
 
-// Returns the row of O for a query of a head, a number for each column.
+// Returns the row of O for a query of a head, with one number for each column.
 std::vector<Expected> expected_row(const AttentionProblem& p, const std::vector<Elements>& inputs,
                                    int64_t row) {
   const auto &q = inputs.at(0), &k = inputs.at(1), &v = inputs.at(2);
@@ -87,7 +88,7 @@ std::vector<Expected> expected_row(const AttentionProblem& p, const std::vector<
     }
   for (Expected& e : all) {
     e.tolerance = unit_roundoff(p.output_type()) * (2 * magnitude + 1);
-    // Weights are rounded to e4m3, not all in the same way, and the tensor core keeps some 14 bits of sums.
+    // The rounding errors of weights in e4m3 partly cancel, and the tensor core keeps about 14 bits of sums.
     if (p.type == DType::e4m3)
       e.tolerance += 4 * unit_roundoff(p.type) * std::sqrt(squares[static_cast<size_t>(e.column)]) + 0x1p-10;
   }
@@ -159,8 +160,8 @@ std::string compare(const Matrix& m, const Rows& got, const Rows& other,
                     const std::vector<Expected>& expected) {
   if (got.rows != other.rows || got.bytes.size() != other.bytes.size())
     throw Error(fmt::format("compare: {} rows and {}", got.rows.size(), other.rows.size()));
-  // Most elements are within the range of the sample; elements beyond it may have the rounding error of their
-  // own size.
+  // Most elements are within the range of the sample; larger elements may have the rounding error of their
+  // own magnitude.
   double sampled = 0;
   for (const Expected& e : expected) sampled = std::max(sampled, e.tolerance);
   size_t wrong = 0;

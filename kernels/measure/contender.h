@@ -13,8 +13,8 @@
 
 namespace ptxbuilder::bench {
 
-// A contender throws this for a failure that concerns neither the GPU nor the others: only this contender is
-// left out.
+// A failure that concerns neither the GPU nor the other contenders: only the contender that throws it is left
+// out.
 class ContenderError : public Error {
  public:
   using Error::Error;
@@ -27,39 +27,42 @@ class Contender {
   // Returns the name in tables and on the command line: "cuBLASLt", "gemm_pingpong".
   virtual std::string name() const = 0;
 
-  // Returns why it does not accept the problem, or "" if it does.
+  // Returns why the contender does not support the problem, or "" if it does.
   virtual std::string refuses(const Problem& problem) const = 0;
 
-  // Announces a problem for prepare() later: long preparations can begin now.
+  // Announces a problem for a later prepare(), so that long preparations can begin now.
   virtual void announce(const Problem& /*problem*/) {}
 
-  // Makes everything that launches need: kernels, plans, choices that must be timed. The sets contain data
-  // and outlive the launches. Throws Error on failure; the contender is then left out of this shape.
+  // Creates everything that launches need, such as kernels, plans, and choices that must be timed. The sets
+  // contain data and outlive the launches. Throws Error on failure; the contender is then left out for this
+  // shape.
   virtual void prepare(const Problem& problem, std::span<const BufferSet> sets) = 0;
 
   // Queues one launch on the device's stream, without waiting for it. Launches are recorded into graphs, so
-  // that the host's work here, such as encoding tensor maps, is not timed.
+  // that the host's work in this function, such as encoding tensor maps, is not timed.
   virtual void launch(size_t set) = 0;
 
-  // A contender whose launches cannot be recorded here, since another process launches them, times them back
-  // to back by itself, over the sets in turn, and returns the microseconds of one. `meanwhile` runs on the
-  // host while the GPU works. Other contenders return nothing, since Burst records their launches.
+  // Times launches back to back, over the sets in turn, and returns the microseconds of one launch. Only a
+  // contender whose launches cannot be recorded here, because another process launches them, implements this.
+  // `meanwhile` runs on the host while the GPU works. Other contenders return nothing, since Burst records
+  // their launches.
   virtual std::optional<double> own_burst(size_t launches, const std::function<void()>& meanwhile) {
     (void)launches, (void)meanwhile;
     return std::nullopt;
   }
 
-  // Returns the choice for the problem: "128x256x64, 4 stages, cluster 2x1".
+  // Returns a description of how the problem is computed, such as "128x256x64, 4 stages, cluster 2x1".
   virtual std::string configuration() const = 0;
 
-  // True for kernels that lead to the project's matrix product, which take part only if they are named.
+  // Returns true for the kernels that lead up to the project's matrix product; they take part only if they
+  // are named.
   virtual bool is_step() const { return false; }
 
-  // True for a contender that takes part by default, unless others are named. A contender that is neither
-  // usual nor a step was requested with an option of its own, and always takes part.
+  // Returns true for a contender that takes part by default, unless others are named. A contender that is
+  // neither usual nor a step was requested with its own option, and always takes part.
   virtual bool is_usual() const { return false; }
 
-  // True for a contender from elsewhere, against which the project is measured.
+  // Returns true for a contender from another project, which this project is compared with.
   virtual bool is_peer() const { return false; }
 };
 

@@ -8,8 +8,8 @@
 namespace ptxbuilder::bench {
 namespace {
 
-// These functions draw the same numbers from a seed with every standard library, unlike the distributions of
-// <random>.
+// Draws random numbers. With every standard library it draws the same numbers from a seed, unlike the
+// distributions of <random>.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed) {}
@@ -63,7 +63,7 @@ Shape layer(Draw& draw) {
     case 1:  // queries, keys and values
       s.n = (heads + 2 * key_heads) * head / devices, s.k = hidden;
       break;
-    case 2:  // the projection of the heads' output
+    case 2:  // the projection of the heads' outputs
       s.n = hidden, s.k = heads * head / devices;
       break;
     case 3:
@@ -74,7 +74,7 @@ Shape layer(Draw& draw) {
     case 6:  // down
       s.n = hidden, s.k = wide / devices;
       break;
-    case 7:  // the same for one expert of many
+    case 7:  // down, for one of many experts
       s.n = hidden, s.k = round_up(static_cast<double>(wide) / 8, 64);
       break;
     default:  // logits
@@ -116,7 +116,7 @@ bool within_bounds(const Shape& s) {
   return s.m > 0 && s.n > 0 && s.k > 0 && m * n * k <= 0x1p42 && 2 * (m * k + n * k + m * n) <= 0x1p31;
 }
 
-// Draws shapes for the purpose; `draw` is called with the index.
+// Draws shapes for the purpose; `draw` is called with the index of the shape.
 template <class Function>
 std::vector<Shape> drawn(Purpose purpose, uint64_t seed, int count, Function shape) {
   Draw draw(seed);
@@ -131,8 +131,7 @@ std::vector<Shape> drawn(Purpose purpose, uint64_t seed, int count, Function sha
 }  // namespace
 
 Purpose purpose_of(int64_t n, int64_t k) {
-  // This is a 64-bit finalizer (Steele, Lea and Flood, SplitMix), whose lowest bit depends on all bits of n
-  // and k.
+  // The finalizer of SplitMix64 (Steele, Lea and Flood), whose lowest bit depends on all bits of n and k.
   uint64_t hash = static_cast<uint64_t>(n) << 32 ^ static_cast<uint64_t>(k);
   hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
   hash = (hash ^ hash >> 27) * 0x94d049bb133111eb;

@@ -1,4 +1,4 @@
-// Whole text files, read and written in one step.
+// Reads and writes whole text files.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@ namespace ptxbuilder::bench {
 // Returns the contents, or "" if the file does not exist. Throws Error if it cannot be read.
 std::string read_file_if_any(const std::string& path);
 
-// Writes the file, and creates the folder if needed; a reader never sees a partial file. Throws Error if it
-// cannot be written.
+// Writes the file, and creates its folder if needed. Readers never see a partial file. Throws Error if the
+// file cannot be written.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace ptxbuilder::bench

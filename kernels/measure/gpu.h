@@ -1,5 +1,5 @@
-// The GPU of a benchmark: a device of the runtime, with the driver's events and copies that only timing
-// needs.
+// The GPU of a benchmark: a device of the runtime, with the driver's events and asynchronous copies, which
+// only timing needs.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::bench {
 
-// The driver functions that timing needs beyond the runtime, under their names in the manual.
+// The driver functions that timing needs in addition to the runtime's, under their names in the manual.
 struct TimingDriver : runtime::cu::Driver {
   using Driver::Driver;
 
@@ -31,11 +31,12 @@ class Gpu {
   size_t l2_bytes() const { return l2_bytes_; }
   const std::string& pci_bus_id() const { return pci_bus_id_; }
 
-  // These functions queue their work, like launches.
+  // Queue their work, like launches.
   void copy(runtime::Address to, runtime::Address from, size_t bytes) const;
 
-  // Returns the time in milliseconds between events before and after what `queue` queues. `meanwhile` runs on
-  // the host once all is queued, and is not timed. Throws TimeoutError if the GPU is not done after a minute.
+  // Returns the time, in milliseconds, between events before and after the work that `queue` queues.
+  // `meanwhile` runs on the host after everything has been queued, and is not timed. Throws TimeoutError if
+  // the GPU is not done after a minute.
   double milliseconds(
       const std::function<void()>& queue, const std::function<void()>& meanwhile = [] {}) const;
 
@@ -46,17 +47,17 @@ class Gpu {
   std::string pci_bus_id_;
 };
 
-// Launches that are recorded once and replayed, so that the host's part of them, including every check and
-// tensor map, is not timed.
+// Launches that are recorded once and replayed, so that the host's work, including every check and tensor
+// map, is not timed.
 class Graph {
  public:
-  // `record` launches on the device of `gpu`; nothing runs yet.
+  // Records what `record` launches on the device of `gpu`; nothing runs yet.
   Graph(const Gpu& gpu, const std::function<void()>& record);
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  void launch() const;  // queued
+  void launch() const;  // queues the graph
 
  private:
   const Gpu& gpu_;

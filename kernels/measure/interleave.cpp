@@ -25,9 +25,9 @@ struct Method::Data {
 struct Method::Lane {
   Contender* contender;
   size_t entry;
-  double estimate = 0;  // microseconds
+  double estimate = 0;  // in microseconds
   bool times_itself = false;
-  size_t launches = 0;                     // of a burst
+  size_t launches = 0;                     // launches per burst
   std::unique_ptr<Burst> burst = nullptr;  // null if the contender times itself
 
   double run(const std::function<void()>& meanwhile) const {
@@ -61,7 +61,8 @@ Method::Data Method::make_data(const Problem& problem, size_t sets) {
   return data;
 }
 
-// A contender that cannot be prepared is left out, and the entry says why; a kernel that hangs ends the run.
+// A contender that cannot be prepared is left out, and its entry records why; a kernel that hangs ends the
+// run.
 std::vector<Method::Lane> Method::prepare(const Problem& problem, const Data& data,
                                           std::span<const std::unique_ptr<Contender>> contenders,
                                           std::vector<Entry>& entries) {
@@ -101,7 +102,7 @@ void Method::check(const Problem& problem, const Data& data, std::vector<Lane>& 
   const Rows* truth = nullptr;
   rows.reserve(lanes.size());
   for (Lane& lane : lanes) {
-    gpu_.device().fill(memory.address, 0xff, memory.bytes);  // a NaN in every floating type
+    gpu_.device().fill(memory.address, 0xff, memory.bytes);  // which is a NaN in every floating type
     Entry& entry = entries[lane.entry];
     try {
       lane.contender->launch(0);
@@ -124,9 +125,9 @@ void Method::check(const Problem& problem, const Data& data, std::vector<Lane>& 
   }
 }
 
-// All contenders have the same number of launches and are recorded in the same way: the number fills the time
-// for the fastest. A contender that times itself runs once before, so that its preparation for bursts of that
-// length does not fall into the first round.
+// Records the bursts. All contenders have the same number of launches, which fills the time for the fastest
+// one, and are recorded in the same way. A contender that times itself runs once in advance, so that its
+// preparation for bursts of this length does not slow down the first round.
 void Method::make_bursts(std::vector<Lane>& lanes, size_t sets, ShapeResult& result) {
   double fastest = INFINITY;
   auto each = [&](auto&& step) {
@@ -169,7 +170,7 @@ void Method::warm_up(const std::vector<Lane>& lanes, Clock::time_point deadline)
     for (const Lane& lane : lanes) {
       try {
         lane.run([] {});
-      } catch (const ContenderError&) {  // which shows in the rounds
+      } catch (const ContenderError&) {  // this will show in the rounds
       }
     }
 }
@@ -184,7 +185,7 @@ Sample Method::burst(const Lane& lane, Regime regime, bool warm) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(options_.rest_milliseconds));
   }
   Sample sample;
-  // NVML is read at half time, when clock and power are those of the burst.
+  // NVML is read halfway through the burst, when clock and power are those of the burst.
   sample.microseconds = lane.run([&] {
     if (!nvml_) return;
     const double half = lane.estimate * static_cast<double>(lane.launches) / 2;
@@ -213,8 +214,8 @@ void Method::run_rounds(const std::vector<Lane>& lanes, ShapeResult& result, Clo
   }
 }
 
-// The counter changes every few tens of milliseconds: power is the difference between two readings, the first
-// after a third of the time, when the clock has settled.
+// Measures energy. The counter changes every few tens of milliseconds, so the power is computed from the
+// difference between two readings. The first is taken after a third of the time, when the clock has settled.
 void Method::measure_energy(const std::vector<Lane>& lanes, ShapeResult& result) {
   if (!nvml_) throw Error("the energy of a product is measured with NVML, which is not available");
   for (const Lane& lane : lanes) {

@@ -1,4 +1,4 @@
-// The method of the benchmark: for each shape all contenders run on the same data in one process, their
+// The method of the benchmark. For each shape, all contenders run on the same data in one process, their
 // bursts are in random order in each round, and each result is checked.
 #pragma once
 
@@ -15,32 +15,33 @@ namespace ptxbuilder::bench {
 
 struct MethodOptions {
   int rounds = 30;
-  double burst_milliseconds = 20;  // at least
-  int least_launches = 20;         // of a burst
-  double warm_up_seconds = 3;      // of the regime sustained, per shape
-  double rest_milliseconds = 300;  // of the regime cool, before each burst
-  uint64_t seed = 0;               // of data and order
-  int checked_elements = 200;      // of each result, against float64
-  bool compares_rows = true;       // compares each result with the reference's, up to 64 MiB
-  double energy_seconds = 0;       // that each contender runs for its energy, after the rounds; 0: not at all
+  double burst_milliseconds = 20;  // the minimum for a burst
+  int least_launches = 20;         // the minimum for a burst
+  double warm_up_seconds = 3;      // for the `sustained` regime, per shape
+  double rest_milliseconds = 300;  // for the `cool` regime, before each burst
+  uint64_t seed = 0;               // determines data and order
+  int checked_elements = 200;      // per result, against float64
+  bool compares_rows = true;       // whether each result is compared with the reference's, up to 64 MiB
+  double energy_seconds = 0;       // how long each contender runs after the rounds to measure its energy; 0
+                                   // skips this
 };
 
 using Clock = std::chrono::steady_clock;
 
 using command::interleave;
 
-// Returns how many buffer sets together are at least three times the L2, 2 to 256; one for a warm shape.
+// Returns how many buffer sets together are at least three times the L2, from 2 to 256; 1 for a warm shape.
 size_t set_count(const Problem& problem, bool warm, size_t l2_bytes);
 
 class Method {
  public:
-  // `nvml` may be null. Everything passed here must outlive the method.
+  // `nvml` may be null. All arguments must outlive the method.
   Method(const Gpu& gpu, const Nvml* nvml, MethodOptions options)
       : gpu_(gpu), nvml_(nvml), options_(options) {}
 
-  // Times `contenders` on a problem, with one result for each regime. `reference` names the contender with
-  // which the others are compared. After `deadline` the rounds end. An entry says what its contender cannot
-  // do or does wrong. Throws Error if the GPU fails, and TimeoutError if a kernel hangs.
+  // Times `contenders` on a problem, with one result for each regime. `reference` names the contender that
+  // the others are compared with. After `deadline` the rounds end. Each entry records what its contender does
+  // not support or computes wrongly. Throws Error if the GPU fails, and TimeoutError if a kernel hangs.
   std::vector<ShapeResult> measure(const Case& what, std::span<const Regime> regimes,
                                    std::span<const std::unique_ptr<Contender>> contenders,
                                    const std::string& reference, Clock::time_point deadline);
@@ -66,7 +67,7 @@ class Method {
   const Nvml* nvml_;
   MethodOptions options_;
   std::map<DType, std::unique_ptr<RandomBlock>> blocks_;
-  runtime::Buffer flushed_;  // twice the L2, overwritten to empty it
+  runtime::Buffer flushed_;  // twice the size of the L2; overwriting it empties the L2
 };
 
 }  // namespace ptxbuilder::bench

@@ -10,7 +10,7 @@
 namespace ptxbuilder::bench {
 namespace {
 
-// NVML API Reference, "Field Values": nvmlFieldValue_t.
+// The struct nvmlFieldValue_t (NVML API Reference, "Field Values").
 struct FieldValue {
   unsigned field_id, scope_id;
   long long timestamp, latency_microseconds;
@@ -29,7 +29,7 @@ constexpr int kValueTypeUnsignedInt = 1;  // NVML_VALUE_TYPE_UNSIGNED_INT
 
 }  // namespace
 
-// The entry points; all give 0 for success. Those that may be missing are null.
+// NVML's entry points, which return 0 for success. Those that may be missing are null.
 struct Nvml::Library {
   explicit Library(const std::string& path) : handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (!handle) {
@@ -59,7 +59,7 @@ struct Nvml::Library {
     function = reinterpret_cast<Function*>(dlsym(handle, name));
   }
 
-  void* handle;  // stays open, as libcuda does
+  void* handle;  // remains open, like libcuda
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
   int (*device_by_pci_bus_id)(const char*, DeviceHandle**) = nullptr;
@@ -74,7 +74,8 @@ struct Nvml::Library {
 };
 
 std::string limit_names(uint64_t limits) {
-  // NVML API Reference, "NvmlClocksEventReasons"; bit 0 means an idle GPU, which says nothing about a burst.
+  // The reasons and their names (NVML API Reference, "NvmlClocksEventReasons"). Bit 0 means an idle GPU,
+  // which is irrelevant to a burst.
   constexpr std::pair<uint64_t, const char*> kNames[] = {{0x2, "application clocks"},
                                                          {0x4, "power cap"},
                                                          {0x8, "hardware slowdown"},
@@ -115,7 +116,8 @@ Telemetry Nvml::sample() const {
                        power.result == 0 && power.value_type == kValueTypeUnsignedInt;
   if (instant)
     t.watts = power.value.as_unsigned * 1e-3;
-  else if (library_->power && library_->power(device_, &number) == 0)  // the mean over a second on some GPUs
+  else if (library_->power && library_->power(device_, &number) == 0)  // on some GPUs this is the mean over a
+                                                                       // second
     t.watts = number * 1e-3;
   if (library_->temperature && library_->temperature(device_, kTemperatureGpu, &number) == 0)
     t.celsius = number;

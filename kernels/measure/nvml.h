@@ -1,4 +1,4 @@
-// The GPU's clock, power and temperature from NVML, which is found at run time; NVML is optional.
+// The GPU's clock, power and temperature, from NVML. NVML is optional, and is searched for at run time.
 #pragma once
 
 #include <chrono>
@@ -16,12 +16,14 @@ struct Telemetry {
   uint64_t limits = 0;  // NVML's clocks event reasons
 };
 
-// Returns their names, such as "power cap, thermal slowdown (software)"; "" if nothing limits the clock.
+// Returns the names of limits, such as "power cap, thermal slowdown (software)", or "" if nothing limits the
+// clock.
 std::string limit_names(uint64_t limits);
 
 class Nvml {
  public:
-  // The counters of the GPU at a PCI bus, "0000:1B:00.0". Throws Error that says why they are not available.
+  // Opens the counters of the GPU at a PCI bus, such as "0000:1B:00.0". Throws Error that says why they are
+  // not available.
   explicit Nvml(const std::string& pci_bus_id, const std::string& library = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;
@@ -38,13 +40,13 @@ class Nvml {
   struct DeviceHandle* device_ = nullptr;
 };
 
-// Power is the slope of an energy counter, which changes every few tens of milliseconds; it is measured
-// between the first and the last observed change.
+// Measures the power as the slope of an energy counter, between the first and the last change that is
+// observed; the counter changes every few tens of milliseconds.
 class EnergyMeter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Steps before `settled` seconds do not count.
+  // Changes before `settled` seconds are ignored.
   EnergyMeter(std::function<double()> joules, double settled)
       : joules_(std::move(joules)), settled_(settled) {}
 
@@ -52,7 +54,7 @@ class EnergyMeter {
   void watch(double seconds);
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  double watts() const;  // 0 unless two steps were observed
+  double watts() const;  // 0 unless two changes were observed
 
  private:
   struct Step {

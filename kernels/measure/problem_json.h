@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::bench {
 
-// Each returns an object: the sizes of the problem, how it is stored and computed, and both.
+// Return a JSON object with the problem's sizes, with its types and layout, and with both, respectively.
 std::string size_json(const Problem& problem);
 std::string type_json(const Problem& problem);
 std::string problem_json(const Problem& problem);

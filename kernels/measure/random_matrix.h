@@ -1,5 +1,5 @@
-// Matrices of random numbers, which are generated once on the host and spread over buffers of any size on the
-// GPU.
+// Matrices of random numbers, which are generated once on the host and distributed over buffers of any size
+// on the GPU.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace ptxbuilder::bench {
 
-// 2^22 numbers of one type, with the bits that the GPU has and the values that they represent. N(0,1); for
-// e4m3, e5m2 and s8 scaled so that the largest is the type's greatest number; for tf32 rounded to ten
-// mantissa bits.
+// A block of 2^22 numbers of one type, with the bits that the GPU uses and the values that they represent.
+// They are N(0,1); for e4m3, e5m2 and s8 they are scaled so that the largest is the type's greatest number,
+// and for tf32 they are rounded to ten mantissa bits.
 class RandomBlock {
  public:
   static constexpr size_t kCount = size_t{1} << 22;
@@ -31,7 +31,7 @@ class RandomBlock {
   runtime::Buffer buffer_;
 };
 
-// The contents of a buffer as runs of the block's numbers, at offsets that a seed shuffles: no two rows are
+// The contents of a buffer, as runs of the block's numbers at offsets that a seed shuffles. No two rows are
 // alike, and the host knows each element without a copy.
 class RandomContents {
  public:
@@ -43,8 +43,8 @@ class RandomContents {
 
  private:
   struct Run {
-    size_t first;   // element of the buffer
-    size_t source;  // element of the block
+    size_t first;   // index of an element of the buffer
+    size_t source;  // index of an element of the block
   };
   size_t count_;
   std::vector<Run> runs_;

@@ -1,4 +1,4 @@
-// The results of a run of the benchmark: times by round of each contender for each shape.
+// The results of a run of the benchmark: the times of each contender for each shape, by round.
 #pragma once
 
 #include <map>
@@ -13,94 +13,97 @@
 namespace ptxbuilder::bench {
 
 // sustained: bursts follow each other, and the card gets as hot as it can. cool: before each burst the card
-// pauses and, unless the shape is a warm one, its L2 is overwritten.
+// pauses and, unless the shape is warm, its L2 is overwritten.
 enum class Regime : uint8_t { sustained, cool };
 std::string_view name(Regime regime);
 
 struct Sample {
-  double microseconds = 0;  // of one launch, the mean of a burst
+  double microseconds = 0;  // mean time of a launch in a burst
   Telemetry telemetry;
 };
 
 struct Entry {
   std::string contender, configuration;
   bool ours = false;
-  bool step = false;            // one of our kernels that lead to the matrix product
+  bool step = false;            // whether it is one of our kernels that lead up to the matrix product
   std::string left_out;         // why it was not timed; "" if it was
   std::string wrong;            // what is wrong with its result; "" if nothing is
-  std::vector<Sample> samples;  // by round
-  double joules = 0;            // of one product; 0 if not measured
+  std::vector<Sample> samples;  // one for each round
+  double joules = 0;            // energy per product; 0 if not measured
 
   bool counts() const { return left_out.empty() && wrong.empty() && !samples.empty(); }
 };
 
 struct ShapeResult : Case {
   Regime regime = Regime::sustained;
-  size_t sets = 0, launches = 0;  // buffer sets; launches of a burst, at least
-  size_t reference_rows = 0;      // of the output, compared in full between contenders
-  std::vector<Entry> entries;     // the reference, if there is one, last
+  size_t sets = 0, launches = 0;  // number of buffer sets; least number of launches in a burst
+  size_t reference_rows = 0;      // rows of the output that are compared in full between contenders
+  std::vector<Entry> entries;     // the reference comes last, if there is one
 };
 
-// Returns the rounds in which the clocks of all contenders were within 2 %; all rounds if fewer than half
-// are, for example if a contender draws more power than another, or if no clock is known.
+// Returns the rounds in which the clocks of all contenders were within 2 % of each other. Returns all rounds
+// if these are fewer than half, for example because a contender draws more power than another, or if the
+// clocks are not known.
 std::vector<size_t> counted_rounds(const ShapeResult& result);
-// Returns the times of those rounds.
+// Returns the times of counted_rounds().
 std::vector<double> counted_times(const ShapeResult& result, const Entry& entry);
 
-// Returns the entry of that contender if its times count; otherwise null.
+// Returns the entry of `contender` if its times count, and null otherwise.
 const Entry* counting_entry(const ShapeResult& result, const std::string& contender);
 
 struct EntrySummary {
   double microseconds, low_quartile, high_quartile;
   double tflops;
-  double flops_per_clock;  // and SM; 0 if the clock is not known
+  double flops_per_clock;  // per clock and SM; 0 if the clock is not known
   double sm_mhz, watts, celsius;
-  uint64_t limits;             // in any burst
-  std::optional<Ratio> ratio;  // to the reference: above 1 this one is faster; absent for the reference
+  uint64_t limits;             // limits that were active in any burst
+  std::optional<Ratio> ratio;  // relative to the reference: above 1 means that this contender is faster;
+                               // empty for the reference
 };
-// Returns the numbers of an entry that counts. `multiprocessors` may be 0.
+// Returns the summary of an entry that counts. `multiprocessors` may be 0.
 EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::string& reference,
                      int multiprocessors);
 
-// The weighted geometric mean of an entry's ratios to the reference, or to another contender, over shapes for
-// which both count.
+// The weighted geometric mean of a contender's ratios to the reference, or to another contender, over the
+// shapes for which both count.
 struct Score {
   std::string contender;
   Regime regime;
   double mean = 0, weight = 0;
-  size_t shapes = 0, of_shapes = 0;  // counted, and run
+  size_t shapes = 0, of_shapes = 0;  // number of shapes that count; number of shapes that were run
   std::map<Verdict, size_t> verdicts;
   std::map<std::string, double> groups;  // the mean of each group of shapes
-  double worst = 0;                      // the lowest ratio,
-  std::string worst_shape;               // and whose it is
+  double worst = 0;                      // the lowest ratio
+  std::string worst_shape;               // the shape with the lowest ratio
   size_t below_98 = 0, below_95 = 0;     // ratios below 0.98 and 0.95
 };
 
 struct RunResult {
   std::map<std::string, std::string> environment;  // "device", "driver", "cublaslt", "date", ...
-  std::vector<std::string> method;                 // sentences
-  std::string title = "Matrix products";           // of the report
-  // A contender's name, or kFastestPeer, or "" if there is no reference.
+  std::vector<std::string> method;                 // the description of the method, in sentences
+  std::string title = "Matrix products";           // title of the report
+  // The name of a contender, or kFastestPeer, or "" if there is no reference.
   std::string reference;
   int multiprocessors = 0;
   std::vector<ShapeResult> results;
-  std::vector<std::string> not_run;  // shapes that the time limit left out
+  std::vector<std::string> not_run;  // shapes that were skipped because of the time limit
 };
 
-// As the reference, this name means that each shape has its own: the fastest peer on that shape.
+// If the reference has this name, each shape has its own reference: the fastest peer for that shape.
 inline constexpr char kFastestPeer[] = "the fastest peer";
-// Returns the contender to which ratios of a shape refer, or "" if there is none.
+// Returns the contender that a shape's ratios are relative to, or "" if there is none.
 std::string reference_of(const RunResult& run, const ShapeResult& result);
 
-// Returns why the reference was timed for no shape, which is its reason for the first; "" if it was timed for
-// one, or if there is no reference.
+// Returns why the reference was not timed for any shape, which is the reason given for the first shape.
+// Returns "" if it was timed for a shape, or if there is no reference.
 std::string absence_of_reference(const RunResult& run);
 
-// Scores every contender except the reference; if the reference is the fastest peer, only ours.
+// Scores every contender except the reference; if the reference is the fastest peer, scores only our
+// contenders.
 std::vector<Score> scores(const RunResult& run);
 
 // Scores only our contenders, against the fastest peer of each shape instead of the reference. Returns
-// nothing unless two peers count anywhere, and if the reference is the fastest peer.
+// nothing if fewer than two peers count, or if the reference is the fastest peer.
 std::vector<Score> best_peer_scores(const RunResult& run);
 
 }  // namespace ptxbuilder::bench

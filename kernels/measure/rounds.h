@@ -1,4 +1,4 @@
-// Measures several contenders fairly, in rounds, so that all run at the same clock and temperature.
+// Measures several contenders fairly: in rounds, so that all run at the same clock and temperature.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,9 @@
 
 namespace ptxbuilder::command {
 
-// In each round `measure` is called once for each of `contenders`, in an order that the seed draws. Returns
-// samples by contender and round. Ends early, after a whole round and at least five, once `stop` is true.
+// Calls `measure` once in each round for each of `contenders`, in an order that the seed determines. Returns
+// the samples, by contender and round. Ends early, after a complete round and at least five rounds, once
+// `stop` returns true.
 template <class Measure, class Stop>
 auto interleave(size_t contenders, int rounds, uint64_t seed, const Measure& measure, const Stop& stop) {
   constexpr int kLeastRounds = 5;

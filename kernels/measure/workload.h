@@ -19,14 +19,14 @@ Axis axis_of(const Problem& problem);
 double flops(const Problem& problem);
 std::vector<Matrix> inputs(const Problem& problem);
 Matrix output(const Problem& problem);
-int64_t bytes(const Problem& problem);  // of a set of buffers
+int64_t bytes(const Problem& problem);  // bytes of a set of buffers
 
 // A problem with its weight and regime in a run of the benchmark.
 struct Case {
   std::string group;
   Problem problem;
-  double weight = 1;  // with which the score counts it
-  bool warm = false;  // always uses the same buffers, which stay in L2 if they fit; otherwise they rotate
+  double weight = 1;  // weight in the score
+  bool warm = false;  // always uses the same buffers, which stay in L2 if they fit; otherwise buffers rotate
 };
 
 }  // namespace ptxbuilder::bench

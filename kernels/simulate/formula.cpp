@@ -36,7 +36,7 @@ constexpr Unary unaries[] = {
     {"trunc", [](double x) { return std::trunc(x); }},
 };
 
-// Operators bind according to their level; functions have no level.
+// A binary operator. Operators bind according to their level; functions have no level.
 struct Binary {
   std::string_view name;
   int level;
@@ -220,7 +220,7 @@ class FormulaParser {
   Formula& f_;
   std::string_view text_;
   size_t at_ = 0;
-  std::vector<std::string> names_;  // of variables that have a value here
+  std::vector<std::string> names_;  // names of the variables in scope
 };
 
 Formula::Formula(std::string_view text, std::span<const FormulaBuffer> buffers, size_t rank)

@@ -77,10 +77,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 34;  // of one buffer
-constexpr uint64_t kMostParameterBytes = 32764;  // of all parameters (PTX ISA, "Kernel Function Parameters")
+constexpr uint64_t kMostBytes = uint64_t{1} << 34;  // the most for one buffer
+constexpr uint64_t kMostParameterBytes = 32764;     // the most for all parameters (PTX ISA, "Kernel Function
+                                                    // Parameters")
 
-// A value and its path.
+// A JSON value and its path.
 class Node {
  public:
   Node(const Json& json, std::string file, std::string path)
@@ -105,7 +106,7 @@ class Node {
   }
   Node operator[](size_t i) const { return {json_.at(i), file_, fmt::format("{}[{}]", path_, i)}; }
 
-  // An object with only these members.
+  // Checks that the value is an object with only these members.
   void members(std::initializer_list<std::string_view> known) const {
     if (!json_.is_object()) refuse(fmt::format("expected an object, found {}", shown()));
     for (const auto& [name, value] : json_.items())
@@ -583,7 +584,8 @@ class Reader {
   Node root_;
   std::filesystem::path folder_;
   LaunchFile launch_;
-  std::vector<std::pair<size_t, Node>> structures_;  // buffers whose contents may point to later ones
+  std::vector<std::pair<size_t, Node>> structures_;  // buffers whose contents may point to buffers that come
+                                                     // later
 };
 
 }  // namespace

@@ -79,7 +79,7 @@ std::string npy_header_text(DType type, const std::vector<uint64_t>& shape) {
   const std::vector<uint64_t> outermost_first(shape.rbegin(), shape.rend());
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({},), }}",
                                  npy_type(type), fmt::join(outermost_first, ", "));
-  // The elements begin at a multiple of 64 bytes, after the end of a line.
+  // The elements begin at a multiple of 64 bytes, directly after the end of a line.
   text.resize((10 + text.size() + 1 + 63) / 64 * 64 - 11, ' ');
   text += '\n';
   return fmt::format("{}\x01{}{}{}{}", magic, '\0', static_cast<char>(text.size() & 255),

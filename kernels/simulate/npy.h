@@ -1,4 +1,4 @@
-// numpy's file format for one array (NEP 1).
+// The file format of NumPy for one array (NEP 1).
 #pragma once
 
 #include <filesystem>
@@ -11,20 +11,21 @@
 namespace ptxbuilder::command {
 
 struct NpyHeader {
-  std::string type;             // numpy's, such as "<f4"
-  std::vector<uint64_t> shape;  // innermost first, the reverse of numpy's order
-  uint64_t bytes = 0;           // of the header, which the elements follow
+  std::string type;             // NumPy's name of the type, such as "<f4"
+  std::vector<uint64_t> shape;  // innermost first, the reverse of NumPy's order
+  uint64_t bytes = 0;           // size of the header; the elements follow it
 };
 
-// Throws Error that begins with the path if it is not such a file, or if its elements are in Fortran order.
+// Reads a header. Throws Error that begins with the path if the file does not have this format, or if its
+// elements are in Fortran order.
 NpyHeader npy_header(const std::filesystem::path& path);
 
-// Returns numpy's name of a type. numpy has none for bf16 and the like: those are integers with the same
-// number of bits.
+// Returns NumPy's name of a type. NumPy has no names for bf16 and similar types; they are integers with the
+// same number of bits.
 std::string npy_type(DType type);
 
-// Returns whether an array of numpy's type has elements of this type: raw bytes of the same size count too,
-// since this is how ml_dtypes' bfloat16 is saved.
+// Returns whether an array of NumPy's type `type` can hold elements of type `of`. Raw bytes of the same size
+// are accepted too, since this is how ml_dtypes saves bfloat16.
 bool npy_holds(const std::string& type, DType of);
 
 // Returns the header, which precedes the elements.

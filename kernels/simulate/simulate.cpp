@@ -51,7 +51,7 @@ Entry chosen_entry(const std::string& ptx, const LaunchFile& file, const KernelL
              : fmt::format("entry: '{}' is not in the PTX, which has {}", launch.entry, names));
 }
 
-// Returns the value of the file, or the one that the PTX requires; if both exist, they must agree.
+// Returns the value that the file or the PTX specifies. If both specify one, the values must agree.
 Dim3 agreed(const LaunchFile& file, const KernelLaunch& launch, const char* member, std::optional<Dim3> said,
             std::optional<Dim3> required) {
   if (said && required && !same(*said, *required))
@@ -60,7 +60,7 @@ Dim3 agreed(const LaunchFile& file, const KernelLaunch& launch, const char* memb
   return said ? *said : required ? *required : Dim3{};
 }
 
-// Fills in values that a launch omits from the kernel's sidecar.
+// Takes the values that a launch omits from the kernel's sidecar.
 void complete(KernelLaunch& launch, const std::optional<Signature>& sidecar) {
   if (!sidecar) return;
   const auto& [x, y, z] = sidecar->cluster;
@@ -73,7 +73,7 @@ void complete(KernelLaunch& launch, const std::optional<Signature>& sidecar) {
   launch.cooperative |= sidecar->cooperative;
 }
 
-// Returns the arguments of a file in the form that the rules of a sidecar need.
+// The arguments of a file, in the form that the rules of a sidecar need.
 class FileValues final : public RuleValues {
  public:
   FileValues(const LaunchFile& file, const KernelLaunch& launch, const Signature& sidecar,
@@ -167,7 +167,8 @@ void add_scratch(LaunchFile& file, KernelLaunch& launch, const Entry& entry,
   }
 }
 
-// Each kernel of a PTX with several entries is loaded separately, so it would have variables of its own.
+// Throws Error if variables are used with several entries: each kernel of such a PTX is loaded separately,
+// and would have its own variables.
 void check_variables(const std::string& ptx, const LaunchFile& file) {
   for (const KernelLaunch& launch : file.launches)
     if (launch.entry != file.launches[0].entry)
@@ -189,8 +190,8 @@ Bytes read_file(const std::filesystem::path& path, uint64_t skipped, size_t byte
   return data;
 }
 
-// Returns the initial or the expected bytes of a buffer; a random one uses stream `number` of `seed`. `first`
-// has the buffers that a formula names.
+// Returns the initial or the expected bytes of a buffer. A random buffer uses stream `number` of `seed`.
+// `first` holds the buffers that a formula names.
 Bytes make(const Content& content, const LaunchBuffer& b, const std::vector<LaunchBuffer>& buffers,
            const std::vector<Bytes>& first, uint64_t seed, size_t number) {
   const auto size = static_cast<size_t>(size_of(b.dtype));
@@ -246,7 +247,7 @@ std::string coordinates(const LaunchBuffer& b, size_t i) {
   return fmt::format("{}[{}]", b.name, text);
 }
 
-// Calls `f`, and adds the text's name to an error in the PTX text.
+// Calls `f`, and adds the name of the PTX text to errors in it.
 template <class F>
 auto of_ptx(const SimulateOptions& options, F f) {
   try {
@@ -257,7 +258,7 @@ auto of_ptx(const SimulateOptions& options, F f) {
   }
 }
 
-// One run of the file: its buffers on a device, and the kernels.
+// A run of the file: its buffers on a device, and its kernels.
 class Bench {
  public:
   Bench(const std::string& ptx, const LaunchFile& file, const SimulateOptions& options)
@@ -290,7 +291,7 @@ class Bench {
       for (const Bytes& p : kernel.parameters) values.push_back(p.data());
       device_->launch(*kernel.program, kernel.launch, values);
     }
-    device_->synchronize(limit * static_cast<int>(kernels_.size()));  // it is for one launch
+    device_->synchronize(limit * static_cast<int>(kernels_.size()));  // the limit is for one launch
   }
 
   Bytes now(size_t buffer) const {
@@ -298,7 +299,7 @@ class Bench {
     device_->copy_out(bytes.data(), places_[buffer], bytes.size());
     return bytes;
   }
-  // Returns the expected contents of a buffer alone.
+  // Returns the expected contents of a single buffer.
   Bytes expected(const Content& content, const LaunchBuffer& b) const {
     return content.kind == Content::Kind::buffer ? now(content.buffer)
                                                  : make(content, b, file_.buffers, first_, 0, 0);
@@ -364,7 +365,7 @@ class Bench {
     return bytes;
   }
 
-  // A kernel that is loaded once for all of its launches of one form.
+  // A kernel that is loaded once for all launches of the same form.
   struct Prepared {
     Entry entry;
     runtime::Launch launch;
@@ -400,10 +401,10 @@ class Bench {
 
   LaunchFile file_;
   std::unique_ptr<runtime::Emulator> device_;
-  std::vector<Prepared> kernels_;         // of each launch
-  std::vector<Bytes> first_;              // of each buffer of the file
-  std::vector<runtime::Address> places_;  // of each buffer of the file
-  std::vector<runtime::Buffer> buffers_;  // those that are not variables
+  std::vector<Prepared> kernels_;         // one for each launch
+  std::vector<Bytes> first_;              // one for each buffer of the file
+  std::vector<runtime::Address> places_;  // one for each buffer of the file
+  std::vector<runtime::Buffer> buffers_;  // the buffers that are not variables
 };
 
 void compare(BufferComparison& c, const LaunchFile& file, const LaunchOutput& o, const Bench& bench,
@@ -434,7 +435,7 @@ std::string elements(const LaunchBuffer& b, const Bytes& data, size_t count) {
   return count < b.count() ? text + " ..." : text;
 }
 
-// Records what the schedule has printed, together with other schedules.
+// Records the text that a schedule has printed, and adds the schedule to those with the same text.
 void note_outcome(Simulation& s, const LaunchFile& file, const Bench& bench, const std::string& schedule) {
   std::string printed;
   for (const LaunchOutput& o : file.outputs)
@@ -454,7 +455,7 @@ void write_file(const std::filesystem::path& path, const LaunchBuffer& b, const 
   if (!out.flush()) throw Error(fmt::format("{}: cannot be written", path.string()));
 }
 
-// The faults of all schedules.
+// Collects the faults of all schedules.
 class Faults {
  public:
   explicit Faults(const LaunchFile& file) : file_(file), used_(file.waivers.size()) {}
@@ -464,7 +465,7 @@ class Faults {
       if (file_.waivers[k].kind == e.fault() && file_.waivers[k].line == e.ptx_line()) used_[k] = true;
     if (!is_waived(e)) add_anyway(e, "");
   }
-  // A waiver does not let a kernel continue if it cannot.
+  // A waiver does not help a kernel that cannot continue.
   void add_last(const runtime::EmulatorError& e) {
     add_anyway(e, is_waived(e) ? "\n  A waiver names this, but the kernel cannot continue after it." : "");
   }
@@ -495,7 +496,8 @@ class Faults {
   std::vector<bool> used_;
 };
 
-// An .aligned instruction that only a part of a warp runs is undefined, but a schedule may not show this.
+// Reports .aligned instructions that only a part of a warp runs: they are undefined, but a schedule may not
+// show this.
 void note_divergent(const std::string& ptx, const std::string& kernel, const SimulateOptions& options) {
   if (!options.emulator.note) return;
   constexpr std::string_view rule = "divergent-aligned";

@@ -7,7 +7,7 @@
 namespace ptxbuilder::command {
 namespace {
 
-constexpr uint32_t kChunk = 16, kRow = 128, kRows = 8;  // bytes, bytes, rows of a swizzle's pattern
+constexpr uint32_t kChunk = 16, kRow = 128, kRows = 8;  // bytes; bytes; rows of a swizzle's pattern
 
 template <class Enum>
 Enum named(const char* option, const std::string& word, int count) {
@@ -25,7 +25,8 @@ uint32_t extent(const TensorMapRecipe& r, size_t d) {
   return (r.box[d] + r.element_strides[d] - 1) / r.element_strides[d];
 }
 
-// Returns the number of adjacent bytes: a row of the box, or the 16 or 32 bytes of an interleaved one.
+// Returns the number of contiguous bytes: those of a row of the box, or the 16 or 32 bytes of an interleaved
+// box.
 uint32_t inner_bytes(const TensorMapRecipe& r) {
   if (r.interleave != Interleave::none) return r.interleave == Interleave::b16 ? 16 : 32;
   return r.box[0] * static_cast<uint32_t>(size_of(r.dtype));
@@ -37,7 +38,7 @@ TmaReport examine(const TmaWords& words) {
   TmaReport report;
   runtime::TensorMapArguments& map = report.map;
   auto type = dtype_from_name(words.dtype);
-  if (!type) named<DType>("dtype", words.dtype, static_cast<int>(DType::f64) + 1);  // refuses
+  if (!type) named<DType>("dtype", words.dtype, static_cast<int>(DType::f64) + 1);  // throws the error
   map.recipe.dtype = *type;
   map.recipe.swizzle = named<Swizzle>("swizzle", words.swizzle, 4);
   map.recipe.interleave = named<Interleave>("interleave", words.interleave, 3);
@@ -62,7 +63,8 @@ uint64_t box_bytes(const TensorMapRecipe& r) {
 
 std::vector<SwizzledRow> swizzled_rows(const TensorMapRecipe& r) {
   const uint64_t chunks = (box_bytes(r) + kChunk - 1) / kChunk, per_row = kRow / kChunk;
-  const uint32_t mask = (1u << static_cast<int>(r.swizzle)) - 1;  // none 0, 32 B 1, 64 B 3, 128 B 7
+  const uint32_t mask = (1u << static_cast<int>(r.swizzle)) - 1;  // 0 for none, 1 for 32 B, 3 for 64 B, 7 for
+                                                                  // 128 B
   std::vector<SwizzledRow> rows;
   for (uint32_t row = 0; row < kRows && row * per_row < chunks; ++row) {
     SwizzledRow& now = rows.emplace_back(SwizzledRow{row * kRow, {}});

@@ -1,4 +1,4 @@
-// A folder of Triton's cache, which holds one kernel.
+// A folder in Triton's cache, which holds one kernel.
 #pragma once
 
 #include <filesystem>
@@ -11,12 +11,13 @@ namespace ptxbuilder::command {
 
 struct TritonKernel {
   std::filesystem::path ptx;
-  Signature signature;  // threads, cluster and dynamic shared memory; no parameters
-  // Bytes for each CTA of the scratch memory that Triton's own launcher passes after the author's parameters.
+  Signature signature;  // threads, cluster and dynamic shared memory, without parameters
+  // The bytes per CTA of the scratch memory that Triton's launcher passes after the author's parameters.
   std::vector<uint64_t> scratch;
 };
 
-// Throws Error that begins with the folder if it does not hold one NAME.ptx and its NAME.json.
+// Reads a folder. Throws Error that begins with the folder if it does not hold exactly one NAME.ptx with its
+// NAME.json.
 TritonKernel triton_kernel(const std::filesystem::path& folder);
 
 }  // namespace ptxbuilder::command

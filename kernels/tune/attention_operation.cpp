@@ -27,7 +27,7 @@ AttentionArguments arguments(const AttentionProblem& p, const AttentionProblem::
 }
 
 PlacedProblem place(const AttentionProblem& p) {
-  // The rules check the addresses of tensors; these addresses are valid.
+  // The checks require valid addresses of tensors, such as these.
   runtime::Address end = runtime::Address{1} << 32;
   const auto next = [&](int64_t bytes) {
     const runtime::View view = {end, static_cast<size_t>(bytes)};

@@ -6,11 +6,11 @@
 
 namespace ptxbuilder::bench {
 
-// Returns the call on a set of buffers; `offsets` are those of packed sequences.
+// Returns the call on a set of buffers; `offsets` are the offsets of packed sequences.
 kernels::AttentionArguments arguments(const AttentionProblem& problem, const AttentionProblem::Set& set,
                                       runtime::View offsets);
 
-// Returns the operation and the size that the call derives from a problem. Throws Error that names the rule
+// The operation and the size that the call derives from a problem. place() throws Error that names the rule
 // and the value.
 struct PlacedProblem {
   kernels::AttentionOperation operation;

@@ -1,5 +1,4 @@
-// Kernels of our own contenders, each of which is compiled once, before it is needed, on all of the host's
-// threads.
+// Compiles kernels of our own contenders before they are needed, each once, on all of the host's threads.
 #pragma once
 
 #include <condition_variable>
@@ -12,8 +11,8 @@
 
 namespace ptxbuilder::bench {
 
-// Kernels that wait to be compiled, and compiled ones. Unlike Compiler::compile_all() it continues while
-// other kernels are measured, and if one cannot be compiled, the others do not fail.
+// Kernels that wait to be compiled, and compiled kernels. Unlike Compiler::compile_all(), this class
+// continues while other kernels are measured, and if one kernel cannot be compiled, the others do not fail.
 class CompileAhead {
  public:
   CompileAhead(const Gpu& gpu, const OurOptions& options);
@@ -26,10 +25,10 @@ class CompileAhead {
     std::function<Kernel()> make_;
     std::optional<Compiled> compiled_;
     std::string failure_;
-    bool done_ = false;  // compiled, or failed
+    bool done_ = false;  // it was compiled, or failed
   };
-  // Begins to compile the kernel that `make` builds on another thread, after earlier requests. As in the
-  // calls of operations, a lack of registers is not a failure: times show its cost.
+  // Starts compiling the kernel that `make` builds, on another thread, after earlier requests. As in the
+  // calls of operations, a lack of registers is not a failure, since the measured times show its cost.
   Job& begin(std::function<Kernel()> make);
   // Waits for the job, and loads its kernel. Throws Error like the compiler and the device.
   std::unique_ptr<runtime::LoadedKernel> load(Job& job);
@@ -39,7 +38,7 @@ class CompileAhead {
 
   const Gpu& gpu_;
   Compiler compiler_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // protects the members below
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   std::deque<Job*> waiting_;
@@ -57,16 +56,16 @@ class OurKernels {
 
   const LoadOptions& compiler() const { return compiler_; }
 
-  // Begins to compile the tile's kernel.
+  // Starts compiling the tile's kernel.
   void want(const Operation& operation, const Tile& tile) { known(operation, tile); }
-  // Waits for the kernel and returns it, loaded. Throws Error like the compiler and the device.
+  // Waits for the kernel, loads it and returns it. Throws Error like the compiler and the device.
   std::shared_ptr<runtime::LoadedKernel> get(const Operation& operation, const Tile& tile) {
     Known& k = known(operation, tile);
     const std::lock_guard lock(mutex_);
     if (!k.loaded) k.loaded = ahead_.load(*k.job);
     return k.loaded;
   }
-  // Returns a kernel that only the caller uses.
+  // Returns a kernel that is not shared with other callers.
   std::unique_ptr<runtime::LoadedKernel> load(const Operation& operation, const Tile& tile) {
     return ahead_.load(*known(operation, tile).job);
   }
@@ -88,9 +87,9 @@ class OurKernels {
 
   LoadOptions compiler_;
   Make make_;
-  std::mutex mutex_;                                // of known_
-  std::map<std::string, std::deque<Known>> known_;  // by the tile's name
-  CompileAhead ahead_;                              // the last, since its threads make kernels
+  std::mutex mutex_;                                // protects known_
+  std::map<std::string, std::deque<Known>> known_;  // indexed with the tile's name
+  CompileAhead ahead_;                              // the last member, since its threads make kernels
 };
 
 }  // namespace ptxbuilder::bench

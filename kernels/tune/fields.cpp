@@ -18,9 +18,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostTrials = 4096;
-constexpr int kWarmUp = 2;  // launches before those that a round times
+constexpr int kWarmUp = 2;  // launches before the timed ones in a round
 
-// A field and the values that are tried.
+// A field and the values to try.
 struct Tried {
   std::string name;
   std::vector<std::string> values;
@@ -54,14 +54,14 @@ std::vector<Tried> tried_fields(const std::vector<std::string>& words,
   return all;
 }
 
-// A trial records what its body throws, and the others continue; but a kernel that hangs makes the GPU
-// unusable.
+// Runs `body`, and records an exception in the trial so that the others continue; but a kernel that hangs
+// makes the GPU unusable.
 template <class Body>
 void attempt(Trial& trial, const Body& body) try {
   body();
 } catch (const runtime::TimeoutError&) {
   throw;
-} catch (const std::exception& e) {  // such as the author's own
+} catch (const std::exception& e) {  // including exceptions of the kernel's author
   trial.problem = e.what();
 }
 
@@ -214,7 +214,7 @@ void measure(const Family& family, std::vector<Trial>& all, runtime::Device& dev
     if (trial.problem.empty() && has_clock)
       timed.push_back(&trial);
     else
-      trial.run.reset();  // and its memory
+      trial.run.reset();  // also frees its memory
   }
   const auto time = [&](size_t i) { return timed[i]->run->time(kWarmUp, run_options.launches); };
   const auto samples = interleave(timed.size(), rounds, run_options.seed, time, [] { return false; });

@@ -15,9 +15,11 @@ namespace {
 
 using kernels::ModelConstants;
 
-constexpr double kFarBehind = 0.2;  // a tile that is slower than the fastest by this share counts 1 / e of it
-constexpr double kNear = 0.01;      // predictions that differ by this share are distinguished by chance
-constexpr double kBehindWeight = 0.4;  // weight of a choice's loss relative to the mean square of the error
+constexpr double kFarBehind = 0.2;  // a tile that is slower than the fastest by this share has a weight of 1
+                                    // / e
+constexpr double kNear = 0.01;      // if predictions differ by this share, which one is less is a matter of
+                                    // chance
+constexpr double kBehindWeight = 0.4;  // weight of a choice's loss relative to the mean square error
 constexpr double kClockWeight = 0.5;
 constexpr double kPrior = 1e-4;  // weight of the squared distance of a constant from its start
 
@@ -32,7 +34,7 @@ constexpr Named kConstants[] = {
 };
 
 kernels::Prediction prediction(const TimedProduct& p, const TimedTile& t, const ModelConstants& constants) {
-  // Contenders that run in turn share one clock, which depends on the power that all of them draw.
+  // Contenders that run in turn share one clock, which depends on the power that they draw together.
   const std::optional<double> clock = p.megahertz > 0 ? std::optional(p.megahertz) : std::nullopt;
   return predict(p.operation, p.size, t.tile, hopper::multiprocessors, constants, clock);
 }
@@ -44,10 +46,10 @@ double fastest(const TimedProduct& p) {
 }
 
 struct Judgement {
-  double square = 0;  // of the error
-  double clock = 0;   // square of that of the clock
-  double likely = 0;  // that a choice loses
-  double behind = 0;  // that the first choice loses
+  double square = 0;  // squared error of the time
+  double clock = 0;   // squared error of the clock
+  double likely = 0;  // expected loss of a choice
+  double behind = 0;  // loss of the first choice
 };
 
 Judgement judge(const TimedProduct& p, const ModelConstants& constants) {
@@ -116,8 +118,8 @@ Fit fit_of(std::span<const TimedProduct> products, const ModelConstants& constan
   return fit;
 }
 
-// One constant after the other is increased or decreased by a share of itself, as long as this helps; shares
-// that help grow, and others shrink.
+// Searches: one constant after the other is increased or decreased by a share of itself, as long as this
+// helps. Shares that help grow, and others shrink.
 ModelConstants fitted(std::span<const TimedProduct> products, const ModelConstants& start) {
   for (const TimedProduct& p : products)
     if (purpose_of(p.size.n, p.size.k) == Purpose::test)

@@ -8,25 +8,27 @@
 
 namespace ptxbuilder::bench {
 
-// The accuracy of a model on products. The terms are means over products, in which slower tiles have less
-// weight.
+// The accuracy of a model for a set of products. The terms are means over the products, in which slower tiles
+// have less weight.
 struct Fit {
-  double error = 0;   // root of the mean square of ln(predicted / measured)
-  double behind = 0;  // mean loss of the predicted fastest tile, relative to the measured fastest
+  double error = 0;   // root mean square of ln(predicted / measured)
+  double behind = 0;  // mean loss of the tile that is predicted to be the fastest, relative to the one
+                      // measured as the fastest
   double worst = 0;   // the largest of these losses
   size_t products = 0;
 };
 Fit fit_of(std::span<const TimedProduct> products, const kernels::ModelConstants& constants);
 
-// Returns the constants that do best on the products, in a search from `start`. Two terms count: the error,
-// and the loss of the tile that is chosen if predictions a percent apart cannot be distinguished. Throws
-// Error for a product that judges choices (drawn_shapes.h).
+// Returns the constants that fit the products best, in a search that begins with `start`. Two terms are
+// minimized: the error, and the expected loss of the chosen tile, if predictions that differ by one percent
+// cannot be distinguished. Throws Error for a product that is reserved for judging choices (drawn_shapes.h).
 kernels::ModelConstants fitted(std::span<const TimedProduct> products, const kernels::ModelConstants& start);
 
-// Returns the error of the products in `parts` parts, each with constants that were fitted to the others.
+// Returns the error in cross-validation: the products are divided into `parts` parts, and each part is judged
+// with constants that were fitted to the others.
 Fit cross_validated(std::span<const TimedProduct> products, const kernels::ModelConstants& start, int parts);
 
-// Returns what a fit changed, for people: a line for each constant.
+// Returns the changes that a fit made as text for people, with a line for each constant.
 std::string constants_text(const kernels::ModelConstants& before, const kernels::ModelConstants& after);
 
 // Returns the lines of kernels/gemm/model.def with these values in place of the old ones.

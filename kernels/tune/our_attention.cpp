@@ -14,14 +14,14 @@ using kernels::AttentionOperation;
 using kernels::AttentionSize;
 using kernels::AttentionTile;
 
-// Returns the offsets at which each packed sequence begins, and at which the last one ends.
+// Returns the offsets at which the packed sequences begin, and at which the last one ends.
 std::vector<uint32_t> offsets_of(const AttentionProblem& p) {
   std::vector<uint32_t> offsets = {0};
   for (int64_t length : p.lengths) offsets.push_back(offsets.back() + static_cast<uint32_t>(length));
   return offsets;
 }
 
-// Attention itself, restricted to one tile, with kernels that were compiled ahead.
+// Attention, restricted to one tile, with kernels that were compiled in advance.
 class Call {
  public:
   Call(const Gpu& gpu, AttentionKernels& kernels, const AttentionProblem& problem,
@@ -54,7 +54,7 @@ class Call {
 
   kernels::Attention attention_;
   runtime::Buffer offsets_, workspace_;
-  std::vector<AttentionArguments> arguments_;  // by set
+  std::vector<AttentionArguments> arguments_;  // one for each set
 };
 
 struct AttentionForm {

@@ -9,12 +9,12 @@ namespace ptxbuilder::bench {
 using AttentionKernels = OurKernels<kernels::AttentionOperation, kernels::AttentionTile>;
 std::shared_ptr<AttentionKernels> attention_kernels(const Gpu& gpu, const OurOptions& options);
 
-// A contender for each tile, under its name.
+// Returns a contender for each tile, with the tile's name.
 Contenders attention_tiles(const Gpu& gpu, const std::shared_ptr<AttentionKernels>& kernels,
                            const std::vector<kernels::AttentionTile>& tiles);
 
-// The chosen tile, which represents the project; the named tiles; and the first `candidates` of the
-// model.
+// Returns the contenders: the chosen tile, which represents the project; the named tiles; and the model's
+// first `candidates` tiles.
 Contenders our_attention(const Gpu& gpu, const OurOptions& options);
 
 }  // namespace ptxbuilder::bench

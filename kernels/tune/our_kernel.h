@@ -1,4 +1,5 @@
-// A kernel of the project on the benchmark's GPU: compiled with ptxas if available, otherwise by the driver.
+// Loads a kernel of the project onto the benchmark's GPU: it is compiled with ptxas if available, and
+// otherwise by the driver.
 #pragma once
 
 #include "kernels/measure/contender.h"
@@ -11,10 +12,11 @@ namespace ptxbuilder::bench {
 
 LoadOptions load_options(const OurOptions& options);
 
-// Throws Error from the builder's checks, ptxas and the driver. Launches go to the device's stream.
+// Loads a kernel. Launches go to the device's stream. Throws Error from the builder's checks, ptxas and the
+// driver.
 std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const OurOptions& options);
 
-// Returns text such as "128x256x64_4, predicted 190.1 us", in which the tile precedes the comma.
+// Returns text such as "128x256x64_4, predicted 190.1 us", which begins with the tile.
 std::string tile_configuration(const std::string& tile, double predicted_microseconds);
 
 // Returns the matrices of a problem as a kernel's tensor arguments, innermost dimension first, with their
@@ -22,8 +24,8 @@ std::string tile_configuration(const std::string& tile, double predicted_microse
 runtime::Argument tensor_a(const GemmProblem& problem, const GemmProblem::Set& set);
 runtime::Argument tensor_b(const GemmProblem& problem, const GemmProblem::Set& set);
 runtime::Argument tensor_d(const GemmProblem& problem, const GemmProblem::Set& set);
-// D has exactly the columns that TMA stores, as Matmul passes it to its kernels; all columns if TMA stores
-// nothing.
+// Returns D with exactly the columns that TMA stores, as Matmul passes it to its kernels, or with all columns
+// if TMA stores nothing.
 runtime::Argument tensor_d_by_tma(const GemmProblem& problem, const GemmProblem::Set& set);
 
 }  // namespace ptxbuilder::bench

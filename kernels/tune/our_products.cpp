@@ -21,19 +21,19 @@ using kernels::GemmOperation;
 using kernels::GemmSize;
 using kernels::GemmTile;
 
-// The tiles that the model offers for the last requested problem, from which many contenders take theirs.
+// The tiles that the model offers for the most recent problem, which many contenders use.
 class Offers {
  public:
   explicit Offers(uint64_t seed) : seed_(seed) {}
 
-  // The model's shortlist.
+  // Returns a tile of the model's shortlist.
   GemmTile candidate(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
     update(o, size, multiprocessors);
     return taken(first_, index);
   }
 
-  // Returns tiles that the model predicts to take up to 1.5 times the time of its first, in a random order;
-  // every second one has another raster, or launches that do not overlap.
+  // Returns one of the tiles that the model predicts to take up to 1.5 times the time of its first tile, in a
+  // random order. Every second one has another raster, or launches that do not overlap.
   GemmTile diverse(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
     update(o, size, multiprocessors);
     return taken(diverse_, index);
@@ -93,7 +93,7 @@ class Launcher {
       workspace_ = runtime::Buffer(gpu.device(), bytes);
   }
 
-  // The launch may begin before the previous one has ended if it `overlaps`, like launches of matmul().
+  // If it `overlaps`, the launch may begin before the previous one has ended, like launches of matmul().
   void launch(size_t set, bool overlaps = true) {
     const GemmProblem::Set& s = sets_.at(set);
     auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };
@@ -125,7 +125,7 @@ struct InOrder : Launcher {
   void launch(size_t set) { Launcher::launch(set, false); }
 };
 
-// `Launches` is Launcher or InOrder; with the latter each launch begins when the previous one has ended.
+// `Launches` is Launcher or InOrder; with InOrder, each launch begins only after the previous one has ended.
 template <class Launches>
 struct ProductForm {
   using Problem = GemmProblem;
@@ -143,7 +143,7 @@ struct ProductForm {
   }
 };
 
-// A kernel family that leads to it, with fields that do not change.
+// A kernel family that leads up to the matrix product, with fields that are fixed.
 struct StepChoice {
   const char* name;
   const char* family;

@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::bench {
 
-// The project's own matrix products. The first represents the project; the others are variants to compare.
-// They launch on `gpu`, which must outlive them.
+// Returns the project's own matrix products. The first represents the project; the others are variants to
+// compare. They launch on `gpu`, which must outlive them.
 Contenders our_products(const Gpu& gpu, const OurOptions& options);
 
 }  // namespace ptxbuilder::bench

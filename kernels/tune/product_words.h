@@ -1,4 +1,4 @@
-// A matrix product on the command line: M N K, and types and storage as options.
+// A matrix product on the command line: M N K, with types and layout as options.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 namespace ptxbuilder::bench {
 
 struct ProductWords {
-  GemmProblem sizes;  // m, n and k
+  GemmProblem sizes;  // only m, n and k are used
   std::string dtype = "bf16", d_type, layout = "TN";
   bool slow_accumulation = false;
 
-  // Throws UsageError for --slow-accumulation of a type without fast accumulation.
+  // Returns the problem. Throws UsageError for --slow-accumulation with a type that has no fast accumulation.
   GemmProblem problem() const;
 };
 
-// Adds M, N, K, --dtype, --d-type, --layout and --slow-accumulation, which write into `words`; returns the
+// Adds M, N, K, --dtype, --d-type, --layout and --slow-accumulation, whose values go to `words`; returns the
 // last of these options.
 command::Option add_product(const command::Arguments& app, ProductWords& words);
 

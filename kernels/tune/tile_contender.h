@@ -1,4 +1,4 @@
-// A tile of one of the project's operations as a contender.
+// A contender that is a tile of one of the project's operations.
 #pragma once
 
 #include "kernels/tune/compile_ahead.h"
@@ -6,18 +6,19 @@
 namespace ptxbuilder::bench {
 
 // `Form` defines what differs between operations:
-//   Problem, Operation, Size, Tile
-//   Call: it launches a tile, as Call(gpu, kernels, problem, operation, tile, sets) and launch(set)
-//   place(problem): the operation and the size that the project's call derives from it checked(operation,
-//   size, tile): the tile, or Error that says what it cannot be combined with microseconds(operation, size,
-//   tile, multiprocessors): the prediction of the model
+// - Problem, Operation, Size, Tile;
+// - Call, which launches a tile, with the constructor Call(gpu, kernels, problem, operation, tile, sets) and
+//   launch(set);
+// - place(problem), the operation and the size that the project's call derives from it;
+// - checked(operation, size, tile), the tile, or Error that says what it cannot be combined with;
+// - microseconds(operation, size, tile, multiprocessors), the prediction of the model.
 template <class Form>
 class TileContender final : public ContenderOf<typename Form::Problem> {
  public:
   using P = typename Form::Problem;
   using Operation = typename Form::Operation;
   using Kernels = OurKernels<Operation, typename Form::Tile>;
-  // Returns the tile for a problem on a number of SMs; throws Error if there is none.
+  // Returns the tile for a problem on a number of SMs. Throws Error if there is none.
   using Choice = std::function<typename Form::Tile(const Operation&, const typename Form::Size&, int)>;
 
   TileContender(const Gpu& gpu, std::shared_ptr<Kernels> kernels, std::string name, Choice choice, bool usual)
@@ -43,7 +44,7 @@ class TileContender final : public ContenderOf<typename Form::Problem> {
     try {
       const Plan plan = planned(p);
       kernels_->want(plan.operation, plan.tile);
-    } catch (const Error&) {  // which refuses() reports
+    } catch (const Error&) {  // refuses() reports the error
     }
   }
 

@@ -1,4 +1,4 @@
-// Measured times of tiles for many products, as text, to which the model of a product's time is fitted.
+// Measured times of tiles for many products, as text, which the model of a product's time is fitted to.
 #pragma once
 
 #include <string>
@@ -20,16 +20,16 @@ struct TimedProduct {
   kernels::GemmOperation operation;
   kernels::GemmSize size;
   std::vector<TimedTile> tiles;
-  double reference = 0;  // microseconds of the reference; 0: none
-  double megahertz = 0;  // of the SMs meanwhile; 0: not known
+  double reference = 0;  // time of the reference in microseconds; 0: none
+  double megahertz = 0;  // clock of the SMs during the measurement; 0: not known
 };
 
 // Returns a line for each product, such as "bf16 bf16 TN 16384 2048 5632 MHz=1605 cuBLASLt=70.31
-// 128x256x64_4_2x1=71.22 ...": the type of A and B, of D, the layout, m, n, k, and medians in microseconds.
-// Lines that begin with # are comments.
+// 128x256x64_4_2x1=71.22 ...": the type of A and B, the type of D, the layout, m, n, k, and medians in
+// microseconds. Lines that begin with # are comments.
 std::string tile_times(const RunResult& run);
 
-// Throws Error that names the line.
+// Parses such lines. Throws Error that names the line.
 std::vector<TimedProduct> parse_tile_times(std::string_view text);
 
 }  // namespace ptxbuilder::bench

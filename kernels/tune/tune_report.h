@@ -12,11 +12,11 @@
 namespace ptxbuilder::bench {
 
 struct TunedTile {
-  std::string tile;                          // the tile's text(); without a tile, the contender's name
-  double predicted = 0;                      // microseconds; 0 without a tile
-  std::optional<kernels::Prediction> terms;  // of the prediction; empty for attention
-  bool chosen = false;                       // by the table or the model in their current state
-  double microseconds = 0;                   // the median; 0 if it was not timed
+  std::string tile;                          // the tile's text(), or the contender's name if it has no tile
+  double predicted = 0;                      // in microseconds; 0 if there is no tile
+  std::optional<kernels::Prediction> terms;  // terms of the prediction; empty for attention
+  bool chosen = false;                       // whether the table or the model currently chooses this tile
+  double microseconds = 0;                   // median; 0 if it was not timed
   double low_quartile = 0, high_quartile = 0;
   std::string problem;  // why it was not timed
 
@@ -26,11 +26,11 @@ struct TunedTile {
 // Returns the longest term of the prediction: "multiply", "l2" or "memory".
 std::string limiting_term(const kernels::Prediction& prediction);
 
-// Returns the tiles of a measured problem, from its contenders: each once, the fastest first, and those
-// without a time last. `chosen` is the currently chosen tile.
+// Returns the tiles of a measured problem, each once, from its contenders: the fastest first, and those
+// without a time last. `chosen` is the tile that is currently chosen.
 std::vector<TunedTile> tuned_tiles(const ShapeResult& result, const std::string& chosen, int multiprocessors);
 
-// The first returns text for people, and the second a JSON object for programs.
+// Return text for people, and a JSON object for programs.
 std::string tune_table(const Problem& problem, const std::vector<TunedTile>& tiles);
 std::string tune_json(const Problem& problem, const std::vector<TunedTile>& tiles);
 

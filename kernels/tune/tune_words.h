@@ -15,13 +15,13 @@ struct TuneWords {
   std::optional<uint64_t> seed;
   bool no_cache = false;
 
-  // The values from the words; the seed is fresh unless it was given.
+  // Returns the options; the seed is random unless it was given.
   MethodOptions method_options() const;
   OurOptions our_options() const;
 };
 
-// Adds --rounds, --burst-ms, --warm-up, --seed, --ptxas, --driver-assembles and --no-cache, which write into
-// `words`.
+// Adds --rounds, --burst-ms, --warm-up, --seed, --ptxas, --driver-assembles and --no-cache, whose values go
+// to `words`.
 void add_tune_options(const command::Arguments& app, TuneWords& words);
 
 }  // namespace ptxbuilder::bench

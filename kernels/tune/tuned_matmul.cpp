@@ -72,7 +72,7 @@ class TunedMatmul final : public ContenderOf<GemmProblem> {
   const Gpu& gpu_;
   std::shared_ptr<GemmKernels> kernels_;
   std::unique_ptr<kernels::Matmul> matmul_;
-  std::vector<kernels::MatmulArguments> arguments_;  // by set
+  std::vector<kernels::MatmulArguments> arguments_;  // one for each set
   runtime::Buffer workspace_;
 };
 

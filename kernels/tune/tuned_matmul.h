@@ -8,8 +8,9 @@ namespace ptxbuilder::bench {
 
 using GemmKernels = OurKernels<kernels::GemmOperation, kernels::GemmTile>;
 
-// A product for a user who calls matmul.tune() first: the result of tune() is not saved, so that each run
-// measures again. The kernels are compiled ahead; the copies of D in odd products are part of the time.
+// Returns a contender that represents a user who calls matmul.tune() first. The result of tune() is not
+// saved, so each run measures again. The kernels are compiled in advance; if a product needs copies of D,
+// these are part of the time.
 std::unique_ptr<Contender> tuned_matmul(const Gpu& gpu, std::shared_ptr<GemmKernels> kernels);
 
 }  // namespace ptxbuilder::bench
