@@ -1,5 +1,5 @@
-// attention_bench: this project's attention against that of other processes on a GPU, over the shapes that
-// matter.
+// attention_bench: compares this project's attention with that of other processes on a GPU, for the shapes
+// that matter.
 #include "kernels/bench/attention_options.h"
 #include "kernels/bench/run.h"
 #include "kernels/tune/our_attention.h"

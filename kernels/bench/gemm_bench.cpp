@@ -1,4 +1,4 @@
-// gemm_bench: this project's matrix products against cuBLASLt on a GPU, over the shapes that matter.
+// gemm_bench: compares this project's matrix products with cuBLASLt on a GPU, for the shapes that matter.
 #include "kernels/bench/gemm_options.h"
 #include "kernels/bench/peers/cublaslt.h"
 #include "kernels/bench/run.h"

@@ -7,9 +7,9 @@
 namespace ptxbuilder::bench {
 
 struct GemmOptions : Options {
-  GemmProblem types;  // of all shapes; m, n and k unset
+  GemmProblem types;  // the types of all shapes; m, n and k are not set
   bool with_cublaslt = true;
-  std::string cublaslt;      // a file, or "" to search
+  std::string cublaslt;      // a file; "": search for it
   std::string tuned, times;  // files to write
 };
 

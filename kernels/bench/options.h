@@ -1,4 +1,4 @@
-// The options that every benchmark has on its command line.
+// The command-line options of all benchmarks.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,11 @@ struct Options {
   std::vector<Case> cases;
   std::vector<Regime> regimes = {Regime::sustained};
   MethodOptions method;
-  double time_limit_seconds = 0;        // of the whole run; 0 for none
-  std::vector<std::string> contenders;  // by name; "all"; empty for all but the steps
-  bool list = false;                    // print the shapes, and end
-  std::vector<PeerCommand> peers;       // processes
-  double peer_limit_seconds = 300;      // of one answer of a peer
+  double time_limit_seconds = 0;        // for the entire run; 0: none
+  std::vector<std::string> contenders;  // names; "all"; or empty for all except the steps
+  bool list = false;                    // print the shapes and exit
+  std::vector<PeerCommand> peers;       // contenders that run in other processes
+  double peer_limit_seconds = 300;      // limit for one answer of a peer
   OurOptions ours;
   std::string json, markdown, svg;  // files to write
 };
@@ -30,7 +30,7 @@ struct Options {
 using command::HelpAsked;
 using command::UsageError;
 
-// The values of the command line's words, from which the options are set once all words are parsed.
+// The values of the command line's words; the options are set from these values after all words are parsed.
 struct CommonWords {
   std::string device = "cuda";
   std::vector<std::string> regimes, peers;
@@ -47,7 +47,7 @@ void add_compiler_options(const command::Arguments& app, CommonWords& words, Opt
 void add_report_options(const command::Arguments& app, Options& options);
 void add_chart_option(const command::Arguments& app, Options& options);
 
-// Throws Error for the emulator, and UsageError if it is not a device.
+// Throws Error for the emulator, and UsageError if the word is not a device.
 void check_device(const CommonWords& words);
 
 // Sets everything except the cases, which may depend on the seed. Throws UsageError.

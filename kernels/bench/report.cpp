@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns text that fits in one cell of a table and on one line: text of other programs may contain anything.
+// Returns text that fits in one table cell, on one line; text from other programs may contain anything.
 std::string cell(std::string text) {
   std::string clean;
   for (char c : text) {
@@ -137,7 +137,8 @@ Json to_json(const Score& s) {
 
 }  // namespace
 
-// These are the joules of a product, if they were measured, and the reference's joules divided by them.
+// Returns a table with the joules per product, if they were measured, and the reference's joules divided by
+// these.
 std::string energy_table(const RunResult& run) {
   std::string lines;
   for (const ShapeResult& r : run.results) {

@@ -6,7 +6,7 @@
 namespace ptxbuilder::command {
 namespace {
 
-// Here they accept any PTX, including that of cubins and object files.
+// In `ptxb`, the commands accept any PTX, including that of cubins and object files.
 const PtxReader any_ptx = {ptx_source_help, ptx_source};
 const CommandRegistration explains([](const Arguments& ptxb) { return explain_command(ptxb, any_ptx); });
 const CommandRegistration lints([](const Arguments& ptxb) { return lint_command(ptxb, any_ptx); });

@@ -1,4 +1,4 @@
-// `ptxb record`: records a program's launches as PTX and launch files, with libptxb_record.so.
+// `ptxb record` records a program's launches as PTX and launch files, with libptxb_record.so.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,7 +20,8 @@ struct Options {
   uint64_t most = 10, megabytes = 256;
 };
 
-// The library is next to this program if the program is installed, and otherwise in the build folder.
+// Returns the library's path: in this program's folder if the program is installed, and otherwise in the
+// build folder.
 fs::path library() {
   constexpr const char* name = "libptxb_record.so";
   std::error_code none;
@@ -33,7 +34,7 @@ fs::path library() {
                           (prefix / "runtime/record").string()));
 }
 
-// Triton and torch's compiler keep their compiled kernels here.
+// Returns the folders in which Triton and torch's compiler store their compiled kernels.
 std::vector<std::string> caches() {
   std::vector<std::string> all;
   auto of = [](const char* variable) {
@@ -48,7 +49,7 @@ std::vector<std::string> caches() {
 
 void set(const char* variable, const std::string& value) { setenv(variable, value.c_str(), 1); }
 
-// Returns only by throwing Error: otherwise the program continues in this process.
+// Returns only by throwing Error; otherwise the recorded program replaces this process.
 int run(const Options& o) {
   std::string folders;
   for (const std::string& folder : o.ptx)

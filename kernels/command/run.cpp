@@ -1,4 +1,4 @@
-// `run` builds a kernel, runs and verifies it; `bench` times it, and `profile` shows where its time goes.
+// `run` builds a kernel, runs it and verifies it; `bench` times it, and `profile` shows where its time goes.
 #include <memory>
 
 #include "kernels/command/kernel_commands.h"
@@ -10,7 +10,7 @@
 namespace ptxbuilder::command {
 namespace {
 
-// Adds a command that executes a kernel as `words` says; `add_own` adds options of its own.
+// Adds a command that executes a kernel as `words` specifies; `add_own` adds the command's own options.
 void add_execution(
     std::vector<Command>& commands, const Arguments& top, const std::string& name, const std::string& help,
     const std::shared_ptr<RunWords>& words, const std::function<void(const Arguments&)>& add_own,

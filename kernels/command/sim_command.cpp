@@ -1,4 +1,4 @@
-// `ptxb sim`: any PTX file on the emulator.
+// `ptxb sim` runs any PTX file on the emulator.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -24,7 +24,7 @@ struct Options {
   double time_limit_seconds = 60;
   bool json = false;
 
-  // Describes in words which part of the schedules a run has covered.
+  // Returns a description of the schedules that a run has covered.
   std::string extent(const Simulation& s) const {
     const std::string buffers = fmt::format("buffers of seed {}", simulate.emulator.seed);
     if (!simulate.schedule.empty()) return fmt::format("schedule {}, {}", simulate.schedule, buffers);

@@ -1,4 +1,4 @@
-// `ptxb tma` shows whether a tensor map is legal, and where its box is in shared memory.
+// `ptxb tma` shows whether a tensor map is legal, and the layout of its box in shared memory.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,8 +16,8 @@ namespace ptxbuilder::command::tma_command {
 using Json = nlohmann::ordered_json;
 using runtime::TensorMapArguments;
 
-// Returns what is wrong with a word that should be a number of type T, or "". CLI11 reads a number that it
-// cannot represent as another one.
+// Returns what is wrong with a word that should be a number of type T, or "". CLI11 would read a number that
+// T cannot represent as a different number.
 template <class T>
 std::string whole(const std::string& word) {
   T value = 0;

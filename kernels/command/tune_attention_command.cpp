@@ -1,4 +1,4 @@
-// `ptxb tune attention` measures the tiles that attention may have for one size or several.
+// `ptxb tune attention` measures the tiles that attention may use for one or several sizes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +17,7 @@ using kernels::AttentionTile;
 struct Words {
   std::string dtype = "f16";
   std::vector<int64_t> queries, keys, batches;
-  AttentionProblem problem = {.heads = 16, .key_heads = 0, .value_depth = 0};  // 0: as many
+  AttentionProblem problem = {.heads = 16, .key_heads = 0, .value_depth = 0};  // 0: the same as the other
   std::vector<std::string> tiles;
   TuneWords tune;
   bool only = false, json = false;

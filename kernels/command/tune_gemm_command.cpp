@@ -1,4 +1,4 @@
-// `ptxb tune gemm` measures the tiles that the model predicts to be the best for one product, and keeps the
+// `ptxb tune gemm` measures the tiles that the model predicts to be the best for one product, and reports the
 // fastest.
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ struct Words {
 
 int run(const Words& w) {
   const GemmProblem problem = w.product.problem();
-  // Throws Error that names incompatible options, even without a GPU.
+  // Throws Error that names incompatible options, even if there is no GPU.
   const kernels::GemmSize size = {problem.m, problem.n, problem.k, 1};
   choose(operation_of(problem), size, hopper::multiprocessors);
   if (w.device == "emulator")

@@ -1,4 +1,4 @@
-// Checks what can be exported: configurations that one launch can serve.
+// Checks whether configurations can be exported, that is, whether one launch function can serve them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace {
 
 using Kind = Parameter::Kind;
 
-// Returns whether the two are the same for a caller who launches; boxes and swizzles may differ between
-// kernels.
+// Returns whether two parameters are the same for a caller who launches; boxes and swizzles may differ
+// between kernels.
 bool same_to_caller(const Parameter& a, const Parameter& b) {
   return a.name == b.name && a.kind == b.kind && a.dtype == b.dtype &&
          a.tensor_map.rank() == b.tensor_map.rank() &&

@@ -88,7 +88,7 @@ class Writer {
   }
 
  private:
-  // The condition comes from the command line, whose errors it has.
+  // Parses a condition. It comes from the command line, so errors are reported as those of the command line.
   LaunchRule rule_of_words(size_t k, const std::string& condition) const {
     try {
       return {fmt::format("condition {}", k + 1), condition, parameters_};
@@ -97,7 +97,7 @@ class Writer {
     }
   }
 
-  // Keeps each name in the rules once.
+  // Records the names in a rule, each only once.
   void note(const LaunchRule& rule) {
     for (const RuleName& name : rule.names())
       if (std::none_of(values_.begin(), values_.end(),
@@ -152,7 +152,7 @@ class Writer {
                           s.caution.empty() ? "" : "; ", s.caution);
     return text + " */\n";
   }
-  // Returns the kernel's name, with its number if another has the same name.
+  // Returns the kernel's name, followed by its number if another kernel has the same name.
   std::string label(const ExportedKernel& kernel) const {
     const std::string& name = kernel.signature.kernel;
     const auto same = std::count_if(e_.kernels.begin(), e_.kernels.end(), [&](const ExportedKernel& other) {
@@ -168,7 +168,7 @@ class Writer {
            " * and with the numbers, as said here:\n";
   }
 
-  // Returns the type of a parameter that needs one of its own.
+  // Returns the type of a parameter that needs its own type.
   std::string type_of(size_t i) const {
     const Parameter& p = parameters_[i];
     if (p.kind == Kind::structure) {
@@ -182,7 +182,7 @@ class Writer {
     return tensor_type(p, fmt::format("{}_{}_tensor", e_.name, names_[i]), alignment_of(i));
   }
 
-  // Returns the alignment, in bytes, that all kernels need of a tensor's address and strides.
+  // Returns the alignment, in bytes, that the kernels require for a tensor's address and strides.
   int alignment_of(size_t i) const {
     const bool wide = std::any_of(e_.kernels.begin(), e_.kernels.end(), [&](const ExportedKernel& k) {
       return k.signature.parameters[i].tensor_map.interleave == Interleave::b32;
@@ -190,7 +190,7 @@ class Writer {
     return wide ? 2 * hopper::bulk_unit : hopper::bulk_unit;
   }
 
-  // The caller must follow these rules of cuTensorMapEncodeTiled.
+  // Writes the type of a tensor with the rules of cuTensorMapEncodeTiled, which the caller must follow.
   static std::string tensor_type(const Parameter& p, const std::string& type, int alignment) {
     const int rank = p.tensor_map.rank(), bytes = size_of(p.dtype);
     std::string text =
@@ -262,7 +262,7 @@ class Writer {
                                    name, bytes.size() + 1);
     for (size_t i = 0; i < bytes.size(); ++i)
       text += fmt::format("{}{},", i % 32 ? "" : "\n    ", static_cast<unsigned char>(bytes[i]));
-    return text + "0};\n\n";  // the end of PTX text
+    return text + "0};\n\n";  // the terminating zero of PTX text
   }
 
   std::string tables() const {
@@ -305,7 +305,7 @@ class Writer {
                        static_cast<int>(r.l2_promotion), static_cast<int>(r.oob_fill));
   }
 
-  // Writes launch_on(), which launches in the current context.
+  // Writes launch_on(), which launches a kernel in the current context.
   std::string launch() const {
     std::string text = "\nstruct arguments {\n";
     for (size_t i = 0; i < parameters_.size(); ++i) text += fmt::format("  {};\n", parameter(i));
@@ -322,7 +322,7 @@ class Writer {
            "  return status;\n}\n";
   }
 
-  // Writes the error with the values that the rules name: "count = 7, M = 3".
+  // Writes the error for a rule that does not hold, with the values that the rule names: "count = 7, M = 3".
   std::string rule_refused() const {
     std::vector<std::string> format, list;
     for (size_t i = 0; i < values_.size(); ++i) {
@@ -336,7 +336,8 @@ class Writer {
         c_string(fmt::format("{}", fmt::join(format, ", "))), fmt::join(list, ", "));
   }
 
-  // Writes where each parameter's value is; scalars are copied, since the driver's pointers are not const.
+  // Writes the addresses of the parameters' values. Scalars are copied, since the driver's pointers are not
+  // const.
   std::string copies() const {
     std::string text;
     std::vector<std::string> list;
@@ -390,7 +391,7 @@ class Writer {
     return text;
   }
 
-  // Writes the text that sets `kernel`.
+  // Writes the code that sets `kernel`.
   std::string choice() const {
     if (!e_.shapes.empty()) {
       std::vector<std::string> list;
@@ -407,7 +408,7 @@ class Writer {
     return text;
   }
 
-  // Writes the text that sets `grid`.
+  // Writes the code that sets `grid`.
   std::string grid() const {
     std::string text =
         "  if (a->grid) {\n    for (i = 0; i < 3; ++i) grid[i] = a->grid[i];\n  } else {\n"
@@ -443,7 +444,7 @@ class Writer {
     size_t map = 0;
     for (size_t i = 0; i < parameters_.size(); ++i) {
       if (parameters_[i].kind != Kind::tensor_map) continue;
-      // The driver requires an address of strides even if it reads no strides.
+      // The driver requires an address for strides even if it reads no strides.
       text += fmt::format(
           "  if (!status)\n"
           "    status = encode(d, &recipes[kernel][{0}], a->{1}->data, a->{1}->shape, a->{1}->{2}, "
@@ -493,9 +494,9 @@ const char* {2}_error(void) {{ return error_text; }}
 
   const Export& e_;
   const std::vector<Parameter>& parameters_;
-  std::vector<std::string> names_;  // of the parameters, in C
+  std::vector<std::string> names_;  // the parameters' names in C
   std::vector<LaunchRule> conditions_, axes_;
-  std::vector<std::optional<GridRule>> grids_;  // by kernel
+  std::vector<std::optional<GridRule>> grids_;  // one for each kernel
   std::vector<RuleName> values_;
 };
 

@@ -10,7 +10,7 @@ using Kind = Parameter::Kind;
 
 namespace {
 
-// These are the reserved words of C and C++, and the names in scope where the parameters are.
+// Returns whether a word is reserved in C or C++, or is a name in the scope of the parameters.
 bool is_reserved(const std::string& word) {
   static const std::set<std::string> words = {
       "alignas",   "alignof", "and",     "asm",       "auto",      "bool",    "break",    "case",

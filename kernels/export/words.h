@@ -1,4 +1,4 @@
-// Names, types and comments of the C that ptxb export writes.
+// Names, types and comments of the C code that ptxb export writes.
 #pragma once
 
 #include <string>
@@ -9,17 +9,19 @@
 
 namespace ptxbuilder::command {
 
-// Returns the name if C and C++ allow it and the program does not use it itself, else a similar name.
+// Returns the name if C and C++ allow it and the program does not use it itself, and otherwise a similar
+// name.
 std::string identifier(const std::string& name);
 
-std::string in_comment(std::string text);     // a text inside of /* */
-std::string c_string(std::string_view text);  // and between quotation marks
-const char* c_type(DType type);  // of the same width; unsigned integers for floats that C does not have
+std::string in_comment(std::string text);     // returns the text for use inside /* */
+std::string c_string(std::string_view text);  // returns the text as a string literal
+const char* c_type(DType type);  // has the same width; floats that C does not have become unsigned integers
 bool is_in_c(DType type);        // whether C has the type
 std::string kind_in_comment(const Parameter& p);
-std::string declared(const Parameter& p);  // a scalar or a pointer, ready for its name
+std::string declared(const Parameter& p);  // a declaration of a scalar or a pointer, up to its name
 
-// Returns the words, joined into lines of some 110 characters; all except the first begin with `indent`.
+// Returns the words, joined into lines of about 110 characters; all lines except the first begin with
+// `indent`.
 std::string wrapped(const std::vector<std::string>& words, const std::string& indent);
 
 }  // namespace ptxbuilder::command

@@ -35,7 +35,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Returns "" if the file does not exist.
+// Returns the contents of a file, or "" if the file does not exist.
 std::string read(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) return "";
   std::ifstream file(path, std::ios::binary);
@@ -144,7 +144,7 @@ class Annotator {
     std::string shape;  // "64x256x16"
   };
 
-  // wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
+  // Returns the shape in a mnemonic such as wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16.
   static std::string shape_of_wgmma(const analysis::Operation& o) {
     for (const std::string_view word : o.words) {
       const size_t n = word.find('n'), k = word.find('k');
@@ -156,8 +156,8 @@ class Annotator {
   }
   static bool is_product(const SassInstruction& i) { return i.root().ends_with("GMMA"); }
 
-  // ptxas (13.0) assigns no line to the instructions of wgmma, which then seem to belong to the line before.
-  // They are in the order of the PTX; if their number or kind differs, their lines are not known.
+  // ptxas (13.0) assigns no line to the instructions of wgmma, so they seem to belong to the preceding line.
+  // They are in the order of the PTX; if their number or kind differs from the PTX, their lines are unknown.
   void find_lines_of_products() {
     size_t n = 0;
     bool fits = true;
@@ -172,7 +172,7 @@ class Annotator {
       if (is_product(i)) i.line = fits ? products_[n++].line : 0;
   }
 
-  // Samples are matched by order; the opcodes show whether the profile belongs to this kernel.
+  // Samples are assigned in order; the opcodes show whether the profile belongs to this kernel.
   void take_samples() try {
     const std::string csv = read(what_.ncu);
     if (csv.empty()) throw Error("it cannot be read, or is empty");
@@ -214,7 +214,7 @@ class Annotator {
     return text;
   }
 
-  // Returns text such as "gemm.cpp:14 the text", without the text if the line is the same as before.
+  // Returns text such as "gemm.cpp:14 the source text", without the source text if the line has not changed.
   std::string margin(const SourceLine& at) {
     if (!at) return "";
     const bool same = at == last_source_;
@@ -225,7 +225,7 @@ class Annotator {
   static std::string without_blanks_behind(const std::string& text) {
     return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
   }
-  // Text that is longer than a column is cut; fmt's precision counts columns.
+  // Returns a row. Text that is longer than a column is truncated; fmt's precision counts columns.
   static std::string row(const std::string& left, const std::string& middle, const std::string& right) {
     return without_blanks_behind(fmt::format("{:60.60} {:60.60} {}", left, middle, right));
   }
@@ -261,7 +261,7 @@ class Annotator {
   std::vector<Product> products_;    // of the PTX
   std::vector<int> ptx_operations_;  // the lines of the PTX instructions
   std::optional<analysis::SassKernel> sass_;
-  std::vector<uint64_t> samples_;  // by SASS instruction; empty without a profile
+  std::vector<uint64_t> samples_;  // one for each SASS instruction; empty without a profile
   std::map<Key, Cost> costs_;
   SourceLine last_source_;
 };

@@ -1,5 +1,5 @@
-// `ptxb diff --html`: two kernels on one self-contained page: their differences, a drawing of their roles and
-// barriers, and their loops side by side.
+// `ptxb diff --html`: two kernels on one self-contained page, with their differences, a drawing of their
+// roles and barriers, and their loops side by side.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace ptxbuilder::command {
 
 struct PageSide {
-  std::string from;  // as the user wrote it
+  std::string from;  // the user's words
   const std::string& ptx;
   const analysis::KernelAnalysis& kernel;
 };

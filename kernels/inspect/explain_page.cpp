@@ -11,7 +11,7 @@ namespace {
 
 using namespace analysis;
 
-// The page shows only lines in loops, and links go only to these.
+// The page shows only lines in loops, so links exist only to these lines.
 std::string line_of(const KernelAnalysis& kernel, int operation) {
   const uint32_t line = kernel.code.operations[at(operation)].at.line;
   const std::vector<Mainloop>& loops = kernel.portrait.loops;

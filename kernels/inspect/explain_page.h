@@ -1,4 +1,4 @@
-// `ptxb explain --html`: one kernel on a self-contained page: its design, a drawing of its roles and
+// `ptxb explain --html`: one kernel on a self-contained page, with its design, a drawing of its roles and
 // barriers, and the steps of each loop next to its PTX.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::command {
 
-// `from` is the user's name for the PTX, and `design` has the facts that are shown.
+// `from` is the user's name for the PTX; `design` holds the facts to show.
 std::string explain_page(const std::string& from, const std::string& ptx,
                          const analysis::KernelAnalysis& kernel, const std::vector<analysis::Region>& design);
 

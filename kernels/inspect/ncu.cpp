@@ -55,7 +55,7 @@ std::vector<Sampled> parse_ncu(std::string_view csv) {
       columns = columns_of(cells);
       continue;
     }
-    if (cells.size() == 1 || columns_of(cells)) break;  // the end of the table, or another header
+    if (cells.size() == 1 || columns_of(cells)) break;  // the table ends here, or another header begins
     if (cells.size() <= std::max(columns->source, columns->samples))
       throw Error(fmt::format("line {}: {} columns, fewer than the header has", number, cells.size()));
     std::string digits = cells[columns->samples];

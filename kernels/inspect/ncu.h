@@ -1,4 +1,4 @@
-// Reads Nsight Compute's view of a kernel's machine code: the source page of a profile as CSV.
+// Reads a kernel's machine code from Nsight Compute: the source page of a profile as CSV.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 namespace ptxbuilder::command {
 
 struct Sampled {
-  std::string instruction;  // as written there: "HGMMA.64x256x16.F32.BF16 R24, ..."
-  uint64_t samples = 0;     // samples that found a warp at this instruction
+  std::string instruction;  // as the file has it: "HGMMA.64x256x16.F32.BF16 R24, ..."
+  uint64_t samples = 0;     // how often a sample found a warp at this instruction
 };
 
-// Returns the instructions of the first kernel, from the output of `ncu --page source --csv`: the rows under
-// a header with the columns "Source" and one that begins with "Warp Stall Sampling", "Sampling Data" or "#
-// Samples". Throws Error "line N: ..." if there is no such header, and if a row has fewer columns.
+// Returns the instructions of the first kernel, from the output of `ncu --page source --csv`. They are the
+// rows under a header with a column "Source" and a column that begins with "Warp Stall Sampling", "Sampling
+// Data" or "# Samples". Throws Error "line N: ..." if there is no such header, or if a row has fewer columns.
 std::vector<Sampled> parse_ncu(std::string_view csv);
 
 }  // namespace ptxbuilder::command

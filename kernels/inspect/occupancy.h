@@ -1,4 +1,4 @@
-// Computes how many CTAs of a kernel an SM of an H100 holds at once, and what bounds their number.
+// Computes how many CTAs of a kernel run at once on an SM of an H100, and what limits their number.
 #pragma once
 
 #include <string>
@@ -10,15 +10,16 @@
 namespace ptxbuilder::command {
 
 struct Occupancy {
-  std::vector<std::pair<std::string, uint32_t>> limits;  // the CTAs for which each resource has room
-  uint32_t ctas = 0;                                     // the least of these
-  std::string bound;                                     // the resource with this limit
-  uint32_t warps = 0;                                    // of the SM's 64
-  uint32_t clusters = 0;  // that run at once on the GPU; CTAs if there are no clusters
+  std::vector<std::pair<std::string, uint32_t>> limits;  // for each resource, the number of CTAs that it
+                                                         // allows
+  uint32_t ctas = 0;                                     // the smallest of these numbers
+  std::string bound;                                     // the resource with the smallest number
+  uint32_t warps = 0;                                    // out of the SM's 64
+  uint32_t clusters = 0;  // number that runs at once on the GPU; counts CTAs if there are no clusters
 };
 
-// `registers` is the number per thread at the kernel's start. Throws Error that names the resource if no CTA
-// fits.
+// Returns the occupancy. `registers` is the number per thread at the kernel's start. Throws Error that names
+// the resource if not even one CTA fits.
 Occupancy occupancy_of(const Signature& signature, uint32_t registers);
 
 }  // namespace ptxbuilder::command

@@ -1,4 +1,4 @@
-// Functions that the pages of `ptxb diff --html` and `ptxb explain --html` share: each page is a single
+// Functions that the pages of `ptxb diff --html` and `ptxb explain --html` share. Each page is a single
 // self-contained file.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace ptxbuilder::command {
 
 std::string escaped(std::string_view text);
 
-// Returns the class with which an instruction is drawn, such as "tensor"; "" for arithmetic.
+// Returns the class that determines how an instruction is drawn, such as "tensor"; "" for arithmetic.
 std::string_view class_of(const analysis::Operation& o);
 
 // Returns a drawing with a line for each role and, for each array of barriers, an arrow from the role that
@@ -23,10 +23,10 @@ constexpr std::string_view arrows_explained =
     "<p class=dim>An arrow runs from the role that fills a phase (round) to the role that waits for it "
     "(square); across the cluster it is dashed.</p>\n";
 
-// Returns the operations of a loop that are more than arithmetic, in order.
+// Returns the operations of a loop other than arithmetic, in order.
 std::vector<int> marked(const analysis::KernelAnalysis& kernel, const analysis::Mainloop& loop);
-// Returns the PTX of a loop, each line with the anchor of the letter and its number. `pair_of` numbers the
-// operations that have a partner in another column, if there is one.
+// Returns the PTX of a loop, where each line has an anchor that consists of the letter and the line's number.
+// `pair_of` numbers the operations that have a partner in another column, if there is one.
 std::string lines(const analysis::KernelAnalysis& kernel, const std::string& ptx, char letter,
                   const analysis::Mainloop& loop, const std::map<int, int>* pair_of = nullptr);
 constexpr std::string_view colours_explained =
@@ -34,7 +34,7 @@ constexpr std::string_view colours_explained =
     "<span class=order>order</span> <span class=memory>memory</span>.";
 std::string role_of(const analysis::KernelAnalysis& kernel, const analysis::Mainloop& loop);
 
-// Returns the whole page; `body` is HTML, and the other parameters are text.
+// Returns the complete page; `body` is HTML, and the other parameters are plain text.
 std::string page(const std::string& title, const std::string& heading, const std::string& body);
 
 }  // namespace ptxbuilder::command

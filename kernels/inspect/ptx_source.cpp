@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the contents of a stream, whose size may be unknown: at most as much as is read from a file, and
-// one byte more, which shows that there is more.
+// Returns the contents of a stream of unknown size: at most as much as is read from a file, plus one byte,
+// which shows that there is more.
 std::string content(std::istream& in) {
   std::string text;
   std::string piece(1 << 20, '\0');

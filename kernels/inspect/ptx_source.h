@@ -1,4 +1,4 @@
-// Code from a file, or from a kernel of this program.
+// Reads code from a file, or from a kernel of this program.
 #pragma once
 
 #include <memory>
@@ -9,21 +9,21 @@
 
 namespace ptxbuilder::command {
 
-// All code of a file; `file` keeps the text alive for it.
+// All code of a file; `file` owns the text that it refers to.
 struct CodeSource {
   std::shared_ptr<const std::string> file;
   std::vector<DeviceCode> all;
 };
 
-// `from` is a file with PTX or other device code (ptxbuilder/compile/device_code.h), "-" for PTX on standard
-// input, or "kernel:NAME bm=128 ...", a kernel with fields, whose PTX is generated. Throws Error if the file
-// cannot be read or is broken, and if a kernel, field or value does not exist.
+// Reads code. `from` is a file with PTX or other device code (ptxbuilder/compile/device_code.h); "-" for PTX
+// on standard input; or "kernel:NAME bm=128 ...", a kernel with fields, whose PTX is generated. Throws Error
+// if the file cannot be read or is broken, or if a kernel, field or value does not exist.
 CodeSource code_source(const std::string& from);
 
-// Returns the PTX that contains `kernel`, whose name may be empty: see choose_code().
+// Returns the PTX that contains `kernel`; the name may be empty: see choose_code().
 std::string ptx_source(const std::string& from, const std::string& kernel = "");
 
-// The help of a command uses this name for such a word.
+// The name for such a word in the help of a command.
 extern const char* const ptx_source_help;
 
 }  // namespace ptxbuilder::command

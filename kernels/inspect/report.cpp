@@ -17,8 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// These were measured on an H100 SXM: the bytes that its memory transfers per microsecond, and the full clock
-// in MHz.
+// Measurements of an H100 SXM: the bytes that its memory transfers per microsecond, and the full clock in
+// MHz.
 constexpr double kMemoryBytes = 3.116e6, kMegahertz = 1980;
 
 Json shared_memory(const Signature& s) {
@@ -45,7 +45,7 @@ Json occupancy(const Signature& s) {
   return json;
 }
 
-// Returns the family's own description of a launch; its tensors are made, but nothing is launched.
+// Returns the family's own description of a launch; tensors are created for this, but nothing is launched.
 std::optional<std::pair<double, double>> work_of(const Family& family, const Fields& fields,
                                                  const Built& built, const ExecuteOptions& options) {
   if (!family.run) return std::nullopt;
@@ -57,7 +57,7 @@ std::optional<std::pair<double, double>> work_of(const Family& family, const Fie
   return run.work();
 }
 
-// Returns the least number of microseconds that a launch takes.
+// Returns a lower bound of a launch's time, in microseconds.
 Json floor_of(double flops, double bytes, const std::string& type, double flops_of_a_clock) {
   Json json = {{"flops", flops},
                {"bytes", bytes},

@@ -1,5 +1,5 @@
 // Describes on one page what the compiler produced for a kernel: registers, shared memory, occupancy, the
-// work of its loops, and what bounds it before it runs, together with measurements.
+// work of its loops, and what is expected to limit it, together with measurements.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace ptxbuilder::command {
 
 struct ReportOptions {
-  std::string measured;  // a file that `bench --json` printed; "" for none
-  bool bench = false;    // times the kernel on a GPU
+  std::string measured;  // a file that `bench --json` printed; "": none
+  bool bench = false;    // whether to time the kernel on a GPU
 };
 
-// Returns the whole report as one JSON object. Values of a tool that is not available are null, and "missing"
-// says why. Throws Error from the build, and for a file of another kernel or of other fields.
+// Returns the complete report as one JSON object. Values that need a tool that is not available are null, and
+// "missing" says why. Throws Error from the build, and for a file of another kernel or of other fields.
 std::string report_json(const Family& family, const Fields& fields, const ExecuteOptions& options,
                         const ReportOptions& more);
 

@@ -67,8 +67,8 @@ class CodeReporter {
         return role_at(static_cast<int>(n));
     return "";
   }
-  // Finds a role by the number of registers that setmaxnreg grants it; "" if no role or several roles have
-  // this number.
+  // Returns the role that setmaxnreg grants this number of registers; "" if there is none, or if there are
+  // several.
   std::string role_granted(std::optional<int> registers) const {
     std::string name;
     for (const Role& role : kernel_.portrait.roles)

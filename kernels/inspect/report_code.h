@@ -1,5 +1,5 @@
 // The part of a kernel's report that comes from its PTX and machine code: registers, notes of ptxas, defects,
-// loops.
+// and loops.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 namespace ptxbuilder::command {
 
 struct CodeReport {
-  std::string json;          // an object
-  std::string product_type;  // of most products; "" if there are none
+  std::string json;          // a JSON object
+  std::string product_type;  // the type of most matrix products; "" if there are none
   double flops_of_a_clock = 0;
 };
 
-// `nvdisasm` is a file, or "" to look for it. If it is not available, registers by life range are null, and
-// "missing" has a sentence about it.
+// Returns this part. `nvdisasm` is a file, or "" to search for it. If it is not available, registers by live
+// range are null, and "missing" says so.
 CodeReport report_code(const Built& built, const std::string& nvdisasm);
 
 }  // namespace ptxbuilder::command

@@ -1,4 +1,4 @@
-// The page of a kernel's report.
+// The text page of a kernel's report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::string place(const Json& json) {
   return text;
 }
 
-// Returns a number with its unit's prefix, such as "33.6 M".
+// Returns a number with a unit prefix, such as "33.6 M".
 std::string large(double value) {
   for (const auto& [scale, prefix] : {std::pair{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}})
     if (value >= scale) return fmt::format("{:.1f} {}", value / scale, prefix);
@@ -72,7 +72,7 @@ std::string complaints(const Json& r) {
   return text.empty() ? "" : "messages and possible defects of ptxas\n" + text;
 }
 
-// The bar has a character for each 64th of the SM's shared memory, and a letter for each object.
+// Returns a bar with a character for each 64th of the SM's shared memory, and a letter for each object.
 std::string shared_memory(const Json& s) {
   constexpr int kColumns = 64;
   const double most = s["most_bytes"];

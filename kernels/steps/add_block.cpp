@@ -1,4 +1,4 @@
-// add_block: one CTA computes l + r of one 128 x 128 block of f16, through register tiles.
+// add_block: one CTA computes l + r for one 128 x 128 block of f16, through register tiles.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {
@@ -9,7 +9,7 @@ Kernel add_block() {
   auto [l, r, out] = k.params<gptr<f16>, gptr<f16>, gptr<f16>>("l", "r", "out");
   k.grid("1");
   describe_addition(k, "l", "r", "out");
-  auto layout = strided(kBlock, 8);  // 16 bytes an access
+  auto layout = strided(kBlock, 8);  // 16 bytes per access
   store(out, load(l, layout) + load(r, layout));
   return k;
 }

@@ -1,10 +1,10 @@
-// add_blocks: two CTAs compute l + r of 128 x 128 f16, 64 rows each.
+// add_blocks: two CTAs compute l + r for 128 x 128 f16, 64 rows each.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kRows = 64;  // rows of a CTA
+constexpr int kRows = 64;  // rows per CTA
 
 Kernel add_blocks() {
   Kernel k("add_blocks");

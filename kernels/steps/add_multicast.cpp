@@ -1,5 +1,5 @@
-// add_multicast: l + r for two blocks r of 128 x 128 f16 and one l, which a cluster of two CTAs loads once:
-// each CTA loads half of the rows for both.
+// add_multicast: l + r for two blocks r of 128 x 128 f16 and one l, which a cluster of two CTAs loads only
+// once: each CTA loads half of the rows for both.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {

@@ -1,4 +1,4 @@
-// add_tma: l + r of one 128 x 128 block of f16, which TMA loads into shared memory and stores back.
+// add_tma: l + r for one 128 x 128 block of f16, which TMA loads into shared memory and stores back.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {

@@ -1,4 +1,4 @@
-// add_tma_swizzled: l + r of one 128 x 128 block of f16, in shared memory in tiles of 64 columns with
+// add_tma_swizzled: l + r for one 128 x 128 block of f16, in shared memory in tiles of 64 columns with the
 // 128-byte swizzle, the layout that the tensor cores need.
 #include "kernels/steps/block.h"
 
@@ -10,14 +10,15 @@ Kernel add_tma_swizzled() {
   auto [L, R, Out] = k.params<TensorMap, TensorMap, TensorMap>("L", "R", "Out");
   k.grid("1");
   describe_addition(k, "L", "R", "Out");
-  TileShape block = {kBlock.rows, kBlock.cols};  // two panels of 64 columns, each a copy of its own
+  TileShape block = {kBlock.rows, kBlock.cols};  // two panels of 64 columns, which are copied separately
   auto sL = k.shared<f16>(block, Swizzle128B), sR = k.shared<f16>(block, Swizzle128B);
   auto sOut = k.shared<f16>(block, Swizzle128B);
   Barriers loaded(k, {1});
   sync_threads();
 
   load_both(loaded[0], sL[0], L, 0, sR[0], R, 0);
-  auto layout = wgmma_layout(kBlock.rows, kBlock.cols);  // like an accumulator's: no bank conflicts
+  auto layout = wgmma_layout(kBlock.rows, kBlock.cols);  // an accumulator's layout, which has no bank
+                                                         // conflicts
   store(sOut[0], load<f16>(sL[0], layout) + load<f16>(sR[0], layout));
   store_out(Out, sOut[0], 0, 0);
   return k;

@@ -1,7 +1,8 @@
-// attention_step: attention for blocks of 64 queries in one file: a producer warpgroup loads keys and values
-// with TMA, a consumer multiplies. The softmax runs while the tensor cores multiply: the scores of the next
-// keys are read with the previous sums still in flight; the sums are then rescaled, and the probabilities are
-// A of a product in registers (Dao and others, FlashAttention; Shah and others, FlashAttention-3).
+// attention_step: attention for blocks of 64 queries in one file. A producer warpgroup loads keys and values
+// with TMA, and a consumer multiplies. The softmax is computed while the tensor cores multiply: the scores of
+// the next keys are read while the previous sums are still in flight; the sums are then rescaled, and the
+// probabilities are operand A of a product in registers (Dao and others, FlashAttention; Shah and others,
+// FlashAttention-3).
 #include <cmath>
 
 #include "kernels/family/family.h"
@@ -14,13 +15,13 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kDepth = 64, kBlock = 64;  // columns of all tensors; queries of a CTA, and keys at a time
+constexpr int kDepth = 64, kBlock = 64;  // columns of all tensors; queries per CTA, and keys per step
 
 // O[q, d] = sum_n softmax_n(Q[q, :] . K[n, :] / sqrt(kDepth)) V[n, d] for each head. The rows of a head
 // follow those of the previous head; queries and keys are whole blocks.
 Kernel attention_step(int stages) {
   Kernel k("attention_step");
-  k.waive("wgmma-a-registers");  // its machine code is free of this defect: scripts/sentinel
+  k.waive("wgmma-a-registers");  // the machine code does not have this defect, as scripts/sentinel checks
   auto [Q, K, V, O, queries, keys] =
       k.params<TensorMap, TensorMap, TensorMap, gptr<f16>, u32, u32>("Q", "K", "V", "O", "queries", "keys");
   k.grid("extent(Q, 1) / 64");
@@ -33,7 +34,7 @@ Kernel attention_step(int stages) {
   auto sQ = k.shared<f16>({kBlock, kDepth}, Swizzle128B, 1, "Q");
   auto sK = k.shared<f16>({kBlock, kDepth}, Swizzle128B, stages, "K");
   auto sV = k.shared<f16>({kBlock, kDepth}, Swizzle128B, stages, "V");
-  Barriers arrived(k, {1});  // the queries
+  Barriers arrived(k, {1});  // for the queries
   Pipeline key_ring(k, stages, {sK}, 1), value_ring(k, stages, {sV}, 1);
   const u32 query = ctaid_x() * kBlock, first_key = query / queries * keys, blocks = keys / kBlock;
 
@@ -54,7 +55,7 @@ Kernel attention_step(int stages) {
     auto full_keys = key_ring.consumer();
     auto full_values = value_ring.consumer();
     Accumulator scores(kBlock, kBlock), sums(kBlock, kDepth);
-    const float scale = 1.4426950408889634f / std::sqrt(static_cast<float>(kDepth));  // for powers of two
+    const float scale = 1.4426950408889634f / std::sqrt(static_cast<float>(kDepth));  // of base-2 exponents
 
     barrier_wait(arrived[0], 0);
     auto s = full_keys.wait();
@@ -119,7 +120,7 @@ void run(const command::Fields& f, command::Run& run) {
                   o = run.output(DType::f16, {kDepth, heads * queries});
   run.launch({q.tensor(), k.tensor(), v.tensor(), o.pointer(),
               runtime::scalar(static_cast<uint32_t>(queries)), runtime::scalar(static_cast<uint32_t>(keys))});
-  // Weights and O are rounded to f16; 1e-4 is the error of scores and exp2.
+  // The tolerance covers the rounding of weights and O to f16; 1e-4 is the error of scores and exp2.
   run.check(o, static_cast<double>(keys * kDepth), [&](size_t i) {
     const size_t query = i / kDepth, first_key = query / queries * keys;
     const std::vector<double> w = weights(q, k, query, first_key, keys);

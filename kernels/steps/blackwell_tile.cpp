@@ -1,7 +1,7 @@
 // blackwell_tile: one tile of D for each CTA on Blackwell's tensor cores, sm_100a. TMA fills a ring of
-// stages, tcgen05.mma sums in tensor memory, and four warps store the sums. The kernel has not run on a GPU,
-// since no Blackwell device was available: its product is right on the emulator, ptxas accepts the PTX, and
-// the proof shows that the descriptors read the elements that the copies have written.
+// stages, tcgen05.mma adds up in tensor memory, and four warps store the sums. The kernel has not run on a
+// GPU, since no Blackwell device was available. Its product is correct on the emulator, ptxas accepts the
+// PTX, and the proof shows that the descriptors read the elements that the copies have written.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/product/tensor_memory.h"
 #include "ptxbuilder/tile/barrier.h"
@@ -46,13 +46,13 @@ Kernel blackwell_tile(const GemmConfig& c) {
         u32 s = kt % c.stages;
         ring_full.wait(s);
         mma(acc, sA[s], c.b_operand(sB[s]));
-        tcgen05_commit(empty[s]);  // when the stage has been read
+        tcgen05_commit(empty[s]);  // arrives when the stage has been read
       });
       tcgen05_commit(done[0]);
     });
   });
 
-  sync_threads();  // epilogue, of all four warps
+  sync_threads();  // the epilogue, by all four warps
   barrier_wait(done[0], 0);
   for (int at = 0; at < c.bn; at += 64) store_rounded(sD[0].cols(at, 64), load(acc, at, 64));
   store_out(D, sD[0], n, m);

@@ -1,5 +1,4 @@
-// The kernels that process one block of f16 share this code: the block's extent, its load with TMA, and the
-// check.
+// Code that the kernels for one block of f16 share: the block's extent, its load with TMA, and the check.
 #pragma once
 
 #include "kernels/family/family.h"
@@ -12,7 +11,7 @@ namespace ptxbuilder::kernels {
 
 inline constexpr TileExtent kBlock = {128, 128};
 
-// One thread loads two blocks, from the given row of each map; all threads wait for both.
+// Loads two blocks with one thread, beginning at the given row of each map; all threads wait for both.
 inline void load_both(smem loaded, const LoadView& l, TensorMap L, u32 l_row, const LoadView& r, TensorMap R,
                       u32 r_row) {
   elect([&] {
@@ -23,12 +22,12 @@ inline void load_both(smem loaded, const LoadView& l, TensorMap L, u32 l_row, co
   barrier_wait(loaded, 0);
 }
 
-// Describes `l`, `r` and `out` to the caller: blocks with rows of 128 f16.
+// Describes `l`, `r` and `out`, blocks with rows of 128 f16, to the caller.
 inline void describe_addition(Kernel& k, const char* l, const char* r, const char* out) {
   k.describe({{l, "the left block: 128 columns"}, {r, "the right block"}, {out, "the sum"}});
 }
 
-// Checks l + r of `rows` rows, with l repeated every `l_rows`: every element must be exact. Operands are
+// Checks l + r for `rows` rows, where l is repeated every `l_rows`; every element must be exact. Operands are
 // tensor maps or pointers.
 inline void check_addition(command::Run& run, bool tensor_maps, uint64_t rows, uint64_t l_rows) {
   const uint64_t cols = static_cast<uint64_t>(kBlock.cols);

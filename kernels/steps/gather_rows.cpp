@@ -1,6 +1,6 @@
-// gather_rows: the rows of a table that an index selects are copied to a matrix, or a matrix's rows are added
-// to them; or, for comparison, the same number of rows is copied. One thread of a CTA loads each row with its
-// own copy, and another thread stores.
+// gather_rows copies the rows of a table that an index selects to a matrix, or adds a matrix's rows to them;
+// or, for comparison, copies the same number of consecutive rows. One thread of a CTA loads each row with a
+// separate copy, and another thread stores.
 #include <algorithm>
 #include <cmath>
 
@@ -35,8 +35,7 @@ Kernel gather_rows(const GatherConfig& c) {
   const Pipeline pipe(k, c.stages, {tile}, 1);
   const auto n = static_cast<uint32_t>(c.n), rows = static_cast<uint32_t>(c.rows);
   const IndexedRows<f32> of_table{table, n, count};
-  // Iterates over this CTA's blocks of rows; the last block of a copy begins earlier, so that it does not end
-  // after m.
+  // Iterates over this CTA's blocks of rows. The last block of a copy begins early enough to end at m.
   const auto each_block = [&](const std::function<void(u32)>& body) {
     for_(ctaid_x(), ceil_div(m, rows), nctaid_x(),
          [&](u32 block) { body(c.way == kCopy ? min(block * rows, m - rows) : block * rows); });
@@ -72,7 +71,7 @@ Kernel gather_rows(const GatherConfig& c) {
         cp_async_bulk_commit_group();
         cp_async_bulk_wait_group_read(0);
       });
-      sync_warpgroup();  // which has stored
+      sync_warpgroup();  // all threads of the warpgroup have stored
       ring.release(s);
     });
     elect([] { cp_async_bulk_wait_group(0); });

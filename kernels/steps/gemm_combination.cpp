@@ -1,5 +1,6 @@
-// gemm_combination: one bf16 product, whose methods of copying and multiplying are parameters. Each pair of
-// them is a kernel: gemm_tma_wgmma, gemm_tma_register_a, gemm_tma_mma_sync, and the same with cp_async.
+// gemm_combination: one bf16 product, with the methods of copying and multiplying as parameters. Each pair of
+// methods is a kernel: gemm_tma_wgmma, gemm_tma_register_a, gemm_tma_mma_sync, and the same three with
+// cp_async.
 #include "kernels/family/family.h"
 #include "kernels/steps/gemm_run.h"
 #include "ptxbuilder/plan/bank_conflicts.h"
@@ -16,9 +17,11 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// One thread copies boxes with TMA, or all threads copy pieces with cp.async, which supports any rows.
+// The method of copying: one thread copies boxes with TMA, or all threads copy pieces with cp.async, which
+// supports rows of any length.
 enum class CopyBy : uint8_t { tma, cp_async };
-// wgmma reads both operands from shared memory or A from registers, and mma.sync reads both from registers.
+// The method of multiplying: wgmma reads both operands from shared memory, or A from registers; mma.sync
+// reads both from registers.
 enum class MultiplyBy : uint8_t { wgmma, register_a, mma_sync };
 constexpr std::array kCopyWords = {"tma", "cp_async"};
 constexpr std::array kMultiplyWords = {"wgmma", "register_a", "mma_sync"};
@@ -34,9 +37,15 @@ struct Combination {
   int bm() const { return is_warps() ? 64 : 128; }
   int bn() const { return bm(); }
   int stages() const { return has_roles() ? 4 : 3; }
-  int warpgroups() const { return has_roles() && !is_warps() ? bm() / 64 : 1; }  // that multiply
+  int warpgroups() const {
+    return has_roles() && !is_warps() ? bm() / 64 : 1;
+  }  // the warpgroups that
+     // multiply
   int rows() const { return bm() / warpgroups(); }
-  bool has_sizes() const { return !has_roles() || is_warps(); }  // which tensor maps have implicitly
+  bool has_sizes() const {
+    return !has_roles() || is_warps();
+  }  // the kernel has parameters for the sizes,
+     // which tensor maps contain implicitly
   std::string name() const {
     return std::string("gemm_") + kCopyWords[static_cast<size_t>(copy_by)] + "_" +
            kMultiplyWords[static_cast<size_t>(multiply_by)];
@@ -73,10 +82,10 @@ struct Gemm {
   std::optional<SharedTile> a, b;
 };
 
-// Emits the address of a stage where it is used.
+// Emits the address of a stage at the point of use.
 using StageView = std::function<TileView()>;
 
-// The sums of a warpgroup's rows of a tile: products of stages are added, and the sums are stored.
+// The sums of a warpgroup's rows of a tile: adds products of stages, and stores the sums.
 class Sums {
  public:
   virtual ~Sums() = default;
@@ -103,8 +112,8 @@ class WgmmaSums : public Sums {
   Accumulator acc_;
 };
 
-// Elements are mapped to threads: warps come first down, then across; likewise the instructions of a warp,
-// with k outermost.
+// Assigns elements to threads: warps are numbered down and then across, and so are the instructions of a
+// warp, with k as the outermost loop.
 class MmaSyncSums : public Sums {
  public:
   explicit MmaSyncSums(const Gemm& g) : g_(g), thread_(tid_x() % 128) {
@@ -181,14 +190,14 @@ void multiply_by_roles(const Gemm& g) {
       auto s = ring.wait();
       const auto rows = [&] { return c.warpgroups() == 1 ? sA[s] : sA[s].rows(wg * c.rows(), c.rows()); };
       sums->add(rows, [&] { return sB[s]; });
-      if (c.is_warps()) bar_warp_sync(0xffffffff);  // every lane has read: lane 0 releases for the warp
+      if (c.is_warps()) bar_warp_sync(0xffffffff);  // all lanes have read the stage before lane 0 releases it
       ring.release(s);
     });
     sums->store(c.warpgroups() == 1 ? row : row + wg * c.rows(), col);
   });
 }
 
-// All threads copy their pieces of later stages, and multiply.
+// All threads copy their pieces of later stages, and also multiply.
 void multiply_by_all(const Gemm& g) {
   const Combination& c = g.c;
   const SharedTile &sA = *g.a, &sB = *g.b;
@@ -202,7 +211,7 @@ void multiply_by_all(const Gemm& g) {
   check_conflict_free(copy_b);
   u32 row = ctaid_y() * c.bm(), col = ctaid_x() * c.bn(), steps = ceil_div(K, BK);
   const int stages = c.stages();
-  auto fetch = [&](u32 kt) {  // one group, empty after the end, so that waits can count
+  auto fetch = [&](u32 kt) {  // one group per stage, empty after the end, so that waits can count groups
     if_(kt < steps, [&] {
       load_async(copy_a, sA[kt % stages], a.tile(row, kt * BK), tid_x());
       load_async(copy_b, sB[kt % stages], b.tile(col, kt * BK), tid_x());
@@ -213,8 +222,7 @@ void multiply_by_all(const Gemm& g) {
   const auto sums = sums_of(g);
   for_(0, steps, [&](u32 kt) {
     cp_async_wait_group(stages - 2);
-    // All threads see all pieces, as wgmma does after a fence, and all warps have finished with the stage
-    // before.
+    // All threads see all pieces, wgmma through a fence, and all warps have finished with the previous stage.
     c.is_warps() ? sync_threads() : commit_smem();
     fetch(kt + (stages - 1));
     u32 s = kt % stages;

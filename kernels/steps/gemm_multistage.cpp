@@ -1,5 +1,5 @@
-// gemm_multistage: one tile of D for each CTA of 128 threads that both load and multiply: while the tensor
-// cores read a stage, TMA fills the others. With one stage, loading and multiplying alternate.
+// gemm_multistage: one tile of D for each CTA of 128 threads, which both load and multiply: while the tensor
+// cores read one stage, TMA fills the others. With only one stage, loading and multiplying alternate.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/product/collective.h"
 #include "ptxbuilder/tile/commit.h"
@@ -32,7 +32,7 @@ Kernel gemm_multistage(const GemmConfig& c) {
     tma_load(sA[s], A, kt * c.bk, m);
     c.load_b(sB[s], B, kt * c.bk, n);
   };
-  const int ahead = std::max(c.stages - 1, 1);  // a load fills the stage that the previous round has read
+  const int ahead = std::max(c.stages - 1, 1);  // a load fills the stage that the previous round read
   prologue(producer, depth, ahead, fill);
 
   Accumulator acc(c.bm, c.bn);
@@ -45,10 +45,10 @@ Kernel gemm_multistage(const GemmConfig& c) {
     if (c.stages > 1) load_ahead();  // while the tensor cores multiply
     wgmma_wait(0);
     consumer.release(s);
-    if (c.stages == 1) load_ahead();  // there is no other stage
+    if (c.stages == 1) load_ahead();  // there is no other stage to load meanwhile
   });
 
-  sync_threads();  // epilogue: all have read the last stage
+  sync_threads();  // the epilogue begins: all threads have read the last stage
   store_rounded(sD[0], load<f32>(acc));
   store_out(D, sD[0], n, m);
   return k;

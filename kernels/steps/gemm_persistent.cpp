@@ -1,5 +1,5 @@
 // gemm_persistent: as many clusters as fit on the GPU process tiles of D in turn, share loads through
-// multicast, and store a tile while they compute the next.
+// multicast, and store each tile while they compute the next one.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/product/collective.h"
@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 struct PersistentConfig : GemmConfig {
-  int cluster_m, cluster_n;  // CTAs of a cluster: those along m share B, those along n share A
+  int cluster_m, cluster_n;  // CTAs of a cluster: those along m share B, and those along n share A
   int group;                 // rows of tiles that are computed together
 };
 

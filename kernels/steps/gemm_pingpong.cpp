@@ -26,7 +26,7 @@ Kernel gemm_pingpong(const GemmConfig& c, int group) {
   k.warpgroups(1, 40, [&](u32) {
     name_role("producer");
     elect([&] {
-      auto ring = pipe.producer();  // continues through the tiles of both
+      auto ring = pipe.producer();  // continues through the tiles of both consumers
       for_each_tile(rows, cols, group, [&](TileIndex tile) {
         producer_loop(ring, 0, depth, [&](const Stage& s, u32 kt) {
           tma_load(sA[s], A, kt * c.bk, tile.row * c.bm);
@@ -47,7 +47,7 @@ Kernel gemm_pingpong(const GemmConfig& c, int group) {
       mainloop(acc, ring, depth, [&](const Stage& s) { return std::pair(sA[s], c.b_operand(sB[s])); });
       turn.pass();
       ring.skip((kConsumers - 1) * depth);
-      region("store",  // while the other multiplies
+      region("store",  // runs while the other consumer multiplies
              [&] { store(c.output, D, acc, tile.row * c.bm, tile.col * c.bn); });
     });
   });

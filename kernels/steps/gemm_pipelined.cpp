@@ -1,5 +1,5 @@
-// gemm_pipelined: gemm_warp_specialized again, but emit_pipeline_warp_specialized writes the roles, the ring
-// and both loops: the kernel says which blocks a step needs, and how it uses them.
+// gemm_pipelined: the same as gemm_warp_specialized, but emit_pipeline_warp_specialized emits the roles, the
+// ring and both loops. The kernel only states which blocks a step needs, and how it uses them.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"

@@ -5,15 +5,15 @@
 
 namespace ptxbuilder::kernels {
 
-// D[m,n] = sum_k A[m,k] B[n,k]. A is stored as m rows of k, B as n rows of k or as k rows of n, D as m rows
-// of n.
+// D[m,n] = sum_k A[m,k] B[n,k]. A is stored as m rows of k; B as n rows of k or k rows of n; D as m rows of
+// n.
 struct Product {
   size_t m, n, k;
   DType input = DType::bf16, output = DType::bf16;
   bool b_k_major = true;
 };
 
-// Returns the launch rule for the CTAs along an extent.
+// Returns the launch rule for the number of CTAs along an extent.
 inline std::string ctas_along(const std::string& extent, int64_t tile) {
   return "ceil_div(" + extent + ", " + std::to_string(tile) + ")";
 }
@@ -21,7 +21,7 @@ inline std::string ctas_along(const std::string& extent, int64_t tile) {
 using LaunchProduct =
     std::function<void(const command::Tensor& a, const command::Tensor& b, const command::Tensor& d)>;
 
-// `launch` calls run.launch().
+// Runs the product; `launch` must call run.launch().
 inline void run_product(command::Run& run, const Product& p, const LaunchProduct& launch) {
   const auto [m, n, k, input, output, b_k_major] = p;
   command::Tensor a = run.normal(input, {k, m});

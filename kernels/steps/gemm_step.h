@@ -1,5 +1,5 @@
-// The kernels that lead from one tile to the persistent matrix product share this code: their fields, the
-// storage of B, and the launch.
+// Code that the kernels from the one-tile to the persistent matrix product share: their fields, the layout of
+// B, and the launch.
 #pragma once
 
 #include "kernels/family/family.h"
@@ -10,12 +10,12 @@
 
 namespace ptxbuilder::kernels {
 
-// D[m,n] = sum_k A[m,k] B[n,k] in f32, rounded once. A is stored as m rows of k; B as n rows of k, or as k
-// rows of n, which wgmma reads transposed; D as m rows of n.
+// D[m,n] = sum_k A[m,k] B[n,k] in f32, rounded once. A is stored as m rows of k; D as m rows of n; B as n
+// rows of k, or as k rows of n, which wgmma reads transposed.
 struct GemmConfig {
   DType input = DType::bf16, output = DType::bf16;
   bool b_k_major = true;
-  int bm = 128, bn = 256, bk = 64;  // the tile of a CTA, and the depth of a stage
+  int bm = 128, bn = 256, bk = 64;  // the tile of a CTA; the depth of a stage
   int stages = 4;
 
   TileShape a_tile() const { return {bm, bk}; }
@@ -30,7 +30,7 @@ struct GemmConfig {
   TileView b_operand(const TileView& stage) const { return b_k_major ? stage : stage.transposed(); }
 };
 
-// Rounds to the type of the tile in shared memory.
+// Rounds to the type of the tile in shared memory, and stores.
 inline void store_rounded(const TileView& to, const RegisterTile<f32>& x, Where where = Where::here()) {
   if (to.tile().dtype() == DType::bf16) return store(to, astype<bf16>(x, where), where);
   if (to.tile().dtype() == DType::f16) return store(to, astype<f16>(x, where), where);
@@ -40,7 +40,7 @@ inline void store_rounded(const TileView& to, const RegisterTile<f32>& x, Where 
 inline const std::vector<std::string> kStepInputs = {"bf16", "f16"}, kStepOutputs = {"bf16", "f16", "f32"},
                                       kStepMajors = {"k", "n"};
 
-// Sets the fields of types and storage. Throws Error that lists the values that a step accepts.
+// Sets the fields of types and layout. Throws Error that lists the values that a step accepts.
 inline void set_types(command::Fields& f, DType input, DType output, bool b_k_major) {
   auto set = [&](const char* field, const std::vector<std::string>& words, DType type) {
     const auto at = std::find(words.begin(), words.end(), name(type));
@@ -53,7 +53,7 @@ inline void set_types(command::Fields& f, DType input, DType output, bool b_k_ma
   f.set("b_major", b_k_major ? 0 : 1);
 }
 
-// Returns the fields of a step; `own` has the fields other than size, types and storage.
+// Returns the fields of a step; `own` are the fields other than size, types and layout.
 inline std::vector<command::Field> step_fields(const GemmConfig& types, std::vector<command::Field> own) {
   std::vector<command::Field> all = {
       {"m", 1024, "rows of A and D", 8}, {"n", 1024, "columns of D", 8}, {"k", 1024, "columns of A", 8}};
@@ -76,8 +76,8 @@ inline GemmConfig gemm_config(const command::Fields& f) {
           f.small("stages")};
 }
 
-// Returns the kernel of a step with its grid and the meanings of its parameters: one CTA for each tile, or
-// the number in field "ctas", which process tiles in turn.
+// Returns the kernel of a step with its grid and the meanings of its parameters. There is one CTA for each
+// tile, or the number in field "ctas", which process tiles in turn.
 inline Kernel step(Kernel k, const command::Fields& f) {
   k.describe({{"A", "m rows of k"},
               {"B", f.word("b_major") == "k" ? "n rows of k" : "k rows of n"},
@@ -93,7 +93,7 @@ inline Kernel step(Kernel k, const command::Fields& f) {
   return k;
 }
 
-// Passes K after A, B and D; or M, N and K if CTAs process tiles in turn.
+// Returns the arguments: A, B and D, followed by K or, if CTAs process tiles in turn, by M, N and K.
 inline std::vector<runtime::Argument> step_arguments(const command::Fields& f, const runtime::Argument& a,
                                                      const runtime::Argument& b, const runtime::Argument& d) {
   auto size = [&](const char* name) { return runtime::scalar(static_cast<uint32_t>(f[name])); };

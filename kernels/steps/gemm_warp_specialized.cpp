@@ -1,5 +1,5 @@
-// gemm_warp_specialized: one tile of D for each CTA: a producer warpgroup loads a ring of stages with TMA,
-// consumer warpgroups multiply, and each gets the registers that it needs.
+// gemm_warp_specialized: one tile of D for each CTA. A producer warpgroup loads a ring of stages with TMA,
+// consumer warpgroups multiply, and each role gets the registers that it needs.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"
@@ -19,7 +19,7 @@ Kernel gemm_warp_specialized(const GemmConfig& c) {
   auto [row, col] = grouped_raster(16);             // neighbouring CTAs share their loads in L2
   u32 m = row * c.bm, n = col * c.bn;
 
-  k.warpgroups(1, 40, [&](u32) {  // one warpgroup, 40 registers a thread
+  k.warpgroups(1, 40, [&](u32) {  // one warpgroup, with 40 registers per thread
     name_role("producer");
     elect([&] {
       auto ring = pipe.producer();
@@ -27,7 +27,7 @@ Kernel gemm_warp_specialized(const GemmConfig& c) {
         auto s = region("wait", [&] { return ring.acquire(); });  // waits until empty, then expects the bytes
         region("load", [&] {
           tma_load(sA[s], A, kt * c.bk, m);  // the tile knows its barrier
-          c.load_b(sB[s], B, kt * c.bk, n);  // likewise, in the storage order of B
+          c.load_b(sB[s], B, kt * c.bk, n);  // the same, in the storage order of B
         });
       });
     });

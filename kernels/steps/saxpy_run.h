@@ -20,7 +20,7 @@ inline void run_saxpy(
   std::vector<double> before(count);
   for (size_t i = 0; i < count; ++i) before[i] = y[i];
   run.launch(arguments(x, y));
-  // One rounding: exact to half a unit in the last place.
+  // The result is rounded once, so it is exact to half a unit in the last place.
   run.check(
       y, 1,
       [&](size_t i) {

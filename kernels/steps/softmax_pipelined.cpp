@@ -1,5 +1,5 @@
-// softmax_pipelined: the softmax of each row of an m x n matrix: CTAs process blocks of rows in turn, which
-// emit_pipeline loads ahead and stores later.
+// softmax_pipelined: the softmax of each row of an m x n matrix. Each CTA processes several blocks of rows;
+// emit_pipeline loads them in advance and stores them later.
 #include <cmath>
 #include <numbers>
 

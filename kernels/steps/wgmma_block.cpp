@@ -1,4 +1,4 @@
-// wgmma_block: D = A B^T of one 128 x 128 x 128 block of f16; the result is a register tile.
+// wgmma_block: D = A B^T for one 128 x 128 x 128 block of f16; the result is a register tile.
 #include "kernels/steps/block.h"
 #include "kernels/steps/gemm_run.h"
 #include "ptxbuilder/product/mma.h"

@@ -1,4 +1,4 @@
-// wgmma_multicast: D = A B^T of two CTAs: each has 64 rows of A and sums of 64 x 128 in f16, and B is loaded
+// wgmma_multicast: D = A B^T in two CTAs. Each has 64 rows of A and sums of 64 x 128 in f16. B is loaded only
 // once for both: each CTA loads half.
 #include "kernels/steps/block.h"
 #include "ptxbuilder/product/mma.h"
@@ -30,7 +30,7 @@ Kernel wgmma_multicast() {  // D[m,n] = sum_k A[m,k] B[n,k]
   return k;
 }
 
-// Each step of 16 rounds the current sums to f16, perhaps towards zero.
+// The sums are rounded to f16, perhaps towards zero, after each step of 16.
 void run(const command::Fields&, command::Run& run) {
   constexpr size_t kRows = size_t{M} * kCtas;
   command::Tensor a = run.normal(DType::f16, {K, kRows}), b = run.normal(DType::f16, {K, N});

@@ -10,7 +10,7 @@
 namespace ptxbuilder::bench {
 namespace {
 
-constexpr double kTrialMicroseconds = 5000;  // of one plan, three times
+constexpr double kTrialMicroseconds = 5000;  // for one plan, three times
 constexpr int kTrials = 3;
 
 std::optional<lt::DataType> data_type(DType type) {
@@ -66,7 +66,7 @@ void MatmulPlan::destroy() noexcept {
   if (desc_) (void)api_.desc_destroy.status(desc_);
 }
 
-// Its first operand is our B, n x k after the operation: a k-major B is a k x n matrix that must be
+// cuBLASLt's first operand is our B, n x k after the operation: a k-major B is a k x n matrix that must be
 // transposed. Its second operand is our A, k x m: a k-major A already has this form.
 void MatmulPlan::create(const GemmProblem& p) {
   api_.desc_create(&desc_, compute_type(p), integer_ ? lt::DataType::s32 : lt::DataType::f32);
@@ -173,7 +173,7 @@ void CublasLt::prepare(const GemmProblem& problem, std::span<const GemmProblem::
     } catch (const runtime::TimeoutError&) {
       throw;
     } catch (const Error&) {
-      // The heuristic may offer a plan that the library then refuses to run; the other plans remain.
+      // The heuristic may offer a plan that the library then refuses to run; the other plans are still used.
     }
   }
   if (trials.empty()) throw Error("cublasLtMatmul runs none of the plans that its heuristic offers");
@@ -190,7 +190,7 @@ void CublasLt::launch(size_t set) { plan_->run(chosen_, sets_.at(set), workspace
 std::string CublasLt::configuration() const { return plan_ ? plan_->describe(chosen_) : ""; }
 
 std::string CublasLt::version() const {
-  const size_t v = api_.version();  // 130100; 120805 is 12.8.5
+  const size_t v = api_.version();  // such as 130100; 120805 is 12.8.5
   return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
 }
 

@@ -1,4 +1,4 @@
-// cuBLASLt as a contender: the first eight plans of its heuristic are timed, and the best is kept.
+// cuBLASLt as a contender: the first eight plans of its heuristic are timed, and the best one is used.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace ptxbuilder::bench {
 
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // the size that cuBLAS uses on Hopper for full speed
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS uses on Hopper for full speed
 
-// One problem in cuBLASLt's terms, which are column-major: the row-major D[m,n] is its n x m matrix, the
-// product of our B and our A.
+// One problem in cuBLASLt's terms, which are column-major: our row-major D[m,n] is its n x m matrix, which is
+// the product of our B and our A.
 class MatmulPlan {
  public:
   // Throws Error that names the types if cuBLASLt has no plan for the problem.
@@ -44,7 +44,7 @@ class MatmulPlan {
 
 class CublasLt final : public ContenderOf<GemmProblem> {
  public:
-  // `library` is a file, or "" to search. Throws Error that says what to do if it is not found.
+  // `library` is a file, or "" to search for it. Throws Error that says what to do if it is not found.
   CublasLt(const Gpu& gpu, const std::string& library);
   ~CublasLt() override;
 

@@ -26,7 +26,7 @@ void add_folder(std::vector<std::string>& all, const fs::path& folder) {
     if (fs::exists(folder / name, none)) all.push_back((folder / name).string());
 }
 
-// NVIDIA's wheels use these folders: nvidia/cu13/lib for CUDA 13, nvidia/cublas/lib for CUDA 12.
+// Adds the folders of NVIDIA's wheels: nvidia/cu13/lib for CUDA 13, nvidia/cublas/lib for CUDA 12.
 void add_wheels(std::vector<std::string>& all, const fs::path& prefix) {
   std::error_code none;
   for (const char* lib : {"lib", "local/lib"})
@@ -78,7 +78,7 @@ std::vector<std::string> library_candidates(const std::string& given) {
   for (std::string folder; std::getline(path, folder, ':');) {
     const fs::path python = fs::path(folder) / "python3";
     if (folder.empty() || !fs::exists(python, none)) continue;
-    add_wheels(all, fs::path(folder).parent_path());  // of a virtual environment
+    add_wheels(all, fs::path(folder).parent_path());  // the prefix of a virtual environment
     add_wheels(all, fs::canonical(python, none).parent_path().parent_path());
   }
   if (std::string home = environment("HOME"); !home.empty()) add_wheels(all, fs::path(home) / ".local");

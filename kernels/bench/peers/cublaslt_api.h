@@ -1,5 +1,5 @@
-// cuBLASLt's entry points, found in libcublasLt at run time, with the types and values that are used here.
-// tests/bench/cublaslt_layout_test.cpp compares all of them with cublasLt.h.
+// cuBLASLt's entry points, which are looked up in libcublasLt at run time, with the types and values that
+// they need. tests/bench/cublaslt_layout_test.cpp compares all of them with cublasLt.h.
 #pragma once
 
 #include <cstddef>
@@ -37,12 +37,12 @@ struct HeuristicResult {
 
 class Library {
  public:
-  // Throws Error with the loader's reason.
+  // Loads the library. Throws Error with the loader's reason.
   explicit Library(const std::string& path);
 
   const std::string& path() const { return path_; }
   void* symbol(const char* symbol) const;                       // throws Error
-  [[noreturn]] void fail(std::string_view call, Status) const;  // names the status
+  [[noreturn]] void fail(std::string_view call, Status) const;  // throws Error that names the status
   std::string describe(Status) const;                           // "CUBLAS_STATUS_NOT_SUPPORTED (15)"
 
  private:
@@ -50,7 +50,7 @@ class Library {
   void* handle_ = nullptr;
 };
 
-// One entry point. A call throws Error for every status but success.
+// One entry point. A call throws Error for every status except success.
 template <class... Args>
 class Entry {
  public:
@@ -60,7 +60,7 @@ class Entry {
   void operator()(Args... args) const {
     if (Status result = function_(args...); result != Status::success) library_->fail(name_, result);
   }
-  // Calls the entry point if a failure is a valid answer.
+  // Calls the entry point and returns its status, for calls that may legitimately fail.
   [[nodiscard]] Status status(Args... args) const { return function_(args...); }
 
  private:
@@ -100,9 +100,9 @@ struct Api {
       matmul{loaded, "cublasLtMatmul"};
 };
 
-// Returns the files that may be libcublasLt, the likeliest first: only `given` unless it is empty, otherwise
-// the names that the loader knows, the toolkit of CUDA_PATH and /usr/local/cuda, and the wheels next to each
-// python3 of PATH.
+// Returns the files that may be libcublasLt, the most likely first: only `given` if it is not empty, and
+// otherwise the names that the loader searches for, the toolkit in CUDA_PATH and /usr/local/cuda, and the
+// wheels of each python3 in PATH.
 std::vector<std::string> library_candidates(const std::string& given);
 
 // Opens the first candidate that can be loaded. Throws Error that lists the candidates and what to do.

@@ -23,7 +23,7 @@ extern char** environ;
 namespace ptxbuilder::bench {
 namespace {
 
-constexpr off_t kLastWords = 600;  // bytes of standard error that a message holds
+constexpr off_t kLastWords = 600;  // bytes of standard error in a message
 constexpr size_t kLongestLine = size_t{1} << 16;
 constexpr auto kTimeToEnd = std::chrono::milliseconds(500);
 
@@ -54,7 +54,7 @@ void SharedFile::unmap() {
 
 void SharedFile::resize(size_t bytes) {
   unmap();
-  // The file is emptied first, so that the old pages are given back.
+  // The file is emptied first, so that its old pages are freed.
   if (ftruncate(descriptor_, 0) != 0 || ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0)
     throw Error(fmt::format("{} B of memory for a peer's matrices: {}", bytes, std::strerror(errno)));
   if (bytes == 0) return;
@@ -65,7 +65,8 @@ void SharedFile::resize(size_t bytes) {
 }
 
 PeerProcess::PeerProcess(std::string command, const SharedFile& file) : command_(std::move(command)) {
-  // It is a pair of sockets, since writing to a pipe without a reader would end the benchmark with a signal.
+  // The channel is a pair of sockets, since writing to a pipe without a reader would end the benchmark with a
+  // signal.
   int ends[2] = {};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(fmt::format("socketpair: {}", std::strerror(errno)));
@@ -73,7 +74,7 @@ PeerProcess::PeerProcess(std::string command, const SharedFile& file) : command_
   errors_ = memory_file("standard error");
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  // Descriptors are moved above 3 first, so that none overwrites another.
+  // Descriptors are first moved above 3, so that none overwrites another.
   const int theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 10), errors = fcntl(errors_, F_DUPFD_CLOEXEC, 10),
             matrices = fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 10);
   posix_spawn_file_actions_adddup2(&actions, theirs, 0);
@@ -82,7 +83,8 @@ PeerProcess::PeerProcess(std::string command, const SharedFile& file) : command_
   posix_spawn_file_actions_adddup2(&actions, matrices, 3);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // a group of its own, to be ended as a whole
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // a separate group, so that the whole group
+                                                                 // can be ended
   const char* words[] = {"/bin/sh", "-c", command_.c_str(), nullptr};
   const int status =
       posix_spawn(&child_, words[0], &actions, &attributes, const_cast<char* const*>(words), environ);
@@ -102,7 +104,7 @@ PeerProcess::~PeerProcess() {
   close(errors_);
 }
 
-// The end of its input tells it to exit; processes of its group that then remain are killed.
+// Closing the peer's input makes it exit; processes of its group that remain after that are killed.
 std::string PeerProcess::end() {
   if (child_ <= 0) return "it has ended";
   shutdown(lines_, SHUT_RDWR);
@@ -139,7 +141,7 @@ void PeerProcess::send(const std::string& line) {
   for (size_t sent = 0; sent < text.size();) {
     const ssize_t n = ::send(lines_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // the process has ended, and receive() reports how
+    if (n <= 0) return;  // the process has ended, which receive() will report
     sent += static_cast<size_t>(n);
   }
 }

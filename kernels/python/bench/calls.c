@@ -1,4 +1,4 @@
-/* Measures the cost of a known product from C, for calls.py, in microseconds per call. */
+/* Measures the cost of a call of a known product from C, for calls.py, in microseconds. */
 #include <stddef.h>
 #include <time.h>
 
@@ -10,7 +10,7 @@ static double now(void) {
   return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* The matrices are bf16, `size` x `size`, without gaps; a result below 0 means failure. */
+/* The matrices are bf16, `size` x `size`, without gaps. A negative result means failure. */
 double c_calls(ptxb_device* device, void* a, void* b, void* d, int64_t size, int count) {
   int64_t shape[2] = {size, size}, strides[2] = {size, 1};
   ptxb_tensor t[3];

@@ -1,20 +1,21 @@
-/* ptxbuilder._ext: products and convolutions in PyTorch's eager mode, if nothing is unusual. NotImplemented
- * leads all other calls to ptxbuilder/_torch/product.py and convolution.py. */
+/* ptxbuilder._ext: products and convolutions in PyTorch's eager mode, in the usual cases. For all other
+ * calls, NotImplemented is returned, and ptxbuilder/_torch/product.py and convolution.py handle them. */
 #include "kernels/python/src/eager.h"
 
 #include <string.h>
 
 #include "kernels/python/src/methods.h"
 
-/* use_eager() stores its arguments here, and keeps them for ever. */
+/* The arguments of use_eager(), which are kept for the lifetime of the process. */
 static struct {
-  PyTypeObject *tensor, *parameter; /* types of tensors that are nothing else besides */
+  PyTypeObject *tensor, *parameter; /* exact types of tensors, without subclasses */
   /* functions without arguments */
   PyObject *mode_count, *is_tracing, *has_grad, *has_autocast, *is_deterministic;
-  void* const* (*tracing_state)(void); /* what is_tracing asks, in 3 ns where that takes 100; or NULL */
-  PyObject* forward_ad; /* a module, whose _current_level is below 0 where there are no dual tensors */
-  PyObject* profiler;   /* a module, whose _is_profiler_enabled is True where calls are named */
-  PyObject *activations, *codes; /* dicts: by what the caller says, a number */
+  void* const* (*tracing_state)(void); /* gets the same answer as is_tracing in 3 ns instead of 100; or
+                                          NULL */
+  PyObject* forward_ad;          /* a module, whose _current_level is below 0 if there are no dual tensors */
+  PyObject* profiler;            /* a module, whose _is_profiler_enabled is True if calls must be named */
+  PyObject *activations, *codes; /* dicts that map the caller's words to numbers */
 } eager;
 
 PyDoc_STRVAR(use_words,
@@ -34,13 +35,14 @@ static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
     return NULL;
   *(void**)&eager.tracing_state = (void*)(uintptr_t)tracing_state;
   tell_of_writes(written);
-  Py_INCREF(args); /* and with it all that is in it */
+  Py_INCREF(args); /* also keeps everything in it alive */
   Py_RETURN_NONE;
 }
 
 static bool is_plain(PyObject* x) { return Py_TYPE(x) == eager.tensor || Py_TYPE(x) == eager.parameter; }
 
-/* Returns whether a call without arguments returns a number or bool other than 0; true if it fails. */
+/* Returns whether a function without arguments returns true or a nonzero number; also returns true if it
+ * fails. */
 static bool is_true(PyObject* function) {
   PyObject* value = PyObject_CallNoArgs(function);
   const bool is = !value || PyObject_IsTrue(value) != 0;
@@ -48,7 +50,7 @@ static bool is_true(PyObject* function) {
   return is;
 }
 
-/* Returns an attribute, whose name is made once; NULL with an exception. */
+/* Returns an attribute, whose name is created only once; NULL with an exception. */
 static PyObject* attribute(PyObject* of, const char* name, PyObject** made) {
   if (!*made) *made = PyUnicode_InternFromString(name);
   return PyObject_GetAttr(of, *made);
@@ -77,16 +79,16 @@ static bool has_tangents(void) {
 static bool is_profiled(void) {
   static PyObject* name;
   PyObject* is = attribute(eager.profiler, "_is_profiler_enabled", &name);
-  Py_XDECREF(is); /* True and False stay */
+  Py_XDECREF(is); /* True and False are immortal */
   return is != Py_False;
 }
 
-/* Returns whether a mode of PyTorch, a trace, forward derivatives or the profiler must know of the call. */
+/* Returns whether a mode of PyTorch, a trace, forward derivatives or the profiler must see the call. */
 static bool is_observed(void) {
   return is_true(eager.mode_count) || is_tracing() || has_tangents() || is_profiled();
 }
 
-/* Returns whether this is so for one of the arguments that are not None. */
+/* Returns whether one of the arguments that are not None requires a gradient. */
 static bool want_grad(PyObject* const* all, int count) {
   for (int i = 0; i < count; ++i)
     if (all[i] != Py_None && requires_grad(all[i])) return true;
@@ -103,7 +105,8 @@ bool is_noticed(PyObject* const* all, int count) {
   return is_observed() || (is_true(eager.has_grad) && want_grad(all, count));
 }
 
-/* The bits of arguments that are Python's True or False; -1 where one is something else, such as numpy's. */
+/* Returns the bits of arguments that are Python's True or False; -1 if one has another type, such as NumPy's
+ * bool. */
 static long flags_of(PyObject* const* args, const int* bits, int count) {
   long flags = 0;
   for (int i = 0; i < count; ++i) {
@@ -115,7 +118,7 @@ static long flags_of(PyObject* const* args, const int* bits, int count) {
   return flags;
 }
 
-/* Returns the number that a dict has for a key; -1 if there is none. */
+/* Returns the number that a dict has for a key, or -1 if it has none. */
 static long number_of(PyObject* dict, PyObject* key) {
   PyObject* value = PyDict_GetItemWithError(dict, key);
   return value ? PyLong_AsLong(value) : -1;
@@ -170,7 +173,7 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     BETA,
     ACTIVATION,
     OUT_DTYPE,
-    FLAGS, /* whether A and B are turned, sums precise, tf32 allowed, and whether it gates */
+    FLAGS, /* whether A and B are transposed, sums are precise, tf32 is allowed, and whether it is a gate */
     FLAG_COUNT = 5,
     DEVICE = FLAGS + FLAG_COUNT,
     IS_BELOW,
@@ -189,7 +192,7 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     if (is_true(eager.has_grad) && (want_grad(args, OUT + 1) || want_grad(operands, OPERANDS)))
       return not_taken();
   }
-  /* Rows are added to the contents of `out`, in no fixed order. */
+  /* Rows would be added to the contents of `out`, in no fixed order. */
   if (operands[OPERAND_add_to_rows] != Py_None && (args[OUT] == Py_None || is_true(eager.is_deterministic)))
     return not_taken();
   product p;
@@ -198,8 +201,8 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   const long flags = flags_of(args + FLAGS, bits, FLAG_COUNT);
   if (activation < 0 || flags < 0 || !read_tensor(args[A], &p.a, "A") || !read_tensor(args[B], &p.b, "B"))
     return not_taken();
-  /* torch.autocast converts f32; without f32 operands it need not be checked. Two types in one product are
-   * refused, and the call returns to Python, which checks autocast. */
+  /* torch.autocast converts f32, so without f32 operands it need not be checked. If the operands have two
+   * types, the call returns to Python, which checks autocast. */
   if (p.a.tensor.dtype.code == PTXB_FLOAT && p.a.tensor.dtype.bits == 32 && args[IS_BELOW] != Py_True &&
       is_true(eager.has_autocast))
     return not_taken();
@@ -214,21 +217,21 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   return d ? d : not_taken();
 }
 
-/* Reads an int from `least` on, or a tuple of two, along lines and along pixels. */
+/* Reads an int that is at least `least`, or a tuple of two ints, for lines and for pixels. */
 static bool read_pair(PyObject* from, int64_t least, int64_t* to) {
   const bool is_tuple = PyTuple_CheckExact(from);
   if (is_tuple && PyTuple_Size(from) != 2) return false;
   for (int i = 0; i < 2; ++i) {
     PyObject* one = is_tuple ? PyTuple_GetItem(from, i) : from;
     if (!PyLong_CheckExact(one)) return false;
-    to[i] = PyLong_AsLongLong(one); /* -1 with an exception is below the least */
+    to[i] = PyLong_AsLongLong(one); /* -1 with an exception is also below `least` */
     if (to[i] < least) return false;
   }
   return true;
 }
 
-/* Moves the channels of an image to the end. Returns whether the hardware supports this order: channels are
- * adjacent, and no pixel overlaps another. */
+/* Moves the channels of an image to the last dimension. Returns whether the hardware supports this order:
+ * channels must be contiguous, and pixels must not overlap. */
 static bool put_channels_last(operand* o, const char* name) {
   if (o->tensor.ndim != 4 || !swap_dimensions(o, name, 1, 2) || !swap_dimensions(o, name, 2, 3)) return false;
   const int64_t *shape = o->tensor.shape, *strides = o->tensor.strides, channels = shape[3];
@@ -299,7 +302,7 @@ static PyObject* ext_eager_convolution(PyObject* self, PyObject* const* args, Py
     made->deleter(made);
     return not_taken();
   }
-  /* The result is returned as [images, filters, lines, pixels], with its filters last in memory. */
+  /* The result has the shape [images, filters, lines, pixels], but its filters are last in memory. */
   const int64_t lying[4] = {shape[1] * shape[2] * shape[3], 1, shape[2] * shape[3], shape[3]},
                 seen[4] = {shape[0], shape[3], shape[1], shape[2]};
   memcpy(made->tensor.shape, seen, sizeof seen), memcpy(made->tensor.strides, lying, sizeof lying);

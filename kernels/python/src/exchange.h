@@ -21,12 +21,14 @@ typedef struct managed_tensor { /* DLManagedTensorVersioned */
 typedef struct exchange_api { /* DLPackExchangeAPI */
   exchange_version version;
   struct exchange_api* older;
-  /* Like `prototype`, uninitialized, in the framework's own memory of its current stream. */
+  /* Allocates an uninitialized tensor like `prototype`, in the framework's own memory, on its current
+   * stream. */
   int (*allocate)(ptxb_tensor* prototype, managed_tensor** out, void* context,
                   void (*set_error)(void* context, const char* kind, const char* message));
   int (*managed_of)(void* object, managed_tensor** out);
-  int (*object_of)(managed_tensor* tensor, void** out); /* takes the tensor */
-  int (*tensor_of)(void* object, ptxb_tensor* out);     /* lent until Python runs again; may be NULL */
+  int (*object_of)(managed_tensor* tensor, void** out); /* takes ownership of the tensor */
+  int (*tensor_of)(void* object, ptxb_tensor* out);     /* the result is borrowed until Python runs again;
+                                                           may be NULL */
   int (*current_stream)(int32_t device_type, int32_t device_id, void** out);
 } exchange_api;
 

@@ -36,7 +36,8 @@ static ptxb_dtype dtype_of(int xla) {
       [10] = {PTXB_FLOAT, 16, 1},  [11] = {PTXB_FLOAT, 32, 1}, [12] = {PTXB_FLOAT, 64, 1},
       [16] = {PTXB_BFLOAT, 16, 1}, [19] = {PTXB_E5M2, 8, 1},   [20] = {PTXB_E4M3, 8, 1}};
   const ptxb_dtype none = {0};
-  return xla > 0 && xla < (int)(sizeof all / sizeof *all) ? all[xla] : none; /* refused by name and code */
+  return xla > 0 && xla < (int)(sizeof all / sizeof *all) ? all[xla] : none; /* the error that refuses the
+                                                                                type has its name and code */
 }
 
 ptxb_tensor ffi_tensor_of(const ffi_buffer* buffer) {
@@ -60,7 +61,8 @@ static void* failed(const ffi_call* call, const char* error) {
   return call->api->error_create(&create);
 }
 
-/* The stream of a call on a GPU, and the GPU, whose context XLA has made current. */
+/* The functions that return the stream of a call on a GPU, and the GPU, whose context XLA has made
+ * current. */
 static int (*current_device)(int*);
 static void find_driver(void) {
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -79,7 +81,7 @@ static void* target_of(const ffi_call* call, ffi_target* to) {
   return NULL;
 }
 
-/* Returns whether this call is the query that XLA makes before any other call. */
+/* Returns whether this call is the metadata query that XLA makes before any other call, and answers it. */
 static bool tells_metadata(const ffi_call* call, bool is_captured) {
   const ffi_extension* extension = call->extension;
   if (!extension || extension->type != FFI_METADATA) return false;

@@ -1,8 +1,7 @@
-/* The part of XLA's foreign function interface in C that the handlers use: the part of xla/ffi/api/c_api.h
- * that version 0.1 shares with all later versions. Older frameworks reject a handler that declares a newer
- * version, and no newer part is used. tests/python/layouts.c compares this file with the header.
- *
- * Functions return NULL or an error's text. */
+/* The part of the C API of XLA's foreign function interface that the handlers use: it is the part of
+ * xla/ffi/api/c_api.h that version 0.1 shares with all later versions. Older frameworks reject a handler that
+ * declares a newer version, and nothing newer is needed. tests/python/layouts.c compares this file with the
+ * header. Functions return NULL or an error's text. */
 #ifndef PTXBUILDER_PYTHON_FFI_H
 #define PTXBUILDER_PYTHON_FFI_H
 
@@ -102,21 +101,21 @@ enum { FFI_METADATA = 1, FFI_ARRAY = 1, FFI_STRING = 4, FFI_COMMAND_BUFFER = 1 }
 enum { FFI_INVALID_ARGUMENT = 3, FFI_RESOURCE_EXHAUSTED = 8, FFI_INTERNAL = 13, FFI_EXECUTE = 3 };
 enum { FFI_S64 = 5, FFI_F32 = 11 };
 
-/* These functions read attributes by name: a text, or an array of `size` elements. */
+/* These functions read attributes by name: text, or an array of `size` elements. */
 const char* ffi_text_of(const ffi_call* call, const char* name, const ffi_text** found);
 const char* ffi_array_of(const ffi_call* call, const char* name, int dtype, const ffi_array** found);
 
 ptxb_tensor ffi_tensor_of(const ffi_buffer* buffer);
 
-/* The device and stream on which the call runs. */
+/* The device and stream that the call runs on. */
 typedef struct ffi_target {
   int device; /* a GPU's number, or EMULATOR */
   void* stream;
 } ffi_target;
 
-/* Answers XLA's requests to a handler, and calls `run` if the handler must execute: on the stream that XLA
- * passes, or on the emulator. If it `may_be_captured`, a call launches the same kernels for the same
- * addresses and attributes, and neither waits nor allocates. */
+/* Answers XLA's requests to a handler, and calls `run` if the handler must execute, on the stream that XLA
+ * passes or on the emulator. If it `may_be_captured`, a call must launch the same kernels for the same
+ * addresses and attributes, and must neither wait nor allocate. */
 typedef const char* ffi_run(const ffi_call* call, const ffi_target* to);
 void* ffi_on_cpu(const ffi_call* call, ffi_run* run);
 void* ffi_on_cuda(const ffi_call* call, ffi_run* run, bool may_be_captured);

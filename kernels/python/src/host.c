@@ -12,7 +12,7 @@ static _Thread_local char words[4096];
 static _Thread_local int status_of_words;
 
 const char* host_words(const char* format, ...) {
-  char text[sizeof words]; /* what is written may be among the arguments */
+  char text[sizeof words]; /* the arguments may refer to the previous text */
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
@@ -36,10 +36,10 @@ int host_status(const char* error) { return error == words ? status_of_words : P
 
 enum { DEVICES = MOST_GPUS + 1 };
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(ptxb_device*) devices[DEVICES]; /* the emulator first */
+static _Atomic(ptxb_device*) devices[DEVICES]; /* the emulator is first */
 
 /* A fork() copies whatever other threads were doing, including the locks that they held, and no device works
- * in a child. Therefore the child of a process that used a device cannot use any. */
+ * in the child. Therefore, after a process has used a device, its children cannot use any. */
 static atomic_bool is_forked;
 static void forget(void);
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget); }
@@ -78,10 +78,10 @@ const char* host_device(int number, ptxb_device** device) {
 struct host_program {
   char *path, *kernel, *waived;
   _Atomic(ptxb_kernel*) on[DEVICES];
-  pthread_mutex_t loading; /* one for each, as loading takes long */
+  pthread_mutex_t loading; /* one for each kernel, since loading takes long */
   host_program* next;
 };
-static _Atomic(host_program*) programs; /* the newest first; none is removed */
+static _Atomic(host_program*) programs; /* newest first; programs are never removed */
 
 const char* host_program_of(const char* path, const char* kernel, const char* waived,
                             host_program** program) {
@@ -110,7 +110,7 @@ static bool ends_with(const char* path, const char* end) {
   return size >= of_end && !strcmp(path + size - of_end, end);
 }
 
-/* A module of LLVM IR, as text or bitcode, is compiled for the device. */
+/* Compiles a module of LLVM IR, as text or bitcode, for the device. */
 static const char* load_ir(ptxb_device* on, const host_program* p, const char* kernel, ptxb_kernel** loaded) {
   FILE* file = fopen(p->path, "rb");
   if (!file) return host_words("cannot read %s: %s", p->path, strerror(errno));
@@ -162,7 +162,7 @@ const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel)
   return error;
 }
 
-/* This runs in the child, so that every call comes to begin_use(). */
+/* Runs in the child of a fork, so that every call there fails in begin_use(). */
 static void forget(void) {
   is_forked = true;
   for (int i = 0; i < DEVICES; ++i) atomic_store(&devices[i], NULL);

@@ -1,6 +1,5 @@
 /* Code that Python and XLA share, and that does not use Python: devices that are opened once and never
- * closed, kernels loaded on each, and work on memory of the host, which is copied to a device and back.
- *
+ * closed, kernels that are loaded on each, and work on host memory, which is copied to a device and back.
  * Functions return NULL or an error's text, which is valid until the thread's next call. */
 #ifndef PTXBUILDER_PYTHON_HOST_H
 #define PTXBUILDER_PYTHON_HOST_H
@@ -10,9 +9,13 @@
 #include "kernels/c/ptxb.h"
 
 enum { ON_CPU = 1, ON_CUDA = 2, ON_PINNED = 3, ON_MANAGED = 13 }; /* DLDeviceType */
-enum { EMULATOR = -1, MOST_GPUS = 64 }; /* devices are numbered: a GPU's number, or EMULATOR */
+enum { EMULATOR = -1, MOST_GPUS = 64 }; /* a device is numbered with its GPU's number, or EMULATOR */
 enum { MOST_RANK = 8, MOST_OPERANDS = 64 };
-enum { LONGEST_WAIT = 600000, LONGEST_EMULATION = 604800000 }; /* ms, for work for which the host waits */
+enum {
+  LONGEST_WAIT = 600000,
+  LONGEST_EMULATION = 604800000
+}; /* milliseconds, for work that the host
+      waits for */
 
 enum { MOST_ROW_TENSORS = 12 };
 typedef struct operation {
@@ -23,20 +26,20 @@ typedef struct operation {
     ptxb_convolution convolution;
     ptxb_attention attention;
     struct {
-      ptxb_rows rows; /* its tensors are these, filled in when it is called */
+      ptxb_rows rows; /* its tensors are those below, which are filled in when it is called */
       const ptxb_tensor* row_tensors[MOST_ROW_TENSORS];
       unsigned long rows_written; /* a bit for each tensor that is written */
     };
   };
-  ptxb_attention_gradient gradient; /* of `attention`, which is filled in when it is called */
+  ptxb_attention_gradient gradient; /* its `attention` is filled in when it is called */
 } operation;
 
-/* Bits of a call, as Python and XLA's attributes pass them. */
+/* The flags of a call, as bits that Python and XLA's attributes pass. */
 enum { TF32 = 1, PRECISE = 2, TRANSPOSE_A = 4, TRANSPOSE_B = 8, GATE = 16 };
-/* The bits from this one on are a product's packed_form. */
+/* A product's packed_form begins at this bit. */
 enum { PACKED_FORM = 32 };
-/* The operands of a product other than A, B and D, as product.def lists them and in its order. XLA's flags
- * contain the bit HAS_OPERAND << i for each operand that is given. */
+/* The operands of a product other than A, B and D, in the order of product.def. XLA's flags contain the bit
+ * HAS_OPERAND << i for each operand that is given. */
 enum {
 #define PTXBUILDER_MATRIX(name, ...) OPERAND_##name,
 #define PTXBUILDER_VECTOR PTXBUILDER_MATRIX
@@ -72,13 +75,14 @@ enum {
   ROLE_result_factor
 };
 typedef struct operand_row {
-  const char *word, *label;        /* Python's word, and what errors call it */
-  const char *type, *shape, *role; /* in words */
+  const char *word, *label;        /* Python's word; the name in errors */
+  const char *type, *shape, *role; /* as words */
   int shape_is, role_is;
 } operand_row;
 extern const operand_row operand_rows[OPERANDS];
-/* The tensors of an attention are [batch, heads, rows, columns]; there is a result with the logarithms, or an
- * argument with their gradient; sequences are packed; gradients are bitwise reproducible. */
+/* More flags: the tensors of an attention are [batch, heads, rows, columns]; there is a result with the
+ * logarithms, or an argument with their gradient; sequences are packed; gradients are bitwise
+ * reproducible. */
 enum {
   CAUSAL = 1,
   TOP_LEFT = 2,
@@ -96,10 +100,11 @@ enum {
   HAS_TREE_MASK = 8192
 };
 
-/* Returns the tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */
+/* Swaps two dimensions of a tensor, in the arrays `shape` and `strides`, which may be its own. */
 void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* strides);
 
-/* Sets the pointer to each operand in the product; NULL for operands that are not given. */
+/* Returns the field of the product that points to an operand; the field is NULL if the operand is not
+ * given. */
 static inline const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
   const ptxb_tensor** const places[OPERANDS] = {
 #define PTXBUILDER_MATRIX(name, ...) &p->name,
@@ -111,8 +116,8 @@ static inline const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
 
 const char* host_device(int number, ptxb_device** device);
 
-/* `path` and `kernel` are those of ptxb_load(), `waived` that of ptxb_ir_options, "" for nothing. The same
- * words return the same program. */
+/* A program. `path` and `kernel` are those of ptxb_load(), and `waived` is that of ptxb_ir_options, or "".
+ * The same words return the same program. */
 typedef struct host_program host_program;
 const char* host_program_of(const char* path, const char* kernel, const char* waived, host_program** program);
 /* Loads the program on the device unless it is already loaded. */
@@ -124,34 +129,34 @@ const char* host_workspace(int device, const operation* o, size_t* bytes);
 const char* host_explain(int device, const operation* o, const char** text);
 /* Queues the work on memory of the device. */
 const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream);
-/* These functions are for this rank's part of a product or a norm of several ranks. */
+/* These functions run this rank's part of a product, a norm or a token exchange over several ranks. */
 const char* host_ranked_memory(int device, const ptxb_ranked* ranked, size_t* bytes);
 const char* host_ranked(int device, const ptxb_ranked* ranked, void* stream);
 const char* host_ranked_norm_memory(int device, const ptxb_ranked_norm* norm, size_t* bytes);
 const char* host_ranked_norm(int device, const ptxb_ranked_norm* norm, void* stream);
 const char* host_ranked_tokens_memory(int device, const ptxb_ranked_tokens* tokens, size_t* bytes);
 const char* host_ranked_tokens(int device, const ptxb_ranked_tokens* tokens, void* stream);
-/* Sets a function that is called periodically while this thread's work on memory of the host waits or runs on
- * the emulator; the work ends if it returns nonzero. NULL for no function. */
+/* Sets a function that is called periodically while this thread's work on host memory waits or runs on the
+ * emulator; if it returns nonzero, the work ends. NULL removes the function. */
 void host_interrupt_by(int (*is_interrupted)(void* context), void* context);
-/* Runs the work on memory of the host: inputs are copied to the device, and outputs are copied back. */
+/* Runs the work on host memory: inputs are copied to the device, and outputs are copied back. */
 const char* host_run_staged(int device, const operation* o);
 
-/* Waits until the stream reaches this point, and copies memory of the device to the host. */
+/* Waits until the stream reaches this point, and copies device memory to the host. */
 const char* host_read(int device, void* stream, void* to, const void* from, size_t bytes);
-/* Queues a launch on memory of the device. */
+/* Queues a launch on device memory. */
 const char* host_launch(host_program* program, int device, const uint32_t* grid,
                         const ptxb_argument* arguments, size_t count, void* stream);
-/* Launches on memory of the host: all tensors are copied to the device, and the `written` ones are copied
- * back; bits count tensors in the order of the arguments. */
+/* Launches on host memory: all tensors are copied to the device, and those in `written` are copied back; its
+ * bits are in the order of the tensors in the arguments. */
 const char* host_launch_staged(host_program* program, int device, const uint32_t* grid,
                                ptxb_argument* arguments, size_t count, const bool* written);
 
-/* Returns NULL for PTXB_OK, otherwise a copy of the library's text: its own is invalid after the thread's
- * next call, such as the one that frees memory. */
+/* Returns NULL for PTXB_OK, and otherwise a copy of the library's text. The library's own text becomes
+ * invalid with the thread's next call, such as one that frees memory. */
 const char* said(int status);
-/* Returns the ptxb_status of the thread's last error; PTXB_INVALID_ARGUMENT if the text is not the library's.
- */
+/* Returns the ptxb_status of the thread's last error, or PTXB_INVALID_ARGUMENT if the text is not the
+ * library's. */
 int host_status(const char* error);
 /* Joins several texts into one, for messages; truncates it if it gets too long. */
 const char* host_words(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -26,14 +26,14 @@ static PyObject* ext_program(PyObject* self, PyObject* args) {
 
 typedef struct launch {
   operand operands[MOST_OPERANDS];
-  PyObject* tensors[MOST_OPERANDS]; /* the caller's */
+  PyObject* tensors[MOST_OPERANDS]; /* the tensors that the caller passed */
   bool written[MOST_OPERANDS];
   ptxb_argument arguments[2 * MOST_OPERANDS];
   size_t operand_count, argument_count;
 } launch;
 
-/* `from` is a tuple of integers, of bytes that are a scalar's bits, of tuples ("tensor", tensor, whether it
- * is written) and of tuples ("struct", a tuple like this one). */
+/* Reads the arguments. `from` is a tuple of integers; bytes, which are a scalar's bits; tuples ("tensor",
+ * tensor, whether it is written); and tuples ("struct", a tuple like this one). */
 static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, size_t* count) {
   const Py_ssize_t size = PyTuple_Size(from);
   if (size < 0) return false;
@@ -81,7 +81,7 @@ static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, siz
   return true;
 }
 
-/* Runs without Python's lock; `grid` is NULL for the sidecar's rule. */
+/* Runs without Python's lock; `grid` is NULL to use the sidecar's rule. */
 static bool run_launch(launch* l, host_program* program, const uint32_t* grid, PyObject* values,
                        PyObject* device, PyObject* stream) {
   const operand none = {.tensor = {.device = {ON_CPU, 0}}};

@@ -1,4 +1,4 @@
-/* The functions of ptxbuilder._ext, grouped by the file that has them. */
+/* The functions of ptxbuilder._ext, grouped by file. */
 #ifndef PTXBUILDER_PYTHON_METHODS_H
 #define PTXBUILDER_PYTHON_METHODS_H
 

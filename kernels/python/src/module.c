@@ -1,5 +1,5 @@
-/* The module ptxbuilder._ext: operations and launches on tensors of Python, queued where their framework
- * works. */
+/* The module ptxbuilder._ext: operations and launches on Python tensors, queued on the streams of their
+ * frameworks. */
 #include "kernels/python/src/methods.h"
 #include "kernels/python/src/xla.h"
 
@@ -80,13 +80,13 @@ static PyObject* numbers_of(const word* all, size_t count) {
   return numbers;
 }
 
-/* Returns {"relu": PTXB_RELU, ...}, the activations of the library. */
+/* The activations of the library: {"relu": PTXB_RELU, ...}. */
 static const word activations[] = {
 #define PTXBUILDER_ACTIVATION(word, WORD, ...) {#word, PTXB_##WORD},
 #include "kernels/gemm/activation.def"
 #undef PTXBUILDER_ACTIVATION
 };
-/* Returns {"int4": PTXB_PACKED_INT4, ...}, the types of packed weights. */
+/* The types of packed weights: {"int4": PTXB_PACKED_INT4, ...}. */
 static const word packed_types[] = {
 #define PTXBUILDER_WEIGHT(word, WORD, ...) {#word, PTXB_PACKED_##WORD},
 #include "kernels/gemm/weight.def"
@@ -103,8 +103,8 @@ static PyObject* operands(void) {
   return all;
 }
 
-/* Returns {"left": -1, ...}: the numbers of an attention, as floats, and its sizes, as integers, in the order
- * in which they are passed, with their default values. */
+/* Returns the numbers of an attention, as floats, and its sizes, as integers, in the order in which they are
+ * passed, with their defaults: {"left": -1, ...}. */
 static PyObject* attention_numbers(void) {
   PyObject* all = PyDict_New();
   PyObject* value;
@@ -120,7 +120,7 @@ static PyObject* attention_numbers(void) {
   return all;
 }
 
-/* The module takes ownership of `made`, which is NULL if it could not be made. */
+/* Adds `made` to the module, which takes ownership of it; `made` is NULL if it could not be created. */
 static int add(PyObject* module, const char* name, PyObject* made) {
   const int status = made ? PyModule_AddObjectRef(module, name, made) : -1;
   Py_XDECREF(made);

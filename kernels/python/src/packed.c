@@ -1,9 +1,9 @@
-/* ptxbuilder._ext: weights that are packed before products, all in memory of the host. */
+/* ptxbuilder._ext: weights that are packed before products, in host memory. */
 #include <string.h>
 
 #include "kernels/python/src/methods.h"
 
-/* Returns the first byte of a tensor on the host without gaps; NULL for None. */
+/* Reads a host tensor without gaps, and sets the address of its first byte, or NULL for None. */
 static bool read_plain(PyObject* from, operand* to, const char* name, void** first) {
   *first = NULL;
   if (from == Py_None) return true;
@@ -49,7 +49,8 @@ static PyObject* ext_bytes(PyObject* self, PyObject* const* args, Py_ssize_t cou
   return PyLong_FromSize_t(bytes);
 }
 
-/* The caller has checked that the tensors have the sizes that the form, n and k say. */
+/* Packs or unpacks. The caller has checked that the tensors have the sizes that follow from the form, n and
+ * k. */
 static PyObject* convert(PyObject* const* args, Py_ssize_t count, bool packs) {
   static const char* const names[] = {"weights", "scales", "zeros", "packed"};
   if (count != 7) return fail("pack() and unpack() take 7 arguments");

@@ -9,11 +9,11 @@ static int64_t elements_of(const ptxb_tensor* t) {
   return count;
 }
 
-/* A factor of one element becomes an alpha in memory, if there is no other. */
+/* Reads the operands. A factor with one element becomes an alpha in memory, if there is no other one. */
 static bool read_operands(product* p, PyObject* const* given) {
   ptxb_matmul* m = &p->call.matmul;
   for (int i = 0; i < OPERANDS; ++i) {
-    if (given[i] == Py_None) continue; /* as most are */
+    if (given[i] == Py_None) continue; /* which is the usual case */
     const operand_row* row = &operand_rows[i];
     const ptxb_tensor** const place = place_of(m, i);
     if (!read_optional(given[i], &p->operands[i], row->label, place)) return false;
@@ -25,7 +25,7 @@ static bool read_operands(product* p, PyObject* const* given) {
         elements_of(*place) == 1)
       m->alpha_in_memory = *place, *place = NULL;
   }
-  if (m->inputs && m->use == PTXB_VALUE) m->use = PTXB_SLOPE; /* both of them are refused */
+  if (m->inputs && m->use == PTXB_VALUE) m->use = PTXB_SLOPE; /* the library refuses both */
   return true;
 }
 
@@ -34,7 +34,7 @@ static bool read_product(product* p, PyObject* const* operands, const product_nu
   ptxb_matmul* m = &p->call.matmul;
   const long flags = numbers->flags;
   p->call.kind = MATMUL;
-  memcpy(m, &init, sizeof init); /* of an assignment gcc makes `rep stos`, which takes 15 ns to begin */
+  memcpy(m, &init, sizeof init); /* gcc turns an assignment into `rep stos`, which takes 15 ns to start */
   m->alpha = (float)numbers->alpha, m->beta = (float)numbers->beta;
   m->activation = (int32_t)numbers->activation;
   m->tf32 = !!(flags & TF32), m->precise = !!(flags & PRECISE), m->packed_form = flags >> PACKED_FORM;
@@ -52,8 +52,8 @@ static bool read_numbers(PyObject* const* args, product_numbers* to) {
   return !PyErr_Occurred();
 }
 
-/* Treats the rows of all batches as those of one matrix, if they are evenly spaced; returns whether they are.
- */
+/* Treats the rows of all batches as rows of one matrix if they are evenly spaced, and returns whether they
+ * are. */
 static bool fold_batches(operand* o) {
   ptxb_tensor* t = &o->tensor;
   int64_t compact = 1, rows = 1, apart = 0;
@@ -75,8 +75,8 @@ static bool fold_batches(operand* o) {
   return true;
 }
 
-/* Folds the numbers of A's rows, of all batches, one after the other; returns false if memory does not have
- * this order. */
+/* Merges the dimensions of numbers for A's rows, over all batches, into one; returns false if the memory does
+ * not have this order. */
 static bool fold_rows(operand* o, const operand* a) {
   ptxb_tensor* t = &o->tensor;
   const int rows = a->tensor.ndim - 1;
@@ -108,7 +108,7 @@ static bool has_groups(PyObject* const* operands) {
   return operands[OPERAND_group_ends] != Py_None || operands[OPERAND_group_counts] != Py_None;
 }
 
-/* Returns a new D with A's batches, with its gathered rows, or with groups of k. */
+/* Returns a new D, with A's batches, with its gathered rows, or with groups of k. */
 static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   if (!p->a.api) {
     fail("D: a product of tuples needs a given D");
@@ -128,8 +128,9 @@ static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   return made;
 }
 
-/* Returns whether the library supports it: matrices, or the same number of batches of both, or with groups
- * the shapes that groups need. A matrix B for all batches of A gives one product with more rows. */
+/* Returns whether the library supports the product: matrices, the same number of batches for both, or with
+ * groups the shapes that groups need. If all batches of A share a matrix B, the product becomes one with more
+ * rows. */
 static bool is_taken(product* p, const operand* d, bool is_grouped) {
   const int32_t ndim = p->a.tensor.ndim;
   if (is_grouped) return ndim == 2 && (p->b.tensor.ndim == 2 || p->b.tensor.ndim == 3);
@@ -152,7 +153,7 @@ static bool fold_all(product* p) {
     if (shape == SHAPE_elements && !(has_batches_of(&p->a, o) && fold_batches(o))) return false;
     if (shape == SHAPE_rows && !fold_rows(o, &p->a)) return false;
     if (shape == SHAPE_rows_by_k || shape == SHAPE_row_blocks)
-      return false; /* they would be those of each batch */
+      return false; /* the operands would belong to each batch */
   }
   return fold_batches(&p->a) && fold_batches(&p->d);
 }

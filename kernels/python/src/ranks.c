@@ -1,4 +1,4 @@
-/* ptxbuilder._ext: this rank's part of a product, a norm or an exchange of tokens of several ranks. */
+/* ptxbuilder._ext: this rank's part of a product, a norm or a token exchange over several ranks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ enum { MOST_RANKS = 64 };
 
 /* ---- Exchange memory ---- */
 
-/* The exchange memory of all ranks of a group, for calls of one use on one stream. None is ever removed. */
+/* The exchange memory of all ranks of a group, for calls of one kind on one stream. It is never removed. */
 enum { PRODUCTS, NORMS, TOKENS };
 typedef struct room {
   PyObject* group;
@@ -23,7 +23,7 @@ typedef struct room {
 } room;
 static room* rooms;
 
-/* The stream of a device's last calls; a call on another one first waits for it, in
+/* The stream of a device's most recent calls. A call on another stream first waits for it, in
  * ptxbuilder/_torch/ranks.py. */
 static struct {
   bool is_known;
@@ -85,19 +85,20 @@ static PyObject* ext_keep_exchange(PyObject* self, PyObject* args) {
 
 /* ---- Calls ---- */
 
-/* A caller is ABOVE PyTorch's dispatcher, or BELOW it, where PyTorch has seen the call. Both get
- * NotImplemented for what Python has to prepare first; where it is READY, an exception says what is wrong. */
+/* The caller is ABOVE PyTorch's dispatcher, or BELOW it, after PyTorch has seen the call. Both get
+ * NotImplemented for cases that Python must prepare first. When it is READY, an exception says what is
+ * wrong. */
 enum { ABOVE, BELOW, READY };
 
-/* Each call has these after its own arguments, and runs there. */
+/* The arguments that each call has after its own, and where it runs. */
 typedef struct place {
   int32_t multiprocessors;
   long way;
   target to;
-  room of; /* a copy, since other threads may call while this one is without Python's lock */
+  room of; /* a copy, since other threads may make calls while this thread has released Python's lock */
 } place;
 
-/* `args` are multiprocessors, group and way. Returns whether the call goes on. */
+/* Reads `args`, which are multiprocessors, group and way. Returns whether the call can continue. */
 static bool begin(PyObject* const* tensors, int count, PyObject* const* args, place* p) {
   p->way = PyLong_AsLong(args[2]);
   p->multiprocessors = (int32_t)PyLong_AsLong(args[0]);
@@ -106,7 +107,7 @@ static bool begin(PyObject* const* tensors, int count, PyObject* const* args, pl
                              (p->way == BELOW || !is_noticed(tensors, count)));
 }
 
-/* Finds the exchange memory of the call, which goes to the stream that is current for its first tensor. */
+/* Finds the exchange memory of the call, which runs on the stream that is current for its first tensor. */
 static bool find_room(const operand* first, const char* name, PyObject* group, long use, place* p) {
   if (!first->api) return fail("a call of ranks takes tensors of a framework");
   if (!choose_target(Py_None, Py_None, first, name, &p->to)) return false;
@@ -119,10 +120,10 @@ static bool find_room(const operand* first, const char* name, PyObject* group, l
   return true;
 }
 
-/* Returns the answer to a call that has failed, perhaps with an exception. */
+/* Returns the result of a call that has failed, perhaps with an exception. */
 static PyObject* refused(const place* p) { return p->way == READY ? NULL : not_taken(); }
 
-/* The results of a call: tensors that are given to Python once it is queued. */
+/* The results of a call: tensors that are passed to Python after the call is queued. */
 typedef struct results {
   managed_tensor* all[3];
   int count;
@@ -136,7 +137,8 @@ static const ptxb_tensor* add_result(results* r, const operand* like, ptxb_dtype
   return &made->tensor;
 }
 
-/* Returns the only result or a tuple of them, or, with an error or an exception, refused(). */
+/* Returns the only result, or a tuple of the results; if there is an error or an exception, returns
+ * refused(). */
 static PyObject* end(results* r, const operand* like, const char* error, const place* p) {
   if (error) fail(error);
   if (PyErr_Occurred()) {
@@ -157,7 +159,7 @@ static PyObject* end(results* r, const operand* like, const char* error, const p
   return tuple;
 }
 
-/* Queues a call of any of the three kinds, without Python's lock, and gives its error. */
+/* Queues a call of any of the three kinds, without Python's lock, and evaluates to its error. */
 #define QUEUE(error, function, call, p)                                \
   call.memory = p.of.memory, call.memory_bytes = p.of.bytes;           \
   call.ranks = p.of.ranks, call.rank = p.of.rank;                      \
@@ -293,7 +295,7 @@ static PyObject* ext_ranked_combine(PyObject* self, PyObject* const* args, Py_ss
 
 /* ---- How much exchange memory calls need ---- */
 
-/* Tensors are tuples of read_tensor() without memory. */
+/* Reads tensors that are tuples for read_tensor(), without memory. */
 typedef struct shapes {
   operand all[5];
   const ptxb_tensor* given[5];
@@ -306,7 +308,7 @@ static bool read_shapes(PyObject* tensors, shapes* s) {
   return true;
 }
 
-/* Gives what `function` says of the call, or its error. */
+/* Returns the number that `function` computes for the call, or raises its error. */
 #define BYTES_OF(function, call, device)                            \
   do {                                                              \
     const long number = PyLong_AsLong(device);                      \

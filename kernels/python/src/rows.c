@@ -10,8 +10,8 @@ typedef struct rows {
   operation call;
 } rows;
 
-/* `tensors` is a tuple with None for an omitted tensor and True for one that must be made, and `numbers` is a
- * tuple of floats. */
+/* Reads a call. `tensors` is a tuple with None for an omitted tensor and True for one that is to be
+ * allocated, and `numbers` is a tuple of floats. */
 static bool read_rows(rows* r, PyObject* name, PyObject* tensors, PyObject* written, PyObject* numbers) {
   const ptxb_rows init = PTXB_ROWS_INIT;
   ptxb_rows* p = &r->call.rows;
@@ -42,7 +42,7 @@ static bool read_rows(rows* r, PyObject* name, PyObject* tensors, PyObject* writ
   return !PyErr_Occurred();
 }
 
-/* Returns the number of the tensor that must be made; -1 for none. */
+/* Returns the index of the tensor that is to be allocated, or -1. */
 static int number_made(PyObject* tensors) {
   for (int i = 0; i < (int)PyTuple_Size(tensors); ++i)
     if (PyTuple_GetItem(tensors, i) == Py_True) return i;

@@ -1,4 +1,4 @@
-/* Work on memory of the host: tensors are copied to a device, and written ones are copied back. */
+/* Work on host memory: tensors are copied to a device, and written tensors are copied back. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 
 #include "kernels/python/src/host.h"
 
-/* One thread works at a time, from its first copy to its last. The emulator runs all queued work in the
- * calling thread, so that errors and interruptions concern only this thread's own work. */
+/* Only one thread works at a time, from its first copy to its last. The emulator runs all queued work in the
+ * calling thread, so this way errors and interruptions concern only the thread's own work. */
 static pthread_mutex_t emulating = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct {
   int (*is_interrupted)(void* context);
@@ -38,8 +38,8 @@ static void leave(int device) {
   pthread_mutex_unlock(&emulating);
 }
 
-/* Tensors of the host's memory, copied to a device. Tensors that overlap are copied as one piece and overlap
- * in the same way on the device, so that the library's rules about a product's operands apply here too. */
+/* Tensors in host memory, copied to a device. Tensors that overlap are copied as one piece and overlap in the
+ * same way on the device, so that the library's rules about a product's operands apply there too. */
 typedef struct staged {
   ptxb_device* device;
   int64_t count, pieces;
@@ -54,11 +54,11 @@ typedef struct staged {
     ptxb_tensor there;
     bool is_written;
   } * tensor;
-  ptxb_tensor* matrices; /* those that b_addresses names; their copies are the last tensors */
+  ptxb_tensor* matrices; /* the matrices that b_addresses names; their copies are the last tensors */
   int64_t first_matrix;
 } staged;
 
-/* Makes room for the operands of any operation, and for so many matrices. */
+/* Allocates room for the operands of any operation, and for `matrices` matrices. */
 static const char* make_room(staged* s, int64_t matrices) {
   const size_t all = MOST_OPERANDS + (size_t)matrices;
   s->piece = calloc(all, sizeof *s->piece), s->tensor = calloc(all, sizeof *s->tensor);
@@ -66,8 +66,8 @@ static const char* make_room(staged* s, int64_t matrices) {
   return s->piece && s->tensor && s->matrices ? NULL : "no memory for copies of the operands";
 }
 
-/* Says where the tensor's first byte and the one after its last are. A tensor that is laid out as no product
- * takes it is refused by the library before it is read. */
+/* Finds the address of the tensor's first byte and the end of its last one. A tensor with a layout that no
+ * product supports is refused by the library before it is read. */
 static void span_of(const ptxb_tensor* t, const char** from, const char** to) {
   const char* begin = (const char*)t->data + t->byte_offset;
   const int64_t size = (int64_t)t->dtype.bits / 8 * t->dtype.lanes;
@@ -84,7 +84,7 @@ static void span_of(const ptxb_tensor* t, const char** from, const char** to) {
   *from = begin + first * size, *to = begin + last * size;
 }
 
-/* Returns its copy on the device; NULL for NULL. */
+/* Returns the tensor's copy on the device; NULL for NULL. */
 static const ptxb_tensor* stage(staged* s, const ptxb_tensor* here, bool is_written) {
   if (!here) return NULL;
   const int64_t i = s->count++;
@@ -92,7 +92,8 @@ static const ptxb_tensor* stage(staged* s, const ptxb_tensor* here, bool is_writ
   const char *from, *to;
   span_of(here, &from, &to);
   for (int64_t k = 0; from < to && k < s->pieces;) {
-    if (from < s->piece[k].to && s->piece[k].from < to) { /* one piece of both, tried anew */
+    if (from < s->piece[k].to && s->piece[k].from < to) { /* they overlap: merge them into one piece, and
+                                                             try again */
       from = from < s->piece[k].from ? from : s->piece[k].from;
       to = to > s->piece[k].to ? to : s->piece[k].to;
       s->piece[k] = s->piece[--s->pieces];
@@ -105,7 +106,8 @@ static const ptxb_tensor* stage(staged* s, const ptxb_tensor* here, bool is_writ
   return &s->tensor[i].there;
 }
 
-/* Returns memory on the device with the same offset within 16 bytes as here, on which TMA's rules depend. */
+/* Allocates device memory with the same offset within 16 bytes as on the host, since TMA's rules depend on
+ * it. */
 static const char* place(staged* s) {
   enum { ALIGNED = 16 };
   for (int64_t k = 0; k < s->pieces; ++k) s->piece[k].allocated = NULL;
@@ -147,7 +149,7 @@ static const char* copy_back(const staged* s) {
 static void let_go(staged* s) {
   for (int64_t k = 0; s->is_placed && k < s->pieces; ++k) {
     if (!s->piece[k].allocated) break;
-    (void)ptxb_free(s->device, s->piece[k].allocated); /* nothing is left to be said where it fails */
+    (void)ptxb_free(s->device, s->piece[k].allocated); /* a failure here cannot be reported */
   }
   free(s->piece), free(s->tensor), free(s->matrices);
 }
@@ -156,7 +158,7 @@ static const char* wait_for(ptxb_device* device, int number) {
   return said(ptxb_wait(device, PTXB_OWN_STREAM, number == EMULATOR ? LONGEST_EMULATION : LONGEST_WAIT));
 }
 
-/* Returns how many addresses of matrices a product has; none if they are such as the library refuses. */
+/* Returns how many addresses of matrices a product has; 0 if the library would refuse them. */
 static int64_t addresses_of(const operation* o) {
   const ptxb_tensor* t = o->kind == MATMUL ? o->matmul.b_addresses : NULL;
   const bool are =
@@ -167,7 +169,7 @@ static char* address_in(const ptxb_tensor* t, int64_t i) {
   return (char*)t->data + t->byte_offset + 8 * i * (t->strides ? t->strides[0] : 1);
 }
 
-/* Stages matrices at addresses of the host. A group without rows may have none. */
+/* Stages the matrices at addresses in host memory. A group without rows may have none. */
 static void stage_matrices(staged* s, const ptxb_matmul* p, int64_t count) {
   s->first_matrix = s->count;
   for (int64_t i = 0; i < count; ++i) {
@@ -178,7 +180,7 @@ static void stage_matrices(staged* s, const ptxb_matmul* p, int64_t count) {
   }
 }
 
-/* Gives the product the addresses of the copies. */
+/* Replaces the product's addresses with those of the copies. */
 static const char* tell_addresses(const staged* s, const ptxb_matmul* there) {
   for (int64_t i = s->first_matrix; i < s->count; ++i) {
     char* to = address_in(there->b_addresses, s->tensor[i].here - s->matrices);
@@ -208,7 +210,7 @@ static void stage_convolution(staged* s, ptxb_convolution* p) {
   p->bias = stage(s, p->bias, false);
 }
 
-/* Nothing is written if its gradient is requested instead. */
+/* Stages the tensors. If the gradient is requested, the attention itself writes nothing. */
 static void stage_attention(staged* s, ptxb_attention* p, bool runs) {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) p->name = stage(s, p->name, runs && is_written);
 #include "kernels/attention/attention.def"

@@ -4,7 +4,7 @@
 
 #include "kernels/python/src/ffi.h"
 
-/* The workspace is the last of the results, if the call has one more than `results`. */
+/* Runs an operation. The workspace is the last of the call's results, if it has more than `results`. */
 static const char* run(const ffi_call* call, const ffi_target* to, const operation* o, int64_t results) {
   if (to->device == EMULATOR) return host_run_staged(EMULATOR, o);
   const ffi_buffer* workspace = call->results.count > results ? call->results.all[results] : NULL;
@@ -20,7 +20,8 @@ static const char* check_counts(const ffi_call* call, int64_t arguments, int64_t
                     (int)call->arguments.count, (int)call->results.count, (int)arguments, (int)results);
 }
 
-/* Reads its numbers: `scale` of `reals` float32 and `numbers` of `integers` int64. */
+/* Reads the numbers: the attribute `scale`, `reals` float32, and the attribute `numbers`, `integers`
+ * int64. */
 static const char* read_numbers(const ffi_call* call, size_t reals, size_t integers, const float** scale,
                                 const int64_t** numbers) {
   const ffi_array *floats, *ints;
@@ -35,8 +36,8 @@ static const char* read_numbers(const ffi_call* call, size_t reals, size_t integ
 
 /* ---- The product ---- */
 
-/* Reads the operands that the flags name from `in`; the written one is the second result. With add_to_rows, C
- * is the first of `in` and shares D's memory: rows are added to it. */
+/* Reads from `in` the operands that the flags select; the operand that is written is the second result. With
+ * add_to_rows, C is the first of `in` and shares D's memory, to which rows are added. */
 static int64_t read_operands(const ffi_call* call, int64_t flags, ptxb_tensor* in, ptxb_tensor* written,
                              int64_t* results, ptxb_matmul* p) {
   int64_t count = 0;
@@ -117,7 +118,7 @@ static const char* read_attention(const ffi_call* call, ptxb_attention* p, int64
   return NULL;
 }
 
-enum { MOST_HEADS = 8 }; /* tensors that lie as heads, of one call */
+enum { MOST_HEADS = 8 }; /* the most tensors in a call that have heads */
 typedef struct heads_room {
   int64_t shape[MOST_HEADS][MOST_RANK], strides[MOST_HEADS][MOST_RANK];
 } heads_room;
@@ -130,7 +131,7 @@ static const char* lay(ptxb_tensor* const* heads, const char* const* names, int 
   return NULL;
 }
 
-/* Reads the operands that the flags name, from `in` on; returns how many there are. */
+/* Reads the operands that the flags select, beginning at `in`; returns how many there are. */
 static int64_t read_further(ptxb_attention* p, int64_t flags, const ptxb_tensor* in) {
   int64_t at = 0;
   if (flags & PACKED) p->query_offsets = &in[at++];
@@ -250,7 +251,7 @@ static const char* convolution(const ffi_call* call, const ffi_target* to) {
     p->spread[d] = numbers[SPREAD + d];
   p->groups = numbers[GROUPS];
   ptxb_tensor all[4];
-  const ptxb_tensor** const places[] = {&p->y, &p->x, &p->w}; /* as they are numbered */
+  const ptxb_tensor** const places[] = {&p->y, &p->x, &p->w}; /* in the order of their numbers */
   static const int in_order[] = {PTXB_CONVOLUTION_X, PTXB_CONVOLUTION_W, PTXB_CONVOLUTION_Y};
   int64_t argument = 0;
   for (int i = 0; i < 3; ++i) {
@@ -294,7 +295,7 @@ static const char* rows(const ffi_call* call, const ffi_target* to) {
     const int64_t at = is_written ? results++ : arguments++;
     if (at >= from->count) return host_words("there is no buffer %d", (int)at);
     all[i] = ffi_tensor_of(from->all[at]);
-    if (numbers[3] >> i & 1) { /* its argument's memory is the result's */
+    if (numbers[3] >> i & 1) { /* the argument and the result share memory */
       if (arguments >= call->arguments.count) return host_words("there is no argument %d", (int)arguments);
       if (ffi_tensor_of(call->arguments.all[arguments++]).data != all[i].data)
         return host_words("tensor %d is updated, and its result is elsewhere", (int)i);

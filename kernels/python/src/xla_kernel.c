@@ -1,4 +1,4 @@
-/* XLA's handler of any kernel that has a sidecar. */
+/* XLA's handler for any kernel that has a sidecar. */
 #include <string.h>
 
 #include "kernels/python/src/ffi.h"
@@ -14,7 +14,7 @@ typedef struct reading {
   size_t tensor_count, argument_count;
 } reading;
 
-/* Reads a scalar that is an array without dimensions, on the device of the call. */
+/* Reads a scalar from an array without dimensions, on the device of the call. */
 static const char* read_scalar(const reading* r, int64_t kind, int64_t number, ptxb_argument* to) {
   if (number < 0 || number >= r->call->arguments.count)
     return host_words("there is no buffer %d", (int)number);
@@ -87,7 +87,7 @@ static const char* kernel(const ffi_call* call, const ffi_target* to) {
   char* name = strchr(path, '\n');
   if (!name) return "attribute `program` has no line feed";
   *name++ = 0;
-  char* waived = strchr(name, '\n'); /* what was exported before there was such a line has none */
+  char* waived = strchr(name, '\n'); /* files from before this line existed have none */
   if (waived) *waived++ = 0;
   host_program* program;
   error = host_program_of(path, name, waived ? waived : "", &program);

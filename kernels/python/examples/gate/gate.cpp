@@ -1,4 +1,4 @@
-// y = silu(g) u for two rows of numbers: the step between the two products of a gated MLP.
+// y = silu(g) u for two rows of numbers, which is the step between the two products of a gated MLP.
 #include <ptxbuilder/kernels/family/family.h>
 #include <ptxbuilder/ptxbuilder.h>
 
@@ -8,7 +8,7 @@ static Kernel gate(const command::Fields&) {
   Kernel k("gate");
   auto [g, u, y, n] = k.params<gptr<f32>, gptr<f32>, gptr<f32>, u32>("g", "u", "y", "n");
   k.threads(128);
-  k.grid("ceil_div(n, 128)");  // CTAs, by the value of the parameter n
+  k.grid("ceil_div(n, 128)");  // the number of CTAs, which follows from the parameter n
   u32 i = ctaid_x() * 128 + tid_x();
   if_(i < n, [&] { y[i] = g[i] / (1.0f + exp(-g[i])) * u[i]; });
   return k;
