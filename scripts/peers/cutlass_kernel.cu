@@ -31,7 +31,7 @@ struct Pingpong {
   using Epilogue = cutlass::epilogue::TmaWarpSpecialized;
   using Scheduler = cutlass::gemm::PersistentScheduler;
 };
-// The sums of 8-bit floats stay on the tensor cores; in the other kernels they are added to f32 sums every
+// The sums of 8-bit floats remain on the tensor cores; in the other kernels they are added to f32 sums every
 // 128 of k.
 struct CooperativeFast : Cooperative {
   using Mainloop = cutlass::gemm::KernelTmaWarpSpecializedCooperativeFP8FastAccum;
@@ -39,7 +39,7 @@ struct CooperativeFast : Cooperative {
 struct PingpongFast : Pingpong {
   using Mainloop = cutlass::gemm::KernelTmaWarpSpecializedPingpongFP8FastAccum;
 };
-// A tile for each CTA, which one consumer warpgroup computes.
+// One tile for each CTA, computed by one consumer warpgroup.
 struct WarpSpecialized {
   static constexpr const char* kName = "warp-specialized";
   using Mainloop = cutlass::gemm::KernelTmaWarpSpecialized;
@@ -95,7 +95,7 @@ class ThisLaunch final : public peer::Launch {
  public:
   std::string queue(cudaStream_t stream, bool early) override {
     cutlass::Status status = cutlass::Status::kSuccess;
-    // Stream-K counts in its workspace, which must begin as zeros.
+    // Stream-K has counters in its workspace, which must initially be zero.
     if (again.workspace)
       status = Gemm::GemmKernel::initialize_workspace(again.arguments, again.workspace, stream);
     if (status == cutlass::Status::kSuccess) status = gemm.run(stream, nullptr, early);

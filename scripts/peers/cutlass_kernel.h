@@ -11,7 +11,8 @@
 
 namespace peer {
 
-// D[m,n] = sum_k A[m,k] B[n,k], all three row by row; the strides are elements from one row to the next.
+// D[m,n] = sum_k A[m,k] B[n,k], where all three matrices are row-major; a stride is the number of elements
+// from one row to the next.
 struct Problem {
   int m = 0, n = 0, k = 0;
   int64_t lda = 0, ldb = 0, ldd = 0;
@@ -29,12 +30,12 @@ struct Order {
   int most_swizzle;  // 1, 2, 4 or 8 tiles
 };
 
-// A kernel that is ready to launch for one problem, order and place of the matrices.
+// A kernel that is ready to launch for one problem, order and set of matrices.
 class Launch {
  public:
   virtual ~Launch() = default;
-  // Queues a launch. With `early`, it may begin before the previous launch has ended, and waits for that
-  // itself. Returns "" or the error.
+  // Queues a launch. With `early`, it may begin before the previous launch has ended, and the kernel itself
+  // waits for that end. Returns "" or the error.
   virtual std::string queue(cudaStream_t stream, bool early) = 0;
 };
 
@@ -47,7 +48,7 @@ class Kernel {
   virtual bool streams_k()
       const = 0;  // divides k among CTAs, through a workspace that early launches would share
   virtual size_t workspace_bytes(const Problem& problem, Order order) const = 0;
-  // Returns null if CUTLASS refuses. `workspace` has the bytes that the kernel needs.
+  // Returns null if CUTLASS rejects the problem. `workspace` has the bytes that the kernel needs.
   virtual std::unique_ptr<Launch> prepare(const Problem& problem, Order order, Pointers at, void* workspace,
                                           cudaStream_t stream) const = 0;
 };

@@ -1,5 +1,6 @@
-// CUTLASS as a contender of gemm_bench in a process of its own: it answers the lines that
-// kernels/bench/peers/peer_process.h describes. --self-test runs it alone, on data of its own.
+// CUTLASS as a contender of gemm_bench in its own process: it answers the lines that
+// kernels/bench/peers/peer_process.h describes. With --self-test it runs without the benchmark, on its own
+// data.
 #include <cuda_bf16.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -27,9 +28,10 @@ std::vector<const Kernel*>& kernels() {
 
 namespace {
 
-constexpr int kOneRound = 4;                 // launches of a first trial, at least
-constexpr size_t kFinalists = 6;             // of the first trial
-constexpr double kGraphMicroseconds = 2000;  // of a graph: long compared with the gap between two graphs
+constexpr int kOneRound = 4;                 // the least number of launches in a first trial
+constexpr size_t kFinalists = 6;             // kernels of the first trial that are tried again
+constexpr double kGraphMicroseconds = 2000;  // duration of a graph: long compared with the gap between two
+                                             // graphs
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
@@ -37,8 +39,8 @@ void check(cudaError_t status, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-// The benchmark passes this file as descriptor 3: A and B of each set, and room for one D. All types have two
-// bytes.
+// The file that the benchmark passes as descriptor 3: A and B of each set, and room for one D. All types have
+// two bytes.
 class File {
  public:
   File(const Problem& p, size_t sets)
@@ -67,7 +69,7 @@ class File {
   char* memory_ = nullptr;
 };
 
-// Device memory that is freed together.
+// Device memory that is freed as a whole.
 class Memory {
  public:
   Memory() = default;
@@ -203,7 +205,7 @@ class Chosen {
     return 1000.0 * milliseconds;
   }
 
-  // Runs every kernel in every order once, in a short burst.
+  // Runs every kernel once in every order, in a short burst.
   std::vector<Trial> first_trials(const std::string& input, const std::string& output) {
     std::vector<Trial> trials;
     for (const Kernel* kernel : kernels()) {
@@ -225,7 +227,8 @@ class Chosen {
 
   static bool is_faster(const Trial& a, const Trial& b) { return a.microseconds < b.microseconds; }
 
-  // Runs the fastest once more, in graphs as long as those of bursts, with early launches and without.
+  // Runs the fastest candidates once more, in graphs as long as those of bursts, with and without early
+  // launches.
   std::vector<Trial> finals(std::vector<Trial> trials) {
     std::sort(trials.begin(), trials.end(), is_faster);
     trials.resize(std::min(trials.size(), kFinalists));
@@ -240,7 +243,7 @@ class Chosen {
         const auto graph = record(launches, early, count);
         std::vector<double> times;
         for (int i = 0; i < 4; ++i) times.push_back(time(*graph, 1) / static_cast<double>(count));
-        std::sort(times.begin() + 1, times.end());  // after the first, which warms up
+        std::sort(times.begin() + 1, times.end());  // without the first, which warms up
         trial.microseconds = times[2];
         finalists.push_back(trial);
       }
@@ -289,7 +292,7 @@ class Session {
     if (!chosen_) throw std::runtime_error("there is no problem");
     if (verb == "launch") {
       check(cudaMemset(sets_.at(number).d, 0xff, file_->d_bytes()),
-            "cudaMemset");  // not the result of a trial
+            "cudaMemset");  // so that the result of a trial is not there
       check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
       chosen_->launch(number);
       check(cudaMemcpy(file_->d(), sets_.at(number).d, file_->d_bytes(), cudaMemcpyDeviceToHost),
@@ -344,7 +347,7 @@ int serve() {
   return 0;
 }
 
-// Runs M x N x K on data of its own, in two sets, and compares some elements with float64.
+// Runs M x N x K on its own data, in two sets, and compares some elements with float64.
 int self_test(const Problem& p) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
