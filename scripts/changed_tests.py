@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Prints the names of the tests that a change of files can affect, one per line, from ninja's graph.
+"""Prints the names of the tests that a change of files can affect, one per line, using ninja's dependency graph.
 
   scripts/changed_tests.py FOLDER [COMMIT]   FOLDER is a complete build; the files are those that differ from COMMIT (HEAD)
 
 A test depends on the programs of the build and the files that its command names, on the files that its program is made of, and on those
 that tests/CMakeLists.txt adds with ptxbuilder_reads(). A test that runs a command, such as `ptxb lint`, does not depend on the files of
-other commands, and one that names kernels, such as `ptxb lint kernel:saxpy`, does not depend on those of other kernels. A file on which no
-test depends affects all tests, unless it is a document.
+other commands, and one that names kernels, such as `ptxb lint kernel:saxpy`, does not depend on those of other kernels. A file that no test
+depends on affects all tests, unless it is a document.
 """
 import fnmatch
 import functools
@@ -24,7 +24,7 @@ def printed_by(*command):
 
 
 class Graph:
-    """Finds what each file of a build is made of, from build.ninja and, for objects, the files that the compiler read."""
+    """Finds the files that each file of a build is made of, from build.ninja and, for objects, from the files that the compiler read."""
 
     def __init__(self, folder):
         self.folder = os.path.abspath(folder)
@@ -32,7 +32,7 @@ class Graph:
         with open(f"{folder}/build.ninja") as file:
             rules = file.read().replace("$\n", "")
         for outputs, inputs in re.findall(r"^build ((?:\$.|[^:$\n])+): \S+(.*)$", rules, re.M):
-            # The files after || must exist before, such as another target's precompiled header.
+            # The files after || must only exist, such as another target's precompiled header.
             needed = self.paths(inputs.split(" || ")[0])
             for output in self.paths(outputs):
                 self.made_of.setdefault(output, set()).update(needed)
@@ -42,7 +42,7 @@ class Graph:
                 output = self.path(found[1])
             elif line.startswith("    "):
                 self.made_of.setdefault(output, set()).add(self.path(line.strip()))
-        # Files that are compiled as one are made of the headers that all of them include.
+        # Files that are compiled as one depend on the headers that any of them includes.
         for output, needed in list(self.made_of.items()):
             units = [path for path in needed if path.endswith(".cpp")]
             for unit in units if output.endswith(".o") else ():
@@ -55,7 +55,7 @@ class Graph:
         return {self.path(re.sub(r"\$(.)", r"\1", word)) for word in re.findall(r"(?:\$.|[^ $])+", words) if word != "|"}
 
     def sources(self, output):
-        """Returns all files that it is made of, in any number of steps."""
+        """Returns all files that an output is made of, directly and indirectly."""
         found, waiting = set(), [output]
         while waiting:
             for path in self.made_of.get(waiting.pop(), ()):
@@ -66,13 +66,13 @@ class Graph:
 
     @functools.cached_property
     def kernels(self):
-        """Returns the files that each kernel's own executable is made of, by the kernel's name."""
+        """Returns the files that each kernel's own executable is made of, indexed by the kernel's name."""
         names = {found[1] for path in self.made_of if (found := re.search(r"/CMakeFiles/kernel_(\w+)\.dir/", path))}
         return {name: self.sources(self.path(f"bin/{name}")) for name in names}
 
 
 def other_commands(words, sources):
-    """Returns the files of commands among the sources of a program that do not run if the first word is another command's name."""
+    """Returns those sources of a program that implement commands other than the one that the first word names."""
     folder, said = f"{TOP}/kernels/command", words[1].replace("-", "_") if len(words) > 1 else ""
     names = {path: re.sub(r"(_command)?\.cpp$", "", os.path.basename(path))
              for path in sources if os.path.dirname(path) == folder and path.endswith(".cpp")}

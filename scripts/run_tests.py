@@ -6,8 +6,8 @@
     --times  prints at the end how long the build and each test took, next to the times in tests/times.json, and replaces those
     --only   runs only the tests whose names are in the file, one per line
 
-Tests that take longer than the budget of tests/README.md are named. Exits with ctest's code. A filter that no test passes is an error, as
-is a test that cannot be started.
+Tests that take longer than the budget of tests/README.md are listed. The exit code is that of ctest. It is an error if no test matches a
+filter, or if a test cannot be started.
 """
 import os
 import re
@@ -21,7 +21,7 @@ BUDGET = 20  # seconds of a test
 
 
 def reason_of_skip(case):
-    """Returns why a test was skipped, in its own words; None if it was not skipped."""
+    """Returns the reason that a skipped test gives; None if it was not skipped."""
     skipped = case.find("skipped")
     if case.get("status") == "disabled":
         return "disabled"
@@ -55,7 +55,7 @@ def seconds_of(cases):
 
 
 def over_budget(seconds):
-    """Returns a line that names the tests which take too long; "" if none does."""
+    """Returns a line that names the tests that take too long; "" if there are none."""
     long = sorted(((time, name) for name, time in seconds.items() if time > BUDGET), reverse=True)
     return "" if not long else (f"over the budget of {BUDGET} s of a test (tests/README.md): " +
                                 ", ".join(f"{name} {time:.0f} s" for time, name in long))
@@ -68,7 +68,7 @@ def main(folder, arguments, times=False, only=None):
     if only:
         with open(only) as names:
             arguments = ["-R", "^(" + "|".join(re.escape(name) for name in names.read().split()) + ")$", *arguments]
-    # A test may print anywhere in its output why it is skipped, and ctest cuts the output at 1 KiB by default.
+    # A test may print anywhere in its output why it is skipped, but ctest truncates the output to 1 KiB by default.
     code = subprocess.run(["ctest", "--test-dir", folder, "--no-tests=error", "--output-on-failure",
                            "--output-junit", results, "--test-output-size-passed", "1048576",
                            "--parallel", str(len(os.sched_getaffinity(0))), *arguments]).returncode

@@ -1,7 +1,6 @@
-"""Prints how the time of a build and of its tests was spent, with the times that were kept before; for scripts/run_tests.py --times.
-
-Seconds are the added run times of compilers, linkers or tests; several run at once. For the build they are those of the last time
-that each file was made.
+"""Prints how the time of a build and of its tests was spent, compared with the stored times; for scripts/run_tests.py --times. Seconds are
+the summed run times of compilers, linkers or tests, and several of them run at once. For the build they are those of the last time that each
+file was made.
 """
 import collections
 import json
@@ -43,7 +42,7 @@ def table(title, before, now):
 
 
 def tell(folder, of_tests):
-    """Prints both tables and keeps the new seconds. `of_tests` has the seconds of each test by name."""
+    """Prints both tables and stores the new seconds. `of_tests` has the seconds of each test, indexed by its name."""
     before = {"build": {}, "tests": {}}
     if os.path.exists(KEPT):
         with open(KEPT) as file:

@@ -25,7 +25,7 @@ def need_gpu():
 
 
 def uploaded(problem, tensors):
-    """Returns PyTorch's tensors of each set."""
+    """Returns the PyTorch tensors of each set."""
     import torch
     dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[problem.type]
     return [tuple(torch.from_numpy(np.array(t).view(np.int16)).cuda().view(dtype) for t in of_set) for of_set in tensors.sets]
@@ -39,7 +39,7 @@ def check_taken(problem):
 
 
 class TorchCalls:
-    """`call_for(problem, sets)` returns a function of Q, K and V that returns O, and a text about the choice."""
+    """Calls of PyTorch. `call_for(problem, sets)` returns a function of Q, K and V that returns O, and a text about the choice."""
 
     def __init__(self, call_for, problem, tensors):
         from torch_graph import Graphed
@@ -125,7 +125,7 @@ def triton():
 
 
 class PallasCalls:
-    """Several calls in one executable would be merged; therefore each is queued separately."""
+    """Calls of Pallas. Several calls in one executable would be merged; therefore each is queued separately."""
 
     def __init__(self, jax, module, events, problem, tensors):
         import concurrent.futures
@@ -136,7 +136,7 @@ class PallasCalls:
             raise peer.Refused("it supports one length, and a multiple of 64 columns")
         self.events = events
         dtype = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}[problem.type]
-        # It does not scale the scores: Q is scaled before, which rounds it once more unless the factor is a power of two.
+        # The kernel does not scale the scores, so Q is scaled before, which rounds it once more unless the factor is a power of two.
         scaled = jax.jit(lambda q: (q.astype(np.float32) / math.sqrt(problem.depth)).astype(q.dtype))
         uploads = ((jax.device_put(np.array(t).view(dtype)) for t in of_set) for of_set in tensors.sets)
         self.sets = [(scaled(q), k, v) for q, k, v in uploads]
@@ -166,7 +166,7 @@ class PallasCalls:
                               f"best of {len(configurations)}")
 
     def time(self, call, count):
-        """Returns the microseconds per call of several calls over the sets in turn, queued after two that are not timed."""
+        """Returns the microseconds per call of several calls over the sets in turn, which are queued after two untimed calls."""
         for i in range(2):
             result = call(*self.sets[i % len(self.sets)])
         self.events.record(self.events.start, result)
@@ -200,7 +200,7 @@ PEERS = {"cudnn": ("cuDNN", functools.partial(sdpa, "CUDNN_ATTENTION")),
 
 
 def tell_available():
-    """Prints NAME=PEER for each that can be imported, and on standard error why the others cannot."""
+    """Prints NAME=PEER for each peer that can be imported, and on standard error why the others cannot be."""
     for key, (name, load) in PEERS.items():
         try:
             load()

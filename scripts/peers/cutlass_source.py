@@ -1,7 +1,6 @@
-"""CUTLASS's kernels and ours with the same tile, cluster, stages and schedule, compiled to PTX by nvcc and by ptxb.
-
-A kernel is named by the words of build_cutlass: input, output, schedule, tile m n k, cluster m n, stages (0 or none for as many as fit).
-The file is not named cutlass: scripts of this folder import the package of that name from PyPI.
+"""CUTLASS's kernels and ours with the same tile, cluster, stages and schedule, compiled to PTX by nvcc and by ptxb. A kernel is identified
+by the words of build_cutlass: input, output, schedule, tile m n k, cluster m n, stages (0 or none: as many as fit). The file is not named
+cutlass, since scripts in this folder import the package of that name from PyPI.
 """
 import datetime
 import hashlib
@@ -29,7 +28,7 @@ def seconds(*command, **options):
 
 
 def cpu_seconds(run):
-    """Returns the processor time of `run()`, which other work on the machine hardly changes, and its result."""
+    """Returns the processor time of `run()`, which hardly depends on other work on the machine, and its result."""
     def spent():
         times = os.times()
         return times.children_user + times.children_system
@@ -59,7 +58,7 @@ def options(words):
 
 
 def ours(build, words, folder, *more):
-    """Emits ours into a folder, and returns the seconds."""
+    """Emits our kernel into a folder, and returns the seconds."""
     return seconds(f"{build}/bin/ptxb", "emit", "gemm", "-o", folder, *options(words), *more)
 
 
@@ -78,7 +77,7 @@ def missing():
 
 
 def cutlass_ptx(words, fresh=False):
-    """Returns the path of CUTLASS's PTX for a kernel, the processor's seconds that nvcc took, and when that was. The PTX is kept under
+    """Returns the path of CUTLASS's PTX for a kernel, the processor seconds that nvcc took, and when that was. The PTX is stored in
     build/peers under a hash of its inputs."""
     headers = subprocess.run([BUILD, "--headers"], cwd=TOP, check=True, capture_output=True, text=True).stdout.strip()
     made_of = hashlib.sha256(f"2 {words}".encode())  # and the format of the kept files

@@ -12,7 +12,7 @@ import re
 import time
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the card is shared with the benchmark
-# The elimination of common subexpressions is off: an executable repeats products of the same matrices.
+# The elimination of common subexpressions is disabled, since an executable repeats products of the same matrices.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_disable_hlo_passes=cse"
 
 import jax
@@ -29,7 +29,7 @@ LEAD_IN = 1500  # microseconds of work that is queued before the timed work, so 
 
 
 class Events:
-    """Two CUDA events on a stream of their own."""
+    """Two CUDA events on their own stream."""
 
     def __init__(self):
         self.cuda = ctypes.CDLL("libcuda.so.1")
@@ -49,7 +49,7 @@ class Events:
             raise RuntimeError(f"{name} gives status {status}")
 
     def record(self, event, array):
-        """Records the end as soon as the array is ready: its export through DLPack makes the stream wait for it."""
+        """Records the end as soon as the array is ready: exporting it through DLPack makes the stream wait for it."""
         array.__dlpack__(stream=self.stream.value)
         self.call("cuEventRecord", event, self.stream)
 
@@ -62,7 +62,8 @@ class Events:
 
 
 def configurations(m, n, k):
-    """Returns the configurations that hopper_matmul's own tuning tries and that divide the problem, the usually best first."""
+    """Returns the configurations that hopper_matmul's own tuning tries and that divide the problem, beginning with those that are usually
+    best."""
     dimension = module.MatmulDimension
     for width in (8, 16, 4):
         for tile_m, tile_n in ((128, 128), (128, 64), (256, 64), (256, 128)):
@@ -76,7 +77,7 @@ def configurations(m, n, k):
 
 
 def matmul(config):
-    """It is compiled once, however often an executable contains it."""
+    """Returns the product, which is compiled once, however often an executable contains it."""
     takes_c = "c" in inspect.signature(module.matmul).parameters
     return jax.jit(lambda a, b: module.matmul(a, b, None, config) if takes_c else module.matmul(a, b, config))
 
@@ -118,7 +119,7 @@ class Product:
         return array(a, not problem.a_k_major), array(b, problem.b_k_major)
 
     def time(self, executable, runs, each):
-        """Returns the microseconds of a product, which are about `each`."""
+        """Returns the microseconds per product; `each` is an estimate."""
         for _ in range(max(1, round(LEAD_IN / (each * executable.count)))):
             result = executable.queue()
         self.events.record(self.events.start, result)

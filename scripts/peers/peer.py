@@ -1,5 +1,5 @@
-"""The Python peers of gemm_bench and attention_bench share this module: the protocol of kernels/bench/peers/peer_process.h, the matrices,
-and a self-test."""
+"""Code that the Python peers of gemm_bench and attention_bench share: the protocol of kernels/bench/peers/peer_process.h, the matrices, and
+a self-test."""
 import argparse
 import dataclasses
 import mmap
@@ -13,11 +13,11 @@ GRAPH_MICROSECONDS = 2000  # of one queued unit: long compared with the gap betw
 
 
 class Refused(Exception):
-    """The peer cannot do what is requested, and says why."""
+    """Raised if the peer cannot do what is requested; the message says why."""
 
 
 def to_bits(values, dtype):
-    """Rounds to nearest even."""
+    """Returns the bits of values, which are rounded to nearest even."""
     if dtype == "f16":
         return values.astype(np.float16).view(np.uint16)
     bits = values.astype(np.float32).view(np.uint32)
@@ -25,7 +25,7 @@ def to_bits(values, dtype):
 
 
 def from_bits(bits, dtype):
-    """Returns their numbers in float64."""
+    """Returns the numbers that bits represent, in float64."""
     if dtype == "f16":
         return np.ascontiguousarray(bits).view(np.float16).astype(np.float64)
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
@@ -37,7 +37,7 @@ def random_bits(shape, dtype, random):
 
 @dataclasses.dataclass
 class Problem:
-    """A product, as requested by the words of a line. Another kind of problem has the same methods and a class such as Matrices."""
+    """A product, as requested by the words of a line. Another kind of problem has the same methods, and has a class like Matrices."""
 
     VERB = "problem"
     m: int
@@ -84,13 +84,13 @@ class Problem:
         return self.layout[1] == "N"
 
     def require(self, *types):
-        """Refuses problems unless A, B and D have the same 16-bit type, one of those given."""
+        """Refuses the problem unless A, B and D have the same 16-bit type, which is one of the given types."""
         if not self.a == self.b == self.d or self.a not in types:
             raise Refused(f"it needs A, B and D of one type, which must be one of {', '.join(types)}")
 
 
 class Matrices:
-    """The bits of A, B and D, 16 per element, as rows with the given strides: views of the file's memory."""
+    """The bits of A, B and D, 16 per element, as rows with the given strides, which are views of the file's memory."""
 
     def __init__(self, problem, memory):
         p = self.problem = problem
@@ -176,7 +176,7 @@ class Attention:
         return 2 * (self.sets * (q + k + v) + o)
 
     def flops(self):
-        """Does not support windows, and assumes as many keys as queries if it is causal."""
+        """Returns the number of operations. It does not support windows, and assumes as many keys as queries if the attention is causal."""
         pairs = sum(n * (n + 1) // 2 if self.causal else n * keys
                     for n, keys in ([(n, n) for n in self.lengths] or [(self.queries, self.keys)] * self.batches))
         return 2 * pairs * self.heads * (self.depth + self.value_depth)
@@ -191,7 +191,7 @@ class Attention:
 
 
 class Tensors:
-    """The bits of Q, K and V of each set, and of O: [batch, row, head, column], packed [row, head, column]."""
+    """The bits of Q, K and V of each set, and of O: [batch, row, head, column], or if packed [row, head, column]."""
 
     def __init__(self, problem, memory):
         self.problem = problem
@@ -265,7 +265,7 @@ def one_line(error):
 
 
 def serve(version, make, kind):
-    # The output of libraries goes to standard error.
+    # The output of libraries is redirected to standard error.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     print(f"peer 1 {version}", file=answers)
@@ -281,7 +281,7 @@ def serve(version, make, kind):
 
 
 def self_test(make, kind):
-    """Runs a few problems on data of its own, and checks some of the output."""
+    """Runs a few problems on its own data, and checks some of the output."""
     wrong = 0
     for problem in kind.examples():
         data = problem.data(bytearray(problem.bytes()))

@@ -1,7 +1,5 @@
-"""Changes that are planted into CUTLASS's PTX, each with what the first difference must say.
-
-A plant has a description, a regular expression, the replacement, the index of the match (-1: the last; None: all), and an expression for
-the words of the first difference.
+"""Changes that are planted in CUTLASS's PTX, each with what the first difference must say. A plant has a description, a regular expression,
+the replacement, the index of the match (-1: the last; None: all), and an expression for the words of the first difference.
 """
 import re
 
@@ -44,7 +42,7 @@ PLANTS = [
 
 
 def planted(text, pattern, change, which):
-    """Returns the changed text; None if nothing matches."""
+    """Returns the changed text, or None if nothing matches."""
     matches = list(re.finditer(pattern, text, re.DOTALL))
     if not matches:
         return None

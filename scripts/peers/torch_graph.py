@@ -5,7 +5,7 @@ import peer
 
 
 def between_events(queue):
-    """Returns the microseconds of the work that `queue` queues."""
+    """Returns the microseconds that the work that `queue` queues takes."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     queue()
@@ -15,7 +15,7 @@ def between_events(queue):
 
 
 class Graphed:
-    """`launches` are functions, one for each set."""
+    """Launches in CUDA graphs. `launches` are functions, one for each set."""
 
     def __init__(self, launches):
         self.launches = launches
@@ -33,7 +33,7 @@ class Graphed:
             self.launches[i % len(self.launches)]()
 
     def burst(self, launches):
-        """Makes at least this many launches, and returns the microseconds of one."""
+        """Makes at least this many launches, and returns the microseconds per launch."""
         graphs = max(1, -(-launches // self.per_graph))
 
         def queue():

@@ -13,7 +13,7 @@ def escape(text):
 
 
 def installed(name):
-    """Returns the name by which a program includes a header."""
+    """Returns the name with which a program includes a header."""
     return name if name.startswith("ptxbuilder/") else "ptxbuilder/" + ("ptxb.h" if name.endswith("ptxb.h") else name)
 
 
@@ -22,7 +22,7 @@ def page_of(name):
 
 
 class Links:
-    """Finds the page to which a file, or the name of a type, is linked. Names of one word are not linked, since they are also English
+    """Finds the page that the name of a file or of a type is linked to. Names of one word are not linked, since they are also English
     words."""
 
     def __init__(self, reader):
@@ -45,7 +45,7 @@ class Links:
 
 
 def prose(text, links, page):
-    """Turns a comment into Markdown. Indented lines are code."""
+    """Converts a comment to Markdown. Indented lines are code."""
     out, paragraph, code = [], [], []
 
     def flush():
@@ -92,7 +92,7 @@ def shown(d, without_body):
 
 
 def is_plain(d):
-    """Returns whether a type has only values, so that its source is its best description."""
+    """Returns whether a type has only values, in which case its source describes it best."""
     return d.kind == "enum" or all(m.kind in ("value", "type", "enum") or m.is_special or m.name.startswith("operator") or
                                    m.kind == "class" and is_plain(m) for m in d.members)
 

@@ -41,7 +41,7 @@ class Declaration:
 
 
 def roots_of(source):
-    """Returns the headers that are installed for programs, without those that these include."""
+    """Returns the installed headers that no other installed header includes."""
     with open(f"{source}/{INSTALLED}") as file:
         calls = re.findall(r"^ptxbuilder_component\((.*?)\)$", file.read(), re.M | re.S)
     lists = [re.search(r"HEADERS (.*?)(?:LINK|$)", call, re.S) for call in calls]
@@ -49,7 +49,8 @@ def roots_of(source):
 
 
 def public_headers(source, printed):
-    """Returns every header that the installed ones reach, by its name from the top, with its path."""
+    """Returns every header that the installed headers include, directly or indirectly: its name from the top of the project, with its path.
+    """
     waiting, reached = roots_of(source) + ["kernels/c/ptxb.h"], {}
     while waiting:
         name = waiting.pop(0)
@@ -84,7 +85,7 @@ def comment_text(lines):
 
 
 class Header:
-    """The lines of a file, and the comments that document them."""
+    """The lines of a file, with the comments that document them."""
 
     def __init__(self, path):
         with open(path) as file:
@@ -125,7 +126,7 @@ class Header:
 
 
 def end_of(lines, first, last):
-    """Returns the line at which a body that libclang has skipped ends, or `last` if there is none."""
+    """Returns the line on which a body that libclang has skipped ends, or `last` if there is none."""
     indent = re.match(" *", lines[first - 1])[0]
     if not lines[last - 1].rstrip().split("  //")[0].endswith(("{", ":", ",", ")")):
         return last
@@ -138,7 +139,7 @@ def end_of(lines, first, last):
 
 
 def without_body(text):
-    """Ends a function at the brace of its body, and a constructor at its list of members."""
+    """Removes what follows: a function ends at the brace of its body, and a constructor at its list of members."""
     depth = 0
     for at, letter in enumerate(text):
         if letter in "([":
@@ -238,8 +239,9 @@ class Reader:
 
 
 def undocumented(declarations, owner=None, introduction=""):
-    """Returns the undocumented names. The comment that opens a file documents the names in it; that of a class covers its values, special
-    members, getters and names of types; that of a function covers its overloads; and an operator means what it means in C++."""
+    """Returns the undocumented names. The comment that opens a file documents the names in it; the comment of a class covers its values,
+    special members, getters and names of types; the comment of a function covers its overloads; and operators need no comment, since they
+    mean what they mean in C++."""
     overloads = {d.name for d in declarations if d.documented and d.kind in ("function", "class", "type")}
     for d in declarations:
         named = owner is None and re.search(rf"\b{re.escape(d.name)}\b", introduction)

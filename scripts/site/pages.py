@@ -58,7 +58,7 @@ class Site:
         self.documents["README.md"] = "index.md"
 
     def document(self, name):
-        """Copies a document, in which the names of files become links to their pages."""
+        """Copies a document, turning the names of files into links to their pages."""
         page, text = self.documents[name], read(f"{self.source}/{name}")
         folder = os.path.dirname(name)
 
@@ -94,7 +94,7 @@ class Site:
             write(f"{self.folder}/{os.path.dirname(page)}/{picture}", read(f"{self.source}/{folder}/{path}"))
 
     def api(self):
-        """Writes a page for each header, and returns the pages by folder."""
+        """Writes a page for each header, and returns the pages, grouped by folder."""
         pages = {}
         for name in sorted(self.reader.declarations):
             if not self.reader.declarations[name] or name.endswith(".def"):
@@ -132,7 +132,7 @@ class Site:
         return cpp_pages.prose(docstring, self.links, "api/python.md").replace("```cpp", "```python")
 
     def instructions(self):
-        """Writes the forms of PTX's manual by section, and the calls with short names."""
+        """Writes the instruction forms in PTX's manual by section, and the calls with short names."""
         made = subprocess.run(["g++", "-E", "-P", "-x", "c++", f"-I{self.source}", f"{self.source}/ptxbuilder/isa/manual/manual.def"],
                               capture_output=True, text=True, check=True).stdout
         title, sections, literal = None, {}, r'(?:"(?:[^"\\]|\\.)*"\s*)+'

@@ -41,7 +41,7 @@ def box(x, y, width, height, c):
 
 
 def measured(source):
-    """Reads the rows of the first table: operation, peer, shapes, mean and worst."""
+    """Returns the rows of the first table: operation, peer, shapes, mean and worst."""
     with open(f"{source}/kernels/MEASURED.md") as file:
         rows = re.findall(r"^\| (.*?) \| (.*?) \| (\d+) \| ([\d.]+) \| ([\d.]+) \|", file.read(), re.M)
     by_name = {row[0]: row for row in rows}
@@ -51,7 +51,7 @@ def measured(source):
 
 
 def speed(rows, c):
-    """Draws a bar for each mean, with a mark at its worst shape; a line is the fastest peer."""
+    """Draws a bar for each mean, with a mark at the worst shape; a line marks the fastest peer."""
     left, length, top, step = 240, 510, 62, 32
     scale = int(length / (max(float(mean) for _, mean, _ in rows) + 0.15))  # a mean's number is printed after its bar
     width, height = left + length + 20, top + step * len(rows) + 18

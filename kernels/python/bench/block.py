@@ -1,5 +1,5 @@
-"""Compares a transformer block under torch.compile with our products and attention with one that has PyTorch's own: time, and the error
-relative to the same block in float32.
+"""Compares a transformer block under torch.compile with our products and attention with one that uses PyTorch's own: the time, and the
+error relative to the same block in float32.
 
   block.py [--small]   batch 2, 2048 rows, width 2048, 16 heads of 128, 4 of keys and values; --small on the emulator
 """

@@ -1,10 +1,10 @@
-"""Compares pb.scaled_mm with torch.nn.functional.scaled_mm: e4m3 with block scales, 1x128 for A, and 128x128 or 1x128 for B. The two
-alternate as captured graphs, so that only the GPU's time counts. Then rows in groups are measured, in place and gathered.
+"""Compares pb.scaled_mm with torch.nn.functional.scaled_mm for e4m3 with block scales, 1x128 for A, and 128x128 or 1x128 for B. The two
+alternate as captured graphs, so that only the GPU's time is measured. Then rows in groups are measured, in place and gathered.
 
   blocks.py [--drawn N] [--seed S] [--rounds N] [--random N] [--small]
 
-Seven named shapes and N drawn ones; with --random this many small products, dense and in groups, are first compared with float64 and with a
-second run.
+There are seven named shapes and N random ones. With --random, this many small products, dense and in groups, are first compared with
+float64 and with a second run.
 """
 import statistics
 
@@ -55,7 +55,7 @@ def dense(m, n, k, of_blocks):
 
 
 def grouped(groups, m, n, k, of_blocks=True):
-    """Returns the same for groups: the arguments of pb.matmul(), and the exact product of the first rows."""
+    """Returns a product in groups: the arguments of pb.matmul(), and the exact product of the first rows."""
     ends = sorted(draw.randint(0, m) for _ in range(groups - 1)) + [m]
     a, b, of_a, of_b = e4m3(m, k), e4m3(groups, n, k), scales(up(k), m), scales(groups, *((up(n), up(k)) if of_blocks else (up(k), n)))
     some = min(m, 256)

@@ -1,6 +1,6 @@
-"""Measures the host's cost of a call, in microseconds, when everything is known and the GPU keeps up: matrices of 64 x 64.
+"""Measures the host's cost of a call, in microseconds, if everything is known and the GPU keeps up, with matrices of 64 x 64.
 
-  calls.py [PTXB_H] the folder of ptxb.h, with which the call from C is measured too (needs cc); kernels/c unless given
+  calls.py [PTXB_H]   PTXB_H is the folder of ptxb.h (default: kernels/c), with which the call from C is measured too (needs cc)
 """
 import ctypes
 import glob

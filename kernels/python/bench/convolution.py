@@ -1,9 +1,10 @@
-"""pb.conv2d against torch.nn.functional.conv2d with channels last (cuDNN, the best of its algorithms): the distinct convolutions of
-ResNet-50 and two of a U-Net, f16, in turns.
+"""Compares pb.conv2d with torch.nn.functional.conv2d with channels last (cuDNN, the best of its algorithms) for the distinct convolutions
+of ResNet-50 and two of a U-Net, in f16, in alternation.
 
   convolution.py [--batch N] [--rounds R] [--only WORD] [--gradients] [--small]
 
-All are compared with float64 on a part of the images. The ratio is cuDNN's time divided by ours, and the last lines have geometric means.
+All results are compared with float64 on a part of the images. The ratio is cuDNN's time divided by ours, and the last lines have geometric
+means.
 """
 import argparse
 import statistics
@@ -13,7 +14,7 @@ import torch
 import ptxbuilder as pb
 import timing
 
-# (name, channels, lines and pixels, filters, taps, stride)
+# Each has a name, channels, lines and pixels, filters, taps, and a stride.
 RESNET50 = (("conv1", 3, 224, 64, 7, 2),
             ("conv2 reduce", 64, 56, 64, 1, 1), ("conv2 3x3", 64, 56, 64, 3, 1), ("conv2 expand", 64, 56, 256, 1, 1),
             ("conv2 reduce again", 256, 56, 64, 1, 1),
@@ -51,7 +52,7 @@ print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.
 
 
 def calls_of(x, w, stride, padding):
-    """Returns what is measured, by its name, and the results of each to compare."""
+    """Returns what is measured, by name, and the results of each to compare."""
     if not given.gradients:
         return {"": (lambda: pb.conv2d(x, w, stride=stride, padding=padding),
                      lambda: torch.nn.functional.conv2d(x, w, stride=stride, padding=padding))}

@@ -1,5 +1,5 @@
-"""Decoding over caches against PyTorch's attention and, where they are here (scripts/peers/get), FlashAttention's CuTe kernels and
-FlashInfer: one query of each sequence, in turns, L2 cold.
+"""Compares decoding over caches with PyTorch's attention and, if they are installed (scripts/peers/get), with FlashAttention's CuTe kernels
+and FlashInfer: one query of each sequence, in alternation, with a cold L2.
 
   decode.py [--sets NAME,...] [--shapes BATCH:HEADS:KEY_HEADS:COLUMNS:KEYS,... [--pages N,...] [--ragged] [--e4m3]] [--rounds N] [--check]
 
@@ -17,7 +17,8 @@ import mla
 import ptxbuilder as pb
 import timing
 
-# These are, by name, shapes, pages, whether lengths are ragged, and whether caches are of e4m3, where "pages" have scales and not heads.
+# Each set has shapes, pages, whether lengths are ragged, and whether caches are e4m3; "pages" means that pages have scales instead of
+# heads.
 SETS = {
     "even": ("1:32:8:128:8192,1:32:8:128:65536,1:32:32:128:8192,1:32:32:128:65536,16:32:8:128:8192,64:32:8:128:4096,1:32:8:64:8192,"
              "1:32:8:64:65536,16:32:8:64:8192,64:64:8:128:2048", "0,16,64", False, False),
@@ -33,7 +34,7 @@ WORDS = ("ours", "cudnn", "flash", "cute", "flashinfer")
 
 
 class Cache:
-    """Queries, keys and values of one shape, in pages where these are requested."""
+    """Queries, keys and values of one shape, in pages if requested."""
 
     def __init__(self, shape, page, ragged, is_e4m3, seed):
         self.batches, self.heads, self.key_heads, self.columns, self.keys = shape
@@ -73,7 +74,7 @@ class Cache:
         return pb.decode(self.q, self.k, self.v, self.lengths, self.table, out=self.out, **self.scale)
 
     def of_batch(self, b):
-        """Keys and values of a sequence as [key heads, keys, columns], in float64."""
+        """Returns the keys and values of a sequence as [key heads, keys, columns], in float64."""
         count = int(self.lengths[b])
 
         def rows(x, scale):
@@ -97,7 +98,7 @@ class Cache:
 
 
 def flashinfer_of(caches):
-    """A call of FlashInfer, planned once for each cache; raises where it has none."""
+    """Returns a call of FlashInfer, planned once for each cache; raises if it does not support the case."""
     import flashinfer
 
     plans = {}
@@ -116,7 +117,7 @@ def flashinfer_of(caches):
 
 
 def contenders_of(caches, ragged):
-    """Calls by name; each takes the next cache."""
+    """Returns calls by name; each call uses the next cache."""
     def turned(function, all_of=caches):
         at = iter(range(1 << 62))
         return lambda: function(all_of[next(at) % len(all_of)])

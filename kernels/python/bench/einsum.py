@@ -1,10 +1,10 @@
-"""Compares pb.einsum with torch.einsum and with the matrix product of the same size: random contractions with two to four free dimensions,
-one or two that are summed over and sometimes batches, whose operands are stored in any order; bf16, in alternation.
+"""Compares pb.einsum with torch.einsum and with the matrix product of the same size, for random contractions with two to four free
+dimensions, one or two that are summed over, and sometimes batches, whose operands are stored in any order; in bf16, in alternation.
 
   einsum.py [--drawn N] [--seed S] [--rounds R] [--small]
 
-All are compared with float64. `plain` contractions fold into one matrix product, `modes` need several dimensions of a tensor map, and
-`copied` ones are copied first; the last lines have geometric means of each kind.
+All results are compared with float64. `plain` contractions fold into one matrix product, `modes` need several dimensions of a tensor map,
+and `copied` ones are copied first; the last lines have geometric means of each kind.
 """
 import argparse
 import math

@@ -1,10 +1,10 @@
-"""Attention of bf16 next to float64."""
+"""Compares attention in bf16 with float64."""
 import torch
 
 
 def hold(call, parts_of):
-    """Asserts that the result of a call is within what rounding to bf16 explains, and that a second call gives the same bits. `parts_of`
-    yields parts of a result, each with its values in float64 and the sums of their terms' magnitudes."""
+    """Asserts that the error of a call's result can be explained by rounding to bf16, and that a second call returns the same bits.
+    `parts_of` yields parts of a result, each with its values in float64 and the sums of their terms' magnitudes."""
     got, worst = call().clone(), 0.0
     assert torch.isfinite(got).all(), "wrong: not finite"
     for part, expected, magnitude in parts_of(got):

@@ -1,10 +1,10 @@
-"""Compares rows of experts that the product gathers, scatters and adds up itself with rows that are copied for it: pb.grouped_mm with
-a_rows and d_rows, without them on rows that are already gathered, with copies by index_select and index_copy, and torch._grouped_mm with
-such copies. The two results of a token are added with add_to_rows, or summed after d_rows. Everything is bf16, in alternation.
+"""Compares products that gather, scatter and add up the rows of experts themselves with products for which rows are copied: pb.grouped_mm
+with a_rows and d_rows, without them on rows that are already gathered, with copies by index_select and index_copy, and torch._grouped_mm
+with such copies. The two results of a token are added with add_to_rows, or summed after d_rows. Everything is bf16, in alternation.
 
   gathered.py [--shapes EXPERTSxROWSxNxK,...] [--seed S] [--rounds N] [--small]
 
-Each token goes to two experts, whose numbers of rows differ by up to six times.
+Each token goes to two experts, whose numbers of rows differ by a factor of up to six.
 """
 import argparse
 import random

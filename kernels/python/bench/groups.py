@@ -1,10 +1,10 @@
-"""Compares pb.grouped_mm with torch._grouped_mm: rows in groups, with a matrix for each group, and the gradient of these matrices, whose k
-is grouped; bf16, in alternation.
+"""Compares pb.grouped_mm with torch._grouped_mm for rows in groups, with a matrix for each group, and for the gradient of these matrices,
+whose k is grouped; in bf16, in alternation.
 
   groups.py [--drawn N] [--seed S] [--shapes EXPERTSxROWSxNxK,...] [--small]
 
-Six named shapes and N drawn ones. The sizes of groups are drawn too: they differ by a factor of up to six, and some groups of the drawn
-shapes are empty. The last lines compare eight equal groups with the product of the same number of rows with one matrix.
+There are six named shapes and N random ones. The sizes of groups are random too: they differ by a factor of up to six, and some groups of
+the random shapes are empty. The last lines compare eight equal groups with the product of the same number of rows with one matrix.
 """
 import argparse
 import random

@@ -1,11 +1,11 @@
-"""Compares pb.packed_mm with torch._weight_int4pack_mm, torch.matmul in bf16 and, if available, Marlin: rows of bf16 with packed weights,
+"""Compares pb.packed_mm with torch._weight_int4pack_mm, torch.matmul in bf16 and, if available, Marlin: rows of bf16 times packed weights,
 in alternation, as captured graphs whose weights have three times the size of L2.
 
   mixed.py [--m M,M,..] [--types TYPE_GROUP,..] [--experts] [--rounds N] [--random N] [--small]
 
-The layers are those of models, N x K; a type is int4, uint4, int8 or e4m3, with groups of 32, 64 or 128 of k, or 0. With --random this many
-products, of any size and form, and of experts, are first compared with float64 and with a second run. With --experts the weights of experts
-are measured instead, and compared with pb.grouped_mm and torch._grouped_mm in bf16.
+The layers are those of models, N x K; a type is int4, uint4, int8 or e4m3, with groups of 32, 64 or 128 along k, or 0. With --random, this
+many products, of any size and form, and of experts, are first compared with float64 and with a second run. With --experts, the weights of
+experts are measured instead, and compared with pb.grouped_mm and torch._grouped_mm in bf16.
 """
 import importlib.util
 import statistics

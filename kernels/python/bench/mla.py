@@ -28,7 +28,7 @@ def byte_rows(kv):
 
 
 class Cache:
-    """Queries and a cache of one shape, in pages if requested; `lengths` are the keys of each sequence."""
+    """Queries and a cache of one shape, in pages if requested; `lengths` are the numbers of keys of the sequences."""
 
     def __init__(self, batches, keys, heads, queries, page, seed, ragged=False, in_bytes=False):
         self.batches, self.keys, self.heads, self.queries, self.page = batches, keys, heads, queries, page

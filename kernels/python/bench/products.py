@@ -1,6 +1,6 @@
-"""Compares pb.matmul with torch.matmul, end to end, over random shapes: time, and error relative to float64.
+"""Compares pb.matmul with torch.matmul, end to end, over random shapes: the time, and the error relative to float64.
 
-  products.py [COUNT [SEED]]   20 shapes of bf16 unless given
+  products.py [COUNT [SEED]]   default: 20 shapes of bf16
 """
 import random
 import statistics
@@ -16,7 +16,7 @@ draw = random.Random(seed)
 
 
 def extent(least, most):
-    """Draws a log-uniform number; three of four are multiples of 64, as in models, and the others are arbitrary."""
+    """Draws a log-uniform number; three of four numbers are multiples of 64, as in models, and the others are arbitrary."""
     x = int(round(2**draw.uniform(least, most)))
     return max(64, x // 64 * 64) if draw.random() < 0.75 else x
 

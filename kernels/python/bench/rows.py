@@ -1,9 +1,9 @@
 """Compares operations on rows with PyTorch's, eager and compiled, with quack's if it is installed (scripts/peers/get), and with a copy that
-moves the same number of bytes: bf16, in alternation, with a cold L2.
+moves the same number of bytes; in bf16, in alternation, with a cold L2.
 
   rows.py [--columns N,...] [--mib N] [--operations NAME,...] [--warm]
 
-Each number is a share of the copy's rate: bytes read and written once each, divided by the median time. --warm only compiles PyTorch's and
+Each number is a share of the copy's rate: bytes read and written, each once, divided by the median time. --warm only compiles PyTorch's and
 quack's kernels.
 """
 import argparse
@@ -14,7 +14,7 @@ import ptxbuilder as pb
 import timing
 
 F = torch.nn.functional
-OPERATIONS = {  # by name: ours, PyTorch's, and how many times a matrix is moved, forward and backward
+OPERATIONS = {  # ours, PyTorch's, and how many times a matrix is moved, forward and backward
     "rms_norm": (lambda x, w: pb.rms_norm(x, w, epsilon=1e-5), lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-5), 2, 3),
     "layer_norm": (lambda x, w, b: pb.layer_norm(x, w, b), lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), 2, 3),
     "softmax": (pb.softmax, lambda x: F.softmax(x, -1), 2, 3),
@@ -80,7 +80,7 @@ def inputs_of(name, rows, columns):
 
 
 def calls_of(function, sets):
-    """Returns two functions, forward and backward, each of which uses the next set in turn."""
+    """Returns two functions, forward and backward, each of which uses the next set at each call."""
     turn = iter(range(1 << 62))
 
     def forward():

@@ -1,10 +1,11 @@
-"""Compares products with sparse weights (2:4) with dense ones of ours and of torch, and with torch's semi-structured ones (cuSPARSELt), in
-alternation, as captured graphs, so that only the GPU's time counts.
+"""Compares products with sparse weights (2:4) with dense products of ours and of torch, and with torch's semi-structured ones (cuSPARSELt);
+in alternation, as captured graphs, so that only the GPU's time is measured.
 
   sparse.py [--drawn N] [--seed S] [--rounds N] [--random N] [--dtype bf16] [--sparse_a] [--small]
 
-x [m, k] times weights [n, k] that have two zeros in each four elements along k: five named shapes and N drawn ones. With --sparse_a x is
-sparse instead of the weights. With --random this many small products are first compared with float64 and with a second run.
+The products are x [m, k] times weights [n, k] that have two zeros in every four elements along k, with five named shapes and N random ones.
+With --sparse_a, x is sparse instead of the weights. With --random, this many small products are first compared with float64 and with a
+second run.
 """
 import statistics
 
@@ -17,7 +18,7 @@ NAMED = [(8192, 8192, 8192), (4096, 4096, 4096), (16384, 8192, 4096), (4096, 143
 
 
 def with_zeros(x):
-    """Sets two of each four elements along the rows to zero."""
+    """Sets two of every four elements along the rows to zero."""
     order = torch.rand(*x.shape[:-1], x.shape[-1] // 4, 4, device=x.device).argsort(-1)
     return x * (order < 2).reshape(x.shape)
 

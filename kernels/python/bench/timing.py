@@ -1,5 +1,4 @@
-"""The measurements share these functions: bursts of calls in alternation, whose median counts, and the start of scripts that check
-products."""
+"""Code that the measurements share: bursts of calls in alternation, whose median is used, and the start of scripts that check products."""
 import argparse
 import random
 import statistics
@@ -27,7 +26,7 @@ def arguments(doc, small, more):
 
 
 def start(given, check_random, small):
-    """Checks as many random products as are requested; with --small there are only `small` ones, and nothing else runs."""
+    """Checks as many random products as are requested; with --small there are only `small` of them, and nothing else runs."""
     if given.small:
         check_random(small)
         raise SystemExit(0)
@@ -82,8 +81,8 @@ def device(calls, rounds=11, least_ms=4.0):
 
 
 def graphs(calls, rounds=11, count=4):
-    """Returns microseconds of the GPU per call, by name: `count` calls in a captured graph, so that only the GPU's time counts. A list has
-    several calls, which are made in turn, for example with other operands, so that L2 does not have them."""
+    """Returns microseconds of the GPU per call, by name: `count` calls in a captured graph, so that only the GPU's time is measured. A list
+    has several calls, which are made in turn, for example with other operands, so that these are not in L2."""
     made = {}
     for name, call in calls.items():
         each = call if isinstance(call, list) else [call] * count

@@ -1,5 +1,5 @@
 """Trains a small transformer to predict letters with our attention and with PyTorch's, from the same seeds, and prints the losses of both
-and how much seeds differ. The exit code is 1 if the attentions differ more than the seeds.
+and how much the losses of different seeds differ. The exit code is 1 if the two attentions differ more than the seeds do.
 
   training.py [--small]   300 steps of 16 x 512 tokens, two layers of 256 columns; --small on the emulator
 """
@@ -18,8 +18,8 @@ letters, seeds = 64, (1, 2, 3)
 
 
 def text(generator):
-    """Draws sequences of eight letters each, in which a letter is likelier the more often it has occurred: only attention can predict
-    this."""
+    """Draws sequences of eight letters each, in which a letter is the more likely the more often it has occurred, which only attention can
+    predict."""
     chosen = torch.rand(batch, letters, generator=generator).argsort(1)[:, :8]
     which = (torch.rand(batch, length + 1, generator=generator)**2 * 8).long()
     return chosen.gather(1, which).to(place)

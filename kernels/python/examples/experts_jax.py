@@ -21,10 +21,10 @@ def probabilities(x, router):
 
 
 def layer(x, router, up, down, k, grouped, chosen=None):
-    """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: returns the sum of the chosen experts' results,
-    each times its weight. The first product reads each row of x in place, and the second puts the results of a token side by side, where
-    they are summed in a fixed order, so that a step is bitwise reproducible. If probabilities are nearly equal, another precision may
-    choose other experts, so a comparison of two precisions passes `chosen`."""
+    """Returns the sum of the chosen experts' results, each times its weight: x is [tokens, d], router [d, experts], up [experts, d, 2 f]
+    and down [experts, f, d]. The first product reads each row of x in place, and the second writes the results of a token to consecutive
+    rows, which are summed in a fixed order, so that a step is bitwise reproducible. If probabilities are nearly equal, another precision
+    may choose other experts, so a comparison of two precisions passes `chosen`."""
     all_weights = probabilities(x, router)
     chosen = jax.lax.top_k(all_weights, k)[1] if chosen is None else chosen
     weight = jnp.take_along_axis(all_weights, chosen, 1)

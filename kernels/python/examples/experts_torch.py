@@ -20,10 +20,11 @@ def probabilities(x, router):
 
 
 def layer(x, router, up, down, k, grouped_mm, chosen=None):
-    """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: returns the sum of the chosen experts' results,
-    each times its weight. The first product reads each row of x in place, and the second puts the results of a token side by side, where
-    they are summed in a fixed order, so that a step is bitwise reproducible. The host reads none of the data, so that a graph can capture
-    it. If probabilities are nearly equal, another precision may choose other experts, so a comparison of two precisions passes `chosen`."""
+    """Returns the sum of the chosen experts' results, each times its weight: x is [tokens, d], router [d, experts], up [experts, d, 2 f]
+    and down [experts, f, d]. The first product reads each row of x in place, and the second writes the results of a token to consecutive
+    rows, which are summed in a fixed order, so that a step is bitwise reproducible. The host reads none of the data, so that a graph can
+    capture it. If probabilities are nearly equal, another precision may choose other experts, so a comparison of two precisions passes
+    `chosen`."""
     experts, all_weights = router.shape[1], probabilities(x, router)
     chosen = all_weights.topk(k)[1] if chosen is None else chosen
     weight = all_weights.gather(1, chosen)

@@ -28,7 +28,7 @@ cos, sin = angles.cos().bfloat16(), angles.sin().bfloat16()
 
 
 def transformer(token, attend, kind):
-    """Returns the logits of tokens, computed in a type; `attend` returns the attention of a layer's q, k and v, [tokens, heads,
+    """Returns the logits of tokens, computed in the type `kind`; `attend` returns the attention of a layer's q, k and v, [tokens, heads,
     columns]."""
     def norm(x):
         return F.rms_norm(x, x.shape[-1:])
@@ -41,7 +41,7 @@ def transformer(token, attend, kind):
     return norm(x) @ unembedding.to(kind)
 
 
-# The state is in the device's memory, where a graph finds it. A sequence begins in a step of its own; before that its tokens have no slot.
+# The state is in device memory, where the graph uses it. Each sequence begins in a different step; before that its tokens have no slot.
 caches = [torch.full((2, batch * pages, page_rows, key_heads, columns), torch.nan, device=place).bfloat16() for _ in blocks]
 table = torch.randperm(batch * pages, device=place).int().view(batch, pages)
 token, logits = torch.randint(words, (batch,), device=place), torch.zeros(batch, words, device=place)

@@ -62,7 +62,7 @@ ours = Operations(
 
 
 def block(of, shape, x, first, qkv, out, second, up, down):
-    """Its `shape` has the sequences, and the columns of a head."""
+    """Computes the block; `shape` has the sequences, and the columns of a head."""
     sequences, depth = shape
     q, k, v = of.gathered_product(of.norm(x, first), qkv).unflatten(0, (sequences, -1)).unflatten(-1, (3, -1, depth)).unbind(2)
     o = of.attention(q, k, v).flatten(2).flatten(0, 1)
@@ -142,4 +142,4 @@ if times and on_gpus:
     for tokens in (4096, 8192):
         show_times(tokens, 4096, heads, 16384)
 dist.barrier()
-os._exit(0) if on_gpus else dist.destroy_process_group()  # Peers use this memory until the end of the process.
+os._exit(0) if on_gpus else dist.destroy_process_group()  # peers use this memory until the end of the process

@@ -1,4 +1,4 @@
-"""The kernel of gate.cpp as a function of PyTorch and of JAX, compiled by both: gate.py torch|jax BUILD."""
+"""Uses the kernel in gate.cpp as a function of PyTorch and of JAX, compiled by both: gate.py torch|jax BUILD."""
 import sys
 
 import ptxbuilder as pb
