@@ -527,8 +527,8 @@ PTXB_API int ptxb_rows_run(ptxb_device* device, const ptxb_rows* rows, void* wor
  * A tensor has a name; a shape, a list of words in which equal words are equal extents; a type; the flags
  * written, updated (it is written in place, and otherwise stays as it was) and optional; and a meaning. The
  * type is "any" (f16, bf16 or f32), "of_first" (the type of the first tensor), "number" (f32), "integer" (s32
- * or s64), "e4m3", "of_first_or_e4m3" or "bytes" (u8). A number has a name, a default ("unsaid") and a meaning.
- * The string is valid forever. */
+ * or s64), "e4m3", "of_first_or_e4m3" or "bytes" (u8). A number has a name, a default ("unsaid") and a
+ * meaning. The string is valid forever. */
 PTXB_API const char* ptxb_rows_table(void);
 
 /* ---- Products and norms of several ranks ---- */
