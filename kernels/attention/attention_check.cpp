@@ -131,8 +131,9 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
                "multiple of 16 is one of 32: widen V by columns of zeros",
                columns, (columns + 31) / 32 * 32 - 15));
   if (has_products && p.key_lengths.address != 0)
-    refuse(where,
-           "key_lengths, and Q of e4m3, which has none: convert Q to f16 or bf16; K and V may stay of e4m3");
+    refuse(
+        where,
+        "lengths of keys, and Q of e4m3, which has none: convert Q to f16 or bf16; K and V may stay of e4m3");
   if (p.page_scales && (p.pages == 0 || !has_k || has_products))
     refuse(where, fmt::format("scales of pages (page_scales), {} pages, {} k_scale, and Q of {}; they are of "
                               "K and V of e4m3 in pages, and Q is of f16 or bf16",

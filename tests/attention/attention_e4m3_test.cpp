@@ -214,7 +214,7 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
   refused([](auto& p) { p.k_scale = p.v_scale = {}; }, "q_scale, and no k_scale");
   refused([](auto& p) { p.scales = 3; }, "3 scales of K and V; one, or one for each of 2 heads");
   refused([](auto& p) { p.promote = -1; }, "promote = -1; 0 to");
-  refused([](auto& p) { p.key_lengths = p.lse; }, "key_lengths, and Q of e4m3, which has none");
+  refused([](auto& p) { p.key_lengths = p.lse; }, "lengths of keys, and Q of e4m3, which has none");
   Case wide = sized(40, 50, 1, 160);
   wide.p.promote = 64;
   Trial of_wide(device(), wide);

@@ -101,7 +101,8 @@ for page, layout, is_e4m3 in ((0, "NHD", False), (16, "HND", False), (5, "NHD", 
     check(lse, np.concatenate([expected_lse[b, :, 100 - count:] for b, count in enumerate(counts)], 1), 1e-4, "lse of mixed", page, layout)
 for words, text in ((dict(q=q), "q: 4 dimensions; with query_offsets it is"), (dict(max_queries=None), "packed queries over caches need"),
                     (dict(max_queries=99), "query_offsets: a sequence of 100 rows, and max_queries is 99"),
-                    (dict(query_offsets=offsets[:-1]), "query_offsets: [0, 100, 101]; they must begin at 0"),
+                    (dict(query_offsets=offsets[:-1]), "it must be [2] of int32 or uint32, without gaps, one fewer than query_offsets"),
+                    (dict(query_offsets=offsets + 1), "query_offsets: [1, 101, 102, 107]; they must begin at 0"),
                     (dict(query_offsets=None), "max_queries and max_keys are for packed sequences"),
                     (dict(query_offsets=offsets.astype(np.float32)), "query_offsets: [4] of f32; it has")):
     with kit.refused(text):
@@ -185,7 +186,9 @@ for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c
                     (dict(q=[1.0]), "q: <class 'list'>, which is no tensor"),
                     (dict(v_cache=None), "v_cache: <class 'NoneType'>, which is no tensor"),
                     (dict(out=[1.0]), "out: <class 'list'>, which is no tensor"), (dict(block_table=[[1]]), "block_table: <class 'list'>"),
-                    (dict(sinks=[1.0]), "sinks: <class 'list'> among"), (dict(seq_lens=[1, 2, 3]), "seq_lens: <class 'list'> among")):
+                    (dict(sinks=[1.0]), "sinks: <class 'list'> among"), (dict(seq_lens=[1, 2, 3]), "seq_lens: <class 'list'>, which"),
+                    (dict(seq_lens=np.repeat(c.lengths, 2)[::2]), "seq_lens: [3] of int32; it must be [3] of int32 or uint32, without gaps"),
+                    (dict(seq_lens=c.lengths.astype(np.int64)), "seq_lens: [3] of int64; it must be [3]")):
     with kit.refused(text):
         pb.decode(**{"q": q, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "device": "emulator", **words})
 kit.check(pb.decode(q[:0], k, v, c.lengths[:0], c.table[:0], device="emulator").shape == (0, *q.shape[1:]), "no sequences")

@@ -184,16 +184,39 @@ def _check_cached(q, caches, seq_lens, block_table, max_seq_len, window, out):
 
 
 def _over_caches(q, k, v, extras, numbers, return_lse, out, device):
-    """Attention of queries whose dimension may be missing. Errors use the caller's names."""
+    """Attention of queries whose dimension may be missing."""
     is_one = q.ndim == 3 and extras.query_offsets is None
     try:
         found = door_of(q).attention(q[:, None] if is_one else q, k, v, extras, numbers, return_lse,
                                      out[:, None] if is_one and out is not None else out, device)
-    except ValueError as error:
-        raise ValueError(str(error).replace("key_lengths", "seq_lens").replace("keys = ", "max_seq_len = ")) from error
+    except ValueError:
+        _check_lengths(q, k, extras, numbers)
+        raise
     if not is_one:
         return found
     return (found[0][:, 0], found[1][:, :, 0]) if return_lse else found[:, 0] if out is None else out
+
+
+def _check_lengths(q, k, extras, numbers):
+    """Refuses lengths with the names that calls over caches have for them. Only calls that failed check them, so others do not pay for
+    it."""
+    lengths, table, offsets = extras.key_lengths, extras.block_table, extras.query_offsets
+    if not hasattr(lengths, "shape"):
+        raise ValueError(f"seq_lens: {type(lengths)}, which is no tensor")
+    if hasattr(lengths, "is_contiguous"):
+        has_gaps = not lengths.is_contiguous()
+    else:
+        has_gaps = hasattr(lengths, "flags") and not lengths.flags.c_contiguous
+    if offsets is not None and getattr(offsets, "ndim", 0) != 1:
+        return  # The error is about the offsets.
+    batches = q.shape[0] if offsets is None else offsets.shape[0] - 1
+    if tuple(lengths.shape) != (batches,) or name_of(lengths.dtype) not in ("int32", "uint32") or has_gaps:
+        raise ValueError(f"seq_lens: {list(lengths.shape)} of {name_of(lengths.dtype)}; it must be [{batches}] of int32 or uint32, without "
+                         f"gaps{'' if offsets is None else ', one fewer than query_offsets'}")
+    most = numbers[list(_ext.ATTENTION_NUMBERS).index("keys")]
+    if table is not None and len(table.shape) == 2 and most > table.shape[1] * k.shape[1]:
+        raise ValueError(f"max_seq_len = {most}, and {table.shape[1]} pages of {k.shape[1]} rows of a batch, which hold "
+                         f"{table.shape[1] * k.shape[1]}")
 
 
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
