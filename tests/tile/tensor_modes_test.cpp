@@ -114,17 +114,38 @@ TEST_CASE("tiles of rows that fold, and of parts that do not, with their ends") 
   }
 }
 
-TEST_CASE("a slice of every a-th row is a matrix with its end") {
+TEST_CASE("a tile of each part, when the kernel does not know how many parts there are") {
+  const Shape s = {8, 3, 20, 24, 8 * 24 + 12, true};
+  const Matrix in = random_matrix(DType::f32, {1, s.elements()}, -8, 8);
+  Kernel k("parts");
+  auto [from, numbers, out] = k.params<gptr<f32>, gptr<u32>, gptr<f32>>("from", "numbers", "out");
+  const u32 parts = numbers[1];
+  const TensorView x(from, DeviceLayout({{s.a, parts}, s.c}, {{s.pitch, s.apart}, 1}));
+  for_(0u, parts * 2, [&, out = out](u32 i) {
+    store(out + i * 128, load(x.tile({8, 16}, {i / 2, i % 2}).matrix(), strided({8, 16}, 1), f32(-1)));
+  });
+  std::vector<double> expected;
+  for (int i = 0; i < 2 * s.b; ++i)
+    for (int row = 0; row < 8; ++row)
+      for (int col = i % 2 * 16; col < i % 2 * 16 + 16; ++col)
+        expected.push_back(col < s.c ? in.values[at(s, i / 2 * 8 + row, col)] : -1);
+  check_equal(result_of(std::move(k), {in, numbers_of(s)}, {DType::f32, {2 * s.b, 128}, {}}), expected,
+              s.text());
+}
+
+TEST_CASE("a tile of a slice of every a-th row is a matrix with its end") {
   const Shape s = {4, 5, 12, 12, 48, true};  // the 20 rows are one dimension
   const Matrix in = random_matrix(DType::f32, {1, s.elements()}, -8, 8);
   Kernel k("steps");
   auto [from, out] = k.params<gptr<f32>, gptr<f32>>("from", "out");
   const u32 third = tid_x() * 0 + 2;
-  store(out, load(TensorView(from, to_device(s.layout())).slice({{third, _}, _}).matrix(),
-                  strided({8, 16}, 1), f32(7)));
+  store(out,
+        load(TensorView(from, to_device(s.layout())).slice({{third, _}, _}).tile({2, 16}, {1, 0}).matrix(),
+             strided({8, 16}, 1), f32(7)));
   std::vector<double> expected;
   for (int j = 0; j < 8; ++j)
-    for (int c = 0; c < 16; ++c) expected.push_back(j < s.b && c < s.c ? in.values[at(s, 4 * j + 2, c)] : 7);
+    for (int c = 0; c < 16; ++c)
+      expected.push_back(j < s.b - 2 && c < s.c ? in.values[at(s, 4 * (j + 2) + 2, c)] : 7);
   check_equal(result_of(std::move(k), {in}, {DType::f32, {8, 16}, {}}), expected, s.text());
 }
 
