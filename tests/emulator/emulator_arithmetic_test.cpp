@@ -498,5 +498,37 @@ TEST_CASE("emulator: fma.oob is zero where a factor is outside a tensor") {
     }
 }
 
+TEST_CASE("narrow formats: each code is what it decodes to, and ties go to even codes") {
+  using emulator::decode, emulator::encode, emulator::Format, emulator::Rounding;
+  for (const Format f : {emulator::f16_format, emulator::bf16_format, emulator::e5m2_format}) {
+    const uint32_t infinity = ((1u << f.exponent_bits) - 1) << f.mantissa_bits,
+                   sign = 1u << (f.exponent_bits + f.mantissa_bits);
+    for (uint32_t code = 0; code < infinity; ++code) {
+      const double here = static_cast<double>(decode(code, f)),
+                   next = code + 1 < infinity ? static_cast<double>(decode(code + 1, f)) : INFINITY;
+      REQUIRE(encode(here, f) == code);
+      REQUIRE(encode(-here, f) == (code | sign));
+      if (std::isinf(next)) continue;
+      const double tie = (here + next) / 2, above = std::nextafter(tie, next),
+                   below = std::nextafter(tie, here);
+      REQUIRE(encode(tie, f) == code + code % 2);
+      REQUIRE(encode(above, f) == code + 1);
+      REQUIRE(encode(below, f) == code);
+      REQUIRE(encode(tie, f, Rounding::rna) == code + 1);
+      REQUIRE(encode(below, f, Rounding::rp) == code + 1);
+      REQUIRE(encode(above, f, Rounding::rm) == code);
+      REQUIRE(encode(-above, f, Rounding::rm) == (sign | (code + 1)));
+      REQUIRE(encode(above, f, Rounding::rz) == code);
+    }
+    const auto largest = static_cast<double>(decode(infinity - 1, f));
+    CHECK(encode(1.5 * largest, f) == infinity);
+    CHECK(encode(1.5 * largest, f, Rounding::rn, true) == infinity - 1);
+    CHECK(encode(1.5 * largest, f, Rounding::rz) == infinity - 1);
+    CHECK(encode(5e-324, f) == 0);
+    CHECK(encode(5e-324, f, Rounding::rp) == 1);
+    CHECK(encode(-5e-324, f, Rounding::rm) == (sign | 1));
+  }
+}
+
 }  // namespace
 }  // namespace ptxbuilder::runtime::emulator_arithmetic_test

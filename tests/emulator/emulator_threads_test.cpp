@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "emulator_kit.h"
 
@@ -364,6 +365,156 @@ TEST_CASE("emulator: a mask that leaves out its own lane is named") {
   const Result r = run("redux.sync.add.u32 %r5, %r1, 0x7fffffff;", 32, 1);
   CHECK(r.fault == Fault::divergence);
   CHECK_MESSAGE(r.what.find("lane 31") != std::string::npos, r.what);
+}
+
+// Lanes that access shared memory anywhere, each at an address of its own: values, and what the checks say of
+// single lanes.
+// Two warps of a CTA around `body`. %r0 tid.x, %r1 the lane, %r2 the address of 4 KB of shared memory, %p0
+// warp 0, %p1 this lane takes part, %r3 where it does, %r4 its value; %rd0 16 B of results for each thread.
+std::string scattered_kernel(const std::string& body) {
+  return fmt::format(R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 places, .param .u64 lanes, .param .u64 results) {{
+.shared .align 16 .b8 data[4096];
+.reg .b16 %h<4>; .reg .b32 %r<20>; .reg .b64 %rd<8>; .reg .pred %p<4>;
+mov.u32 %r0, %tid.x; mov.u32 %r1, %laneid; mov.u32 %r2, data; setp.lt.u32 %p0, %r0, 32;
+ld.param.u64 %rd1, [places]; ld.param.u64 %rd2, [lanes]; ld.param.u64 %rd0, [results];
+mul.wide.u32 %rd3, %r1, 4; add.u64 %rd1, %rd1, %rd3; ld.global.u32 %r3, [%rd1]; add.u32 %r3, %r3, %r2;
+ld.global.u32 %r5, [%rd2]; shr.u32 %r5, %r5, %r1; and.b32 %r5, %r5, 1; setp.ne.u32 %p1, %r5, 0;
+mul.wide.u32 %rd3, %r0, 16; add.u64 %rd0, %rd0, %rd3; mad.lo.u32 %r4, %r1, 0x01010101, 0x10203040;
+{}
+ret;
+}}
+)",
+                     body);
+}
+
+struct Trial {
+  std::vector<uint32_t> places;  // offset of each lane in shared memory
+  uint32_t lanes = ~0u;          // that take part
+  uint64_t seed = 0;
+  std::vector<std::string> notes = {};
+};
+
+// Returns the results, 4 words of each thread.
+std::vector<uint32_t> run_scattered(const std::string& body, Trial& trial, uint32_t threads = 64) {
+  EmulatorOptions options;
+  options.seed = trial.seed;
+  options.note = [&](const std::string& text) { trial.notes.push_back(text); };
+  Bench bench(scattered_kernel(body), threads, options);
+  const Address places = bench.upload(trial.places), lanes = bench.upload(std::vector<uint32_t>{trial.lanes}),
+                results = bench.upload(std::vector<uint32_t>(256, 0xeeeeeeee));
+  bench.run({1, 1, 1}, 0, places, lanes, results);
+  return bench.download<uint32_t>(results, 256);
+}
+
+// Places of 32 lanes in arbitrary order, `size` apart or more.
+std::vector<uint32_t> anywhere(uint32_t size, uint32_t seed) {
+  std::vector<uint32_t> all(4096 / size);
+  std::iota(all.begin(), all.end(), 0);
+  std::ranges::shuffle(all, std::mt19937(seed));
+  all.resize(32);
+  for (uint32_t& place : all) place *= size;
+  return all;
+}
+
+std::string report(const std::string& body, Trial trial) {
+  std::string what = "no fault";
+  fault_of([&] { run_scattered(body, trial); }, &what);
+  return what;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("lanes store and load anywhere, of every width, all of them or some") {
+  struct Width {
+    const char* type;
+    const char* stored;  // %r4 and what follows from it
+    uint32_t size, words;
+  };
+  const Width widths[] = {{"u8", "%r4", 1, 1},
+                          {"u16", "%h0", 2, 1},
+                          {"u32", "%r4", 4, 1},
+                          {"b64", "%rd4", 8, 2},
+                          {"v2.u32", "{%r4, %r6}", 8, 2},
+                          {"v2.u16", "{%h0, %h1}", 4, 1},
+                          {"v4.u32", "{%r4, %r6, %r7, %r8}", 16, 4},
+                          {"v2.b64", "{%rd4, %rd5}", 16, 4}};
+  for (const Width& w : widths)
+    for (const uint32_t lanes : {~0u, 0x80000001u, 0x5a5af00fu, 0x00000040u}) {
+      CAPTURE(w.type);
+      CAPTURE(lanes);
+      Trial trial{anywhere(w.size, w.size + lanes % 7), lanes};
+      // Each lane stores, and loads from there: no other lane's bytes are in its way. It then shows 16 B.
+      const std::string loaded = w.size == 1   ? "ld.shared.u8 %r10, [%r3];"
+                                 : w.size == 2 ? "ld.shared.u16 %r10, [%r3];"
+                                 : w.words == 1
+                                     ? "ld.shared.u32 %r10, [%r3];"
+                                     : (w.words == 2 ? "ld.shared.v2.u32 {%r10, %r11}, [%r3];"
+                                                     : "ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r3];");
+      const std::vector<uint32_t> out = run_scattered(
+          fmt::format("add.u32 %r6, %r4, 1; add.u32 %r7, %r4, 2; add.u32 %r8, %r4, 3;\n"
+                      "mov.b32 {{%h0, %h1}}, %r4; mov.b64 %rd4, {{%r4, %r6}}; mov.b64 %rd5, {{%r7, %r8}};\n"
+                      "mov.u32 %r10, 0; mov.u32 %r11, 0; mov.u32 %r12, 0; mov.u32 %r13, 0;\n"
+                      "@%p1 st.shared.{} [%r3], {}; bar.warp.sync -1; @%p1 {}\n"
+                      "st.global.v4.u32 [%rd0], {{%r10, %r11, %r12, %r13}};",
+                      w.type, w.stored, loaded),
+          trial, 32);
+      for (uint32_t lane = 0; lane < 32; ++lane) {
+        const uint32_t value = lane * 0x01010101 + 0x10203040,
+                       mask = w.size < 4 ? (1u << 8 * w.size) - 1 : ~0u;
+        for (uint32_t k = 0; k < 4; ++k)
+          CHECK(out[4 * lane + k] == (lanes >> lane & 1 && k < w.words ? (value + k) & mask : 0));
+      }
+      CHECK(trial.notes.empty());
+    }
+}
+
+TEST_CASE("of lanes anywhere, the one that is wrong is named") {
+  const std::string store = "@%p0 st.shared.u32 [%r3], %r4;", load = "@!%p0 ld.shared.u32 %r10, [%r3];",
+                    show = "@!%p0 st.global.u32 [%rd0], %r10;";
+  Trial trial{anywhere(4, 3)};
+  CHECK(report(store + "bar.sync 0;" + load + show, trial) == "no fault");
+  // Another warp's lane, ahead of any barrier: each lane alone, so that it is the one that is named.
+  for (const int lane : {0, 9, 31}) {
+    CAPTURE(lane);
+    Trial one = trial;
+    one.lanes = 1u << lane;
+    const std::string text = report("@%p1 bra S; bra T; S: " + store + " T: " + load + show, one);
+    CHECK(has(text, "race"));
+    CHECK(has(text, fmt::format("data+{}", one.places[static_cast<size_t>(lane)])));
+  }
+  // A lane of the same warp.
+  const std::string apart =
+      "xor.b32 %r6, %r1, 3; mad.lo.u32 %r6, %r6, 132, %r2; mad.lo.u32 %r3, %r1, 132, %r2;"
+      "@%p0 st.shared.u32 [%r3], %r4; {}"
+      "@%p0 ld.shared.u32 %r10, [%r6]; @%p0 st.global.u32 [%rd0], %r10;";
+  CHECK(has(report(fmt::format(fmt::runtime(apart), ""), trial), "of this warp wrote"));
+  CHECK(report(fmt::format(fmt::runtime(apart), "bar.warp.sync -1;"), trial) == "no fault");
+  // One lane is outside, or at an odd address, or reads what nothing has written.
+  for (const uint32_t lane : {0u, 17u, 31u}) {
+    CAPTURE(lane);
+    const std::string name = fmt::format(", lane {}", lane);
+    Trial outside = trial, odd = trial;
+    outside.places[lane] = 4096;
+    odd.places[lane] += 2;
+    const std::string of_outside = report(store, outside), of_odd = report(store, odd);
+    CHECK(has(of_outside, "outside the CTA's"));
+    CHECK(has(of_outside, name));
+    CHECK(has(of_odd, "not a multiple of the 4 B"));
+    CHECK(has(of_odd, name));
+    Trial unwritten = trial;
+    unwritten.lanes = ~(1u << lane);
+    CHECK(has(report("@%p1 bra S; bra T; S: " + store + " T: bar.sync 0;" + load + show, unwritten),
+              fmt::format("data+{}, which nothing had written", unwritten.places[lane])));
+  }
+  // Two warps that store the same value are a note; other values are a race.
+  Trial same = trial, other = trial;
+  run_scattered("st.shared.u32 [%r3], %r4;", same);
+  REQUIRE(!same.notes.empty());
+  CHECK(has(same.notes[0], "what is there already"));
+  CHECK(has(report("add.u32 %r4, %r4, %r0; st.shared.u32 [%r3], %r4;", other), "race"));
 }
 
 }  // namespace
