@@ -14,10 +14,13 @@ void check_descriptor(Warp& w, const MatrixDescriptor& d, const char* what) {
                                        what, d.base_offset));
 }
 
-void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
-                  uint32_t bytes_k, Access deed, const char* what) {
+namespace {
+
+// Returns the pieces of shared memory that a matrix is; reports one outside of shared memory.
+std::vector<SharedPiece> pieces_of(const Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t first,
+                                   uint32_t rows, uint32_t bytes_k, const char* what) {
   // Units come in the order of rows and columns. They are marked first, so that neighbours in memory are
-  // recorded as one access.
+  // one piece.
   constexpr uint32_t unit = 16, of_a_word = 64;
   std::vector<uint64_t> marks(w.cta.shared.size() / unit / of_a_word + 1);
   uint32_t low = ~0u, high = 0;
@@ -29,9 +32,10 @@ void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t fi
                                                address, w.cta.shared.size() - shared_reserved));
     marks[address / unit / of_a_word] |= uint64_t{1} << (address / unit % of_a_word);
   });
+  std::vector<SharedPiece> pieces;
   uint32_t from = 0, to = 0;
   auto flush = [&] {
-    if (to > from) w.touch_async(w.cta, from * unit, (to - from) * unit, false, deed, what);
+    if (to > from) pieces.push_back({from * unit, (to - from) * unit});
   };
   for (uint32_t k = low / unit / of_a_word; k * of_a_word * unit < high; ++k)
     for (uint64_t rest = marks[k]; rest != 0;) {
@@ -47,6 +51,20 @@ void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t fi
       rest &= ~uint64_t{0} << (skipped + count);
     }
   flush();
+  return pieces;
+}
+
+}  // namespace
+
+void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
+                  uint32_t bytes_k, Access deed, const char* what) {
+  const std::array<uint32_t, 8> matrix{d.start,  d.leading, d.stride, static_cast<uint32_t>(d.swizzle),
+                                       mn_major, first,     rows,     bytes_k};
+  auto& known = w.cluster().matrices;
+  auto found = known.find(matrix);
+  if (found == known.end())
+    found = known.emplace(matrix, pieces_of(w, d, mn_major, first, rows, bytes_k, what)).first;
+  for (const auto& [offset, bytes] : found->second) w.touch_async(w.cta, offset, bytes, false, deed, what);
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -1,7 +1,9 @@
 // One cluster: its CTAs, what is in flight between them, and the schedule by which all of that goes on.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -28,6 +30,11 @@ struct ActorName {
   uint32_t index;  // warp, offset of the mbarrier, warpgroup, warp * 32 + lane
 };
 
+// [offset, offset + bytes) of a CTA's shared memory.
+struct SharedPiece {
+  uint32_t offset, bytes;
+};
+
 // The launch ahead, whose only time is its end.
 inline constexpr Actor prior_launch = 1;
 
@@ -48,6 +55,8 @@ class Cluster {
   std::vector<ActorName> actors;
   Barrier barrier;                                      // barrier.cluster
   std::unordered_map<uint64_t, MapChange> map_changes;  // by address
+  // The pieces of each matrix that wgmma has read, by its descriptor and shape: a loop reads the same ones.
+  std::map<std::array<uint32_t, 8>, std::vector<SharedPiece>> matrices;
   uint32_t live_warps = 0;
   bool posts_delayed = false;   // true while a delayed instruction, or something that it started, runs
   std::unique_ptr<Sums> ahead;  // while it runs ahead of its turn: the sums that are put off
