@@ -61,21 +61,13 @@ class GlobalRaces final : public Observer {
     if (!actors_[local]) {
       const ActorName& name = cluster_.actors[local];
       const Cta& cta = *name.cta;
-      const std::string of_cta =
-          fmt::format("CTA ({}, {}, {}){}", cta.id.x, cta.id.y, cta.id.z, cluster_.grid.of_device());
-      std::string text;
-      switch (name.kind) {
-        case ActorName::Kind::warp:
-          text = fmt::format("warp {} of {}", name.index, of_cta);
-          break;
-        case ActorName::Kind::copy:
-          text = fmt::format("a cp.async of warp {} of {}", name.index, of_cta);
-          break;
-        default:
-          text = "a copy of " + of_cta;
-      }
-      actors_[local] = shadow_.add({cluster_.grid.id, cluster_.grid.device, cluster_.number(),
-                                    cluster_.number_of(cta), local, std::move(text)});
+      using Kind = GlobalActor::Kind;
+      const Kind kind = name.kind == ActorName::Kind::warp   ? Kind::warp
+                        : name.kind == ActorName::Kind::copy ? Kind::cp_async
+                                                             : Kind::copy;
+      const Grid& grid = cluster_.grid;
+      actors_[local] = shadow_.add({grid.id, grid.device, cluster_.number(), cluster_.number_of(cta), local,
+                                    kind, name.index, cta.id, !grid.is_alone});
     }
     return actors_[local];
   }
@@ -195,7 +187,7 @@ class GlobalRaces final : public Observer {
         std::ranges::find_if(
             lines, [&](const SourceLine& line) { return line.ptx % (1u << 24) == clash.earlier.line(); }) -
         lines.begin();
-    std::string earlier = fmt::format("{} {} it at {}", by.name, clash.earlier_wrote ? "wrote" : "read",
+    std::string earlier = fmt::format("{} {} it at {}", by.name(), clash.earlier_wrote ? "wrote" : "read",
                                       is_own ? w.grid().kernel.place(static_cast<uint32_t>(pc))
                                              : fmt::format("line {}", clash.earlier.line()));
     if (is_prior) earlier += " of the launch ahead, which may still run";

@@ -2,10 +2,8 @@
 // together orders these accesses (machine/lane_order.h).
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
-#include <memory>
+#include <vector>
 
 #include "runtime/device.h"
 #include "runtime/emulator/machine/lane_order.h"
@@ -27,17 +25,25 @@ struct LoggedAccess {
 class LaneLog {
  public:
   void add(const LaneOrder& order, const LoggedAccess& access) {
-    if (!accesses_) accesses_ = std::make_unique_for_overwrite<std::array<LoggedAccess, most>>();
-    if (order.all_know(newest_)) begin_ = end_;
+    if (order.all_know(newest_)) {
+      accesses_.clear();
+      next_ = 0;
+    }
     newest_ = access.stamp;
-    (*accesses_)[end_++ % most] = access;
-    begin_ = std::max(begin_, end_ < most ? 0 : end_ - most);
+    if (accesses_.size() < most) {
+      if (accesses_.empty()) accesses_.reserve(least);
+      accesses_.push_back(access);
+    } else {
+      accesses_[next_] = access;
+      next_ = (next_ + 1) % most;
+    }
   }
   // Calls f for each access that overlaps and conflicts with it, the last first, until f returns true.
   template <class F>
   void each_conflict(const LaneOrder& order, const LoggedAccess& now, F f) const {
-    for (uint64_t i = end_; i > begin_; --i) {
-      const LoggedAccess& earlier = (*accesses_)[(i - 1) % most];
+    const size_t count = accesses_.size();
+    for (size_t i = 1; i <= count; ++i) {
+      const LoggedAccess& earlier = accesses_[(next_ + count - i) % count];
       if (order.all_know(earlier.stamp)) return;
       if (!(earlier.writes || now.writes) || (earlier.is_strong && now.is_strong)) continue;
       if (earlier.address >= now.address + now.bytes || now.address >= earlier.address + earlier.bytes)
@@ -47,9 +53,9 @@ class LaneLog {
   }
 
  private:
-  static constexpr uint64_t most = 128;  // older accesses are forgotten
-  std::unique_ptr<std::array<LoggedAccess, most>> accesses_;
-  uint64_t begin_ = 0, end_ = 0;
+  static constexpr size_t least = 32, most = 128;  // older accesses are forgotten
+  std::vector<LoggedAccess> accesses_;
+  size_t next_ = 0;  // the oldest, once there are so many
   uint32_t newest_ = 0;
 };
 

@@ -192,14 +192,14 @@ void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
   const uint32_t pc = w.here(), now = order.now();
   const auto warp = static_cast<uint8_t>(w.index);
   LaneMarks& marks = marks_[a.cta.rank];
-  auto mark = [&](uint32_t offset, uint32_t end_of_lane, int lane) {
+  a.each_lane([&, now, pc, warp, writes = a.writes](uint32_t offset, uint32_t end_of_lane, int lane) {
     for (uint32_t at = offset / 4 * 4; at < end_of_lane; at += 4) {
       LaneMark& m = marks[at];
       const uint32_t from = std::max(at, offset) - at, to = std::min(at + 4, end_of_lane) - at;
-      const uint32_t last = a.writes ? std::max(m.wrote, m.read) : m.wrote;
+      const uint32_t last = writes ? std::max(m.wrote, m.read) : m.wrote;
       if (is_checked && !order.all_know(last)) [[unlikely]]
         check_lanes(w, a, lane, is_atomic, m, at, from, to);
-      if (a.writes) {
+      if (writes) {
         if (!is_recorded) continue;
         if (to - from == 4) {
           m = {now, pc, 0, 0, 0, is_atomic, warp, 0, {}};
@@ -222,11 +222,7 @@ void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
         m.reader_warp = warp;
       }
     }
-  };
-  if (a.each == 0)
-    return a.each_place([&](uint32_t offset, int lane) { mark(offset, offset + a.bytes, lane); });
-  for (uint32_t k = 0; k < a.bytes; k += a.each)
-    mark(a.offset + k, a.offset + k + a.each, a.lane + static_cast<int>(k / a.each));
+  });
 }
 
 }  // namespace

@@ -1,6 +1,16 @@
 #include "runtime/emulator/machine/global_shadow.h"
 
+#include <fmt/format.h>
+
 namespace ptxbuilder::runtime::emulator {
+
+std::string GlobalActor::name() const {
+  std::string text = kind == Kind::warp       ? fmt::format("warp {} of ", warp)
+                     : kind == Kind::cp_async ? fmt::format("a cp.async of warp {} of ", warp)
+                                              : "a copy of ";
+  text += fmt::format("CTA ({}, {}, {})", id.x, id.y, id.z);
+  return has_devices ? text + fmt::format(" of device {}", device) : text;
+}
 
 void GlobalShadow::begin(bool may_overlap) {
   if (may_overlap) return;

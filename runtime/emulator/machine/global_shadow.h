@@ -25,8 +25,14 @@ struct GlobalActor {
   uint32_t launch = 0, device = 0;
   uint64_t cluster = 0, cta = 0;  // as in Party
   Actor local = 0;
-  std::string name = {};  // "warp 3 of CTA (1, 0, 0)"
-  uint32_t number = 0;    // among all
+  // What it is, for reports, which are few: a warp, its cp.async, or another copy of the CTA.
+  enum class Kind : uint8_t { warp, cp_async, copy } kind = Kind::warp;
+  uint32_t warp = 0;
+  Dim3 id = {};              // of the CTA
+  bool has_devices = false;  // launches of several devices run
+  uint32_t number = 0;       // among all
+
+  std::string name() const;  // "warp 3 of CTA (1, 0, 0)"
 };
 
 // One access to a word. It is over for everyone who has seen `time` of the actor.

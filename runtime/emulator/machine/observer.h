@@ -52,13 +52,22 @@ struct SharedAccess {
   const std::array<uint32_t, 32>* offsets = nullptr;
   Lanes lanes = 0;
 
+  Lanes who() const { return offsets ? lanes : (all_lanes >> (32 - (each ? bytes / each : 1))) << lane; }
   // Calls f(offset, lane) for each place of `bytes`.
   template <class F>
   void each_place(F f) const {
     if (!offsets) return f(offset, lane);
-    for (Lanes rest = lanes; rest; rest &= rest - 1) {
+    each_lane([&](uint32_t at, uint32_t, int by) { f(at, by); });
+  }
+  // Calls f(offset, end, lane) for each lane.
+  template <class F>
+  void each_lane(F f) const {
+    const uint32_t size = each ? each : bytes;
+    for (Lanes rest = who(); rest; rest &= rest - 1) {
       const int by = __builtin_ctz(rest);
-      f((*offsets)[static_cast<size_t>(by)], by);
+      const uint32_t at =
+          offsets ? (*offsets)[static_cast<size_t>(by)] : offset + static_cast<uint32_t>(by - lane) * size;
+      f(at, at + size, by);
     }
   }
 };

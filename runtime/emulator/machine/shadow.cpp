@@ -20,7 +20,8 @@ uint64_t WordHistory::hash() const {
 
 namespace {
 
-std::optional<Clash> check_write(const Access& earlier, const Access& now, const Knowledge& k) {
+[[gnu::always_inline]] inline std::optional<Clash> check_write(const Access& earlier, const Access& now,
+                                                               const Knowledge& k) {
   if (earlier.time == 0 || (earlier.bytes & now.bytes) == 0) return std::nullopt;
   if (k.seen[earlier.actor] < earlier.time) return Clash{Conflict::unordered, 0, earlier, true};
   if (now.async && !earlier.async && k.fenced[earlier.actor] < earlier.time)
@@ -28,7 +29,8 @@ std::optional<Clash> check_write(const Access& earlier, const Access& now, const
   return std::nullopt;
 }
 
-std::optional<Clash> check_read(const Access& earlier, const Access& now, const Knowledge& k) {
+[[gnu::always_inline]] inline std::optional<Clash> check_read(const Access& earlier, const Access& now,
+                                                              const Knowledge& k) {
   if ((earlier.bytes & now.bytes) == 0 || k.seen[earlier.actor] >= earlier.time) return std::nullopt;
   return Clash{Conflict::unordered, 0, earlier, false};
 }

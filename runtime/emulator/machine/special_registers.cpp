@@ -1,6 +1,7 @@
 #include "runtime/emulator/machine/special_registers.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "runtime/emulator/machine/machine.h"
 
@@ -123,18 +124,24 @@ const SpecialRegister* special_register(std::string_view name) {
 }
 
 void Warp::fill_special_registers() {
+  auto fill = [&](const SpecialRegister& special, auto* to) {
+    using T = std::remove_pointer_t<decltype(to)>;
+    std::fill_n(to, 32, static_cast<T>(special.value(*this, 0)));
+    for (uint32_t lane = 1; special.is_of_lane && lane < 32; ++lane)
+      to[lane] = static_cast<T>(special.value(*this, lane));
+  };
   for (const auto& [special, at_register, bytes] : grid().kernel.specials) {
     if (bytes == 0) {
       Lanes mask = 0;
       for (uint32_t lane = 0; lane < 32; ++lane)
         mask |= static_cast<Lanes>(special->value(*this, lane) != 0) << lane;
       *at<uint32_t>(at_register) = mask;
-      continue;
-    }
-    uint64_t value = special->value(*this, 0);
-    for (uint32_t lane = 0; lane < 32; ++lane) {
-      if (special->is_of_lane) value = special->value(*this, lane);
-      std::memcpy(at<std::byte>(at_register) + lane * bytes, &value, std::min(bytes, 8u));
+    } else if (bytes == 2) {
+      fill(*special, at<uint16_t>(at_register));
+    } else if (bytes == 4) {
+      fill(*special, at<uint32_t>(at_register));
+    } else {
+      fill(*special, at<uint64_t>(at_register));
     }
   }
 }

@@ -237,8 +237,7 @@ void Warp::touch(const SharedAccess& a) {
 
 void Warp::touch_lanes(const SharedAccess& a, LaneAccess kind) {
   if (&a.cta != &cta || !cluster().checks) return;
-  const uint32_t count = a.each ? a.bytes / a.each : 1;
-  causality.accesses(a.offsets ? a.lanes : (all_lanes >> (32 - count)) << a.lane, a.writes);
+  causality.accesses(a.who(), a.writes);
   for (Observer* o : cluster().observers.lane_access) o->lane_access(*this, a, kind);
 }
 
