@@ -25,7 +25,7 @@ struct GlobalActor {
   uint32_t launch = 0, device = 0;
   uint64_t cluster = 0, cta = 0;  // as in Party
   Actor local = 0;
-  // What it is, for reports, which are few: a warp, its cp.async, or another copy of the CTA.
+  // Reports say which it is: a warp, its cp.async, or another copy of the CTA.
   enum class Kind : uint8_t { warp, cp_async, copy } kind = Kind::warp;
   uint32_t warp = 0;
   Dim3 id = {};              // of the CTA
