@@ -5,8 +5,9 @@
 
 A test depends on the programs of the build and the files that its command names, on the files that its program is made of, and on those
 that tests/CMakeLists.txt adds with ptxbuilder_reads(). A test that runs a command, such as `ptxb lint`, does not depend on the files of
-other commands, and one that names kernels, such as `ptxb lint kernel:saxpy`, does not depend on those of other kernels. A file that no test
-depends on affects all tests, unless it is a document.
+other commands, one that names kernels, such as `ptxb lint kernel:saxpy`, does not depend on those of other kernels, and a run of one
+operation on rows does not depend on those of other operations. `without:PATTERN` names files that a test links but does not run. A file
+that no test depends on affects all tests, unless it is a document.
 """
 import fnmatch
 import functools
@@ -92,18 +93,35 @@ def other_kernels(graph, words):
     return files.difference(*(run or [set.intersection(*graph.kernels.values())]))
 
 
+def other_operations(words, sources):
+    """Returns the files of operations on rows that a test of one of them, `rows run OPERATION`, does not run."""
+    if os.path.basename(words[0]) != "rows" or words[1:2] != ["run"]:
+        return set()
+    others = set()
+    for path in sources:
+        if os.path.dirname(path) == f"{TOP}/kernels/rows" and path.endswith(".cpp"):
+            with open(path) as file:
+                defined = re.findall(r"^RowOperation (\w+)\(\) {", file.read(), re.M)
+            if defined and not {words[2], "row_sums"} & set(defined):  # row_sums runs after others
+                others.add(path)
+    return others
+
+
 def reads_of(graph, test, said):
     """Returns the files, folders and patterns that a test depends on."""
     alone = graph.path(f"bin/{test['name']}")
+    more = said.get(test["name"], [])
+    unused = [os.path.join(TOP, word.removeprefix("without:")) for word in more if word.startswith("without:")]
     words = [*test["command"], *(word if word.startswith("kernel:") else os.path.join(TOP, word)
-                                 for word in said.get(test["name"], []))]
+                                 for word in more if not word.startswith("without:"))]
     outputs = {alone} if alone in graph.made_of else {word for word in words[:1] if word in graph.made_of}
     outputs |= {word for word in words[1:] if word in graph.made_of}
     found = {word for word in words if word.startswith(TOP + "/") and word not in (TOP, graph.folder) and word not in outputs}
     found |= {word for word in words if "*" in word}
     for output in outputs:
         found |= graph.sources(output)
-    return found - other_commands(test["command"], found) - other_kernels(graph, words)
+    found -= other_commands(test["command"], found) | other_operations(test["command"], found) | other_kernels(graph, words)
+    return {path for path in found if not any(fnmatch.fnmatch(path, pattern) for pattern in unused)}
 
 
 def affects(path, reads):

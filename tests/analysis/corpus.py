@@ -2,11 +2,11 @@
 
   python3 tests/analysis/corpus.py [ours] [nvcc] [triton] [cutlass]    all of them unless some are named
 
-ours: every kernel with its defaults, gemm in many forms, and in the forms that are compared with CUTLASS's. nvcc: small kernels of CUDA C++
-in tests/. triton: kernels of triton_kernels.py, in an environment of its own in build/triton, from PyPI; no GPU is needed. cutlass: the
-kernels of scripts/cutlass-diff, which take nvcc minutes. The PTX is kept under build/corpus. lint must find nothing in these, except in
-nvcc's, which has instructions in forms that no kernel needs. Exit code 0: everything was analysed; 1: something was not; 77: none of the
-requested PTX could be made.
+ours: every kernel with its defaults, as golden/ keeps it, gemm in many forms, and in the forms that are compared with CUTLASS's. nvcc:
+small kernels of CUDA C++ in tests/. triton: kernels of triton_kernels.py, in an environment of its own in build/triton, from PyPI; no GPU
+is needed. cutlass: the kernels of scripts/cutlass-diff, which take nvcc minutes. The PTX is kept under build/corpus. lint must find
+nothing in these, except in nvcc's, which has instructions in forms that no kernel needs. Exit code 0: everything was analysed; 1:
+something was not; 77: none of the requested PTX could be made.
 """
 import argparse
 import glob
@@ -45,9 +45,7 @@ def pairs():
 def ours(bin):
     folder = f"{WORK}/ours"
     shutil.rmtree(folder, ignore_errors=True)
-    kernels = subprocess.run([f"{bin}/ptxb", "list"], check=True, capture_output=True, text=True).stdout
-    wanted = [[line.split()[0]] for line in kernels.splitlines() if line.strip()]
-    wanted += [["gemm", *(word for name, value in form.items() for word in ("--" + name, value))] for form in forms()]
+    wanted = [["gemm", *(word for name, value in form.items() for word in ("--" + name, value))] for form in forms()]
     beside = [["gemm", *peer.options(words)] for words in pairs()]
     wanted += beside
     made, refused = [], []

@@ -22,6 +22,9 @@ CASES = [
      "attention_gradient_test run_attention_queries_1_keys_1_depth_64_heads_1 explain sass_command_test python_attention python_wheel "
      "attention_mutants_test emulator_families_test proof_test analysis_corpus_nvcc mlir_test sim_gemm cuda_kernels "
      "isa_command_test"),
+    ("kernels/rows/softmax.cpp", "run_rows_softmax_rows_5_columns_9000 rows_call_test golden_test ranked_norm_test python_rows",
+     "run_rows_rms_norm_rows_30_columns_99 ranks_test command_test words_test python_numpy analysis_corpus_ours matmul_test"),
+    ("kernels/rows/row_sums.cpp", "run_rows_rms_norm_gradient_rows_140_columns_4501", "ranks_test"),
     ("runtime/emulator/machine/cluster.cpp", "cuda_kernels mlir_test sim_gemm run_hello matmul_test python_numpy", "layout_test isa_test"),
     ("kernels/attention/consumer.h", "attention_test golden_test python_attention python_jax attention_mutants_test proof_families_test",
      "python_jax_product matmul_test lint_prove diff_same gemm_mutants_test sidecar_emit"),
