@@ -1,6 +1,7 @@
 #include "ptxbuilder/dtype.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -48,6 +49,18 @@ double decode_fp8(const Fp8& f, uint64_t bits) {
                     : sign * std::numeric_limits<double>::infinity();
   if (exponent > 0) mantissa += 1 << f.mantissa_bits;
   return sign * std::ldexp(mantissa, std::max(exponent, 1) - f.bias() - f.mantissa_bits);
+}
+
+// Returns all numbers of a type, indexed by their bits. They are computed once, since references decode
+// elements again and again.
+const std::array<double, 256>& fp8_numbers(DType type) {
+  const auto numbers_of = [](const Fp8& f) {
+    std::array<double, 256> all;
+    for (size_t bits = 0; bits < all.size(); ++bits) all[bits] = decode_fp8(f, bits);
+    return all;
+  };
+  static const std::array of_all = {numbers_of(fp8(DType::e4m3)), numbers_of(fp8(DType::e5m2))};
+  return of_all[type == DType::e5m2];
 }
 
 // Returns the bits of an f32 without the lowest `dropped` bits, rounded only once from `value`: if rounding
@@ -119,7 +132,7 @@ double decode(DType type, uint64_t bits) {
       return std::bit_cast<double>(bits);
     case DType::e4m3:
     case DType::e5m2:
-      return decode_fp8(fp8(type), bits);
+      return fp8_numbers(type)[bits & 0xff];
     default: {
       const int unused = 64 - 8 * size_of(type);
       return is_signed(type) ? static_cast<double>(static_cast<int64_t>(bits << unused) >> unused)
