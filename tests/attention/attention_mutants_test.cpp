@@ -177,11 +177,11 @@ Subject trees() {
            {"parts", 2}}};
 }
 
-// Two sequences of seven blocks and four, whose keys are their own values; two CTAs share them.
+// Two sequences of five blocks and three, whose keys are their own values; two CTAs share them.
 Subject latent() {
   return {"attention",
           {{"queries", 2},
-           {"keys", 400},
+           {"keys", 272},
            {"depth", 320},
            {"value_depth", 256},
            {"heads", 4},
