@@ -38,7 +38,7 @@ inline Where Where::here(const char* file, unsigned line) {
   return callers::open_line ? callers::open_line : Where{file, line};
 }
 
-// Opens the line of a public call while this object lives. If a line is already open, the library is making
+// Opens the line of a public call while this object exists. If a line is already open, the library is making
 // this call on behalf of an earlier public call, and the line of that call stays open.
 class CallersLine {
  public:

@@ -38,13 +38,17 @@ struct LlvmArgument : Argument {
 // "ptxbuilder.targets" holds the sets of targets that support them, such as "sm_90a" or "sm_100f+sm_110f".
 // When modules are linked, the higher version and all sets are kept.
 //
-// Throws Error that names the row, the operand and what to do, and emits nothing, in these cases: a wrong
-// number or type of operands, a number out of bounds, a value of another LLVMContext or function, a guard
-// where a result would be undefined, an IRBuilder that has no insertion point or is after a terminator, named
-// registers that no `.reg` asm statement of the function declares, or that are declared with another type,
-// tcgen05 instructions of both .cta_group in one function, and a row that the function's "target-cpu" does
-// not support. Without that attribute, generate_ptx throws an Error for a row that the module's target does
-// not support, naming the row, the function and the line of the IRBuilder's debug location.
+// Throws Error that names the row, the operand and what to do, and emits nothing, in these cases:
+// - a wrong number or type of operands, or a number out of bounds
+// - a value of another LLVMContext or function
+// - a guard where a result would be undefined
+// - an IRBuilder that has no insertion point, or is after a terminator
+// - named registers that no `.reg` asm statement of the function declares, or that are declared with another
+//   type
+// - tcgen05 instructions of both .cta_group in one function
+// - a row that the function's "target-cpu" does not support. Without that attribute, generate_ptx throws an
+//   Error for a row that the module's target does not support; it names the row, the function and the line of
+//   the IRBuilder's debug location.
 std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,
                                const std::vector<LlvmArgument>& arguments, llvm::Value* guard = nullptr,
                                Where where = Where::here());

@@ -1,5 +1,5 @@
-// Checks a cubin before the driver reads it, because the driver does not know the size of the image and
-// trusts every offset in it.
+// Checks a cubin before the driver reads it, because the driver does not know the size of the image and does
+// not check the offsets in it.
 #pragma once
 
 #include <string>

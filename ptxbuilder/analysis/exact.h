@@ -63,8 +63,8 @@ class Exact {
   std::vector<std::vector<Way>> ways_;  // edges out of a block, if there are several
   DominatorTree behind_;                // post-dominators: the blocks on every path from a block to the exit
   std::vector<int> order_;              // of atoms, each after its inputs, except inputs from back edges
-  std::vector<uint64_t> ordinals_;      // for each instruction, distinguishes what it reads anew among
-                                        // instructions that look alike
+  std::vector<uint64_t> ordinals_;      // by instruction: distinguishes its new values from those of equal
+                                        // instructions
   std::vector<uint64_t> atoms_, contexts_;
   std::vector<uint64_t> before_;  // the atoms' numbers of the previous round, for back edges
 };

@@ -16,7 +16,7 @@ constexpr uint8_t kDone = 0, kOpen = 1, kOldest = 250;
 constexpr int kClean = 0, kTouched = 1, kByShape = 2;
 
 struct Register {
-  int touched = kTouched;  // at first, as before any fence
+  int touched = kTouched;  // initially, as before any fence
   uint8_t age = kDone;     // of the most recent wgmma that may still use it
   int user = kNone;        // that wgmma
   bool is_result = false;  // whether it is a result of that wgmma

@@ -353,8 +353,8 @@ class Painter {
     return short_name(o);
   }
 
-  // Returns the operands of a step as places: for several instructions, the operands of the first one and the
-  // distance to the last.
+  // Returns the operands of a step as positions: for several instructions, the operands of the first one and
+  // the distance to the last.
   std::string places(int i, int last) {
     const Operation& o = operation(i);
     std::string text;

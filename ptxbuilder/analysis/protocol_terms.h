@@ -76,7 +76,7 @@ struct TermOperation {
 // A sequence of answers to a run's questions; advance() moves to the next sequence.
 class Choices {
  public:
-  // Returns the next choice among `count` values, at first 0.
+  // Returns the next choice among `count` values, beginning with 0.
   int choose(int count);
   // Moves to the next sequence; returns false if there is none.
   bool advance();

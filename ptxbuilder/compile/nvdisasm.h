@@ -10,8 +10,8 @@
 namespace ptxbuilder {
 
 // Returns the files to try for nvdisasm: in the folders where ptxas is searched for, and in the wheels
-// nvidia-cuda-nvdisasm and triton of the Pythons on `search.path`, which are in
-// lib/python*/{site,dist}-packages next to their bin.
+// nvidia-cuda-nvdisasm and triton of each Python on `search.path`, which are in
+// lib/python*/{site,dist}-packages next to its bin folder.
 std::vector<std::string> nvdisasm_candidates(const PtxasSearch& search);
 
 class Nvdisasm {

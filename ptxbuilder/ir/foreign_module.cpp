@@ -28,7 +28,7 @@
 namespace ptxbuilder {
 namespace {
 
-// Returns a place such as "function 'k' at k.py:12".
+// Describes where an instruction is: "function 'k' at k.py:12".
 std::string place_of(const llvm::Instruction& i) {
   return fmt::format("function '{}'{}", std::string_view(i.getFunction()->getName()), line_of(i));
 }

@@ -24,9 +24,9 @@ namespace ptxbuilder {
 
 using isa::Class;
 
-// An immutable value of the kernel under construction on this thread. It belongs to the body of the branch,
-// loop or role in which the object was made. On the host, it can be assigned to, for example to form a sum in
-// a host loop, but only in that body; elsewhere, assignment throws Error. Use a Var for a variable that
+// An immutable value of the kernel under construction on this thread. It belongs to the body (of a branch,
+// loop or role) in which the object was made. On the host, it can be assigned to, for example to form a sum
+// in a host loop, but only in that body; elsewhere, assignment throws Error. Use a Var for a variable that
 // changes on the device.
 class Value {
  public:

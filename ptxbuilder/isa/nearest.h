@@ -8,8 +8,7 @@ namespace ptxbuilder::isa {
 
 struct Nearest {
   std::string mnemonic;  // empty if no mnemonic begins with the same word
-  std::string
-      differs;  // ".parity is left out", ".gpu and .acquire are swapped", ".f16 is given instead of .f32"
+  std::string differs;   // ".parity is left out", ".f16 is given instead of .f32"
   // True if only the order of words differs, except the order of types, which determines the direction of a
   // conversion. ptxas accepts most words in any order.
   bool has_same_words = false;

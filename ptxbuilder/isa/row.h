@@ -22,12 +22,13 @@
 
 namespace ptxbuilder::isa {
 
-// The class of an operand states its type. Addresses are typed by state space: smem is a 32-bit shared::cta
-// address, cluster a 32-bit shared::cluster address, gmem a 64-bit global address, tmap the 64-bit generic
-// address of a tensor map, local and constant the 64-bit addresses of their windows, tmem a 32-bit address of
-// tensor memory. b8 is an 8-bit register, which a few cvt instructions need; all other instructions use the
-// low half of a b16. `name` is the name of a label, a function or a parameter, and `names` are the names in
-// the parentheses of a call; rows with these classes are used only for reading PTX, and have no call in C++.
+// The class of an operand states its type. Addresses are typed by state space: smem and cluster are 32-bit
+// addresses in shared::cta and shared::cluster, and tmem is a 32-bit address in tensor memory. gmem is a
+// 64-bit global address, tmap is the 64-bit generic address of a tensor map, and local and constant are the
+// 64-bit addresses of their windows. b8 is an 8-bit register, which a few cvt instructions need; all other
+// instructions use the low half of a b16. `name` is the name of a label, a function or a parameter, and
+// `names` are the names in the parentheses of a call; rows with these classes are used only for reading PTX,
+// and have no call in C++.
 enum class Class : uint8_t {
   pred,
   b16,

@@ -194,7 +194,7 @@ template <class I>
 BasicLayout<I> complement(const BasicLayout<I>& layout, TupleArgument<I> cotarget);
 template <class I>
 BasicLayout<I> complement(const BasicLayout<I>& layout);
-// Returns the largest R with layout(R(i)) = i. Modes with unknown strides are left out.
+// Returns the largest R with layout(R(i)) = i. Modes with unknown strides are omitted.
 template <class I>
 BasicLayout<I> right_inverse(const BasicLayout<I>& layout);
 // Returns L with layout(L(layout(i))) = layout(i).

@@ -49,8 +49,8 @@ inline void check_range(const char* function, int begin, int end, int rank) {
         fmt::format("{}: the modes [{}, {}) are not in a layout of rank {}", function, begin, end, rank));
 }
 
-// Applies f(layout mode, profile mode) to each mode of the profile. Further modes of the layout are kept or
-// dropped.
+// Applies f(layout mode, profile mode) to each mode of the profile. If `keep_rest`, further modes of the
+// layout are appended.
 template <class I, class Profile, class F>
 BasicLayout<I> by_mode(const BasicLayout<I>& layout, const std::vector<Profile>& profile, bool keep_rest,
                        F f) {

@@ -216,9 +216,9 @@ struct GroupPlace {
 };
 
 // Returns the thread whose register an instruction with this selector reads, for a row of 64 and a group of
-// the instruction (PTX ISA, wgmma.mma_async.sp, "Sparse matrix storage"). 16-bit types have 8 groups, which
-// two of every four threads hold, each for a row and for the row 8 further down. 8-bit types have 16 groups;
-// each of four threads holds 8 groups of one of these rows.
+// the instruction (PTX ISA, wgmma.mma_async.sp, "Sparse matrix storage"). With 16-bit types there are 8
+// groups; two of every four threads hold them, each for a row and for the row 8 further down. With 8-bit
+// types there are 16 groups; each of four threads holds 8 groups of one of these rows.
 GroupPlace looked_at(int size, int row, int group, int selector) {
   const int quad = 32 * (row / 16) + 4 * (row % 8), lower = row % 16 / 8;
   return size == 2 ? GroupPlace{quad + 2 * selector + group / 4, 4 * lower + group % 4}

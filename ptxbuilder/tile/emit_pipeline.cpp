@@ -325,7 +325,7 @@ class ComputeEnd {
       for (const auto& sum : sums) sum->clear();
     });
   }
-  // Hands back the oldest stage in `kept`, or this stage if there is none.
+  // Hands back the oldest stage in `kept`, or this stage if `kept` is empty.
   void release(size_t ring, const Stage& stage, std::vector<Var<Stage>>& kept) {
     if (kept.empty()) return consumers_[ring].release(stage);
     consumers_[ring].release(kept.front());

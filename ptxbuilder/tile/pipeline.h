@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 
 namespace detail {
-// The state that a pipeline and its two sides share. It lives as long as any of the three.
+// The state that a pipeline and its two sides share. It exists as long as any of the three.
 struct Ring;
 struct Filling;  // tracks what fills one acquired stage
 }  // namespace detail

@@ -29,8 +29,8 @@ struct HostTileIndex {
 };
 
 // Returns tile number `linear` of rows x cols tiles. Tiles that are close in this order form a block of about
-// `group` rows and as many columns as fit, rather than a few whole rows, so that CTAs that run at the same
-// time share their loads through L2. Every tile is visited once. A group of about sqrt(SMs x bn / bm) makes
+// `group` rows and as many columns as fit, rather than a few whole rows. CTAs that run at the same time can
+// thus share their loads through L2. Every tile is visited once. A group of about sqrt(SMs x bn / bm) makes
 // the two sides of the block equally long in elements. Throws Error for a group of less than one.
 TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, Raster raster, Where where = Where::here());
 
