@@ -104,7 +104,8 @@ bool ProtocolDeeds::access(Walker& w, int i, Deed deed, Lanes lanes) {
   return true;
 }
 
-// The bytes are written through the generic proxy, at any time before the mbarrier counts them.
+// Records an st.async: its bytes are written through the generic proxy, at any time before the mbarrier
+// counts them.
 bool ProtocolDeeds::store_async(Walker& w, int i, Lanes lanes) {
   const Operation& o = operation(i);
   const auto all = addresses(o);

@@ -244,7 +244,7 @@ std::pair<uint64_t, uint64_t> Terms::quotient(const Node& n) const {
   if (by.factors.empty() || n.operation.is_signed) return range;
   spend(facts_.size());
   for (const auto& [margin, holds] : comparisons(n.operation.bits)) {
-    // of - times * by is not negative, or it is negative
+    // The sum `of` - times * `by` is known to be not negative, or to be negative.
     const Sum apart = of.minus(margin);
     const auto& [term, factor] = *by.factors.begin();
     const auto found = apart.factors.find(term);

@@ -23,7 +23,7 @@ enum class Deed : uint8_t {
   wait,
   load,
   store,
-  store_async,  // that completes bytes of an mbarrier
+  store_async,  // st.async, whose bytes an mbarrier counts
   copy_in,
   copy_out,
   bulk_commit,

@@ -148,15 +148,15 @@ class Terms {
     Sum minus(const Sum& other) const;
     Sum times(int64_t by) const;
     bool is_natural() const;                        // whether it is a sum of nonnegative numbers
-    bool is_natural_minus(const Sum& other) const;  // whether minus(other) is natural, without making that
+    bool is_natural_minus(const Sum& other) const;  // whether minus(other) is natural
   };
   Sum sum_of(const Scalar& s, int bits) const;
   Sum margin_of(const Node& less) const;
   Sum at_least_zero(const Node& less, bool holds) const;
   const std::vector<Sum>& not_negative(const TermOperation& compared) const;
   bool is_natural(const Scalar& s, const TermOperation& compared) const;
-  // The facts that compare numbers of so many bits that have not wrapped around: the margin is not negative
-  // if the comparison holds.
+  // A fact that compares two numbers that have not wrapped around; the margin is not negative if the
+  // comparison holds. comparisons() returns those between numbers of `bits` bits.
   struct Comparison {
     Sum margin;
     bool holds;

@@ -292,7 +292,7 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   if (guard && !guard->handle())
     throw Error(fmt::format("{}: the guard is a null pointer, not a value", row.name));
   if (guard) check_is_ours(s, guard->handle());
-  // The first instruction of each group of products is a fence, so that this finds each group.
+  // Each group of products begins with a fence, so this finds every group.
   if (row.syntax.starts_with("setmaxnreg.") || row.syntax.starts_with("wgmma.fence."))
     detail::check_whole_warpgroups(row.name);
   s.tell(When::before, row, arguments);

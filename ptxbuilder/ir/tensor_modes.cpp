@@ -19,7 +19,7 @@ DeviceTuple step(const Index& by, size_t dimension) {
   return DeviceTuple(by).scaled_to({static_cast<int>(dimension)});
 }
 
-// Replaces the integers of a tuple by others, from left to right.
+// Replaces the integers of a tuple with others, from left to right.
 DeviceTuple with_leaves(const DeviceTuple& tuple, const std::vector<DeviceTuple>& leaves, size_t& next) {
   if (!tuple.is_tuple()) return leaves[next++];
   std::vector<DeviceTuple> elements;
@@ -27,7 +27,7 @@ DeviceTuple with_leaves(const DeviceTuple& tuple, const std::vector<DeviceTuple>
   return DeviceTuple(std::move(elements));
 }
 
-// Returns how many steps remain up to the end of a dimension.
+// Returns how many steps remain before the end of a dimension.
 Index rest(const Index& size, const Index& first, const Index& step) {
   const Index left = N::subtract(size, first);
   const Index above =
@@ -65,7 +65,8 @@ TensorModes::TensorModes(const DeviceLayout& tensor, Where where) : tensor_(tens
       dimension_of_.push_back(runs.size() - 1);
     }
   }
-  // The contiguous dimension moves to the front, unless it has one element and another is contiguous too.
+  // The contiguous dimension is moved to the front, unless it has one element and another dimension is
+  // contiguous too.
   size_t contiguous = runs.size();
   for (size_t i = 0; i < runs.size(); ++i)
     if (runs[i].stride.known() == 1 && (contiguous == runs.size() || runs[contiguous].size.known() == 1))

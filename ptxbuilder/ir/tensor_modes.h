@@ -1,5 +1,5 @@
-// Tensors whose modes consist of modes, such as ((a,b),c): a coordinate may be a tuple, and slices and tiles
-// follow from the layout algebra.
+// Defines tensors whose modes consist of modes, such as ((a,b),c). A coordinate may be a tuple, and the
+// layout algebra computes slices and tiles.
 //
 //   TensorView x(px, DeviceLayout({{8, n}, 64}, {{64, ld}, 1}));  // ((8,n),64):((64,ld),1)
 //   x({i, j}, k) = 1;                                  // row i of part j
@@ -13,10 +13,10 @@
 
 namespace ptxbuilder {
 
-// The modes of a tensor, and the dimensions that they run along. Neighbouring integers of one mode are one
-// dimension if they are known and the second one continues where the first ends: (8,4) with the strides
-// (64,512) is 32 rows. The dimension of stride 1 is the first, the innermost of a tensor map; the others
-// follow in the order of the modes.
+// The modes of a tensor, and the dimensions along which they run. Neighbouring integers of one mode form a
+// single dimension if they are known and the second continues where the first ends: (8,4) with strides
+// (64,512) is 32 rows. The dimension of stride 1 comes first, as the innermost dimension of a tensor map; the
+// others follow in the order of the modes.
 class TensorModes {
  public:
   explicit TensorModes(const DeviceLayout& tensor, Where where = Where::here());
@@ -26,36 +26,36 @@ class TensorModes {
   const DeviceLayout& layout() const { return layout_; }
   size_t dimensions() const { return dimensions_.size(); }
 
-  // Returns the modes at `_`; the others keep the given coordinate.
+  // Returns the modes at `_`; the other modes are fixed at the given coordinate.
   TensorModes slice(const DeviceTiler& at, Where where = Where::here()) const;
-  // Divides the modes into tiles, as zipped_divide() does, and returns the tile with the number `at` by mode.
-  // Its elements beyond the end of a dimension are outside of the tensor.
+  // Divides the modes into tiles, as zipped_divide() does, and returns the tile whose number along each mode
+  // is `at`. Elements of the tile beyond the end of a dimension are outside the tensor.
   TensorModes tile(const DeviceTiler& tiler, const DeviceTuple& at, Where where = Where::here()) const;
 
   // Returns the coordinates of an element along the dimensions, innermost first.
   std::vector<Index> coordinates(const DeviceTuple& at, Where where = Where::here()) const;
 
   // Returns the shape and the strides of the tensor map for a tensor whose layout has these modes, as
-  // TensorCopy::map_tensor() does. Throws Error if integers differ from those that the kernel knows, and if
-  // the tensor has no tensor map.
+  // TensorCopy::map_tensor() does. Throws Error if integers differ from those that the kernel knows, or if
+  // the tensor cannot have a tensor map.
   TensorCopy::MappedTensor map_tensor(const Layout& tensor, DType type, Where where = Where::here()) const;
 
-  // The rows and columns of a view of two modes.
+  // The rows or the columns of a view with two modes.
   struct Axis {
-    // One part of a mode: `count` elements along a dimension, `step` apart.
+    // A part of a mode: `count` elements along a dimension, at distances of `step`.
     struct Part {
       Index count;
       size_t dimension;
       Index step;
     };
-    std::vector<Part> parts;  // the first varies fastest; there is none for a mode of one element
+    std::vector<Part> parts;  // the first varies fastest; empty for a mode of one element
   };
   // Throws Error unless there are two modes.
   std::array<Axis, 2> axes(std::string_view operation) const;
-  const std::vector<Index>& corner() const { return corner_; }  // the first element's coordinates
-  // Returns the elements along a dimension, and their distance.
+  const std::vector<Index>& corner() const { return corner_; }  // coordinates of the first element
+  // Returns the number of elements along a dimension, and their distance.
   const detail::Dimension& dimension(size_t i) const { return dimensions_[i]; }
-  // Throws Error unless the tensor may have a tensor map.
+  // Throws Error unless the tensor can have a tensor map.
   void check_mapped(std::string_view operation) const;
 
  private:
@@ -63,7 +63,7 @@ class TensorModes {
 
   DeviceLayout tensor_, layout_;
   std::vector<detail::Dimension> dimensions_;
-  std::vector<size_t> dimension_of_;  // an integer of the tensor's shape
+  std::vector<size_t> dimension_of_;  // by integer of the tensor's shape
   std::vector<Index> corner_;
 };
 
@@ -72,20 +72,20 @@ llvm::Value* element_of(llvm::Value* start, DType type, const TensorModes& modes
 GlobalTile matrix_of(llvm::Value* start, DType type, const TensorModes& modes);
 }  // namespace detail
 
-// A tensor in global memory with such modes. Offsets have 64 bits, coordinates and strides 32.
+// A tensor in global memory with such modes. Offsets have 64 bits; coordinates and strides have 32 bits.
 template <class T>
 class TensorView {
  public:
   using element_type = T;
 
-  // The pointer is a multiple of 16 bytes, and the strides count elements.
+  // The pointer must be a multiple of 16 bytes, and the strides count elements.
   TensorView(gptr<T> start, const DeviceLayout& layout, Where where = Where::here())
       : start_(start), modes_(layout, where) {}
 
   const TensorModes& modes() const { return modes_; }
   const DeviceLayout& layout() const { return modes_.layout(); }
 
-  // Returns one element, given a coordinate of each mode. Coordinates are not checked against the extents.
+  // Returns one element, given a coordinate for each mode. Coordinates are not checked against the extents.
   Element<T> operator()(const DeviceTuple& a, Where where = Where::here()) const {
     return element(DeviceTuple{a}, where);
   }
@@ -97,7 +97,7 @@ class TensorView {
     return element(DeviceTuple{a, b, c}, where);
   }
 
-  // Work as in TensorModes.
+  // These functions work as in TensorModes.
   TensorView slice(const DeviceTiler& at, Where where = Where::here()) const {
     return TensorView(start_, modes_.slice(at, where));
   }

@@ -7,7 +7,8 @@
 
 namespace ptxbuilder {
 
-// The CTA at `place` of the line along an axis of the cluster (in a cluster with one axis, its rank).
+// The CTA at position `place` in the line along an axis of the cluster; if the cluster has only one axis,
+// this is its rank.
 struct PeerCta {
   ClusterAxis axis;
   u32 place;
@@ -26,7 +27,7 @@ void store_shared(smem start, const ComposedLayout& memory, const TileValues& x)
 
 TileValues load_view(const TileView& from, DType dtype, const std::optional<RegisterLayout>& layout);
 void store_view(const TileView& to, const TileValues& x);
-// Without a barrier, completes on the one of the view's stage.
+// If `barrier` is empty, uses the barrier of the view's stage.
 void store_peer(const TileView& to, const TileValues& x, const PeerCta& peer, std::optional<smem> barrier);
 
 // Elements outside the tensor are loaded as `fill`, 0 by default, and are not stored.
@@ -62,11 +63,12 @@ void store(const TileView& to, const X& x, Where where = Where::here()) {
   detail::store_view(to, detail::values_of(x));
 }
 
-// Stores a register tile to the same view of another CTA's shared memory (PTX ISA, st.async), and completes
-// the bytes there on that CTA's mbarrier of the same place. Accesses have at least 4 bytes: Error otherwise.
-// All threads of the warpgroup call this. The other CTA expects the bytes of the view, as in
-// mbarrier_arrive_expect_tx(bar[0], bytes), and waits for its barrier before it reads; it must have begun,
-// and must not read or write the view anymore: sync_cluster(), and then barriers of the cluster, order this.
+// Stores a register tile to the same view of another CTA's shared memory (PTX ISA, st.async), where that
+// CTA's mbarrier at the same offset counts the bytes. Throws Error unless accesses have at least 4 bytes. All
+// threads of the warpgroup call this. The other CTA must expect the bytes of the view, as in
+// mbarrier_arrive_expect_tx(bar[0], bytes), and must wait for its barrier before it reads. It must have
+// begun, and must have finished its own accesses to the view. sync_cluster() ensures this the first time, and
+// barriers of the cluster ensure it later.
 //   store_async(sIn[0], x, PeerCta{ClusterAxis::x, cluster_ctarank() ^ 1}, bar[0]);
 template <TileLike X>
 void store_async(const TileView& to, const X& x, const PeerCta& peer, smem barrier,
@@ -74,8 +76,9 @@ void store_async(const TileView& to, const X& x, const PeerCta& peer, smem barri
   AtLine line(where);
   detail::store_peer(to, detail::values_of(x), peer, barrier);
 }
-// Does the same for the stage of a pipeline with ThreadProducers along that axis. The CTA also expects the
-// bytes for its own stage: each CTA of the line stores to one CTA, and each receives from one.
+// Does the same for a stage of a pipeline whose ThreadProducers fill stages together along this axis. The CTA
+// also expects the same number of bytes for its own stage: each CTA of the line stores to one CTA, and
+// receives from one.
 //   auto s = ring.acquire();
 //   store_async(sIn[s], x, PeerCta{ClusterAxis::x, peer});
 //   ring.commit(s);

@@ -414,7 +414,7 @@ struct TileContext : Builder::Attachment {
   int role = -1;                    // the role being emitted
   std::optional<u32> warp;          // computed at the kernel's entry
   std::optional<u32> warp_of_role;  // set if the role computes its own
-  // The warps of the role, or of the CTA, that run the code being emitted; see warp_roles.h.
+  // The warps of the role, or of the CTA, that execute the code being emitted; see warp_roles.h.
   struct Warps {
     int first, count;  // positions in the CTA
   };

@@ -169,8 +169,8 @@ enum class Producers : uint8_t { own, cluster };
 //   });
 //
 // CTAs may share such TMA loads along `axes`; each CTA then fills the other tiles of its own stages. With
-// `exchanges`, a CTA may also fill a tile of another one's stage with store_async() (registers/memory.h), and
-// the waits and releases of all stages order the accesses of threads of both CTAs.
+// `exchanges`, a CTA may also fill a tile in a stage of another CTA with store_async() (registers/memory.h).
+// The waits for stages and their releases then order the accesses of threads in both CTAs.
 struct ThreadProducers {
   int warpgroups = 1;
   ClusterAxes axes = {};

@@ -20,7 +20,7 @@ uint32_t Reporting::site(ReportFormat::Site::Kind kind, std::string text, std::s
 }
 
 void Reporting::add_role(std::string name, int first_warp, int warps, bool within) {
-  // The first role of a warp is the one that is reported.
+  // Reports name the first role of a warp.
   format_.roles.insert(within && !format_.roles.empty() ? format_.roles.end() - 1 : format_.roles.end(),
                        {std::move(name), static_cast<uint32_t>(first_warp), static_cast<uint32_t>(warps)});
 }

@@ -12,7 +12,7 @@ using detail::TileContext;
 
 constexpr int kWarpsOfGroup = hopper::warpgroup_threads / 32;
 
-// Returns the warps of the role that is being emitted or, outside of roles, of the CTA.
+// Returns the warps of the role that is being emitted or, outside roles, of the CTA.
 TileContext::Warps all_warps(TileContext& context) {
   if (context.role >= 0) {
     const TileContext::Role& role = context.roles[static_cast<size_t>(context.role)];

@@ -1,23 +1,23 @@
-// Roles of single warps: the warps of a role, or of a CTA without roles, do different work.
+// Divides the warps of a role, or of a CTA without roles, into warp roles that do different work.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
 
 namespace ptxbuilder {
 
-// `warps` warps that run a body, which gets their number from 0 on.
+// A role of `warps` warps; `body` receives the number of the warp in the role, counted from 0.
 struct WarpRole {
-  std::string name;  // in reports of the watchdog and in profiles
+  std::string name;  // appears in reports of the watchdog and in profiles
   int warps;
   std::function<void(u32 warp)> body;
 };
 
-// Divides the warps of this role or, outside of roles, of the CTA: the first role gets the first of them.
-// Warps that remain run nothing. elect() then elects a lane of the first warp of the body's warps, and
-// k.named_barrier(32 * warps) lets them meet. All warps share the registers that the role states, and go on
-// together after the call only at the next barrier. Throws Error if there are not enough warps, inside of a
-// warp role, and if some of the warps do not call this. What needs a whole warpgroup, such as wgmma,
-// setmaxnreg and register tiles, is an Error in the body of a part of one.
+// Divides the warps of this role or, outside roles, of the CTA among warp roles, in order. Remaining warps do
+// nothing. In a body, elect() elects a lane of the warp role's first warp, and the warps can meet at
+// k.named_barrier(32 * warps). All warps share the registers of the role. The call does not synchronize them;
+// after it, they meet at the next barrier. Throws Error if there are not enough warps, inside a warp role,
+// and if some of the warps do not call this. Operations that need a whole warpgroup, such as wgmma,
+// setmaxnreg and register tiles, throw Error in a body that runs in only part of a warpgroup.
 //   k.warpgroups(1, 40, [&](u32) {
 //     warp_roles({{"load A", 1, [&](u32) { elect([&] { ... }); }},
 //                 {"load B", 1, [&](u32) { elect([&] { ... }); }},
