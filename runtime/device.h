@@ -144,7 +144,7 @@ struct TensorMapArguments {
 // The properties of a device.
 struct DeviceProperties {
   std::string name;        // "NVIDIA H100 80GB HBM3"
-  int compute_capability;  // 90
+  int compute_capability;  // for example 90
   int multiprocessors;
   size_t memory_bytes;
   uint32_t shared_bytes_per_cta;  // opt-in limit: 232448 on Hopper

@@ -76,7 +76,7 @@ class Clocks {
     return anchor.time + period * nanoseconds_between(anchor.clock, clock);
   }
 
-  double period = 1;  // of a clock, in nanoseconds
+  double period = 1;  // period of a clock, in nanoseconds
 
  private:
   struct Anchor {
@@ -189,7 +189,7 @@ class TrackReader {
  private:
   struct Open {
     size_t region;
-    double spent;      // on recording, before its content
+    double spent;      // clocks spent on recording before its content
     double inner = 0;  // net time of the regions directly inside it
   };
 
@@ -218,7 +218,7 @@ class TrackReader {
   const double period_;
   const Cost& cost_;
   std::vector<Open> open_;
-  double spent_ = 0;     // on recording so far, in clocks
+  double spent_ = 0;     // clocks spent on recording so far
   double at_event_ = 0;  // the same value at the time of the last event
 };
 

@@ -36,7 +36,7 @@ struct Profile {
     uint32_t sm, cta, warp;  // a CTA is counted along x, y and z; a warp is counted in its CTA
     int role;                // index in `roles`; -1 if the kernel has no roles
     double begin, end;
-    uint32_t recorded, lost;      // events, and records of several events
+    uint32_t recorded, lost;      // events recorded, and records lost
     double recording;             // the time that recording took
     std::vector<Region> regions;  // sorted by their beginnings
     std::vector<Mark> marks;

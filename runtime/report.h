@@ -30,7 +30,7 @@ class KernelReport final : public Reporter {
 
  private:
   struct Memory {
-    Dim3 grid;  // of the last launch
+    Dim3 grid;  // grid of the last launch
     std::unique_ptr<MappedMemory> mapped;
     uint64_t ctas;  // for this many CTAs
   };

@@ -217,7 +217,7 @@ uint64_t Exact::of(int operation) const {
   uint64_t hash = mixed(hash_of(o.canonical()), context(graph_.block_of[at(operation)]));
   if (o.guard != kNone)
     hash = mixed(hash, of(condition_of(values_.before(operation, o.guard), !o.negated), atoms_));
-  if (o.is("ret"))  // of a function whose results are in registers
+  if (o.is("ret"))  // the function's results are in registers
     for (int reg : o.reads) hash = mixed(hash, of(values_.before(operation, reg)));
   for (size_t n = o.updates ? 0 : o.results; n < o.operands.size(); ++n) {
     hash = mixed(hash, of(values_.of(operation, o.operands[n])));

@@ -64,7 +64,7 @@ std::set<LintEvent> walk_entries(LintKernel& kernel) {
   for (const ThreadClass& c : kernel.classes)
     follow(kernel, c, Entry{}, [&](Entry& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
-      // The thread knows this from its own wait, from another thread's wait, or from a peer's signal.
+      // This is known from the thread's own wait, from another thread's wait, or from a peer's signal.
       if (o.is_barrier() && !o.has("arrive") && !o.has("warp"))
         s.is_known |=
             std::any_of(waits.begin(), waits.end(), [&](int wait) { return !kernel.precedes(i, wait); });

@@ -17,7 +17,7 @@ constexpr int kClean = 0, kTouched = 1, kByShape = 2;
 
 struct Register {
   int touched = kTouched;  // initially, as before any fence
-  uint8_t age = kDone;     // of the most recent wgmma that may still use it
+  uint8_t age = kDone;     // age of the most recent wgmma that may still use it
   int user = kNone;        // that wgmma
   bool is_result = false;  // whether it is a result of that wgmma
 

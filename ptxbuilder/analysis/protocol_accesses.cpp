@@ -118,7 +118,7 @@ bool ProtocolDeeds::store_async(Walker& w, int i, Lanes lanes) {
   });
 }
 
-// The tensor map of a copy, named with its address.
+// Returns the tensor map of a copy, identified by its address.
 std::string ProtocolDeeds::map_of(Walker& w, const Value& v) {
   return terms_.text(terms_.resolved(values_.operand(w, v)[std::countr_zero(w.lanes)]));
 }

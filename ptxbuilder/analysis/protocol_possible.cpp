@@ -10,7 +10,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr size_t kMostWays = 256;     // combinations of the alternatives of conditions
+constexpr size_t kMostWays = 256;     // most combinations of alternatives
 constexpr size_t kMostSums = 20'000;  // in all combinations
 
 __int128 power(int bits) { return __int128{1} << bits; }

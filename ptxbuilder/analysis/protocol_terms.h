@@ -31,7 +31,7 @@ enum class TermKind : uint8_t {
   sum,        // a constant plus the sum of factors times terms, modulo 2^bits
   other,      // an instruction's result; only equal inputs are known to give equal results
   parameter,  // a loaded parameter, identified by its address
-  outcome,    // of a test whose result the run determines
+  outcome,    // result of a test, which the run determines
   mul,
   mul_hi,
   shl,

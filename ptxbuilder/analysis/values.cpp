@@ -269,7 +269,7 @@ bool Values::is_small(const Sum& sum) const {
   int64_t most = sum.constant;
   for (const auto& [number, factor] : sum.terms) {
     const Atom& a = atom(number);
-    constexpr int64_t kMost = int64_t{1} << 16;  // of a special register that counts threads or warps
+    constexpr int64_t kMost = int64_t{1} << 16;  // greatest value of a register that counts threads
     const bool counts = a.kind == Atom::Kind::special &&
                         (a.name.starts_with("%tid") || a.name.starts_with("%ntid") || a.name == "%laneid" ||
                          a.name == "%warpid" || a.name.starts_with("%cluster_cta"));

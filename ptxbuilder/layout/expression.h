@@ -33,7 +33,8 @@ std::string to_string(const LayoutValue& value);
 // basis, coordinates. Throws Error for other values, and for more than 2^20 entries.
 std::vector<IntTuple> index_table(const LayoutValue& value);
 
-// The functions that an expression can call: "complement(L[, n])" and "what L leaves out below n".
+// The functions that an expression can call, each with its syntax, "complement(L[, n])", and its meaning,
+// "what L leaves out below n".
 struct LayoutFunction {
   std::string_view signature, summary;
 };

@@ -122,7 +122,7 @@ BasicLayout<I>::BasicLayout(BasicTuple<I> shape, BasicTuple<I> stride)
     if (std::optional<int64_t> n = detail::known(s.value()); (n && *n < 1) || !s.basis().empty())
       throw Error(fmt::format("the layout {}:{}: a shape is at least 1, not {}", to_string(shape_),
                               to_string(stride_), to_string(s)));
-  ptxbuilder::size(shape_);  // checks that the size fits 64 bits
+  ptxbuilder::size(shape_);  // throws Error if the size exceeds 64 bits
 }
 
 template <class I>

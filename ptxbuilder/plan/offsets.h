@@ -1,4 +1,4 @@
-// Returns the offsets of all elements of a layout.
+// Computes the offsets of all elements of a layout at once.
 #pragma once
 
 #include <cstdint>

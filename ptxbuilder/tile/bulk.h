@@ -41,8 +41,8 @@ void bulk_gather(const LoadView& to, const IndexedRows<T>& from, const RowIndex&
 template <class T>
 void bulk_scatter(const IndexedRows<T>& to, const CopyView& from, const RowIndex& index, u32 column = 0,
                   Where where = Where::here());
-// Like bulk_scatter(), but combines each element with the one in memory, as bulk_reduce() does; rows with the
-// same number are all combined.
+// Works like bulk_scatter(), but combines each element with the one in memory, as bulk_reduce() does; rows
+// with the same number are all combined.
 template <class T>
 void bulk_scatter_reduce(CopyReduction reduction, const IndexedRows<T>& to, const CopyView& from,
                          const RowIndex& index, u32 column = 0, Where where = Where::here());

@@ -1,4 +1,4 @@
-// Views of shared memory with the options of a copy. Only copies accept them.
+// Defines views of shared memory with options for copies. Only copies accept such views.
 #pragma once
 
 #include "ptxbuilder/tile/shared_tile.h"

@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kWarpgroup = 128;  // threads
+constexpr int kWarpgroup = 128;  // threads of a warpgroup
 
 }  // namespace
 

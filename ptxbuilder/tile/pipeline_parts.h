@@ -30,7 +30,7 @@ struct PipelineParts {
                 int stages, int load_threads, int compute_warpgroups, bool of_tiles, bool manual_release);
 
   std::string operation;
-  Where where = Where::here();  // the author's line
+  Where where = Where::here();  // source line of the author's call
   int load_threads;             // threads that load inputs, or 0 if one thread loads them by TMA
   int compute_warpgroups;
   std::vector<BlockCopy> inputs, outputs;

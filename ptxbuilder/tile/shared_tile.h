@@ -54,7 +54,7 @@ namespace detail {
 // Is notified of copies and writes that fill the tiles of a producer's stage.
 struct StageFilling {
   virtual ~StageFilling() = default;
-  virtual void load(const LoadView& to) = 0;  // a bulk copy, before it is issued
+  virtual void load(const LoadView& to) = 0;  // called before a bulk copy is issued
   virtual void write(const TileView& to, std::string_view operation, bool by_cp_async) = 0;  // by threads
   virtual void exchange(const TileView& to, ClusterAxis axis) = 0;  // by threads of CTAs along an axis
 };

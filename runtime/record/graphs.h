@@ -30,7 +30,7 @@ class Graphs {
  public:
   Graphs(Recorder& recorder, GraphCalls driver) : recorder_(recorder), driver_(driver) {}
 
-  void instantiated(cu::GraphExec exec, cu::Graph graph);  // or updated to this graph
+  void instantiated(cu::GraphExec exec, cu::Graph graph);  // or updated from this graph
   void kernel_set(cu::GraphExec exec, cu::GraphNode node, const cu::KernelNode* kernel);
   void changed(cu::GraphExec exec);  // by a call whose effect is not known
   void destroyed(cu::GraphExec exec);
