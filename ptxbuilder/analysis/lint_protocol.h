@@ -38,8 +38,9 @@ class Dependent {
   ThreadValues& in_;
 };
 
-// Returns the pairs of values that two sums take, if both are known or depend on one value, or else nothing.
-// The values of `a` are those of `moves` steps earlier, if they go around a ring or count in a loop.
+// The pairs of values that two sums take. together() returns them if both sums are known or depend on one
+// value, or else nothing. The values of `a` are those of `moves` steps earlier, if they go around a ring or
+// count in a loop.
 using Pairs = std::vector<std::pair<int64_t, int64_t>>;
 std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b,
                               int moves = 0);

@@ -17,8 +17,8 @@ struct Beyond {};
 void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
                   bool peeks_succeed, size_t& steps_left);
 
-// Returns the reason why the order of events does not hold in all schedules, or why the limits of runs and
-// steps were exceeded, or nothing if the order holds. `proof` receives the assumptions.
+// refuse_order() returns the reason why the order of events does not hold in all schedules, or why the limits
+// of runs and steps were exceeded, or nothing if the order holds. `proof` receives the assumptions.
 struct ProofLimits {
   size_t runs, steps, work;  // for all runs: instructions, and work on terms (protocol_terms.h)
 };

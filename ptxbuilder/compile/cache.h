@@ -64,8 +64,8 @@ class Cache {
   // within its limit. Throws Error if the directory cannot be written.
   void store(const Key& key, const Entry& entry);
 
-  // Returns the entry, or else stores and returns the result of `make`. A directory that cannot be written is
-  // not an error.
+  // The result of load_or_make(), which returns the entry, or else stores and returns the result of `make`. A
+  // directory that cannot be written is not an error.
   struct Made {
     Entry entry;
     bool from_cache = false;

@@ -54,8 +54,8 @@ std::optional<Floor> floor_of_alike(std::string_view mnemonic);
 // architectures".
 Targets advised_for(std::string_view mnemonic);
 
-// Returns the instructions in PTX text, in order: for each statement, the first word that contains a dot,
-// after labels, guards and comments, and the number of operands.
+// An instruction in PTX text: the first word of a statement that contains a dot, after labels, guards and
+// comments, and the number of operands. instructions_in() returns the instructions in order.
 struct Mentioned {
   std::string_view mnemonic;
   size_t operands;

@@ -33,8 +33,8 @@ struct Recognised {
   }
 };
 
-// Returns the type with which a register is declared, such as ".b32", or nothing. It is used only if nothing
-// else distinguishes the rows, as with those of mov.b64 {a, b}, c.
+// A function that returns the type with which a register is declared, such as ".b32", or nothing. It is used
+// only if nothing else distinguishes the rows, as with those of mov.b64 {a, b}, c.
 using RegisterTypes = std::function<std::string_view(std::string_view name)>;
 
 // Finds the row; the words of the mnemonic must be in the row's order. In addition to the syntax of a row,

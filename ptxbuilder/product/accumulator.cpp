@@ -76,7 +76,7 @@ Registers Accumulator::registers(int block, Where where) const {
 
 namespace detail {
 
-// Returns the registers of an accumulator, or of a part of one, as words of a tile.
+// Converts between the registers of an accumulator, or of a part of one, and words of a tile.
 class AccumulatorRegisters {
  public:
   AccumulatorRegisters(const Accumulator& accumulator, std::string_view operation, DType dtype,
