@@ -1,6 +1,6 @@
 """Prints how the time of a build and of its tests was spent, compared with the stored times; for scripts/run_tests.py --times. Seconds are
-the summed run times of compilers, linkers or tests, and several of them run at once. For the build they are those of the last time that each
-file was made.
+the summed run times of compilers, linkers or tests, and several of them run at once. For the build they are those of the last time that
+each file was made.
 """
 import collections
 import json

@@ -34,7 +34,7 @@ __version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 
 
 
 def __getattr__(name):
-    # These modules import PyTorch or JAX; nothing else here does so by itself.
+    # These modules import PyTorch or JAX; no other module of the package does so on its own.
     if name == "ragged_dot":
         from ._jax.product import ragged_dot as found
     elif name == "Linear":

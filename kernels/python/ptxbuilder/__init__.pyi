@@ -1,4 +1,4 @@
-# The types of the public interface. Tensors have the class of any framework, T; the element types of numpy's arrays are not tracked.
+# The types of the public interface. T is the tensor class of any framework; the element types of NumPy arrays are not tracked.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
@@ -134,7 +134,7 @@ class Kernel:
     path: str
     name: str
     sidecar: dict[str, Any]
-    # Returns as many tensors as load() has named, of the arguments' class.
+    # Returns as many tensors as were named in load(), of the arguments' class.
     def __call__(self, grid: int | Sequence[int] | None = None, /, *, device: Any = None, **arguments: Any) -> Any: ...
 
 def load(path: str | PathLike[str], kernel: str | None = None, *, outputs: Mapping[str, Rule] | None = None,

@@ -6,7 +6,7 @@ from . import _ext
 from ._common import as_they_lie, check_flags, check_number, check_offsets, device_of, door_of, is_whole, name_of, untouched, warn_of_work
 
 
-# The tensors other than Q, K, V, O and lse, which may be None, in the order in which the extension takes them.
+# The tensors other than Q, K, V, O and lse, each of which may be None, in the order in which the extension takes them.
 Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed key_lengths block_table k_scale v_scale q_scale tree_mask",
                     defaults=(None,) * 10)
 NO_EXTRAS = Extras()
@@ -19,45 +19,45 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
               query_offsets=None, key_offsets=None, max_queries=None, max_keys=None, top_left=False, deterministic=False,
               sinks=None, dropout=0.0, dropout_seed=None, key_lengths=None, block_table=None, k_scale=None, v_scale=None, q_scale=None,
               promote=0, device=None):
-    """Returns O = softmax(scale Q K^T) V for each head, as a tensor of Q's framework; with `return_lse`, (O, lse).
+    """Returns O = softmax(scale Q K^T) V for each head, as a tensor of Q's framework; with `return_lse`, returns (O, lse).
 
-    Q is [batch, queries, heads, columns], K [batch, keys, key heads, columns], V [batch, keys, key heads, value columns]; with
-    layout="bhsd" heads come before rows. All are f16 or bf16 and have up to 256 columns; heads are a multiple of key heads. O has the shape
-    of Q, with V's columns; lse is float32 [batch, heads, queries], the logarithm of the sum of exp(scores).
+    Q is [batch, queries, heads, columns], K is [batch, keys, key heads, columns], and V is [batch, keys, key heads, value columns]; with
+    layout="bhsd", heads come before rows. All are f16 or bf16 and have up to 256 columns; the number of heads is a multiple of the number
+    of key heads. O has the shape of Q, with V's columns; lse is float32 [batch, heads, queries], the logarithm of the sum of exp(scores).
 
-    `scale` is 1 / sqrt(columns) unless given. `window` = (left, right): query i sees the keys from i + keys - queries - left to i + keys -
-    queries + right, -1 for no limit; `causal` is right = 0; `top_left` leaves out the + keys - queries. A query that sees no key has a row
-    of zeros and a lse of -inf. With a `softcap` above 0 the scores s become softcap tanh(s / softcap).
+    `scale` is 1 / sqrt(columns) by default. With `window` = (left, right), query i sees the keys from i + keys - queries - left to i + keys
+    - queries + right, where -1 means no limit. `causal` means right = 0, and with `top_left` the term keys - queries is omitted. A query
+    that sees no key has a row of zeros and an lse of -inf. With a `softcap` above 0, scores s become softcap tanh(s / softcap).
 
-    Packed sequences: tensors lack their first dimension; `query_offsets` and `key_offsets`, int32 with one element more than there are
-    sequences, say where each sequence begins and where the last one ends (FlashAttention's cu_seqlens), and `max_queries` and `max_keys`
-    are the lengths of the longest ones. lse is then [heads, rows of Q]. V must be finite in all rows, including those of other sequences
-    and those after the last one: a tile reads across a sequence's end, and 0 times NaN is NaN. In the same way a NaN of V that a mask hides
-    from a query may reach that query, even without packed sequences; a NaN of K does not.
+    Packed sequences: tensors lack their first dimension. `query_offsets` and `key_offsets`, int32 with one element more than there are
+    sequences, give the positions at which each sequence begins and the last one ends (FlashAttention's cu_seqlens), and `max_queries` and
+    `max_keys` are the lengths of the longest ones. lse is then [heads, rows of Q]. V must be finite in all rows, including those of other
+    sequences and those after the last one: a tile reads across a sequence's end, and 0 times NaN is NaN. Similarly, a NaN in V that a mask
+    hides from a query may affect that query, even without packed sequences; a NaN in K does not.
 
-    `sinks`, float32 of Q's heads, are scores of a key without a value, which each query of the head sees; lse counts them.
+    `sinks`, a float32 for each of Q's heads, are scores of a key without a value, which each query of the head sees; lse includes them.
 
-    `dropout`, from 0 to below 1, is the part of the weights that is dropped, to the nearest 65536th; the others grow by 1 / (1 - dropout).
-    Which weights are dropped depends on `dropout_seed` and on the position of a weight, so that it is the same in the gradient. The seed is
-    int32 [4] on Q's device, 64 bits of a seed and 64 of an offset, the lowest first; or a number, or two, (seed, offset). If it is not
-    given, PyTorch's default generator draws it. dropout_mask() returns which weights are kept.
+    `dropout`, at least 0 and below 1, is the fraction of the weights that is dropped, rounded to a multiple of 1/65536; the others are
+    multiplied by 1 / (1 - dropout). Which weights are dropped depends on `dropout_seed` and on the position of a weight, so the gradient
+    drops the same ones. The seed is int32 [4] on Q's device, 64 bits of a seed and 64 of an offset, low words first; or a number; or two
+    numbers, (seed, offset). By default, PyTorch's default generator draws it. dropout_mask() returns which weights are kept.
 
-    Caches: `key_lengths`, int32 [batch], says how many keys each batch has; masks count from these, and the memory after them may contain
-    anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a batch are in the pages of its
-    row of the table; `max_keys` is the largest number of keys of a batch, all rows of n pages unless given, and a batch with more keys is
-    treated as if it had that many. K and V may be of float8_e4m3fn with Q of f16 or bf16: `k_scale` and `v_scale`, float32 [1] or [key
-    heads] where Q is, multiply their elements; give both or neither. A scale is at least 0; a scale of K or Q below 0, which is refused
-    only if it is on the host, makes the rows of its heads NaN. None of these has a gradient. decode() does the same with the names that
-    inference servers use. Queries may be packed over such caches too, with only `query_offsets` and `max_queries`.
+    Caches: `key_lengths`, int32 [batch], gives the number of keys of each batch. Masks count from these numbers, and the memory after these
+    keys may hold anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a batch are in
+    the pages that its row of the table lists. `max_keys` is the largest number of keys of a batch, by default all rows of n pages; a batch
+    with more keys is treated as if it had that many. K and V may be float8_e4m3fn if Q is f16 or bf16: `k_scale` and `v_scale`, float32 [1]
+    or [key heads] on Q's device, multiply their elements; give both or neither. Scales must not be negative; a negative scale of K or Q,
+    which is refused only if it is on the host, makes the rows of its heads NaN. Caches have no gradient. decode() does the same with the
+    names that inference servers use. Queries may be packed with such caches, too, with only `query_offsets` and `max_queries`.
 
-    Q, K and V may all be of float8_e4m3fn, without key_lengths: O is bfloat16, or has the type of `out`. Products then take operands of 8
-    bits, and the softmax's weights are rounded to e4m3, by up to 2^-4 each, which is most of the error. `q_scale`, `k_scale` and `v_scale`
-    have the same number of factors, or all are left out. The tensor cores keep some 14 bits of a sum of such products: with `promote` above
-    0, sums of values go to others in f32 after this many keys (V of up to 128 columns). This has no gradient.
+    Q, K and V may all be float8_e4m3fn, without key_lengths: O is bfloat16, or has the type of `out`. Products then have 8-bit operands,
+    and the softmax's weights are rounded to e4m3, by up to 2^-4 each, which causes most of the error. `q_scale`, `k_scale` and `v_scale`
+    have the same number of factors, or all are omitted. The tensor cores keep about 14 bits of a sum of such products: with `promote` above
+    0, sums of values are added to f32 sums after this many keys (for a V of up to 128 columns). There is no gradient.
 
-    It runs on the framework's current stream, like matmul(). O and lse are differentiable once in Q, K, V and sinks. Unless `deterministic`
-    is set, as torch.use_deterministic_algorithms() also does, two runs may differ in the last bits of Q's gradient. Raises ValueError that
-    names the operand and the rule.
+    The call runs on the framework's current stream, like matmul(). O and lse are differentiable once in Q, K, V and sinks. Unless
+    `deterministic` or torch.use_deterministic_algorithms() is set, two runs may differ in the last bits of Q's gradient. Raises ValueError
+    that names the operand and the rule.
     """
     if v is None:
         raise ValueError("V: None; keys that are their own values are for mla_decode()")
@@ -74,39 +74,40 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
 def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=None, max_queries=None, scale=None, window=None, softcap=0.0,
            sinks=None, k_scale=None, v_scale=None, tree_mask=None, cache_layout="NHD", max_seq_len=None, return_lse=False, out=None,
            device=None):
-    """O of a few new queries of each sequence, which see its keys up to their own; with `return_lse`, (O, lse).
+    """Returns O for a few new queries of each sequence, which see the sequence's keys up to their own; with `return_lse`, returns (O, lse).
 
-    q is [batch, heads, columns], or [batch, queries, heads, columns], of the last tokens of each sequence, whose keys and values are in the
-    caches already. `seq_lens`, int32 [batch] on the device, has the number of keys of each sequence, including those of q; 0 gives zeros,
-    and a number above what the caches hold (or a negative one, which the host does not see), or above `max_seq_len`, counts as that limit.
-    Without `block_table` the caches are [batch, keys, key heads, columns]; with it, int32 [batch, n], they are [page, row, key heads,
-    columns], or with cache_layout="HND" [page, key heads, row, columns]. A captured CUDA graph stays valid when lengths and tables change,
-    up to `max_seq_len` keys (all rows of n pages unless given). CTAs divide the keys of all sequences evenly, however long each sequence
-    is.
+    q is [batch, heads, columns] or [batch, queries, heads, columns], for the last tokens of each sequence, whose keys and values are
+    already in the caches. `seq_lens`, int32 [batch] on the device, is the number of keys of each sequence, including those of q. A length
+    of 0 yields zeros, and one above the capacity of the caches or above `max_seq_len` (or a negative one, which the host does not see) is
+    replaced with that limit. Without `block_table`, the caches are [batch, keys, key heads, columns]; with it, int32 [batch, n], they are
+    [page, row, key heads, columns], or with cache_layout="HND" [page, key heads, row, columns]. A captured CUDA graph remains valid if
+    lengths and tables change, up to `max_seq_len` keys (by default all rows of n pages). CTAs divide the keys of all sequences evenly,
+    however long each sequence is.
 
-    Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, equally many of both, multiply their
-    elements, as append() divides by them. With a block_table they may also be [pages, 1] or [pages, key heads], of each page; elements are
-    then multiplied before they are rounded to the type of q. Scales are at least 0. They have no gaps, and neither do rows of block_table,
-    which may be a part of a larger table.
+    Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, both with the same number of elements,
+    multiply the caches' elements, as append() divides by them. With a block_table they may also be [pages, 1] or [pages, key heads], with
+    scales for each page; elements are then multiplied before they are rounded to the type of q. Scales must not be negative. They have no
+    gaps, and neither do rows of block_table, which may be a part of a larger table.
 
     Mixed batches: with `query_offsets`, int32 [batch + 1] on the device (vLLM's query_start_loc), q is [tokens, heads, columns], and the
     queries of a sequence in this call begin at its offset: all of a prompt, a part of one, the last one, or none. `max_queries` is the
     largest number of queries of a sequence, and lse is [heads, tokens]. One launch computes all of them, and CTAs divide the keys of all
     sequences.
 
-    Trees of tokens, for speculation: with `tree_mask`, int32 or uint32 [batch, queries] on the device, packed [tokens], queries do not see
-    the keys up to their own. The last keys of a sequence are those of its queries, at most 32, and bit j of a query's mask says whether it
-    sees the key of query j: those of itself, and of the tokens that lead to it. All queries see the keys before.
+    Trees of tokens, for speculative decoding: with `tree_mask`, int32 or uint32 [batch, queries] on the device, or if packed [tokens], the
+    mask decides which keys of the new tokens a query sees. The last keys of a sequence are those of its queries, at most 32, and bit j of a
+    query's mask says whether it sees the key of query j: its own key, and the keys of the tokens that lead to it. All queries see the keys
+    before these.
 
-    `window`: a query sees this many keys before its own; scale, softcap and sinks are those of attention(). lse is float32 [batch, heads],
-    or [batch, heads, queries]. There is no gradient.
+    With `window`, a query sees this many keys before its own; scale, softcap and sinks are those of attention(). lse is float32 [batch,
+    heads] or [batch, heads, queries]. There is no gradient.
     """
     if cache_layout not in ("NHD", "HND"):
         raise ValueError(f"cache_layout {cache_layout!r} is not one of 'NHD' and 'HND'")
     _check_cached(q, {"k_cache": k_cache, "v_cache": v_cache}, seq_lens, block_table, max_seq_len, window, out)
     if query_offsets is not None and q.ndim != 3:
         raise ValueError(f"q: {q.ndim} dimensions; with query_offsets it is [tokens, heads, columns]")
-    if block_table is not None and query_offsets is None and q.shape[0] == 0:  # No sequence has pages.
+    if block_table is not None and query_offsets is None and q.shape[0] == 0:  # no sequence has pages
         k_cache, v_cache, block_table, max_seq_len = k_cache[:0], v_cache[:0], None, None
     if cache_layout == "HND":
         k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
@@ -120,13 +121,13 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
 
 def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, window=None, tree_mask=None, max_seq_len=None,
                return_lse=False, out=None, device=None):
-    """Multi-head latent attention with absorbed weights, over a cache whose rows are keys and values: returns O or, with `return_lse`, (O,
-    lse).
+    """Returns multi-head latent attention with absorbed weights, O or, with `return_lse`, (O, lse), over a cache whose rows are both keys
+    and values.
 
-    q is [batch, heads, 576], or [batch, queries, heads, 576], of the last tokens of each sequence: 512 columns for the latent vectors and
+    q is [batch, heads, 576] or [batch, queries, heads, 576], for the last tokens of each sequence: 512 columns for the latent vectors and
     64 with the rotary embedding. `kv_cache` is [batch, keys, 576], or with a `block_table`, int32 [batch, n], [page, row, 576], where a
-    page has a multiple of 8 rows; a dimension of 1 may come before the columns. All heads share these keys, and the values are their first
-    512 columns. O has the shape of q with 512 columns, and lse is float32 [batch, heads], or [batch, heads, queries]. There may also be 320
+    page has a multiple of 8 rows; a dimension of 1 may precede the columns. All heads share these keys, and the values are their first 512
+    columns. O has the shape of q with 512 columns, and lse is float32 [batch, heads] or [batch, heads, queries]. Keys may also have 320
     columns, with values of 256.
 
     Caches of 8 bits: with q of bfloat16 and 576 columns, kv_cache may be of uint8 with rows of 656 bytes (FlashMLA's format): 512 values of
@@ -134,7 +135,7 @@ def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, w
     factors are rounded to bfloat16.
 
     `seq_lens`, int32 [batch] on the device, and `max_seq_len` are those of decode(): rows after a sequence's last key may hold anything, a
-    sequence of 0 keys gives zeros, and a captured CUDA graph stays valid when lengths and tables change. `scale` must be given, since it
+    sequence of 0 keys yields zeros, and a captured CUDA graph remains valid if lengths and tables change. `scale` must be given, since it
     depends on the columns before the weights were absorbed: for DeepSeek it is 1 / sqrt(192), times the factor of its rotary embedding.
     Without `causal`, each query sees all keys of its sequence. `window` and `tree_mask` are those of decode(). There is no gradient.
     """
@@ -152,7 +153,7 @@ def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, w
                          f"576 and kv_cache {BYTES_OF_ROW} of uint8")
     if scale is None:
         raise ValueError("scale: None; give the value for the columns before the weights were absorbed, such as 1 / sqrt(192)")
-    if block_table is not None and q.shape[0] == 0:  # No sequence has pages.
+    if block_table is not None and q.shape[0] == 0:  # no sequence has pages
         kv_cache, block_table, max_seq_len = kv_cache[:0], None, None
     causal = causal and tree_mask is None
     numbers = numbers_of(causal, scale, _window_of(window, causal), max_keys=max_seq_len, has_pages=block_table is not None)
@@ -222,7 +223,7 @@ def _check_lengths(q, k, extras, numbers):
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
                key_offsets=None, max_queries=None, max_keys=None, deterministic=False, dropout=0.0, has_lengths=False, has_pages=False,
                promote=0):
-    """The arguments that are not tensors, in the extension's form: the values of _ext.ATTENTION_NUMBERS, and the flags."""
+    """Returns the arguments that are not tensors, in the extension's form: the values of _ext.ATTENTION_NUMBERS, and the flags."""
     check_flags(causal=causal, top_left=top_left, deterministic=deterministic)
     given = {}
     if window is not None:
@@ -271,13 +272,13 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
         if not is_whole(max_keys):
             raise ValueError(f"max_keys: {max_keys!r}; it must be an integer")
         given["keys"] = max_keys
-    if not given:  # the most common case, which takes less host time this way
+    if not given:  # the most common case, which is faster this way
         return (*_UNSAID, flags)
     return (*(type(unsaid)(given.get(name, unsaid)) for name, unsaid in _ext.ATTENTION_NUMBERS.items()), flags)
 
 
 def operands_of(q, k, v):
-    """Returns the operands by name, with which errors begin; without V if keys are their own values."""
+    """Returns the operands by the names that errors begin with; without V if the keys are also the values."""
     return {"Q": q, "K": k} if v is None else {"Q": q, "K": k, "V": v}
 
 
@@ -299,13 +300,13 @@ def shapes_of(q, v, flags):
 
 
 def result_type(q):
-    """Returns the name of O's type for Q of a type, or for the name of a type."""
+    """Returns the name of O's type; `q` is Q, or the name of its type."""
     name = name_of(q)
     return "bfloat16" if name == "float8_e4m3fn" else name
 
 
 def seeded(extras, dropout, make, draw=None):
-    """Returns the same with a tensor as the seed: `make` makes one from four words, and `draw` draws one if no seed is given."""
+    """Returns the extras with a tensor as the seed: `make` makes one from four words, and `draw` draws one if no seed is given."""
     seed = extras.dropout_seed
     if dropout == 0:
         seed = None
@@ -339,7 +340,7 @@ def without_gradient(q, k, v, extras):
 
 
 def check_scales(kit, extras):
-    """Refuses scales below 0 on the host. Only the kernel reads those on a GPU."""
+    """Refuses negative scales on the host. If they are on a GPU, only the kernel reads them."""
     for name in ("k_scale", "v_scale", "q_scale"):
         scale = getattr(extras, name)
         if scale is not None and kit.is_on_host(scale) and (scale < 0).any():
@@ -351,8 +352,8 @@ def dropout_of(numbers):
 
 
 def multiply_adds(q, k, v, numbers):
-    """Returns the multiply-adds of the two products of these shapes, as if every query saw every key; packed sequences count like the
-    longest one."""
+    """Returns the number of multiply-adds of the two products, as if every query saw every key; packed sequences are counted as if all were
+    as long as the longest one."""
     *numbers, flags = numbers
     packs_keys = flags & _ext.PACKED and len(k) == 3
     keys = dict(zip(_ext.ATTENTION_NUMBERS, numbers))["keys"] if packs_keys else k[2 if flags & _ext.HEADS_FIRST else 1]
@@ -360,15 +361,15 @@ def multiply_adds(q, k, v, numbers):
 
 
 def check_packed(q, k, query_offsets, key_offsets, numbers):
-    """Refuses offsets on the host that fall or have a wrong end. Only the kernel reads those on a GPU."""
+    """Refuses offsets on the host that decrease or have a wrong end. If they are on a GPU, only the kernel reads them."""
     by_name = dict(zip(_ext.ATTENTION_NUMBERS, numbers))
     for name, offsets, x, longest in (("query_offsets", query_offsets, q, "queries"), ("key_offsets", key_offsets, k, "keys")):
-        if offsets is not None and offsets.ndim == 1:  # else the library refuses it
+        if offsets is not None and offsets.ndim == 1:  # otherwise the library refuses it
             check_offsets(name, offsets.tolist(), x.shape[0], f"max_{longest}", by_name[longest])
 
 
 def run(kit, q, k, v, extras, numbers, return_lse, out, device, stream=None):
-    """One attention of tensors of any strides; `kit` defines how tensors are made and passed."""
+    """Computes attention for tensors with any strides; `kit` defines how tensors are made and passed."""
     v_shape = shape_of_values(k.shape, v)
     shape, lse_shape = shapes_of(q.shape, v_shape, numbers[-1])
     if out is None and not (kit.IS_ALLOCATED and v is not None):
@@ -409,7 +410,7 @@ def run_gradient(kit, q, k, v, o, lse, grad, extras, lse_grad, numbers, device, 
 
 
 def gradient_workspace_of(device, q, k, v, extras, numbers, has_lse_grad):
-    """Returns the bytes of workspace for the gradients of an attention of compact tensors, which is compiled."""
+    """Returns the bytes of workspace for the gradients of an attention with compact tensors, and compiles it."""
     shape, lse_shape = shapes_of(q[0], v[0], numbers[-1])
     o, lse = (shape, q[1]), (lse_shape, "float32")
     sinks = Extras(*extras).sinks
@@ -418,15 +419,15 @@ def gradient_workspace_of(device, q, k, v, extras, numbers, has_lse_grad):
 
 
 def workspace_of(device, q, k, v, extras, numbers, return_lse):
-    """Returns the bytes of workspace for an attention of compact tensors, each (shape, type's name); the attention is compiled."""
+    """Returns the bytes of workspace for an attention with compact tensors, each (shape, type's name), and compiles it."""
     shape, lse_shape = shapes_of(q[0], v[0], numbers[-1])
     lse = (lse_shape, "float32") if return_lse else None
     return _ext.attention_workspace(device, *untouched(q, k, v, (shape, result_type(q[1])), lse, *extras), *numbers)
 
 
 def dropout_mask(seed, batches, heads, queries, keys, dropout):
-    """Returns which weights attention() keeps, as an array of booleans of numpy's, [batches, heads, queries, keys], or [sequences, ...] if
-    packed. `seed` is that of attention(): a number, two, or four words."""
+    """Returns which weights attention() keeps, as a NumPy array of booleans [batches, heads, queries, keys], or [sequences, ...] if packed.
+    `seed` is that of attention(): a number, two numbers, or four words."""
     import numpy
 
     words = [int(x) & 0xffffffff for x in (words_of_seed(seed) if isinstance(seed, int) or len(seed) == 2 else seed)]
@@ -442,7 +443,7 @@ def dropout_mask(seed, batches, heads, queries, keys, dropout):
     head, batch = (x.astype(numpy.uint64) for x in numpy.meshgrid(numpy.arange(heads), numpy.arange(batches)))
     counter = [numpy.full_like(head, words[2]), numpy.full_like(head, words[3]), head, batch]
     key = [words[0], words[1]]
-    for _ in range(10):  # Philox 4x32 of each head
+    for _ in range(10):  # Philox 4x32, for each head
         (high_0, low_0), (high_1, low_1) = product(counter[0], 0xd2511f53), product(counter[2], 0xcd9e8d57)
         counter = [high_1 ^ counter[1] ^ numpy.uint64(key[0]), low_1, high_0 ^ counter[3] ^ numpy.uint64(key[1]), low_0]
         key = [(key[0] + 0x9e3779b9) & 0xffffffff, (key[1] + 0xbb67ae85) & 0xffffffff]
@@ -455,7 +456,7 @@ def dropout_mask(seed, batches, heads, queries, keys, dropout):
     first = (spread(counter[0]) + (i & ~eight)[:, None] & word) + numpy.zeros((1, keys), numpy.uint64)
     second = (spread(counter[1]) + (j & ~eight) & word) + numpy.zeros((queries, 1), numpy.uint64)
     key = spread(counter[2])
-    for _ in range(10):  # Philox 2x32 of each four weights
+    for _ in range(10):  # Philox 2x32, for every four weights
         high, low = product(first, 0xd256d193)
         first, second = high ^ key ^ second, low
         key = key + numpy.uint64(0x9e3779b9) & word

@@ -1,11 +1,11 @@
-"""All frameworks share this module: names of types and devices, and products with several batch dimensions."""
+"""Code that all frameworks share: names of types and devices, and products with several batch dimensions."""
 import math
 import sys
 import warnings
 
 from . import _ext
 
-# The keys are the names that PyTorch, numpy and JAX share; the values are DLPack's code, and bits.
+# The keys are the names that PyTorch, NumPy and JAX share; the values are DLPack's codes and numbers of bits.
 CODES = {
     "int8": (0, 8), "int16": (0, 16), "int32": (0, 32), "int64": (0, 64),
     "uint8": (1, 8), "uint16": (1, 16), "uint32": (1, 32), "uint64": (1, 64),
@@ -23,7 +23,7 @@ ACTIVATIONS = {None if word == "none" else word: number for word, number in _ext
 
 
 def name_of(dtype):
-    """Returns "bfloat16" for torch.bfloat16, jnp.bfloat16, numpy's dtype or "bf16"."""
+    """Returns the name of a type: "bfloat16" for torch.bfloat16, jnp.bfloat16, NumPy's dtype or "bf16"."""
     if isinstance(dtype, str):
         name = NAMES.get(dtype, dtype)
     elif type(dtype).__module__ == "torch":
@@ -42,22 +42,22 @@ def name_of(dtype):
 
 
 def check_kind(kinds, framework, give, required, **optional):
-    """Rejects operands that are not of the kinds, tensors of the first operand's framework, by name; None is allowed if optional."""
+    """Rejects operands, given by name, that are not tensors of the first operand's framework; optional operands may be None."""
     for name, x in {**required, **optional}.items():
-        if type(x).__name__ == "MaskedArray":  # numpy's masked array, whose mask nothing here reads
+        if type(x).__name__ == "MaskedArray":  # a masked array, whose mask would be ignored
             raise ValueError(f"{name}: a masked array, whose mask kernels ignore: give x.filled(0), or x.data")
         if not isinstance(x, kinds) and (x is not None or name in required):
             raise ValueError(f"{name}: {type(x)} among tensors of {framework}'s: give {give}")
 
 
 def check_number(name, x):
-    """Rejects a string, which float() would accept, and values without float(), with an explanation."""
+    """Rejects strings, which float() would accept, and values without float(), with an explanation."""
     if not isinstance(x, (int, float)) and (isinstance(x, (str, bytes)) or not hasattr(x, "__float__")):
         raise ValueError(f"{name}: {x!r} is a {type(x).__name__}; it must be a number")
 
 
 def is_whole(x):
-    """Returns whether it is an integer of Python or of a framework; a bool is not."""
+    """Returns whether x is an integer of Python or of a framework; a bool is not."""
     return type(x) is int or not isinstance(x, bool) and hasattr(x, "__index__")
 
 
@@ -68,7 +68,7 @@ def check_flags(**flags):
 
 
 def output_of(name):
-    """Returns the default type of a product whose operands are of the type of this name."""
+    """Returns the default result type of a product whose operands have the type with this name."""
     if name.startswith("float8"):
         return "bfloat16"
     return "int32" if name in ("int8", "uint8") else name
@@ -86,7 +86,7 @@ def activation_of(name):
 
 
 def device_of(device):
-    """Returns the number of "emulator", "cuda", "cuda:1" or 1; None for None."""
+    """Returns the number of a device, which is "emulator", "cuda", "cuda:1" or 1; None for None."""
     if device is None or (isinstance(device, int) and not isinstance(device, bool) and device >= 0):
         return device
     name = str(device)
@@ -100,7 +100,7 @@ def device_of(device):
 
 
 def warn_of_work(multiply_adds):
-    """Warns of work that takes the emulator more than about five minutes; Ctrl-C stops it."""
+    """Warns about work that takes the emulator more than about five minutes; Ctrl-C stops it."""
     if multiply_adds > 1 << 37:
         warnings.warn(f"{multiply_adds:.1e} multiply-adds take about {multiply_adds / 4e8 / 60:.0f} minutes on the emulator: Ctrl-C ends "
                       f"the call unless it is JAX's; a GPU takes less than a second", RuntimeWarning, stacklevel=2)
@@ -115,12 +115,12 @@ def host_tensor(x):
     size = x.dtype.itemsize
     if any(stride % size for stride in x.strides):
         raise ValueError(f"an array whose strides, {x.strides} bytes, are not multiples of its elements' {size}")
-    strides = tuple(stride // size for stride in x.strides) if x.size else None  # numpy's strides of empty arrays are 0
+    strides = tuple(stride // size for stride in x.strides) if x.size else None  # NumPy's strides of empty arrays are 0
     return (x.ctypes.data, *CODES[name_of(x.dtype)], x.shape, strides, 1, 0, not x.flags.writeable)
 
 
 def check_offsets(name, offsets, rows, most, longest):
-    """Refuses wrong offsets of packed sequences, which would read beyond a tensor. `offsets` are numbers of Python's."""
+    """Refuses wrong offsets of packed sequences, which would make the kernel read beyond a tensor. `offsets` are Python numbers."""
     lengths = [behind - at for at, behind in zip(offsets, offsets[1:])]
     if not lengths or offsets[0] != 0 or offsets[-1] != rows or min(lengths) < 0:
         raise ValueError(f"{name}: {_shortened(offsets)}; they must begin at 0, not fall, and end at the {rows} rows of the tensor")
@@ -133,16 +133,16 @@ def _shortened(numbers):
 
 
 def untouched(*tensors):
-    """Returns for each (shape, type's name), or None, a compact tensor in the extension's form, without real memory."""
+    """Returns, for each (shape, type's name) or None, a compact tensor in the extension's form, without real memory."""
     return [None if x is None else (index + 1 << 44, *CODES[x[1]], x[0], None, 0, 0, False)  # 16 TiB apart
             for index, x in enumerate(tensors)]
 
 
 def fold(broadcast_shapes, broadcast_to, a, b, shares=(1, 1)):
-    """Returns operands of any rank as matrices or as batches of them: (a, b, the folded shape, the shape of the product).
+    """Returns operands of any rank as matrices or as batches of matrices: (a, b, the folded shape, the shape of the product).
 
-    A matrix B for all batches of A gives one product with more rows; otherwise each batch is multiplied with its own B. `shares` are the
-    factors by which A and B are longer along k than their stored values.
+    If all batches of A share a matrix B, the result is one product with more rows; otherwise each batch is multiplied by its own B.
+    `shares` are the factors by which A and B are longer along k than their stored values.
     """
     if a.ndim < 2 or b.ndim < 2:
         raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions, and a matrix has 2, after those of batches")
@@ -172,8 +172,8 @@ doors = []  # (the type of a framework's tensors, the module for them) for the f
 
 
 def door_of(x):
-    """Returns the module for tensors of this type."""
-    for kind, door in doors:  # torch.compile cannot trace a table by type
+    """Returns the module for tensors of x's type."""
+    for kind, door in doors:  # torch.compile cannot trace a table that is indexed with a type
         if isinstance(x, kind):
             return door
     return _open_door(x)

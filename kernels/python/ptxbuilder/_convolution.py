@@ -9,16 +9,16 @@ RESULTS = {"y": 0, "x": 1, "w": 2}  # ptxb_convolution_result
 
 def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, out_dtype=None, precise=False, tf32=False,
            device=None):
-    """Convolves images like torch.nn.functional.conv2d: x is [images, channels, lines, pixels], w [filters, channels of a group, lines,
-    pixels], and the result [images, filters, lines, pixels], plus a bias for each filter.
+    """Convolves images like torch.nn.functional.conv2d: x is [images, channels, lines, pixels], w is [filters, channels of a group, lines,
+    pixels], and the result is [images, filters, lines, pixels], plus a bias for each filter.
 
-    Tensors have channels last in memory (torch.channels_last; with numpy, views of arrays whose channels are last): the hardware then loads
-    the pixels under windows in place. Other tensors are copied once, and the result has channels last. JAX's arrays have no other order in
-    memory than that of their dimensions: under jax.jit the copies vanish next to a transposition from or to channels last.
+    If tensors have channels last in memory (torch.channels_last; with NumPy, views of arrays whose channels are last), the hardware loads
+    the pixels under windows in place. Other tensors are copied once, and the result has channels last. JAX arrays are always stored in the
+    order of their dimensions; under jax.jit the copies vanish next to a transposition from or to channels last.
 
-    `stride`, `padding` and `dilation` are a number, or one along lines and one along pixels; padding may be "same" or "valid". Strides are
-    1 to 8. `activation` is that of matmul(), and so are types, `out_dtype`, `precise`, `tf32` and `device`. The result is differentiable in
-    x, w and the bias, if these are f16 or bf16. Raises ValueError that names the tensor and the rule.
+    `stride`, `padding` and `dilation` are one number, or one along lines and one along pixels; padding may be "same" or "valid". Strides
+    are 1 to 8. `activation` is that of matmul(), and so are types, `out_dtype`, `precise`, `tf32` and `device`. The result is
+    differentiable in x, w and the bias, if these are f16 or bf16. Raises ValueError that names the tensor and the rule.
     """
     if not _product.is_traced():
         y = _ext.eager_convolution(x, w, bias, stride, padding, dilation, groups, activation, out_dtype, precise, tf32, device)
@@ -53,7 +53,7 @@ class Words:
         return output_of(name_of(x.dtype)) if self.out_dtype is None else name_of(self.out_dtype)
 
     def shape_of(self, x, w):
-        """Returns the shape of the result. The library checks that channels match."""
+        """Returns the shape of the result. The library checks that the channels match."""
         step, before, behind, spread = (self.windows[at:at + 2] for at in (0, 2, 4, 6))
         lines_and_pixels = []
         for d in (0, 1):
@@ -65,8 +65,9 @@ class Words:
         return (x[0], w[0], *lines_and_pixels)
 
     def check_gradient(self, x, w):
-        """Refuses windows whose gradient of x the library would refuse. It is made of windows of the result, for each position between
-        two of ours, whose taps go backward: the hardware has them begin up to 128 pixels before the result and end near its end."""
+        """Refuses windows whose gradient of x the library would refuse. For each position between two windows, the gradient consists of
+        windows of the result whose taps run backward. The hardware lets these begin up to 128 pixels before the result and end near its
+        end."""
         y = self.shape_of(x, w)
         for d in (0, 1):
             step, before, spread, pixels, taps = *(self.windows[at + d] for at in (0, 2, 6)), x[2 + d], w[2 + d]
@@ -115,7 +116,7 @@ def _last(kit, x):
 
 
 def _lying(kit, x):
-    """Returns the same tensor, copied if the hardware does not take it as it is."""
+    """Returns the tensor as _last() does, copied if the hardware cannot access it in place."""
     last = _last(kit, x)
     *outer, channel = zip(last.shape, kit.element_strides_of(last))
     lies = channel[0] == 1 or channel[1] == 1
@@ -129,7 +130,7 @@ def _made(kit, like, shape, name):
 
 
 def run(kit, x, w, bias, words, stream=None):
-    """One convolution; `kit` says how tensors are made and passed."""
+    """Computes one convolution; `kit` defines how tensors are made and passed."""
     y = _made(kit, x, words.shape_of(x.shape, w.shape), words.type_of(x))
     if bias is not None and tuple(bias.shape) != (w.shape[0],):
         raise ValueError(f"bias: its shape is {tuple(bias.shape)}, and there are {w.shape[0]} filters")
@@ -140,7 +141,7 @@ def run(kit, x, w, bias, words, stream=None):
 
 
 def run_gradient(kit, result, x, w, grad, shape, name, words, stream=None):
-    """The gradient of x or of w, the `result`, of this shape and type; that tensor itself is not read."""
+    """Computes the gradient of x or of w, as `result` says, with this shape and type; that tensor itself is not read."""
     made = _made(kit, grad, shape, name)
     if 0 in shape or 0 in grad.shape:
         return made.zero_()
@@ -150,7 +151,8 @@ def run_gradient(kit, result, x, w, grad, shape, name, words, stream=None):
 
 
 def workspace_of(device, x, w, y, bias, result, words):
-    """The bytes that a convolution of compact tensors with channels last, each (shape, type's name), takes; it is compiled."""
+    """Returns the bytes of workspace for a convolution of compact tensors with channels last, each (shape, type's name), and compiles it.
+    """
     x, w, y, bias = untouched(x, w, y, bias)
     return _ext.convolution_workspace(device, x, w, y, bias, RESULTS[result], activation_of(words.activation),
                                       (*words.windows, words.groups), words.flags())

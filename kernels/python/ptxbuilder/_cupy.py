@@ -1,4 +1,4 @@
-"""CuPy's arrays, on its current stream."""
+"""CuPy arrays, on CuPy's current stream."""
 import sys
 
 import cupy

@@ -5,22 +5,22 @@ import math
 from . import _ext
 from ._common import CODES, check_flags, check_number, device_of, door_of, name_of, output_of, warn_of_work
 
-KEPT = 4096  # forms of calls
+KEPT = 4096  # number of forms of calls that are stored
 
 
 def einsum(subscripts, a, b, *, alpha=1.0, out=None, out_dtype=None, precise=False, tf32=False, device=None):
     """Contracts two tensors by name, like numpy.einsum and torch.einsum: einsum("mbk,nbk->mnb", a, b).
 
-    A letter names a dimension, and dimensions with the same letter have the same extent. Letters that A and B have and the result does not
-    are summed over; those that all three have are batches. A new result may be in memory in another order than its dimensions, like that of
-    torch.einsum. Without "->" the result has the letters that occur once, in alphabetical order. Letters may be in any order, and strides
-    may have any value: dimensions are folded into those of one matrix product if their strides allow it, and else become dimensions of the
-    tensor map; a tensor that the hardware cannot read in place is copied once, and einsum_explained() names it. A letter that only one
-    tensor has, or that one tensor has twice, is refused, and so is "...".
+    A letter names a dimension, and dimensions with the same letter must have the same extent. Letters that A and B have and the result does
+    not have are summed over; those that all three have are batches. A new result may be stored in a different order than its dimensions,
+    like that of torch.einsum. Without "->", the result has the letters that occur once, in alphabetical order. Letters may be in any order,
+    and strides may have any value. Dimensions are merged into those of one matrix product if their strides allow it, and otherwise become
+    dimensions of the tensor map; a tensor that the hardware cannot read in place is copied once, and einsum_explained() names it. A letter
+    that only one tensor has, or that one tensor has twice, is refused, and so is "...".
 
     Types are those of matmul(), and so are `alpha` (a number), `out_dtype`, `precise`, `tf32` and `device`. `out` is written and returned;
-    JAX does not have it. The result is differentiable in A and B. JAX's arrays have no gaps: JAX moves dimensions next to each other, and
-    the product is that of matmul(). Raises ValueError that names the letter and the rule.
+    it does not exist for JAX. The result is differentiable in A and B. JAX arrays have no gaps: JAX makes dimensions adjacent, and the
+    product is that of matmul(). Raises ValueError that names the letter and the rule.
     """
     check_number("alpha", alpha)
     check_flags(precise=precise, tf32=tf32)
@@ -44,8 +44,8 @@ class Words:
 
 
 def einsum_explained(subscripts, a, b, *, out_dtype=None, tf32=False, device=None):
-    """Says in a line which letters are rows, columns, depth and batches of the product that einsum() makes, how tiles cover them, and which
-    tensor is copied and why. It takes tensors of PyTorch and numpy, and assumes a new result."""
+    """Returns a line that says which letters are rows, columns, depth and batches of the product that einsum() computes, how tiles cover
+    them, and which tensor is copied and why. It accepts PyTorch tensors and NumPy arrays, and assumes a new result."""
     letters, words = parsed(subscripts), Words(1.0, out_dtype, False, tf32, device)
     number = device_of(device)
     if number is None:
@@ -107,7 +107,7 @@ def shape_of(letters, of_a, of_b):
 
 
 def made(order, shape, empty, permuted):
-    """Makes a result whose memory is in an order of order_of(): `empty` makes one with given extents, and `permuted` permutes its
+    """Returns a result whose memory has an order from order_of(): `empty` makes a tensor with given extents, and `permuted` permutes its
     dimensions."""
     result = empty(tuple([shape[axis] for axis in order[0]]))
     return result if order[1] is None else permuted(result, order[1])
@@ -115,7 +115,7 @@ def made(order, shape, empty, permuted):
 
 def order_of(letters, of_a, of_b):
     """Returns the dimensions of the result in the order in which the product stores them: batches, then rows and columns in the order of
-    the operands' strides. The second result has the position of each dimension in that order, or is None if they are in order."""
+    the operands' strides. The second value is the position of each dimension in that order, or None if they are in order."""
     a, b, d = letters
     strides = {**dict(zip(b, of_b)), **dict(zip(a, of_a))}
 
@@ -134,7 +134,7 @@ def _result_of(letters, shape_a, shape_b, of_a, of_b):
 
 
 def run(kit, letters, a, b, out, words, stream=None):
-    """One contraction of tensors of any strides; `kit` defines how tensors are made and passed."""
+    """Computes one contraction of tensors with any strides; `kit` defines how tensors are made and passed."""
     (shape, order), name = _result_of(letters, a.shape, b.shape, kit.strides_of(a), kit.strides_of(b)), words.type_of(a, out)
     if out is None:
         out = made(order, shape, lambda lying: kit.empty(a, lying, name), kit.permuted)
@@ -151,7 +151,7 @@ def run(kit, letters, a, b, out, words, stream=None):
 
 
 def gradients(product, letters, a, b, grad, needs):
-    """Returns the gradients of A and B, if they are needed, computed with product(letters, x, y, like): a letter of A is in B or in the
-    result."""
+    """Returns the gradients of A and B, if they are needed, computed with product(letters, x, y, like). Every letter of A is also in B or
+    in the result."""
     of_a, of_b, of_d = letters
     return (product((of_d, of_b, of_a), grad, b, a) if needs[0] else None, product((of_a, of_d, of_b), a, grad, b) if needs[1] else None)

@@ -12,10 +12,10 @@ from . import _ext
 from ._common import NAMES, device_of, door_of
 
 _SCALARS = {"float16": "<e", "float64": "<d", "float32": "<f"}
-# A launch depends on these entries of a sidecar, which also describes the compiler's results.
+# The entries of a sidecar that a launch depends on; a sidecar also describes the compiler's results.
 _OF_LAUNCH = ("kernel", "parameters", "threads", "block", "cluster", "dynamic_shared_bytes", "grid")
 
-_loaded = {}  # kernels by their handles, kept for ever
+_loaded = {}  # kernels by handle, kept for the lifetime of the process
 
 
 def by_handle(handle):
@@ -29,8 +29,8 @@ def by_handle(handle):
 
 @functools.lru_cache(maxsize=None)  # since the extension reads a file once
 def _digest_of(path):
-    """Returns the digest of the PTX if it exists, since each ptxas makes its own cubin from it, else of the cubin;
-    for a module in LLVM's IR, of the module."""
+    """Returns the digest of the PTX if it exists, since each ptxas makes a different cubin from it; otherwise that of the cubin; or for an
+    LLVM IR module, that of the module."""
     stem, ending = os.path.splitext(path)
     stem = stem if ending in (".cubin", ".ptx", ".json") else path
     image = next(x for x in (path if ending in (".ll", ".bc") else stem + ".ptx", stem + ".cubin") if os.path.exists(x))
@@ -39,26 +39,26 @@ def _digest_of(path):
 
 
 def load(path, kernel=None, *, outputs=None, updates=(), device="auto", waive=()):
-    """Loads a kernel from the path of its cubin or PTX, with its sidecar next to it; `kernel` chooses one of several. A module in LLVM's
-    IR, kernel.ll or kernel.bc, is compiled for the device and needs no sidecar; `waive` names what ptxas may report about it, such as
+    """Loads a kernel from the path of its cubin or PTX, whose sidecar is in the same folder; `kernel` chooses one of several. An LLVM IR
+    module, kernel.ll or kernel.bc, is compiled for the device and needs no sidecar; `waive` names reports of ptxas to accept, such as
     ["spills", "C7510"].
 
     Call the result with the grid, which is up to three numbers, or None for the sidecar's rule, and with the parameters by name: tensors
-    for pointers and tensor maps, numbers for scalars, a dict for a struct. A tensor for a pointer has no gaps, since the kernel does not
-    know its strides.
+    for pointers and tensor maps, numbers for scalars, and a dict for a struct. A tensor for a pointer must have no gaps, since the kernel
+    does not know its strides.
 
         saxpy = load("saxpy.cubin", updates=["y"])
         y = saxpy(x=x, y=y, alpha=2.0, count=n)
 
-    `outputs` names parameters that the call allocates, each with its shape's rule: the name of a tensor with the same shape, a shape, or a
-    function of the call's arguments as a dict, which returns a shape or (shape, type); the type is the sidecar's by default. `updates`
-    names tensors that the kernel changes: in place, or in JAX, whose arrays are not written, as new arrays. A struct's field is named like
-    "p.x". The call returns outputs and updates, in this order: a single one as it is, several as a tuple. If both are left out, each tensor
-    is assumed to be changed in place, which JAX refuses.
+    `outputs` names parameters that the call allocates, each with a rule for its shape: the name of a tensor with the same shape, a shape,
+    or a function of the call's arguments as a dict, which returns a shape or (shape, type); the default type is the sidecar's. `updates`
+    names tensors that the kernel changes: in place, or in JAX, where arrays cannot be written, as new arrays. A field of a struct is named
+    like "p.x". The call returns outputs and updates, in this order: a single one as it is, several as a tuple. If both are omitted, each
+    tensor is assumed to be changed in place, which JAX refuses.
 
-    The kernel is loaded on `device`, and on other devices when it is first called there: "auto" is a GPU, else the emulator. A pickled
-    kernel, such as for the workers of a DataLoader, is loaded again from its path and these arguments: its rules must then be functions
-    that pickle finds by name, not lambdas.
+    The kernel is loaded on `device`, and on other devices when it is first called there; "auto" is a GPU if there is one, else the
+    emulator. A pickled kernel, for instance for the workers of a DataLoader, is loaded again from its path and these arguments. Its rules
+    must then be functions that pickle finds by name, not lambdas.
     """
     return Kernel(path, kernel, outputs or {}, tuple(updates), device, ",".join([waive] if isinstance(waive, str) else waive))
 
@@ -88,19 +88,19 @@ class Kernel:
                     raise ValueError(f"{word}: kernel '{self.name}' has no tensor '{path}'; it has {', '.join(self.kinds) or 'none'}")
         self.outputs, self.updates = dict(outputs), updates
         self.__doc__, self.__signature__ = self._described()
-        self.is_pure = bool(outputs or updates)  # it says what it changes
+        self.is_pure = bool(outputs or updates)  # whether it declares what it changes
         self.handle = self._handle()
         _loaded.setdefault(self.handle, self)
 
     def _handle(self):
-        """Returns the name by which compiled graphs call it, in this process and in others: two kernels share a name if they have the same
-        code, are launched alike and change the same tensors."""
+        """Returns the name with which compiled graphs call the kernel, in this process and in others. Two kernels share a name if they have
+        the same code, are launched in the same way and change the same tensors."""
         of_launch = {word: self.sidecar.get(word) for word in _OF_LAUNCH}
         known = [_digest_of(self.path), of_launch, [path for path in self.kinds if self.is_written(path)]]
         return f"{self.name}:{hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:32]}"
 
     def _described(self):
-        """Returns the text of help() and inspect for it, from its sidecar."""
+        """Returns the text and the signature for help() and inspect, from the sidecar."""
         def lines(parameters, indent):
             for p in parameters:
                 kind = p["kind"].replace("_", " ") + (f" of {p['dtype']}" if "dtype" in p else "")
@@ -120,7 +120,7 @@ class Kernel:
         return Kernel, self.loaded_by  # unpickling loads it again
 
     def __deepcopy__(self, memo):
-        return self  # like the copy of a function
+        return self  # like copying a function
 
     def __repr__(self):
         words = (f"{p['name']}: {p['kind']}" + (f" of {p['dtype']}" if "dtype" in p else "") for p in self.parameters)
@@ -145,7 +145,7 @@ class Kernel:
     # ---- Functions for the frameworks' modules ----
 
     def check(self, parameters, given, owner=""):
-        """Refuses a parameter or a field of a struct that is missing or unknown, and a value that is not a number if one is required."""
+        """Refuses a parameter, or a field of a struct, that is missing or unknown, and a value that is not a number if one is required."""
         whose = f"parameter '{owner[:-1]}'" if owner else f"kernel '{self.name}'"
         taken = [parameter["name"] for parameter in parameters if owner + parameter["name"] not in self.outputs]
         for name in given:
@@ -184,7 +184,7 @@ class Kernel:
         return tuple(rule), NAMES.get(dtype, dtype)
 
     def replaced(self, arguments, by_path):
-        """Returns the arguments with others at some paths."""
+        """Returns the arguments with those at some paths replaced."""
         def of(given, owner):
             replaced = {name: of(x, f"{owner}{name}.") if isinstance(x, dict) else x for name, x in given.items()}
             return {**replaced, **{path[len(owner):]: x for path, x in by_path.items()
@@ -193,7 +193,7 @@ class Kernel:
         return of(arguments, "")
 
     def with_outputs(self, arguments, make):
-        """Returns the arguments with all that the call allocates, each made by make(shape, type's name)."""
+        """Returns the arguments with everything that the call allocates, each made by make(shape, type's name)."""
         return self.replaced(arguments, {path: make(*self.output_of(path, arguments)) for path in self.outputs})
 
     def tensors(self, arguments):
@@ -210,7 +210,7 @@ class Kernel:
 
     def encode(self, arguments, tensor, scalar, struct):
         """Calls `tensor(name, value, is_written)`, `scalar(name, type, value)` or `struct(the results for its fields)` for each parameter,
-        in the kernel's order, and returns the results. Arguments have passed check(), and include outputs."""
+        in the kernel's order, and returns the results. The arguments must have passed check(), and must include outputs."""
         def one(parameter, value, owner):
             name = owner + parameter["name"]
             if parameter["kind"] == "scalar":
@@ -227,7 +227,7 @@ class Kernel:
         return [one(parameter, arguments[parameter["name"]], "") for parameter in self.parameters]
 
     def run(self, grid, arguments, tensor, device, stream=None):
-        """Launches it, in place; `tensor` converts a tensor to the extension's form."""
+        """Launches the kernel, in place; `tensor` converts a tensor to the extension's form."""
         encoded = self.encode(arguments, lambda name, x, is_written: (name, tensor(x), is_written), scalar_of,
                               lambda fields: ("struct", tuple(fields)))
         _ext.launch(self.program, grid, tuple(encoded), device_of(device), stream)
@@ -262,19 +262,19 @@ def _at(arguments, path, otherwise=None):
 
 
 def is_number(x):
-    """Returns whether it is a Python number, or a tensor without dimensions, which may be traced."""
+    """Returns whether x is a Python number, or a tensor without dimensions, which may be traced."""
     return isinstance(x, (int, float)) or getattr(x, "shape", None) == ()
 
 
 def has_gaps(x):
-    """Returns whether elements are not contiguous in C order. JAX's arrays always are contiguous."""
+    """Returns whether the elements are not contiguous in C order. JAX arrays are always contiguous."""
     return not (x.is_contiguous() if hasattr(x, "is_contiguous") else x.flags.c_contiguous if hasattr(x, "flags") else True)
 
 
 def scalar_of(name, dtype, value):
     """Converts a number to the extension's form: an integer, or the bits of a float."""
     if hasattr(value, "shape") and value.shape == ():
-        value = value.item()  # of numpy, and of a tensor that is a number
+        value = value.item()  # from NumPy, or from a tensor that is a number
     kind = NAMES[dtype]
     if kind == "bfloat16":
         bits, = struct.unpack("<I", struct.pack("<f", value))

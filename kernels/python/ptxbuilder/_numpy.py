@@ -1,4 +1,4 @@
-"""numpy's arrays, including those of ml_dtypes: on the emulator, or copied to a GPU and back."""
+"""NumPy arrays, including those of ml_dtypes, on the emulator, or copied to a GPU and back."""
 import sys
 
 import numpy
@@ -44,7 +44,7 @@ def permuted(x, axes):
 def view(out, shape):
     result = out.view()
     try:
-        result.shape = shape  # which refuses to copy
+        result.shape = shape  # raises instead of copying
     except AttributeError:
         raise ValueError(f"D: its batches, of shape {out.shape} and strides {out.strides} bytes, are not one after the other")
     return result
@@ -66,7 +66,7 @@ def matmul(a, b, out, operands, options):
 
 def einsum(letters, a, b, out, words):
     _check({"A": a, "B": b}, out=out)
-    # Returns whether a stride is negative, which tensor maps do not support.
+    # Arrays with a negative stride, which tensor maps do not support, are copied.
     a, b = (x if all(stride >= 0 for stride in x.strides) else compact(x) for x in (a, b))
     return _einsum.run(_kit, letters, a, b, out, words)
 
@@ -86,7 +86,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
 
 
 class packed_kit:
-    """Arrays are where they are packed."""
+    """The functions that packing uses. NumPy arrays are already on the host."""
     check, on_host, tensor = staticmethod(_check), staticmethod(compact), staticmethod(tensor)
 
     @staticmethod

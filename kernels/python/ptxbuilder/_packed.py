@@ -1,4 +1,4 @@
-"""Weights of 4 or 8 bits, which are packed beforehand, and products with them."""
+"""Weights of 4 or 8 bits that are packed in advance, and products with them."""
 import functools
 import math
 import numbers
@@ -19,8 +19,8 @@ _name_of = functools.cache(name_of)  # each call needs two
 
 class PackedWeights(NamedTuple):
     """A matrix B [k, n], or one for each of several experts, for packed_mm(), as returned by pack_weights()."""
-    data: Any  # uint8 [n/64, bytes], the quotient rounded up, after the experts
-    scale_b: Any  # float32 [n] if all of k has one scale, after the experts, else None: scales of groups are in the data
+    data: Any  # uint8 [n/64, bytes], with the quotient rounded up; experts come first
+    scale_b: Any  # float32 [n] if all of k has one scale; experts come first; else None, and the data has the groups' scales
     shape: tuple  # (k, n), or (experts, k, n)
     form: int  # the library's number for the type, the group and the type of scales
 
@@ -29,10 +29,11 @@ def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
     """Packs the weights of a layer, [n, k] like those of torch.nn.Linear, for packed_mm(), in the order in which tensor cores use them.
 
     `w` has a byte for each weight: int8 from -8 to 7 with `type` "int4", uint8 from 0 to 15 ("uint4"), int8 ("int8", the default) or
-    float8_e4m3fn ("e4m3", without NaN). Each `group` of 32, 64 or 128 of k has a scale of float32, float16 or bfloat16, [n, groups], where
-    `groups` is k/group rounded up; with one scale for a column, [n] or [n, 1], all of k is a group. `zeros`, only for uint4, are uint8 [n,
-    groups] from 0 to 15: a weight is (w - zero) scale. Tensors may be on any device; the CPU packs them, once for all products. Weights of
-    experts have the experts first: [experts, n, k], and scales and zeros [experts, n, groups].
+    float8_e4m3fn ("e4m3", without NaN). Every `group` of 32, 64 or 128 elements along k has a scale, float32, float16 or bfloat16 [n,
+    groups], where `groups` is k/group, rounded up. With one scale for each column, [n] or [n, 1], all of k is a group. `zeros`, only for
+    uint4, are the zero points, uint8 [n, groups] from 0 to 15: the value of a weight is (w - zero) scale. Tensors may be on any device; the
+    CPU packs them, once for all products. For weights of experts, the experts come first: [experts, n, k], and scales and zeros [experts,
+    n, groups].
     """
     kit = _kit_of(w)
     kit.check({"w": w}, scales=scales, zeros=zeros)
@@ -64,7 +65,7 @@ def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
 
 
 def unpack_weights(packed):
-    """The reverse of pack_weights(): (w, scales, zeros), and None if there are no zeros."""
+    """Unpacks what pack_weights() packed: returns (w, scales, zeros), where zeros are None if there are none."""
     _check_packed("packed", packed)
     kit, (*experts, k, n) = _kit_of(packed.data), packed.shape
     kit.check({"data": packed.data}, scale_b=packed.scale_b)
@@ -87,16 +88,17 @@ def unpack_weights(packed):
 
 def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, device=None,
               offs=None, a_rows=None):
-    """activation(alpha A B + beta C + bias) with packed weights B, rounded once: A is [.., k] of float16 or bfloat16, the result [.., n].
+    """Returns activation(alpha A B + beta C + bias) with packed weights B, rounded once: A is [.., k] of float16 or bfloat16, and the
+    result is [.., n].
 
-    Weights are converted to A's type exactly, and the sum of each group of k is multiplied by its scale in float32, so that only the result
-    is rounded. matmul() describes `bias`, `c` and the other arguments; torch.compile and jax.jit are supported too. A, C and bias have
-    gradients, where that of A uses weights that are rounded once to its type; weights and scales have none.
+    Weights are converted to A's type exactly, and the sum of each group of k is multiplied by the group's scale in float32, so only the
+    result is rounded. matmul() describes `bias`, `c` and the other arguments; torch.compile and jax.jit are supported, too. A, C and bias
+    have gradients, where the gradient of A uses weights that are rounded once to A's type; weights and scales have none.
 
-    With weights of experts, A [m, k] has the rows of each, one expert after the other, and `offs`, int32 [experts] in the device's memory,
-    says where they end, as that of matmul(); bias is [experts, n], and C [m, n]. Rows after the last have a product of 0.
+    With weights of experts, A [m, k] has the rows of each expert, one expert after the other, and `offs`, int32 [experts] in device memory,
+    gives the ends of their rows, as in matmul(); bias is [experts, n], and C is [m, n]. Rows after the last end have a product of 0.
 
-    With `a_rows`, int32 [m], row i of the product is that of row a_rows[i] of A [any, k], which is gathered, as matmul() says.
+    With `a_rows`, int32 [m], row i of the product is that of row a_rows[i] of A [any, k], which is gathered as in matmul().
     """
     _check_packed("B", b)
     beta = beta if beta is not None else 1.0 if c is not None else 0.0
@@ -105,7 +107,7 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
         if not isinstance(x, (int, float, numbers.Real)):
             raise ValueError(f"{name}: a {type(x).__name__}, whose gradient would be lost; it must be a number: multiply A or C by this "
                              f"tensor")
-    activation_of(activation)  # which says what is wrong
+    activation_of(activation)  # reports what is wrong
     if (offs is not None) != (b.data.ndim == 3):
         raise ValueError(f"offs: {'given' if offs is not None else 'none'} with weights of shape {tuple(b.shape)}; those of experts, "
                          "[experts, k, n], and they alone, have ends of their rows")
@@ -113,8 +115,8 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
 
 
 def _on_host(kit, call, numbers, experts, *tensors):
-    """Packs or unpacks one matrix, or one after the other the matrices along the tensors' first dimension."""
-    there = [None if x is None else kit.on_host(x) for x in tensors]  # which keeps copies until the call is over
+    """Packs or unpacks one matrix, or the matrices along the tensors' first dimension one after the other."""
+    there = [None if x is None else kit.on_host(x) for x in tensors]  # keeps copies alive until the call is over
     for each in ([None if x is None else x[i] for x in there] for i in range(experts[0])) if experts else [there]:
         call(*numbers, *(None if x is None else kit.tensor(x) for x in each))
 
@@ -139,7 +141,7 @@ def _kit_of(x):
 
 
 def group_of(k, scales, group):
-    """Returns the group size that a number of scales implies, 0 for all of k."""
+    """Returns the group size that a number of scales implies; 0 means all of k."""
     count = scales.shape[-1] if scales.ndim > 1 else 0
     if group is None:
         group = 0 if count == 1 else next((depth for depth in _DEPTHS if -(-k // depth) == count), None)
@@ -155,22 +157,22 @@ def _code(name):
 
 
 def describe(form):
-    """Returns (type, group, the name of the scales' type) of a form."""
+    """Returns (type, group, name of the scales' type) of a form."""
     word = next(word for word, number in _ext.PACKED_TYPES.items() if number == form & 0xff)
     return word, form >> 8 & 0xff, next(name for name in _SCALES if _code(name) == (form >> 16 & 0xff) << 8 | form >> 24 & 0xff)
 
 
 def columns_of(kit, b, name):
-    """Returns (w [n, k] of the type of this name, float32 [n]), whose products are the weights, computed with the framework's functions,
-    which may be traced; dimensions of experts come first. A column is divided by its greatest scale, so its weights are in the range of f16
-    whatever the scales are."""
+    """Returns (w, scales), w [n, k] of the type with this name and scales float32 [n], whose products are the weights. They are computed
+    with the framework's functions, which may be traced; dimensions of experts come first. Each column is divided by its greatest scale, so
+    that its weights are in the range of f16 whatever the scales are."""
     (*experts, k, n), (word, group, scales) = b.shape, describe(b.form)
     lines, depth = math.prod(b.data.shape[:-1]), -(-k // 128)
     bits = 4 if word.endswith("int4") else 8
     blocks = b.data.reshape(lines, depth, -1)
     size = 64 * 128 * bits // 8
-    # Bytes are in the order of PackedPlace's threads and words. Its parts of a column are warp, high_row and row, and its parts of k are
-    # the block, two of the step, high_pair, pair and second: the permutation brings both into this order.
+    # Bytes are in the order of PackedPlace's threads and words. The parts along a column are warp, high_row and row, and the parts along k
+    # are the block, two of the step, high_pair, pair and second; the permutation brings both into this order.
     if bits == 4:
         w = blocks[..., :size].reshape(lines, depth, 2, 4, 8, 4, 4, 2, 2)
         w = kit.permuted(kit.stacked([w & 15, w >> 4]), (1, 4, 0, 5, 2, 3, 7, 9, 6, 8))
@@ -201,7 +203,7 @@ def columns_of(kit, b, name):
 
 
 def result_of(a, b, out_dtype, a_rows=None):
-    """Gives the shape and the name of the type of a product's result."""
+    """Returns the shape of a product's result, and the name of its type."""
     *experts, k, n = b.shape
     if experts and a.ndim != 2:
         raise ValueError(f"A: {tuple(a.shape)}; with weights of experts it is [m, {k}], the rows of one expert after those of the other")
@@ -215,7 +217,7 @@ def result_of(a, b, out_dtype, a_rows=None):
 
 
 def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs=None, a_rows=None):
-    """One product of tensors of a framework, whose `kit` says how they are made and passed."""
+    """Computes one product of a framework's tensors, where `kit` defines how they are made and passed."""
     shape, name = result_of(a, b, out_dtype, a_rows)
     is_matrix = len(shape) == 2
     folded = shape if is_matrix else (math.prod(shape[:-1]), shape[-1])
@@ -230,7 +232,7 @@ def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, off
     given = _NOTHING.copy()
     beside = [None if x is None else kit.compact(x) for x in (c if c is None or is_matrix else c.reshape(folded), bias, b.scale_b,
                                                             offs, a_rows)]
-    for at, x in zip((_C, _BIAS, _SCALE_B, _OFFS, _A_ROWS), beside):  # whose copies are to live until the call is over
+    for at, x in zip((_C, _BIAS, _SCALE_B, _OFFS, _A_ROWS), beside):  # keeps copies alive until the call is over
         if x is not None:
             given[at] = kit.tensor(x)
     rows = kit.compact(a) if is_matrix else kit.compact(a).reshape(folded[0], a.shape[-1])

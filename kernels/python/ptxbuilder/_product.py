@@ -3,15 +3,15 @@ import math
 from collections import namedtuple
 
 from . import _ext
-from ._ext import eager_product  # a name of this module is found faster than one of _ext, and each call looks it up
+from ._ext import eager_product  # a name of this module is found faster than one of _ext, at each call
 from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of,
                       untouched, warn_of_work)
 from ._sparse import SparseMatrix, shares
 
-# An operand other than A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32", "addend" (D's,
-# or bf16 where that has 8 bits), "s32" or "s64", its shape "one", "rows", "columns", "columns_of_all", "elements", "groups", "rows_by_k",
-# "columns_by_k", "blocks", "row_blocks" or "column_blocks", and its role "groups", "placement", "gather", "scatter", "sparsity",
-# "block_factor", "factor", "residual", "addend", "inputs", "greatest" or "result_factor".
+# An operand other than A, B and D, as the library's table describes it: its word in matmul(); its name in errors; its type "f32", "addend"
+# (D's type, or bf16 if D has 8 bits), "s32" or "s64"; its shape "one", "rows", "columns", "columns_of_all", "elements", "groups",
+# "rows_by_k", "columns_by_k", "blocks", "row_blocks" or "column_blocks"; and its role "groups", "placement", "gather", "scatter",
+# "sparsity", "block_factor", "factor", "residual", "addend", "inputs", "greatest" or "result_factor".
 Row = namedtuple("Row", "word, label, type, shape, role")
 ROWS = tuple(Row(*row) for row in _ext.OPERANDS)
 Operands = namedtuple("Operands", [row.word for row in ROWS], defaults=(None,) * len(ROWS))  # a tensor or None for each row
@@ -23,80 +23,83 @@ NO_GRADIENT = ("{}: not supported in a product whose gradient is requested: leav
 
 
 def is_traced():
-    """Returns whether torch.compile is tracing, which cannot see into the extension. It becomes PyTorch's function once PyTorch is
-    imported."""
+    """Returns whether torch.compile is tracing, which cannot see into the extension. This is replaced with PyTorch's function after PyTorch
+    is imported."""
     return True
 
 
-# Arguments are not keyword-only: Python looks up the default of each such argument in a dict, which costs 0.2 to 0.3 us per call.
+# Arguments are not keyword-only, since Python looks up the default of each such argument in a dict, which costs 0.2 to 0.3 us per call.
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
            slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None,
            a_rows=None, d_rows=None, a_metadata=None, b_metadata=None, add_to_rows=None, counts=None, b_addresses=None):
-    """D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
+    """Returns D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
-    A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both are f16, bf16, f32 (which the tensor cores truncate
-    to tf32, and `tf32` must allow), int8 or uint8, or e4m3fn and e5m2 in any combination. D has `out_dtype`, a type of the framework's or a
-    name such as "f32": f16, bf16, f32, e4m3fn or e5m2, and for integers int32; the default is the operands' type, or bf16 for 8-bit floats.
-    C is [.., m, n], bias [n] and row_bias [.., m] or [.., m, 1], of D's type, or bf16 if that has 8 bits; beta is 1 if C is given.
-    `activation` is {activations}; gelu is the approximation with tanh. `precise` promotes sums of 8-bit floats to f32 every 128 of k.
+    A is [.., m, k] and B is [.., k, n], or their transposes; batches are broadcast. Both are f16, both are bf16, both are f32 (which the
+    tensor cores truncate to tf32, as `tf32` must allow), or they are int8 or uint8, or e4m3fn or e5m2, in any combination. D has
+    `out_dtype`, a type of the framework or a name such as "f32": f16, bf16, f32, e4m3fn or e5m2, and for integers int32; the default is the
+    operands' type, or bf16 for 8-bit floats. C is [.., m, n], bias is [n] and row_bias is [.., m] or [.., m, 1], of D's type, or bf16 if D
+    has 8 bits; beta is 1 if C is given. `activation` is {activations}; gelu is the approximation with tanh. With `precise`, sums of 8-bit
+    floats are added to f32 sums every 128 elements along k.
 
-    Scales are float32 in the device's memory, like those of torch._scaled_mm. `scale_a` multiplies the rows of A, [.., m] or [.., m, 1],
-    and `scale_b` the columns of B, [.., n] or [.., 1, n]; or the whole product, if it has one element. `alpha` may be a tensor of one
-    element too. D is multiplied by `scale_result`, of one element, before it is rounded and, if it has 8 bits, clamped. `amax`, of one
-    element, becomes the greatest |D| before `scale_result`, unrounded, if that is greater: set it to 0 first. JAX's arrays are not written:
-    with amax=True, or an array, matmul() returns (D, amax), and with amax=False only D.
+    Scales are float32 in device memory, like those of torch._scaled_mm. `scale_a` multiplies the rows of A, [.., m] or [.., m, 1], and
+    `scale_b` the columns of B, [.., n] or [.., 1, n]; if it has one element, it multiplies the entire product. `alpha` may also be a tensor
+    with one element. D is multiplied by `scale_result`, which has one element, before it is rounded and, if it has 8 bits, clamped. `amax`,
+    which has one element, is replaced with the greatest |D| before `scale_result` and rounding, if that is greater: set it to 0 first. JAX
+    arrays are not written: with amax=True, or an array, matmul() returns (D, amax), and with amax=False only D.
 
-    With `gate`, D[.., j] = activation(x[.., 2 j]) x[.., 2 j + 1] of x = alpha A B + bias: half as many columns. With `slope_of`, [.., m, n]
-    of C's type, D = x activation'(slope_of): the backward pass through an activation.
+    With `gate`, D[.., j] = activation(x[.., 2 j]) x[.., 2 j + 1] for x = alpha A B + bias, which has twice as many columns as D. With
+    `slope_of`, [.., m, n] of C's type, D = x activation'(slope_of), the backward pass through an activation.
 
-    With `offs`, int32 in the device's memory, A [m, k] has the rows of groups one after the other: group g ends at offs[g], and B is
-    [groups, k, n]: each group is multiplied by its own matrix. A group may be empty; rows after the last group have a product of 0. bias
-    and scale_b are then [groups, n], and scale_a is [m]. Or groups divide k, with A [m, k] and B [k, n], and D is [groups, m, n], the
-    product of each group's part: only for 16-bit types, and best if A is the transpose of a matrix that is laid out like B. The host does
-    not read `offs`. Ends that decrease or exceed the tensor are replaced by the nearest valid ones. Only A and B have gradients, and only
-    if nothing is applied after the sum.
+    With `offs`, int32 in device memory, A [m, k] has the rows of groups one after the other. Group g ends at offs[g], B is [groups, k, n],
+    and each group is multiplied by its own matrix. A group may be empty; rows after the last group have a product of 0. bias and scale_b
+    are then [groups, n], and scale_a is [m]. Alternatively, groups divide k, with A [m, k] and B [k, n], and D is [groups, m, n], the
+    product of each group's part. This requires 16-bit types, and is fastest if A is the transpose of a matrix that is laid out like B. The
+    host does not read `offs`. Ends that decrease or exceed the tensor are replaced with the nearest valid ones. Only A and B have
+    gradients, and only if nothing is applied after the sum.
 
-    With `counts`, int32 [groups] in the device's memory, in place of `offs`, each group has m/groups rows of A and D, as for experts with a
-    capacity each, and the first counts[g] of them are multiplied. The others cost nothing: in a new D they may contain anything, and in
-    `out` they stay unchanged. D's rows are multiples of 16 bytes. There is no gradient.
+    With `counts`, int32 [groups] in device memory, instead of `offs`, each group has m/groups rows of A and D, as for experts with a fixed
+    capacity each, and the first counts[g] of these rows are multiplied. The other rows cost nothing: in a new D they may hold anything, and
+    in `out` they remain unchanged. D's rows must be multiples of 16 bytes. There is no gradient.
 
-    With `b_addresses`, int64 [groups] in the device's memory, the matrix of group g of rows begins at that address, as PyTorch's data_ptr()
-    gives it, and B [k, n] is any one that has the shape, type and strides of all of them, in the same device's memory. Addresses and rows
-    are multiples of 16 bytes. The host does not read them, so that those of a captured graph may change; the caller keeps the matrices
-    alive. A has a gradient; they have none, and in JAX, where int64 needs jax_enable_x64, zeros.
+    With `b_addresses`, int64 [groups] in device memory, the matrix of group g of rows begins at that address, as returned by PyTorch's
+    data_ptr(), and B [k, n] is any matrix in the same device's memory with the shape, type and strides that all of them have. Addresses and
+    rows must be multiples of 16 bytes. The host does not read them, so those of a captured graph may change; the caller must keep the
+    matrices alive. A has a gradient. The matrices have none, or zeros in JAX, where int64 needs jax_enable_x64.
 
-    With `a_rows`, int32 [m] in the device's memory, row i of the product is that of row a_rows[i] of A, [any, k] with k side by side: of a
-    token that an expert takes, say, which is not copied. A row may come any number of times, and one that A does not have, as -1, is
-    zeros. `offs` may divide the rows. `scale_a` and `scale_a_1x128` are of the product's rows: these few numbers are copied ahead. Not of
-    batches and groups of k. The gradient of A sums up those of a row's copies in float32, in no certain order on a GPU.
+    With `a_rows`, int32 [m] in device memory, row i of the product is that of row a_rows[i] of A, which is [any, k] with contiguous k. For
+    instance, it may be the row of a token that an expert processes, which need not be copied. A row may occur any number of times, and one
+    that A does not have, such as -1, means zeros. `offs` may divide the rows. `scale_a` and `scale_a_1x128` belong to the product's rows:
+    these few numbers are copied in advance. Batches and groups of k are not allowed. The gradient of A sums up those of a row's copies in
+    float32, on a GPU in no particular order.
 
-    With `d_rows`, int32 [m], row i of the product becomes row d_rows[i] of D: in a new D, which has m rows, each row must be named once; in
-    `out`, which may have any number of rows, other rows stay unchanged, and a row that it does not have, such as -1, is dropped. `scale_a`
-    belongs to the product's rows, like a router's weights. D's rows are multiples of 16 bytes. To sum several results of one token with
-    bitwise reproducible results, send them to consecutive rows, and sum these. Batches, groups of k and C are not allowed.
+    With `d_rows`, int32 [m], row i of the product becomes row d_rows[i] of D. In a new D, which has m rows, each row must be named once. In
+    `out`, which may have any number of rows, other rows remain unchanged, and a row that it does not have, such as -1, is dropped.
+    `scale_a` belongs to the product's rows, like a router's weights. D's rows must be multiples of 16 bytes. To sum several results of one
+    token reproducibly, send them to consecutive rows, and sum these. Batches, groups of k and C are not allowed.
 
     With `add_to_rows`, int32 [m], row i of the product is rounded and added to row add_to_rows[i] of D, in memory: to the contents of `out`
-    or, without `out`, to a copy of `c`, [any, n]. Any number of rows may be added to one, and a row that D does not have, such as -1, is
-    dropped: a token's results from several experts become one, times a router's weights, `scale_a`. The sums have no fixed order, so that
-    their last bits may differ from call to call, least in float32; torch.use_deterministic_algorithms() refuses them. D is f16, bf16 or
-    f32. Otherwise the rules of `d_rows` apply, and `amax` is not allowed. If a gradient is requested, the framework adds the rows, and `c`
-    and `scale_a` have gradients too.
+    or, without `out`, to a copy of `c`, [any, n]. Any number of rows may be added to the same row, and a row that D does not have, such as
+    -1, is dropped. This way a token's results from several experts are added up, times a router's weights, `scale_a`. The sums have no
+    fixed order, so their last bits may differ from call to call, least of all in float32; torch.use_deterministic_algorithms() makes
+    matmul() refuse them. D is f16, bf16 or f32. Otherwise the rules of `d_rows` apply, and `amax` is not allowed. If a gradient is
+    requested, the framework adds the rows, and `c` and `scale_a` have gradients, too.
 
-    8-bit floats may have scales of blocks, also float32: for each 128 of k of a row of A, `scale_a_1x128` [.., k/128, m], and for B either
-    `scale_b_128x128` [.., n/128, k/128], or `scale_b_1x128` [.., k/128, n], quotients rounded up, with `offs` [groups, ..] for B. Scales
-    with gaps are copied. The sum of each 128 of k is multiplied by them before it is added to sums of float32. scaled_mm() takes them in
-    PyTorch's form. They have no gradient.
-
-    A may be a SparseMatrix of compress_2_4(), [.., m, k] that stores two of each four elements along k, or else B may be one with
-    `transpose_b`, [.., n, k], like the weights of a layer: the tensor cores then take half of the time. Alternatively A and `a_metadata`
-    are its parts, or B and `b_metadata`. They cannot be combined with scales of blocks, nor a sparse A with `offs` or `a_rows`. They have
+    8-bit floats may have block scales, also float32. For every 128 elements along k, A has `scale_a_1x128` [.., k/128, m], with a scale for
+    each row, and B has either `scale_b_1x128` [.., k/128, n], with a scale for each column, or `scale_b_128x128` [.., n/128, k/128], with a
+    scale for every 128 columns. Quotients are rounded up; with `offs`, those of B are [groups, ..]. Scales with gaps are copied. The scales
+    multiply the sum of every 128 elements along k before it is added to float32 sums. scaled_mm() accepts them in PyTorch's form. They have
     no gradient.
 
-    It runs on the framework's current stream and its GPU. Operands on the CPU need a device: "emulator", or "cuda" to copy them there and
-    back. `out` is written and returned; JAX does not have it. D is differentiable in A, B, C, bias, `alpha`, `scale_a`, `scale_b` and
-    `slope_of`: the framework then computes what comes after the sum, and `amax`, `scale_result` and a D of 8 bits are refused. Raises
-    ValueError that names the operand and the rule.
+    A may be a SparseMatrix from compress_2_4(), which represents [.., m, k] and stores two of every four elements along k. Alternatively B
+    may be one, with `transpose_b`, which represents [.., n, k], like the weights of a layer. The tensor cores then take half the time. A
+    and `a_metadata`, or B and `b_metadata`, may also be passed as its parts. They cannot be combined with block scales, and a sparse A
+    cannot be combined with `offs` or `a_rows`. They have no gradient.
+
+    The call runs on the framework's current stream and its GPU. Operands on the CPU need a device: "emulator", or "cuda" to copy them to a
+    GPU and back. `out` is written and returned; it does not exist for JAX. D is differentiable in A, B, C, bias, `alpha`, `scale_a`,
+    `scale_b` and `slope_of`. If these require a gradient, the framework computes what comes after the sum, and `amax`, `scale_result` and a
+    D of 8 bits are refused. Raises ValueError that names the operand and the rule.
     """
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
@@ -131,7 +134,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     return door_of(a).matmul(a, b, out, operands, options)
 
 
-if matmul.__doc__:  # which python -OO leaves out
+if matmul.__doc__:  # python -OO removes it
     matmul.__doc__ = matmul.__doc__.replace("{activations}", " or ".join(f'"{word}"' for word in ACTIVATIONS if word))
 
 
@@ -146,7 +149,7 @@ def check_together(activation, c, gate, slope_of):
 
 
 def what_rows_are_added_to(operands, options):
-    """Returns C, to whose copy rows are added, and the operands and options without it."""
+    """Returns C, whose copy receives the added rows, and the operands and options without it."""
     if options.beta != 1:
         raise ValueError(f"beta: {options.beta}, with add_to_rows, whose rows are added to an unscaled C: multiply C before")
     if options.out_dtype is not None and name_of(options.out_dtype) != name_of(operands.c.dtype):
@@ -156,12 +159,13 @@ def what_rows_are_added_to(operands, options):
 
 
 def has_more(operands, options):
-    """Returns whether there are operands other than A, B, C and a bias, whose derivatives are products of the same kernels."""
+    """Returns whether there are operands other than A, B, C and a bias; only products without such operands have derivatives that use the
+    same kernels."""
     return options.gate or any(x is not None for row, x in zip(ROWS, operands) if row.word not in ("c", "bias"))
 
 
 def alpha_as_given(operands, options, is_tensor):
-    """Returns both with alpha as a number, unless it is a tensor of the framework."""
+    """Returns the operands and options with alpha as a number, unless it is a tensor of the framework."""
     alpha = operands.alpha
     if alpha is None or is_tensor(alpha):
         return operands, options
@@ -187,10 +191,11 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
     """A replacement for torch.nn.functional.scaled_mm with the same arguments, for any framework: [m, k] times [k, n], of 8-bit floats with
     scales.
 
-    A recipe is PyTorch's ScalingType or its name: TensorWise, RowWise, BlockWise1x128 or, only for B, BlockWise128x128. Both operands have
-    blocks or neither, and recipes with several scales, such as for blocks of 16 or 32, are refused. Scales have PyTorch's layout: 1x128 are
-    [m, k/128] for A and [n, k/128] for B, with contiguous columns, and 128x128 are [k/128 and up to three more, n/128] likewise. Other
-    layouts are copied, and float8_e8m0fnu is converted to float32. ptxbuilder.matmul() supports more operations after the sum.
+    A recipe is PyTorch's ScalingType or its name: TensorWise, RowWise, BlockWise1x128 or, only for B, BlockWise128x128. Either both
+    operands have block scales or neither has, and recipes with several scales, such as for blocks of 16 or 32, are refused. Scales have
+    PyTorch's layout: 1x128 scales are [m, k/128] for A and [n, k/128] for B, with contiguous columns, and 128x128 scales are [k/128 and up
+    to three more, n/128], also with contiguous columns. Scales in other layouts are copied, and float8_e8m0fnu is converted to float32.
+    ptxbuilder.matmul() supports more operations after the sum.
     """
     for which, swizzle in (("swizzle_a", swizzle_a), ("swizzle_b", swizzle_b)):
         if getattr(swizzle, "name", swizzle) not in (None, "NO_SWIZZLE"):
@@ -221,16 +226,21 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
 
 def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=None, d_rows=None, d_weights=None, b_addresses=None,
                device=None):
-    """torch._grouped_mm, argument by argument, for any framework: one product for each group of rows, of columns or of k.
+    """A replacement for torch._grouped_mm with the same arguments, for any framework: one product for each group of rows, of columns or of
+    k.
 
-    [m, k] and [groups, k, n] with the ends of groups of rows in `offs`, int32 in the device's memory, give [m, n]; [groups, m, k] and [k,
-    n], whose columns are grouped, [m, n]; [m, k] and [k, n], whose k is grouped, [groups, m, n]; and without `offs` [groups, m, k] and
-    [groups, k, n] are multiplied one by one. A bias, [groups, n], goes only with groups of rows. The host reads nothing. The result is
-    differentiable in both operands if there is no bias; ptxbuilder.matmul() supports more operations after the sum.
+    The shapes determine the groups:
+    - [m, k] and [groups, k, n]: groups of rows, with their ends in `offs`, int32 in device memory; the result is [m, n].
+    - [groups, m, k] and [k, n]: groups of columns; the result is [m, n].
+    - [m, k] and [k, n]: groups of k; the result is [groups, m, n].
+    - [groups, m, k] and [groups, k, n], without `offs`: the matrices are multiplied one by one.
 
-    With `a_rows`, int32 [m], rows of groups are gathered: row i uses row a_rows[i] of mat_a; with `d_rows`, int32 [m], it becomes row
+    A bias, [groups, n], requires groups of rows. The host reads no ends. The result is differentiable in both operands if there is no bias;
+    ptxbuilder.matmul() supports more operations after the sum.
+
+    With `a_rows`, int32 [m], the rows of groups are gathered: row i uses row a_rows[i] of mat_a. With `d_rows`, int32 [m], it becomes row
     d_rows[i] of the result, times its `d_weights`, float32 [m], which are the scale_a of matmul(). With `b_addresses`, int64 [groups], the
-    matrix of each group begins at an address, and mat_b [k, n] is one of them. See there.
+    matrix of each group begins at an address, and mat_b [k, n] is one of these matrices. matmul() describes these arguments.
     """
     if offs is not None and mat_a.ndim == 3 and mat_b.ndim == 2:
         if bias is not None:
@@ -244,7 +254,7 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
 
 
 def sizes_of(operands):
-    """Returns the tensor that determines the lengths of groups: their ends or counts of rows; None without groups."""
+    """Returns the tensor that determines the lengths of groups, which holds their ends or their numbers of rows; None without groups."""
     return operands.offs if operands.offs is not None else operands.counts
 
 
@@ -292,7 +302,8 @@ def grouped_shape(a, b, operands, of_b=1):
 
 
 def gathered_shape(a, b, a_rows, of_b=1):
-    """Returns the shape for one matrix of gathered rows times one matrix that is `of_b` times as long along k as its stored values."""
+    """Returns the shape of the product of gathered rows of one matrix and one matrix that is `of_b` times as long along k as its stored
+    values."""
     rows = rows_of(a, a_rows)
     if b.ndim != 2 or a.shape[-1] != b.shape[-2] * of_b:
         raise ValueError(f"B: its shape is {tuple(b.shape)}; with a_rows and without offs it is [{a.shape[-1]}, n], of A's columns")
@@ -300,12 +311,13 @@ def gathered_shape(a, b, a_rows, of_b=1):
 
 
 def groups_of(operands, b):
-    """Returns how many groups of rows B has, as the first of a shape; nothing of groups of k."""
+    """Returns the number of groups of rows that B has, as the beginning of a shape; returns () for groups of k."""
     return tuple(operands.b_addresses.shape) if operands.b_addresses is not None else tuple(b.shape[:-2])
 
 
 def gradients_of_groups(product, turned, a, b, grad, needs, of_k):
-    """The gradients of A and B, where they are needed, by product(a, b, like) of the same groups, which divide k or rows."""
+    """Returns the gradients of A and B, if they are needed, computed with product(a, b, like) for the same groups, which divide k or rows.
+    """
     if of_k:
         return (turned(product(b, turned(grad), a)) if needs[0] else None, product(turned(a), grad, b) if needs[1] else None)
     return product(grad, turned(b), a) if needs[0] else None, product(turned(a), grad, b) if needs[1] else None
@@ -340,7 +352,7 @@ def _check_float32(label, x):
 
 
 def one(label, x):
-    """Checks a tensor of one element."""
+    """Checks a tensor that must have one element."""
     _check_float32(label, x)
     if math.prod(x.shape) != 1:
         raise ValueError(f"{label}: its shape is {tuple(x.shape)}; it must have one element")
@@ -348,8 +360,9 @@ def one(label, x):
 
 
 def in_lines(operands, rows, columns):
-    """Returns the operands that are not matrices, as (row, tensor, shape): operands of rows have the shape `rows`, that of A without k, and
-    operands of columns the shape `columns`, that of B. A factor of one element has the shape "one", whatever its row says."""
+    """Returns the operands that are not matrices, as (row, tensor, shape). Operands of rows have the shape `rows`, which is that of A
+    without k, and operands of columns have the shape `columns`, which is that of B without k. A factor with one element has the shape
+    "one", whatever its row says."""
     all_in_lines = []
     for row, x in zip(ROWS, operands):
         if x is None or row.shape in ("elements", "groups") or row.role in (
@@ -362,7 +375,7 @@ def in_lines(operands, rows, columns):
             x = one(row.label, x)
         elif shape in ("rows", "columns"):
             lines, with_one = (rows, (*rows, 1)) if shape == "rows" else (columns, (*columns[:-1], 1, columns[-1]))
-            if tuple(x.shape) != tuple(lines) and tuple(x.shape) != tuple(with_one):  # Dynamo does not see that a symbol is `in` them
+            if tuple(x.shape) != tuple(lines) and tuple(x.shape) != tuple(with_one):  # Dynamo does not recognize that a symbol is `in` them
                 raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}; it is {tuple(lines)}, {tuple(with_one)}"
                                  f"{' or of one element' if row.role == 'factor' else ''}")
             x = x.reshape(lines)
@@ -371,7 +384,7 @@ def in_lines(operands, rows, columns):
 
 
 def block_factors(operands, rows, columns, depth):
-    """Returns the factors of blocks of k, as (row, tensor), whose shapes follow from those of A and B."""
+    """Returns the block factors, as (row, tensor), whose shapes follow from those of A and B."""
     blocks = -(-depth // 128)
     for row, x in with_role(operands, "block_factor"):
         _check_float32(row.label, x)
@@ -389,7 +402,7 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
     for row, x, kind in in_lines(operands, tuple(rows), tuple(columns)):
         if kind == "rows":
             x = kit.compact(kit.broadcast_to(x, (*batch, m)).reshape(folded[:-1]))
-        elif kind == "columns":  # of all rows of all batches, if these are one matrix
+        elif kind == "columns":  # for all rows of all batches, if these are one matrix
             x = kit.compact(x.reshape(columns) if has_groups else x.reshape(n) if len(folded) == 2
                             else kit.broadcast_to(x, (*batch, n)).reshape(folded[0], n))
         elif kind == "one" and row.role == "factor":
@@ -401,7 +414,7 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
             lines = x.shape[-2:]
             if len(folded) == 3:
                 x = kit.broadcast_to(x, (*batch, *lines)).reshape(folded[0], *lines)
-            elif row.shape == "rows_by_k":  # of all rows of all batches, which are one matrix
+            elif row.shape == "rows_by_k":  # for all rows of all batches, which are one matrix
                 x = kit.broadcast_to(x, (*batch, *lines)).reshape(-1, *lines).swapaxes(0, 1).reshape(lines[0], folded[0])
             else:
                 x = x.reshape(lines)
@@ -427,9 +440,9 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
 
 
 def run(kit, a, b, out, operands, options, stream=None):
-    """One product of tensors of any rank and any strides; `kit` defines how tensors are made and passed.
+    """Computes one product of tensors of any rank with any strides; `kit` defines how tensors are made and passed.
 
-    An operand that the library refuses is copied, so that it is contiguous along k, and the call is tried once more.
+    If the library refuses an operand, the operand is copied, so that it is contiguous along k, and the call is tried once more.
     """
     if operands.add_to_rows is not None and out is None:
         c, operands, options = what_rows_are_added_to(operands, options)
@@ -482,7 +495,7 @@ def run(kit, a, b, out, operands, options, stream=None):
             given[i] = None if x is None else kit.tensor(x)
         _ext.product(kit.tensor(as_it_lies(a, True)), kit.tensor(as_it_lies(b, False)), result, *values, *given)
 
-    # A copy of B is contiguous along k, as some types have to; of one matrix of several it would not be theirs.
+    # A copy of B is contiguous along k, which some types require; with b_addresses, a copy would contain only one of the matrices.
     a, b, elements = as_it_lies(a, True), as_it_lies(b, False), [operands[i] for i in matrices]
     if operands.b_addresses is not None:
         as_they_lie(lambda a, *elements: call(a, b, *elements), kit.compact, a, *elements)
@@ -497,7 +510,7 @@ def flags_of(options):
 
 
 def workspace_of(device, a, b, d, options, flags, operands):
-    """Returns the bytes of workspace for a product of compact tensors, each (shape, type's name); the product is compiled."""
+    """Returns the bytes of workspace for a product of compact tensors, each (shape, type's name), and compiles it."""
     a, b, d, *operands = untouched(a, b, d, *operands)
     return _ext.product_workspace(device, a, b, d, float(options.alpha), float(options.beta), activation_of(options.activation), flags,
                                   *operands)
@@ -507,7 +520,7 @@ def workspace_of(device, a, b, d, options, flags, operands):
 
 
 def multiplied(x, lines):
-    """Returns the float32 sum x times its factors from in_lines()."""
+    """Returns the float32 sum x times its factors, which come from in_lines()."""
     for row, factor, shape in lines:
         if row.role == "factor":
             x = x * _spread(factor, shape)
@@ -531,9 +544,9 @@ def _spread(x, shape):
 
 
 def activated(x, operands, gate, function, slope):
-    """Returns the activation of x; slope(x, inputs) is x times its slope at the inputs."""
+    """Returns the activation of x, or x times its slope; slope(x, inputs) is x times the slope at the inputs."""
     if gate:
-        halved(x.shape)  # which says what is wrong
+        halved(x.shape)  # reports what is wrong
         return function(x[..., 0::2]) * x[..., 1::2]
     for _, inputs in with_role(operands, "inputs"):
         return slope(x, inputs)

@@ -7,7 +7,7 @@ from ._common import check_number, device_of, door_of, name_of, untouched
 
 
 class Operation:
-    """One operation of the library's table: its tensors by name, each with its shape in words, its type and its use; and its numbers."""
+    """An operation in the library's table: its tensors by name, each with its shape in words, its type and its use; and its numbers."""
 
     def __init__(self, row):
         self.name = row["name"]
@@ -18,7 +18,7 @@ class Operation:
         self.numbers = {number["name"]: number["unsaid"] for number in row["numbers"]}
 
     def results_of(self, given, wanted, extents=()):
-        """Returns (shape, type's name) of each requested result; `given` has the same for tensors that are read, or None, and `extents` has
+        """Returns (shape, type's name) of each requested result. `given` holds the same for tensors that are read, or None; `extents` holds
         (word, number) for extents that do not follow from shapes."""
         first, first_type = given[self.read[0]]
         sizes = {word: (number,) for word, number in extents}
@@ -36,7 +36,7 @@ class Operation:
 
         def type_of(name):
             kind = self.tensors[name]["type"]
-            of = given.get(name[1:]) if kind == "any" and name.startswith("d") else None  # like the tensor whose gradient it is
+            of = given.get(name[1:]) if kind == "any" and name.startswith("d") else None  # like the tensor whose gradient this is
             known = {"number": "float32", "integer": "int32", "e4m3": "float8_e4m3fn"}.get(kind)
             return known or (of[1] if of else first_type)
 
@@ -50,15 +50,15 @@ class Operation:
 OPERATIONS = {row["name"]: Operation(row) for row in json.loads(_ext.ROWS)}
 for _operation in OPERATIONS.values():
     _operation.gradient = _gradient = OPERATIONS.get(_operation.name + "_gradient")
-    # Returns the results that are made if a gradient is requested: the first one, and those that the gradient's operation reads.
+    # The results that are computed if a gradient is requested: the first one, and those that the gradient's operation reads.
     _operation.kept = tuple(name for name in _operation.written if name in _operation.written[:1] or (_gradient and name in _gradient.read))
 
 
 @functools.lru_cache(maxsize=1 << 12)
 def _plan(operation, wanted, extents, *described):
-    """Returns the values of a call that follow from the shape and type, or None, of each tensor read; finding them takes most of the host's
-    time. They are the (shape, type's name) of the results, whether the first result is like the first tensor, the index of each of the
-    operation's tensors among those that are read and made, and the bits of those that are made."""
+    """Returns the values of a call that follow from the shape and type, or None, of each tensor that is read; finding them takes most of
+    the host's time. They are the (shape, type's name) of the results, whether the first result is like the first tensor, the index of each
+    of the operation's tensors among those that are read and made, and the bits of those that are made."""
     given = {name: x and (tuple(x[0]), name_of(x[1])) for name, x in zip(operation.read, described)}
     found, there = operation.results_of(given, wanted, extents), operation.read + wanted
     places = tuple(there.index(name) if name in there else None for name in operation.tensors)
@@ -67,12 +67,12 @@ def _plan(operation, wanted, extents, *described):
 
 
 def run(kit, operation, given, numbers, wanted, device, stream=None, extents=()):
-    """Runs one operation on tensors of any strides: `given` has one for each name of operation.read, or None for an omitted one. Returns
-    the wanted results, as a tuple."""
+    """Runs one operation on tensors with any strides. `given` holds a tensor for each name in operation.read, or None for an omitted one.
+    Returns the wanted results, as a tuple."""
     given = [x if x is None or name in operation.updated else kit.compact(x) for name, x in zip(operation.read, given)]
     found, is_alike, places, bits = _plan(operation, wanted, extents, *[None if x is None else (x.shape, x.dtype) for x in given])
     first = given[0]
-    is_made = is_alike and kit.IS_ALLOCATED  # by the extension, in less of the host's time
+    is_made = is_alike and kit.IS_ALLOCATED  # the extension makes it, which is faster
     results = [True if is_made and i == 0 else kit.empty(first, *one) for i, one in enumerate(found)]
     tensors = [None if x is None else kit.tensor(x) for x in given]
     tensors += [x if x is True else kit.tensor(x) for x in results]
@@ -84,7 +84,7 @@ def run(kit, operation, given, numbers, wanted, device, stream=None, extents=())
 
 
 def workspace_of(device, operation, given, numbers, wanted, extents=()):
-    """Returns the bytes of workspace for an operation of compact tensors, and compiles it. `given` has (shape, type's name) or None by
+    """Returns the bytes of workspace for an operation with compact tensors, and compiles it. `given` holds (shape, type's name) or None by
     name."""
     described = {**given, **dict(zip(wanted, operation.results_of(given, wanted, extents)))}
     tensors = untouched(*(described.get(name) for name in operation.tensors))
@@ -92,19 +92,19 @@ def workspace_of(device, operation, given, numbers, wanted, extents=()):
 
 
 def by_use(operation, given):
-    """Returns the tensors that are read, by name: the required ones, and those that may be left out."""
+    """Returns the tensors that are read, by name: the required ones, and the optional ones."""
     named = dict(zip(operation.read, given))
     required = {name: x for name, x in named.items() if not operation.tensors[name]["optional"]}
     return required, {name: x for name, x in named.items() if name not in required}
 
 
 def wanted_of(operation, extents):
-    """Returns the results of a call without a gradient: the first, or all if they have extents of their own."""
+    """Returns the results of a call without a gradient: the first, or all if they have their own extents."""
     return operation.written if extents else operation.written[:1]
 
 
 def _call(name, device, given, numbers=(), extents=()):
-    """`given` has the tensors that the operation reads, and `numbers` its numbers, in the order of its table."""
+    """Calls an operation; `given` holds the tensors that it reads, and `numbers` its numbers, in the order of its table."""
     operation = OPERATIONS[name]
     for word, value in zip(operation.numbers, numbers):
         check_number(word, value)
@@ -114,20 +114,20 @@ def _call(name, device, given, numbers=(), extents=()):
 def rms_norm(x, weight=None, *, epsilon=1e-6, device=None):
     """Returns y = x / sqrt(mean(x^2) + epsilon) * weight for each row, the last dimension of x, with x's framework and type.
 
-    x is f16, bf16 or float32, with 1 to 262144 columns; `weight` has one number for each, of any of these types, or is left out. It runs on
-    the framework's current stream, like matmul(). y is differentiable once in x and weight, up to 163840 columns if x is float32 or has an
-    odd number of columns. Raises ValueError that names the operand and the rule.
+    x is f16, bf16 or float32, with 1 to 262144 columns; `weight` has one number for each column, of any of these types, or is omitted. The
+    call runs on the framework's current stream, like matmul(). y is differentiable once in x and weight, up to 163840 columns if x is
+    float32 or has an odd number of columns. Raises ValueError that names the operand and the rule.
     """
     return _call("rms_norm", device, (x, weight), (epsilon,))
 
 
 def rms_scale(x, *, epsilon=1e-6, device=None):
     """Returns 1 / sqrt(mean(x^2) + epsilon) for each row, float32: an RMS norm for a product that scales its rows, so that normalized rows
-    are never written,
+    are never written:
 
         y = matmul(x, weight[:, None] * w, scale_a=rms_scale(x)[:, None])  # rms_norm(x, weight) @ w
 
-    like rms_norm(); it has no gradient.
+    Everything else is as for rms_norm(), but there is no gradient.
     """
     return _call("rms_scale", device, (x,), (epsilon,))
 
@@ -145,8 +145,8 @@ def softmax(x, *, device=None):
 def cross_entropy(x, target, *, device=None):
     """Returns log(sum(exp(x))) - x[target] for each row, float32 with target's shape, like rms_norm(); differentiable once in x.
 
-    `target` is int32 or int64, a column for each row. A row whose target is below 0 has no loss and no gradient; one whose target is beyond
-    the last column has NaN.
+    `target` is int32 or int64, and names a column for each row. A row whose target is below 0 has no loss and no gradient; a row whose
+    target is beyond the last column is NaN.
     """
     return _call("cross_entropy", device, (x, target))
 
@@ -157,14 +157,14 @@ def _halves(x):
 
 
 def _scales(scale, cache, cache_layout):
-    """Scales of pages, as _pages() has them."""
+    """Returns the scales of pages, in the form of _pages()."""
     if scale is None or cache_layout == "HND" or _has_strides(cache) or len(scale.shape) != 2 or scale.shape[0] == 1:
         return scale
     return scale.repeat(cache.shape[1], 0)
 
 
 def _has_strides(x):
-    """JAX's arrays have none."""
+    """Returns whether a tensor has strides, which JAX arrays do not have."""
     return hasattr(x, "strides") or hasattr(x, "stride")
 
 
@@ -175,29 +175,30 @@ def _pages(name, cache, k, cache_layout):
     if len(shape) != 4 or shape[-1] != k.shape[-1]:
         raise ValueError(f"append: {name} is [{words}], of k's {k.shape[-1]} columns, and is {shape}")
     if cache_layout == "NHD":
-        # Each row is a page of one row where there are no strides.
+        # Without strides, each row is treated as a page of one row.
         cache = cache.swapaxes(1, 2) if _has_strides(cache) else cache.reshape(shape[0] * shape[1], shape[2], 1, shape[3])
     return _halves(cache)
 
 
 def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=None, *, k_scale=None, v_scale=None, cache_layout="NHD",
            device=None):
-    """Puts the keys and values of new tokens into their slots of paged caches, as decode() reads them, and returns (k_cache, v_cache).
+    """Stores the keys and values of new tokens in their slots of paged caches, as decode() reads them, and returns (k_cache, v_cache).
 
-    k and v are [tokens, heads, columns], or have more dimensions in front, of f16, bf16 or float32; the caches, of the same type or of
+    k and v are [tokens, heads, columns], possibly with more leading dimensions, of f16, bf16 or float32. The caches, of the same type or of
     float8_e4m3fn, are [page, row, heads, columns], or with cache_layout="HND" [page, heads, row, columns]. `slot_mapping`, int32 or int64
-    [tokens] on the device, has page number x rows of a page + row for each token; a number without a row, such as -1, skips its token, and
-    no two tokens share a slot. All other rows of the caches stay as they are. Caches may have gaps between their pages, rows and heads,
-    such as those that share a tensor [page, 2, row, heads, columns].
+    [tokens] on the device, holds page number x rows of a page + row for each token. A number without a row, such as -1, skips its token,
+    and no two tokens may share a slot. All other rows of the caches remain unchanged. Caches may have gaps between their pages, rows and
+    heads, for instance if both share a tensor [page, 2, row, heads, columns].
 
-    With `cos` and `sin`, [positions, columns / 2] of the same type, keys are rotated like by rotary(), with the row that `positions`, int32
-    or int64 [tokens], names; a row that does not exist makes NaN. Columns are an even number, up to 2048.
+    With `cos` and `sin`, [positions, columns / 2] of the same type, keys are rotated as by rotary(), with the row that `positions`, int32
+    or int64 [tokens], names; a row that does not exist yields NaN. The number of columns is even, up to 2048.
 
-    Keys are divided by `k_scale` and values by `v_scale`, float32 [1] or [heads] on k's device, or [pages, 1] or [pages, heads], of each
-    page, if these are given; what a cache of float8_e4m3fn cannot hold becomes its greatest number. decode() multiplies by the same scales.
+    Keys are divided by `k_scale` and values by `v_scale`, if these are given: float32 [1] or [heads] on k's device, or [pages, 1] or
+    [pages, heads] with scales for each page. What a cache of float8_e4m3fn cannot hold becomes its greatest number. decode() multiplies by
+    the same scales.
 
     The caches are written in place, also under torch.compile and in a CUDA graph. In JAX they are new arrays, which use the memory of the
-    old ones if a jitted function has them in donate_argnums. It has no gradient.
+    old ones if a jitted function has them in donate_argnums. There is no gradient.
     """
     if cache_layout not in ("NHD", "HND"):
         raise ValueError(f"cache_layout {cache_layout!r} is not one of 'NHD' and 'HND'")
@@ -237,7 +238,7 @@ def mla_append(kv_c, k_pe, kv_cache, slot_mapping, *, device=None):
 def rotary(x, cos, sin, *, device=None):
     """Returns x with both halves (a, b) of each head rotated to (a cos - b sin, b cos + a sin), in x's type; differentiable in x.
 
-    x is [.., positions, heads, columns], of f16, bf16 or float32 and up to 2048 columns, an even number; `cos` and `sin` are
+    x is [.., positions, heads, columns], of f16, bf16 or float32, with an even number of columns, up to 2048; `cos` and `sin` are
     [positions, columns / 2] of the same type.
     """
     shape = tuple(x.shape)
@@ -251,33 +252,33 @@ def rotary(x, cos, sin, *, device=None):
 def embedding(index, table, *, device=None):
     """Returns the rows of `table`, [entries, columns], that `index` selects, int32 or int64 of any shape; NaN if there is no such row.
 
-    The table is of f16, bf16 or float32. It has no gradient.
+    The table is f16, bf16 or float32. There is no gradient.
     """
     return _call("embedding", device, (table, index))
 
 
 def cumsum(x, *, device=None):
-    """Returns the sum of each element of a row, the last dimension of x, and all elements before it, in x's type, added in float32. It has
-    no gradient."""
+    """Returns, for each element of a row, the last dimension of x, the sum of it and all elements before it, in x's type, added in float32.
+    There is no gradient."""
     return _call("cumsum", device, (x,))
 
 
 def transpose(x, *, device=None):
-    """Returns the transpose of a matrix of f16, bf16 or float32, in memory of its own. It has no gradient."""
+    """Returns the transpose of a matrix of f16, bf16 or float32, in new memory. There is no gradient."""
     return _call("transpose", device, (x,))
 
 
 def quantize_1x128(x, *, silu_gate=False, power_of_two=False, device=None):
-    """Returns (q, scale) for x: q in float8_e4m3fn, and float32 scales for each 128 elements of a row, the last dimension, so that x is
+    """Returns (q, scale) for x: q in float8_e4m3fn, and a float32 scale for every 128 elements of a row, the last dimension, so that x is
     about q * scale. A product uses them like this:
 
         q, scale = quantize_1x128(x)
         y = matmul(q, w8, transpose_b=True, scale_a_1x128=scale, scale_b_128x128=scale_w)
 
-    q has x's shape; scale is [columns/128 rounded up, rows], where rows are all dimensions of x except the last, and `scale.T` has the form
-    for torch.nn.functional.scaled_mm. With `silu_gate`, silu(a) * b of each row's two halves (a, b) is computed in float32 and quantised. A
-    scale is the greatest magnitude divided by 448, rounded up to a power of two with `power_of_two`, like float8_e8m0fnu; an infinite
-    element makes its block NaN or 0, and a NaN affects only itself. x is f16, bf16 or float32. It has no gradient.
+    q has x's shape. scale is [columns/128 rounded up, rows], where rows are all dimensions of x except the last, and `scale.T` has the form
+    for torch.nn.functional.scaled_mm. With `silu_gate`, silu(a) * b of each row's two halves (a, b) is computed in float32 and quantized. A
+    scale is the greatest magnitude divided by 448, and with `power_of_two` it is rounded up to a power of two, like float8_e8m0fnu. An
+    infinite element makes its block NaN or 0, and a NaN affects only itself. x is f16, bf16 or float32. There is no gradient.
     """
     columns = x.shape[-1]
     if silu_gate and columns % 2 != 0:
@@ -290,8 +291,8 @@ def quantize_1x128(x, *, silu_gate=False, power_of_two=False, device=None):
 
 
 def quantize_128x1(x, *, power_of_two=False, device=None):
-    """Returns (q, scale) for a matrix's columns: q is the transpose of x, [columns, rows], in float8_e4m3fn, with float32 scales for each
-    128 elements of its rows, [rows/128 rounded up, columns], as quantize_1x128() of the transpose would make them. Gradients of weights use
+    """Returns (q, scale) for a matrix's columns: q is the transpose of x, [columns, rows], in float8_e4m3fn, with a float32 scale for every
+    128 elements of its rows, [rows/128 rounded up, columns], as quantize_1x128() would return for the transpose. Gradients of weights use
     it."""
     if len(x.shape) != 2:
         raise ValueError(f"quantize_128x1: x must be a matrix, and has {len(x.shape)} dimensions")
@@ -299,10 +300,10 @@ def quantize_128x1(x, *, power_of_two=False, device=None):
 
 
 def top_k(x, k, *, device=None):
-    """Returns a tuple: the k greatest elements of each row, in descending order, and their columns, int32. Among equal elements the first
-    comes first, and NaN is ignored.
+    """Returns a tuple: the k greatest elements of each row, in descending order, and their columns, int32.
 
-    x is f16, bf16 or float32, of up to 16384 columns. Each of the k needs a pass over the row, so k should be small. It has no gradient.
+    Among equal elements the first comes first, and NaN is ignored. x is f16, bf16 or float32, with up to 16384 columns. Each of the k
+    elements takes a pass over the row, so k should be small. There is no gradient.
     """
     if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:
         raise ValueError(f"k: {k!r}; it must be an integer above 0")

@@ -5,22 +5,23 @@ from collections import namedtuple
 from . import _ext
 from ._common import CODES, door_of, name_of
 
-GROUP, BLOCK, WORDS = 4, 64, 128  # elements with two stored ones; rows and elements of a block, and its words of metadata
+GROUP, BLOCK, WORDS = 4, 64, 128  # elements with two stored ones; rows and elements of a block; metadata words of a block
 
 
 class SparseMatrix(namedtuple("SparseMatrix", "values, metadata")):
-    """The elements that compress_2_4() stores, and the metadata that says where they belong."""
+    """The elements that compress_2_4() stores, and the metadata that gives their positions."""
 
     __slots__ = ()
 
 
 def compress_2_4(x):
-    """Stores half of a matrix [.., rows, k] that has at least two zeros in each four elements along k. A SparseMatrix has `values` [..,
-    rows, k/2], the other elements, and `metadata`, int32 [.., k/64, 128 rows/64], quotients rounded up, which has the places of these.
+    """Stores half of a matrix [.., rows, k] that has at least two zeros in every four elements along k. A SparseMatrix has `values` [..,
+    rows, k/2], the other elements, and `metadata`, int32 [.., k/64, 128 rows/64], with quotients rounded up, which holds the positions of
+    these elements.
 
-    matmul() accepts it as A, or with `transpose_b` as B, and the tensor cores then take half of the time. Elements are of f16, bf16, 8-bit
-    floats or integers of 8 bits, and k is a multiple of 4; -0 counts as zero. The host does the work. Raises ValueError that names the row
-    and the columns of a group with more than two.
+    matmul() accepts it as A, or with `transpose_b` as B, and the tensor cores then take half the time. Elements are f16, bf16, 8-bit floats
+    or 8-bit integers, and k is a multiple of 4; -0 counts as zero. The host does the work. Raises ValueError that names the row and the
+    columns of a group with more than two nonzero elements.
     """
     return SparseMatrix(*door_of(x).sparse(compressed, x))
 
@@ -63,5 +64,5 @@ def _each(call, kit, *tensors):
 
 
 def shares(operands):
-    """Returns how many times as long along k A and B are as their stored values."""
+    """Returns the factors by which A and B are longer along k than their stored values."""
     return 1 if operands.a_metadata is None else 2, 1 if operands.b_metadata is None else 2

@@ -1,19 +1,19 @@
-"""Compiles kernels before a capture, and before a measurement."""
+"""Compiles kernels before a capture or a measurement."""
 from . import _attention, _ext, _product
 from ._common import device_of, name_of, output_of
 from ._sparse import metadata_shape, shares
 
 
 def warm_up(operation, shapes, dtype, device=0, **words):
-    """Compiles the kernels of an operation for each of the shapes, and loads them: before a capture, before serving.
+    """Compiles the kernels of an operation for each of the shapes, and loads them, for instance before a capture or before serving.
 
         warm_up("matmul", [(m, n, k), (batches, m, n, k)], "bf16")
         warm_up("attention", [((2, 4096, 32, 128), (2, 4096, 8, 128))], "bf16", causal=True)
 
     The operands have the type `dtype` and no gaps. The shapes of an attention are those of Q and of K and V, or of Q, K and V. `words` are
-    the arguments of matmul(), or of attention() except for packed sequences. Tensors, such as `bias`, `c`, `scale_a`, `b_metadata` of
-    sparse weights and `sinks` of attention(), are True if there is one, and so is `return_lse`; `alpha_tensor` is True if alpha is a tensor
-    or a scale has one element, and `b_dtype` is B's type if it differs.
+    the arguments of matmul(), or of attention() except for packed sequences. A tensor, such as `bias`, `c`, `scale_a`, `b_metadata` of
+    sparse weights or `sinks` of attention(), is passed as True if the call will have it, and so is `return_lse`. `alpha_tensor` is True if
+    alpha is a tensor or a scale has one element, and `b_dtype` is B's type if it differs from A's.
     """
     if operation not in _OPERATIONS:
         raise ValueError(f"operation {operation!r} is not one of {', '.join(map(repr, _OPERATIONS))}")

@@ -1,4 +1,4 @@
-"""Attention on JAX's arrays, traced and not."""
+"""Attention on JAX arrays, traced or not."""
 import functools
 
 import jax
@@ -34,7 +34,7 @@ def _call(q, k, v, extras, numbers, return_lse):
 
 
 def _gradients(q, k, v, o, lse, grad, *rest, extras, numbers, has_lse_grad):
-    """Returns the gradients of Q, K, V and sinks; `rest` has the given extras, which `extras` lists, and the gradient of lse."""
+    """Returns the gradients of Q, K, V and sinks; `rest` holds the given extras, whose names are in `extras`, and the gradient of lse."""
     *numbers, flags = numbers
     given = described(q, k, v)
     extras = _filled(extras, rest)
@@ -50,13 +50,13 @@ def _gradients(q, k, v, o, lse, grad, *rest, extras, numbers, has_lse_grad):
 
 
 def _filled(there, arrays):
-    """Returns the extras, from arrays that begin with the given ones; `there` marks these."""
+    """Returns the extras from arrays that begin with those that were given, which `there` marks."""
     arrays = iter(arrays)
     return _attention.Extras(*(next(arrays) if is_given else None for is_given in there))
 
 
 def _batched(function, refuses):
-    """Returns the rule of jax.vmap for a function of arrays whose first dimension is that of batches; `refuses` is true if other arrays are
+    """Returns the rule of jax.vmap for a function of arrays whose first dimension is the batches; `refuses` is true if other arrays are
     among them."""
     mapped = custom_vmap(function)
 
@@ -65,7 +65,7 @@ def _batched(function, refuses):
         if refuses:
             raise ValueError("packed sequences, sinks, dropout and caches under jax.vmap: give all batches in one call instead")
 
-        def folded(x, is_ahead):  # the new dimension and that of batches as one
+        def folded(x, is_ahead):  # merges the new dimension and the batches
             x = x if is_ahead else jnp.broadcast_to(x, (size, *x.shape))
             return x.reshape(-1, *x.shape[2:])
 
@@ -77,8 +77,8 @@ def _batched(function, refuses):
 
 @functools.lru_cache(maxsize=None)
 def _function(there, numbers, return_lse):
-    """Returns attention of (q, k, v, *extras) with the extras that `there` marks, for values that are known when it is traced, with its
-    batches and its derivative."""
+    """Returns attention as a function of (q, k, v, *extras), with the extras that `there` marks, for values that are known when it is
+    traced. The function supports batches and has a derivative."""
     def forward(q, k, v, *given, keeps=return_lse):
         return _call(q, k, v, _filled(there, given), numbers, keeps)
 
@@ -99,7 +99,7 @@ def _function(there, numbers, return_lse):
         return (o, lse)[:1 + return_lse], (q, k, v, o, lse, *given)
 
     def of_given(dsinks):
-        """Returns the gradients of the given extras: integers have none."""
+        """Returns the gradients of the given extras; integers have none."""
         names = [name for name, is_given in zip(_attention.Extras._fields, there) if is_given]
         return [dsinks if name == "sinks" else None for name in names]
 

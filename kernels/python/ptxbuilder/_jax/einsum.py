@@ -1,5 +1,5 @@
-"""Contractions of JAX's arrays, which have no gaps: JAX moves dimensions next to each other, and the product is that of matmul(), with its
-derivatives."""
+"""Contractions of JAX arrays, which have no gaps: JAX makes dimensions adjacent, and the product is that of matmul(), with its derivatives.
+"""
 import math
 
 import jax.numpy as jnp

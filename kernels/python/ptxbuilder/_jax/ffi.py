@@ -11,17 +11,17 @@ for (_target, _platform), _handler in _ext.handlers().items():
 
 
 def device():
-    """Returns the device for which an operation is compiled when it is traced. All GPUs of a machine are assumed to be alike."""
+    """Returns the device for which an operation is compiled when it is traced. All GPUs of a machine are assumed to be of the same kind."""
     return 0 if jax.default_backend() in ("gpu", "cuda") else _ext.EMULATOR
 
 
 def check_arrays(required, **optional):
-    """Rejects arrays that are neither JAX's nor numpy's, which JAX accepts like its own."""
+    """Rejects arrays other than those of JAX and NumPy; JAX accepts NumPy arrays like its own."""
     check_kind((jax.Array, numpy.ndarray, numpy.generic), "JAX", "jax.numpy.asarray(x)", required, **optional)
 
 
 def described(*operands):
-    """Returns (shape, type's name) of each array, for which an operation is compiled; None for None."""
+    """Returns (shape, type's name) of each array, which an operation is compiled for; None for None."""
     for x in operands:
         if x is not None and not all(isinstance(extent, int) for extent in x.shape):
             raise ValueError(f"a shape of {x.shape}: an operation is compiled for numbers, not symbols: export it for each shape")
@@ -29,13 +29,14 @@ def described(*operands):
 
 
 def refuse_device(asked):
-    """Refuses all devices except the arrays' own: code that passes "emulator" for other frameworks' arrays on the CPU may pass it here."""
+    """Refuses all devices except the arrays' own device. On the CPU it accepts "emulator", so that code for other frameworks' arrays works
+    here, too."""
     is_here = asked is None or (device() == _ext.EMULATOR and device_of(asked) == _ext.EMULATOR)
     if not is_here:
         raise ValueError("device: JAX's arrays are processed where they are; jax.device_put() moves them")
 
 
-# A type says over which axes of the mesh an array varies under jax.shard_map; JAX changed how with 0.10.
+# A type says over which axes of the mesh an array varies under jax.shard_map; JAX 0.10 changed the way in which it does.
 
 
 def _varies_over(x):
@@ -48,7 +49,7 @@ def _varying(x, axes):
 
 
 def alike(*operands):
-    """Returns the arrays with the same varying axes, so that gradients of those that did not vary are summed; None stays None."""
+    """Returns the arrays with the same varying axes, so that gradients of those that did not vary are summed; None remains None."""
     axes = [None if x is None else frozenset(_varies_over(x)) for x in operands]
     union = frozenset().union(*(x for x in axes if x is not None))
     return [x if x is None or of == union else _varying(x, tuple(sorted(union - of))) for x, of in zip(operands, axes)]
@@ -68,8 +69,8 @@ def struct_like(x, shape, dtype):
 
 
 def ffi_call(target, results, workspace, operands, scale, numbers, aliases=None, vmap_method=None):
-    """Results are (shape, type's name) each; the call's, without the workspace. `aliases` says which operands are written as which
-    results."""
+    """Calls a target, and returns its results without the workspace. `results` are (shape, type's name) each; `aliases` says which
+    operands share memory with which results."""
     structs = [struct_like(operands[0], shape, name) for shape, name in results]
     if workspace:
         structs.append(struct_like(operands[0], (workspace,), "uint8"))

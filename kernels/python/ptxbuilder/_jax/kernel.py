@@ -1,4 +1,4 @@
-"""Any kernel on JAX's arrays, traced and not."""
+"""Any kernel on JAX arrays, traced or not."""
 import jax
 import jax.numpy as jnp
 import numpy
@@ -12,7 +12,7 @@ from .ffi import alike, check_arrays, refuse_device, struct_like
 def _check(name, parameter, x):
     """Rejects at trace time what the library would reject when XLA runs it."""
     kind, dtype, rank = parameter["kind"].replace("_", " "), parameter["dtype"], len(parameter.get("box", x.shape))
-    if name_of(jnp.result_type(x)) != NAMES[dtype]:  # JAX reads numpy's float64 as its float32
+    if name_of(jnp.result_type(x)) != NAMES[dtype]:  # JAX reads NumPy's float64 as float32
         raise ValueError(f"parameter '{name}' takes a {kind} of {dtype}, and the argument is an array of {x.dtype}: give "
                          f"x.astype({NAMES[dtype]!r})")
     if len(x.shape) != rank:
@@ -28,7 +28,7 @@ def _check_integer(name, dtype, value):
 
 def _traced_scalar(name, dtype, value):
     """Returns the extension's form of a scalar that is known when the call runs: (kind, an array without dimensions)."""
-    scalar_of(name, dtype, 0)  # which says what is wrong
+    scalar_of(name, dtype, 0)  # reports what is wrong
     kind, given = NAMES[dtype], value.dtype
     is_integer = jnp.issubdtype(given, jnp.integer) or given == bool
     if not (is_integer or "float" in kind and jnp.issubdtype(given, jnp.floating)):

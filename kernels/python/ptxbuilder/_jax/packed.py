@@ -1,4 +1,4 @@
-"""Packed weights of JAX's arrays: packed on the host, and multiplied traced and not."""
+"""Packed weights of JAX arrays, which are packed on the host; products with them may be traced or not."""
 import functools
 import math
 from collections import namedtuple
@@ -18,11 +18,11 @@ from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 from .product import GREATEST, SMOOTH, factor_of, general, in_unit, summed_by_row
 
-# The shape and the form are known when a product is traced, since jax.jit handles a matrix like any argument.
+# The shape and the form are static when a product is traced, since jax.jit handles a packed matrix like any other argument.
 jax.tree_util.register_pytree_node(PackedWeights, lambda b: ((b.data, b.scale_b), (b.shape, b.form)),
                                    lambda known, arrays: PackedWeights(*arrays, *known))
 
-_BARE = Options(1.0, 0.0, None, "float32", False, True, False, False, False, None)  # of rows by weights that lie as [n, k]
+_BARE = Options(1.0, 0.0, None, "float32", False, True, False, False, False, None)  # for rows times weights that are stored as [n, k]
 _OTHERS = ("scale_b", "bias", "c", "offs", "a_rows")
 _Words = namedtuple("_Words", "shape form alpha beta activation out_dtype others")  # `others` says which of _OTHERS are given
 
@@ -53,13 +53,13 @@ def _call(a, data, *others, words):
 
 
 def _numbers_of_groups(offs, rows):
-    """Returns the group of each row; the number of groups for a row without a group."""
+    """Returns the group of each row, or the number of groups for a row without a group."""
     return jnp.searchsorted(jax.lax.cummax(jnp.clip(offs, 0, rows)), jnp.arange(rows, dtype=offs.dtype), side="right")
 
 
 @functools.lru_cache(maxsize=None)
 def _batched(words):
-    """The product of arrays under jax.vmap, for values that are known when it is traced: batches of rows are rows."""
+    """Returns the product of arrays under jax.vmap, for values that are known when it is traced: batches of rows become rows."""
     product = custom_vmap(functools.partial(_call, words=words))
 
     @product.def_vmap
@@ -77,7 +77,7 @@ def _batched(words):
         a, beta = ahead(a, mapped["a"]), words.beta
         if "c" in given:
             given["c"] = ahead(given["c"], mapped["c"])
-        if mapped.get("bias"):  # one for each batch: it becomes part of C, which has one
+        if mapped.get("bias"):  # one bias for each batch becomes part of C
             bias = given.pop("bias")
             bias = jnp.broadcast_to(bias.reshape(size, *(1,) * (a.ndim - 2), -1), (*a.shape[:-1], words.shape[-1]))
             given["c"], beta = (beta * given["c"] + bias).astype(bias.dtype) if "c" in given else bias, 1.0
@@ -89,7 +89,7 @@ def _batched(words):
 
 @functools.lru_cache(maxsize=None)
 def _function(words, type_of_a):
-    """The same with its derivative."""
+    """Returns the same function as _batched(), with its derivative."""
     is_smooth = words.activation in SMOOTH
 
     @jax.custom_vjp
@@ -168,7 +168,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
 
 
 class packed_kit:
-    """The CPU packs, so values must be known: arrays are copied there and back."""
+    """The functions that packing uses. The CPU packs, so values must be known: arrays are copied to the host and back."""
     permuted, stacked, where = jnp.transpose, jnp.stack, jnp.where
     tensor = staticmethod(_numpy.tensor)
 

@@ -1,5 +1,5 @@
-"""The product of JAX's arrays, traced and not: a JAX primitive whose derivatives use the same kernels if there are only C and a bias in
-addition to A and B; with more operands, derivatives are those of JAX's functions after the sum."""
+"""The product of JAX arrays, traced or not, as a JAX primitive. If there are only C and a bias in addition to A and B, its derivatives use
+the same kernels; with more operands, the derivatives are those of JAX functions after the sum."""
 import functools
 import math
 import types
@@ -23,7 +23,7 @@ from .ffi import ffi_call, refuse_device
 _KIT = types.SimpleNamespace(broadcast_to=jnp.broadcast_to, compact=lambda x: x)
 GREATEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 _TRANSPOSES = _ext.TRANSPOSE_A | _ext.TRANSPOSE_B
-_BARE = {"beta": 0.0, "activation": None}  # the options of a product that is bilinear
+_BARE = {"beta": 0.0, "activation": None}  # options of a product that is bilinear
 
 
 def turned(x):
@@ -31,12 +31,12 @@ def turned(x):
 
 
 def call(a, b, operands, options):
-    """A product of matrices or of batches of them, stored as `options` describe: (D,), or (D, other results)."""
+    """Computes a product of matrices or of batches of matrices, stored as `options` describe: (D,), or (D, other results)."""
     name = options.out_dtype
     flags = _product.flags_of(options) | _ext.TRANSPOSE_A * options.transpose_a | _ext.TRANSPOSE_B * options.transpose_b
 
     of_k = operands.offs is not None and b.ndim == 2 and operands.b_addresses is None
-    if of_k:  # groups of k, which lie as rows of m and of n
+    if of_k:  # groups of k are stored as rows of m and of n
         a = a if flags & _ext.TRANSPOSE_A else turned(a)
         b = turned(b) if flags & _ext.TRANSPOSE_B else b
         flags = flags & ~_TRANSPOSES | _ext.TRANSPOSE_A
@@ -56,8 +56,8 @@ def call(a, b, operands, options):
 
     try:
         shape, flags, a, b, workspace = as_it_lies(a, b, flags)
-    except ValueError:  # some types are multiplied along k alone
-        if operands.b_addresses is not None:  # a copy of B would be of one matrix alone
+    except ValueError:  # some types are multiplied only along k
+        if operands.b_addresses is not None:  # a copy of B would contain only one matrix
             raise
         a = turned(a) if flags & _ext.TRANSPOSE_A else a
         b = b if flags & _ext.TRANSPOSE_B else turned(b)
@@ -69,7 +69,7 @@ def call(a, b, operands, options):
         if row.role == "greatest":
             aliases[len(given)] = len(results)
             results.append((x.shape, "float32"))
-        elif adds and row.word == "c":  # whose memory is D's
+        elif adds and row.word == "c":  # it shares the memory of D
             aliases[len(given)] = 0
         given.append(x)
         flags |= _ext.HAS_OPERAND << i
@@ -93,9 +93,9 @@ def _warn(a, b, options):
 
 # ---- With C and a bias at most ----
 
-# A primitive of (A, B, and C and bias as `words` list them), for matrices or the same number of batches of A and B, stored as `options`
-# describe; `out_dtype` is a type's name. Its rules are made of the same primitive, so that jvp, vmap and transposition can be combined in
-# any order.
+# A primitive of A, B, and C and bias if `words` lists them, for matrices or the same number of batches of A and B, stored as `options`
+# describe; `out_dtype` is a type's name. Its rules use the same primitive, so that jvp, vmap and transposition can be combined in any
+# order.
 _product_p = Primitive("ptxbuilder_matmul")
 
 
@@ -114,7 +114,7 @@ mlir.register_lowering(_product_p, mlir.lower_fun(_computed, multiple_results=Fa
 
 @_product_p.def_abstract_eval
 def _(a, b, *beside, **words):
-    d, = jax.make_jaxpr(functools.partial(_computed, **words))(a, b, *beside).out_avals  # which says what is wrong
+    d, = jax.make_jaxpr(functools.partial(_computed, **words))(a, b, *beside).out_avals  # reports what is wrong
     _warn(a, b, words["options"])
     return d
 
@@ -129,7 +129,7 @@ def _with_batches(operands, dims, *, words, options):
     b = turned(b) if options.transpose_b else b
     rank = max(a.ndim - of_a, b.ndim - of_b)
 
-    def ahead(x, is_ahead):  # the new dimension first, with one element if the operand does not have it
+    def ahead(x, is_ahead):  # puts the new dimension first, with one element if the operand lacks it
         x = x if is_ahead else x[None]
         return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
 
@@ -139,7 +139,7 @@ def _with_batches(operands, dims, *, words, options):
     c, bias, beta = beside.c, beside.bias, options.beta
     if c is not None:
         c = jnp.broadcast_to(ahead(c, are_mapped["c"]), shape)
-    if bias is not None and are_mapped["bias"]:  # one for each batch: it becomes part of C, which has one
+    if bias is not None and are_mapped["bias"]:  # one bias for each batch becomes part of C, which has one
         bias = jnp.broadcast_to(ahead(bias, True), shape)
         bias, c, beta = None, bias if c is None else (beta * c + bias).astype(bias.dtype), 1.0
     if batch != jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]):
@@ -151,7 +151,7 @@ batching.primitive_batchers[_product_p] = _with_batches
 
 
 def _moved(primals, tangents, *, words, options):
-    """The rule of jax.jvp: D and its tangent, which is linear in those of the operands."""
+    """Implements the rule of jax.jvp: D and its tangent, which is linear in the tangents of the operands."""
     name, activation = options.out_dtype, options.activation
     if name in GREATEST:
         raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
@@ -180,8 +180,8 @@ ad.primitive_jvps[_product_p] = _moved
 
 
 def factor_of(grad, dtype):
-    """Returns an incoming gradient as a factor of `dtype`, and its unit: None, or one power of two that brings all of bf16 or f32 into the
-    range of f16. If an element is infinite or NaN, all elements stay unchanged."""
+    """Returns an incoming gradient as a factor of `dtype`, and its unit: None, or one power of two that brings all numbers of bf16 or f32
+    into the range of f16. If an element is infinite or NaN, all elements remain unchanged."""
     if dtype != jnp.float16 or grad.dtype == dtype or grad.size == 0:
         return grad.astype(dtype), None
     most = jnp.abs(jax.lax.stop_gradient(grad)).max().astype(jnp.float32)
@@ -191,12 +191,12 @@ def factor_of(grad, dtype):
 
 
 def in_unit(product, unit, dtype):
-    """Returns product(dtype) in the unit of a factor_of(), rounded once."""
+    """Returns product(dtype) times the unit of a factor_of(), rounded once."""
     return product(dtype) if unit is None else (product(jnp.float32) * unit).astype(dtype)
 
 
 def _transposed(dz, a, b, *beside, words, options):
-    """Returns the gradient of A or of B, whichever is not known. The rule of jax.jvp makes only these bare products."""
+    """Returns the gradient of A or of B, whichever is not known. The rule of jax.jvp makes only such products without other operands."""
     transpose_a, transpose_b = options.transpose_a, options.transpose_b
     is_a = ad.is_undefined_primal(a)
     unknown, known = (a.aval, b) if is_a else (b.aval, a)
@@ -217,11 +217,11 @@ ad.primitive_transposes[_product_p] = _transposed
 
 
 def folded(a, b, transpose_a, transpose_b, of_k=(1, 1)):
-    """Returns (A, B, whether these are transposed, the folded shape, the shape) like fold(), in place; `of_k` are shares()."""
+    """Returns (A, B, whether these are transposed, the folded shape, the shape) like fold(), without copies; `of_k` are shares()."""
     if a.ndim == b.ndim <= 3 and a.shape[:-2] == b.shape[:-2]:
         k, k_of_b = a.shape[-2 if transpose_a else -1], b.shape[-1 if transpose_b else -2]
         if a.ndim < 2 or k * of_k[0] != k_of_b * of_k[1]:
-            fold(jnp.broadcast_shapes, jnp.broadcast_to, a, turned(b) if transpose_b else b, of_k)  # which says what is wrong
+            fold(jnp.broadcast_shapes, jnp.broadcast_to, a, turned(b) if transpose_b else b, of_k)  # reports what is wrong
             raise ValueError(f"B: {k_of_b} rows, but A has {k} columns")
         shape = (*a.shape[:-2], a.shape[-1 if transpose_a else -2], b.shape[-2 if transpose_b else -1])
         return a, b, transpose_a, transpose_b, shape, shape
@@ -251,7 +251,8 @@ def general(a, b, bias, c, options):
 
 @functools.lru_cache(maxsize=None)
 def _whole(options):
-    """The product of tensors by word, for values that are known when it is traced: (D,), or (D, other results)."""
+    """Returns the function for a product of tensors, given by word, for values that are known when it is traced: (D,), or (D, other
+    results)."""
     activation, name = options.activation, options.out_dtype
 
     def operands_of(t):
@@ -260,7 +261,7 @@ def _whole(options):
     def whole(t):
         a, b, operands, laid, shape = _laid(t["a"], t["b"], operands_of(t), options)
         if options.gate:
-            _product.halved(shape)  # which says what is wrong
+            _product.halved(shape)  # reports what is wrong
         d, *written = call(a, b, operands, laid)
         _warn(a, b, laid)
         return (d.reshape(_product.halved(shape) if options.gate else shape), *written)
@@ -295,7 +296,7 @@ def _whole(options):
     def _(size, is_mapped, t):
         is_mapped = dict(zip(sorted(t), jax.tree.leaves(is_mapped)))
         one_of_all = {n: jax.ShapeDtypeStruct(x.shape[1:] if is_mapped[n] else x.shape, x.dtype) for n, x in t.items()}
-        jax.eval_shape(whole, one_of_all)  # which says what is wrong
+        jax.eval_shape(whole, one_of_all)  # reports what is wrong
         results = jax.vmap(pieces, ({n: 0 if is_mapped[n] else None for n in t},), axis_size=size)(t)
         return results, (True,) * len(results)
 
@@ -310,7 +311,7 @@ def _whole(options):
             raise ValueError(NO_GRADIENT.format(row.word))
         if name in GREATEST:
             raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
-        jax.eval_shape(whole, t)  # which says what is wrong
+        jax.eval_shape(whole, t)  # reports what is wrong
         moving = {word: x for word, x in tangents.items() if not isinstance(x, SymbolicZero)}
         return jax.jvp(lambda some: pieces({**t, **some}), ({word: t[word] for word in moving},), (moving,))
 
@@ -330,7 +331,7 @@ def _in_groups(t, options):
     of_a = turned(t["a"]) if options.transpose_a else t["a"]
     of_b = turned(t["b"]) if options.transpose_b else t["b"]
     operands = Operands(**{word: x for word, x in t.items() if word not in ("a", "b")})
-    shape = _product.grouped_shape(of_a, of_b, operands, shares(operands)[1])  # which says what is wrong
+    shape = _product.grouped_shape(of_a, of_b, operands, shares(operands)[1])  # reports what is wrong
     columns = (*(shape[:-2] or _product.groups_of(operands, of_b)), shape[-1])
     c = operands.c
     if operands.add_to_rows is not None:  # if C has the rows of D
@@ -360,7 +361,7 @@ def _gradients_of_groups(options, t, grads):
     grad = grads[0] if d_rows is None else _gathered(grads[0], d_rows)
     rows = a if a_rows is None else _gathered(a, a_rows)
     factor, unit = factor_of(grad, a.dtype)
-    if "b_addresses" in t:  # as they lie, for a transpose would be a copy of one of them
+    if "b_addresses" in t:  # kept as they are stored, since a transposed copy would contain only one matrix
         some = {word: t[word] for word in ("b", "offs", "b_addresses")}
         of_b = plain._replace(transpose_b=not options.transpose_b)
         da = in_unit(lambda dtype: _in_groups({"a": factor, **some}, of_b._replace(out_dtype=name_of(dtype)))[0], unit, a.dtype)
@@ -389,12 +390,12 @@ _in_groups.defvjp(_keep_groups, _gradients_of_groups)
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _added(t, options):
-    """Returns C with rows of the product added to its own."""
+    """Returns C plus the rows of the product."""
     return _in_groups(t, options)
 
 
 def _keep_added(t, options):
-    """Returns the result computed with JAX's functions, whose derivatives JAX knows, and these derivatives."""
+    """Returns the result of JAX functions, which JAX can differentiate, and the derivatives."""
     beside = ("a", "b", "c", "add_to_rows", "scale_a")
     _product.only_offs(Operands(**{word: x for word, x in t.items() if word not in beside}), options)  # so that weights may come last
     reals = {word: x for word, x in t.items() if jnp.issubdtype(x.dtype, jnp.floating)}
@@ -431,7 +432,7 @@ def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=Non
     rhs [groups, k, n].
 
     Rows after the last group are 0. The result is differentiable in lhs and rhs. `precision` must be None, since f32 is refused, and so
-    must `group_offset`. ptxbuilder.matmul() with `offs`, where groups end, supports more operations after the sum.
+    must `group_offset`. ptxbuilder.matmul() with `offs`, the ends of the groups, supports more operations after the sum.
     """
     if precision is not None or group_offset is not None:
         raise ValueError("precision and group_offset: they must be None; 16-bit operands are summed in f32, and all groups are present")
@@ -448,7 +449,7 @@ def sparse(make, *matrix):
 
 
 def _check_known(out, device, **numbers):
-    """Refuses options that JAX's arrays do not have, and traced values that must be known when a product is traced."""
+    """Refuses options that JAX arrays do not have, and traced values that must be known when a product is traced."""
     if out is not None:
         raise ValueError("out: JAX's arrays are not written; leave it out")
     refuse_device(device)
@@ -458,15 +459,15 @@ def _check_known(out, device, **numbers):
 
 
 def _as_array(row, x):
-    if row.role == "greatest":  # True and False mean whether it is requested
+    if row.role == "greatest":  # True and False say whether it is requested
         return {True: jnp.zeros((), jnp.float32), False: None}[x] if isinstance(x, bool) else _product.one(row.label, x)
-    if row.word == "alpha" and x.weak_type:  # a number of Python's that is traced
+    if row.word == "alpha" and x.weak_type:  # a traced Python number
         return x.astype(jnp.float32)
     return x
 
 
 def _one_group(a, b, operands, options):
-    """Returns gathered rows of one matrix times one matrix, as a group of all rows."""
+    """Returns gathered rows of one matrix times one matrix, as a product with one group of all rows."""
     m, n = _product.gathered_shape(turned(a) if options.transpose_a else a, turned(b) if options.transpose_b else b, operands.a_rows,
                                    shares(operands)[1])
     of_columns = {row.word: x[None] for row, x in zip(ROWS, operands) if x is not None and (

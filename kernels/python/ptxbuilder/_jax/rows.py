@@ -1,4 +1,4 @@
-"""Operations on rows of JAX's arrays."""
+"""Operations on rows of JAX arrays."""
 import functools
 
 import jax
@@ -11,7 +11,7 @@ from .ffi import device as traced_device
 
 
 def _call(operation, given, numbers, wanted, extents=()):
-    """Returns the requested results, or those that the operation updates, as a tuple; `given` is by name."""
+    """Returns the requested results, or the updated tensors if the operation updates any, as a tuple; `given` is indexed with the name."""
     names = [name for name, x in given.items() if x is not None]
     shapes = dict(zip(given, described(*given.values())))
     workspace = _rows.workspace_of(traced_device(), operation, shapes, numbers, wanted, extents)
@@ -30,14 +30,14 @@ def _call(operation, given, numbers, wanted, extents=()):
 
 
 def _by_name(operation, there, given):
-    """Returns the tensors that an operation reads: those that `there` marks as given, and None for others."""
+    """Returns the tensors that an operation reads: those that `there` marks as given, and None in place of others."""
     given = iter(given)
     return {name: next(given) if is_given else None for name, is_given in zip(operation.read, there)}
 
 
 @functools.lru_cache(maxsize=None)
 def _function(name, there, numbers):
-    """Returns the first result of the operation for the arrays that `there` marks as given, with its derivative."""
+    """Returns the function for the first result of the operation, with its derivative, of the arrays that `there` marks as given."""
     operation = _rows.OPERATIONS[name]
     gradient, kept = operation.gradient, operation.kept
     names = [name for name, is_given in zip(operation.read, there) if is_given]
@@ -70,13 +70,13 @@ def _function(name, there, numbers):
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _jitted(name, there, numbers, extents, *given):
     operation = _rows.OPERATIONS[name]
-    if extents or operation.updated:  # which no operation with a gradient has
+    if extents or operation.updated:  # no operation with a gradient has these
         return _call(operation, _by_name(operation, there, alike(*given)), numbers, operation.written, extents)
     return _function(name, there, numbers)(*alike(*given))
 
 
 def rows(operation, given, numbers, device, extents):
-    """Returns the operation's first result, or a tuple of all results if they have extents of their own, or a tuple of those that it
+    """Returns the operation's first result; or a tuple of all results if they have their own extents; or a tuple of the tensors that it
     updates."""
     refuse_device(device)
     required, optional = _rows.by_use(operation, given)

@@ -1,4 +1,4 @@
-"""Attention on PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.attention if PyTorch traces."""
+"""Attention on PyTorch tensors, called directly in eager mode and as torch.ops.ptxbuilder.attention while PyTorch is tracing."""
 import functools
 
 import torch
@@ -28,7 +28,7 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
         check_operands(_attention.operands_of(q, k, v), **extras._asdict(), out=out)
         if out is not None:
             raise ValueError("out: if PyTorch traces, attention allocates its result; leave it out")
-        needs_lse = bool(return_lse) or asks  # for the gradient
+        needs_lse = bool(return_lse) or asks  # the gradient needs it
         o, lse = torch.ops.ptxbuilder.attention(q, k, v, *extras, *numbers, needs_lse, place_of(device, q, "Q"))
         return (o, lse) if return_lse else o
     if asks or has_transforms() is not None or is_dual():
@@ -45,7 +45,7 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
 
 
 def _seeds(q):
-    """Returns two functions: one makes a seed's tensor of words, and one draws it from PyTorch's default generator."""
+    """Returns two functions: one makes a seed's tensor from words, and one draws it from PyTorch's default generator."""
     return (lambda words: torch.tensor(words, dtype=torch.int32, device=q.device),
             lambda: torch.randint(-1 << 31, 1 << 31, (4,), dtype=torch.int32, device=q.device))
 
@@ -71,7 +71,7 @@ def _gradients(ctx, call, grad, grad_of_lse, numbers, device):
 
 
 def _folded(info, dims, *tensors):
-    """Merges the dimension of torch.func.vmap into that of batches."""
+    """Merges the dimension of torch.func.vmap into the batches."""
     def folded(x, dim):
         if x is None:
             return None
@@ -91,7 +91,7 @@ def _check_vmap(extras):
 
 
 class _Attention(torch.autograd.Function):
-    """O and lse."""
+    """Computes O and lse."""
 
     @staticmethod
     def forward(q, k, v, *rest):
@@ -114,7 +114,7 @@ class _Attention(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """Returns the gradients of Q, K, V and sinks, which have no gradients themselves."""
+    """Computes the gradients of Q, K, V and sinks. These gradients are not differentiable themselves."""
 
     @staticmethod
     def forward(q, k, v, o, lse, grad, *rest):
@@ -144,7 +144,7 @@ library.define(f"attention(Tensor q, Tensor k, Tensor? v, {_extras}, {_words}, i
 
 
 def _split(rest):
-    """Returns the extras, and the arguments after them."""
+    """Returns the extras, and the arguments that follow them."""
     count = len(_attention.Extras._fields)
     return _attention.Extras(*rest[:count]), rest[count:]
 

@@ -1,4 +1,4 @@
-"""Contractions of PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.einsum if PyTorch traces."""
+"""Contractions of PyTorch tensors, called directly in eager mode and as torch.ops.ptxbuilder.einsum while PyTorch is tracing."""
 import torch
 from torch import library as operators
 
@@ -96,5 +96,5 @@ def einsum(letters, a, b, out, words):
     try:
         return _einsum.run(tensors, letters, a, b, out, words)
     except Exception:
-        check_operands({"A": a, "B": b}, out=out)  # which knows more of what is wrong
+        check_operands({"A": a, "B": b}, out=out)  # gives a better explanation of what is wrong
         raise

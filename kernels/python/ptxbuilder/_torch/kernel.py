@@ -1,4 +1,4 @@
-"""Any kernel on PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.launch if PyTorch traces."""
+"""Runs kernels on PyTorch tensors, directly in eager mode and as torch.ops.ptxbuilder.launch while PyTorch is tracing."""
 import torch
 from torch import library as operators
 
@@ -9,7 +9,8 @@ from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, is_comp
 
 
 def _leaves(kernel, arguments):
-    """Sorts the arguments, with the fields of structs in their place, into the operation's lists: read, written, reals, integers."""
+    """Sorts the arguments, with the fields of structs in place of the structs, into the operation's lists: read, written, reals, integers.
+    """
     read, written, reals, integers = [], [], [], []
 
     def leaf(parameter, value, owner):
@@ -30,7 +31,7 @@ def _leaves(kernel, arguments):
 
 
 def _arguments(kernel, read, written, reals, integers):
-    """Puts the arguments together again: the inverse of _leaves()."""
+    """Assembles the arguments; this is the inverse of _leaves()."""
     read, written, reals, integers = map(iter, (read, written, reals, integers))
 
     def one(parameter, owner):

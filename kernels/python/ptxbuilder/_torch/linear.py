@@ -1,4 +1,4 @@
-"""A PyTorch layer with our product."""
+"""A PyTorch layer that uses this library's product."""
 import torch
 
 from .._common import activation_of
@@ -6,14 +6,15 @@ from .._product import matmul
 
 
 class Linear(torch.nn.Linear):
-    """torch.nn.Linear with an activation in the same launch: activation(input weight^T + bias), [.., in_features] to [.., out_features].
+    """torch.nn.Linear with an activation in the same launch: activation(input weight^T + bias), from [.., in_features] to [..,
+    out_features].
 
-    Parameters, their initial values and their names are torch.nn.Linear's, so that a state_dict works for both. On the CPU it runs on the
-    emulator. `tf32` allows f32, which is truncated to tf32.
+    Parameters, their initial values and their names are those of torch.nn.Linear, so that both accept the same state_dict. On the CPU it
+    runs on the emulator. `tf32` allows f32, which is truncated to tf32.
     """
 
     def __init__(self, in_features, out_features, bias=True, activation=None, *, device=None, dtype=None, tf32=False):
-        activation_of(activation)  # which says what is wrong
+        activation_of(activation)  # reports what is wrong
         super().__init__(in_features, out_features, bias, device, dtype)
         self.activation, self.tf32 = activation, tf32
 

@@ -1,4 +1,4 @@
-"""Packed weights of PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.packed_mm if PyTorch traces."""
+"""Packed weights of PyTorch tensors, called directly in eager mode and as torch.ops.ptxbuilder.packed_mm while PyTorch is tracing."""
 import torch
 from torch import library as operators
 
@@ -49,7 +49,7 @@ def _keep(ctx, inputs, output):
 
 
 def _numbers_of_groups(offs, rows):
-    """Returns the group of each row; the number of groups for a row without a group."""
+    """Returns the group of each row, or the number of groups for a row without a group."""
     ends = offs.clamp(0, rows).cummax(0)[0]
     return torch.searchsorted(ends, torch.arange(rows, dtype=ends.dtype, device=ends.device), right=True)
 
@@ -97,7 +97,7 @@ class _PackedProduct(torch.autograd.Function):
         if values[-1] is not None:
             raise ValueError(NO_BATCH.format("a_rows of packed weights"))
 
-        def ahead(x, dim, rank):  # the new dimension first, before missing dimensions
+        def ahead(x, dim, rank):  # puts the new dimension first, before missing dimensions
             x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
             return x.reshape(info.batch_size, *(1,) * (rank - x.ndim), *x.shape[1:])
 
@@ -106,7 +106,7 @@ class _PackedProduct(torch.autograd.Function):
         a = ahead(a, in_dims[0], 0)
         if c is not None:
             c = ahead(c, in_dims[6], 0)
-        if in_dims[5] is not None:  # a bias for each batch: it becomes part of C
+        if in_dims[5] is not None:  # one bias for each batch becomes part of C
             bias = ahead(bias, in_dims[5], a.ndim).expand(*a.shape[:-1], n)
             bias, c, beta = None, bias if c is None else beta * c + bias, 1.0
         return _PackedProduct.apply(a, data, scale_b, n, form, bias, c, alpha, beta, *values), 0
@@ -151,8 +151,8 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
         check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs, a_rows=a_rows)
         if out is not None:
             raise ValueError(NO_OUT)
-        _packed.result_of(a, b, out_dtype, a_rows)  # which says what is wrong
-        # torch.func sees no functions in operations.
+        _packed.result_of(a, b, out_dtype, a_rows)  # reports what is wrong
+        # torch.func cannot see into operations.
         call = _differentiable if wants and not is_traced else torch.ops.ptxbuilder.packed_mm
         return call(a, b.data, b.scale_b, b.shape[-1], b.form, bias, c, alpha, beta, activation, dtype_of(out_dtype),
                     place_of(device, a, "A"), offs, a_rows)
@@ -160,12 +160,12 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, of
         refuse_negative(out=out)
         return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs, a_rows)
     except Exception:
-        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs, a_rows=a_rows)  # which knows more of what is wrong
+        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out, offs=offs, a_rows=a_rows)  # explains better what is wrong
         raise
 
 
 class packed_kit:
-    """The CPU packs, so tensors are copied there and back."""
+    """The functions that packing uses. The CPU packs, so tensors are copied to the host and back."""
     permuted, stacked, where = torch.permute, torch.stack, torch.where
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The product of PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.matmul if PyTorch traces."""
+"""Matrix products of PyTorch tensors, called directly in eager mode and as torch.ops.ptxbuilder.matmul while PyTorch is tracing."""
 import functools
 import math
 from collections import namedtuple
@@ -22,7 +22,7 @@ _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
 _ext.use_eager(torch.Tensor, torch.nn.Parameter, tensors.mode_count, tensors.is_tracing, tensors.tracing_state(),
                torch.is_grad_enabled, torch.is_autocast_enabled, torch.are_deterministic_algorithms_enabled, forward_ad, profiler,
-               ACTIVATIONS, _CODES, torch._C._increment_version)  # the function of torch.autograd.graph, in half the time
+               ACTIVATIONS, _CODES, torch._C._increment_version)  # faster than the function of torch.autograd.graph
 
 
 def take_over():
@@ -41,10 +41,10 @@ def matmul(a, b, out, operands, options):
     is_traced = is_compiling() or is_watched() or not all(is_plain(x) for x in (a, b, out, *operands))
     if is_traced:
         _check(a, b, out, operands)
-    if out is None:  # with a given result torch.mm() converts nothing either
+    if out is None:  # torch.mm() converts nothing if a result is given, either
         a, b, operands = _as_autocast(a, b, operands, options)
     try:
-        # For torch.func and dual tensors, an autograd function has its derivatives, or says that it has none.
+        # With torch.func and dual tensors, an autograd function computes the derivatives, or reports that there are none.
         wants = requires_grad(a, b, out, *operands) or is_wrapped(a, b, out, *operands) or not is_compiling() and out is None and (
             has_transforms() is not None or is_dual())
         has_more = _product.has_more(operands, options)
@@ -70,10 +70,10 @@ def matmul(a, b, out, operands, options):
             return torch.ops.ptxbuilder.grouped_mm(turned(a, options.transpose_a), turned(b, options.transpose_b), operands.offs,
                                                    dtype_of(options.out_dtype), place_of(options.device, a, "A"), operands.a_rows,
                                                    operands.d_rows, operands.b_addresses)
-        if wants and (operands.a_rows is not None or operands.d_rows is not None):  # a group of all rows
+        if wants and (operands.a_rows is not None or operands.d_rows is not None):  # as one group of all rows
             _product.only_offs(operands, options)
             a, b = turned(a, options.transpose_a), turned(b, options.transpose_b)
-            m, _ = _product.gathered_shape(a, b, operands.a_rows)  # which says what is wrong
+            m, _ = _product.gathered_shape(a, b, operands.a_rows)  # reports what is wrong
             ends = torch.full((1,), m, dtype=torch.int32, device=a.device)
             return torch.ops.ptxbuilder.grouped_mm(a, b[None], ends, dtype_of(options.out_dtype), place_of(options.device, a, "A"),
                                                    operands.a_rows, operands.d_rows)
@@ -93,7 +93,7 @@ def matmul(a, b, out, operands, options):
 
 
 def _as_autocast(a, b, operands, options):
-    """Returns A and B as converted by torch.autocast, and also the operands of D's type if that is A's type."""
+    """Returns A and B as torch.autocast would convert them, and converts the operands of D's type if that is A's type."""
     dtype = autocast_of(a)
     if dtype is None:
         return a, b, operands
@@ -112,14 +112,14 @@ def turned(x, is_transposed):
     return x.transpose(-1, -2) if is_transposed else x
 
 
-@torch.compiler.disable  # if a frame is compiled by itself: a tracer does not see into the functions that it calls
+@torch.compiler.disable  # if a frame is compiled separately: a tracer does not see into the functions that it calls
 def _run(a, b, out, operands, options):
     refuse_negative(**{row.label: x for row, x in _product.with_role(operands, "greatest")})
     return _product.run(tensors, a, b, out, operands, options)
 
 
 def _direct(a, b, out, operands, options):
-    """Runs below autograd, on operands that have been transposed."""
+    """Runs below autograd, on operands that have already been transposed."""
     _, beta, activation, out_dtype, _, _, precise, tf32, gate, device = options
     alpha = options.alpha if operands[ALPHA] is None else operands[ALPHA]
     d = _ext.eager_product(a, b, out, alpha, beta, activation, out_dtype, False, False, precise, tf32, gate, device, True,
@@ -135,8 +135,8 @@ def _silu_backward(x, inputs):  # PyTorch's own function has no derivative
     return x * (s * (1 + inputs * (1 - s)))
 
 
-# If a gradient is requested, the activation is PyTorch's function, and x times its slope at the inputs is another function whose derivative
-# PyTorch knows.
+# If a gradient is requested, the activation is a PyTorch function, and x times its slope at the inputs is another function that PyTorch can
+# differentiate.
 _FUNCTIONS = {
     "relu": (torch.relu, lambda x, inputs: torch.ops.aten.threshold_backward(x, inputs, 0)),
     "gelu": (lambda z: torch.nn.functional.gelu(z, approximate="tanh"),
@@ -148,7 +148,7 @@ _FUNCTIONS = {
 
 
 def _by_pieces(a, b, operands, options):
-    """Computes the product, whose derivative is ours, followed by PyTorch's functions, which have derivatives of their own."""
+    """Computes the product, whose derivative is ours, followed by PyTorch functions, which have their own derivatives."""
     dtype = dtype_of(options.out_dtype) or OUTPUTS[a.dtype]
     refused = [row.word for row, _ in _product.with_role(operands, "sparsity", "block_factor", "greatest", "result_factor")]
     for name in (*refused, *([f"out_dtype of {dtype}"] if dtype.itemsize == 1 else [])):
@@ -191,24 +191,24 @@ def _gradients(ctx, d_output):
         raise ValueError(f"A and B of {a.dtype} have no gradients")
 
     def product(x, y, like, transpose_x=False, transpose_y=False):
-        """Returns it with the layout of `like`, such as a layer's weight with contiguous columns; otherwise the gradient would be copied
-        again."""
+        """Returns the product of x and y in the layout of `like`, such as that of a layer's weight with contiguous columns, so that the
+        gradient need not be copied again."""
         if like.stride(-2) == 1 != like.stride(-1):
             return turned(product(y, x, turned(like, True), not transpose_y, not transpose_x), True)
         return in_unit(lambda dtype: _product.matmul(x, y, transpose_a=transpose_x, transpose_b=transpose_y, alpha=alpha, out_dtype=dtype,
                                                      precise=precise, tf32=tf32, device=device).sum_to_size(like.shape),
-                       unit, like.dtype)  # summed over what was broadcast
+                       unit, like.dtype)  # summed over broadcast dimensions
 
     dz = d_output if output is None else d_output * (output > 0)
     da = db = d_bias = dc = None
     factor, unit = factor_of(dz, b.dtype)
-    if isinstance(alpha, torch.SymFloat):  # known when the graph runs, but not here when the backward pass is traced
+    if isinstance(alpha, torch.SymFloat):  # known when the graph runs, but not when the backward pass is traced here
         factor, alpha = factor * alpha, 1.0
-    needs = ctx.needs_input_grad  # of given arguments: an operation's defaults have no gradients
+    needs = ctx.needs_input_grad  # for given arguments only: an operation's defaults have no gradients
     if needs[0]:
         da = product(factor, b, a, transpose_y=True)
     if needs[1]:
-        if b.ndim == 2 and a.ndim > 2:  # the rows of all batches are one sum
+        if b.ndim == 2 and a.ndim > 2:  # the rows of all batches are added up
             rows, columns = a.reshape(-1, a.shape[-1]), factor.reshape(-1, factor.shape[-1])
             db = product(rows, columns, b, transpose_x=True)
         else:
@@ -230,7 +230,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, a, b, bias, c, alpha, beta, *values):
-        def ahead(x, dim, rank):  # the new dimension first, with one element if the operand does not have it
+        def ahead(x, dim, rank):  # puts the new dimension first, with one element if the operand lacks it
             x = x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
             return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
 
@@ -239,7 +239,7 @@ class _Product(torch.autograd.Function):
         batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2], (info.batch_size,) + (1,) * (rank - 2))
         if c is not None:
             c = ahead(c, in_dims[3], rank).expand(*batch, -1, -1)
-        if in_dims[2] is not None:  # a bias for each batch: it becomes part of C, which has one
+        if in_dims[2] is not None:  # one bias for each batch becomes part of C, which has one
             bias = ahead(bias, in_dims[2], rank).expand(*batch, a.shape[-2], -1)
             bias, c, beta = None, bias if c is None else beta * c + bias, 1.0
         if tuple(batch) != tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])):
@@ -269,23 +269,23 @@ def _traced(a, b, out, operands, options):
 
 
 # A Scalar, unlike a float, may be a number that is known only when the graph runs, such as x.item(). A product with only C and a bias has
-# an operation of its own, since each value of a schema costs every call 0.1 us. The others also have the operands that are read; written
-# operands and a given result are keyword arguments. The result is named `d`, since Dynamo refuses an `out` with gaps.
+# its own operation, since each value in a schema costs every call 0.1 us. The other operations also have the operands that are read;
+# written operands and a given result are keyword arguments. The result is named `d`, since Dynamo refuses an `out` with gaps.
 _READ = [i for i, row in enumerate(ROWS) if row.role != "greatest" and row.word not in ("bias", "c")]
 _WRITTEN = [row.word for row in ROWS if row.role == "greatest"]
 _PLAIN = ("Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, Scalar alpha=1, Scalar beta=0, str? activation=None, "
           "ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None")
 _OPERANDS = ", ".join((_PLAIN, "bool gate=False", *(f"Tensor? {'alpha_tensor' if i == ALPHA else ROWS[i].word}=None" for i in _READ)))
 library.define(f"matmul({_PLAIN}) -> Tensor")
-# There are three, since Inductor refuses an operation that may write and does not.
+# There are three operations, since Inductor refuses an operation that may write but does not.
 library.define(f"matmul_with({_OPERANDS}) -> Tensor")
 library.define(f"matmul_amax({_OPERANDS}, *, {', '.join(f'Tensor({word}!) {word}' for word in _WRITTEN)}) -> Tensor")
 library.define(f"matmul_out({_OPERANDS}, *, Tensor(d!) d, {', '.join(f'Tensor({word}!)? {word}=None' for word in _WRITTEN)}) -> ()")
 
-_NOTHING = (None,) * (len(ROWS) - 3)  # the operands after C, a bias and alpha; the last is not an operand of eager_product()
+_NOTHING = (None,) * (len(ROWS) - 3)  # operands after C, bias and alpha; the last one is not an operand of eager_product()
 assert [row.word for row in ROWS[:3]] == ["c", "bias", "alpha"]
 
-# These follow A and B, in the order of the schema. A dispatcher omits arguments that have their default values.
+# The values that follow A and B, in the order of the schema. A dispatcher omits arguments that have their default values.
 _Values = namedtuple("_Values", ("bias", "c", "alpha", "beta", "activation", "out_dtype", "precise", "tf32", "device", "gate",
                                  *(f"read_{ROWS[i].word}" for i in _READ)),
                      defaults=(None, None, 1.0, 0.0, None, None, False, False, None, False) + (None,) * len(_READ))
@@ -368,7 +368,7 @@ library.define("grouped_mm(Tensor a, Tensor b, Tensor offs, ScalarType? out_dtyp
 
 
 _OFFS, _A_ROWS, _D_ROWS = (Operands._fields.index(word) for word in ("offs", "a_rows", "d_rows"))
-_OTHERS = [None] * (len(ROWS) - 1)  # among eager_product()'s operands, which are those of ROWS without alpha's
+_OTHERS = [None] * (len(ROWS) - 1)  # operands of eager_product(), which are those of ROWS without alpha
 _PLACE = _OFFS - (_OFFS > ALPHA)
 _AHEAD, _BEHIND = _OTHERS[:_PLACE], _OTHERS[_PLACE + 1:]
 
@@ -384,13 +384,13 @@ def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None, 
 
 
 def _rows_there(a, rows):
-    """Returns which of the indices A has, and the indices, clamped to A's rows."""
+    """Returns which of the indices exist in A, and the indices, clamped to A's rows."""
     return ((rows >= 0) & (rows < a.shape[0]))[:, None], rows.clamp(0, max(a.shape[0] - 1, 0))
 
 
 def _added(a, b, c, operands, options):
-    """Returns C with rows of the product added by PyTorch's functions, whose derivatives it knows. Products of groups and of gathered rows
-    have no gradient with anything after the sum, so their weights are applied last."""
+    """Adds rows of the product to C with PyTorch functions, so that PyTorch can differentiate it. Grouped and gathered products have no
+    gradient if another operation follows the sum, so their weights are applied afterwards, here."""
     rows, weights = operands.add_to_rows, None
     if operands.offs is not None or operands.a_rows is not None:
         weights, operands = operands.scale_a, operands._replace(scale_a=None)
@@ -463,7 +463,7 @@ def _grouped_differentiated(a, b, offs, out_dtype=None, device=None, *others):
     if requires_grad(a, b):
         return applied(_Groups, a, b, offs, out_dtype, device, *others, *(None,) * (3 - len(others)))
     if a.is_cuda and all(map(is_plain, (a, b, *others))) and not is_watched():
-        return _grouped(a, b, offs, out_dtype, device, *others)  # at once, without PyTorch's dispatcher once more
+        return _grouped(a, b, offs, out_dtype, device, *others)  # directly, to avoid PyTorch's dispatcher
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.ptxbuilder.grouped_mm.default(a, b, offs, out_dtype, device, *others)
 
@@ -482,7 +482,7 @@ def _(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None, b_addre
 
 @register_flop_formula([torch.ops.ptxbuilder.grouped_mm])
 def _(a, b, offs, *values, out_shape=None, **words):
-    """Counts all rows, or all of k, as if the groups had them all."""
+    """Counts all rows, or all of k, as if the groups contained all of them."""
     return 2 * math.prod(out_shape) * a[-1] if len(out_shape) == 2 else 2 * a[-2] * a[-1] * b[-1]
 
 
@@ -502,13 +502,13 @@ def _differentiated(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=Non
     if requires_grad(a, b, bias, c):
         return smoothed(functools.partial(applied, _Operation), *values)
     if a.is_cuda and is_plain(a) and is_plain(b) and not is_watched():
-        return _plain(*values)  # directly, without PyTorch's dispatcher once more
+        return _plain(*values)  # directly, to avoid PyTorch's dispatcher
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.ptxbuilder.matmul.default(*values)
 
 
 def _refusing(operation):
-    """The other operations have no gradient: pb.matmul() uses another path if one is requested."""
+    """Makes an operation refuse a gradient, which it does not have: pb.matmul() uses another path if one is requested."""
     def refuse(*values, **words):
         if requires_grad(*(x for x in (*values, *words.values()) if isinstance(x, torch.Tensor))):
             raise ValueError(f"{operation.name()} has no gradient; ptxbuilder.matmul() with the same operands has one, with "

@@ -1,4 +1,5 @@
-"""The ranks of a process group exchange rows while they multiply, add up rows and norm them, or bring rows to experts."""
+"""Operations in which the ranks of a process group exchange rows: products that overlap communication, all-reduce with normalization, and
+dispatch to experts."""
 import functools
 
 import torch
@@ -12,15 +13,15 @@ from .._rows import OPERATIONS
 from .rows import _run as run_rows
 from .tensors import check_operands, dtype_of, has_transforms, is_compiling, is_plain, is_watched, requires_grad
 
-WORDS_BYTES = 256 * 1024  # at the beginning of exchange memory, which the first call finds zeros in
-# A call is first given to the extension, which queues it if nothing is unusual and its exchange memory is known: it takes calls from ABOVE
-# PyTorch's dispatcher, which may have to see them, and from BELOW it. All others it gives back, to be made READY.
+WORDS_BYTES = 256 * 1024  # bytes at the beginning of exchange memory, which must be zero before the first call
+# A call is first passed to the extension, which queues it in the usual cases if its exchange memory is known. The extension accepts calls
+# from ABOVE PyTorch's dispatcher, which may need to see them, and from BELOW it. It returns all other calls, which are then made READY.
 ABOVE, BELOW, READY = range(3)
-PRODUCTS, NORMS, TOKENS = range(3)  # what exchange memory is for; calls of norms, and those of tokens, take places in turn
+PRODUCTS, NORMS, TOKENS = range(3)  # uses of exchange memory; calls of norms and calls of tokens use its places in turn
 
 
 class Exchange:
-    """Exchange memory of this rank and the addresses of all ranks' memory, for a group and a stream. It grows if all ranks make the same
+    """The exchange memory of this rank and the addresses of all ranks' memory, for a group and a stream. It grows when all ranks make a
     larger call."""
 
     def __init__(self):
@@ -41,12 +42,13 @@ class Exchange:
         self.kept.append((memory, handle))  # a recorded graph continues to use it
 
 
-exchanges, last_streams = {}, {}  # The last stream is found by device.
+exchanges, last_streams = {}, {}  # last_streams is indexed with the device
 
 
 def prepare_exchange(group, device, use, bytes):
-    """Tells the extension the memory of a call that is queued now. A launch may take all of a GPU and waits for those of other ranks, so
-    that calls of two streams run in the order in which the host makes them: otherwise ranks might begin with different calls."""
+    """Passes the exchange memory of the call that is queued next to the extension. A launch may use the entire GPU while it waits for the
+    launches of other ranks, so the calls of two streams run in the order in which the host makes them; otherwise ranks might begin with
+    different calls."""
     stream = torch.cuda.current_stream(device)
     last = last_streams.setdefault(device.index, stream)
     if last != stream and not torch.cuda.is_current_stream_capturing():
@@ -66,7 +68,8 @@ def resolved(group_name, ranks=None):
 
 
 def quickly(call, *arguments, group):
-    """Returns what the extension's `call` gives, perhaps NotImplemented. Without a group it is of the world, as for group_of()."""
+    """Returns the result of the extension's `call`, which may be NotImplemented. Without a group the call uses the world, as in group_of().
+    """
     if is_compiling():
         return NotImplemented
     return call(*arguments, dist.group.WORLD if group is None else group, ABOVE)
@@ -90,10 +93,10 @@ def is_direct(*tensors):
 
 # ---- Products ----
 
-# Operations have the number of ranks as an argument, since a compiled graph is found by its text, also on disk, and its shapes depend on
-# that number.
+# Operations have the number of ranks as an argument, since a compiled graph is identified by its text, also on disk, and its shapes depend
+# on that number.
 
-GATHERS, SCATTERS, REDUCES = range(3)  # These are numbers of the field `scatters` of ptxb_ranked.
+GATHERS, SCATTERS, REDUCES = range(3)  # values of the field `scatters` of ptxb_ranked
 
 
 def check(a, b, scale):
@@ -124,7 +127,7 @@ def product_memory(a, b, d, dtype, d_dtype, ranks, form, device):
 
 
 def aligned(x):
-    """Returns x in a form that TMA and wide accesses accept: at a multiple of 16 bytes."""
+    """Returns x at an address that TMA and wide accesses accept, a multiple of 16 bytes."""
     return x.clone() if x.data_ptr() % 16 else x
 
 
@@ -135,7 +138,7 @@ def multiply(a, b, scale, out_dtype, multiprocessors, group, form, gathered=None
     ranks = group.size()
     shape, dtype = result_of(a, b.shape[1], ranks, form, out_dtype)
     turned = b.t()
-    if a.dtype.itemsize == 1 or not b.is_contiguous():  # 16-bit types may have either order.
+    if a.dtype.itemsize == 1 or not b.is_contiguous():  # 16-bit types may have either order
         turned = turned.contiguous()
     a, turned = aligned(a.contiguous()), aligned(turned)
     bytes = product_memory(tuple(a.shape), tuple(turned.shape), shape, a.dtype, dtype, ranks, form, a.device.index)
@@ -146,7 +149,7 @@ def multiply(a, b, scale, out_dtype, multiprocessors, group, form, gathered=None
 @torch.library.custom_op("ptxbuilder::all_gather_matmul", mutates_args=(), device_types="cuda")
 def gather_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None, keeps: bool,
                      multiprocessors: int, ranks: int, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns all ranks' A too, if it `keeps` that."""
+    """Computes the product, and also returns all ranks' A if it `keeps` that."""
     gathered = a.new_empty((a.shape[0] * ranks if keeps else 0, a.shape[1]))
     return multiply(a, b, scale, out_dtype, multiprocessors, resolved(group_name, ranks), GATHERS, gathered if keeps else None), gathered
 
@@ -182,7 +185,7 @@ def _(a, b, scale, out_dtype, multiprocessors, ranks, group_name):
 
 
 def own_product(a, d, scale, like):
-    """Returns A^T D in the order of `like`: otherwise the gradient of a layer's weight would be copied."""
+    """Returns A^T D in the layout of `like`, since otherwise the gradient of a layer's weight would be copied."""
     alpha = 1.0 if scale is None else scale
     if like.stride(0) == 1 != like.stride(1):
         return matmul(d, a, transpose_a=True, alpha=alpha).t()
@@ -229,17 +232,17 @@ product_reduce_operation.register_autograd(gradients_of_product_reduce, setup_co
 
 
 def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
-    """Returns the rows of all ranks' A, one rank's after the other's, times this rank's B: [ranks * rows, n] of [rows, k] and [k, n].
+    """Returns the rows of all ranks' A, one rank's after the other's, times this rank's B: [ranks * rows, n] from [rows, k] and [k, n].
 
-    All ranks of the group, by default the world, make the same calls in the same order, on GPUs of one host that can access each other's
-    memory. Types are bf16 and f16, and e4m3fn with an `out_dtype` of bf16 (the default) or f16; rows of B and D are multiples of 16 bytes.
-    The result is multiplied by `scale`, one float32 on the GPU. B or B.T has no gaps, or it is copied; for e4m3fn this is B.T. The first
-    call on a stream, and each call that is larger than all before, allocates exchange memory, for which all ranks synchronize. It is
-    differentiable in A and B, with a matmul_reduce_scatter() and a product with all ranks' A, which the forward pass keeps if B requires a
-    gradient.
+    All ranks of the group, by default the world, must make the same calls in the same order, on GPUs of one host that can access each
+    other's memory. Types are bf16 and f16, and e4m3fn with an `out_dtype` of bf16 (the default) or f16; the rows of B and D must be
+    multiples of 16 bytes. The result is multiplied by `scale`, one float32 on the GPU. B is copied unless B or B.T has no gaps; for e4m3fn
+    it must be B.T that has none. The first call on a stream, and each call that is larger than all earlier calls, allocates exchange
+    memory, for which all ranks synchronize. It is differentiable in A and B, with a matmul_reduce_scatter() and a product with all ranks'
+    A, which the forward pass keeps if B requires a gradient.
 
-    It uses the whole GPU, and waits for other ranks: kernels that run at once on another stream and also wait for peers, such as NCCL's,
-    need some multiprocessors, which a smaller `multiprocessors`, the same on all ranks, leaves to them.
+    The call uses the entire GPU, and waits for other ranks. Kernels that run at the same time on another stream and also wait for peers,
+    such as NCCL's, need some multiprocessors, which a smaller `multiprocessors`, the same on all ranks, leaves to them.
     """
     d = quickly(_ext.ranked, a, b, None, scale, out_dtype, GATHERS, multiprocessors, group=group)
     if d is not NotImplemented:
@@ -269,12 +272,12 @@ def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multi
 
 
 def matmul_all_reduce(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
-    """Returns the whole sum of A B over all ranks, on all ranks: [rows, n] from [rows, k] and [k, n], where each rank has its own part of
+    """Returns the entire sum of A B over all ranks, on all ranks: [rows, n] from [rows, k] and [k, n], where each rank has its own part of
     k.
 
     Sums are computed as in matmul_reduce_scatter(), and all ranks get the same bits; the number of rows is arbitrary. Sums are sent while
-    the rest is multiplied. It is differentiable in A and B, for a loss that all ranks compute alike: nothing is exchanged. Everything else
-    is as for all_gather_matmul().
+    others are still being computed. It is differentiable in A and B if all ranks compute the same loss, so the backward pass exchanges
+    nothing. Everything else is as for all_gather_matmul().
     """
     d = quickly(_ext.ranked, a, b, None, scale, out_dtype, REDUCES, multiprocessors, group=group)
     if d is not NotImplemented:
@@ -337,11 +340,11 @@ def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=No
     """Returns (y, new_residual), where new_residual = residual + the sum of all ranks' x, and y = rms_norm(new_residual, weight,
     epsilon=epsilon).
 
-    It is for small tensors, such as some tokens of a decoder: one launch, in which each rank sends its rows to all. The sum is computed in
-    the order of ranks, and all ranks get the same bits if they give the same residual and weight. x [.., columns] is f16, bf16 or float32,
-    with 1 to 262144 columns; `residual` is of its shape and type, `weight` has one number for each column. Calls, groups and memory are
-    those of all_gather_matmul(). It is differentiable in x, residual and weight, once, for a loss that all ranks compute alike: x gets the
-    gradient of new_residual, and nothing is exchanged.
+    It is meant for small tensors, such as a few tokens of a decoder: each rank sends its rows to all ranks in one launch. The sum is
+    computed in the order of ranks, and all ranks get the same bits if they pass the same residual and weight. x [.., columns] is f16, bf16
+    or float32, with 1 to 262144 columns; `residual` has its shape and type, and `weight` has one number for each column. Graph capture,
+    groups and exchange memory are handled as in all_gather_matmul(). It is differentiable once in x, residual and weight if all ranks
+    compute the same loss: the gradient of x is that of new_residual, and nothing is exchanged.
     """
     results = quickly(_ext.ranked_norm, x, residual, weight, epsilon, multiprocessors, group=group)
     if results is not NotImplemented:
@@ -378,7 +381,7 @@ def dispatch(x, ends, most_rows, multiprocessors, group):
 
 
 def combine(rows, ends, splits, count, multiprocessors, group):
-    x = rows.new_zeros((count, rows.shape[1]))  # Rows after the last end have no gradient.
+    x = rows.new_zeros((count, rows.shape[1]))  # rows after the last end have no gradient
     done = _ext.ranked_combine(rows, ends, splits, x, multiprocessors, group, BELOW)
     if done is not NotImplemented:
         return x
@@ -459,11 +462,12 @@ def all_to_all_dispatch(x, ends, group=None, *, most_rows, multiprocessors=0):
     """Returns (rows, offs, splits): all ranks' rows for this rank's experts, in the order of experts, ready for grouped_mm(rows, w,
     offs=offs).
 
-    x [count, columns] has this rank's rows in the order of the experts of all ranks, where a token of several experts has a row for each of
-    them. `ends`, int32 [ranks * experts], has the end of each expert's rows; all ranks have the same number of experts, and rank 0 has the
-    first ones. `rows` has room for `most_rows` of each rank: all ranks give the same number, which none of them exceeds, or the GPU stops
-    at a trap. Rows after the last of `offs` may contain anything. The host reads no numbers. `splits` is for all_to_all_combine(). Rows are
-    multiples of 16 bytes. Calls, groups and memory are those of all_gather_matmul(). It is differentiable in x.
+    x [count, columns] holds this rank's rows in the order of the experts of all ranks; a token with several experts has a row for each of
+    them. `ends`, int32 [ranks * experts], holds the end of each expert's rows in x. All ranks have the same number of experts, and rank 0
+    has the first ones. `rows` has room for `most_rows` rows from each rank. All ranks must pass the same number. If a rank sends more rows
+    than that, the GPU traps. Rows after the last of `offs` may hold anything. The call does not synchronize with the host: no row counts
+    are copied to it. `splits` is for all_to_all_combine(). Rows are multiples of 16 bytes. Graph capture, groups and exchange memory are
+    handled as in all_gather_matmul(). It is differentiable in x.
     """
     results = quickly(_ext.ranked_dispatch, x, ends, most_rows, multiprocessors, group=group)
     if results is not NotImplemented:
@@ -480,9 +484,9 @@ def all_to_all_dispatch(x, ends, group=None, *, most_rows, multiprocessors=0):
 def all_to_all_combine(rows, ends, splits, count, group=None, *, multiprocessors=0):
     """Returns the results of all ranks' experts for the `count` rows of this rank, in the order of the dispatched x: [count, columns].
 
-    `rows` has a result for each row that all_to_all_dispatch() returned, in the same place; `ends` and `splits` are those of the dispatch.
-    Rows after the last end are zeros. The caller weights and adds the results that a token gets from several experts. It is differentiable
-    in rows. Everything else is as for all_to_all_dispatch().
+    `rows` holds a result for each row that all_to_all_dispatch() returned, at the same position; `ends` and `splits` are those of the
+    dispatch. Rows after the last end are zeros. The caller multiplies the results that a token gets from several experts by their weights,
+    and adds them up. It is differentiable in rows. Everything else is as for all_to_all_dispatch().
     """
     group = group_of(group)
     ranks = group.size()

@@ -1,5 +1,5 @@
-"""Operations on rows of PyTorch's tensors: called directly in eager mode, and as torch.ops.ptxbuilder.rows if PyTorch traces. Those that
-update tensors have an operation of their own, such as torch.ops.ptxbuilder.append."""
+"""Operations on rows of PyTorch tensors, called directly in eager mode and as torch.ops.ptxbuilder.rows while PyTorch is tracing.
+Operations that update tensors have their own PyTorch operations, such as torch.ops.ptxbuilder.append."""
 import functools
 
 import torch
@@ -34,7 +34,7 @@ def _(operation, given, numbers, wanted, device, words, extents):
 
 
 def _define(operation):
-    """Defines a PyTorch operation for one that updates tensors, which its schema names."""
+    """Defines a PyTorch operation for an operation that updates tensors, which the schema names."""
     def type_of(name):
         if name in operation.updated:
             return f"Tensor({chr(ord('a') + operation.updated.index(name))}!)"
@@ -71,7 +71,7 @@ def _run(operation, given, numbers, wanted, device, extents=()):
 
 
 class _Rows(torch.autograd.Function):
-    """Returns all results that are kept for the gradient; the first one has a gradient."""
+    """Returns all results that are kept for the gradient; only the first one has a gradient."""
 
     @staticmethod
     def forward(name, numbers, device, *given):
@@ -101,16 +101,17 @@ def _gradients(ctx, grad):
     return None, None, None, *(None if i is None else found[i] for i in answers)
 
 
-_gradients_once = torch.autograd.function.once_differentiable(_gradients)  # which takes a call 5 us
+_gradients_once = torch.autograd.function.once_differentiable(_gradients)  # this takes 5 us per call
 
 
 def _way_back(operation, asks):
     """Returns the results of the gradient's call; the index of each of its inputs among the operation's tensors, its kept results and the
-    gradient of the first; its numbers; and the index of the gradient of each of the operation's tensors among the results, or None."""
+    gradient of the first result; its numbers; and the index of the gradient of each of the operation's tensors among the results, or None.
+    """
     gradient, kept = operation.gradient, operation.kept
     there = (*operation.read, *kept, "d" + kept[0])
     asked = [f"d{name}" if is_asked else None for name, is_asked in zip(operation.read, asks)]
-    # The kernel writes results that are not optional even if they are not requested.
+    # The kernel always writes results that are not optional, even if they are not requested.
     wanted = tuple(name for name in gradient.written if name in asked or not gradient.tensors[name]["optional"])
     # A result may have the name of an input: the name then means the result.
     places = tuple(len(there) - 1 - there[::-1].index(name) for name in gradient.read)
@@ -135,8 +136,8 @@ def _update(operation, given, numbers, device):
 
 @tensors.named("ptxbuilder::rows")
 def rows(operation, given, numbers, device, extents):
-    """Returns the operation's first result, or a tuple of all if they have extents of their own; None for an operation that updates
-    tensors."""
+    """Returns the operation's first result, or a tuple of all results if they have their own extents; returns None for an operation that
+    updates tensors."""
     if is_compiling():
         _check(operation, given)
     try:

@@ -1,4 +1,4 @@
-"""Operations on PyTorch's tensors share these functions."""
+"""Functions that the operations on PyTorch tensors share."""
 import ctypes
 import functools
 import os
@@ -13,7 +13,7 @@ from .._common import CODES, check_kind, name_of, output_of
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     raise ImportError(f"ptxbuilder needs PyTorch 2.10 or newer, and this version is {torch.__version__}")
 
-library = operators.Library("ptxbuilder", "FRAGMENT")  # the operations disappear with it
+library = operators.Library("ptxbuilder", "FRAGMENT")  # the operations are removed with it
 PLACES = ("CPU", "CUDA")
 PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 DTYPES = {name: getattr(torch, name) for name in CODES if hasattr(torch, name)}
@@ -21,21 +21,21 @@ DTYPES = {name: getattr(torch, name) for name in CODES if hasattr(torch, name)}
 is_compiling = torch.compiler.is_dynamo_compiling
 is_grad_enabled = torch.is_grad_enabled
 mode_count = torch._C._len_torch_dispatch_stack
-is_tracing = torch._C._is_tracing  # torch.jit.trace, in half the time of torch.jit.is_tracing()
+is_tracing = torch._C._is_tracing  # torch.jit.trace; faster than torch.jit.is_tracing()
 has_transforms = torch._C._functorch.peek_interpreter_stack  # torch.func; None if it is not active
-unwrap_if_dead = torch._C._functorch.unwrap_if_dead  # a tensor that torch.func wrapped and has finished with
+unwrap_if_dead = torch._C._functorch.unwrap_if_dead  # for a tensor that torch.func has wrapped and no longer uses
 
 IS_ALLOCATED = True  # whether the extension allocates results, in the framework's memory
 broadcast_shapes, broadcast_to = torch.broadcast_shapes, torch.broadcast_to
 
 
 def tensor(x):
-    return x.resolve_neg()  # the extension accepts tensors in memory
+    return x.resolve_neg()  # the extension accepts only tensors in memory
 
 
 def check_operands(required, **optional):
-    """Refuses an object that is not a PyTorch tensor, or a tensor without strided memory. If nothing is traced, only calls that failed use
-    it to find the reason: others do not pay for it."""
+    """Refuses an object that is not a PyTorch tensor, or a tensor without strided memory. If nothing is traced, it is used only after a
+    call has failed, to find the reason, so that other calls do not pay for it."""
     check_kind(torch.Tensor, "PyTorch", "torch.from_dlpack(x), or torch.tensor(x) for numbers", required, **optional)
     for name, x in {**required, **optional}.items():
         if x is None:
@@ -54,8 +54,8 @@ def check_operands(required, **optional):
 
 
 def check_meta(*tensors):
-    """Checks an operation that computes only a shape: if PyTorch requests this because one tensor is a meta tensor, all tensors must be
-    meta tensors."""
+    """Checks the tensors of an operation that computes only a shape: if PyTorch requests this because one tensor is a meta tensor, all
+    tensors must be meta tensors."""
     if len({x.device.type == "meta" for x in tensors if x is not None}) > 1:
         raise ValueError("a meta tensor, which has no memory, together with tensors that have memory: give all on one device")
 
@@ -92,7 +92,7 @@ def copy(x):
 
 
 def sparse(make, *matrix):
-    """Calls a function of _sparse.py with a matrix on the host, and brings the results back."""
+    """Calls a function of _sparse.py with a matrix on the host, and moves the results to the matrix's device."""
     check_operands(dict(enumerate(matrix)))
     refuse_gradient("a sparse matrix", **{f"operand {i}": x for i, x in enumerate(matrix)})
     place = matrix[0].device
@@ -106,7 +106,7 @@ def is_on_host(x):
 def empty(like, shape, name):
     dtype = DTYPES[name]
     if like.shape == shape and like.dtype == dtype and like.is_contiguous():
-        return torch.empty_like(like)  # at half the time
+        return torch.empty_like(like)  # which takes half the time
     return like.new_empty(shape, dtype=dtype)
 
 
@@ -155,8 +155,8 @@ def named(name):
 
 
 def tracing_state():
-    """Returns the address of the C++ function that is_tracing() calls, which returns the address of the state of torch.jit.trace; 0 if a
-    version of PyTorch does not have it. A call from Python takes 100 ns, which each product would pay."""
+    """Returns the address of the C++ function that is_tracing() calls, which returns the address of the state of torch.jit.trace; 0 if this
+    version of PyTorch does not have it. A call from Python takes 100 ns, which would be added to each product."""
     try:
         library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
         return ctypes.cast(library._ZN5torch3jit6tracer15getTracingStateEv, ctypes.c_void_p).value
@@ -171,23 +171,23 @@ def autocast_of(x):
 
 
 def narrowed(x, dtype):
-    """Converts like torch.autocast, but only f32, since types of fewer bits were chosen."""
+    """Converts like torch.autocast, but only f32, since types with fewer bits were chosen by the user."""
     return x.to(dtype) if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
 
 
 def factor_of(grad, dtype):
-    """Returns an incoming gradient as a factor of `dtype`, and its unit: None, or one power of two that brings all of bf16 or f32 into the
-    range of f16."""
+    """Returns an incoming gradient as a factor of `dtype`, and its unit: None, or one power of two that brings all numbers of bf16 or f32
+    into the range of f16."""
     if dtype != torch.float16 or grad.dtype == dtype or grad.numel() == 0:
         return grad.to(dtype), None
     most = grad.detach().abs().amax().float()
-    # If an element is infinite or NaN, all elements stay unchanged.
+    # If an element is infinite or NaN, all elements remain unchanged.
     unit = torch.exp2(torch.log2(most).floor().nan_to_num(14, posinf=14).clamp(-100, 127) - 14)
     return (grad / unit).to(dtype), unit
 
 
 def in_unit(product, unit, dtype):
-    """Returns product(dtype) in the unit of a factor_of(), rounded once."""
+    """Returns product(dtype) times the unit of a factor_of(), rounded once."""
     return product(dtype) if unit is None else (product(torch.float32) * unit).to(dtype)
 
 
@@ -207,28 +207,27 @@ def refuse_gradient(which, **operands):
 
 
 def is_dual():
-    """Returns whether forward derivatives are computed, which an autograd function without them refuses, and which other calls would
-    lose."""
+    """Returns whether forward derivatives are computed. An autograd function without them refuses them, and other calls would lose them."""
     return forward_ad._current_level >= 0
 
 
 def applied(function, *values):
-    """Calls function.apply(). Its Python code reads the signature of forward() each time, which takes twice as long as everything else: if
-    nothing is traced or transformed, its base in C++ is called directly."""
+    """Calls function.apply(). Its Python code reads the signature of forward() each time, which takes twice as long as everything else; if
+    nothing is traced or transformed, its C++ base class is called directly."""
     if is_compiling() or has_transforms() is not None:
         return function.apply(*values)
     return super(torch.autograd.Function, function).apply(*[unwrap_if_dead(x) if isinstance(x, torch.Tensor) else x for x in values])
 
 
 def place_of(device, first, name):
-    """Returns the device in the form of a PyTorch operation: for tensors on the CPU it must be given."""
+    """Returns the device in the form of a PyTorch operation; for tensors on the CPU it must be given."""
     if device is None and first.device.type == "cpu":
         raise ValueError(f'{name}: its memory is on the CPU: move it to a GPU, or pass device="emulator" to run there')
     return device if device is None else str(device)
 
 
 def there(device, first):
-    """Returns the device of an operation that PyTorch has dispatched to the tensors' device; for the CPU it is the emulator by default."""
+    """Returns the device of an operation that PyTorch has dispatched to the tensors' device; for the CPU the default is the emulator."""
     return "emulator" if device is None and not first.is_cuda else device
 
 
