@@ -41,7 +41,7 @@ struct QueryTree {
 // A block of queries of a head. For packed sequences, the first queries and keys are rows of Q and K.
 struct AttentionWork {
   u32 row, head, batch;  // `row` is counted in the sequence; `head` is the first of the heads that are rows
-  u32 queries, keys;     // of the sequence; a query is counted once for each head in rows
+  u32 queries, keys;     // totals of the sequence; a query is counted once for each head in rows
   std::optional<s32> visible, window_start;
   int heads_in_rows = 1;
   u32 first_query = 0, first_key = 0;

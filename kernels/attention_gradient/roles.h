@@ -68,12 +68,12 @@ struct GradientRoles {
 
   SharedTile K, V, Q, dO, dS, numbers;  // P and dS have a row for each query
   std::optional<SharedTile> P;          // if consumers share keys
-  std::optional<SharedTile> dQ;         // of each consumer, unless it adds from its registers
+  std::optional<SharedTile> dQ;         // one tile for each consumer, unless it adds from its registers
   Barriers arrived;
   Pipeline queries, gradients;
   std::optional<Pipeline>
-      slopes;              // dS of consumers with keys of their own, who both fill and read its stages
-  NamedBarrier exchanged;  // consumers meet here when P and dS are complete
+      slopes;              // dS of consumers that have separate keys, which both fill and read its stages
+  NamedBarrier exchanged;  // consumers synchronize here when P and dS are complete
   std::optional<DividedGroup> divided;
   // A warp for each consumer adds to dQ's sums. These barriers signal when each warp of the consumer has
   // stored its addends, and when the place is free again.

@@ -154,7 +154,8 @@ class Run {
   std::optional<runtime::ProfileBuffer> profile_;         // for a kernel that records a profile
   std::vector<std::shared_ptr<runtime::Buffer>> memory_;  // the memory of its tensors
   std::optional<std::pair<double, double>> work_;         // the arguments of measure()
-  std::vector<Expected> references_;  // of the checked elements, if there are several schedules
+  std::vector<Expected> references_;  // expected values of the checked elements, if there are several
+                                      // schedules
   std::optional<Verdict> verdict_;
   std::optional<Timing> timing_;
 };

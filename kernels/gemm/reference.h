@@ -20,7 +20,7 @@ struct DotProduct {
 };
 
 struct Dot {
-  double sum, magnitude;  // of the products; of their absolute values
+  double sum, magnitude;  // sum of the products; sum of their absolute values
 };
 
 inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,

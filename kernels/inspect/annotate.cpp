@@ -258,7 +258,7 @@ class Annotator {
   LineMap map_;
   std::vector<std::string> ptx_lines_;
   Sources sources_;
-  std::vector<Product> products_;    // of the PTX
+  std::vector<Product> products_;    // matrix products in the PTX
   std::vector<int> ptx_operations_;  // the lines of the PTX instructions
   std::optional<analysis::SassKernel> sass_;
   std::vector<uint64_t> samples_;  // one for each SASS instruction; empty without a profile

@@ -15,7 +15,7 @@ namespace ptxbuilder::bench {
 struct AttentionProblem {
   static constexpr char kKind[] = "attention";
 
-  DType type = DType::f16;  // of Q, K, V and O: f16, bf16 or e4m3; with e4m3, O is bf16
+  DType type = DType::f16;  // type of Q, K, V and O: f16, bf16 or e4m3; with e4m3, O is bf16
   int64_t batches = 1, queries = 0, keys = 0, heads = 1, key_heads = 1;
   int64_t depth = 128, value_depth = 128;  // columns of Q and K; columns of V and O
   bool causal = false;

@@ -102,7 +102,7 @@ void Method::check(const Problem& problem, const Data& data, std::vector<Lane>& 
   const Rows* truth = nullptr;
   rows.reserve(lanes.size());
   for (Lane& lane : lanes) {
-    gpu_.device().fill(memory.address, 0xff, memory.bytes);  // which is a NaN in every floating type
+    gpu_.device().fill(memory.address, 0xff, memory.bytes);  // a NaN in every floating type
     Entry& entry = entries[lane.entry];
     try {
       lane.contender->launch(0);

@@ -53,8 +53,9 @@ class RowCopies::Copier {
   const RowCopies& rows_;
   Phases phases_;
   Var<u32> count_{u32(0)};
-  Var<u32> signal_{u32(Exchange::kNoSignal)}, pieces_{u32(0)};     // of the last pieces
-  Var<u32> owed_{u32(Exchange::kNoSignal)}, owed_pieces_{u32(0)};  // of the pieces before them
+  Var<u32> signal_{u32(Exchange::kNoSignal)}, pieces_{u32(0)};     // the last pieces: their signal and their
+                                                                   // number
+  Var<u32> owed_{u32(Exchange::kNoSignal)}, owed_pieces_{u32(0)};  // the pieces before them
 };
 
 // A piece of rows; it has no bytes if it is beyond the end of its rank's rows.

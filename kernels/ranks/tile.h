@@ -15,8 +15,8 @@ enum class RankedForm : uint8_t { all_gather, reduce_scatter, all_reduce };
 
 // The tile of a multi-GPU product, which processes the ranks' rows one after the other in a ring.
 struct RankedTile {
-  DType type = DType::bf16;    // of the operands: bf16, f16 or e4m3
-  DType d_type = DType::bf16;  // of the result: the operands' type or, if that is e4m3, bf16 or f16
+  DType type = DType::bf16;    // type of the operands: bf16, f16 or e4m3
+  DType d_type = DType::bf16;  // type of the result: the operands' type or, if that is e4m3, bf16 or f16
   bool b_along_n = false;      // B is K rows of N, which requires 16-bit types
   bool is_scaled = false;      // products are multiplied by a number in memory
   bool keeps = false;          // a tensor of the caller's receives all ranks' rows of A

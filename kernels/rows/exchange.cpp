@@ -7,7 +7,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kLanes = 32, kMostNumbers = 4;  // of a part
+constexpr int kLanes = 32, kMostNumbers = 4;  // limits for a part
 constexpr int kReadByAll = 4;                 // parts that all threads read
 
 f32 combined(Reduction operation, f32 a, f32 b) {

@@ -48,7 +48,7 @@ struct Simulation {
   std::vector<SimulatedFault> faults;  // faults of all schedules, except those that are waived
   bool finished = false;               // whether the last schedule ended without a fault
   runtime::EmulatorStatistics statistics;
-  std::vector<BufferComparison> comparisons;  // of all outputs that are compared, over all schedules
+  std::vector<BufferComparison> comparisons;  // one for each output that is compared, over all schedules
   bool explored_all = false;                  // whether an exploration has run all existing schedules
   std::vector<std::pair<std::string, std::string>> printed;  // buffers and elements, from the last schedule
   // The text that some schedules of an exploration print, with all buffers on one line; the number of these

@@ -55,7 +55,8 @@ Kernel attention_step(int stages) {
     auto full_keys = key_ring.consumer();
     auto full_values = value_ring.consumer();
     Accumulator scores(kBlock, kBlock), sums(kBlock, kDepth);
-    const float scale = 1.4426950408889634f / std::sqrt(static_cast<float>(kDepth));  // of base-2 exponents
+    const float scale = 1.4426950408889634f / std::sqrt(static_cast<float>(kDepth));  // converts scores to
+                                                                                      // base-2 exponents
 
     barrier_wait(arrived[0], 0);
     auto s = full_keys.wait();

@@ -43,7 +43,8 @@ Kernel gemm_persistent(const PersistentConfig& c) {
       acc.zero();
       mainloop(acc, ring, depth,
                [&](const Stage& s) { return std::pair(sA[s].rows(wg * 64, 64), c.b_operand(sB[s])); });
-      store(c.output, D, acc, tile.row * c.bm + wg * 64, tile.col * c.bn);  // is read during the next tile
+      store(c.output, D, acc, tile.row * c.bm + wg * 64, tile.col * c.bn);  // the store reads the sums during
+                                                                            // the next tile
     });
   });
   return k;

@@ -26,7 +26,7 @@ Kernel gemm_warp_specialized(const GemmConfig& c) {
       for_(0, ceil_div(K, c.bk), [&](u32 kt) {
         auto s = region("wait", [&] { return ring.acquire(); });  // waits until empty, then expects the bytes
         region("load", [&] {
-          tma_load(sA[s], A, kt * c.bk, m);  // the tile knows its barrier
+          tma_load(sA[s], A, kt * c.bk, m);  // the tile's stage has the barrier
           c.load_b(sB[s], B, kt * c.bk, n);  // the same, in the storage order of B
         });
       });

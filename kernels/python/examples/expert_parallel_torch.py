@@ -89,7 +89,7 @@ def part(whole):
 y, dx, d_router, d_up, d_down = step((part(x), router, part(up), part(down)), part(chosen), part(grad),
                                      exchanged if on_gpus else exchanged_by_gloo, grouped)
 d_router = d_router.float()
-dist.all_reduce(d_router)  # all processes have the router, and each has the gradient of its own tokens
+dist.all_reduce(d_router)  # all processes have the router, and each has the gradient of its tokens
 right = step([each.double() for each in (x, router, up, down)], chosen, grad.double(), in_one_process, one_by_one)
 wanted = [each if i == 2 else part(each) for i, each in enumerate(right)]
 for name, a, b in zip(("y", "of x", "of the router", "of up", "of down"), (y, dx, d_router, d_up, d_down), wanted):

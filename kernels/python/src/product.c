@@ -13,7 +13,7 @@ static int64_t elements_of(const ptxb_tensor* t) {
 static bool read_operands(product* p, PyObject* const* given) {
   ptxb_matmul* m = &p->call.matmul;
   for (int i = 0; i < OPERANDS; ++i) {
-    if (given[i] == Py_None) continue; /* which is the usual case */
+    if (given[i] == Py_None) continue; /* the usual case */
     const operand_row* row = &operand_rows[i];
     const ptxb_tensor** const place = place_of(m, i);
     if (!read_optional(given[i], &p->operands[i], row->label, place)) return false;

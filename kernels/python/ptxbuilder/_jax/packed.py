@@ -126,7 +126,7 @@ def _function(words, type_of_a):
             da = jnp.zeros((*dz.shape[:-1], k), type_of_a)
         else:
             w, columns = _packed.columns_of(packed_kit, PackedWeights(data, scale_b, words.shape, words.form), type_of_a)
-            if offs is not None:  # each row has the columns of its own expert; a row without an expert has a product of 0
+            if offs is not None:  # each row has the columns of its expert; a row without an expert has a product of 0
                 columns = columns[jnp.minimum(numbers, experts[0] - 1)]
             rows = dz.reshape(-1, n).astype(jnp.float32) * (words.alpha * columns)
             like = jax.ShapeDtypeStruct((rows.shape[0], k), w.dtype)

@@ -64,7 +64,7 @@ def _gradients(ctx, d_output):
         da = dz.new_zeros((*dz.shape[:-1], k), dtype=dtype)
     elif needs[0]:
         w, columns = _packed.columns_of(packed_kit, PackedWeights(data, scale_b, (*data.shape[:-2], k, n), form), name_of(dtype))
-        if offs is not None:  # each row has the columns of its own expert; a row without an expert has a product of 0
+        if offs is not None:  # each row has the columns of its expert; a row without an expert has a product of 0
             columns = columns[_numbers_of_groups(offs, dz.shape[0]).clamp(max=data.shape[0] - 1)]
         rows, unit = factor_of(dz.reshape(-1, n).float() * (columns * alpha), dtype)
         da = in_unit(lambda wide: _product.matmul(rows, w, out_dtype=wide, device=device, offs=offs), unit, dtype)

@@ -106,7 +106,7 @@ def is_on_host(x):
 def empty(like, shape, name):
     dtype = DTYPES[name]
     if like.shape == shape and like.dtype == dtype and like.is_contiguous():
-        return torch.empty_like(like)  # which takes half the time
+        return torch.empty_like(like)  # takes half the time
     return like.new_empty(shape, dtype=dtype)
 
 
