@@ -74,7 +74,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
         zeros_(runtime::Buffer::of(device, std::array<uint8_t, kZeros>{})),
         one_(runtime::Buffer::of(device, std::array<float, 1>{1})) {
     if (!options_.choose)
-      throw Error("AttentionOptions::choose is empty: leave it as it is, or give a function");
+      throw Error("AttentionOptions::choose is empty: keep its default, or set a function");
   }
 
  private:
@@ -107,7 +107,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     if (!options_.load) return nullptr;
     auto kernel = options_.load(operation, tile);
     if (!kernel)
-      throw Error(fmt::format("AttentionOptions::load gave no kernel for the tile {}", text(tile)));
+      throw Error(fmt::format("AttentionOptions::load returned no kernel for the tile {}", text(tile)));
     return kernel;
   }
   Kernel make(const AttentionOperation& operation, const AttentionTile& tile) override {

@@ -23,7 +23,7 @@ constexpr __int128 kMostOfSmallPages = __int128{1} << 36;  // offsets in units o
 
 void check_range(const char* name, int64_t value, int64_t least, int64_t most, Where where) {
   if (value < least || value > most)
-    refuse(where, fmt::format("{} = {}; {} to {}", name, value, least, most));
+    refuse(where, fmt::format("{} = {}; it must be {} to {}", name, value, least, most));
 }
 
 // Sets the logarithms, without gaps, and the offsets; operands that are not given have no elements.
@@ -76,79 +76,85 @@ void check_pages(const AttentionArguments& p, Where where) {
               where);
   const bool has_table = p.block_table.address != 0;
   if (has_table != (p.page > 0))
-    refuse(where, has_table ? "a block_table, and pages of 0 rows (page)"
-                            : fmt::format("pages of {} rows, and no block_table", p.page));
+    refuse(where, has_table ? "block_table is given, but page is 0; it must be the number of rows of a page"
+                            : fmt::format("pages of {} rows need a block_table", p.page));
   if (has_table && p.key_lengths.address == 0)
-    refuse(where, "a block_table, and no key_lengths, which say how many keys are in its pages");
+    refuse(where, "block_table needs key_lengths, which say how many keys are in its pages");
   if (p.key_offsets.address != 0 && p.key_lengths.address != 0)
-    refuse(
-        where,
-        "key_offsets, which say where packed keys are, and key_lengths, which are of caches: leave one out");
+    refuse(where,
+           "key_offsets and key_lengths cannot both be given: key_offsets say where packed keys are, and "
+           "key_lengths how many keys caches hold");
 }
 
 // Checks a tree of queries: the lengths of the keys must be given, and a mask must have enough bits.
 void check_tree(const AttentionArguments& p, Where where) {
   if (p.tree_mask.address == 0) return;
   if (p.key_lengths.address == 0)
-    refuse(where, "tree_mask, and no key_lengths, before whose ends the keys of the tree are");
+    refuse(where, "tree_mask needs key_lengths, before whose ends the keys of the tree are");
   if (p.queries > AttentionOperation::kMostOfTree)
-    refuse(where, fmt::format("tree_mask, and {} queries of a sequence; {} at most, which are bits of a mask",
-                              p.queries, AttentionOperation::kMostOfTree));
+    refuse(
+        where,
+        fmt::format(
+            "tree_mask with {} queries of a sequence; there must be at most {}, one for each bit of a mask",
+            p.queries, AttentionOperation::kMostOfTree));
 }
 
 // Refuses unsupported types of Q, K and V, and unsupported scales.
 void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
   const bool has_k = p.k_scale.address != 0, has_v = p.v_scale.address != 0;
   if (has_k != has_v)
-    refuse(where, fmt::format("{0}_scale, and no {1}_scale; both or neither: {1}_scale may be 1",
-                              has_k ? "k" : "v", has_k ? "v" : "k"));
+    refuse(where,
+           fmt::format("{0}_scale is given, but not {1}_scale: give both or neither; {1}_scale may be 1",
+                       has_k ? "k" : "v", has_k ? "v" : "k"));
   const bool has_products = p.query_type.has_value();
   if (has_products && (p.query_type != DType::e4m3 || p.cache_type != DType::e4m3))
-    refuse(where,
-           fmt::format("Q of {}, K and V of {}, and O of {}; Q, K and V are all of e4m3, or Q is of the "
-                       "type of O",
-                       name(*p.query_type), name(p.key_type()), name(p.type)));
+    refuse(
+        where,
+        fmt::format(
+            "Q is {}, K and V are {}, and O is {}; Q, K and V must all be e4m3, or Q must have the type of O",
+            name(*p.query_type), name(p.key_type()), name(p.type)));
   const bool has_q = p.q_scale.address != 0;
   if (!has_products && has_q)
-    refuse(where, fmt::format("q_scale, with Q of {}; it is a scale of e4m3", name(p.type)));
+    refuse(where, fmt::format("q_scale is given, but Q is {}; Q must be e4m3", name(p.type)));
   if (has_products && has_q != has_k)
-    refuse(where, fmt::format("{}, and no {}; Q, K and V of e4m3 have all three scales or none: one may be 1",
-                              has_q ? "q_scale" : "k_scale and v_scale", has_q ? "k_scale" : "q_scale"));
+    refuse(where, fmt::format("{}; Q, K and V of e4m3 must have all three scales or none: a scale may be 1",
+                              has_q ? "q_scale is given, but not k_scale"
+                                    : "k_scale and v_scale are given, but not q_scale"));
   check_range("promote", p.promote, 0, kMostExtent, where);
   if (!has_products && p.promote != 0)
-    refuse(where, fmt::format("promote = {}, and Q of {}; only sums of products of e4m3 are promoted",
+    refuse(where, fmt::format("promote = {}, but Q is {}; it must be e4m3, since only its sums are promoted",
                               p.promote, name(p.type)));
   const int64_t columns = p.value_depth != 0 ? p.value_depth : p.depth;
   if (p.promote > 0 && columns > 128)
-    refuse(where, fmt::format(
-                      "promote = {}, and V of {} columns; 128 at most, since a thread holds two sums of each",
-                      p.promote, columns));
+    refuse(where, fmt::format("promote = {} with V of {} columns; V must have at most 128, since a thread "
+                              "holds two sums of each",
+                              p.promote, columns));
   if (p.key_type() == DType::e4m3 && p.packed() &&
-      (columns + 15) / 16 % 2 != 0)  // the kernel writes multiples of 32 columns
-    refuse(where,
-           fmt::format(
-               "packed sequences of e4m3, and V of {} columns; {} at least, or another number whose next "
-               "multiple of 16 is one of 32: widen V by columns of zeros",
-               columns, (columns + 31) / 32 * 32 - 15));
+      (columns + 15) / 16 % 2 != 0)  // the kernel writes multiples of 32
+    refuse(where, fmt::format("packed sequences of e4m3 with V of {} columns; it must have at least {}, or a "
+                              "number whose next multiple of 16 is one of 32: widen V with columns of zeros",
+                              columns, (columns + 31) / 32 * 32 - 15));
   if (has_products && p.key_lengths.address != 0)
     refuse(
         where,
-        "lengths of keys, and Q of e4m3, which has none: convert Q to f16 or bf16; K and V may stay of e4m3");
+        "lengths of keys are not supported with Q of e4m3: convert Q to f16 or bf16; K and V may stay e4m3");
   if (p.page_scales && (p.pages == 0 || !has_k || has_products))
-    refuse(where, fmt::format("scales of pages (page_scales), {} pages, {} k_scale, and Q of {}; they are of "
-                              "K and V of e4m3 in pages, and Q is of f16 or bf16",
+    refuse(where, fmt::format("scales of pages (page_scales) with {} pages, {} k_scale and Q of {}; they "
+                              "need a k_scale and K and V of e4m3 in pages, with Q of f16 or bf16",
                               p.pages, has_k ? "a" : "no", name(p.query_type.value_or(p.type))));
   if (p.key_type() == p.type) {
-    if (has_k) refuse(where, fmt::format("k_scale, with K of {}; scales are of e4m3", name(p.type)));
+    if (has_k) refuse(where, fmt::format("k_scale is given, but K is {}; K must be e4m3", name(p.type)));
     return;
   }
   if (p.cache_type != DType::e4m3)
-    refuse(where, fmt::format("K and V of {}, and Q of {}; they are of that type, or of e4m3",
+    refuse(where, fmt::format("K and V are {}, but Q is {}; K and V must have Q's type, or be e4m3",
                               name(*p.cache_type), name(p.type)));
   if (p.packs_keys() && !has_products)
-    refuse(where, "packed sequences, and K of e4m3 but not Q; such caches have key_lengths, not key_offsets");
+    refuse(where,
+           "packed sequences with K of e4m3, but not Q: such caches must have key_lengths, not key_offsets");
   if (p.scales != 1 && p.scales != key_heads)
-    refuse(where, fmt::format("{} scales of K and V; one, or one for each of {} heads", p.scales, key_heads));
+    refuse(where, fmt::format("{} scales of K and V; there must be one, or one for each of {} heads",
+                              p.scales, key_heads));
 }
 
 // Throws Error if keys are too wide for separate values, and their first columns cannot be the values.
@@ -163,15 +169,17 @@ void check_latent(const AttentionArguments& p, int64_t key_heads, int64_t column
   o.page = static_cast<int>(p.page);
   if (const std::string what = why_not_latent(o); !what.empty()) refuse(where, what);
   if (p.v.memory.address != 0)
-    refuse(where, fmt::format("V, and keys of {} columns, whose first {} are the values: leave V out",
-                              p.depth, columns));
+    refuse(where,
+           fmt::format("V is given with keys of {} columns, whose first {} are the values: leave V out",
+                       p.depth, columns));
   if (o.e4m3 && (p.k_scale.address != 0 || p.v_scale.address != 0))
-    refuse(where, fmt::format("k_scale or v_scale, and keys that are rows of {} bytes, which hold their own "
-                              "scales: leave the others out",
-                              LatentRow::kBytes));
+    refuse(where, fmt::format(
+                      "k_scale or v_scale is given with keys that are rows of {} bytes, which hold their own "
+                      "scales: leave both out",
+                      LatentRow::kBytes));
   if (key_heads != 1 && p.heads > 0)
     refuse(where,
-           fmt::format("{} heads of keys of {} columns; such keys have one head, which all heads share",
+           fmt::format("{} heads of keys of {} columns; such keys must have one head, which all heads share",
                        key_heads, p.depth));
 }
 
@@ -181,12 +189,15 @@ struct Limits {
 };
 Limits limits(const AttentionArguments& p, Where where) {
   if (p.causal && p.right > 0)
-    refuse(where, fmt::format("causal, and right = {}: the keys to the right that a causal query sees are 0",
-                              p.right));
+    refuse(where,
+           fmt::format(
+               "right = {}; it must be 0 or less if causal, since a causal query sees no keys to its right",
+               p.right));
   const bool counts = p.has_own_lengths();
   if (counts && p.top_left)
-    refuse(where, fmt::format("{} and top_left: their masks count from keys - queries of each",
-                              p.packed() ? "packed sequences" : "lengths of keys"));
+    refuse(where,
+           fmt::format("top_left cannot be used with {}, whose masks count from keys - queries of each",
+                       p.packed() ? "packed sequences" : "lengths of keys"));
   const int64_t offset = counts || p.top_left ? 0 : p.keys - p.queries;
   const int64_t right = p.causal ? 0 : p.right, most = kMostExtent;
   Limits l;
@@ -245,19 +256,17 @@ MovedOperands PlacedAttention::moved() {
 
 PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where where) {
   if (p.type != DType::f16 && p.type != DType::bf16)
-    refuse(where, fmt::format("O of {}; it is of f16 or bf16, as are Q, K and V unless they are of e4m3",
+    refuse(where, fmt::format("O is {}; it must be f16 or bf16, like Q, K and V unless they are e4m3",
                               name(p.type)));
   const int64_t key_heads = p.key_heads != 0 ? p.key_heads : p.heads,
                 columns = p.value_depth != 0 ? p.value_depth : p.depth;
   check_range("depth", p.depth, 1,
               AttentionOperation::kMostLatentColumns + AttentionOperation::kRotaryColumns, where);
   if (columns < 1 || columns > p.depth)
-    refuse(
-        where,
-        fmt::format(
-            "V of {} columns (value_depth) and Q of {}; V has 1 to as many as Q: give V in parts of its "
-            "columns, whose results are side by side, or widen Q and K by columns of zeros and say the scale",
-            columns, p.depth));
+    refuse(where, fmt::format("V has {} columns (value_depth), but Q has {}; V must have at least one, and "
+                              "no more than Q: pass V in parts of its columns, whose results are "
+                              "concatenated, or widen Q and K with columns of zeros and set the scale",
+                              columns, p.depth));
   check_latent(p, key_heads, columns, where);
   for (const auto& [name, value] : {std::pair("batches", p.batches),
                                     {"heads", p.heads},
@@ -270,13 +279,13 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
                                     {"query_rows + key_rows", p.query_rows + p.key_rows}})
     check_range(name, value, 0, kMostExtent, where);
   if (p.heads > 0 && (key_heads == 0 || p.heads % key_heads != 0))
-    refuse(where, fmt::format("{} heads, and {} of keys; the first is a multiple of the second", p.heads,
-                              key_heads));
+    refuse(where, fmt::format("{} heads of Q, but {} of K; the first must be a multiple of the second",
+                              p.heads, key_heads));
 #define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) \
-  if (!is_number(p.name, below)) refuse(where, fmt::format(#name " = {}; " rule, p.name));
+  if (!is_number(p.name, below)) refuse(where, fmt::format(#name " = {}; it must be " rule, p.name));
 #include "kernels/attention/attention.def"
   if (p.dropout > 0 && p.dropout_seed.address == 0)
-    refuse(where, fmt::format("dropout = {}, and no dropout_seed, which says what is dropped", p.dropout));
+    refuse(where, fmt::format("dropout = {} needs a dropout_seed", p.dropout));
   check_pages(p, where);
   check_tree(p, where);
   check_types(p, key_heads, where);
@@ -306,9 +315,9 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   check_overlap(a, where);
   for (const Operand* t : {&a.k, &a.v})
     if (p.page % 8 != 0 && extent_bytes(*t) >= kMostOfSmallPages)
-      refuse(where,
-             fmt::format("{} of {} B in pages of {} rows, no multiple of 8; such pages have less than 64 GiB",
-                         t->name, static_cast<int64_t>(extent_bytes(*t)), p.page));
+      refuse(where, fmt::format("{} has {} B in pages of {} rows; with pages whose rows are not a multiple "
+                                "of 8, it must have less than 64 GiB",
+                                t->name, static_cast<int64_t>(extent_bytes(*t)), p.page));
 
   a.operation.type = p.type;
   a.operation.e4m3 = p.key_type() == DType::e4m3;

@@ -96,8 +96,8 @@ void choose_tile(command::Fields& f) {
   const AttentionOperation o = operation(f);
   if (o.has_own_lengths() || o.heads_in_rows > 1)
     throw command::UsageError(
-        fmt::format("--{}: a launch does not know then what it has of queries and keys, by which --shapes "
-                    "chooses a tile: leave out --shapes, and say the tile",
+        fmt::format("--{} cannot be used with --shapes, which chooses a tile from the numbers of queries and "
+                    "keys, which a launch does not know then: leave out --shapes, and name the tile",
                     o.packed    ? "packed"
                     : o.lengths ? "lengths"
                                 : "heads_in_rows"));
@@ -220,12 +220,13 @@ void run(const command::Fields& f, command::Run& run) {
   const uint64_t in_rows = size("heads_in_rows"), heads = size("heads"), group = size("group");
   if (heads % group != 0 || group % in_rows != 0)
     throw Error(fmt::format(
-        "attention: heads = {}, group = {} and heads_in_rows = {}: each is a multiple of the next", heads,
-        group, in_rows));
+        "attention: heads = {}, group = {} and heads_in_rows = {}: each must be a multiple of the next",
+        heads, group, in_rows));
   if (o.packed && in_rows > 1 && in_rows != heads)
-    throw Error(fmt::format(
-        "attention: packed queries of {} heads, {} of them in rows; here a launch has all heads in rows",
-        heads, in_rows));
+    throw Error(
+        fmt::format("attention: packed queries of {} heads, {} of them in rows; here a launch must have all "
+                    "heads in rows",
+                    heads, in_rows));
   if (tile(f).whole_blocks && size("keys") % size("bn") != 0)
     throw Error("attention: " + std::to_string(size("keys")) + " keys are not whole blocks of bn = " +
                 std::to_string(size("bn")) + ": leave out --whole_blocks");
@@ -342,9 +343,10 @@ void run(const command::Fields& f, command::Run& run) {
   }
   const uint64_t teams = f["teams"] != 0 ? size("teams") : heads / in_rows;
   if (tile(f).split && heads / in_rows % teams != 0)
-    throw Error(fmt::format(
-        "attention: teams = {} for {} heads: take a divisor of the heads, so that each team has as many",
-        teams, heads / in_rows));
+    throw Error(
+        fmt::format("attention: teams = {} for {} heads; it must divide the heads, so that all teams have "
+                    "the same number",
+                    teams, heads / in_rows));
   command::Tensor parts = run.output(
       DType::f32, {tile(f).split ? AttentionParts::bytes(o, static_cast<int64_t>(size("queries") * in_rows),
                                                          static_cast<int64_t>(teams * size("parts"))) /
@@ -411,17 +413,18 @@ const command::Registration registration({
          {"depth", 128,
           "columns of Q and K: a multiple of 16 up to 256, or 576 or 320 if values are all of a key but 64",
           16},
-         {"value_depth", 0, "columns of V and O, no more than of Q; 0 for as many", 16, 0},
+         {"value_depth", 0, "columns of V and O, no more than those of Q; 0 for the same number", 16, 0},
          {"causal", 0, "whether a query sees only the keys up to its own; the last query sees all", 1, 1,
           kYesNo},
-         {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},
+         {"window", 0, "the most keys that a query sees, up to its own; 0 for all", 1, 0},
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) step_field(#name, below, rule, meaning),
 #include "kernels/attention/attention.def"
          {"sinks", 0, "whether each head has one more logit, which has no value", 1, 1, kYesNo},
          {"heads_in_rows", 1,
           "heads that share keys, as rows of one block of queries: a power of two up to 64"},
-         {"packed", 0, "whether sequences of many lengths follow each other; with lengths, only in Q and O",
-          1, 1, kYesNo},
+         {"packed", 0,
+          "whether sequences of different lengths follow each other; with lengths, only in Q and O", 1, 1,
+          kYesNo},
          {"lengths", 0, "whether each batch has its own number of keys, each fewer than the one before", 1, 1,
           kYesNo},
          {"tree", 0, "with lengths, whether queries are a tree of tokens, and have masks of its keys", 1, 1,
@@ -431,10 +434,11 @@ const command::Registration registration({
          {"e4m3", 0,
           "whether K and V are e4m3, with a scale for each head; 576 columns of K are then rows of 656 bytes",
           1, 1, kYesNo},
-         {"page_scales", 0, "with e4m3 and pages, whether each page has scales of its heads", 1, 1, kYesNo},
+         {"page_scales", 0, "with e4m3 and pages, whether each page has a scale for each head", 1, 1, kYesNo},
          {"e4m3_products", 0, "whether Q is e4m3 too, and products multiply e4m3", 1, 1, kYesNo},
          {"promote", 0,
-          "with e4m3_products, the number of keys after which sums go to others in f32; 0 for never", 1, 0},
+          "with e4m3_products, the number of keys after which sums are added to sums in f32; 0 for never", 1,
+          0},
          {"consumers", 2, "warpgroups of 64 queries in a CTA: 1 to 3"},
          {"bn", 128, "keys in a block", 16},
          {"stages", 2, "stages of the rings of keys and values"},
@@ -443,7 +447,7 @@ const command::Registration registration({
           0},
          {"query_places", 1, "places for the queries of each consumer: 1, or 2 if CTAs stay"},
          {"sms", 0, "multiprocessors that the grid is for, if CTAs stay; 0 for the device's", 1, 0},
-         {"persistent", 0, "whether CTAs stay, and begin the next queries before they end these", 1, 1,
+         {"persistent", 0, "whether CTAs stay, and begin the next queries before they finish these", 1, 1,
           kYesNo},
          {"ascending", 0,
           "with persistent and causal, whether blocks of keys come from the first on in every second round",
@@ -451,7 +455,8 @@ const command::Registration registration({
          {"turns", 0, "whether consumers issue their products one after the other", 1, 1, kYesNo},
          {"late_turns", 0, "with turns, whether they are passed in the softmax, not after the products", 1, 1,
           kYesNo},
-         {"lazy", 1, "whether sums are scaled only when the greatest score has grown a lot", 1, 1, kYesNo},
+         {"lazy", 1, "whether sums are rescaled only when the greatest score has grown by much", 1, 1,
+          kYesNo},
          {"parts", 0, "CTAs of a team, which divide the keys of all sequences; 0 for no division", 1, 0},
          {"teams", 0, "teams of CTAs that divide keys: a divisor of the heads, or 0 for one team a head", 1,
           0},

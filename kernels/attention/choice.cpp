@@ -330,7 +330,7 @@ uint64_t attention_tiles_hash() {
 void check_keys(const AttentionTile& tile, const AttentionSize& size, Where where) {
   if (tile.whole_blocks && (size.keys == 0 || size.keys % tile.bn != 0))
     throw Error(where, "attention: tile " + text(tile) + " for " + std::to_string(size.keys) +
-                           " keys, which are not whole blocks: choose one without 'whole'");
+                           " keys, which are not whole blocks: choose a tile without 'whole'");
 }
 
 AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize& s, int multiprocessors) {

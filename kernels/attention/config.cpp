@@ -36,9 +36,9 @@ AttentionTile parse_attention_tile(const std::string& whole) {
   AttentionTile t;
   const auto refuse = [&](std::string_view part) {
     throw Error(fmt::format(
-        "tile '{}': '{}' is not what it may have; the form is 128x176_2 (queries, of 64 a consumer, keys and "
-        "stages), with _v3 (stages of values), _c8 (stages of a cache of e4m3), _q2 (places of queries), "
-        "_persistent, _ascending, _turns or _late, _eager, _whole, _split and _nopdl after it",
+        "tile '{}': '{}' is not understood; the form must be 128x176_2 (queries, 64 for each consumer, keys "
+        "and stages), followed by any of _v3 (stages of values), _c8 (stages of a cache of e4m3), _q2 "
+        "(places of queries), _persistent, _ascending, _turns or _late, _eager, _whole, _split and _nopdl",
         whole, part));
   };
   const auto number = [&](std::string_view text) {
@@ -112,19 +112,21 @@ std::string why_not_latent(const AttentionOperation& o) {
   const int latent = o.depth - AttentionOperation::kRotaryColumns;
   if (o.value_depth != latent || (latent != 256 && latent != AttentionOperation::kMostLatentColumns))
     return fmt::format(
-        "Q and K of {} columns, and V of {}; Q and K have up to {}, or 576 or 320 whose first 512 or 256 are "
-        "the values",
+        "Q and K have {} columns, and V has {}; Q and K must have up to {}, or 576 or 320 whose first 512 or "
+        "256 are the values",
         o.depth, o.value_depth, AttentionOperation::kMostColumns);
   for (const auto& [is, what] : {std::pair(o.packed, "packed sequences"),
                                  {o.e4m3_products, "Q of e4m3"},
                                  {o.page_scales, "scales of pages"},
                                  {o.sinks, "sinks"},
                                  {o.has_step(), "softcap or dropout"}})
-    if (is) return fmt::format("{}, and values that are the first columns of keys; leave them out", what);
+    if (is)
+      return fmt::format("{} cannot be used with values that are the first columns of keys: leave them out",
+                         what);
   if (o.gathers())
     return fmt::format(
-        "pages of {} rows, and values that are the first columns of keys; such pages have multiples of 8 "
-        "rows",
+        "pages of {} rows with values that are the first columns of keys; such pages must have multiples of "
+        "8 rows",
         o.page);
   if (o.e4m3 && (o.type != DType::bf16 || latent != AttentionOperation::kMostLatentColumns))
     return fmt::format(
@@ -141,95 +143,112 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   const int latent_bn = o.e4m3 ? 32 : 64;
   if (o.has_latent_values() &&
       (t.consumers != 1 || t.bn != latent_bn || !t.split || t.extra_value_stages > 0))
-    refuse(fmt::format("latent values; they take blocks of 64 queries and {} keys that CTAs divide: say {}",
-                       latent_bn, o.e4m3 ? "64x32_2_c2_split" : "64x64_2_split"));
+    refuse(
+        fmt::format("latent values need blocks of 64 queries and {} keys that CTAs divide: use the tile {}",
+                    latent_bn, o.e4m3 ? "64x32_2_c2_split" : "64x64_2_split"));
   if (o.type != DType::f16 && o.type != DType::bf16)
-    refuse(fmt::format("Q, K, V and O of {}; they are of f16 or bf16", name(o.type)));
+    refuse(fmt::format("Q, K, V and O are {}; they must be f16 or bf16", name(o.type)));
   for (const int depth : {o.depth, o.value_depth})
     if (!o.has_latent_values() && (depth < 16 || depth > 256 || depth % 16 != 0))
-      refuse(fmt::format("heads of {} columns; a multiple of 16 up to 256", depth));
+      refuse(fmt::format("heads of {} columns; there must be a multiple of 16 up to 256", depth));
   if (o.value_depth > o.depth)
-    refuse(fmt::format("V of {} columns and Q of {}; V has no more than Q, through whose place O leaves",
-                       o.value_depth, o.depth));
+    refuse(
+        fmt::format("V has {} columns, but Q has {}; V must have no more than Q, in whose place O is stored",
+                    o.value_depth, o.depth));
   if (o.e4m3 && (o.depth % 32 != 0 || o.value_depth % 32 != 0))
-    refuse(fmt::format("K of e4m3 with {} columns, and V with {}; multiples of 32", o.depth, o.value_depth));
-  if (o.converts() && o.packs_keys())
-    refuse("packed sequences of K and V of e4m3, and Q of another type; leave one of the two out");
-  if (o.e4m3_products && !o.e4m3)
-    refuse("Q of e4m3, and K and V of another type; they are of one type, or K and V alone are of e4m3");
-  if (o.promotes && !o.e4m3_products)
-    refuse("promotion of sums, and Q of another type than e4m3, whose sums are of f32 anyway");
-  if (o.promotes && o.value_depth > 128)
-    refuse(fmt::format("promotion of sums, and V of {} columns; 128 at most, since a thread holds both sums",
+    refuse(fmt::format("K and V of e4m3 have {} and {} columns; both must be multiples of 32", o.depth,
                        o.value_depth));
+  if (o.converts() && o.packs_keys())
+    refuse("packed sequences are not supported with K and V of e4m3 and a different type of Q");
+  if (o.e4m3_products && !o.e4m3)
+    refuse(
+        "Q is e4m3, but K and V have a different type; all must have one type, or only K and V must be e4m3");
+  if (o.promotes && !o.e4m3_products)
+    refuse("promotion of sums needs Q of e4m3; the sums of other types are f32 anyway");
+  if (o.promotes && o.value_depth > 128)
+    refuse(fmt::format(
+        "promotion of sums with V of {} columns; V must have at most 128, since a thread holds both sums",
+        o.value_depth));
   if (o.e4m3_products && (o.lengths || t.split))
     refuse(
-        "Q of e4m3, with lengths of keys, pages, or keys that CTAs divide (split): Q of f16 or bf16 takes "
-        "them, over K and V of e4m3");
+        "Q of e4m3 cannot be used with lengths of keys, pages, or keys that CTAs divide (split): use Q of "
+        "f16 or bf16 with K and V of e4m3");
   if (o.e4m3_products && (t.bn % 32 != 0 || (t.bn % 64 != 0 && o.value_depth % 64 != 0)))
     refuse(fmt::format(
-        "Q of e4m3, with blocks of {} keys and V of {} columns; the keys are a multiple of 64, or of 32 if "
-        "the columns are a multiple of 64: the four warps that transpose V share a block",
+        "Q of e4m3 with blocks of {} keys and V of {} columns; the keys must be a multiple of 64, or of 32 "
+        "if the columns are a multiple of 64, since the four warps that transpose V share a block",
         t.bn, o.value_depth));
   if (o.e4m3 != (t.cache_stages > 0) || t.cache_stages == 1)
-    refuse(fmt::format("{} stages of a cache, and K and V of {}; two or more of e4m3, none of others",
-                       t.cache_stages, name(o.key_type())));
+    refuse(
+        fmt::format("{} stages of a cache with K and V of {}; there must be two or more for e4m3, and none "
+                    "for other types",
+                    t.cache_stages, name(o.key_type())));
   if (o.converts() && (t.consumers > 1 || t.persistent))
     refuse(
-        "K and V of e4m3, and Q of another type, with several consumers or CTAs that begin the next queries "
-        "(persistent)");
+        "K and V of e4m3 with a different type of Q cannot be used with several consumers or CTAs that begin "
+        "the next queries (persistent)");
   if (o.heads_in_rows < 1 || o.heads_in_rows > 64 || (o.heads_in_rows & (o.heads_in_rows - 1)) != 0)
     refuse(
-        fmt::format("{} heads in the rows of a block; a power of two up to 64, which divides a consumer's 64",
+        fmt::format("{} heads in the rows of a block; there must be a power of two up to 64, which divides a "
+                    "consumer's 64",
                     o.heads_in_rows));
   if (t.ascending && !(t.persistent && takes_longest_first(o)))
     refuse(
-        "blocks of keys ascending, where blocks of queries do not come longest first to CTAs that stay: say "
-        "persistent, with a causal mask and without packed sequences, or leave out 'ascending'");
+        "'ascending' needs CTAs that stay, to which the longest blocks of queries come first: use "
+        "'persistent' with a causal mask and without packed sequences, or leave out 'ascending'");
   if (o.dropout && o.heads_in_rows > 1)
-    refuse("dropout, and heads in the rows of a block: what is dropped depends on the head");
+    refuse(
+        "dropout cannot be used with heads in the rows of a block, since what is dropped depends on the "
+        "head");
   if (o.packs_keys() && o.heads_in_rows > 1)
-    refuse("heads in the rows of a block, with packed keys; leave one of the two out");
-  if (t.consumers < 1 || t.consumers > 3) refuse(fmt::format("{} consumers; 1, 2 or 3", t.consumers));
+    refuse("heads in the rows of a block cannot be used with packed keys: leave one of the two out");
+  if (t.consumers < 1 || t.consumers > 3)
+    refuse(fmt::format("{} consumers; there must be 1, 2 or 3", t.consumers));
   if (t.bn < 16 || t.bn > 256 || t.bn % 16 != 0)
-    refuse(fmt::format("blocks of {} keys; a multiple of 16 up to 256", t.bn));
-  if (t.turns && t.consumers < 2) refuse("turns of one consumer; take two or three, or no turns");
-  if (t.late_turns && !t.turns) refuse("a turn that is passed late, and no turns; say turns too");
-  if (t.stages < 2) refuse("one stage; two at least, since a block of V is read while the next arrives");
+    refuse(fmt::format("blocks of {} keys; there must be a multiple of 16 up to 256", t.bn));
+  if (t.turns && t.consumers < 2)
+    refuse("turns need two or three consumers, not one: use more consumers, or no turns");
+  if (t.late_turns && !t.turns) refuse("a turn can only be passed late if there are turns: use turns too");
+  if (t.stages < 2)
+    refuse(
+        "there is one stage; there must be at least two, since a block of V is read while the next arrives");
   if (t.lends(o) && t.bn < 64)
     refuse(
-        fmt::format("CTAs that stay, with blocks of {} keys; 64 at least, since a consumer's 64 rows of O "
-                    "leave through a stage of values",
+        fmt::format("CTAs that stay with blocks of {} keys; there must be at least 64, since a consumer's 64 "
+                    "rows of O are stored through a stage of values",
                     t.bn));
   if (t.lends(o) && t.places() > t.value_stages())
     refuse(
-        fmt::format("{} stages of values, and {} consumers; each sends O through a stage of its own: take "
+        fmt::format("{} stages of values with {} consumers; each must store O through its own stage: use "
                     "more stages, or blocks of {} keys",
                     t.value_stages(), t.places(), t.bm()));
   if (t.query_places != 1 && !(t.persistent && t.query_places == 2))
-    refuse(fmt::format("{} places for the queries of a consumer; one, or two where CTAs stay (persistent)",
-                       t.query_places));
-  if (o.page < 0) refuse(fmt::format("pages of {} rows; 1 at least, or 0 for none", o.page));
-  if (o.page > 0 && !o.lengths)
-    refuse("pages, and no lengths: rows after the last key are in pages too, and only lengths hide them");
+    refuse(fmt::format(
+        "{} places for the queries of a consumer; there must be one, or two if CTAs stay (persistent)",
+        t.query_places));
+  if (o.page < 0)
+    refuse(fmt::format("pages of {} rows; there must be at least 1, or 0 for no pages", o.page));
+  if (o.page > 0 && !o.lengths) refuse("pages need lengths, which hide the rows after the last key in pages");
   if (o.page_scales && (o.page == 0 || !o.converts()))
-    refuse("scales of pages, and no pages of K and V of e4m3 that are converted to the type of Q");
+    refuse("scales of pages need pages of K and V of e4m3 that are converted to the type of Q");
   if (o.tree && !o.lengths)
-    refuse("a tree mask, and no lengths: the tree's keys are the last ones of each sequence; say lengths");
+    refuse("a tree mask needs lengths, since the tree's keys are the last ones of each sequence");
   if (o.lengths && (t.consumers > 1 || t.persistent))
     refuse(
-        "lengths of keys, with several consumers or CTAs that stay (persistent): one consumer clears the "
-        "values after the last key, and nobody waits for it");
+        "lengths of keys cannot be used with several consumers or CTAs that stay (persistent): one consumer "
+        "clears the values after the last key, and no other waits for it");
   if (t.split && (t.consumers > 1 || t.persistent))
-    refuse("keys that CTAs divide (split), with several consumers or CTAs that stay (persistent)");
+    refuse(
+        "keys that CTAs divide (split) cannot be used with several consumers or CTAs that stay (persistent)");
   if (t.split && (o.packs_keys() || o.dropout))
-    refuse("keys that CTAs divide (split), with packed keys or with dropout");
+    refuse("keys that CTAs divide (split) cannot be used with packed keys or with dropout");
   if (t.whole_blocks && (o.causal || o.window || o.has_own_lengths()))
-    refuse("whole blocks with a mask; keys are hidden anyway: leave out 'whole'");
+    refuse("whole blocks cannot be used with a mask, which hides keys anyway: leave out 'whole'");
   const int room = hopper::shared_bytes - kBarrierBytes;
   if (const int bytes = tile_bytes(o, t); bytes > room)
-    refuse(fmt::format("tiles of {} B, and {} B fit: take fewer keys a block, stages or consumers", bytes,
-                       room));
+    refuse(
+        fmt::format("the tiles have {} B, but only {} B fit: use fewer keys in a block, stages or consumers",
+                    bytes, room));
 }
 
 }  // namespace ptxbuilder::kernels

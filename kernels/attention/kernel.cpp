@@ -57,7 +57,7 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   p.add("heads", scalar, DType::u32, "heads of Q in a batch");
   p.add("batches", scalar, DType::u32, o.packed ? "sequences" : "batches of each tensor");
   p.add("group", scalar, DType::u32, "heads of Q that share one of K and V");
-  p.add("scale", scalar, DType::f32, "a factor of the scores, above 0");
+  p.add("scale", scalar, DType::f32, "the positive factor by which scores are multiplied");
   if (o.causal)
     p.add("visible", scalar, DType::s32,
           o.has_own_lengths() ? "query i sees the keys below i + visible + keys - queries, of its sequence"
@@ -110,8 +110,8 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   }
   if (o.packed) {
     p.add("O", pointer, o.type, "softmax(scale Q K^T) V, a row for each query");
-    p.add("row_stride", scalar, DType::u64, "elements from a row of O to the next, a multiple of 8");
-    p.add("head_stride", scalar, DType::u64, "elements from a head of O to the next, a multiple of 8");
+    p.add("row_stride", scalar, DType::u64, "elements from one row of O to the next, a multiple of 8");
+    p.add("head_stride", scalar, DType::u64, "elements from one head of O to the next, a multiple of 8");
     p.add("query_offsets", pointer, DType::u32, "where each sequence begins in Q, and where the last ends");
     if (o.packs_keys())
       p.add("key_offsets", pointer, DType::u32, "where each sequence begins in K, and where the last ends");
@@ -128,10 +128,12 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
                  Where where) {
   check(o, t, where);
   if (o.heads_in_rows > 1 && score.function)
-    throw Error(where,
-                "attention: heads in the rows of a block, and a score of the author's, which gets one head");
+    throw Error(
+        where,
+        "attention: heads in the rows of a block cannot be used with a custom score, which gets one head");
   if (o.has_latent_values() && score.function)
-    throw Error(where, "attention: values that are the first columns of keys, and a score of the author's");
+    throw Error(where,
+                "attention: values that are the first columns of keys cannot be used with a custom score");
   Kernel k("attention");
   k.waive("wgmma-a-registers");  // the machine code does not have this defect, as scripts/sentinel checks
   const Parameters p = declare(k, o, t, score, where);

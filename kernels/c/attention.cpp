@@ -18,14 +18,15 @@ struct Heads : Placed {
     const size_t expected = packed ? 3 : 4;
     if (rank() != expected)
       throw Error(fmt::format("{}: {} dimensions; {}", name, rank(),
-                              packed ? "with packed sequences it has 3: row, head, column"
-                                     : "it has 4: batch, row, head, column"));
+                              packed ? "with packed sequences it must have 3: row, head, column"
+                                     : "it must have 4: batch, row, head, column"));
     const size_t row = expected - 3;
     batches = packed ? 1 : extent(0), rows = extent(row), heads = extent(row + 1), columns = extent(row + 2);
     place.memory = memory();
     if (columns > 1 && place.memory.bytes > 0 && stride(row + 2) != 1)
-      throw Error(fmt::format("{}: its columns are {} elements apart, and must be 1: make it contiguous",
-                              name, stride(row + 2)));
+      throw Error(
+          fmt::format("{}: its columns are {} elements apart, but must be 1 apart: make it contiguous", name,
+                      stride(row + 2)));
     const auto apart = [&](const char* what, size_t dimension, int64_t count) -> int64_t {
       if (count <= 1 || place.memory.bytes == 0) return 0;  // nothing is read through this pointer
       if (stride(dimension) < 1)
@@ -68,8 +69,8 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
   if (t.rank() != 1 || t.extent(0) != count || (count > 1 && t.stride(0) != 1) ||
       (t.type != DType::s32 && t.type != DType::u32))
     throw Error(fmt::format(
-        "{}: [{}] of {}; it has one dimension of {} numbers of int32 or uint32 without gaps: convert what is "
-        "of another type to int32",
+        "{}: [{}] of {}; it must have one dimension of {} contiguous int32 or uint32 elements: convert other "
+        "types to int32",
         name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), count));
   return t.memory();
 }
@@ -79,7 +80,7 @@ int64_t columns_of(const Placed& table, int64_t batches) {
   if (table.rank() != 2 || table.extent(0) != batches || (table.extent(1) > 1 && table.stride(1) != 1) ||
       (table.type != DType::s32 && table.type != DType::u32))
     throw Error(fmt::format(
-        "block_table: [{}] of {}; it is of int32 or uint32, [{}, pages of a batch], without gaps between "
+        "block_table: [{}] of {}; it must be int32 or uint32, [{}, pages of a batch], without gaps between "
         "pages",
         fmt::join(table.tensor.shape, table.tensor.shape + table.rank(), ","), name(table.type), batches));
   return table.extent(1);
@@ -89,7 +90,7 @@ int64_t columns_of(const Placed& table, int64_t batches) {
 runtime::View of_heads(const char* name, const ptxb_tensor* tensor, const Heads& q, int gpu) {
   const Placed t(name, tensor, gpu);
   if (t.type != DType::f32 || t.rank() != 1 || t.extent(0) != q.heads || (q.heads > 1 && t.stride(0) != 1))
-    throw Error(fmt::format("{}: [{}] of {}; it is of float32, [{}], one for each head, without gaps", name,
+    throw Error(fmt::format("{}: [{}] of {}; it must be float32, [{}], one for each head, without gaps", name,
                             fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","),
                             ptxbuilder::name(t.type), q.heads));
   return t.memory();
@@ -108,8 +109,8 @@ runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k
       (of_pages && (p.page == 0 || t.extent(0) != p.pages || (p.pages > 1 && t.stride(0) != given))) ||
       (given > 1 && t.stride(t.rank() - 1) != 1))
     throw Error(fmt::format(
-        "{}: [{}] of {}; it is of float32, [1] or [{}], one for each head of K, or [pages, 1] or [pages, {}] "
-        "with a block_table, without gaps, and all scales have as many",
+        "{}: [{}] of {}; it must be float32, [1] or [{}], one for each head of K, or [pages, 1] or [pages, "
+        "{}] with a block_table, without gaps, and all scales must have the same shape",
         name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), k.heads,
         k.heads));
   p.scales = given, p.page_scales = of_pages;
@@ -139,7 +140,7 @@ runtime::View tree_mask(const ptxb_tensor* tensor, bool packed, const Heads& q, 
   const bool fits = (t.type == DType::s32 || t.type == DType::u32) && t.rank() == rank &&
                     t.extent(rank - 1) == q.rows && (packed || t.extent(0) == q.batches);
   if (!fits || (q.rows > 1 && t.stride(rank - 1) != 1) || (!packed && q.batches > 1 && t.stride(0) != q.rows))
-    throw Error(fmt::format("tree_mask: [{}] of {}; it is of int32 or uint32, [{}{}], without gaps",
+    throw Error(fmt::format("tree_mask: [{}] of {}; it must be int32 or uint32, [{}{}], without gaps",
                             fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), name(t.type),
                             packed ? "" : fmt::format("{}, ", q.batches), q.rows));
   return t.memory();
@@ -150,7 +151,7 @@ runtime::View tree_mask(const ptxb_tensor* tensor, bool packed, const Heads& q, 
 kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu) {
   constexpr size_t kFirst = offsetof(ptxb_attention, top_left) + sizeof given.top_left;
   const ptxb_attention a = grown(given, PTXB_ATTENTION_INIT, kFirst, "ptxb_attention", "PTXB_ATTENTION_INIT");
-  if (a.reserved != 0) throw Error(fmt::format("reserved = {}; it is 0", a.reserved));
+  if (a.reserved != 0) throw Error(fmt::format("reserved = {}; it must be 0", a.reserved));
   const bool packed = a.query_offsets || a.key_offsets, packs_keys = packed && !a.key_lengths;
   const Heads q("Q", a.q, packed, gpu), k("K", a.k, packs_keys, gpu), o("O", a.o, packed, gpu);
   std::optional<Heads> v;
@@ -172,7 +173,8 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   for (const Heads* t : {&k, v ? &*v : &k, &o})
     if (t->type != p.type && (t == &o || !is_cache))
       throw Error(
-          fmt::format("{}: of {}, and Q of {}; they are of one type, or K and V, or Q, K and V, of e4m3",
+          fmt::format("{}: its type is {}, but Q's is {}; all must have one type, except that K and V, or Q, "
+                      "K and V, may be e4m3",
                       t->name, name(t->type), name(q.type)));
   p.batches = q.batches, p.heads = q.heads, p.key_heads = k.heads;
 #define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) p.name = a.name;
@@ -185,8 +187,8 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   const auto expect = [&](const Heads& t, int64_t batches, int64_t rows, int64_t heads, int64_t columns) {
     if (t.batches != batches || t.rows != rows || t.heads != heads || t.columns != columns)
       throw Error(
-          fmt::format("{}: [{}, {}, {}, {}] of batches, rows, heads and columns, but the others make it "
-                      "[{}, {}, {}, {}]",
+          fmt::format("{}: [{}, {}, {}, {}] of batches, rows, heads and columns, but the other tensors "
+                      "require [{}, {}, {}, {}]",
                       t.name, t.batches, t.rows, t.heads, t.columns, batches, rows, heads, columns));
   };
   if (packed) {
@@ -211,7 +213,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
     const Placed table("block_table", a.block_table, gpu);
     const int64_t most = columns_of(table, p.batches) * k.rows;
     if (p.keys > most)
-      throw Error(fmt::format("keys = {}, and {} pages of {} rows of a batch, which hold {}", p.keys,
+      throw Error(fmt::format("keys = {}, but the {} pages of {} rows of each batch hold only {}", p.keys,
                               table.extent(1), k.rows, most));
     if (p.keys == 0) p.keys = most;
     p.block_table = table.memory();
@@ -238,7 +240,7 @@ kernels::AttentionGradientArguments read_attention_gradient(const ptxb_attention
     if (x.type != y.type || x.batches != y.batches || x.rows != y.rows || x.heads != y.heads ||
         x.columns != y.columns)
       throw Error(fmt::format(
-          "{}: [{}, {}, {}, {}] of {}, and {} [{}, {}, {}, {}] of {}, whose shape and type it has", name,
+          "{}: [{}, {}, {}, {}] of {}; it must have the shape and type of {}, [{}, {}, {}, {}] of {}", name,
           x.batches, x.rows, x.heads, x.columns, ptxbuilder::name(x.type), other_name, y.batches, y.rows,
           y.heads, y.columns, ptxbuilder::name(y.type)));
     return x.place;

@@ -38,8 +38,10 @@ kernels::ConvolutionArguments read_convolution(const ptxb_convolution& given_con
     const Placed bias("bias", c.bias, gpu);
     if (bias.rank() != 1 || bias.extent(0) != p.w.extents[0] || (bias.extent(0) > 1 && bias.stride(0) != 1) ||
         bias.type != p.y.type)
-      throw Error(fmt::format("bias of {} in {} dimensions; it has {} {} without gaps, one for each filter",
-                              name(bias.type), bias.rank(), p.w.extents[0], name(p.y.type)));
+      throw Error(
+          fmt::format("bias: {} in {} dimensions; it must have one dimension of {} contiguous {} elements, "
+                      "one for each filter",
+                      name(bias.type), bias.rank(), p.w.extents[0], name(p.y.type)));
     p.bias = bias.memory();
   }
   p.fast_accumulation = !c.precise;

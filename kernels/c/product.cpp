@@ -19,7 +19,8 @@ struct Matrix : Placed {
   Matrix(const char* the_name, const ptxb_tensor* the_tensor, int gpu) : Placed(the_name, the_tensor, gpu) {
     const size_t all = rank();
     if (all != 2 && all != 3)
-      throw Error(fmt::format("{}: {} dimensions; a matrix has 2, or 3 with batches in front", name, all));
+      throw Error(
+          fmt::format("{}: {} dimensions; a matrix must have 2, or 3 with batches in front", name, all));
     rows = extent(all - 2), columns = extent(all - 1);
     row_stride = rows > 1 ? stride(all - 2) : 0, column_stride = columns > 1 ? stride(all - 1) : 0;
     if (all == 3) batches = extent(0), batch_stride = batches > 1 ? stride(0) : 0;
@@ -37,12 +38,12 @@ struct Matrix : Placed {
     const int64_t apart = of_rows ? row_stride : column_stride, lines = of_rows ? rows : columns,
                   length = of_rows ? columns : rows;
     if (lines > 1 && apart < length)
-      throw Error(fmt::format("{}: {} are {} elements apart, but have {}: make it contiguous", name,
-                              of_rows ? "rows" : "columns", apart, length));
+      throw Error(fmt::format("{}: {} begin {} elements apart, but have {} elements: make it contiguous",
+                              name, of_rows ? "rows" : "columns", apart, length));
     if (batches > 1 && batch_stride < 1 && memory().bytes > 0)
       throw Error(
-          fmt::format("{}: batches are {} elements apart, all in one place: give each memory of its own, or "
-                      "make the batches rows of one product",
+          fmt::format("{}: batches begin {} elements apart, so that all are in one place: give each batch "
+                      "its own memory, or make the batches rows of one product",
                       name, batch_stride));
     return {.memory = memory(), .type = type, .stride = apart, .batch_stride = batch_stride};
   }
@@ -127,13 +128,14 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
              grouped_rows = has_groups && (b.rank() == 3 || p.b_addresses);
   q.groups_of_k = has_groups && !grouped_rows;
   if (p.b_addresses && !has_groups)
-    throw Error("b_addresses: neither group_ends nor group_counts is given, whose groups each have one");
+    throw Error("b_addresses: there must be group_ends or group_counts, since each group has an address");
   if (p.b_addresses && b.rank() != 2)
-    throw Error(fmt::format("b_addresses: B has {} dimensions; it is one of the matrices, [k,n]", b.rank()));
+    throw Error(
+        fmt::format("b_addresses: B has {} dimensions; it must be one of the matrices, [k,n]", b.rank()));
   if (has_groups && (a.rank() != 2 || d.rank() != (grouped_rows ? 2 : 3)))
     throw Error(
-        fmt::format("{}: A, B and D have {}, {} and {} dimensions; with rows in groups they have 2, 3 "
-                    "and 2, and with k in groups 2, 2 and 3",
+        fmt::format("{}: A, B and D have {}, {} and {} dimensions; they must have 2, 3 and 2 if rows are in "
+                    "groups, and 2, 2 and 3 if k is",
                     p.group_ends ? "group_ends" : "group_counts", a.rank(), b.rank(), d.rank()));
   const bool scatters = p.d_rows || p.add_to_rows;
   q.m = !scatters ? d.rows : p.a_rows && p.a_rows->ndim > 0 ? p.a_rows->shape[0] : a.rows;
@@ -145,11 +147,12 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     q.batches = sizes.ndim > 0 ? sizes.shape[0] : 1;
   }
   if (gates && d.columns != q.n / 2)
-    throw Error(fmt::format("D: {} columns, but a gate of B's {} has {}", d.columns, q.n, q.n / 2));
+    throw Error(fmt::format("D: it has {} columns, but a gate of B's {} columns must have {}", d.columns, q.n,
+                            q.n / 2));
   auto expect = [&](const Matrix& x, int64_t rows, int64_t columns, const char* names, bool by_group) {
     const int64_t batches = has_groups && !by_group ? 1 : q.batches;
     if (x.rows != rows || x.columns != columns || x.batches != batches)
-      throw Error(fmt::format("{}: {} batches of {} x {}, but D and A make {} {} of {} x {}", x.name,
+      throw Error(fmt::format("{}: {} batches of {} x {}, but D and A require {} {} of {} x {}", x.name,
                               x.batches, x.rows, x.columns, names, batches, rows, columns));
   };
   if (p.a_rows) q.rows_of_a = a.rows;
@@ -162,7 +165,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
            grouped_rows);
     if (b.type != DType::u8 || !b.along_columns() || (b.rows > 1 && b.row_stride != b.columns) ||
         (b.batches > 1 && b.batch_stride != b.rows * b.columns))
-      throw Error(fmt::format("B: {} with strides of {} and {}; packed weights are uint8 without gaps",
+      throw Error(fmt::format("B: {} with strides of {} and {}; packed weights must be uint8 without gaps",
                               name(b.type), b.row_stride, b.column_stride));
   } else {
     const bool of_groups = grouped_rows && !p.b_addresses;
@@ -173,15 +176,16 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   q.b_k_major = q.groups_of_k ? !b.along_columns() : b.along_rows();
   for (const Matrix* x : {&a, &b})
     if (!x->along_columns() && !x->along_rows())
-      throw Error(fmt::format("{}: its strides are {} and {}, and one of them must be 1", x->name,
+      throw Error(fmt::format("{}: its strides are {} and {}, but one of them must be 1", x->name,
                               x->row_stride, x->column_stride));
   q.a = a.as_lines(q.a_k_major);
   q.b = b.as_lines(q.packed.is_packed() || !q.b_k_major);
   auto output = [&](const Matrix& x) {
     if (!x.along_columns())
-      throw Error(fmt::format(
-          "{}: its columns are {} elements apart, and must be 1: compute the transposed product, B^T A^T",
-          x.name, x.column_stride));
+      throw Error(
+          fmt::format("{}: its columns are {} elements apart, but must be 1 apart: compute the transposed "
+                      "product, B^T A^T",
+                      x.name, x.column_stride));
     return x.as_lines(true);
   };
   q.d = output(d);

@@ -186,14 +186,14 @@ uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
                                            : is_signed(type) ? value >> (bits - 1) == value >> 63
                                                              : value >> bits == 0);
     if (!fits)
-      throw Error(fmt::format("parameter '{}' is a {}, and is given the integer {}: {}", parameter.name,
-                              name(type), value,
-                              is_integer(type) ? "it does not fit" : "ptxb_of_float(), or ptxb_of_bits()"));
+      throw Error(fmt::format(
+          "parameter '{}' has type {}, but the integer {} was given: {}", parameter.name, name(type), value,
+          is_integer(type) ? "it does not fit" : "use ptxb_of_float() or ptxb_of_bits()"));
   }
   if (from.scalar == PTXB_REAL) {
     if (type != DType::f32 && type != DType::f64)
-      throw Error(fmt::format("parameter '{}' is a {}, and is given a float: {}", parameter.name, name(type),
-                              is_integer(type) ? "ptxb_of_integer()" : "ptxb_of_bits()"));
+      throw Error(fmt::format("parameter '{}' has type {}, but a float was given: use {}", parameter.name,
+                              name(type), is_integer(type) ? "ptxb_of_integer()" : "ptxb_of_bits()"));
     float value = 0;
     std::memcpy(&value, &from.bits, sizeof value);
     if (type == DType::f64) return std::bit_cast<uint64_t>(static_cast<double>(value));
@@ -224,9 +224,9 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
   runtime::Argument to;
   if (parameter.kind == Parameter::Kind::structure) {
     if (!from.fields)
-      throw Error(fmt::format("parameter '{}' takes a struct, and is given {}", parameter.name, given));
+      throw Error(fmt::format("parameter '{}' takes a struct, but {} was given", parameter.name, given));
     if (from.field_count != parameter.fields.size())
-      throw Error(fmt::format("parameter '{}' takes a struct of {} fields, but {} are given", parameter.name,
+      throw Error(fmt::format("parameter '{}' takes a struct of {} fields, but {} were given", parameter.name,
                               parameter.fields.size(), from.field_count));
     std::vector<runtime::Argument> fields;
     for (size_t i = 0; i < from.field_count; ++i)
@@ -234,12 +234,12 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
     to = runtime::structure(std::move(fields));
   } else if (parameter.kind == Parameter::Kind::scalar) {
     if (from.fields || from.tensor)
-      throw Error(fmt::format("parameter '{}' is a scalar, and is given {}", parameter.name, given));
+      throw Error(fmt::format("parameter '{}' is a scalar, but {} was given", parameter.name, given));
     to.dtype = parameter.dtype;
     to.bits = bits_of(parameter, from);
   } else {
     if (from.fields || !from.tensor)
-      throw Error(fmt::format("parameter '{}' takes a tensor, and is given {}", parameter.name, given));
+      throw Error(fmt::format("parameter '{}' takes a tensor, but {} was given", parameter.name, given));
     const Placed t(parameter.name.c_str(), from.tensor, opened.ordinal);
     if (parameter.kind == Parameter::Kind::pointer) {
       // An LLVM module does not state what its pointers point to, so its pointers have the type of bytes.
@@ -247,8 +247,9 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
     } else {
       const size_t rank = t.rank();
       if (rank > 0 && t.extent(rank - 1) > 1 && t.stride(rank - 1) != 1)
-        throw Error(fmt::format("parameter '{}': a tensor map's innermost dimension has stride 1, not {}",
-                                parameter.name, t.stride(rank - 1)));
+        throw Error(
+            fmt::format("parameter '{}': the innermost dimension of a tensor map must have stride 1, not {}",
+                        parameter.name, t.stride(rank - 1)));
       const runtime::View memory = t.memory();
       runtime::check_rank(rank);
       std::array<uint64_t, runtime::Argument::kMaxRank> shape, strides;  // innermost first
@@ -608,7 +609,7 @@ int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument
     Loaded& k = loaded_of(kernel);
     const Signature& signature = k.kernel.signature();
     if (count != signature.parameters.size())
-      throw Error(fmt::format("kernel '{}' takes {} arguments, {} are given", signature.kernel,
+      throw Error(fmt::format("kernel '{}' takes {} arguments, but {} were given", signature.kernel,
                               signature.parameters.size(), count));
     if (count > 0) given(arguments, "the list of arguments");
     runtime::ArgumentList all(count);

@@ -20,7 +20,7 @@ struct Matrix : Placed {
 
   Matrix(const char* the_name, const ptxb_tensor* the_tensor, int gpu, bool may_be_turned = false)
       : Placed(the_name, the_tensor, gpu) {
-    if (rank() != 2) throw Error(fmt::format("{}: {} dimensions; a matrix has 2", name, rank()));
+    if (rank() != 2) throw Error(fmt::format("{}: {} dimensions; a matrix must have 2", name, rank()));
     const auto is_compact = [&](size_t outer, size_t inner) {
       return (extent(inner) <= 1 || stride(inner) == 1) &&
              (extent(outer) <= 1 || stride(outer) == extent(inner));
@@ -58,8 +58,9 @@ RankedCall read_ranked(const ptxb_ranked& given_ranked, bool with_memory, int gp
   const ptxb_ranked r = grown(given_ranked, PTXB_RANKED_INIT, kFirst, "ptxb_ranked", "PTXB_RANKED_INIT");
   check_ranks(r.ranks);
   for (const int32_t reserved : {r.reserved, r.reserved_too})
-    if (reserved != 0) throw Error(fmt::format("reserved: {}; it is 0", reserved));
-  if (r.scatters < 0 || r.scatters > 2) throw Error(fmt::format("scatters: {}; it is 0, 1 or 2", r.scatters));
+    if (reserved != 0) throw Error(fmt::format("reserved: {}; it must be 0", reserved));
+  if (r.scatters < 0 || r.scatters > 2)
+    throw Error(fmt::format("scatters: {}; it must be 0, 1 or 2", r.scatters));
   const Matrix a("A", r.a, gpu), b("B", r.b, gpu, true), d("D", r.d, gpu);
   RankedCall call;
   call.form = std::array{RankedForm::all_gather, RankedForm::reduce_scatter,
@@ -69,7 +70,8 @@ RankedCall read_ranked(const ptxb_ranked& given_ranked, bool with_memory, int gp
   call.ranks = r.ranks;
   kernels::RankedArguments& p = call.arguments;
   if (scatters && a.extent(0) % r.ranks != 0)
-    throw Error(fmt::format("A: {} rows, which {} ranks do not divide evenly", a.extent(0), r.ranks));
+    throw Error(
+        fmt::format("A: {} rows; their number must be a multiple of the {} ranks", a.extent(0), r.ranks));
   p.rank = r.rank, p.multiprocessors = r.multiprocessors;
   p.rows = scatters ? a.extent(0) / r.ranks : a.extent(0);
   p.n = b.extent(0), p.k = a.extent(1), p.type = a.type, p.d_type = d.type;
@@ -80,7 +82,9 @@ RankedCall read_ranked(const ptxb_ranked& given_ranked, bool with_memory, int gp
           a.type == DType::e4m3 ? is_half(d.type) : d.type == a.type, of_a.c_str());
   if (r.gathered) {
     const Matrix gathered("gathered", r.gathered, gpu);
-    if (!gathers) throw Error("gathered: a product whose sums are scattered or reduced gathers nothing");
+    if (!gathers)
+      throw Error(
+          "gathered: it must be NULL if the sums are scattered or reduced, since nothing is gathered then");
     gathered.check(p.rows * r.ranks, p.k, gathered.type == a.type, of_a.c_str());
     p.kept = gathered.memory();
   }
@@ -114,7 +118,8 @@ RankedTokensCall read_ranked_tokens(const ptxb_ranked_tokens& given_tokens, bool
   const ptxb_ranked_tokens r =
       grown(given_tokens, PTXB_RANKED_TOKENS_INIT, kFirst, "ptxb_ranked_tokens", "PTXB_RANKED_TOKENS_INIT");
   check_ranks(r.ranks);
-  if (r.combines != 0 && r.combines != 1) throw Error(fmt::format("combines: {}; it is 0 or 1", r.combines));
+  if (r.combines != 0 && r.combines != 1)
+    throw Error(fmt::format("combines: {}; it must be 0 or 1", r.combines));
   const Matrix sorted("sorted", r.sorted, gpu), grouped("grouped", r.grouped, gpu),
       splits("splits", r.splits, gpu);
   RankedTokensCall call;
@@ -122,8 +127,10 @@ RankedTokensCall read_ranked_tokens(const ptxb_ranked_tokens& given_tokens, bool
   call.ranks = r.ranks;
   kernels::RankedTokensArguments& p = call.arguments;
   if (grouped.extent(0) % r.ranks != 0)
-    throw Error(fmt::format("grouped: {} rows; it has room for as many of each of {} ranks",
-                            grouped.extent(0), r.ranks));
+    throw Error(
+        fmt::format("grouped: {} rows; their number must be a multiple of the {} ranks, since it has room "
+                    "for as many rows of each",
+                    grouped.extent(0), r.ranks));
   p.rank = r.rank, p.multiprocessors = r.multiprocessors;
   p.experts = splits.extent(1), p.rows = sorted.extent(0), p.most_rows = grouped.extent(0) / r.ranks;
   p.row_bytes = sorted.extent(1) * size_of(sorted.type);

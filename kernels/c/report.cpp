@@ -40,8 +40,8 @@ int keep(const char* words, int status) {
 
 void refuse_size(const char* name, size_t given, size_t ours, size_t first, const char* init_name) {
   throw Error(
-      fmt::format("a {} of {} bytes, but this library's has {}, and that of the first header {}: set its "
-                  "size by {}, and build with the header of version {}",
+      fmt::format("the size of this {} is {} bytes, but it has {} in this library and had {} in the first "
+                  "header: initialize it with {}, and build with the header of version {}",
                   name, given, ours, first, init_name, PTXB_VERSION));
 }
 

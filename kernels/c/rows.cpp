@@ -69,7 +69,7 @@ kernels::RowCall read_rows(const ptxb_rows& given_rows, int gpu) {
   if (rows.tensor_count > tensors.size() ||
       rows.tensor_count < static_cast<size_t>(tensors.rend() - required))
     throw Error(
-        fmt::format("{}: {} tensors are given, but it takes {}: pass NULL for a tensor that is left out",
+        fmt::format("{}: {} tensors were given, but it takes {}: pass NULL for a tensor that is left out",
                     call.operation->name, rows.tensor_count, tensors.size()));
   given(rows.tensors, "the list of tensors");
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -96,8 +96,8 @@ int parse_number(std::string_view text, size_t from, const std::string& whole) {
   auto [end, error] = std::from_chars(text.data() + from, text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
     throw Error(
-        fmt::format("tile '{}': '{}' is not a number; the form is 128x256x64_4_2x1_g16 with _1 or _3 "
-                    "consumers as _w1, _pp, _swap, _k4, _s4, _x2, _nopdl, _in after it",
+        fmt::format("tile '{}': '{}' is not a number; the form must be 128x256x64_4_2x1_g16, followed by any "
+                    "of _w1 or _w3 (consumers), _pp, _swap, _k4, _s4, _x2, _nopdl and _in",
                     whole, text));
   return value;
 }
@@ -185,12 +185,13 @@ Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
   if (t.stages < 1 || t.stages > fit)
     return {
         std::nullopt,
-        fmt::format("gemm {}: {} stages of {} B in {} B, besides what the epilogue takes; at most {} fit{}",
-                    text(given), t.stages, t.stage_bytes, hopper::shared_bytes / t.ctas_per_sm, fit,
-                    fit < 1 ? ": take a smaller tile" : "")};
+        fmt::format(
+            "gemm {}: {} stages of {} B do not fit in the {} B that the epilogue leaves; at most {} fit{}",
+            text(given), t.stages, t.stage_bytes, hopper::shared_bytes / t.ctas_per_sm, fit,
+            fit < 1 ? ": use a smaller tile" : "")};
   if (const int partial = t.bm * t.bn * 4; t.split_k > 1 && partial > t.stages * t.stage_bytes)
-    return {std::nullopt, fmt::format("gemm {}: the sums of a CTA, {} B, do not fit its {} stages: take more "
-                                      "stages or a smaller tile",
+    return {std::nullopt, fmt::format("gemm {}: the sums of a CTA, {} B, do not fit in its {} stages: use "
+                                      "more stages or a smaller tile",
                                       text(given), partial, t.stages)};
   t.panel_columns = panel_columns(operation, t);
   t.staging_buffers = t.stages <= beside_most ? buffers : t.stages > beside_two ? 1 : 2;

@@ -100,7 +100,7 @@ class Contraction::State {
   }
   std::string explain(const ContractionArguments& p, Where where) {
     const std::shared_ptr<const Known> known = found(p, where);
-    if (known->form.is_empty) return "nothing is to be done";
+    if (known->form.is_empty) return "there is nothing to do";
     return fmt::format("{}; tile {}", known->form.text, text(matmul_.tile(known->product_of(p), where)));
   }
   void tune(const ContractionArguments& p, Where where) {
@@ -201,11 +201,13 @@ class Contraction::State {
     const __int128 bytes = reach_of(x) * size_of(x.type);
     if (bytes == 0) return;
     if (bytes > static_cast<__int128>(x.memory.bytes))
-      throw Error(where, fmt::format("contraction: {} takes {} B, and its memory has {} B", name,
+      throw Error(where, fmt::format("contraction: {} needs {} B, but its memory has {} B", name,
                                      static_cast<uint64_t>(bytes), x.memory.bytes));
     if (x.memory.address % static_cast<uint64_t>(size_of(x.type)) != 0)
-      throw Error(where, fmt::format("contraction: {} at {:#x}, which is not a multiple of an element's {} B",
-                                     name, x.memory.address, size_of(x.type)));
+      throw Error(
+          where,
+          fmt::format("contraction: {} is at {:#x}; its address must be a multiple of an element's {} B",
+                      name, x.memory.address, size_of(x.type)));
   }
 
   PermutedCopier copier_;

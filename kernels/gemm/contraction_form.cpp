@@ -40,13 +40,13 @@ std::array<std::string, 3> split_subscripts(std::string_view text, Where where) 
     if (c != ' ') plain += c;
   const size_t arrow = plain.find("->"), comma = plain.find(',');
   if (arrow == std::string::npos || comma == std::string::npos || comma > arrow)
-    refuse(where, fmt::format("'{}'; it is of the form 'mk,nk->mn', two operands and a result", text));
+    refuse(where, fmt::format("'{}'; it must have the form 'mk,nk->mn', two operands and a result", text));
   all = {plain.substr(0, comma), plain.substr(comma + 1, arrow - comma - 1), plain.substr(arrow + 2)};
   for (size_t t = 0; t < 3; ++t)
     for (const char c : all[t])
       if (!std::isalpha(static_cast<unsigned char>(c)))
-        refuse(where, fmt::format("'{}': '{}' of {}; a mode is a letter, and there are two operands", text, c,
-                                  kNames[t]));
+        refuse(where, fmt::format("'{}': '{}' of {}; a mode must be a letter, and there must be two operands",
+                                  text, c, kNames[t]));
   return all;
 }
 
@@ -56,8 +56,8 @@ Modes modes_of(std::string_view subscripts, const ContractionTensors& tensors, W
   for (size_t t = 0; t < 3; ++t) {
     const TensorForm& x = tensors[t];
     if (letters[t].size() != x.extents.size() || x.strides.size() != x.extents.size())
-      refuse(where, fmt::format("'{}': {} is '{}', {} modes, and the tensor has {} dimensions", subscripts,
-                                kNames[t], letters[t], letters[t].size(), x.extents.size()));
+      refuse(where, fmt::format("'{}': {} is '{}', with {} modes, but the tensor has {} dimensions",
+                                subscripts, kNames[t], letters[t], letters[t].size(), x.extents.size()));
     for (size_t i = 0; i < letters[t].size(); ++i) {
       const std::string name(1, letters[t][i]);
       auto at = std::ranges::find(modes, name, &Mode::letters);
@@ -69,11 +69,11 @@ Modes modes_of(std::string_view subscripts, const ContractionTensors& tensors, W
         refuse(where, fmt::format("'{}': mode '{}' is twice in {}; take its diagonal first", subscripts, name,
                                   kNames[t]));
       if (at->place.extent != x.extents[i])
-        refuse(where, fmt::format("'{}': mode '{}' has {} elements in {}, and {} in {}", subscripts, name,
+        refuse(where, fmt::format("'{}': mode '{}' has {} elements in {}, but {} in {}", subscripts, name,
                                   x.extents[i], kNames[t], at->place.extent, kNames[at->in[kA] ? kA : kB]));
       if (x.extents[i] < 0 || x.extents[i] >= int64_t{1} << 31)
-        refuse(where, fmt::format("'{}': mode '{}' of {} has {} elements; it has 0 to 2^31 - 1", subscripts,
-                                  name, kNames[t], x.extents[i]));
+        refuse(where, fmt::format("'{}': mode '{}' of {} has {} elements; it must have 0 to 2^31 - 1",
+                                  subscripts, name, kNames[t], x.extents[i]));
       at->in[t] = true;
       at->place.*kStride[t] = x.strides[i];
     }
@@ -82,12 +82,13 @@ Modes modes_of(std::string_view subscripts, const ContractionTensors& tensors, W
     const int count = mode.in[kA] + mode.in[kB] + mode.in[kD];
     if (count > 1) continue;
     const size_t only = mode.in[kA] ? kA : mode.in[kB] ? kB : kD;
-    refuse(where, fmt::format("'{}': mode '{}' of {} elements is in {} alone; {}", subscripts, mode.letters,
+    refuse(where, fmt::format("'{}': mode '{}' of {} elements is only in {}; {}", subscripts, mode.letters,
                               mode.place.extent, kNames[only],
-                              only == kD ? "D has modes of A and B" : "sum over it first"));
+                              only == kD ? "D can only have modes of A and B" : "sum over it first"));
   }
   if (modes.size() > kMostModes)
-    refuse(where, fmt::format("'{}': {} modes; there are {} at most", subscripts, modes.size(), kMostModes));
+    refuse(where,
+           fmt::format("'{}': {} modes; there must be at most {}", subscripts, modes.size(), kMostModes));
   return modes;
 }
 
@@ -192,7 +193,7 @@ class Former {
         if ((*axis)[i].place.*kStride[t] != 1) continue;
         k_major = axis == &f.axes.k;
         if (!k_major && !takes_rows())
-          return fmt::format("'{}' is contiguous, and elements of {} B are multiplied along the depth alone",
+          return fmt::format("'{}' is contiguous, but elements of {} B must be contiguous along the depth",
                              (*axis)[i].letters, bytes(t));
         std::rotate(axis->begin(), axis->begin() + static_cast<ptrdiff_t>(i),
                     axis->begin() + static_cast<ptrdiff_t>(i) + 1);
@@ -207,18 +208,19 @@ class Former {
   std::string check_strides(const Form& f, size_t t, const Mode* first, bool is_matrix) const {
     if (f.copied[t]) return "";
     if (t == kD && is_matrix) return "";  // Matmul stores any matrix
-    if (!tensors_[t].is_aligned) return "it begins at no multiple of 16 B";
+    if (!tensors_[t].is_aligned) return "it does not begin at a multiple of 16 B";
     const int64_t length = first ? first->place.extent : 1;
     if (t == kD && length * bytes(t) % kTma != 0)
-      return fmt::format("{} elements of '{}' are no multiple of 16 B", length, first ? first->letters : "");
+      return fmt::format("{} elements of '{}' are not a multiple of 16 B", length,
+                         first ? first->letters : "");
     for (const Modes* axis : f.axes.all())
       for (const Mode& mode : *axis) {
         if (!mode.in[t] || &mode == first) continue;
         const int64_t stride = mode.place.*kStride[t];
         if (stride * bytes(t) % kTma != 0 || stride < length || stride * bytes(t) >= kStrideEnd)
           return fmt::format(
-              "a stride of {} elements along '{}', where {} are side by side; TMA takes multiples of 16 B "
-              "below 2^40 that are no shorter",
+              "a stride of {} elements along '{}', where {} are contiguous; for TMA, it must be a multiple "
+              "of 16 B, below 2^40 B, and no shorter than these",
               stride, mode.letters, length);
       }
     return "";
@@ -244,10 +246,10 @@ class Former {
     if (std::string why = settle_operand(f, b, x.n, f.b_k_major); !why.empty())
       return fmt::format("{}: {}", kNames[b], why);
     if (!k_of_a.empty() && x.k[0].letters != k_of_a)
-      return fmt::format("{}: '{}' is contiguous, and '{}' in {}", kNames[b], x.k[0].letters, k_of_a,
+      return fmt::format("{}: '{}' is contiguous, but '{}' in {}", kNames[b], x.k[0].letters, k_of_a,
                          kNames[a]);
     if (!contiguous_in_d.empty() && x.n[0].letters != contiguous_in_d)
-      return fmt::format("{}: '{}' is contiguous, and '{}' in D", kNames[b], x.n[0].letters, contiguous_in_d);
+      return fmt::format("{}: '{}' is contiguous, but '{}' in D", kNames[b], x.n[0].letters, contiguous_in_d);
     // Rows of D's copy are multiples of 16 B.
     const bool m_fixed = !f.a_k_major, n_fixed = !f.b_k_major || !contiguous_in_d.empty();
     f.m_box = settle_rows(x.m, m_fixed, f.a_k_major, 1);
@@ -262,7 +264,8 @@ class Former {
     for (const Modes* axis : x.all())
       if (axis->size() > ModeList::kMost)
         return fmt::format(
-            "{} modes that do not fold, of one of rows, columns, depth and batches; there are {} at most",
+            "{} modes of the rows, the columns, the depth or the batches do not fold; there must be at most "
+            "{}",
             axis->size(), ModeList::kMost);
     const auto rank = [&](const Modes& p, const Modes& q) {
       return std::max<size_t>(p.size(), 1) + std::max<size_t>(q.size(), 1) + x.batch.size();
@@ -272,7 +275,7 @@ class Former {
                                          {b, f.b_k_major ? &x.k : &x.n, f.b_k_major ? &x.n : &x.k},
                                          {kD, &x.n, &x.m}}) {
       if (const size_t all = rank(*along, *rows); all > Operand::kMostOuter + 1)
-        return fmt::format("{}: {} modes that do not fold; a tensor map has 5", kNames[t], all);
+        return fmt::format("{}: {} modes do not fold; a tensor map has at most 5", kNames[t], all);
       if (std::string why = check_strides(f, t, along->empty() ? nullptr : &(*along)[0], is_matrix);
           !why.empty())
         return fmt::format("{}: {}", kNames[t], why);
@@ -433,8 +436,8 @@ ContractionForm contraction(std::string_view subscripts, const ContractionTensor
     for (size_t t = 0; t < 3; ++t)
       if (mode.in[t] && mode.place.extent > 1 && mode.place.*kStride[t] < (t == kD ? 1 : 0))
         refuse(where,
-               fmt::format("'{}': {} has a stride of {} elements along '{}'; it is {} or more", subscripts,
-                           kNames[t], mode.place.*kStride[t], mode.letters, t == kD ? 1 : 0));
+               fmt::format("'{}': {} has a stride of {} elements along '{}'; it must be at least {}",
+                           subscripts, kNames[t], mode.place.*kStride[t], mode.letters, t == kD ? 1 : 0));
   }
   check_apart_in_d(subscripts, modes, where);
   const Former former(modes, tensors);

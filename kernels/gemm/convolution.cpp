@@ -90,7 +90,7 @@ class Convolution::State {
   }
   std::string explain(const ConvolutionArguments& p, Where where) {
     const Form form = form_of(p, where);
-    if (form->products.empty()) return form->fills ? "the result is zero" : "nothing is to be done";
+    if (form->products.empty()) return form->fills ? "the result is zero" : "there is nothing to do";
     const ConvolutionProduct& first = form->products.front();
     const MatmulArguments q = product_of(first, p, kNowhere);
     const size_t bytes = bytes_of(*form, p, where);

@@ -63,9 +63,10 @@ struct ImageTensor {
 ImageTensor image_tensor(const char* name, const ContractionTensor& given, Where where) {
   if (given.extents.size() != 4 || (!given.strides.empty() && given.strides.size() != 4))
     refuse_convolution(
-        where, fmt::format("{} of [{}] with {} strides; it has 4 dimensions: {}, lines, pixels and channels",
-                           name, fmt::join(given.extents, ", "), given.strides.size(),
-                           name == std::string_view("w") ? "filters" : "images"));
+        where,
+        fmt::format("{} of [{}] with {} strides; it must have 4 dimensions: {}, lines, pixels and channels",
+                    name, fmt::join(given.extents, ", "), given.strides.size(),
+                    name == std::string_view("w") ? "filters" : "images"));
   ImageTensor t{name, given.memory, given.type, {}, {}};
   int64_t stride = 1;
   for (size_t d = 4; d-- > 0;) {
@@ -78,8 +79,9 @@ ImageTensor image_tensor(const char* name, const ContractionTensor& given, Where
   if (t.extents[kChannel] > 1 && t.strides[kChannel] != 1)
     refuse_convolution(
         where,
-        fmt::format("{} has a stride of {} along its channels, which are side by side: give it channels last",
-                    name, t.strides[kChannel]));
+        fmt::format(
+            "{} has a stride of {} along its channels, which must be contiguous: store it with channels last",
+            name, t.strides[kChannel]));
   check_memory(kConvolution, t.operand(), where);
   return t;
 }
@@ -95,9 +97,10 @@ void check_along(const char* name, const Along& a, Where where) {
       !in(a.behind, 0, kMostOffset))
     refuse_convolution(
         where,
-        fmt::format("along {} a step of {}, a spread of {}, and {} and {} pixels of zeros; TMA takes steps "
-                    "of 1 to {}, a spread of 1 to {}, and up to {} pixels",
-                    name, a.step, a.spread, a.before, a.behind, kMostStep, kMostOffset, -kLeastCorner));
+        fmt::format(
+            "along {}, the step is {}, the spread {}, and there are {} and {} pixels of zeros; for TMA, the "
+            "step must be 1 to {}, the spread 1 to {}, and there must be at most {} pixels of zeros",
+            name, a.step, a.spread, a.before, a.behind, kMostStep, kMostOffset, -kLeastCorner));
 }
 
 // Throws Error for windows that begin at positions, or have taps at distances, for which a tensor map has too
@@ -107,9 +110,10 @@ void check_corners(const PixelWindows& windows, Where where) {
     const int64_t behind = d.first + (d.count - 1) * d.step + 1 - d.extent, reach = (d.taps - 1) * d.spread;
     if (d.first < kLeastCorner || behind < kLeastCorner || behind > kMostCorner || reach > kMostOffset)
       refuse_convolution(
-          where, fmt::format("windows along {} of {} pixels that begin from {} on, {} apart, and reach {} "
-                             "pixels; TMA has them begin from {} on and up to {} past the end, and reach {}",
-                             name, d.extent, d.first, d.step, reach, kLeastCorner, kMostCorner, kMostOffset));
+          where, fmt::format(
+                     "windows along {} of {} pixels begin at {} or later, {} apart, and reach {} pixels; for "
+                     "TMA, they must begin at {} or later and up to {} past the end, and reach at most {}",
+                     name, d.extent, d.first, d.step, reach, kLeastCorner, kMostCorner, kMostOffset));
   }
 }
 
@@ -146,9 +150,10 @@ class ConvolutionFormer {
                                                              result.extents[0] * result.extents[1] *
                                                              result.extents[2] * result.extents[3])
       refuse_convolution(
-          where_, fmt::format("{} has gaps, and elements that no window reaches, which are made zero: give "
-                              "it without gaps",
-                              result.name));
+          where_,
+          fmt::format(
+              "{} has gaps, but elements that no window reaches must be made zero: store it without gaps",
+              result.name));
     return std::move(form_);
   }
 
@@ -157,34 +162,37 @@ class ConvolutionFormer {
     const auto &x = x_.extents, &w = w_.extents, &y = y_.extents;
     check_along("h", p_.along_h, where_), check_along("w", p_.along_w, where_);
     if (p_.groups < 1 || x[kChannel] % p_.groups != 0 || w[kImage] % p_.groups != 0)
-      refuse_convolution(
-          where_, fmt::format("{} groups of {} channels and {} filters; both are as many in each group",
-                              p_.groups, x[kChannel], w[kImage]));
+      refuse_convolution(where_, fmt::format("{} groups of {} channels and {} filters; both numbers must be "
+                                             "multiples of the number of groups",
+                                             p_.groups, x[kChannel], w[kImage]));
     if (w[kChannel] != x[kChannel] / p_.groups)
       refuse_convolution(
-          where_, fmt::format("filters of {} channels for {} groups of x's {}; a filter has {}", w[kChannel],
-                              p_.groups, x[kChannel], x[kChannel] / p_.groups));
+          where_,
+          fmt::format("filters of {} channels for {} groups of x's {} channels; a filter must have {}",
+                      w[kChannel], p_.groups, x[kChannel], x[kChannel] / p_.groups));
     const std::array<int64_t, 4> wanted = {x[kImage], windows_along(p_.along_h, x[kLine], w[kLine]),
                                            windows_along(p_.along_w, x[kPixel], w[kPixel]), w[kImage]};
     if (y != wanted)
-      refuse_convolution(where_,
-                         fmt::format("y of [{}] for x of [{}] and w of [{}]; it is [{}]", fmt::join(y, ", "),
-                                     fmt::join(x, ", "), fmt::join(w, ", "), fmt::join(wanted, ", ")));
+      refuse_convolution(
+          where_, fmt::format("y of [{}] for x of [{}] and w of [{}]; it must be [{}]", fmt::join(y, ", "),
+                              fmt::join(x, ", "), fmt::join(w, ", "), fmt::join(wanted, ", ")));
     const bool is_y = p_.result == ConvolutionResult::y;
     if (!is_y && (p_.bias.address != 0 || p_.activation != Activation::none))
       refuse_convolution(
           where_,
-          "a bias or an activation with a gradient, which has none: give it the gradient before them");
+          "a gradient cannot have a bias or an activation: pass the gradient of the result without them");
     if (!is_y && (!is_half(p_.y.type) || p_.y.type != (p_.result == ConvolutionResult::x ? w_ : x_).type))
-      refuse_convolution(where_,
-                         fmt::format("a gradient from {} and {}; both are f16, or both bf16", name(y_.type),
-                                     name((p_.result == ConvolutionResult::x ? w_ : x_).type)));
+      refuse_convolution(
+          where_, fmt::format("a gradient from {} and {}; both must be f16, or both bf16", name(y_.type),
+                              name((p_.result == ConvolutionResult::x ? w_ : x_).type)));
   }
   int64_t flat(const ImageTensor& t) const {
     if (const auto stride = t.flat()) return *stride;
-    refuse_convolution(where_, fmt::format("the pixels of {} are at strides of [{}] for extents of [{}]; "
-                                           "they follow each other at one stride",
-                                           t.name, fmt::join(t.strides, ", "), fmt::join(t.extents, ", ")));
+    refuse_convolution(
+        where_,
+        fmt::format(
+            "the pixels of {} have strides of [{}] for extents of [{}]; all pixels must be one stride apart",
+            t.name, fmt::join(t.strides, ", "), fmt::join(t.extents, ", ")));
   }
 
   int64_t channels() const { return w_.extents[kChannel]; }

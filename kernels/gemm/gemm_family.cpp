@@ -42,8 +42,8 @@ GemmOperation operation(const command::Fields& f) {
   o.fast_accumulation = f["promote"] == 0;
   if (!o.fast_accumulation && !is_fp8(o.a))
     throw command::UsageError(
-        fmt::format("field promote = yes with a = {}: it is only for e4m3 and e5m2, whose sums tensor cores "
-                    "round; sums of other types are exact enough without it: leave it out",
+        fmt::format("field promote = yes with a = {}: leave it out; only sums of e4m3 and e5m2 need it, "
+                    "since tensor cores round them",
                     name(o.a)));
   o.alpha = f["alpha"] != 0;
   o.beta = f["beta"] != 0;
@@ -63,11 +63,11 @@ GemmOperation operation(const command::Fields& f) {
   }
   o.groups_of_k = f["groups_of_k"] != 0;
   if (o.groups_of_k && !o.has_groups())
-    throw command::UsageError(
-        "field groups_of_k = yes without group_ends, which determines where groups end");
+    throw command::UsageError("field groups_of_k = yes needs group_ends, which determines where groups end");
   if (o.group_counts && f["m"] % f["batches"] != 0)
-    throw command::UsageError(fmt::format(
-        "field m = {} with group_counts of {} batches: it must be a multiple", f["m"], f["batches"]));
+    throw command::UsageError(
+        fmt::format("field m = {} with group_counts of {} batches: m must be a multiple of the batches",
+                    f["m"], f["batches"]));
   return o;
 }
 
@@ -139,7 +139,7 @@ std::string rows_that_need_gaps(const command::Fields& f) {
     text += fmt::format("{}n of {} B in D", text.empty() ? "" : ", ", bytes);
   if (text.empty()) return "";
   return fmt::format(
-      "rows ({}) are not multiples of {} B: a launch needs gaps after them, set with stride_bytes", text,
+      "rows ({}) are not multiples of {} B: a launch needs gaps after them, which stride_bytes adds", text,
       hopper::bulk_unit);
 }
 
@@ -549,13 +549,13 @@ const command::Registration registration({
                {"a_major", 0, "the dimension along which A is contiguous", 1, 1, {"k", "m"}},
                {"b_major", 0, "the dimension along which B is contiguous", 1, 1, {"k", "n"}},
                {"packed", 0, "B has packed weights of a type", 1, 1, kWeights},
-               {"packed_group", 128, "how many of k share a packed scale; 0 for all", 32, 0},
+               {"packed_group", 128, "number of values along k that share a packed scale; 0 for all", 32, 0},
                {"packed_scales", 0, "type of the packed scales", 1, 1, kScales},
                {"promote", 0, "promote sums of 8-bit floats to f32 every 128 of k", 1, 1, kSwitch},
                {"alpha", 0, "a factor of the product", 1, 1, kSwitch},
                {"beta", 0, "add a factor of C", 1, 1, kSwitch},
                {"activation", 0, "activation of the result", 1, 1, kActivations},
-               {"use", 0, "use of the activation: its value, its slope at other inputs, or a gate", 1, 1,
+               {"use", 0, "use of the activation: its value, its slope at separate inputs, or a gate", 1, 1,
                 kUses},
 #define PTXBUILDER_VECTOR(name, word, type, shape, role, meaning) {#name, 0, meaning, 1, 1, kSwitch},
 #include "kernels/gemm/product.def"

@@ -84,8 +84,8 @@ void check_tiles(const GemmTile& tile, const GemmSize& size, Where where) {
   const int64_t x = ceil_div(tile.swapped ? size.n : size.m, tile.bm) + tile.cluster_m - 1,
                 y = ceil_div(tile.swapped ? size.m : size.n, tile.bn) + tile.cluster_n - 1;
   if (static_cast<__int128>(x) * y * size.batches * tile.split_k >= kTilesEnd)
-    throw Error(where, fmt::format("matmul: {} batches of {} x {} are {} x {} tiles each; a launch has at "
-                                   "most 2^31 - 1: divide the batches",
+    throw Error(where, fmt::format("matmul: {} batches of {} x {} have {} x {} tiles each; a launch must "
+                                   "have at most 2^31 - 1: divide the batches",
                                    size.batches, size.m, size.n, x, y));
 }
 
@@ -99,10 +99,9 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
                        default_product_tiles(device.properties(), multiprocessors_of(device, options)))),
         options_(std::move(options)),
         zeros_(runtime::Buffer::of(device, std::array<uint8_t, 32>{})) {
-    if (!options_.choose)
-      throw Error("MatmulOptions::choose is empty: leave it as it is, or give a function");
+    if (!options_.choose) throw Error("MatmulOptions::choose is empty: keep its default, or set a function");
     if (!options_.epilogue.function && !options_.epilogue.parameters.empty())
-      throw Error(fmt::format("MatmulOptions::epilogue has {} parameters and no function",
+      throw Error(fmt::format("MatmulOptions::epilogue has {} parameters, but no function",
                               options_.epilogue.parameters.size()));
   }
 
@@ -111,8 +110,9 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     PlacedProduct o = checked(p, where);
     o.operation.user_epilogue = options_.epilogue.function != nullptr;
     if (p.epilogue.size() != options_.epilogue.parameters.size())
-      throw Error(where, fmt::format("matmul: {} arguments of the epilogue, which has {} parameters",
-                                     p.epilogue.size(), options_.epilogue.parameters.size()));
+      throw Error(where,
+                  fmt::format("matmul: {} arguments were given for the epilogue, but it has {} parameters",
+                              p.epilogue.size(), options_.epilogue.parameters.size()));
     if (o.is_empty) check_operation(o.operation, where);
     return o;
   }

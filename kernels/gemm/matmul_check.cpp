@@ -37,8 +37,8 @@ void check_enumerators(const MatmulArguments& p, Where where) {
 
 void check_extent(const char* name, int64_t value, Where where) {
   if (value < 0 || value > kMostExtent)
-    throw Error(where, fmt::format("matmul: {} = {}; sizes are 0 to 2^31 - 4096, since TMA has coordinates "
-                                   "of 31 bits: divide the product into smaller ones",
+    throw Error(where, fmt::format("matmul: {} = {}; sizes must be 0 to 2^31 - 4096, since TMA has "
+                                   "coordinates of 31 bits: divide the product into smaller ones",
                                    name, value));
 }
 
@@ -70,7 +70,8 @@ void check_matrix(const ProductOperandRow& row, const MatmulArguments& p, const 
   auto refuse = [&](const std::string& what) {
     throw Error(where, fmt::format("matmul: {} of {}: {}", matrix.name, name(matrix.type), what));
   };
-  if (matrix.type != o.addend()) refuse(fmt::format("it is {} if D is {}", name(o.addend()), name(p.d.type)));
+  if (matrix.type != o.addend())
+    refuse(fmt::format("it must be {} if D is {}", name(o.addend()), name(p.d.type)));
   check_memory(kName, matrix, where);
   if (row.role != OperandRole::residual && !batches_touch(matrix))
     refuse("batches with gaps; they must be a row's stride apart, like rows");
@@ -93,7 +94,7 @@ void check_overlap(const PlacedProduct& o, Where where) {
   each_read(o, [&](const Operand& x) {
     if (&x == &c && same_place(o.d, c)) return;
     Operand read = x;
-    if (&x == &c) read.name = "a part of C, and is not C itself (same address and strides)";
+    if (&x == &c) read.name = "a part of C, but is not C itself (same address and strides)";
     check_apart(kName, o.d, read, true, where);
   });
   for (const ProductOperandRow& row : product_operands) {
@@ -188,10 +189,10 @@ void check_indexed_rows(const PlacedProduct& o, const MatmulArguments& p, Where 
   const auto check = [&](const char* name, const char* index, bool has, int64_t rows, const Operand& x) {
     if (rows != 0 && !has)
       throw Error(where,
-                  fmt::format("matmul: rows_of_{} = {} without {}, which names them", name, rows, index));
+                  fmt::format("matmul: rows_of_{} = {} needs {}, which names these rows", name, rows, index));
     if (has && x.outer[kMatrixRows].stride >= kIndexEnd)
       throw Error(where,
-                  fmt::format("matmul: {} has a stride of {} elements, with {}; it must be less than 2^32",
+                  fmt::format("matmul: {} has a stride of {} elements; with {}, it must be less than 2^32",
                               x.name, x.outer[kMatrixRows].stride, index));
   };
   check("a", "a_rows", p.a_rows.address != 0, p.rows_of_a, o.a);
@@ -200,10 +201,11 @@ void check_indexed_rows(const PlacedProduct& o, const MatmulArguments& p, Where 
   check("d", of_d, adds || p.d_rows.address != 0, p.rows_of_d, o.d);
   // A copy of D would overwrite rows that must not change.
   if ((o.operation.scatters() || o.operation.group_counts) && columns_by_tma(o.d) < o.d.columns)
-    throw Error(where, fmt::format("matmul: D of {}, with {}, at {:#x} with {} columns and a stride of {}: "
-                                   "its rows must begin at multiples of 16 B, and have a multiple of 16 B",
-                                   name(o.d.type), o.operation.scatters() ? of_d : "group_counts",
-                                   o.d.memory.address, o.d.columns, o.d.outer[kMatrixRows].stride));
+    throw Error(
+        where, fmt::format("matmul: D of {}, with {}, is at {:#x} with {} columns and a stride of {}: its "
+                           "rows must begin at multiples of 16 B, and be multiples of 16 B long",
+                           name(o.d.type), o.operation.scatters() ? of_d : "group_counts", o.d.memory.address,
+                           o.d.columns, o.d.outer[kMatrixRows].stride));
 }
 
 }  // namespace
@@ -253,11 +255,12 @@ void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
 Operand packed_operand(const MatmulArguments& p, Where where) {
   if (const std::string refusal = refusal_of(p.packed); !refusal.empty()) throw Error(where, refusal);
   if (p.k == 0 || p.alpha == 0)
-    throw Error(where, fmt::format("matmul: k = {} and alpha = {} with packed weights; neither may be 0", p.k,
-                                   p.alpha));
+    throw Error(where, fmt::format("matmul: k = {} and alpha = {}; with packed weights, neither may be 0",
+                                   p.k, p.alpha));
   if (p.b.memory.address % kTma != 0)
-    throw Error(where, fmt::format("matmul: packed weights at {:#x}; they must be at a multiple of {} B",
-                                   p.b.memory.address, kTma));
+    throw Error(where,
+                fmt::format("matmul: packed weights are at {:#x}; their address must be a multiple of {} B",
+                            p.b.memory.address, kTma));
   const int64_t words = packed_bytes(p.packed, p.n, p.k) / 4;
   return one_row("B", DType::u32, p.b.memory, stride_of(operation_of(p).has_groups() ? p.batches : 1, words));
 }
@@ -271,12 +274,14 @@ Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& al
   if (x.stride != 0 || x.batch_stride != 0)
     throw Error(
         where,
-        fmt::format("matmul: {} has a stride and modes, which have strides of their own: leave it 0", name));
+        fmt::format("matmul: {} has a stride and modes, which have strides of their own: leave the stride 0",
+                    name));
   Operand o = {.name = name, .type = x.type, .memory = x.memory, .columns = 1};
   const auto add = [&](const char* word, const ProductMode& mode) {
     if (o.outer_count == Operand::kMostOuter)
-      throw Error(where, fmt::format("matmul: {} has {}, {} and {} modes; a tensor map has at most {} in all",
-                                     name, along.size(), rows.size(), batch.size(), Operand::kMostOuter + 1));
+      throw Error(where,
+                  fmt::format("matmul: {} has {}, {} and {} modes; a tensor map can have at most {} in all",
+                              name, along.size(), rows.size(), batch.size(), Operand::kMostOuter + 1));
     o.outer[o.outer_count++] = {word, mode.extent, mode.*stride};
   };
   if (along.size() > 0) {
@@ -310,14 +315,16 @@ void check_windows(const ProductModes& modes, Where where) {
   const ModeList &all = of_a ? modes.m : modes.k, &taps = of_a ? modes.k : modes.n;
   if (all.size() != 1 || all.extent() != windows.all())
     throw Error(
-        where, fmt::format("matmul: {} windows in {} images, and {} of {} in {} modes; they must be one mode",
-                           windows.all(), windows.images, of_a ? "m" : "k", all.extent(), all.size()));
+        where,
+        fmt::format("matmul: {} windows in {} images, but {} is {} in {} modes; the windows must be one mode",
+                    windows.all(), windows.images, of_a ? "m" : "k", all.extent(), all.size()));
   if (taps.size() != 3 || taps[0].extent != windows.channels || taps[1].extent != windows.w.taps ||
       taps[2].extent != windows.h.taps)
-    throw Error(where, fmt::format("matmul: windows of {} x {} taps of {} channels, and {} of {} in {} "
-                                   "modes; they must be the channels, the taps along w and those along h",
-                                   windows.h.taps, windows.w.taps, windows.channels, of_a ? "k" : "n",
-                                   taps.extent(), taps.size()));
+    throw Error(where,
+                fmt::format("matmul: windows of {} x {} taps of {} channels, but {} is {} in {} modes; the "
+                            "modes must be the channels, the taps along w and those along h",
+                            windows.h.taps, windows.w.taps, windows.channels, of_a ? "k" : "n", taps.extent(),
+                            taps.size()));
 }
 
 PlacedProduct with_modes(const MatmulArguments& p, Where where) {
@@ -333,9 +340,11 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
                                      list->extent()));
   }
   if (p.k == 0 || p.alpha == 0)
-    throw Error(where,
-                fmt::format("matmul: k = {} and alpha = {} with modes, so that D is not a sum: give matrices",
-                            p.k, p.alpha));
+    throw Error(
+        where,
+        fmt::format(
+            "matmul: k = {} and alpha = {}, so that D is not a sum, which must not have modes: use matrices",
+            p.k, p.alpha));
   const auto count = [](const ModeList& list) {
     return static_cast<uint8_t>(std::max<size_t>(list.size(), 1));
   };
@@ -406,41 +415,43 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   o.operation = operation_of(p);
   const GemmOperation& operation = o.operation;
   if (p.groups_of_k && !operation.has_groups())
-    throw Error(where,
-                "matmul: groups_of_k, but group_ends, which determines where groups end, has no memory");
+    throw Error(
+        where,
+        "matmul: groups_of_k needs group_ends, which determines where groups end, but it has no memory");
   if (const int64_t extent = p.groups_of_k ? p.k : p.m; operation.has_groups() && extent > kRowsEnd)
-    throw Error(where, fmt::format("matmul: {} = {}, in groups; it must be at most 2^30: divide the groups",
+    throw Error(where, fmt::format("matmul: {} = {}; in groups, it must be at most 2^30: divide the groups",
                                    p.groups_of_k ? "k" : "m", extent));
   if (operation.grouped_rows() && p.batches == 0 && p.m > 0)
-    throw Error(where, fmt::format("matmul: {} rows without a group; give at least one group", p.m));
+    throw Error(where, fmt::format("matmul: {} rows, but no groups; there must be at least one group", p.m));
   if (operation.group_counts && p.batches > 0 && p.m % p.batches != 0)
-    throw Error(where,
-                fmt::format("matmul: m = {} with group_counts of {} groups; each has as many rows of memory: "
-                            "give m a multiple",
-                            p.m, p.batches));
+    throw Error(where, fmt::format("matmul: m = {} with group_counts of {} groups; m must be a multiple of "
+                                   "the groups, since each has as many rows of memory",
+                                   p.m, p.batches));
   const int64_t of_a = operation.has_groups() ? 1 : p.batches,
                 of_b = operation.grouped_k() || operation.b_addresses ? 1 : p.batches,
                 of_d = operation.grouped_rows() ? 1 : p.batches;
   const int64_t rows_of_a = p.a_rows.address != 0 ? p.rows_of_a : p.m;
   const bool sparse_a = p.a_metadata.address != 0, sparse_b = p.b_metadata.address != 0;
   if ((sparse_a || sparse_b) && p.k % kSparseGroup != 0)
-    throw Error(where, fmt::format("matmul: k = {} with a sparse {}; it stores two of each {} values along "
-                                   "k: add zeros to both operands",
-                                   p.k, sparse_a ? "A" : "B", kSparseGroup));
+    throw Error(where, fmt::format("matmul: k = {} with a sparse {}; k must be a multiple of {}, since "
+                                   "two of every {} values are stored: add zeros to both operands",
+                                   p.k, sparse_a ? "A" : "B", kSparseGroup, kSparseGroup));
   const int64_t k_of_a = sparse_a ? p.k / 2 : p.k, k_of_b = sparse_b ? p.k / 2 : p.k;
   o.a = matrix_operand("A", p.a, p.a_k_major ? rows_of_a : p.k, p.a_k_major ? k_of_a : rows_of_a, of_a);
   o.b = operation.packed.is_packed()
             ? packed_operand(p, where)
             : matrix_operand("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? k_of_b : p.n, of_b);
   if (operation.gates() && p.n % 2 != 0)
-    throw Error(where, fmt::format("matmul: a gate of n = {} columns; the columns come in pairs", p.n));
+    throw Error(
+        where, fmt::format(
+                   "matmul: a gate of n = {} columns; n must be even, since the columns come in pairs", p.n));
   o.d = matrix_operand("D", p.d, operation.scatters() ? p.rows_of_d : p.m, operation.d_columns(p.n), of_d);
   if (o.is_empty) return o;
   check_indexed_rows(o, p, where);
   // A copy of one matrix would not include the others.
   if (operation.b_addresses && !operation.packed.is_packed() && !o.b.aligned_for_tma())
-    throw Error(where, fmt::format("matmul: B of {} at {:#x} with a stride of {}, with b_addresses: the "
-                                   "matrices and their rows begin at multiples of {} B",
+    throw Error(where, fmt::format("matmul: B of {} is at {:#x} with a stride of {}; with b_addresses, the "
+                                   "matrices and their rows must begin at multiples of {} B",
                                    name(o.b.type), o.b.memory.address, o.b.outer[kMatrixRows].stride, kTma));
   if (o.has_product) {
     check_memory(kName, o.a, where);

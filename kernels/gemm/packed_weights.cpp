@@ -17,7 +17,7 @@ int64_t parts_in(int64_t all, int64_t part) { return (all + part - 1) / part; }
 
 void check_bytes(const char* name, size_t given, int64_t wanted) {
   if (given != static_cast<size_t>(wanted))
-    throw Error(fmt::format("packed weights: {} B of {}; there are {}", given, name, wanted));
+    throw Error(fmt::format("packed weights: {} B of {}; there must be {}", given, name, wanted));
 }
 
 // Signed integers are stored with an offset that makes them nonnegative, so that one subtraction converts
@@ -35,10 +35,9 @@ class Places {
         blocks_along_k_(parts_in(k, kPackedDepth)),
         groups_(packed_groups(form, k)) {
     if (n < 0 || k < 0)
-      throw Error(fmt::format("packed weights: n = {} and k = {}; both are at least 0", n, k));
+      throw Error(fmt::format("packed weights: n = {} and k = {}; both must be at least 0", n, k));
     if (static_cast<__int128>(parts_in(n, kPackedColumns)) * blocks_along_k_ * block_.bytes >= kMostPacked)
-      throw Error(
-          fmt::format("packed weights: n = {} and k = {}, which take more than 2^34 B: divide n", n, k));
+      throw Error(fmt::format("packed weights: n = {} and k = {} need more than 2^34 B: divide n", n, k));
   }
 
   int64_t bytes() const { return parts_in(n_, kPackedColumns) * blocks_along_k_ * block_.bytes; }
@@ -96,10 +95,11 @@ std::string refusal_of(const PackedForm& form) {
   if (!form.is_packed() || static_cast<size_t>(form.type) > weight_rows.size())
     return fmt::format("packed weights: type {} is not one of weight.def", static_cast<int>(form.type));
   if (form.group != 0 && form.group != 32 && form.group != 64 && form.group != 128)
-    return fmt::format("packed weights: groups of {} of k; they are of 32, 64 or 128, or 0 for all of k",
-                       form.group);
+    return fmt::format(
+        "packed weights: groups of {} values along k; the size must be 32, 64 or 128, or 0 for all of k",
+        form.group);
   if (form.scales != DType::f32 && !is_half(form.scales))
-    return fmt::format("packed weights: scales of {}; they are of f32, f16 or bf16", name(form.scales));
+    return fmt::format("packed weights: the scales are {}; they must be f32, f16 or bf16", name(form.scales));
   return "";
 }
 
@@ -140,7 +140,7 @@ void pack_weights(const PackedForm& form, int64_t n, int64_t k, const PlainWeigh
     if (is_float ? (number & kMagnitude) == kMagnitude : number < row.least || number > row.greatest)
       throw Error(fmt::format("packed weights: weight {} of column {} is {}; {}", at, column,
                               is_float ? "NaN" : std::to_string(number),
-                              is_float ? "a float of 8 bits that is packed is a number"
+                              is_float ? "a packed 8-bit float must be a number"
                                        : fmt::format("{} has {} to {}", row.word, row.least, row.greatest)));
     uint32_t word;
     std::memcpy(&word, &to[static_cast<size_t>(byte)], sizeof word);

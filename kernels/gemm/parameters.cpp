@@ -55,28 +55,28 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
       };
       QuickDivision::declare(*this, fmt::format("windows_{}", d), "windows of an image");
       number("first", "the pixel where an image's first window begins, in two's complement");
-      number("step", "pixels from a window to the next");
-      number("tap", "pixels from a window's first to its tap 0");
-      number("spread", "pixels from a tap to the next, in two's complement");
+      number("step", "pixels from one window to the next");
+      number("tap", "pixels from a window's first pixel to its tap 0");
+      number("spread", "pixels from one tap to the next, in two's complement");
     }
   if (o.windows == WindowsOf::a)
     for (int i = 0; i + 1 < o.k_modes; ++i)
       QuickDivision::declare(*this, fmt::format("stages_k{}", i),
                              fmt::format("stages along mode {} of k", i));
   if (o.a_rows) {
-    add("lda", scalar, DType::u32, "elements from a row of A to the next");
+    add("lda", scalar, DType::u32, "elements from one row of A to the next");
     add("rows_of_a", scalar, DType::u32, "rows of A");
   }
   if (o.scatters()) {
-    add("ldd", scalar, DType::u32, "elements from a row of D to the next");
+    add("ldd", scalar, DType::u32, "elements from one row of D to the next");
     add("rows_of_d", scalar, DType::u32, "rows of D");
   }
   if (o.b_addresses) add("b_start", scalar, DType::u64, "the address where the tensor map of B begins");
   if (o.d_by_threads) {
     add("d_memory", pointer, o.d, "D once more, with its batches M strides apart, for stores by threads");
-    add("ldd", scalar, DType::u32, "elements from a row of D to the next");
+    add("ldd", scalar, DType::u32, "elements from one row of D to the next");
     add("d_by_tma", scalar, DType::u32,
-        "columns, from the first on, that TMA stores: a multiple of 16 B, which is also the tensor map's "
+        "number of leading columns that TMA stores: a multiple of 16 B, which is also the tensor map's "
         "width; or 0 if rows are not at multiples of 16 B, and then the tensor map is not used");
   }
   if (o.alpha) add("alpha", scalar, DType::f32, "a factor of the product");
@@ -89,14 +89,14 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
       add(row.shown, pointer, o.type_of(row), row.meaning);
     if (row.is_matrix())
       add(stride_of(row), scalar, DType::u32,
-          fmt::format("elements from a row of {} to the next", row.shown));
+          fmt::format("elements from one row of {} to the next", row.shown));
   }
   for (const UserParameter& p : user) {
     if (p.kind != pointer && (p.kind != scalar || size_of(p.type) != 4))
       throw Error(
           where,
           fmt::format(
-              "the epilogue's parameter '{}' is a scalar of {}; it must be a scalar of 32 bits or a pointer",
+              "the epilogue's parameter '{}' is a scalar of type {}; it must be a 32-bit scalar or a pointer",
               p.name, name(p.type)));
     add(p.name, p.kind, p.type, p.meaning);
   }

@@ -27,43 +27,44 @@ TEST_CASE("a tile's name describes all of it") {
         "192x112_2_v3_q2_persistent_ascending_late_eager_whole_nopdl");
   for (const char* wrong : {"", "128", "128x_2", "128x64", "100x64_2", "128x64_2_fast", "128x64x64_2",
                             "128x64_0", "0x64_2", "128x64_2_", "128x64_2_v", "128x64_3_v2"})
-    CHECK_ERROR(parse_attention_tile(wrong), "the form is 128x176_2");
+    CHECK_ERROR(parse_attention_tile(wrong), "the form must be 128x176_2");
 }
 
 TEST_CASE("invalid combinations are refused with advice") {
   AttentionOperation o;
   const auto refused = [&](const AttentionTile& t, const char* words) { CHECK_ERROR(check(o, t), words); };
   CHECK_NOTHROW(check(o, {}));
-  refused({.consumers = 4}, "4 consumers; 1, 2 or 3");
-  refused({.bn = 40}, "blocks of 40 keys; a multiple of 16 up to 256");
-  refused({.consumers = 1, .turns = true}, "turns of one consumer");
-  refused({.stages = 1}, "one stage; two at least");
-  refused({.bn = 256}, "take fewer keys a block, stages or consumers");
-  refused({.bn = 48, .persistent = true}, "with blocks of 48 keys; 64 at least");
-  refused({.consumers = 3, .bn = 64, .persistent = true}, "2 stages of values, and 3 consumers");
-  refused({.late_turns = true}, "a turn that is passed late, and no turns");
+  refused({.consumers = 4}, "4 consumers; there must be 1, 2 or 3");
+  refused({.bn = 40}, "blocks of 40 keys; there must be a multiple of 16 up to 256");
+  refused({.consumers = 1, .turns = true}, "turns need two or three consumers");
+  refused({.stages = 1}, "there is one stage; there must be at least two");
+  refused({.bn = 256}, "use fewer keys in a block, stages or consumers");
+  refused({.bn = 48, .persistent = true}, "with blocks of 48 keys; there must be at least 64");
+  refused({.consumers = 3, .bn = 64, .persistent = true}, "2 stages of values with 3 consumers");
+  refused({.late_turns = true}, "a turn can only be passed late if there are turns");
   o.causal = true;
-  refused({.whole_blocks = true}, "whole blocks with a mask");
+  refused({.whole_blocks = true}, "whole blocks cannot be used with a mask");
   o.packed = true;
   CHECK_NOTHROW(check(o, {.persistent = true}));
   o.heads_in_rows = 2;
-  refused({}, "heads in the rows of a block, with packed keys");
+  refused({}, "heads in the rows of a block cannot be used with packed keys");
   o.lengths = true;
   CHECK_NOTHROW(check(o, {.consumers = 1, .split = true}));
   o.lengths = false;
   o.packed = false;
   CHECK_NOTHROW(check(o, {}));
   refused({.ascending = true}, "leave out 'ascending'");
-  refused({.query_places = 2}, "2 places for the queries of a consumer; one, or two where CTAs stay");
+  refused({.query_places = 2},
+          "2 places for the queries of a consumer; there must be one, or two if CTAs stay");
   refused({.query_places = 3, .persistent = true}, "3 places for the queries");
   o.heads_in_rows = 12;
-  refused({}, "12 heads in the rows of a block; a power of two up to 64");
+  refused({}, "12 heads in the rows of a block; there must be a power of two up to 64");
   o = {.type = DType::f32};
-  refused({}, "they are of f16 or bf16");
+  refused({}, "they must be f16 or bf16");
   o = {.depth = 72};
-  refused({}, "heads of 72 columns; a multiple of 16 up to 256");
+  refused({}, "heads of 72 columns; there must be a multiple of 16 up to 256");
   o = {.depth = 64, .value_depth = 128};
-  refused({}, "V has no more than Q");
+  refused({}, "V must have no more than Q");
 }
 
 TEST_CASE("the choice is legal for every operation and size") {
@@ -143,9 +144,9 @@ TEST_CASE("keys that are their own values have one tile, and teams if heads need
   CHECK(division.ctas() * 10 > hopper::multiprocessors * 9);
   AttentionTile other = t;
   other.bn = 128;
-  CHECK_ERROR(check(o, other), "say 64x64_2_split");
+  CHECK_ERROR(check(o, other), "use the tile 64x64_2_split");
   other = t, other.split = false;
-  CHECK_ERROR(check(o, other), "say 64x64_2_split");
+  CHECK_ERROR(check(o, other), "use the tile 64x64_2_split");
   o.depth = 320, o.value_depth = 256;
   CHECK(text(choose_attention(o, s, hopper::multiprocessors)) == "64x64_4_split");
   o.depth = 576, o.value_depth = 512, o.e4m3 = true;  // rows of bytes

@@ -40,7 +40,7 @@ void check_case(Attention& attention, const Case& c) {
   const std::string problem = trial.wrong(first);
   CHECK_MESSAGE(problem.empty(), problem);
   if (emulator) emulator->seed(2 * c.data + 1);
-  CHECK_MESSAGE(trial.run(attention) == first, "a second run gives other bits");
+  CHECK_MESSAGE(trial.run(attention) == first, "a second run gives different bits");
 }
 void check_case(const Case& c) {
   static Attention attention = [] {
@@ -205,28 +205,30 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
     CHECK_ERROR(attention.workspace_bytes(p), words);
   };
   refused([](auto& p) { p.type = DType::e4m3; }, "O of e4m3; it is of f16 or bf16");
-  refused([](auto& p) { p.query_type = DType::e5m2; }, "Q of e5m2, K and V of e4m3, and O of f16");
+  refused([](auto& p) { p.query_type = DType::e5m2; }, "Q is e5m2, K and V are e4m3, and O is f16");
   refused([](auto& p) { p.cache_type.reset(); },
-          "Q of e4m3, K and V of f16, and O of f16; Q, K and V are all");
-  refused([](auto& p) { p.query_type.reset(); }, "q_scale, with Q of f16");
+          "Q is e4m3, K and V are f16, and O is f16; Q, K and V must all");
+  refused([](auto& p) { p.query_type.reset(); }, "q_scale is given, but Q is f16");
   refused([](auto& p) { p.q_scale = {}; },
-          "k_scale and v_scale, and no q_scale; Q, K and V of e4m3 have all");
-  refused([](auto& p) { p.k_scale = p.v_scale = {}; }, "q_scale, and no k_scale");
-  refused([](auto& p) { p.scales = 3; }, "3 scales of K and V; one, or one for each of 2 heads");
-  refused([](auto& p) { p.promote = -1; }, "promote = -1; 0 to");
-  refused([](auto& p) { p.key_lengths = p.lse; }, "lengths of keys, and Q of e4m3, which has none");
+          "k_scale and v_scale are given, but not q_scale; Q, K and V of e4m3 must have all");
+  refused([](auto& p) { p.k_scale = p.v_scale = {}; }, "q_scale is given, but not k_scale");
+  refused([](auto& p) { p.scales = 3; },
+          "3 scales of K and V; there must be one, or one for each of 2 heads");
+  refused([](auto& p) { p.promote = -1; }, "promote = -1; it must be 0 to");
+  refused([](auto& p) { p.key_lengths = p.lse; }, "lengths of keys are not supported with Q of e4m3");
   Case wide = sized(40, 50, 1, 160);
   wide.p.promote = 64;
   Trial of_wide(device(), wide);
-  CHECK_ERROR(attention(of_wide.arguments()), "promote = 64, and V of 160 columns; 128 at most");
+  CHECK_ERROR(attention(of_wide.arguments()), "promote = 64 with V of 160 columns; V must have at most 128");
   Case narrow = sized(0, 0, 1, 48);
   narrow.sequences = {{3, 3}};
   Trial of_narrow(device(), narrow);
-  CHECK_ERROR(attention(of_narrow.arguments()), "packed sequences of e4m3, and V of 48 columns; 49 at least");
+  CHECK_ERROR(attention(of_narrow.arguments()),
+              "packed sequences of e4m3 with V of 48 columns; it must have at least 49");
   Case halves = sized(40, 50, 1, 64);
   halves.e4m3 = false, halves.p.promote = 64;
   Trial of_halves(device(), halves);
-  CHECK_ERROR(attention(of_halves.arguments()), "promote = 64, and Q of f16; only sums of products of e4m3");
+  CHECK_ERROR(attention(of_halves.arguments()), "promote = 64, but Q is f16; it must be e4m3");
 }
 
 TEST_CASE("tiles that do not suit products of e4m3") {
@@ -237,17 +239,18 @@ TEST_CASE("tiles that do not suit products of e4m3") {
     CHECK_ERROR(check(o, kernels::parse_attention_tile(tile)), words);
   };
   const auto as_it_is = [](auto&) {};
-  refused(as_it_is, "128x128_3_persistent", "0 stages of a cache, and K and V of e4m3");
+  refused(as_it_is, "128x128_3_persistent", "0 stages of a cache with K and V of e4m3");
   refused(as_it_is, "128x96_3_c2_persistent",
-          "blocks of 96 keys and V of 96 columns; the keys are a multiple of 64");
+          "blocks of 96 keys and V of 96 columns; the keys must be a multiple of 64");
   refused(as_it_is, "64x64_3_c2_split", "with lengths of keys, pages, or keys that CTAs divide (split)");
   refused(as_it_is, "192x256_3_c2_persistent", "tiles of ");
   refused([](auto& o) { o.lengths = true; }, "64x64_3_c2", "with lengths of keys");
-  refused([](auto& o) { o.e4m3 = false; }, "128x128_3_persistent", "Q of e4m3, and K and V of another type");
+  refused([](auto& o) { o.e4m3 = false; }, "128x128_3_persistent",
+          "Q is e4m3, but K and V have a different type");
   refused([](auto& o) { o.promotes = true, o.depth = o.value_depth = 160; }, "64x64_3_c2",
-          "promotion of sums, and V of 160 columns");
+          "promotion of sums with V of 160 columns");
   refused([](auto& o) { o.promotes = true, o.e4m3 = o.e4m3_products = false; }, "64x64_3",
-          "promotion of sums, and Q of another type");
+          "promotion of sums needs Q of e4m3");
 }
 
 }  // namespace ptxbuilder::test::attention_e4m3_test

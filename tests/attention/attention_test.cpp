@@ -77,7 +77,7 @@ void check_case(const Case& c) {
   const std::string problem = trial.wrong(first);
   CHECK_MESSAGE(problem.empty(), problem);
   if (emulator) emulator->seed(2 * c.data + 1);
-  CHECK_MESSAGE(trial.run(attention()) == first, "a second run gives other bits");
+  CHECK_MESSAGE(trial.run(attention()) == first, "a second run gives different bits");
 }
 
 Case sized(int64_t queries, int64_t keys, int64_t heads = 1, int64_t depth = 16) {
@@ -278,15 +278,15 @@ TEST_CASE("what is refused") {
     CHECK_ERROR(attention().workspace_bytes(p), words);
   };
   refused([](auto& p) { p.type = DType::f32; }, "O of f32; it is of f16 or bf16");
-  refused([](auto& p) { p.depth = 257; }, "Q and K of 257 columns, and V of ");
+  refused([](auto& p) { p.depth = 257; }, "Q and K have 257 columns, and V has ");
   refused([](auto& p) { p.value_depth = 17; },
-          "V of 17 columns (value_depth) and Q of 16; V has 1 to as many as Q");
-  refused([](auto& p) { p.queries = -1; }, "queries = -1; 0 to");
-  refused([](auto& p) { p.key_heads = 3; }, "4 heads, and 3 of keys");
+          "V has 17 columns (value_depth), but Q has 16; V must have at least one, and no more than Q");
+  refused([](auto& p) { p.queries = -1; }, "queries = -1; it must be 0 to");
+  refused([](auto& p) { p.key_heads = 3; }, "4 heads of Q, but 3 of K");
   refused([](auto& p) { p.scale = -1; }, "scale = -1");
   refused([](auto& p) { p.scale = NAN; }, "scale = nan");
   refused([](auto& p) { p.softcap = INFINITY; }, "softcap = inf");
-  refused([](auto& p) { p.causal = true, p.right = 2; }, "causal, and right = 2");
+  refused([](auto& p) { p.causal = true, p.right = 2; }, "right = 2; it must be 0 or less if causal");
   refused([](auto& p) { p.keys = 1000; },
           "K of f16: 1000 x 16 elements with a row stride of 64, 4 heads with a stride of 16, 1 batches");
   refused([](auto& p) { p.q.row_stride = 8; }, "Q of f16: a row stride of 8 elements for rows of 16");
@@ -670,7 +670,7 @@ TEST_CASE("a call that cannot be tuned, has no tile or loads no kernel says so")
   CHECK_ERROR(call.tile(on(idle, sized(0, 50))), "the tile of a call with nothing to do");
   kernels::AttentionOptions options;
   options.load = [](const AttentionOperation&, const AttentionTile&) { return nullptr; };
-  CHECK_ERROR(Attention(idle, options)(p), "AttentionOptions::load gave no kernel for the tile");
+  CHECK_ERROR(Attention(idle, options)(p), "AttentionOptions::load returned no kernel for the tile");
   options = {};
   options.choose = nullptr;
   CHECK_ERROR(Attention(idle, options), "AttentionOptions::choose is empty");

@@ -183,14 +183,16 @@ TEST_CASE("what of latent keys is refused") {
     CHECK_ERROR(attention()(p), words);
   };
   refused([](auto& p) { p.value_depth = 192; },
-          "Q and K of 320 columns, and V of 192; Q and K have up to 256");
-  refused([](auto& p) { p.depth = 448, p.value_depth = 384; }, "Q and K of 448 columns, and V of 384");
+          "Q and K have 320 columns, and V has 192; Q and K must have up to 256");
+  refused([](auto& p) { p.depth = 448, p.value_depth = 384; }, "Q and K have 448 columns, and V has 384");
   refused([](auto& p) { p.v = p.k; },
-          "V, and keys of 320 columns, whose first 256 are the values: leave V out");
+          "V is given with keys of 320 columns, whose first 256 are the values: leave V out");
   refused([](auto& p) { p.key_heads = 2; }, "2 heads of keys of 320 columns");
-  refused([](auto& p) { p.page = 12; }, "pages of 12 rows, and values that are the first columns of keys");
-  refused([](auto& p) { p.softcap = 1; }, "softcap or dropout, and values that are the first columns");
-  refused([](auto& p) { p.sinks = p.lse; }, "sinks, and values that are the first columns of keys");
+  refused([](auto& p) { p.page = 12; }, "pages of 12 rows with values that are the first columns of keys");
+  refused([](auto& p) { p.softcap = 1; },
+          "softcap or dropout cannot be used with values that are the first columns");
+  refused([](auto& p) { p.sinks = p.lse; },
+          "sinks cannot be used with values that are the first columns of keys");
   const char* bytes = "over rows of 656 bytes; such rows are for bf16 and 576 columns";
   refused([](auto& p) { p.cache_type = DType::e4m3; }, bytes);
   const auto refused_in_bytes = [&](auto&& change, const char* words) {
@@ -203,9 +205,11 @@ TEST_CASE("what of latent keys is refused") {
   };
   refused_in_bytes([](auto& p) { p.type = DType::f16; }, bytes);
   refused_in_bytes([](auto& p) { p.k_scale = p.v_scale = p.lse; },
-                   "k_scale or v_scale, and keys that are rows of 656 bytes, which hold their own scales");
-  refused_in_bytes([](auto& p) { p.page_scales = true; }, "scales of pages, and values that are the first");
-  refused_in_bytes([](auto& p) { p.query_type = DType::e4m3; }, "Q of e4m3, and values that are the first");
+                   "k_scale or v_scale is given with keys that are rows of 656 bytes");
+  refused_in_bytes([](auto& p) { p.page_scales = true; },
+                   "scales of pages cannot be used with values that are the first");
+  refused_in_bytes([](auto& p) { p.query_type = DType::e4m3; },
+                   "Q of e4m3 cannot be used with values that are the first");
   refused([](auto& p) { p.depth = 600; }, "depth = 600; 1 to 576");
   // Other keys have values of their own.
   refused([](auto& p) { p.depth = p.value_depth = 256; }, "V of bf16: 16 x 256 elements");

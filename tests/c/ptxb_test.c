@@ -211,8 +211,7 @@ static void check_repeated(unsigned seed) {
   a.shape[0] = d.shape[0] = 24;
   CHECK(wrong_again(&p, &a, &b, &d) == 0);
   a.tensor.dtype.lanes = 2;
-  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
-          "A: a tensor of a type that is not supported");
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "A: its type is not supported");
   a.tensor.dtype.lanes = 1, a.tensor.device.type = 1;
   CHECK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM) == PTXB_INVALID_ARGUMENT);
   a.tensor.device.type = 0;
@@ -335,7 +334,7 @@ static void check_epilogues(unsigned seed) {
   CHECK(wrong_epilogue(&e) == 0);
   e.bias.tensor.dtype = e4m3;
   REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM),
-          "bias: [32] of e4m3; it is bf16 if D is e4m3");
+          "bias: [32] of e4m3; it must be bf16 if D is e4m3");
   discard_epilogue(&e);
   /* alpha in memory, and the backward pass through relu; other inputs of the same form count. */
   make_epilogue(&e, bf16, f32, kN, seed + 1);
@@ -359,7 +358,7 @@ static void check_epilogues(unsigned seed) {
   e.p.activation = PTXB_RELU;
   CHECK(wrong_epilogue(&e) == 0);
   e.p.use = PTXB_VALUE;
-  REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM), "D and A make [k,n] 1 of 64 x 16");
+  REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM), "D and A require [k,n] 1 of 64 x 16");
   discard_epilogue(&e);
 }
 
@@ -407,9 +406,9 @@ static void check_block_scales(void) {
   CHECK(wrong == 0);
   a_lines[0] = 2;
   REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL),
-          "a_scales_1x128: [2,24] of f32; it is float32");
+          "a_scales_1x128: [2,24] of f32; it must be float32");
   p.a_scales_1x128 = NULL;
-  REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL), "block scales of B alone");
+  REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL), "only B has block scales");
   OK(ptxb_free(device, matrix));
   OK(ptxb_free(device, scales_of_a));
   OK(ptxb_free(device, scales_of_b));
@@ -469,9 +468,10 @@ static void check_sparse(void) {
     CHECK(wrong == 0);
     lines[1] = 128;
     REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL),
-            is_a ? "a_metadata: [2,128] of s32; it is int32" : "b_metadata: [2,128] of s32; it is int32");
+            is_a ? "a_metadata: [2,128] of s32; it must be int32"
+                 : "b_metadata: [2,128] of s32; it must be int32");
     *(is_a ? &p.a_metadata : &p.b_metadata) = NULL;
-    REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL), "but D and A make [k,n]");
+    REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL), "but D and A require [k,n]");
     OK(ptxb_free(device, workspace));
     discard(&d);
   }
@@ -503,7 +503,7 @@ static void check_packed(unsigned seed) {
   OK(ptxb_packed_form(PTXB_PACKED_INT8, 0, f32, &other));
   REFUSED(ptxb_packed_form(PTXB_PACKED_UINT4, 48, f32, &form), "groups of 48 of k");
   REFUSED(ptxb_packed_form(9, 64, f32, &form), "type 9 is not one of weight.def");
-  REFUSED(ptxb_packed_form(PTXB_PACKED_UINT4, 64, e4m3, &form), "packed weights: scales of");
+  REFUSED(ptxb_packed_form(PTXB_PACKED_UINT4, 64, e4m3, &form), "packed weights: the scales are");
   size_t bytes;
   OK(ptxb_packed_bytes(form, N, K, &bytes));
   REFUSED(ptxb_packed_bytes(3, N, K, &bytes), "packed_form 0x3 is not one");
@@ -544,7 +544,7 @@ static void check_packed(unsigned seed) {
   REFUSED(ptxb_matmul_run(device, &p, workspace, workspace_bytes, NULL), "B: 1 batches of 2 x");
   p.packed_form = form, b.dtype.bits = 16;
   REFUSED(ptxb_matmul_run(device, &p, workspace, workspace_bytes, NULL),
-          "packed weights are uint8 without gaps");
+          "packed weights must be uint8 without gaps");
   b.dtype.bits = 8;
 
   /* There are two experts, and the second has other weights. */
@@ -584,7 +584,7 @@ static void check_packed(unsigned seed) {
   int64_t gaps[3] = {2 * (int64_t)bytes, shape[1], 1};
   both.strides = gaps;
   REFUSED(ptxb_matmul_run(device, &p, workspace, workspace_bytes, NULL),
-          "packed weights are uint8 without gaps");
+          "packed weights must be uint8 without gaps");
   OK(ptxb_free(device, both.data));
   OK(ptxb_free(device, of_ends.data));
   p.b = &b, p.group_ends = NULL, shape[1] -= 16;
@@ -675,7 +675,7 @@ static void check_groups(unsigned seed) {
   REFUSED((p.b = &of_b, ptxb_matmul_run(device, &p, NULL, 0, NULL)), "b_addresses: B has 3 dimensions");
   of_starts.dtype = s32;
   REFUSED((p.b = &one_of_b, ptxb_matmul_run(device, &p, NULL, 0, NULL)),
-          "b_addresses: [3] of s32; it is int64");
+          "b_addresses: [3] of s32; it must be int64");
   OK(ptxb_free(device, places));
   p.b = &of_b, p.b_addresses = NULL;
 
@@ -693,11 +693,11 @@ static void check_groups(unsigned seed) {
     }
   CHECK(wrong == 0);
   REFUSED((p.a = &a.tensor, ptxb_matmul_run(device, &p, NULL, 0, NULL)),
-          "A: 1 batches of 40 x 16, but D and A make");
+          "A: 1 batches of 40 x 16, but D and A require");
   p.a = &a.tensor, p.b = &of_b, p.d = &of_d;
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: A, B and D have 2, 3 and 3 dimensions");
   p.d = &d.tensor, groups = 2;
-  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: [2] of s32; it is int32");
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: [2] of s32; it must be int32");
 
   /* Rows of A are in reverse order, one of them twice, and two indices do not exist in A. */
   groups = GROUPS;
@@ -759,9 +759,9 @@ static void check_groups(unsigned seed) {
   CHECK(wrong == 0);
   p.add_to_rows = NULL;
   count = M - 1;
-  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: [39] of s32; it is int32");
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: [39] of s32; it must be int32");
   count = M, of_rows.dtype = f32;
-  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: [40] of f32; it is int32");
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: [40] of f32; it must be int32");
   of_rows.dtype = s32, of_d = by_k.tensor, of_d.ndim = 3, of_d.shape = shape, of_d.strides = NULL;
   p.a = &of_a, p.b = &e.tensor, p.d = &of_d;
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows");
@@ -782,21 +782,26 @@ static void check_epilogue_mistakes(void) {
     REFUSED(ptxb_matmul_workspace(device, &e.p, &bytes), (words)); \
   } while (0)
   MISTAKE(e.p.use = 3, "use 3 is not a ptxb_use");
-  MISTAKE(e.p.use = PTXB_GATE, "use is PTXB_GATE, but activation is PTXB_NONE: set the activation to which it belongs");
+  MISTAKE(e.p.use = PTXB_GATE,
+          "use is PTXB_GATE, but activation is PTXB_NONE: set the activation to which it belongs");
   e.p.activation = PTXB_SILU;
-  MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_GATE), "D: 32 columns, but a gate of B's 32 has 16");
+  MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_GATE),
+          "D: it has 32 columns, but a gate of B's 32 columns must have 16");
   MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE), "use is PTXB_SLOPE, but inputs is NULL");
   MISTAKE(e.p.inputs = &e.inputs.tensor, "inputs is given, but use is not PTXB_SLOPE");
   MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE, e.p.inputs = &e.a.tensor),
-          "inputs: 1 batches of 24 x 64, but D and A make [m,n] 1 of 24 x 32");
+          "inputs: 1 batches of 24 x 64, but D and A require [m,n] 1 of 24 x 32");
   MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE, e.p.inputs = &e.d.tensor), "D overlaps inputs");
-  MISTAKE(e.p.row_scales = &e.columns.tensor, "row_scales: [1,32] of f32; it is float32 of [24] or [24,1]");
+  MISTAKE(e.p.row_scales = &e.columns.tensor,
+          "row_scales: [1,32] of f32; it must be float32 of [24] or [24,1]");
   MISTAKE(e.p.column_scales = &e.rows.tensor,
-          "column_scales: [24,1] of f32; it is float32 of [32] or [1,32]");
-  MISTAKE(e.p.column_scales = &e.bias.tensor, "column_scales: [32] of bf16; it is float32 of [32] or [1,32]");
-  MISTAKE(e.p.alpha_in_memory = &e.rows.tensor, "alpha_in_memory: [24,1] of f32; it is one float32, [1]");
-  MISTAKE(e.p.d_scale = &e.bias.tensor, "d_scale: [32] of bf16; it is one float32, [1]");
-  MISTAKE(e.p.amax = &e.rows.tensor, "amax: [24,1] of f32; it is one float32, [1]");
+          "column_scales: [24,1] of f32; it must be float32 of [32] or [1,32]");
+  MISTAKE(e.p.column_scales = &e.bias.tensor,
+          "column_scales: [32] of bf16; it must be float32 of [32] or [1,32]");
+  MISTAKE(e.p.alpha_in_memory = &e.rows.tensor,
+          "alpha_in_memory: [24,1] of f32; it must be one float32, [1]");
+  MISTAKE(e.p.d_scale = &e.bias.tensor, "d_scale: [32] of bf16; it must be one float32, [1]");
+  MISTAKE(e.p.amax = &e.rows.tensor, "amax: [24,1] of f32; it must be one float32, [1]");
   e.rows.strides[0] = 2;
   MISTAKE(e.p.row_scales = &e.rows.tensor, "row_scales: it has gaps: make it contiguous");
   void* const amax = e.amax.tensor.data;
@@ -819,7 +824,7 @@ static void check_epilogue_mistakes(void) {
   make(&d, bf16, kM, kN / 2, kN, 1, 0);
   MISTAKE(
       (e.p.d = &d.tensor, e.p.activation = PTXB_SILU, e.p.use = PTXB_GATE, e.p.c = &e.c.tensor, e.p.beta = 1),
-      "a gate with beta C");
+      "a gate cannot be used with beta C");
 #undef MISTAKE
   discard(&d);
   discard_epilogue(&e);
@@ -887,12 +892,12 @@ static void check_kernels(void) {
   REFUSED(ptxb_launch(kernel, no_grid, arguments, 3, PTXB_OWN_STREAM), "the grid is missing");
   REFUSED(ptxb_launch(kernel, NULL, arguments, 3, PTXB_OWN_STREAM), "the grid is missing");
   REFUSED(ptxb_launch(kernel, grid, arguments, 2, PTXB_OWN_STREAM),
-          "kernel 'saxpy' takes 3 arguments, 2 are given");
+          "kernel 'saxpy' takes 3 arguments, but 2 were given");
   arguments[2].name = "b";
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM), "the argument is named 'b'");
   arguments[2] = ptxb_of_tensor(&x.tensor);
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM),
-          "parameter 'a' is a scalar, and is given a tensor");
+          "parameter 'a' is a scalar, but a tensor was given");
   arguments[2] = ptxb_of_float(3);
   arguments[2].scalar = 99;
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM),
@@ -910,7 +915,7 @@ static void check_kernels(void) {
   arguments[0].bits = 0;
   arguments[2] = ptxb_of_integer(3);
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM),
-          "'a' is a f32, and is given the integer 3");
+          "'a' has type f32, but the integer 3 was given");
   arguments[2] = ptxb_of_float(3);
   arguments[0] = ptxb_of_integer(1);
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM), "parameter 'd' takes a tensor");
@@ -971,9 +976,10 @@ static void check_scalars(int is_emulator) {
   OK(ptxb_copy_out(device, &got, d.tensor.data, sizeof got));
   CHECK(got == -0.75);
   all[1] = ptxb_of_integer(32768);
-  REFUSED(ptxb_launch(kernel, NULL, all, 3, PTXB_OWN_STREAM), "'u' is a s16, and is given the integer 32768");
+  REFUSED(ptxb_launch(kernel, NULL, all, 3, PTXB_OWN_STREAM),
+          "'u' has type s16, but the integer 32768 was given");
   all[1] = ptxb_of_float(1);
-  REFUSED(ptxb_launch(kernel, NULL, all, 3, PTXB_OWN_STREAM), "'u' is a s16, and is given a float");
+  REFUSED(ptxb_launch(kernel, NULL, all, 3, PTXB_OWN_STREAM), "'u' has type s16, but a float was given");
   if (is_emulator) { /* on which a million CTAs take longer than 20 ms */
     const uint32_t many[3] = {1000000, 1, 1};
     all[1] = ptxb_of_integer(0);
@@ -1028,11 +1034,12 @@ static void check_structs(void) {
   fields[1].name = "b";
   REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "field 1 'a': the argument is named 'b'");
   fields[1] = fields[0];
-  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'a' is a scalar, and is given a tensor");
+  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'a' is a scalar, but a tensor was given");
   all.field_count = 1;
-  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'s' takes a struct of 2 fields, but 1 are given");
+  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM),
+          "'s' takes a struct of 2 fields, but 1 were given");
   all = ptxb_of_integer(1);
-  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'s' takes a struct, and is given a scalar");
+  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'s' takes a struct, but a scalar was given");
   ptxb_kernel_free(kernel);
   discard(&d);
 }
@@ -1059,7 +1066,7 @@ static void check_mistakes(int is_emulator) {
   REFUSED(ptxb_matmul_workspace(NULL, &p, &bytes), "the device is NULL");
   REFUSED(ptxb_matmul_workspace(device, NULL, &bytes), "the product is NULL");
   p.size = 8;
-  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "a ptxb_matmul of 8 bytes, but this library's has");
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "the size of this ptxb_matmul is 8 bytes, but it has");
   p.size = sizeof p;
   p.beta = 1;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "beta is 1, but C is NULL");
@@ -1068,26 +1075,26 @@ static void check_mistakes(int is_emulator) {
   p.activation = PTXB_NONE;
   b.shape[0] = 32;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
-          "B: 1 batches of 32 x 48, but D and A make [k,n] 1 of 64 x 48");
+          "B: 1 batches of 32 x 48, but D and A require [k,n] 1 of 64 x 48");
   b.shape[0] = 64, b.strides[0] = 96, b.strides[1] = 2;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
-          "B: its strides are 96 and 2, and one of them must be 1");
+          "B: its strides are 96 and 2, but one of them must be 1");
   b.strides[0] = 0, b.strides[1] = 1; /* as `expand` makes it */
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
-          "B: rows are 0 elements apart, but have 48: make it contiguous");
+          "B: rows begin 0 elements apart, but have 48 elements: make it contiguous");
   b.strides[0] = -48;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "B: dimension 0 has 64 elements and stride -48");
   b.strides[0] = 48, d.strides[0] = 1, d.strides[1] = 32;
-  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "D: its columns are 32 elements apart, and must be 1");
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
+          "D: its columns are 32 elements apart, but must be 1 apart");
   d.strides[0] = 48, d.strides[1] = 1;
   a.tensor.dtype.lanes = 2;
-  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
-          "A: a tensor of a type that is not supported: code 4, 16 bits, 2");
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: its type is not supported: code 4, 16 bits, 2");
   a.tensor.dtype.lanes = 1, a.tensor.ndim = 4;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
-          "A: 4 dimensions; a matrix has 2, or 3 with batches in front");
+          "A: 4 dimensions; a matrix must have 2, or 3 with batches in front");
   a.tensor.ndim = 1000000; /* far more than its shape has */
-  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: 1000000 dimensions; at most 5 are supported");
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: 1000000 dimensions; there must be at most 5");
   a.tensor.ndim = 2, a.tensor.device.type = 1;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: its memory is on");
   a.tensor.device.type = 0, a.tensor.dtype = b.tensor.dtype = f32;
@@ -1095,7 +1102,7 @@ static void check_mistakes(int is_emulator) {
   a.tensor.dtype = b.tensor.dtype = bf16;
   p.d = &a.tensor;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
-          "B: 1 batches of 64 x 48, but D and A make [k,n] 1 of 64 x 64");
+          "B: 1 batches of 64 x 48, but D and A require [k,n] 1 of 64 x 64");
   discard(&a), discard(&b), discard(&d);
 }
 
@@ -1213,7 +1220,7 @@ static void check_sinks_and_dropout(const ptxb_attention* attention, int packed,
   uint16_t* const o = malloc(kRows * kHeads * kColumns * sizeof *o);
   p.sinks = NULL, p.dropout = 0.5f;
   REFUSED(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM),
-          "dropout = 0.5, and no dropout_seed");
+          "dropout = 0.5 needs a dropout_seed");
   p.dropout_seed = &seed.tensor;
   OK(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM));
   OK(ptxb_copy_out(device, o, p.o->data, kRows * kHeads * kColumns * sizeof *o));
@@ -1223,13 +1230,13 @@ static void check_sinks_and_dropout(const ptxb_attention* attention, int packed,
   }
   p.dropout = 1;
   REFUSED(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM),
-          "dropout = 1; from 0 to below 1");
+          "dropout = 1; it must be at least 0 and less than 1");
   p.dropout = 0, p.reserved = 7;
   REFUSED(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM),
-          "reserved = 7; it is 0");
+          "reserved = 7; it must be 0");
   p.reserved = 0, p.sinks = &seed.tensor;
   REFUSED(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM),
-          "sinks: [4] of s32; it is of float32, [2], one for each head");
+          "sinks: [4] of s32; it must be float32, [2], one for each head");
   free(o);
   discard(&sinks), discard(&dsinks), discard(&seed), discard(&workspace);
   for (int i = 0; i < 4; ++i) discard(all[i]);
@@ -1277,11 +1284,12 @@ static void check_attention_of_e4m3(void) {
     }
   CHECK(wrong == 0);
   p.q_scale = NULL;
-  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "k_scale and v_scale, and no q_scale");
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
+          "k_scale and v_scale are given, but not q_scale");
   p.q_scale = &q_scale.tensor, k.tensor.dtype = v.tensor.dtype = bf16;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "Q of e4m3, K and V of bf16");
   p.q_scale = p.k_scale = p.v_scale = NULL, q.tensor.dtype = bf16;
-  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "promote = 8, and Q of bf16");
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "promote = 8, but Q is bf16");
   for (int i = 0; i < 4; ++i) discard(all[i]);
   discard(&lse), discard(&q_scale), discard(&k_scale), discard(&v_scale);
 }
@@ -1340,11 +1348,11 @@ static void check_mixed_batch(void) {
     discard(&workspace);
   }
   masks.tensor.shape = &two;
-  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "tree_mask: [2] of s32; it is of");
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "tree_mask: [2] of s32; it must be");
   p.tree_mask = NULL;
   p.key_offsets = &offsets.tensor;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
-          "key_offsets, which say where packed keys are, and key_lengths");
+          "key_offsets and key_lengths cannot both be given");
   p.key_offsets = NULL, lengths.tensor.shape = &three;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "key_lengths: [3] of s32");
   for (int i = 0; i < 4; ++i) discard(all[i]);
@@ -1411,7 +1419,7 @@ static void check_attention(int packed, int is_emulator) {
   p.k = &k.tensor, p.o = &q.tensor;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "O overlaps Q");
   p.o = &o.tensor, k.tensor.dtype.code = PTXB_FLOAT;
-  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "K: of f16, and Q of bf16");
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "K: its type is f16, but Q's is bf16");
   k.tensor.dtype.code = PTXB_BFLOAT, --v.tensor.ndim;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
           packed ? "V: 2 dimensions" : "V: 3 dimensions");
@@ -1487,7 +1495,7 @@ static void check_ir_options(void) {
   FAILS(PTXB_COMPILE, ptxb_load_ir_with(device, saxpy, sizeof saxpy - 1, NULL, &options, &kernel), "99.9");
   options.ptx_version = 0, options.size = 8;
   REFUSED(ptxb_load_ir_with(device, saxpy, sizeof saxpy - 1, NULL, &options, &kernel),
-          "a ptxb_ir_options of 8 bytes, but this library's has 40");
+          "the size of this ptxb_ir_options is 8 bytes, but it has 40 in this library");
   CHECK(!kernel);
 }
 
@@ -1648,9 +1656,9 @@ static void check_rows(unsigned seed) {
   tensors[2] = NULL;
   REFUSED(ptxb_rows_workspace(device, &p, &bytes), "rms_norm_gradient: scale is not given");
   p.tensor_count = 4;
-  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "4 tensors are given, but it takes 6");
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "4 tensors were given, but it takes 6");
   p.tensor_count = 7;
-  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "7 tensors are given, but it takes 6");
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "7 tensors were given, but it takes 6");
   p.operation = "norm";
   REFUSED(ptxb_rows_workspace(device, &p, &bytes),
           "no operation on rows is named 'norm'; the operations are rms_norm,");
@@ -1701,7 +1709,7 @@ static void check_convolution(unsigned seed) {
   p.groups = 2;
   REFUSED(ptxb_convolution_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "filters of 16 channels for 2 groups");
   p.groups = 1, p.result = PTXB_CONVOLUTION_W;
-  REFUSED(ptxb_convolution_workspace(device, &p, &bytes), "a bias or an activation with a gradient");
+  REFUSED(ptxb_convolution_workspace(device, &p, &bytes), "a gradient cannot have a bias or an activation");
   p.bias = NULL, p.activation = PTXB_NONE;
   REFUSED(ptxb_convolution_workspace(device, &p, &bytes), "a gradient from f32 and bf16");
   p.result = 3;
@@ -1732,11 +1740,12 @@ static void check_ranked(void) {
   product.scale = &flat.tensor;
   REFUSED(ptxb_ranked_memory(device, &product, &bytes), "scale");
   product.scale = NULL, product.reserved_too = 1;
-  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "reserved: 1; it is 0");
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "reserved: 1; it must be 0");
   product.reserved_too = 0, product.a = &turned.tensor;
   REFUSED(ptxb_ranked_memory(device, &product, &bytes), "A: it has gaps");
   product.a = &wide.tensor, product.d = &x.tensor, product.scatters = 1;
-  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "gathered: a product whose sums are scattered");
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes),
+          "gathered: it must be NULL if the sums are scattered");
   product.scatters = 2;
   REFUSED(ptxb_ranked_memory(device, &product, &bytes), "D: 4 x 64; it must be 8 x 64");
   Matrix square;
@@ -1745,7 +1754,7 @@ static void check_ranked(void) {
   OK(ptxb_ranked_memory(device, &product, &bytes));
   CHECK(bytes == 262144 + 2 * 8 * 8);
   product.scatters = 3;
-  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "scatters: 3; it is 0, 1 or 2");
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "scatters: 3; it must be 0, 1 or 2");
   discard(&square);
   discard(&turned);
   discard(&flat);
@@ -1761,7 +1770,7 @@ static void check_ranked(void) {
   norm.memory = memory, norm.memory_bytes = bytes - 1;
   norm.new_residual = &wide.tensor;
   REFUSED(ptxb_ranked_norm_run(device, &norm, NULL),
-          "new_residual has the shape [rows, columns], and is [8, 64]");
+          "new_residual must have the shape [rows, columns], but is [8, 64]");
   norm.new_residual = &x.tensor;
   REFUSED(ptxb_ranked_norm_run(device, &norm, NULL), "overlaps");
   discard(&x);
@@ -1789,7 +1798,8 @@ static void check_ranked_tokens(void) {
   CHECK(more == bytes + 2 * 4 * 128); /* two places for four rows more */
   tokens.grouped = &sorted.tensor;
   REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes),
-          "grouped: 5 rows; it has room for as many of each of 2 ranks");
+          "grouped: 5 rows; their number must be a multiple of the 2 ranks, since it has room for as many "
+          "rows of each");
   tokens.grouped = &grouped.tensor, tokens.ends = &grouped_ends.tensor;
   REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "ends: it must be 6 32-bit integers");
   tokens.ends = &ends.tensor, tokens.splits = &sorted.tensor;
@@ -1799,7 +1809,7 @@ static void check_ranked_tokens(void) {
   tokens.combines = 1;
   OK(ptxb_ranked_tokens_memory(device, &tokens, &bytes));
   tokens.combines = 2;
-  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "combines: 2; it is 0 or 1");
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "combines: 2; it must be 0 or 1");
   tokens.combines = 1;
   REFUSED(ptxb_ranked_tokens_run(device, &tokens, NULL), "the list of the ranks' memory is NULL");
   void* memory[2] = {sorted.tensor.data, grouped.tensor.data};

@@ -114,9 +114,9 @@ TEST_CASE("fields that an older header lacks have the values of INIT") {
   CHECK((newest.third == std::string("given") && newest.fourth == 40));
   for (const size_t size : {size_t{0}, size_t{8}, first - 8, first + 4, sizeof(Grows) + 8})
     CHECK_THROWS_WITH_AS(grown_of(size),
-                         doctest::Contains(("a Grows of " + std::to_string(size) +
-                                            " bytes, but this library's has 32, and that of "
-                                            "the first header 16: set its size by GROWS_INIT")
+                         doctest::Contains(("the size of this Grows is " + std::to_string(size) +
+                                            " bytes, but it has 32 in this library and had 16 in "
+                                            "the first header: initialize it with GROWS_INIT")
                                                .c_str()),
                          Error);
 }

@@ -88,10 +88,10 @@ TEST_CASE("a field below its least value is refused with that value, which may b
 
 TEST_CASE("a stage deeper than shared memory is refused") {
   refused(gemm + "--bk 1000000000", 1,
-          "depth 1000000000; a stage of 128 rows and 256 columns has 302 bf16 along k at most");
-  refused(gemm + "--bk 320", 1, "has 302 bf16 along k at most");
+          "depth 1000000000; a stage of 128 rows and 256 columns can have at most 302 bf16 along k");
+  refused(gemm + "--bk 320", 1, "can have at most 302 bf16 along k");
   refused(gemm + "--bk 256 --stages 2", 1,
-          "2 stages of 196608 B in 232448 B, besides what the epilogue takes");
+          "2 stages of 196608 B do not fit in the 232448 B that the epilogue leaves");
 }
 
 TEST_CASE(
@@ -156,14 +156,14 @@ TEST_CASE("a file that does not end is refused") {
 TEST_CASE("errors of commands name no line of the library, and those of kernels name their own line") {
   const Ran choice = run("ptxb explain-choice 64 64 64 --dtype tf32 --layout NN");
   CHECK(choice.code == 1);
-  CHECK(contains(choice, "gemm: B of tf32 stored along n; wgmma transposes 16-bit types alone"));
+  CHECK(contains(choice, "gemm: B of tf32 stored along n, but wgmma transposes only 16-bit types"));
   CHECK(choice.output.find(".cpp") == std::string::npos);
   const Ran explained = run("ptxb explain 'kernel:gemm bm=64'");
   CHECK(explained.code == 2);
   CHECK(contains(explained, "64 rows for 2 warpgroups"));
   CHECK(explained.output.find(".cpp") == std::string::npos);
   CHECK(contains(run(gemm + "--bm 64"),
-                 "64 rows for 2 warpgroups; each takes a multiple of 64 (gemm_family.cpp:"));
+                 "64 rows for 2 warpgroups; each must have a multiple of 64 (gemm_family.cpp:"));
 }
 
 TEST_CASE("export: shapes do not override a given field, even if it has its default value") {

@@ -299,7 +299,7 @@ TEST_CASE("kernels that cannot be exported are refused") {
   refused("saxpy --config \"threads=64 if count < 9\"",
           "the last configuration has the condition 'count < 9'");
   refused("saxpy --config \"threads=64 if m < 9\" --config \"threads=32\"",
-          "condition 1 = 'm < 9', column 1: there is no 'm'; the names are count, multiprocessors");
+          "condition 1 = 'm < 9', column 1: 'm' is missing; the names are count, multiprocessors");
   refused("saxpy --config \"threads 64\"", "'threads' is not FIELD=VALUE");
   refused("saxpy --config \"threads=few\"", "field threads = few: it must be a number");
   refused("saxpy --config \"thread=1\"", "no field is named 'thread'; the fields are m, n, threads");
@@ -335,7 +335,7 @@ TEST_CASE(
   CHECK(contains(
       good(w.exported("gemm --ptx --shapes 512x512x255,512x500x256")),
       "warning: 512x512x255: rows (k of 510 B in A, k of 510 B in B) are not multiples of 16 B: a launch "
-      "needs gaps after them, set with stride_bytes\nwarning: 512x500x256: rows (n of 1000 B in D)"));
+      "needs gaps after them, which stride_bytes adds\nwarning: 512x500x256: rows (n of 1000 B in D)"));
   const Ran json = good(w.exported("gemm --ptx --json --shapes 512x512x255"));
   CHECK(nlohmann::json::parse(json.output)["warnings"].size() == 1);
 }

@@ -281,22 +281,22 @@ TEST_CASE("what TMA does not take is copied once, and said") {
   CHECK(odd.text.find("a stride of 511 elements along 'm'") != std::string::npos);
   const ContractionForm f32 = of("km,nk->mn", {512, 512}, {512, 512}, {512, 512}, DType::tf32);
   CHECK(f32.copies.size() == 1);
-  CHECK(f32.text.find("elements of 4 B are multiplied along the depth alone") != std::string::npos);
+  CHECK(f32.text.find("elements of 4 B must be contiguous along the depth") != std::string::npos);
 }
 
 TEST_CASE("wrong subscripts and extents are named") {
-  CHECK_ERROR(of("mk", {1, 1}, {}, {}), "it is of the form 'mk,nk->mn'");
-  CHECK_ERROR(of("mk,nk", {1, 1}, {1, 1}, {}), "it is of the form 'mk,nk->mn'");
-  CHECK_ERROR(of("mk,nk,k->mn", {1, 1}, {1, 1}, {1, 1}), "',' of B; a mode is a letter");
-  CHECK_ERROR(of("m.k,nk->mn", {1, 1}, {1, 1}, {1, 1}), "'.' of A; a mode is a letter");
+  CHECK_ERROR(of("mk", {1, 1}, {}, {}), "it must have the form 'mk,nk->mn'");
+  CHECK_ERROR(of("mk,nk", {1, 1}, {1, 1}, {}), "it must have the form 'mk,nk->mn'");
+  CHECK_ERROR(of("mk,nk,k->mn", {1, 1}, {1, 1}, {1, 1}), "',' of B; a mode must be a letter");
+  CHECK_ERROR(of("m.k,nk->mn", {1, 1}, {1, 1}, {1, 1}), "'.' of A; a mode must be a letter");
   CHECK_ERROR(of("mk,nk->mn", {2, 3, 4}, {2, 3}, {2, 2}),
-              "A is 'mk', 2 modes, and the tensor has 3 dimensions");
-  CHECK_ERROR(of("mk,nk->mn", {2, 3}, {2, 4}, {2, 2}), "mode 'k' has 4 elements in B, and 3 in A");
-  CHECK_ERROR(of("mk,nk->mn", {2, 3}, {5, 3}, {2, 4}), "mode 'n' has 4 elements in D, and 5 in B");
+              "A is 'mk', with 2 modes, but the tensor has 3 dimensions");
+  CHECK_ERROR(of("mk,nk->mn", {2, 3}, {2, 4}, {2, 2}), "mode 'k' has 4 elements in B, but 3 in A");
+  CHECK_ERROR(of("mk,nk->mn", {2, 3}, {5, 3}, {2, 4}), "mode 'n' has 4 elements in D, but 5 in B");
   CHECK_ERROR(of("mmk,nk->mn", {2, 2, 3}, {5, 3}, {2, 5}), "mode 'm' is twice in A");
   CHECK_ERROR(of("mjk,nk->mn", {2, 7, 3}, {5, 3}, {2, 5}),
-              "mode 'j' of 7 elements is in A alone; sum over it first");
-  CHECK_ERROR(of("mk,nk->mnx", {2, 3}, {5, 3}, {2, 5, 4}), "mode 'x' of 4 elements is in D alone");
+              "mode 'j' of 7 elements is only in A; sum over it first");
+  CHECK_ERROR(of("mk,nk->mnx", {2, 3}, {5, 3}, {2, 5, 4}), "mode 'x' of 4 elements is only in D");
   TensorForm back = row_major(DType::bf16, {8, 8});
   back.strides[0] = -8;
   CHECK_ERROR(

@@ -201,7 +201,7 @@ TEST_CASE("misuse of a convolution is named, and its twin is accepted") {
   };
   convolution()(right);
   CHECK_ERROR(refused([](auto& p) { p.along_w.before = 1; })(),
-              "y of [1, 3, 4, 8] for x of [1, 5, 6, 16] and w of [8, 3, 3, 16]; it is [1, 3, 5, 8]");
+              "y of [1, 3, 4, 8] for x of [1, 5, 6, 16] and w of [8, 3, 3, 16]; it must be [1, 3, 5, 8]");
   CHECK_ERROR(refused([](auto& p) { p.along_h.step = 9; })(), "along h a step of 9");
   CHECK_ERROR(refused([](auto& p) { p.groups = 3; })(), "3 groups of 16 channels and 8 filters");
   CHECK_ERROR(refused([](auto& p) { p.groups = 2; })(), "filters of 16 channels for 2 groups of x's 16");
@@ -214,7 +214,7 @@ TEST_CASE("misuse of a convolution is named, and its twin is accepted") {
   CHECK_ERROR(refused([](auto& p) { p.y.memory.address = p.x.memory.address; })(), "y overlaps x");
   CHECK_ERROR(refused([](auto& p) { p.bias.bytes = 2; })(), "bias of 2 B");
   CHECK_ERROR(refused([](auto& p) { p.result = ConvolutionResult::x; })(),
-              "a bias or an activation with a gradient");
+              "a gradient cannot have a bias or an activation");
   ConvolutionCase stepped{.channels = 16, .filters = 8, .extents = {5, 6}};
   stepped.along[0].step = 2;
   ConvolutionTrial scattered(device(), stepped, ConvolutionResult::x);
@@ -267,9 +267,9 @@ TEST_CASE("a product of windows says what does not go with them") {
     modes = right;
     return error;
   };
-  CHECK(refused([&] { modes.windows.images = 3; }).find("36 windows in 3 images, and m of 24 in 1 modes") !=
+  CHECK(refused([&] { modes.windows.images = 3; }).find("36 windows in 3 images, but m is 24 in 1 modes") !=
         std::string::npos);
-  CHECK(refused([&] { modes.windows.h.taps = 1; }).find("windows of 1 x 3 taps of 8 channels, and k of 72") !=
+  CHECK(refused([&] { modes.windows.h.taps = 1; }).find("windows of 1 x 3 taps of 8 channels, but k is 72") !=
         std::string::npos);
   CHECK(refused([&] { modes.windows.h.extent = 6; }).find("A of bf16: 6 x 8 elements") != std::string::npos);
   kernels::GemmOperation o;
@@ -279,14 +279,15 @@ TEST_CASE("a product of windows says what does not go with them") {
   };
   CHECK(refusal("128x64x64_3_2x1").empty());
   CHECK(refusal("128x64x64_3_1x2")
-            .find("windows loaded by 2 CTAs; each loads its own: take no cluster along columns") !=
-        std::string::npos);
-  CHECK(refusal("64x64x128_3_w1").find("depth 128 with windows; a stage has 128 B, 64 bf16") !=
+            .find("2 CTAs cannot load windows together, since each loads its own: use no cluster along "
+                  "columns") != std::string::npos);
+  CHECK(refusal("64x64x128_3_w1").find("depth 128 with windows; a stage must have 128 B, 64 bf16") !=
         std::string::npos);
   o.a_k_major = false;
-  CHECK(refusal("128x64x64_3").find("windows of A stored along m; channels are k") != std::string::npos);
+  CHECK(refusal("128x64x64_3").find("the operand A, which has windows, is stored along m") !=
+        std::string::npos);
   o.a_k_major = true, o.batched = true;
-  CHECK(refusal("128x64x64_3").find("windows with batches") != std::string::npos);
+  CHECK(refusal("128x64x64_3").find("windows cannot be used with batches") != std::string::npos);
 }
 
 }  // namespace ptxbuilder::test::convolution_test

@@ -233,40 +233,45 @@ TEST_CASE("invalid combinations are refused with advice") {
     bool k_major = true;
   };
   const Case cases[] = {
-      {"96x128", "128x128", "96 rows for 2 warpgroups; each takes a multiple of 64"},
-      {"320x64_w1", "256x64", "320 rows; a TMA box has 256 at most"},
-      {"128x260", "128x256", "260 columns; wgmma has a multiple of 8 up to 256"},
-      {"128x264", "128x256", "264 columns; wgmma has a multiple of 8 up to 256"},
-      {"192x216_w3", "192x208_w3", "216 columns; wgmma has a multiple of 8 up to 256, or of three consumers"},
-      {"128x272", "128x272_2x1", "272 columns, 272 for each CTA of the cluster to load; a TMA box has 256"},
-      {"128x272_2x1", "128x256_2x1", "272 columns, which take two wgmmas", DType::bf16, false},
+      {"96x128", "128x128", "96 rows for 2 warpgroups; each must have a multiple of 64"},
+      {"320x64_w1", "256x64", "320 rows; a TMA box can have at most 256"},
+      {"128x260", "128x256", "260 columns; there must be a multiple of 8 up to 256"},
+      {"128x264", "128x256", "264 columns; there must be a multiple of 8 up to 256"},
+      {"192x216_w3", "192x208_w3",
+       "216 columns; there must be a multiple of 8 up to 256, or up to 200 with three consumers"},
+      {"128x272", "128x272_2x1",
+       "272 columns, 272 for each CTA of the cluster to load; a TMA box can have at most 256"},
+      {"128x272_2x1", "128x256_2x1", "272 columns, which need two wgmmas", DType::bf16, false},
       {"128x272x64_5_2x1", "128x272x64_4_2x1", "at most 4 fit"},
-      {"128x40", "128x48", "40 columns of integers for a wgmma; from 32 on a multiple of 16", DType::s8},
+      {"128x40", "128x48", "40 columns of integers for a wgmma; 32 and more must be a multiple of 16",
+       DType::s8},
       {"192x208x128_3_w3", "192x192x128_3_w3", "104 columns of integers for a wgmma", DType::s8},
       {"128x72", "128x80", "72 columns of an operand that is not k-major", DType::bf16, false},
-      {"256x256", "256x192", "are 256 registers a thread"},
-      {"128x256x32", "128x256x64", "depth 32; a stage has a multiple of 128 B along k"},
-      {"128x256_3x3", "128x256_2x1", "a cluster of 3 x 3 x 1; it has 1 to 8 CTAs"},
-      {"128x128_2x2_k3", "128x128_2x2_k2", "a cluster of 2 x 2 x 3; it has 1 to 8 CTAs"},
-      {"128x256_0x1", "128x256_1x1", "a cluster of 0 x 1 x 1; it has 1 to 8 CTAs"},
-      {"64x128_pp_k2", "64x128_pp", "split k with ping-pong"},
-      {"128x128_k2_s3", "128x128_2x1_s3", "a split of the last tiles with split k"},
+      {"256x256", "256x192", "need 256 registers a thread"},
+      {"128x256x32", "128x256x64", "depth 32; a stage must have a multiple of 128 B along k"},
+      {"128x256_3x3", "128x256_2x1", "a cluster of 3 x 3 x 1; it must have 1 to 8 CTAs"},
+      {"128x128_2x2_k3", "128x128_2x2_k2", "a cluster of 2 x 2 x 3; it must have 1 to 8 CTAs"},
+      {"128x256_0x1", "128x256_1x1", "a cluster of 0 x 1 x 1; it must have 1 to 8 CTAs"},
+      {"64x128_pp_k2", "64x128_pp", "split k cannot be used with ping-pong"},
+      {"128x128_k2_s3", "128x128_2x1_s3", "a split of the last tiles cannot be used with split k"},
       {"256x176_s2", "256x160_2x1_s2",
-       "176 registers a thread, and 2 with a split of the last tiles leave 160"},
-      {"64x128_pp_s3", "64x128_s3_w1", "a split of the last tiles with ping-pong"},
-      {"64x64_w1_s3_x2", "64x64_w1_x2", "a split of the last tiles with several CTAs on an SM"},
-      {"128x64_s3", "128x64_w1", "a split of the last tiles of integers", DType::s8},
-      {"128x128_s133", "128x128_s132", "the last tiles divided among 133 CTAs; 1 to 132"},
-      {"128x128_g0", "128x128_c8s", "a group of no rows"},
+       "176 registers a thread, but 2 consumers with a split of the last tiles leave 160"},
+      {"64x128_pp_s3", "64x128_s3_w1", "a split of the last tiles cannot be used with ping-pong"},
+      {"64x64_w1_s3_x2", "64x64_w1_x2",
+       "a split of the last tiles cannot be used with several CTAs on an SM"},
+      {"128x64_s3", "128x64_w1", "a split of the last tiles cannot be used with integers", DType::s8},
+      {"128x128_s133", "128x128_s132", "the last tiles are divided among 133 CTAs; there must be 1 to 132"},
+      {"128x128_g0", "128x128_c8s", "a group must have at least one row or column"},
       {"128x192x64_6_pp", "128x192x64_5_pp", "at most 5 fit"},
-      {"128x16_k3", "128x24_k3", "16 columns divided by 3; each CTA adds up 8 at least"},
-      {"64x128_pp_w3", "64x128_pp", "ping-pong takes two consumers"},
+      {"128x16_k3", "128x24_k3", "16 columns divided by 3; each CTA must add up at least 8"},
+      {"64x128_pp_w3", "64x128_pp", "ping-pong needs two consumers"},
       {"128x256x64_5", "128x256x64_4", "at most 4 fit"},
-      {"128x8_3x1", "128x24_3x1", "8 rows of the columns' operand loaded by 3 CTAs; each loads as many"},
+      {"128x8_3x1", "128x24_3x1",
+       "8 rows of the columns' operand loaded by 3 CTAs; each must load the same number"},
       {"128x64_3x1", "128x64_4x1",
-       "64 rows of the columns' operand loaded by 3 CTAs; each loads as many, a multiple of 8", DType::bf16,
-       false},
-      {"128x256x64_1_k2", "128x256x64_4_k2", "do not fit its 1 stages"},
+       "64 rows of the columns' operand loaded by 3 CTAs; each must load the same number, a multiple of 8",
+       DType::bf16, false},
+      {"128x256x64_1_k2", "128x256x64_4_k2", "do not fit in its 1 stages"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.bad);
@@ -284,7 +289,7 @@ TEST_CASE("invalid combinations are refused with advice") {
   CHECK(error_of([&] { checked(with_c, parse_tile("128x112_2x1_k2")); }) == "");
   CHECK(error_of([&] {
           checked(with_c, parse_tile("128x120_2x1_k2"));
-        }).find("120 columns divided by 2, and two CTAs store some of them") != std::string::npos);
+        }).find("120 columns divided by 2, so that two CTAs store some of them") != std::string::npos);
   GemmOperation gate, narrow;
   gate.activation = Activation::silu, gate.use = ActivationUse::gate;
   narrow.d = DType::e4m3;
@@ -292,8 +297,7 @@ TEST_CASE("invalid combinations are refused with advice") {
     CHECK(error_of([&] { checked(of, parse_tile("128x128_2x1_k2")); }) == "");
     CHECK(error_of([&] {
             checked(of, parse_tile("128x120_2x1_k2"));
-          }).find("120 columns divided by 2, and the last CTA stores those from 56 B on") !=
-          std::string::npos);
+          }).find("120 columns divided by 2, so that the last CTA's begin at 56 B") != std::string::npos);
   }
   for (const char* name : {"128x256x64_4_g8", "128x256x64_4_c4s", "128x128x64_6_2x1_g16s_pp",
                            "64x64x64_12_w1_s16", "64x64x64_12_pp_nopdl_in"})

@@ -197,9 +197,10 @@ TEST_CASE("boxes of k that wgmma cannot read, or that do not go with the rest, a
   };
   CHECK_NOTHROW(build(16, 2, false)());
   CHECK_ERROR(build(8, 2, false)(),
-              "gemm: a box of 8 bf16 along the first of 2 modes of k; it is 32 or 64 B");
+              "gemm: a box of 8 bf16 along the first of 2 modes of k; it must be 32 or 64 B");
   CHECK_ERROR(build(16, 1, false)(), "gemm: a box of 16 bf16 along the first of 1 modes of k");
-  CHECK_ERROR(build(16, 2, true)(), "gemm: boxes along two modes of k with windows, groups, gathered rows");
+  CHECK_ERROR(build(16, 2, true)(),
+              "gemm: boxes along two modes of k cannot be used with windows, groups, gathered rows");
 }
 
 TEST_CASE("a sparse product is proved for all schedules, and uses half of the tensor cores' clocks") {

@@ -67,7 +67,7 @@ std::string run_twice(runtime::Device& device, kernels::Matmul& matmul, const Ra
   const std::vector<std::byte> second = trial.run(matmul);
   if (c.operation.add_to_rows) return trial.wrong(second);  // sums have no fixed order
   const auto differ = std::mismatch(first.begin(), first.end(), second.begin()).first - first.begin();
-  return first == second ? "" : fmt::format("a second run gives other bits, from byte {} on", differ);
+  return first == second ? "" : fmt::format("a second run gives different bits, from byte {} on", differ);
 }
 
 }  // namespace
@@ -164,16 +164,16 @@ std::vector<std::string> broken_rules(const MatmulArguments& p) {
   std::vector<std::string> rules;
   const bool has_activation = p.activation != Activation::none;
   if (p.use != ActivationUse::value && !has_activation)
-    rules.emplace_back("gemm: the slope or the gate of no activation; name one");
+    rules.emplace_back("gemm: a slope or a gate needs an activation");
   if (p.use == ActivationUse::gate && has_activation) {
-    if (p.n % 2 != 0)
-      rules.push_back(fmt::format("a gate of n = {} columns; the columns come in pairs", p.n));
-    if (p.beta != 0) rules.emplace_back("a gate with beta C, whose columns would be two for each of D");
+    if (p.n % 2 != 0) rules.push_back(fmt::format("a gate of n = {} columns; n must be even", p.n));
+    if (p.beta != 0)
+      rules.emplace_back("a gate cannot be used with beta C, which would have two columns for each of D");
   }
   if (p.d.type == DType::s32) {
     if (!is_int8(p.a.type)) rules.push_back(fmt::format("D of s32 from A of {}", name(p.a.type)));
     if (operation_of(p).has_epilogue())
-      rules.emplace_back("D of s32 with an epilogue, which computes in f32: take D of f32");
+      rules.emplace_back("D of s32 cannot be used with an epilogue, which computes in f32: use D of f32");
   }
   return rules;
 }

@@ -331,8 +331,8 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
     std::function<void(MatmulArguments&)> change;
   };
   const Wrong all[] = {
-      {"matmul: m = -1; sizes are 0 to 2^31 - 4096", [](auto& p) { p.m = -1; }},
-      {"matmul: n = 4294967296; sizes are 0 to 2^31 - 4096", [](auto& p) { p.n = int64_t{1} << 32; }},
+      {"matmul: m = -1; sizes must be 0 to 2^31 - 4096", [](auto& p) { p.m = -1; }},
+      {"matmul: n = 4294967296; sizes must be 0 to 2^31 - 4096", [](auto& p) { p.n = int64_t{1} << 32; }},
       {"matmul: batches = -2", [](auto& p) { p.batches = -2; }},
       {"matmul: A of bf16: a row stride of 31 elements for rows of 32", [](auto& p) { p.a.stride = 31; }},
       {"a row stride of 549755813888 elements, 2 B each; a tensor map holds less than 2^40 B",
@@ -343,7 +343,7 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
       {"take 1536 B, and the memory has 1535 B", [](auto& p) { p.b.memory.bytes -= 1; }},
       {"is not a multiple of an element's 2 B", [](auto& p) { p.a.memory.address += 1; }},
       {"matmul: D of bf16: the address", [](auto& p) { p.d.memory.address -= 1; }},
-      {"matmul: C of f32: it is bf16 if D is bf16", [](auto& p) { p.c.type = DType::f32; }},
+      {"matmul: C of f32: it must be bf16 if D is bf16", [](auto& p) { p.c.type = DType::f32; }},
       {"matmul: C of bf16: 16 rows in all batches and a stride of 4294967296 elements",
        [](auto& p) {
          p.c.stride = int64_t{1} << 32;
@@ -354,9 +354,9 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
       {"matmul: D overlaps B, which is read while D is written", [](auto& p) { p.d.memory = p.b.memory; }},
       {"matmul: D overlaps bias",
        [](auto& p) { p.bias = {.address = p.d.memory.address + 16, .bytes = 48}; }},
-      {"matmul: D overlaps a part of C, and is not C itself",
+      {"matmul: D overlaps a part of C, but is not C itself",
        [](auto& p) { p.d.memory = {.address = p.c.memory.address - 16, .bytes = p.c.memory.bytes}; }},
-      {"A of f32; it takes f16, bf16, tf32, e4m3, e5m2, s8 or u8",
+      {"A of f32; it must be f16, bf16, tf32, e4m3, e5m2, s8 or u8",
        [](auto& p) {
          p.a.type = DType::f32;
          p.a.memory.bytes = 1 << 20;
@@ -564,13 +564,13 @@ TEST_CASE("scales of blocks multiply the sums of each 128 of k") {
     CHECK_ERROR(matmul()(trial.arguments()), words);
   };
   wrong.a_scales_1x128 = wrong.b_scales_128x128 = true;
-  refused("block scales of bf16 and bf16");
+  refused("block scales with A of bf16 and B of bf16");
   wrong.a = wrong.b = DType::e4m3, wrong.b_scales_128x128 = false;
-  refused("block scales of A alone");
+  refused("only A has block scales");
   wrong.a_scales_1x128 = false, wrong.b_scales_1x128 = true;
-  refused("block scales of B alone");
+  refused("only B has block scales");
   wrong.a_scales_1x128 = wrong.b_scales_128x128 = true;
-  refused("block scales of B of 1x128 and of 128x128");
+  refused("B has both 1x128 and 128x128 block scales");
   wrong.b_scales_1x128 = false;
   MatmulTrial trial(device(), wrong);
   MatmulArguments p = trial.arguments();
@@ -618,14 +618,16 @@ TEST_CASE("a sparse A or B stores two of every four values along k") {
     return MatmulTrial(device(), wrong).arguments();
   }();
   p.b_metadata = p.a_metadata;
-  CHECK_ERROR(matmul()(p), "gemm: a sparse A and a sparse B; the tensor cores take one of them");
+  CHECK_ERROR(matmul()(p), "gemm: A and B are both sparse, but the tensor cores accept one sparse operand");
   p.b_metadata = {}, p.k = 64;  // so that there are as many bytes
   p.a = {.memory = p.a.memory, .type = DType::tf32}, p.b = {.memory = p.b.memory, .type = DType::tf32};
-  CHECK_ERROR(matmul()(p), "gemm: a sparse A of tf32; it is of f16, bf16, e4m3, e5m2, s8 or u8");
+  CHECK_ERROR(matmul()(p), "gemm: a sparse A cannot be tf32; it must be f16, bf16, e4m3, e5m2, s8 or u8");
   p.a.type = p.b.type = DType::bf16, p.a_k_major = false;
-  CHECK_ERROR(matmul()(p), "gemm: a sparse A stored along m; of each four values along k two are stored");
+  CHECK_ERROR(
+      matmul()(p),
+      "gemm: a sparse A cannot be stored along m: store it along k, where two of every four values are kept");
   p.a_k_major = true, p.k = 126;
-  CHECK_ERROR(matmul()(p), "matmul: k = 126 with a sparse A; it stores two of each 4 values along k");
+  CHECK_ERROR(matmul()(p), "matmul: k = 126 with a sparse A; k must be a multiple of 4");
   p.k = 128, p.a_metadata.bytes -= 4;
   CHECK_ERROR(matmul()(p), "a_metadata");
   p.a_metadata = {p.d.memory.address, 1024};
@@ -661,7 +663,8 @@ TEST_CASE("clusters gather rows of A and share B") {
   kernels::GemmOperation o;
   o.a_rows = true;
   for (const char* tile : {"128x64x64_3_1x2", "128x40x64_3_2x1_swap"})
-    CHECK_ERROR(kernels::gemm(o, kernels::parse_tile(tile)), "a cluster that shares A, with a_rows");
+    CHECK_ERROR(kernels::gemm(o, kernels::parse_tile(tile)),
+                "the CTAs of a cluster cannot share A with a_rows");
 }
 
 // Half of the threads copy where a tile's rows are not a multiple of 16.
@@ -717,10 +720,10 @@ TEST_CASE("rows of A are those that an index names, in any order and number") {
   q = p, q.a_rows.address = p.d.memory.address;
   CHECK_ERROR(matmul()(q), "D overlaps a_rows");
   q = p, q.a_k_major = false, q.a.stride = 30;
-  CHECK_ERROR(matmul()(q), "gemm: a_rows with A stored along m");
+  CHECK_ERROR(matmul()(q), "gemm: a_rows cannot be used with A stored along m");
   q = p, q.batches = 2, q.m = 20, q.n = 36, q.rows_of_a = 15;
   q.a.batch_stride = q.b.batch_stride = q.d.batch_stride = 0;
-  CHECK_ERROR(matmul()(q), "gemm: a_rows with batches");
+  CHECK_ERROR(matmul()(q), "gemm: a_rows cannot be used with batches");
 }
 
 TEST_CASE("an index selects rows of D, and others do not change") {
@@ -754,7 +757,7 @@ TEST_CASE("an index selects rows of D, and others do not change") {
   q = p, q.n = 71;
   CHECK_ERROR(matmul()(q), "matmul: D of bf16, with d_rows");
   q = p, q.beta = 1, q.c = q.d;
-  CHECK_ERROR(matmul()(q), "gemm: d_rows with beta C");
+  CHECK_ERROR(matmul()(q), "gemm: d_rows cannot be used with beta C");
 }
 
 // Counts are sometimes out of range; other rows do not change.
@@ -791,7 +794,7 @@ TEST_CASE("groups with equal room have the numbers of rows that are in memory") 
   CHECK_ERROR(matmul()(q), "gemm: group_ends and group_counts");
   q = p, q.groups_of_k = true, q.a_k_major = q.b_k_major = false, q.m = 8, q.k = 32, q.n = 8;
   for (kernels::DeviceMatrix* x : {&q.a, &q.b, &q.d}) x->stride = x->batch_stride = 0;
-  CHECK_ERROR(matmul()(q), "gemm: group_counts with k in groups");
+  CHECK_ERROR(matmul()(q), "gemm: group_counts cannot be used with k in groups");
 }
 
 TEST_CASE("each group has the matrix of B that an address in memory names") {
@@ -828,11 +831,11 @@ TEST_CASE("each group has the matrix of B that an address in memory names") {
   q = p, q.b_addresses.address += 4;
   CHECK_ERROR(matmul()(q), "matmul: b_addresses of");
   q = p, q.group_ends = {}, q.batches = 1;
-  CHECK_ERROR(matmul()(q), "gemm: b_addresses without groups of rows");
+  CHECK_ERROR(matmul()(q), "gemm: b_addresses needs groups of rows");
   q = p, q.b.memory.address += 2;
-  CHECK_ERROR(matmul()(q), "the matrices and their rows begin at multiples of 16 B");
+  CHECK_ERROR(matmul()(q), "the matrices and their rows must begin at multiples of 16 B");
   q = p, q.k = 60, q.a.stride = q.b.stride = 60;
-  CHECK_ERROR(matmul()(q), "the matrices and their rows begin at multiples of 16 B");
+  CHECK_ERROR(matmul()(q), "the matrices and their rows must begin at multiples of 16 B");
   q = p, q.b_addresses.address = p.d.memory.address;
   CHECK_ERROR(matmul()(q), "D overlaps b_addresses");
 }
@@ -891,12 +894,13 @@ TEST_CASE("rows are added to those of D that an index names, to one any number o
   q = p, q.d_rows = p.add_to_rows;
   CHECK_ERROR(matmul()(q), "gemm: d_rows and add_to_rows");
   q = p, q.beta = 1, q.c = q.d, q.m = 20;
-  CHECK_ERROR(matmul()(q), "gemm: add_to_rows with beta C; rows are added to what D holds");
+  CHECK_ERROR(matmul()(q),
+              "gemm: add_to_rows cannot be used with beta C, since rows are added to what D holds");
   q = p, q.n = 64, q.d.stride = 0, q.d.type = DType::e4m3;
-  CHECK_ERROR(matmul()(q), "gemm: add_to_rows with D of e4m3");
+  CHECK_ERROR(matmul()(q), "gemm: add_to_rows cannot be used with D of e4m3");
   c.amax = true;
   MatmulTrial measured(device(), c);
-  CHECK_ERROR(matmul()(measured.arguments()), "gemm: add_to_rows with amax");
+  CHECK_ERROR(matmul()(measured.arguments()), "gemm: add_to_rows cannot be used with amax");
 }
 
 TEST_CASE("a product with nothing to do is known too, and is checked where necessary") {
@@ -1254,7 +1258,7 @@ TEST_CASE("an epilogue of the user's own, after alpha in memory, scales of rows 
                   alpha_buffer = on_device(alpha), mask_buffer = on_device(mask);
   kernels::MatmulArguments p = trial.arguments();
   p.row_scales = row_buffer, p.column_scales = column_buffer, p.alpha_in_memory = alpha_buffer;
-  CHECK_ERROR(product(p), "matmul: 0 arguments of the epilogue, which has 2 parameters");
+  CHECK_ERROR(product(p), "matmul: 0 arguments were given for the epilogue, but it has 2 parameters");
   p.epilogue = {runtime::scalar(1.5F), runtime::pointer(mask_buffer, DType::bf16)};
   runtime::Buffer workspace;
   if (const size_t bytes = product.workspace_bytes(p))
@@ -1372,18 +1376,19 @@ TEST_CASE("a gate, a slope and 8-bit results are requested in valid combinations
   p.activation = kernels::Activation::silu;
   p.use = kernels::ActivationUse::gate;
   p.n = 95;
-  CHECK_ERROR(product(p), "matmul: a gate of n = 95 columns; the columns come in pairs");
+  CHECK_ERROR(product(p),
+              "matmul: a gate of n = 95 columns; n must be even, since the columns come in pairs");
   p.n = 96;
   p.beta = 1, p.c = p.d;
-  CHECK_ERROR(product(p), "a gate with beta C");
+  CHECK_ERROR(product(p), "a gate cannot be used with beta C");
   p.beta = 0;
   p.use = kernels::ActivationUse::slope;
   p.inputs = {.memory = trial.arguments().a.memory, .type = DType::f16};
-  CHECK_ERROR(product(p), "matmul: inputs of f16: it is bf16 if D is bf16");
+  CHECK_ERROR(product(p), "matmul: inputs of f16: it must be bf16 if D is bf16");
   p.inputs = p.d;
   CHECK_ERROR(product(p), "matmul: D overlaps inputs");
   p.activation = kernels::Activation::none;
-  CHECK_ERROR(product(p), "the slope or the gate of no activation; name one");
+  CHECK_ERROR(product(p), "a slope or a gate needs an activation");
   p.use = kernels::ActivationUse::value;
   p.amax = p.d.memory;
   CHECK_ERROR(product(p), "matmul: D overlaps amax, which is written while D is written");
@@ -1647,7 +1652,7 @@ TEST_CASE("results of a user's functions are checked, and numbers that are not e
   refused("MatmulOptions::load returned no kernel for the tile 64x32x64_2_w1",
           [](MatmulOptions& o) { o.load = [](auto&&...) { return nullptr; }; });
   refused("MatmulOptions::choose is empty", [](MatmulOptions& o) { o.choose = nullptr; });
-  refused("MatmulOptions::epilogue has 1 parameters and no function", [](MatmulOptions& o) {
+  refused("MatmulOptions::epilogue has 1 parameters, but no function", [](MatmulOptions& o) {
     o.epilogue.parameters = {{"x", Parameter::Kind::scalar}};
   });
   refused("the epilogue's parameter 'x' is a scalar of f64", [](MatmulOptions& o) {

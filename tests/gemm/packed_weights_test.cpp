@@ -112,19 +112,19 @@ TEST_CASE("numbers outside of a type are not packed") {
         }).starts_with("packed weights: weight 3 of column 0 is NaN"));
   CHECK(said(int4, [](Plain& x) {
           x.scales.pop_back();
-        }).starts_with("packed weights: 7 B of scales; there are 8"));
-  CHECK(said(int4, same, 1).starts_with("packed weights: 320 B of weights; there are 160"));
+        }).starts_with("packed weights: 7 B of scales; there must be 8"));
+  CHECK(said(int4, same, 1).starts_with("packed weights: 320 B of weights; there must be 160"));
   CHECK(said(int4, same, -1).starts_with("packed weights: n = -1"));
   CHECK(error_of([] {
           (void)kernels::packed_bytes({WeightType::int4, 48, DType::f32}, 8, 8);
         }).starts_with("packed weights: groups of 48 of k"));
   CHECK(error_of([] {
           (void)kernels::packed_bytes({WeightType::int4, 64, DType::e4m3}, 8, 8);
-        }).starts_with("packed weights: scales of e4m3"));
+        }).starts_with("packed weights: the scales are e4m3"));
   CHECK(error_of([] { (void)kernels::packed_bytes({}, 8, 8); }).starts_with("packed weights: type 0"));
   CHECK(error_of([&] {
           (void)kernels::packed_bytes(int4, int64_t{1} << 20, int64_t{1} << 20);
-        }).starts_with("packed weights: n = 1048576 and k = 1048576, which take more"));
+        }).starts_with("packed weights: n = 1048576 and k = 1048576 need more"));
 }
 
 // One Matmul makes all calls, which differ only in the form. The model chooses the tile.
@@ -223,22 +223,23 @@ TEST_CASE("invalid combinations with packed weights are refused, and valid ones 
     const std::string error = said(change);
     CHECK_MESSAGE(error.find(rule) != std::string::npos, error);
   };
-  refused([](MatmulArguments& p) { p.b.memory.address += 8; }, "packed weights at");
+  refused([](MatmulArguments& p) { p.b.memory.address += 8; }, "packed weights are at");
   refused([](MatmulArguments& p) { p.b.memory.bytes = 100; }, "B");
   refused([](MatmulArguments& p) { p.k = 0; }, "k = 0 and alpha = 1 with packed weights");
   refused([](MatmulArguments& p) { p.alpha = 0; }, "alpha = 0 with packed weights");
-  refused([](MatmulArguments& p) { p.batches = 2, p.m = 8; }, "packed weights with batches or groups of k");
+  refused([](MatmulArguments& p) { p.batches = 2, p.m = 8; },
+          "packed weights cannot be used with batches or groups of k");
   refused(
       [](MatmulArguments& p) {
         p.batches = 2, p.groups_of_k = true, p.a_k_major = false, p.group_ends = {64, 8};
       },
-      "packed weights with batches or groups of k");
+      "packed weights cannot be used with batches or groups of k");
   refused([](MatmulArguments& p) { p.batches = 300, p.group_ends = {64, 1200}; }, "B");
   refused(
       [](MatmulArguments& p) {
         p.group_ends = {64, 4}, p.b_addresses = {64, 8};
       },
-      "b_addresses with packed weights");
+      "b_addresses cannot be used with packed weights");
   refused([](MatmulArguments& p) { p.packed.group = 16; }, "groups of 16 of k");
   refused([](MatmulArguments& p) { p.packed.type = static_cast<WeightType>(9); }, "type 9 is not one of");
   refused([](MatmulArguments& p) { p.a.type = DType::e4m3; }, "packed weights with A of e4m3");
@@ -246,7 +247,7 @@ TEST_CASE("invalid combinations with packed weights are refused, and valid ones 
       [](MatmulArguments& p) {
         p.activation = kernels::Activation::silu, p.use = kernels::ActivationUse::gate;
       },
-      "packed weights with a gate");
+      "packed weights cannot be used with a gate");
 }
 
 }  // namespace ptxbuilder::test::packed_weights_test

@@ -84,31 +84,36 @@ for scales, words in (None, {"causal": True}), ((0.5,), {"window": (20, 3)}), ((
 by = np.ones(1, np.float32)
 for words, text in ((dict(k=drawn(2, 56, 2, 64)), "K and V, or Q, K and V, of e4m3"),
                     (dict(q_scale=-by, k_scale=by, v_scale=by), "q_scale: -1.0; a scale must be at least 0"),
-                    (dict(q_scale=by), "q_scale, and no k_scale"), (dict(k_scale=by, v_scale=by), "k_scale and v_scale, and no q_scale"),
-                    (dict(q_scale=by[:0], k_scale=by, v_scale=by), "q_scale: [0] of f32; it is of float32, [1] or [2]"),
-                    (dict(q=drawn(2, 40, 4, 64), q_scale=by, k_scale=by, v_scale=by), "q_scale, with Q of bf16"),
-                    (dict(q=drawn(2, 40, 4, 64), promote=32), "promote = 32, and Q of bf16"), (dict(promote=-5), "promote = -5; 0 to"),
-                    (dict(promote=1.5), "promote: 1.5; it must be a number of keys"), (dict(key_lengths=np.full(2, 9, np.int32)), "key_lengths, and Q of"),
+                    (dict(q_scale=by), "q_scale is given, but not k_scale"),
+                    (dict(k_scale=by, v_scale=by), "k_scale and v_scale are given, but not q_scale"),
+                    (dict(q_scale=by[:0], k_scale=by, v_scale=by), "q_scale: [0] of f32; it must be float32, [1] or [2]"),
+                    (dict(q=drawn(2, 40, 4, 64), q_scale=by, k_scale=by, v_scale=by), "q_scale is given, but Q is bf16"),
+                    (dict(q=drawn(2, 40, 4, 64), promote=32), "promote = 32, but Q is bf16"),
+                    (dict(promote=-5), "promote = -5; it must be 0 to"),
+                    (dict(promote=1.5), "promote: 1.5; it must be a number of keys"),
+                    (dict(key_lengths=np.full(2, 9, np.int32)), "key_lengths are not supported with Q of"),
                     (dict(out=np.empty(q.shape, np.float32)), "O of f32; it is of f16 or bf16")):
     with kit.refused(text):
         pb.attention(**{"q": q, "k": k, "v": v, "device": "emulator", **words})
 pb.warm_up("attention", [((1, 64, 2, 64), (1, 64, 1, 64))], "e4m3", "emulator", causal=True, promote=256)
 
 q, k, v = drawn(2, 16, 4, 64), drawn(2, 24, 2, 64), drawn(2, 24, 2, 64)
-for words, text in ((dict(q=q[0]), "Q and V: of shapes (16, 4, 64) and (2, 24, 2, 64)"), (dict(k=k[:, :23]), "V: [2, 24, 2, 64]"),
-                    (dict(k=drawn(2, 24, 3, 64), v=drawn(2, 24, 3, 64)), "heads"), (dict(k=k.astype(np.float16)), "K: of f16, and Q of "
-                                                                                                    "bf16"),
-                    (dict(layout="bsdh"), "layout 'bsdh' is not one of"), (dict(scale=0.0), "scale: 0.0, and it must be above 0"),
+for words, text in ((dict(q=q[0]), "Q and V: their shapes are (16, 4, 64) and (2, 24, 2, 64)"), (dict(k=k[:, :23]), "V: [2, 24, 2, 64]"),
+                    (dict(k=drawn(2, 24, 3, 64), v=drawn(2, 24, 3, 64)), "heads"),
+                    (dict(k=k.astype(np.float16)), "K: its type is f16, but Q's is bf16"),
+                    (dict(layout="bsdh"), "layout 'bsdh' is not one of"), (dict(scale=0.0), "scale: 0.0; it must be above 0"),
                     (dict(softcap=-1.0), "softcap"), (dict(query_offsets=offsets), "packed sequences need all of"),
-                    (dict(layout="bhsd", **packed), "packed sequences are stored as"), (dict(device=None), "Q: its memory is on the CPU"),
+                    (dict(layout="bhsd", **packed), "packed sequences must be"), (dict(device=None), "Q: its memory is on the CPU"),
                     (dict(window=((1, 0), 0)), "window: ((1, 0), 0); it must be two integers"), (dict(window=(True, 0)), "window: (True, "
                                                                                                               "0)"),
-                    (dict(k=None), "K: <class 'NoneType'> among"), (dict(v=v.tolist()), "V: <class 'list'> among tensors of numpy's"),
+                    (dict(k=None), "K: it is <class 'NoneType'>, but"),
+                    (dict(v=v.tolist()), "V: it is <class 'list'>, but the other tensors are numpy's"),
                     (dict(out=q), "O overlaps"), (dict(out=np.broadcast_to(q[:1], q.shape)), "O: it is read-only"),
-                    (dict(q=q.astype(np.float32)), "f32"), (dict(sinks=np.zeros(3, np.float32)), "sinks: [3] of f32; it is of float32, "
-                                                                                "[4]"),
-                    (dict(sinks=[0, 0, 0, 0]), "sinks: <class 'list'> among"), (dict(dropout="x"), "dropout: 'x' is a str"),
-                    (dict(dropout=1.0, dropout_seed=1), "dropout = 1; from 0 to below 1"), (dict(dropout=0.5), "dropout_seed: None, and"),
+                    (dict(q=q.astype(np.float32)), "f32"),
+                    (dict(sinks=np.zeros(3, np.float32)), "sinks: [3] of f32; it must be float32, [4]"),
+                    (dict(sinks=[0, 0, 0, 0]), "sinks: it is <class 'list'>, but"), (dict(dropout="x"), "dropout: 'x' is a str"),
+                    (dict(dropout=1.0, dropout_seed=1), "dropout = 1; it must be at least 0 and less than 1"),
+                    (dict(dropout=0.5), "dropout_seed is None, but"),
                     (dict(dropout=0.5, dropout_seed=-1), "dropout_seed: -1; it must be a number"),
                     (dict(dropout=0.5, dropout_seed=np.zeros(4, np.int64)), "dropout_seed: [4] of s64")):
     with kit.refused(text):
@@ -125,6 +130,6 @@ pb.warm_up("attention", [((1, 64, 2, 64),) * 2], "bf16", "emulator", sinks=True,
 pb.warm_up("attention", [((1, 64, 2, 64), (1, 64, 1, 64)), ((1, 64, 2, 64), (1, 64, 1, 64), (1, 64, 1, 32))], "bf16", "emulator",
            causal=True, return_lse=True)
 for shape in ((64, 64, 64), (64,), ((1, 64, 2, 64),)):
-    with kit.refused("for an attention it must be (Q's, K's and V's)"):
+    with kit.refused("for attention it must be (Q's, K's and V's)"):
         pb.warm_up("attention", [shape], "bf16", device="emulator")
 kit.end()

@@ -64,16 +64,16 @@ half = pb.conv2d(x.astype(np.float16)[:, :16], w.astype(np.float16), device="emu
 kit.check(half.dtype == np.float16 and np.array_equal(half, expected(x[:, :16], w).astype(np.float16)), "f16")
 
 x = x[:, :16]
-refused("x: its shape is (16, 6, 7), and it has 4 dimensions", x[0], w)
+refused("x: its shape is (16, 6, 7); it must have 4 dimensions", x[0], w)
 refused("filters of 16 channels for 1 groups of x's 24", drawn((2, 24, 6, 7)), w)
-refused("x: 2 lines, with 0 and 0 of padding, for filters that reach over 3", x[:, :, :2], w)
+refused("x: 2 lines with 0 and 0 of padding are fewer than the 3 of a filter", x[:, :, :2], w)
 refused("stride: 0 is not a number from 1 on", x, w, stride=0)
 refused("along h a step of 9", x, w, stride=9, padding=4)
-refused("padding: 'same' with a stride of 2", x, w, stride=2, padding="same")
+refused("padding: 'same' needs a stride of 1, not 2", x, w, stride=2, padding="same")
 refused("padding: 'full' is not one of", x, w, padding="full")
 refused("groups: 0", x, w, groups=0)
-refused("bias: its shape is (7,), and there are 8 filters", x, w, np.zeros(7, ml_dtypes.bfloat16))
-refused("bias of f32 in 1 dimensions; it has 8 bf16", x, w, np.zeros(8, np.float32))
+refused("bias: its shape is (7,), but there are 8 filters", x, w, np.zeros(7, ml_dtypes.bfloat16))
+refused("bias: f32 in 1 dimensions; it must have one dimension of 8 contiguous bf16", x, w, np.zeros(8, np.float32))
 refused("activation 'tanh'", x, w, activation="tanh")
 refused("set `tf32`", x.astype(np.float32), w.astype(np.float32))
 
@@ -156,8 +156,8 @@ if importlib.util.find_spec("torch"):
             torch.autograd.grad(pb.conv2d(x, w, stride=(1, stride), padding=(0, padding), device="emulator").float().sum(), x)
             outcomes.add("taken")
         except Exception as error:
-            kit.check("TMA has them begin" in str(error), error)
-            refused("x: its gradient is of windows that begin", x, w, stride=(1, stride), padding=(0, padding))
+            kit.check("for TMA, they must begin" in str(error), error)
+            refused("x: the windows of its gradient begin", x, w, stride=(1, stride), padding=(0, padding))
             outcomes.add("refused")
     kit.check(outcomes == {"taken", "refused"}, outcomes)
     x, w = tensors((1, 8, 6, 6), (8, 8, 3, 3))

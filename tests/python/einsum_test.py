@@ -58,12 +58,12 @@ kit.check("B is copied: a stride of 31 elements along 'n'" in
 
 kit.check(pb.einsum("mk,kn->nm", np.zeros((0, 7), np.float16), np.zeros((7, 3), np.float16), device="emulator").shape == (3, 0), "no rows")
 refused("'.' of A", "...k,nk->n", a, b)
-refused("is no string", 3, a, b)
+refused("is not a string", 3, a, b)
 refused("names one operand", "mk->mk", a, b)
-refused("'x' of the result is not in an operand", "mk,nk->mx", a, b)
-refused("'mkj' of 'mkj,nk->mn' names 3 dimensions, and it has 2", "mkj,nk->mn", a, b)
-refused("mode 'k' has 16 elements in B, and 32 in A", "mk,nk->mn", a, b[:, :16])
-refused("mode 'm' of 64 elements is in A alone; sum over it first", "mk,nk->n", a, b)
+refused("'x' of the result is in neither operand", "mk,nk->mx", a, b)
+refused("'mkj' of 'mkj,nk->mn' names 3 dimensions, but A has 2", "mkj,nk->mn", a, b)
+refused("mode 'k' has 16 elements in B, but 32 in A", "mk,nk->mn", a, b[:, :16])
+refused("mode 'm' of 64 elements is only in A; sum over it first", "mk,nk->n", a, b)
 refused("set `tf32`", "mk,nk->mn", a.astype(np.float32), b.astype(np.float32))
 refused("D: its shape is (64, 47)", "mk,nk->mn", a, b, out=np.zeros((64, 47), np.float32))
 
@@ -117,7 +117,7 @@ if importlib.util.find_spec("jax"):
     for x, letters, other in zip(back(grad), ("nam,nk->kma", "kma,nam->nk"), ((grad, b), (a, grad))):
         wanted = expected(letters, *map(np.asarray, other))
         kit.check(np.allclose(np.asarray(x, np.float64), wanted, rtol=1 / 128, atol=0), "JAX's gradient")
-    for word, letters in (("'m' is twice in A", "mma,nk->na"), ("elements in B, and", "kma,nm->kan")):
+    for word, letters in (("'m' is twice in A", "mma,nk->na"), ("elements in B, but", "kma,nm->kan")):
         try:
             pb.einsum(letters, jnp.zeros((16, 16, 3)) if word[1] == "m" else a, b)
         except ValueError as error:

@@ -170,7 +170,7 @@ def gathered(a=tensor(1, 64, 128), b=tensor(2, 128, 64), out_dtype=None, scatter
 
 framework.set_stream(5)
 kit.check(norm() is NotImplemented, "no exchange memory")
-with kit.refused("no exchange memory is kept for this call"):
+with kit.refused("there is no exchange memory for this call"):
     norm(way=READY)
 keep(0, stream=4), keep(1)
 kit.check(norm() is NotImplemented, "a stream that does not follow the last calls")
@@ -206,7 +206,8 @@ for what, call in (("too little memory", norm), ("another group", lambda: gather
     kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)
 for words, call in (("exchange memory of rank 0 has 1000 B", norm),
                     ("B: 64 x 64; it must be 64 x 128", lambda way: gathered(b=tensor(2, 64, 64), way=way)),
-                    ("A: 63 rows, which 2 ranks do not divide", lambda way: gathered(tensor(1, 63, 128), scatters=1, way=way)),
+                    ("A: 63 rows; their number must be a multiple of the 2 ranks",
+                     lambda way: gathered(tensor(1, 63, 128), scatters=1, way=way)),
                     ("an end for each expert", lambda way: _ext.ranked_dispatch(a, ends, 512, 0, group, way))):
     with kit.refused(words):
         call(way=READY)
@@ -253,7 +254,7 @@ for stream, value in ((77, 1.5), (78, -2.0)):
     kit.check(framework.parameters()[1:] == [3 << 32, *struct.unpack("<I", struct.pack("<f", value))], framework.parameters())
 count.value = -1
 error = framework.run_kernel(waiting, path, words, buffers)
-kit.check("is given the integer -1: it does not fit" in (error or ""), error)
+kit.check("the integer -1 was given: it does not fit" in (error or ""), error)
 count.value = 32
 framework.set_capturing(True)
 seen, _, error = change(lambda: framework.run_kernel(waiting, path, words, buffers))

@@ -90,9 +90,9 @@ def total(x, w):
 
 
 check(jax.grad(total, 1)(x, w), jax.grad(lambda w: exactly(*doubled(x), w).sum())(*doubled(w)), 2**-7, "of w alone")
-for words, call in (("x: its gradient is of windows that begin 199 pixels before", lambda: jax.grad(total)(x, w)),
+for words, call in (("x: the windows of its gradient begin 199 pixels before", lambda: jax.grad(total)(x, w)),
                     ("x of float8_e4m3fn has no gradient", lambda: jax.grad(total, 1)(*eights)),
-                    ("x: its shape is (8, 1, 300), and it has 4 dimensions", lambda: pb.conv2d(x[0], w)),
+                    ("x: its shape is (8, 1, 300); it must have 4 dimensions", lambda: pb.conv2d(x[0], w)),
                     ("filters of 4 channels for 1 groups of x's 8", lambda: pb.conv2d(x, w[:, :4])),
                     ("device: JAX's arrays are processed where they are", lambda: pb.conv2d(x, w, device="cuda"))):
     with kit.refused(words):

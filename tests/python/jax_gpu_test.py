@@ -199,7 +199,7 @@ kit.in_threads(lambda index: check(jax.jit(pb.matmul)(a[0], b), wide(a[0]) @ wid
 for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX's arrays"), (lambda: pb.matmul(b, b), "its rows must be")):
     with kit.refused(text):
         function()
-with kit.refused("takes a pointer of f32, and the argument is an array of int32", kind=Exception):
+with kit.refused("takes a pointer of f32, but the argument is an array of int32", kind=Exception):
     jax.block_until_ready(saxpy(x=x.astype(jnp.int32), y=y, alpha=2.0, count=1000))
 
 for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):

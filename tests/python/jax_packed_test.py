@@ -78,7 +78,7 @@ for *form, activation in CASES[:2] + CASES[4:]:
         d, back = jax.vjp(lambda few: way(few, experts, offs=jnp.asarray(ends), a_rows=rows), few)
         check(d, exact_of_few, 2**-7, form, "gathered rows")
         check(*back(grad), of_few, 2**-6, form, "the gradient of gathered rows")
-with kit.refused("offs of packed weights under jax.vmap"):
+with kit.refused("offs of packed weights is not supported under jax.vmap"):
     jax.vmap(lambda a: pb.packed_mm(a, experts, offs=jnp.asarray(ends)))(a[None])
 
 # Tests vmap of rows and of their addends, before and after grad.
@@ -96,12 +96,13 @@ symbols = jnp.asarray(w), jnp.asarray(s)
 for text, call in {
         "scale_b of packed weights": lambda: jax.grad(lambda s: pb.packed_mm(a[0], pb.pack_weights(symbols[0], jnp.ones((72, 1)))._replace(
             scale_b=s)).astype(jnp.float32).sum())(jnp.ones(72)),
-        "it is traced, and weights are packed": lambda: jax.jit(pb.pack_weights)(*symbols),
-        "packed weights under jax.vmap": lambda: jax.vmap(lambda b: pb.packed_mm(a[0], b))(jax.tree.map(lambda x: x[None], packed)),
+        "it is traced, but weights are packed": lambda: jax.jit(pb.pack_weights)(*symbols),
+        "jax.vmap does not support packed weights": lambda: jax.vmap(lambda b: pb.packed_mm(a[0], b))(jax.tree.map(lambda x: x[None],
+                                                                                                                   packed)),
         "alpha: a DynamicJaxprTracer": lambda: jax.jit(lambda alpha: pb.packed_mm(a, packed, alpha=alpha))(2.0),
         "out_dtype of float8_e4m3fn": lambda: jax.grad(lambda a: pb.packed_mm(a, packed, out_dtype="e4m3").astype(jnp.float32).sum())(a),
         "out: JAX's arrays are not written": lambda: pb.packed_mm(a, packed, out=a),
-        "its last dimension must be 136": lambda: pb.packed_mm(a[..., :8], packed),
+        "A's last dimension must be 136": lambda: pb.packed_mm(a[..., :8], packed),
         "C: its shape is (3, 72)": lambda: pb.packed_mm(a, packed, c=c[0])}.items():
     with kit.refused(text):
         call()

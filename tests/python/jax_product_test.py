@@ -144,16 +144,17 @@ for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", Non
                     jax.jit(jax.grad(lambda a, b: (a.astype(jnp.float32) @ b.astype(jnp.float32)).sum(), (0, 1)))(a, b)):
         check(x, y, 2**-7, in_specs, "gradients")
 
-for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="cuda"), "device: JAX's arrays"), (dict(device="cpu"), "give 'emulator', or 'cuda'"),
+for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="cuda"), "device: JAX's arrays"),
+                    (dict(device="cpu"), "use 'emulator', or 'cuda'"),
                     (dict(activation="tanh"), "activation 'tanh' is not one of"), (dict(c=a), "C: its shape is (32, 64)"),
-                    (dict(bias=b), "it is bf16 if D is bf16, of [48]"), (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it "
-                                                                                                  "is bf16"),
+                    (dict(bias=b), "it must be bf16 if D is bf16, of [48]"),
+                    (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it must be bf16"),
                     (dict(beta=1.0), "beta is 1, but C is NULL"), (dict(out_dtype=jnp.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
 for function in (lambda: pb.matmul(a, b, device="emulator"), jax.jit(lambda: pb.matmul(a, b, device="emulator"))):
     check(function(), wide(a) @ wide(b), 2**-8, "where the arrays are")
-with kit.refused("its rows must be A's columns, 48"):
+with kit.refused("B must have 48 rows"):
     pb.matmul(b, b)
 with kit.refused("A and B: they have 1 and 2 dimensions"):
     pb.matmul(a[0], b)
@@ -198,7 +199,7 @@ for case in reference.PRODUCTS:
     for more in (dict(amax=True), dict(scale_result=jnp.ones(1)), dict(out_dtype="e4m3")):
         if "out_dtype" in more and {"bias", "c", "slope_of"} & set(tensors):
             continue  # which are of another type then
-        with kit.refused("not supported in a product whose gradient is requested"):
+        with kit.refused("not supported if a gradient of the product is requested"):
             jax.grad(lambda a: jnp.sum(jax.tree.leaves(pb.matmul(**{**tensors, **words, "a": a, **more}))[0].astype(jnp.float32)))(tensors["a"])
 rows, columns = jnp.asarray(random.standard_normal(32), jnp.float32), jnp.asarray(random.standard_normal(48), jnp.float32)
 gated = dict(activation="silu", gate=True, scale_b=columns)
@@ -210,7 +211,7 @@ kit.check(pb.matmul(a, b, amax=jnp.full(1, 1e9, jnp.float32))[1] == 1e9, "a grea
 kit.check(isinstance(pb.matmul(a, b, amax=False), jax.Array), "no amax")
 check(jax.jit(lambda alpha: pb.matmul(a, b, alpha=alpha))(2), 2 * wide(a) @ wide(b), 2**-8, "alpha is an integer that is traced")
 for activation in (None, "relu", "gelu"):
-    with kit.refused("out_dtype of float8_e4m3fn: not supported in a product whose gradient is requested"):
+    with kit.refused("out_dtype of float8_e4m3fn: not supported if a gradient of the product is requested"):
         jax.grad(lambda a: pb.matmul(a, b, activation=activation, out_dtype="e4m3").astype(jnp.float32).sum())(a)
 for words in (dict(alpha="2"), dict(c=jnp.zeros((a.shape[0], b.shape[1]), b.dtype), beta="1"), dict(alpha="2", scale_a=rows)):
     with kit.refused("is a str; it must be a number"):
@@ -218,15 +219,17 @@ for words in (dict(alpha="2"), dict(c=jnp.zeros((a.shape[0], b.shape[1]), b.dtyp
 check(jax.jit(lambda alpha: pb.matmul(a, b, alpha=alpha))(2.0), 2 * wide(a) @ wide(b), 2**-8, "alpha is traced")
 sharded = jax.shard_map(lambda a, rows: pb.matmul(a, b, scale_a=rows, **gated), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
 check(jax.jit(sharded)(a, rows), pb.matmul(a, b, scale_a=rows, **gated), 0, "scales on two devices")
-for words, text in ((dict(scale_a=columns), "scale_a: its shape is (48,); it is (32,), (32, 1) or of one element"),
-                    (dict(gate=True), "gate: activation is None"), (dict(scale_result=rows), "scale_result: its shape is (32,)"),
+for words, text in ((dict(scale_a=columns), "scale_a: its shape is (48,); it must be (32,) or (32, 1) or of one element"),
+                    (dict(gate=True), "gate needs an activation"), (dict(scale_result=rows), "scale_result: its shape is (32,)"),
                     (dict(alpha=rows), "alpha: its shape is (32,)"), (dict(amax=rows), "amax: its shape is (32,)"),
                     (dict(slope_of=a, activation="silu"), "slope_of: its shape is (32, 64)"),
-                    (dict(scale_a=rows, bias=columns), "of f32; it is bf16 if D is bf16")):
+                    (dict(scale_a=rows, bias=columns), "of f32; it must be bf16 if D is bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
-for words, text in ((dict(b=[[1.0]]), "B: <class 'list'> among tensors of JAX's"), (dict(b=None), "B: <class 'NoneType'>"), (dict(bias=[1.0]), "bias: <class 'list'> among"),
-                    (dict(scale_a="x"), "scale_a: <class 'str'> among tensors of JAX's"), (dict(alpha=None), "alpha: None is a NoneType")):
+for words, text in ((dict(b=[[1.0]]), "B: it is <class 'list'>, but the other tensors are JAX's"), (dict(b=None), "B: <class 'NoneType'>"),
+                    (dict(bias=[1.0]), "bias: it is <class 'list'>, but"),
+                    (dict(scale_a="x"), "scale_a: it is <class 'str'>, but the other tensors are JAX's"),
+                    (dict(alpha=None), "alpha: None is a NoneType")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": b, **words})
 # Tests groups as in jax.lax.ragged_dot, and their gradients; and groups of k.
@@ -269,7 +272,7 @@ counted = np.arange(reference.ALL) % 26 < np.asarray(counts).repeat(26)
 for way in (pb.matmul, jax.jit(pb.matmul)):
     exact = (wide(x).reshape(5, 26, 72) @ wide(y)).reshape(-1, 56)
     check(np.asarray(way(x, y, counts=counts))[counted], exact[counted], 2**-7, "counted rows")
-with kit.refused("counts: not supported in a product whose gradient is requested"):
+with kit.refused("counts: not supported if a gradient of the product is requested"):
     jax.grad(lambda x: pb.matmul(x, y, counts=counts, out_dtype="f32").sum())(x)
 begin = jnp.asarray(random.standard_normal((reference.ROWS_OF_A, 56)), jnp.bfloat16)
 weights = jnp.asarray(random.uniform(0.5, 2, reference.ALL), jnp.float32)
@@ -291,7 +294,7 @@ for way in (pb.matmul, jax.jit(pb.matmul)):
         check(got, exact, 2**-6, "gradients of added rows")
 check(pb.matmul(x, y[0], c=begin, add_to_rows=rows),
       wide(begin) + reference.scattered(reference.GATHERED, wide(x) @ wide(y[0]), reference.ROWS_OF_A), 2**-6, "added rows of one matrix")
-with kit.refused("bias with offs: not supported in a product whose gradient is requested"):
+with kit.refused("bias with offs: not supported if a gradient of the product is requested"):
     jax.vjp(lambda x: pb.matmul(x, y[0], c=begin, add_to_rows=rows, scale_a=weights, bias=jnp.ones(56, jnp.bfloat16)), x)
 with kit.refused("add_to_rows: without out and C"):
     pb.matmul(x, y[0], add_to_rows=rows)
@@ -300,7 +303,7 @@ check(d, taken @ wide(y[0]), 2**-7, "gathered rows of one matrix")
 for got, exact in zip(back(grad), (reference.scattered(reference.GATHERED, wide(grad) @ wide(y[0]).T, len(few)), taken.T @ wide(grad))):
     check(got, exact, 2**-7, "gradients of gathered rows of one matrix")
 check(pb.matmul(few, y[0], bias=jnp.ones(56, jnp.bfloat16), a_rows=rows), 1 + taken @ wide(y[0]), 2**-7, "gathered rows and a bias")
-with kit.refused("a_rows: (1, 130) of int32; it is [m] of int32"):
+with kit.refused("a_rows: (1, 130) of int32; it must be [m] of int32"):
     pb.grouped_mm(few, y, ends, a_rows=rows[None])
 with kit.refused("precision and group_offset: they must be None"):
     pb.ragged_dot(x, y, sizes, precision="highest")
@@ -329,13 +332,13 @@ for way in (pb.matmul, jax.jit(pb.matmul, static_argnames="transpose_b")):
     check(way(s, x, transpose_b=True), wide(w) @ wide(x).T, 2**-7, "a sparse A")
 check(pb.matmul(x, s, transpose_b=True, d_rows=jnp.arange(64, dtype=jnp.int32)), wide(x) @ wide(w).T, 2**-7, "a sparse B and scattered "
                                                                                                 "rows")
-with kit.refused("b_metadata: not supported in a product whose gradient is requested"):
+with kit.refused("b_metadata: not supported if a gradient of the product is requested"):
     jax.grad(lambda x: pb.matmul(x, s, transpose_b=True, out_dtype="f32").sum())(x)
 with kit.refused("under jax.vmap"):
     jax.vmap(lambda x: pb.matmul(x, s, transpose_b=True))(x[None])
 
 symbolic = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 64"), jnp.bfloat16)
-with kit.refused("an operation is compiled for numbers, not symbols"):
+with kit.refused("has symbols, but an operation is compiled for numbers"):
     jax.export.export(jax.jit(lambda a: pb.matmul(a, b)))(symbolic)
 
 # Tests gradients of f16 operands if the result is f32 or bf16: the incoming gradient is beyond the range of f16, or below it.

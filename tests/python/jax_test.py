@@ -65,9 +65,9 @@ kept = wide(held[0]).reshape(-1, *held[0].shape[2:])[rows] * np.repeat(wide(of_p
 check(kept, wide(new[0]), 0.25, "append by scales of pages")
 for scored in (lambda q, scale: pb.decode(q, *cached[1:]),
                lambda q, scale: pb.decode(cached[0], *eights, *cached[3:], k_scale=scale, v_scale=scale)):
-    with kit.refused("attention over caches has no gradient, and one is requested"):
+    with kit.refused("attention over caches has no gradient, but one is requested"):
         jax.grad(lambda *given: scored(*given).astype(jnp.float32).sum(), (0, 1))(cached[0], jnp.ones(1))
-with kit.refused("query_offsets: a sequence of 40 rows, and max_queries is 39"):
+with kit.refused("query_offsets: a sequence has 40 rows, but max_queries is 39"):
     pb.attention(*(x.reshape(-1, 2, 64) for x in (q, k, v)), query_offsets=offsets, key_offsets=offsets, max_queries=39, max_keys=40)
 
 
@@ -86,9 +86,9 @@ for case in reference.DIFFERENTIABLE:
     (o, lse), back = jax.vjp(jax.jit(attend), *operands, *sinks)
     grads = drawn(*o.shape), drawn(*lse.shape, dtype=jnp.float32)
     check_attention_gradients(back(grads), reference.attention_gradients(*map(wide, (*operands, *grads)), **case[-1]), case)
-with kit.refused("packed sequences, sinks, dropout and caches under jax.vmap"):
+with kit.refused("packed sequences, sinks, dropout and caches are not supported under jax.vmap"):
     jax.vmap(lambda q: pb.attention(q, k, v, sinks=jnp.zeros(2)))(q[None])
-with kit.refused("dropout_seed: None, and dropout is above 0"):
+with kit.refused("dropout_seed is None, but dropout is above 0"):
     pb.attention(q, k, v, dropout=0.1)
 summed = jax.grad(lambda q, k, v: pb.attention(q, k, v, causal=True).astype(jnp.float32).sum(), (0, 1, 2))
 exact = list(reference.attention_gradients(*map(wide, (q, k, v)), np.ones(q.shape), causal=True))
@@ -139,9 +139,9 @@ for function in (of_struct, jax.jit(of_struct)):
     d, to = function(x, jnp.zeros(1000, jnp.float32))
     check(d, 2 * wide(x) + 1, 1e-6, "a struct")
     check(to, np.full(1000, 2.0), 0, "a struct")
-with kit.refused("parameter 'p': there is no 's'"):
+with kit.refused("parameter 'p': 's' is missing"):
     scaled((32,), p=dict(x=x, n=1000, to=y), bias=1.0)
-with kit.refused("parameter 'p.x' takes a pointer of f32, and the argument is an array of int32"):
+with kit.refused("parameter 'p.x' takes a pointer of f32, but the argument is an array of int32"):
     scaled((32,), p=dict(x=x.astype(jnp.int32), n=1000, s=2.0, to=y), bias=1.0)
 with kit.refused("JAX must know what it changes"):
     pb.load(path, device="emulator")(x=x, y=y, alpha=2.0, count=1000)
@@ -156,29 +156,31 @@ check(jax.jit(lambda s, bias, n: scaled((32,), p=dict(x=x, n=n, s=s, to=y), bias
       "traced scalars of a struct")
 by_rows = jax.shard_map(lambda x, y, alpha: saxpy(x=x, y=y, alpha=alpha[0], count=x.size), mesh=mesh, in_specs=(P("x"),) * 3, out_specs=P("x"))
 check(jax.jit(by_rows)(x, y, jnp.array([2.0, -1.0])), before + np.where(np.arange(1000) < 500, 2, -1) * wide(x), 1e-6, "of two devices")
-with kit.refused("parameter 'count' is a u32, and is given the integer -1: it does not fit", kind=Exception):
+with kit.refused("parameter 'count' has type u32, but the integer -1 was given: it does not fit", kind=Exception):
     jax.block_until_ready(traced(2.0, -1))
-for words, text in ((dict(count=2.0), "parameter 'count' is a u32, and is given a traced float32"),
-                    (dict(alpha=2j), "parameter 'alpha' is a f32, and is given a traced complex64")):
+for words, text in ((dict(count=2.0), "parameter 'count' has type u32, but a traced float32 was given"),
+                    (dict(alpha=2j), "parameter 'alpha' has type f32, but a traced complex64 was given")):
     with kit.refused(text):
         traced(**{**dict(alpha=2.0, count=1000), **words})
 with kit.refused("its grid is traced"):
     jax.jit(lambda grid: saxpy(grid, x=x, y=y, alpha=2.0, count=1000))(3)
 # Checks that an error is reported when a call is traced, before XLA runs it.
-for words, text in ((dict(x=x.astype(jnp.int32)), "parameter 'x' takes a pointer of f32, and the argument is an array of int32: give "
-                                     "x.astype('float32')"),
-                    (dict(y=y.astype(jnp.bfloat16)), "parameter 'y' takes a pointer of f32, and the argument is an array of bfloat16"),
-                    (dict(x=[1.0]), "parameter 'x': <class 'list'> among tensors of JAX's"), (dict(x=None), "parameter 'x': <class "
+for words, text in ((dict(x=x.astype(jnp.int32)),
+                     "parameter 'x' takes a pointer of f32, but the argument is an array of int32: pass x.astype('float32')"),
+                    (dict(y=y.astype(jnp.bfloat16)), "parameter 'y' takes a pointer of f32, but the argument is an array of bfloat16"),
+                    (dict(x=[1.0]), "parameter 'x': it is <class 'list'>, but the other tensors are JAX's"),
+                    (dict(x=None), "parameter 'x': <class "
                                                                                                    "'NoneType'>"),
-                    (dict(count=-1), "parameter 'count' is a u32, and is given the integer -1"), (dict(count=1 << 70), "it does not fit"),
+                    (dict(count=-1), "parameter 'count' has type u32, but the integer -1 was given"),
+                    (dict(count=1 << 70), "it does not fit"),
                     (dict(grid=0), "a grid of (0, 1, 1)"), (dict(grid=(1, 1 << 16)), "a grid of (1, 65536, 1)"), (dict(grid=1.5), "a grid of (1.5, 1, 1)")):
     with kit.refused(text):
         jax.eval_shape(lambda: (lambda grid=None, **given: saxpy(grid, **given))(**{**dict(x=x, y=y, alpha=2.0, count=1000), **words}))
-with kit.refused("parameter 'X' needs an array of 2 dimensions, and the argument has 3"):
+with kit.refused("parameter 'X' needs an array of 2 dimensions, but the argument has 3"):
     jax.eval_shape(lambda: tma(X=X[None], Y=Y, alpha=3.0))
-with kit.refused("parameter 'y' takes a pointer of f32, and the argument is an array of float16"):
+with kit.refused("parameter 'y' takes a pointer of f32, but the argument is an array of float16"):
     jax.eval_shape(lambda: pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": ((8, 32), "f16")}, device="emulator")(X=X, Y=Y, alpha=3.0))
 check(saxpy(y=y, x=np.ones(1000), alpha=2.0, count=1000), before + 2, 1e-6, "numpy's float64 is float32 in JAX")
-with kit.refused("query_offsets: <class 'list'> among tensors of JAX's"):
+with kit.refused("query_offsets: it is <class 'list'>, but the other tensors are JAX's"):
     pb.attention(*(q[0],) * 3, query_offsets=[0, 3], key_offsets=[0, 3], max_queries=3, max_keys=3)
 kit.end()

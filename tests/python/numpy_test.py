@@ -129,25 +129,25 @@ amax = np.full(1, 1e9, np.float32)
 pb.matmul(a, b, amax=amax, device="emulator")
 kit.check(amax[0] == 1e9, "a greater amax stays")
 rows, columns, number = (np.ones(n, np.float32) for n in (24, 40, 1))
-for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it is (24,), (24, 1) or of one element"),
-                    (dict(scale_b=rows), "scale_b: its shape is (24,); it is (40,), (1, 40) or of one element"),
+for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it must be (24,) or (24, 1) or of one element"),
+                    (dict(scale_b=rows), "scale_b: its shape is (24,); it must be (40,) or (1, 40) or of one element"),
                     (dict(scale_a=rows[None]), "scale_a: its shape is (1, 24)"), (dict(scale_a=wide(rows)), "scale_a: its type is float64"),
                     (dict(scale_result=rows), "scale_result: its shape is (24,); it must have one element"),
                     (dict(alpha=rows), "alpha: its shape is (24,); it must have one element"), (dict(amax=rows), "amax: its shape is "
                                                                                                      "(24,)"),
-                    (dict(amax=np.broadcast_to(number, (1,))), "amax: it is read-only"), (dict(amax=0.0), "amax: <class 'float'> among "
-                                                                                               "tensors of numpy's"),
-                    (dict(gate=True), "gate: activation is None"), (dict(slope_of=drawn(24, 40)), "slope_of: activation is None"),
-                    (dict(gate=True, activation="silu", slope_of=drawn(24, 40)), "one product is a gate or a backward pass"),
-                    (dict(gate=True, activation="silu", c=drawn(24, 40)), "gate: with C"),
+                    (dict(amax=np.broadcast_to(number, (1,))), "amax: it is read-only"),
+                    (dict(amax=0.0), "amax: it is <class 'float'>, but the other tensors are numpy's"),
+                    (dict(gate=True), "gate needs an activation"), (dict(slope_of=drawn(24, 40)), "slope_of needs an activation"),
+                    (dict(gate=True, activation="silu", slope_of=drawn(24, 40)), "a product is a gate or a backward pass"),
+                    (dict(gate=True, activation="silu", c=drawn(24, 40)), "gate cannot be used with C"),
                     (dict(slope_of=drawn(24, 39), activation="silu"), "slope_of: its shape is (24, 39)"),
-                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "it is bf16 if D is bf16"),
-                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "it is bf16 if D is e4m3")):
+                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "it must be bf16 if D is bf16"),
+                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "it must be bf16 if D is e4m3")):
     with kit.refused(text):
         pb.matmul(a, b, **words, device="emulator")
-with kit.refused("gate: B has 39 columns; they come in pairs"):
+with kit.refused("gate: B has 39 columns; their number must be even, since they come in pairs"):
     pb.matmul(a, b[:, 1:], gate=True, activation="silu", device="emulator")
-with kit.refused("D of s32 with an epilogue"):
+with kit.refused("D of s32 cannot be used with an epilogue"):
     pb.matmul(drawn(16, 32, dtype=np.int8), drawn(32, 24, dtype=np.int8), scale_a=np.ones(16, np.float32), device="emulator")
 
 # Tests a given result: it is written, and nothing next to it.
@@ -162,9 +162,9 @@ batches = np.zeros((2, 3, 24, 40), np.float32)
 kit.check(pb.matmul(drawn(2, 3, 24, 32), b, out=batches, device="emulator") is batches and np.all(batches.any(-1)))
 
 for swapped in (">f4", ">f2"):
-    with kit.refused(f"an array of {swapped}, whose byte order is not that of this machine: give x.astype("):
+    with kit.refused(f"the byte order of {swapped} is not that of this machine: pass x.astype("):
         pb.matmul(np.ones((8, 16), swapped), np.ones((16, 8), swapped[1:]), device="emulator", tf32=True)
-with kit.refused("scale_a: <class 'float'> among tensors of numpy's"):
+with kit.refused("scale_a: it is <class 'float'>, but the other tensors are numpy's"):
     pb.matmul(np.ones((8, 16), "f2"), np.ones((16, 8), "f2"), device="emulator", scale_a=2.0)
 with kit.refused("amax overlaps d_scale, which is read while amax is written"):
     both = np.full(1, 0.5, "f4")
@@ -176,19 +176,19 @@ with kit.refused("A: its memory is on the CPU", 'device="emulator"'):
     pb.matmul(a, b)
 with kit.refused("set `tf32` to allow it"):
     pb.matmul(wide(a).astype(np.float32), wide(b).astype(np.float32), device="emulator")
-with kit.refused("B: 40 x 32, but A is 24 x 32: its rows must be A's columns, 32"):
+with kit.refused("B: 40 x 32, but A is 24 x 32; B must have 32 rows, as many as A has columns"):
     pb.matmul(a, b.T, device="emulator")
 with kit.refused("A and B: they have 1 and 2 dimensions"):
     pb.matmul(a[0], b, device="emulator")
 with kit.refused("A and B: they have 0 and 2 dimensions"):
     pb.matmul(np.array(1.0), b, device="emulator")
-with kit.refused("B: batches (3,), which do not match A's (2,)"):
+with kit.refused("B: its batches (3,) do not match A's (2,)"):
     pb.matmul(drawn(2, 4, 8), drawn(3, 8, 4), device="emulator")
 with kit.refused("C: its shape is (40, 24)"):
     pb.matmul(a, b, c=c.T, device="emulator")
-with kit.refused("bias: [39] of bf16; it is bf16 if D is bf16, of [40]"):
+with kit.refused("bias: [39] of bf16; it must be bf16 if D is bf16, of [40]"):
     pb.matmul(a, b, bias=bias[1:], device="emulator")
-with kit.refused("bias: [40] of f32; it is bf16"):
+with kit.refused("bias: [40] of f32; it must be bf16"):
     pb.matmul(a, b, bias=wide(bias).astype(np.float32), device="emulator")
 with kit.refused("activation 'tanh' is not one of"):
     pb.matmul(a, b, activation="tanh", device="emulator")
@@ -199,9 +199,9 @@ with kit.refused("beta is 1, but C is NULL"):
 kit.check(np.isnan(pb.matmul(np.full((1, 8), np.nan, np.float16), np.ones((8, 4), np.float16), activation="relu", device="emulator")).all())
 with kit.refused("alpha: '2' is a str; it must be a number"):
     pb.matmul(a, b, alpha="2", device="emulator")
-with kit.refused("a type that is not supported: f8; supported are int8 (s8)"):
+with kit.refused("f8 is not supported; the type must be one of int8 (s8)"):
     pb.matmul(a, b, out_dtype="f8", device="emulator")
-with kit.refused("a type that is not supported: complex64"):
+with kit.refused("complex64 is not supported"):
     pb.matmul(a.astype(np.complex64), b, device="emulator")
 with kit.refused("D: its shape is (24, 39)"):
     pb.matmul(a, b, out=c[:, 1:], device="emulator")
@@ -212,14 +212,14 @@ with kit.refused("D: it is read-only"):
 square = drawn(16, 16)
 with kit.refused("D overlaps A"):
     pb.matmul(square, drawn(16, 16), out=square, device="emulator")
-with kit.refused("no tensor of PyTorch, JAX, numpy or CuPy"):
+with kit.refused("is not a tensor of PyTorch, JAX, numpy or CuPy"):
     pb.matmul([[1.0]], b)
 pb.warm_up("matmul", [(64, 64, 64), (2, 64, 64, 64)], "bf16", device="emulator", bias=True)
 pb.warm_up("matmul", [(64, 64, 64)], "e4m3", device="emulator", out_dtype="e4m3", bias=True, scale_a=True, scale_b=True, scale_result=True,
            amax=True, transpose_b=True)
 pb.warm_up("matmul", [(2, 64, 64, 64)], "bf16", device="emulator", activation="silu", gate=True, alpha_tensor=True)
 pb.warm_up("matmul", [(64, 64, 64)], "bf16", device="emulator", activation="silu", slope_of=True, out_dtype="e5m2", c=True)
-with kit.refused("gate: activation is None"):
+with kit.refused("gate needs an activation"):
     pb.warm_up("matmul", [(64, 64, 64)], "bf16", device="emulator", gate=True)
 with kit.refused("operation 'conv'"):
     pb.warm_up("conv", [], "bf16")
@@ -238,24 +238,24 @@ for grid in (32, (32,), (32, 1, 1)):
                                                             device="emulator") is None)
     kit.check(np.allclose(result[:999], expected[:999], rtol=1e-6, atol=1e-6) and result[999] == y[999])
 for gaps in (x[::2], x.reshape(10, 100).T):
-    with kit.refused("parameter 'x' is a pointer, whose strides the kernel does not know"):
+    with kit.refused("parameter 'x' is a pointer, so that the kernel does not know strides"):
         saxpy(x=gaps, y=result, alpha=2.0, count=500, device="emulator")
 tma = pb.load(f"{folder}/saxpy_tma", outputs={"y": "X"}, device="emulator")
 matrix = drawn(8, 32, dtype=np.float32), drawn(8, 32, dtype=np.float32)
 kit.check(np.allclose(tma(X=matrix[0], Y=matrix[1], alpha=3.0, device="emulator"), 3 * matrix[0] + matrix[1], rtol=1e-5,
                       atol=1e-5))
 given = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator")
-for wrong, text in ((dict(alpha="2"), "parameter 'alpha' is a f32, and the argument is '2'"),
-                    (dict(count=1.5), "parameter 'count' is a u32, and the argument is 1.5"),
-                    (dict(count=-1), "parameter 'count' is a u32, and is given the integer -1"),
-                    (dict(x=3), "parameter 'x': <class 'int'> among tensors of numpy's: give numpy.asarray(x)"),
+for wrong, text in ((dict(alpha="2"), "parameter 'alpha' has type f32, but the argument is '2'"),
+                    (dict(count=1.5), "parameter 'count' has type u32, but the argument is 1.5"),
+                    (dict(count=-1), "parameter 'count' has type u32, but the integer -1 was given"),
+                    (dict(x=3), "parameter 'x': it is <class 'int'>, but the other tensors are numpy's: pass numpy.asarray(x)"),
                     (dict(x=x.astype(np.float64)), "takes a pointer of f32, but one of f64 is given"),
-                    (dict(z=1), "kernel 'saxpy' is given 'z', and takes x, y, alpha, count"),
+                    (dict(z=1), "kernel 'saxpy' was given 'z', but takes x, y, alpha, count"),
                     (dict(y=np.frombuffer(bytes(4000), np.float32)), "y: it is read-only"),
                     (dict(device=None), "its memory is on the CPU")):
     with kit.refused(text):
         saxpy(**{**given, **wrong})
-with kit.refused("kernel 'saxpy': there is no 'y'"):
+with kit.refused("kernel 'saxpy': 'y' is missing"):
     saxpy(x=x, alpha=2.0, count=1000)
 with kit.refused("a grid of 4 numbers"):
     saxpy((1, 1, 1, 1), **given)
@@ -278,27 +278,30 @@ kit.check(np.all(other == 3) and np.allclose(d, 3 * x + 1, rtol=1e-6, atol=1e-6)
 whole = dict(x=x, n=1000, s=2.0, to=to)
 read_only = np.frombuffer(bytes(4000), np.float32)
 kit.check(scaled((32,), p={**whole, "x": read_only}, bias=1, device="emulator")[1] is to, "what is read may be read-only")
-for p, text in (({"x": x, "n": 1000, "to": to}, "parameter 'p': there is no 's'"),
-                ({**whole, "z": 1}, "parameter 'p' is given 'z', and takes x, n, s, to"),
-                ((x, 1000, 2.0, to), "parameter 'p' needs a dict of its fields, x, n, s, to, and the argument is (array("), (x, "parameter 'p' needs a dict"),
-                ({**whole, "s": "2"}, "parameter 'p.s' is a f32, and the argument is '2'"), ({**whole, "n": x}, "parameter 'p.n' is a "
-                                                                                             "u32, and the argument is array("),
-                ({**whole, "n": 1.5}, "parameter 'p.n' is a u32, and the argument is 1.5"), ({**whole, "n": None}, "parameter 'p.n' is a "
-                                                                                             "u32, and the argument is None"),
-                ({**whole, "x": 3}, "parameter 'p.x': <class 'int'> among tensors of numpy's"), ({**whole, "x": x[::2]}, "parameter "
+for p, text in (({"x": x, "n": 1000, "to": to}, "parameter 'p': 's' is missing"),
+                ({**whole, "z": 1}, "parameter 'p' was given 'z', but takes x, n, s, to"),
+                ((x, 1000, 2.0, to), "parameter 'p' needs a dict of its fields, x, n, s, to, but the argument is (array("),
+                (x, "parameter 'p' needs a dict"),
+                ({**whole, "s": "2"}, "parameter 'p.s' has type f32, but the argument is '2'"),
+                ({**whole, "n": x}, "parameter 'p.n' has type u32, but the argument is array("),
+                ({**whole, "n": 1.5}, "parameter 'p.n' has type u32, but the argument is 1.5"),
+                ({**whole, "n": None}, "parameter 'p.n' has type u32, but the argument is None"),
+                ({**whole, "x": 3}, "parameter 'p.x': it is <class 'int'>, but the other tensors are numpy's"),
+                ({**whole, "x": x[::2]}, "parameter "
                                                                                                                   "'p.x' is a pointer"),
-                ({**whole, "x": None, "to": None}, "no argument is a tensor"), ({**whole, "to": read_only}, "p.to: it is read-only")):
+                ({**whole, "x": None, "to": None}, "at least one argument must be a tensor"),
+                ({**whole, "to": read_only}, "p.to: it is read-only")):
     with kit.refused(text):
         scaled((32,), p=p, bias=1.0, device="emulator")
-with kit.refused("kernel 'scaled': there is no 'p'"):
+with kit.refused("kernel 'scaled': 'p' is missing"):
     scaled((32,), bias=1.0, device="emulator")
-with kit.refused("kernel 'scaled' is given 'y', and takes p, bias"):
+with kit.refused("kernel 'scaled' was given 'y', but takes p, bias"):
     scaled((32,), p=whole, y=to, bias=1.0, device="emulator")
 for words, text in ((dict(updates=["p"]), "updates: kernel 'scaled' has no tensor 'p'; it has p.x, p.to, y"),
                     (dict(outputs={"p.s": "y"}), "outputs: kernel 'scaled' has no tensor 'p.s'")):
     with kit.refused(text):
         pb.load(path, **words, device="emulator")
-with kit.refused("outputs: 'y' has the shape of 'p.z', which kernel 'scaled' is not given"):
+with kit.refused("outputs: 'y' has the shape of 'p.z', but kernel 'scaled' was not given 'p.z'"):
     pb.load(path, outputs={"y": "p.z"}, device="emulator")((32,), p=whole, bias=1.0, device="emulator")
 
 # Checks that another process loads a pickled kernel from its path and its arguments; a copy is the kernel itself.
@@ -309,15 +312,15 @@ kit.check(done.returncode == 0, done.stderr.decode())
 kit.check(copy.deepcopy({"kernel": tma})["kernel"] is tma)
 
 # Tests operands of other frameworks, and values that are not numbers.
-for words, text in ((dict(b=None), "B: <class 'NoneType'> among"),
-                    (dict(b=[[1.0]]), "B: <class 'list'> among tensors of numpy's: give numpy.asarray(x)"),
-                    (dict(out=[1.0]), "out: <class 'list'> among"), (dict(slope_of=[1.0], activation="silu"), "slope_of: <class 'list'> "
-                                                                                    "among"),
-                    (dict(c=c, beta=1j), "beta: 1j is a complex"), (dict(out_dtype=[1]), "a type that is not supported: [1]"),
-                    (dict(precise="no"), "precise: 'no' is not one of True and False"), (dict(device="cpu"), "give 'emulator', or 'cuda'")):
+for words, text in ((dict(b=None), "B: it is <class 'NoneType'>, but"),
+                    (dict(b=[[1.0]]), "B: it is <class 'list'>, but the other tensors are numpy's: pass numpy.asarray(x)"),
+                    (dict(out=[1.0]), "out: it is <class 'list'>, but"),
+                    (dict(slope_of=[1.0], activation="silu"), "slope_of: it is <class 'list'>, but"),
+                    (dict(c=c, beta=1j), "beta: 1j is a complex"), (dict(out_dtype=[1]), "[1] is not supported"),
+                    (dict(precise="no"), "precise: 'no' is not one of True and False"), (dict(device="cpu"), "use 'emulator', or 'cuda'")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": b, "device": "emulator", **words})
-with kit.refused("shapes: 64 is not a list of shapes; give a list of tuples"):
+with kit.refused("shapes: 64 is not a list of shapes; pass a list of tuples"):
     pb.warm_up("matmul", (64, 64, 64), "bf16", device="emulator")
 
 # Tests masked arrays, whose masks kernels do not read, and wrong offsets of packed sequences, which are checked before.
@@ -327,7 +330,7 @@ rows = drawn(40, 2, 64)
 for call in (lambda: pb.matmul(masked, b, device="emulator"), lambda: pb.matmul(b, masked, device="emulator"),
              lambda: pb.matmul(a, b, c=np.ma.array(c), device="emulator"), lambda: pb.matmul(a, b, out=np.ma.array(c), device="emulator"),
              lambda: pb.attention(*(np.ma.array(rows[None]),) * 3, device="emulator"), lambda: saxpy(**{**given, "x": np.ma.array(x)})):
-    with kit.refused("a masked array, whose mask kernels ignore: give x.filled(0)"):
+    with kit.refused("it is a masked array, but kernels ignore masks: pass x.filled(0)"):
         call()
 
 
@@ -337,13 +340,13 @@ def packed(queries, keys, most=20):
 
 
 kit.check(packed([0, 20, 40], [0, 20, 40]).shape == rows.shape)
-for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20, "query_offsets: [1, 20, 40]; they must begin at 0, not fall, and end at "
-                                                 "the 40 rows"),
+for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20,
+                                   "query_offsets: [1, 20, 40]; they must begin at 0, must not decrease, and must end at the 40 rows"),
                                   ([0, 30, 20, 40], [0, 20, 30, 40], 40, "query_offsets: [0, 30, 20, 40]; they must begin"),
                                   ([0, 20, 40], [0, 20, 39], 20, "key_offsets: [0, 20, 39]; they must begin"),
                                   ([0, 20, 40], [0, 20, 41], 40, "key_offsets: [0, 20, 41]; they must begin"),
-                                  ([0, 20, 40], [0, 15, 40], 20, "key_offsets: a sequence of 25 rows, and max_keys is 20"),
-                                  ([0, 25, 40], [0, 20, 40], 20, "query_offsets: a sequence of 25 rows, and max_queries is 20"),
+                                  ([0, 20, 40], [0, 15, 40], 20, "key_offsets: a sequence has 25 rows, but max_keys is 20"),
+                                  ([0, 25, 40], [0, 20, 40], 20, "query_offsets: a sequence has 25 rows, but max_queries is 20"),
                                   ([], [0, 20, 40], 20, "query_offsets: []; they must begin"), (list(range(41)), list(range(40)) + [0], 1, "[0, 1, 2, 3, .., 38, 39, 0]")):
     with kit.refused(text):
         packed(queries, keys, most)
@@ -485,13 +488,13 @@ group = np.minimum(np.searchsorted(ends, np.arange(reference.ALL), "right"), len
 exact = rows[:, None] * columns[group] * reference.grouped(wide(a), wide(of_groups), ends) + wide(bias)[group]
 exact[ends[-1]:] = 0
 check_groups(got, np.maximum(exact, 0), "with all")
-for call, text in ((lambda: pb.grouped_mm(a, of_groups, ends.astype(np.int64), device="emulator"), "offs: (5,) of int64; it is [groups] "
-                                                                    "of int32"),
+for call, text in ((lambda: pb.grouped_mm(a, of_groups, ends.astype(np.int64), device="emulator"),
+                    "offs: (5,) of int64; it must be [groups] of int32"),
                    (lambda: pb.grouped_mm(a, of_groups[:3], ends, device="emulator"), "B: 3 matrices, but offs has the ends of 5 groups"),
                    (lambda: pb.grouped_mm(a, of_groups[:, 1:], ends, device="emulator"), "B: 71 rows, but A has 72 columns"),
-                   (lambda: pb.matmul(a, of_groups, offs=ends, bias=bias[0], device="emulator"), "bias: [56] of bf16; it is bf16"),
-                   (lambda: pb.grouped_mm(drawn(8, 64, dtype=E4M3), drawn(64, 16, dtype=E4M3), ends, device="emulator"), "16-bit types "
-                                                                          "alone")):
+                   (lambda: pb.matmul(a, of_groups, offs=ends, bias=bias[0], device="emulator"), "bias: [56] of bf16; it must be bf16"),
+                   (lambda: pb.grouped_mm(drawn(8, 64, dtype=E4M3), drawn(64, 16, dtype=E4M3), ends, device="emulator"),
+                    "only 16-bit types")):
     with kit.refused(text):
         call()
 
@@ -505,15 +508,15 @@ for x in (few, few.T.copy().T, drawn(reference.ROWS_OF_A, 80)[:, :72], few[:, ::
 scale = np.arange(reference.ALL, dtype=np.float32)
 exact = np.maximum(scale[:, None] * reference.gathered(wide(few), rows) @ wide(of_groups[0]), 0)
 check_groups(pb.matmul(few, of_groups[0], a_rows=rows, scale_a=scale, activation="relu", device="emulator"), exact, "gathered, with scales")
-for words, text in ((dict(a_rows=rows.astype(np.int64)), "a_rows: (130,) of int64; it is [m] of int32"),
-                    (dict(a_rows=rows[None]), "a_rows: (1, 130) of int32; it is [m] of int32"),
-                    (dict(a=np.stack([few, few]), a_rows=rows), "a_rows: A has 3 dimensions; rows are gathered from a matrix"),
-                    (dict(b=of_groups, a_rows=rows), "B: its shape is (5, 72, 56); with a_rows and without offs it is [72, n]"),
-                    (dict(a=a.T.copy(), b=drawn(reference.ALL, 40), offs=ends, a_rows=rows), "a_rows: with k in groups"),
-                    (dict(a_rows=rows, scale_a=np.ones(50, np.float32)), "scale_a: its shape is (50,); it is (130,)")):
+for words, text in ((dict(a_rows=rows.astype(np.int64)), "a_rows: (130,) of int64; it must be [m] of int32"),
+                    (dict(a_rows=rows[None]), "a_rows: (1, 130) of int32; it must be [m] of int32"),
+                    (dict(a=np.stack([few, few]), a_rows=rows), "a_rows: A has 3 dimensions; it must be a matrix"),
+                    (dict(b=of_groups, a_rows=rows), "B: its shape is (5, 72, 56); with a_rows and without offs it must be [72, n]"),
+                    (dict(a=a.T.copy(), b=drawn(reference.ALL, 40), offs=ends, a_rows=rows), "a_rows cannot be used with k in groups"),
+                    (dict(a_rows=rows, scale_a=np.ones(50, np.float32)), "scale_a: its shape is (50,); it must be (130,)")):
     with kit.refused(text):
         pb.matmul(**{"a": few, "b": of_groups[0], "device": "emulator", **words})
-with kit.refused("a_rows: with groups of columns"):
+with kit.refused("a_rows cannot be used with groups of columns"):
     pb.grouped_mm(of_groups.swapaxes(1, 2), a.T, ends, a_rows=rows, device="emulator")
 
 # Tests scattered rows: in a new D, and in a given one that has more rows.
@@ -525,7 +528,7 @@ dropped = np.where(np.arange(reference.ALL) % 9 == 0, -1, places + 60).astype(np
 pb.matmul(a, of_groups[0], d_rows=dropped, out=got, device="emulator")
 check_groups(got[dropped[dropped >= 0]], (wide(a) @ wide(of_groups[0]))[dropped >= 0], "scattered into more rows")
 kit.check((np.delete(got, dropped[dropped >= 0], 0) == 7).all(), "rows that are not named stay")
-for words, text in ((dict(d_rows=places[1:]), "d_rows: [129] of s32; it is int32"), (dict(d_rows=places.astype(np.int64)), "d_rows: "
+for words, text in ((dict(d_rows=places[1:]), "d_rows: [129] of s32; it must be int32"), (dict(d_rows=places.astype(np.int64)), "d_rows: "
                                                                                                                "[130] of s64"),
                     (dict(b=of_groups[0][:, :51], d_rows=places), "with d_rows"), (dict(b=of_groups[0], c=exact.astype(a.dtype), d_rows=places), "d_rows with beta C")):
     with kit.refused(text):
@@ -542,7 +545,7 @@ pb.matmul(a, of_groups, counts=counts, out=got, device="emulator")
 check_groups(got[counted], of_each[counted], "counted rows of out")
 kit.check((got[~counted] == 7).all(), "rows that do not count stay")
 for words, text in ((dict(counts=counts[1:].copy()), "B: 5 matrices, but counts has the rows of 4 groups"),
-                    (dict(counts=counts.astype(np.int64)), "counts: (5,) of int64; it is [groups] of int32"),
+                    (dict(counts=counts.astype(np.int64)), "counts: (5,) of int64; it must be [groups] of int32"),
                     (dict(a=a[1:], counts=counts), "m = 129 with group_counts of 5 groups"),
                     (dict(b=of_groups[0], counts=counts), "counts: B has 2 dimensions"),
                     (dict(counts=counts, offs=ends), "group_ends and group_counts")):
@@ -563,15 +566,15 @@ check_groups(got[:ends[-1]], exact[:ends[-1]], "addresses, of transposes, with a
 exact = np.concatenate([wide(a[g * room:][:room]) @ wide(of_groups[i]) for g, i in enumerate(order)])
 got = pb.matmul(a, turned[0].T, counts=counts, b_addresses=addresses, device="emulator")
 check_groups(got[counted], exact[counted], "addresses, of counted rows")
-for words, text in ((dict(b_addresses=addresses.astype(np.int32)), "b_addresses: (5,) of int32; it is (5,) of int64"),
-                    (dict(b_addresses=addresses[1:]), "b_addresses: (4,) of int64; it is (5,) of int64"),
-                    (dict(b=of_groups), "b_addresses: B has 3 dimensions; it is one of the matrices, [k, n]"),
-                    (dict(offs=None), "b_addresses: neither group_ends nor group_counts is given"),
-                    (dict(b=of_groups[0][:, 1:]), "the matrices and their rows begin at multiples of 16 B"),
+for words, text in ((dict(b_addresses=addresses.astype(np.int32)), "b_addresses: (5,) of int32; it must be (5,) of int64"),
+                    (dict(b_addresses=addresses[1:]), "b_addresses: (4,) of int64; it must be (5,) of int64"),
+                    (dict(b=of_groups), "b_addresses: B has 3 dimensions; it must be one of the matrices, [k, n]"),
+                    (dict(offs=None), "b_addresses: there must be group_ends or group_counts"),
+                    (dict(b=of_groups[0][:, 1:]), "the matrices and their rows must begin at multiples of 16 B"),
                     (dict(b=of_groups[0][:, ::-1]), "B: ")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": of_groups[0], "offs": ends, "b_addresses": addresses, "device": "emulator", **words})
-with kit.refused("b_addresses: with groups of columns"):
+with kit.refused("b_addresses cannot be used with groups of columns"):
     pb.grouped_mm(of_groups.swapaxes(1, 2), a.T, ends, b_addresses=addresses, device="emulator")
 exact = reference.grouped(wide(a), wide(of_groups), ends)
 
@@ -585,7 +588,7 @@ got = begin.copy()
 kit.check(pb.matmul(a, of_groups, out=got, **words) is got, "out is given back")
 check_groups(got, sums, "rows added to out", tolerance=2**-6)
 for words, text in ((dict(), "add_to_rows: without out and C"), (dict(c=begin, beta=0.5), "beta: 0.5, with add_to_rows"),
-                    (dict(c=begin, out_dtype="f32"), "C: its type is bfloat16, and that of the rows that are added to it is float32"),
+                    (dict(c=begin, out_dtype="f32"), "C: its type is bfloat16, but that of the rows that are added to it is float32"),
                     (dict(c=begin, out=begin), "add_to_rows: with both out and C"),
                     (dict(c=begin, d_rows=places), "d_rows and add_to_rows"),
                     (dict(c=begin[:, :48]), "D: its shape is (50, 48)")):
@@ -600,7 +603,7 @@ words = dict(a_rows=reference.GATHERED, scale_a_1x128=of_x, device="emulator")
 check_groups(pb.matmul(x, y.T, scale_b_128x128=of_y, **words), exact, "gathered rows with scales of blocks")
 check_groups(pb.matmul(x, y.T[None], offs=np.array([reference.ALL], np.int32), scale_b_128x128=of_y[None], **words), exact,
              "gathered rows of a group with scales of blocks")
-with kit.refused("scale_a_1x128: its shape is (3, 50); it is (3, 130)"):
+with kit.refused("scale_a_1x128: its shape is (3, 50); it must be (3 or 130)"):
     pb.matmul(x, y.T, scale_b_128x128=of_y, **{**words, "scale_a_1x128": of_x[:, :50]})
 
 # Tests block scales, dense, in batches and in groups, in the layouts of the library and of PyTorch, and refused calls.
@@ -637,8 +640,8 @@ one = np.ones((), np.float32)
 rows = scales(67, 1)
 got = pb.scaled_mm(a, b, rows, "RowWise", one, "TensorWise", output_dtype="f32", device="emulator")
 kit.check(np.abs(got - rows * (wide(a) @ wide(b))).max() < 1e-2 * np.abs(got).max(), "scales of rows")
-for words, text in ((dict(scale_a_1x128=of_a[:3], scale_b_128x128=of_blocks), "scale_a_1x128: its shape is (3, 67); it is (4, 67)"),
-                    (dict(scale_a_1x128=of_a), "block scales of A alone"), (dict(scale_b_128x128=of_blocks), "block scales of B alone"),
+for words, text in ((dict(scale_a_1x128=of_a[:3], scale_b_128x128=of_blocks), "scale_a_1x128: its shape is (3, 67); it must be (4 or 67)"),
+                    (dict(scale_a_1x128=of_a), "only A has block scales"), (dict(scale_b_128x128=of_blocks), "only B has block scales"),
                     (dict(scale_a_1x128=of_a, scale_b_128x128=of_blocks.astype(float)), "scale_b_128x128: its type is float64")):
     with kit.refused(text):
         pb.matmul(a, b, device="emulator", **words)
@@ -677,16 +680,17 @@ check_groups(pb.matmul(x, pb.compress_2_4(w), transpose_b=True, offs=ends, devic
              reference.grouped(wide(x), wide(w).swapaxes(1, 2), ends), "sparse")
 w = reference.with_zeros(random, drawn(96, 128))
 s, x = pb.compress_2_4(w), drawn(32, 128)
-with kit.refused("b_metadata: given with a SparseMatrix, which has metadata of its own"):
+with kit.refused("b_metadata cannot be given with a SparseMatrix, which has its own metadata"):
     pb.matmul(x, s, transpose_b=True, b_metadata=s.metadata, device="emulator")
-for words, text in ((dict(b_metadata=None), "B: 64 x 96, but A is 32 x 128: its rows must be A's columns, 128"),
-                    (dict(b_metadata=s.metadata[:1]), "b_metadata: [1,256] of s32; it is int32"), (dict(transpose_b=False), "B: 192 x 64"),
-                    (dict(b_metadata=s.metadata.astype(np.uint32)), "b_metadata: [2,256] of u32; it is int32"),
-                    (dict(a=s), "a sparse A and a sparse B")):
+for words, text in ((dict(b_metadata=None), "B: 64 x 96, but A is 32 x 128; B must have 128 rows, as many as A has columns"),
+                    (dict(b_metadata=s.metadata[:1]), "b_metadata: [1,256] of s32; it must be int32"),
+                    (dict(transpose_b=False), "B: 192 x 64"),
+                    (dict(b_metadata=s.metadata.astype(np.uint32)), "b_metadata: [2,256] of u32; it must be int32"),
+                    (dict(a=s), "A and B are both sparse")):
     with kit.refused(text):
         pb.matmul(**{"a": x, "b": s.values, "b_metadata": s.metadata, "transpose_b": True, "device": "emulator", **words})
 pb.warm_up("matmul", [(32, 64, 128)], "bf16", "emulator", transpose_b=True, b_metadata=True)
-with kit.refused("a_metadata: for batches of A with one B"):
+with kit.refused("a_metadata: batches of A with one B"):
     pb.matmul(pb.compress_2_4(np.stack([w, w])), x, transpose_b=True, device="emulator")
 with kit.refused("compress_2_4: row 0, columns 0 to 3: more than two of these four elements are not zero"):
     pb.compress_2_4(np.ones((8, 64), BF16))

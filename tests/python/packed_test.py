@@ -44,8 +44,8 @@ packed, a = pb.pack_weights(w, s, z), np.ones((2, 200), np.float16)
 kit.check(off(pb.packed_mm(a, packed, out_dtype="f32", device="emulator"), a @ exact.T) < 1e-5, "the type and the group are found")
 int8, one = w.astype(np.int8), s[:, :1]
 for text, call in {
-        "weights are [n, k], or [experts, n, k]": lambda: pb.pack_weights(w[0], s, z),
-        "only uint4 has them": lambda: pb.pack_weights(int8, one, z),
+        "weights must be [n, k], or [experts, n, k]": lambda: pb.pack_weights(w[0], s, z),
+        "must be given with uint4": lambda: pb.pack_weights(int8, one, z),
         "zeros: none with uint4": lambda: pb.pack_weights(w, s),
         "w: 'int4' of uint8": lambda: pb.pack_weights(w, s, type="int4"),
         "w: 'int3'": lambda: pb.pack_weights(int8, one, type="int3"),
@@ -53,21 +53,21 @@ for text, call in {
         "scales: float64": lambda: pb.pack_weights(int8, one.astype(float)),
         "group: None with scales (72, 3)": lambda: pb.pack_weights(int8, s[:, :3]),
         "group: 48": lambda: pb.pack_weights(w, s, z, group=48),
-        "scales: (71, 4); with groups of 64 of k they are (72, 4)": lambda: pb.pack_weights(w, s[:71], z),
+        "scales: (71, 4); with groups of 64 values along k they must be (72, 4)": lambda: pb.pack_weights(w, s[:71], z),
         "zeros: (72, 3)": lambda: pb.pack_weights(w, s, z[:, :3]),
         "zeros: int8": lambda: pb.pack_weights(w, s, z.astype(np.int8)),
         "weight 1 of column 0 is 9; int4 has -8 to 7":
             lambda: pb.pack_weights(np.full((8, 32), [0, 9] * 16, np.int8), one[:8], type="int4"),
         "it must be a result of pack_weights()": lambda: pb.packed_mm(a, w, device="emulator"),
-        "its last dimension must be 200": lambda: pb.packed_mm(a[:, :100], packed, device="emulator"),
+        "A's last dimension must be 200": lambda: pb.packed_mm(a[:, :100], packed, device="emulator"),
         "A: float32": lambda: pb.packed_mm(a.astype(np.float32), packed, device="emulator"),
         "D: float16 (2, 71)": lambda: pb.packed_mm(a, packed, out=np.zeros((2, 71), np.float16), device="emulator"),
         "C: its shape is (72,)": lambda: pb.packed_mm(a, packed, c=np.zeros(72, np.float16), device="emulator"),
         "alpha = 0": lambda: pb.packed_mm(a, packed, alpha=0.0, device="emulator"),
         "activation 'tan' is not one of": lambda: pb.packed_mm(a, packed, activation="tan", device="emulator"),
         "B: 1 batches of 2 x": lambda: pb.packed_mm(a, packed._replace(data=packed.data[:, :-1].copy()), device="emulator"),
-        "alpha: a ndarray, whose gradient would be lost": lambda: pb.packed_mm(a, packed, alpha=np.ones(()), device="emulator"),
-        "packed: an object of <class 'numpy.ndarray'>": lambda: pb.unpack_weights(w),
+        "alpha: it is of type ndarray, but must be a number": lambda: pb.packed_mm(a, packed, alpha=np.ones(()), device="emulator"),
+        "packed: it is of <class 'numpy.ndarray'>, but must be": lambda: pb.unpack_weights(w),
         "packed: its data is uint8 (2, 9216); weights of 329 rows and 72 columns":
             lambda: pb.unpack_weights(packed._replace(shape=(329, 72))),
         "packed: its data is uint8 (1, ": lambda: pb.unpack_weights(packed._replace(data=packed.data[:1])),
@@ -107,12 +107,13 @@ for case in (("uint4", 72, 200, 64, np.float16), ("int8", 70, 72, 0, np.float32)
 for text, call in {
         "offs: none with weights of shape (4, 72, 70)": lambda: pb.packed_mm(a, experts, device="emulator"),
         "offs: given with weights of shape (200, 72)": lambda: pb.packed_mm(a, packed, offs=ENDS, device="emulator"),
-        "A: (2, 15, 72); with weights of experts it is [m, 72]":
+        "A: (2, 15, 72); with weights of experts it must be [m, 72]":
             lambda: pb.packed_mm(np.stack([a, a]), experts, offs=ENDS, device="emulator"),
         "group_ends": lambda: pb.packed_mm(a, experts, offs=ENDS[1:].copy(), device="emulator"),
-        "a_rows: (15,) of int64; it is [m] of int32":
+        "a_rows: (15,) of int64; it must be [m] of int32":
             lambda: pb.packed_mm(a, experts, offs=ENDS, a_rows=np.zeros(15, np.int64), device="emulator"),
-        "scales: (3, 70, 1); with groups of 72 of k they are (4, 70, 1)": lambda: pb.pack_weights(w, s[1:], type="int8", group=0)}.items():
+        "scales: (3, 70, 1); with groups of 72 values along k they must be (4, 70, 1)": lambda: pb.pack_weights(w, s[1:], type="int8",
+                                                                                                                group=0)}.items():
     with kit.refused(text):
         call()
 
@@ -240,7 +241,7 @@ if importlib.util.find_spec("torch"):
     for text, call in {"a packed matrix has no gradient in scales":
                            lambda: pb.pack_weights(torch.ones(8, 32, dtype=torch.int8), torch.ones(8).requires_grad_()),
                        "a sparse matrix has no gradient in operand 0": lambda: pb.compress_2_4(torch.zeros(64, 64, requires_grad=True)),
-                       "alpha: a Tensor, whose gradient would be lost":
+                       "alpha: it is of type Tensor, but must be a number":
                            lambda: pb.packed_mm(a, packed, alpha=torch.tensor(2.0, requires_grad=True), device="emulator"),
                        "scales: <class 'numpy.ndarray'>": lambda: pb.pack_weights(torch.ones(8, 32, dtype=torch.int8), np.ones(8)),
                        "out_dtype of torch.float8_e4m3fn":
@@ -248,7 +249,7 @@ if importlib.util.find_spec("torch"):
         with kit.refused(text):
             call()
     for text, call in {"its memory is on the CPU": lambda: torch.compile(pb.packed_mm, fullgraph=True, backend="eager")(a, packed),
-                       "its last dimension must be": lambda: ways[1](a[:, :8], packed, bias)}.items():
+                       "A's last dimension must be": lambda: ways[1](a[:, :8], packed, bias)}.items():
         with kit.refused(text, kind=Exception):
             call()
     result = torch.zeros(a.shape[0], packed.shape[1], dtype=a.dtype, requires_grad=True)
@@ -256,6 +257,6 @@ if importlib.util.find_spec("torch"):
         pb.packed_mm(a, packed, out=result, device="emulator")
     with torch.autograd.forward_ad.dual_level(), kit.refused("packed_mm has no forward derivative"):
         product(torch.autograd.forward_ad.make_dual(a, a), packed, bias)
-    with kit.refused("its data is (2,); that of pack_weights() has 2 dimensions"):
+    with kit.refused("its data is (2,); it must have 2 dimensions, like that of pack_weights()"):
         product(a, packed._replace(data=torch.zeros(2, dtype=torch.uint8)), bias)
 kit.end()

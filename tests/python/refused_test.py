@@ -56,18 +56,18 @@ PLACES = {
     "parameter 'x'": lambda make: lambda: launch(make(ones), ones * 1), "parameter 'y'": lambda make: lambda: launch(ones, make(ones)),
     "parameter 'p.to'": lambda make: lambda: launch_struct(ones, make(ones)),
 }
-NESTED = "a nested tensor, whose parts do not share strides: give x.to_padded_tensor(0.0)"
+NESTED = "the parts of a nested tensor do not share strides: pass x.to_padded_tensor(0.0)"
 for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor, which has no memory"),
-                         ("sparse", lambda x: x.to_sparse(), "a tensor of torch.sparse_coo, which does not have strided memory"),
+                         ("sparse", lambda x: x.to_sparse(), "its layout is torch.sparse_coo, but it must be strided"),
                          ("rows", lambda x: (x if x.ndim == 2 else x.reshape(1, -1)).to_sparse_csr(), "a tensor of torch.sparse_csr"),
                          ("nested", lambda x: torch.nested.nested_tensor([x, x]), NESTED),
                          ("jagged", lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged), NESTED),
                          ("quantized", lambda x: torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8), "a quantized tensor, of "
                                                                                    "torch.qint8"),
-                         ("None", lambda x: None, "<class 'NoneType'> among tensors of PyTorch's"),
-                         ("array", lambda x: x.float().numpy(), "<class 'numpy.ndarray'> among tensors of PyTorch's"),
-                         ("list", lambda x: x.tolist(), "<class 'list'> among tensors of PyTorch's: give torch.from_dlpack(x), or "
-                                                     "torch.tensor(x)")):
+                         ("None", lambda x: None, "it is <class 'NoneType'>, but the other tensors are PyTorch's"),
+                         ("array", lambda x: x.float().numpy(), "it is <class 'numpy.ndarray'>, but the other tensors are PyTorch's"),
+                         ("list", lambda x: x.tolist(),
+                          "it is <class 'list'>, but the other tensors are PyTorch's: pass torch.from_dlpack(x), or torch.tensor(x)")):
     for name, place in PLACES.items():
         if kind in ("None", "array", "list") and name in ("A", "Q", "alpha", "parameter 'x'"):
             continue  # which determines the framework, and which may be a number
@@ -79,7 +79,7 @@ for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor, which 
             with kit.refused(name.strip(), text, kind=Exception):
                 by_compiler(place(make))()
 meta = a.to("meta")
-with kit.refused("a meta tensor, which has no memory, together with tensors that have memory"):
+with kit.refused("a meta tensor, which has no memory, was given together with tensors that have memory"):
     torch.ops.ptxbuilder.matmul(a, b.to("meta"))
 kit.check(torch.ops.ptxbuilder.matmul(meta, b.to("meta")).shape == (16, 32), "a shape alone")
 
@@ -89,15 +89,15 @@ for words, text in ((dict(amax=torch.zeros(1)), "amax is not supported under tor
                     (dict(scale_result=torch.ones(1)), "scale_result is not supported under torch.func.vmap"),
                     (dict(out_dtype="e4m3", scale_a=torch.ones(1)), "out_dtype of torch.float8_e4m3fn is not supported under "
                                                                "torch.func.vmap"),
-                    (dict(out=c), "cannot be a batch of torch.func.vmap"), (dict(out=c, scale_a=torch.ones(1)), "cannot be a batch of "
-                                                                                                           "torch.func.vmap")):
+                    (dict(out=c), "cannot be batched by torch.func.vmap"),
+                    (dict(out=c, scale_a=torch.ones(1)), "cannot be batched by torch.func.vmap")):
     with kit.refused(text):
         torch.func.vmap(lambda a: product(a, b, **words))(batches)
 each = torch.zeros(3, 1)
 with kit.refused("amax is not supported under torch.func.vmap"):
     torch.func.vmap(lambda a, amax: product(a, b, amax=amax))(batches, each)
 kit.check(not each.any(), "what is refused is not written")
-with kit.refused("amax: not supported in a product whose gradient is requested"):
+with kit.refused("amax: not supported if a gradient of the product is requested"):
     torch.func.grad(lambda a: product(a, b, amax=torch.zeros(1)).float().sum())(a)
 with kit.refused("kernel 'saxpy' is not supported under torch.func"):
     torch.func.vmap(launch)(torch.ones(3, 100), torch.ones(3, 100))
@@ -110,9 +110,9 @@ for words, text in ((dict(alpha=1j), "alpha: 1j is a complex; it must be a numbe
                     (dict(alpha=None), "alpha: None is a NoneType"), (dict(c=c, beta=[1.0]), "beta: [1.0] is a list"),
                     (dict(transpose_a="no"), "transpose_a: 'no' is not one of True and False"), (dict(tf32=None), "tf32: None is not one "
                                                                                                       "of"),
-                    (dict(out_dtype=3), "a type that is not supported: 3"),
-                    (dict(device="cpu"), "give 'emulator', or 'cuda'"),
-                    (dict(device=torch.device("cpu")), "give 'emulator', or 'cuda'"), (dict(device=True), "device True is not one of")):
+                    (dict(out_dtype=3), "3 is not supported"),
+                    (dict(device="cpu"), "use 'emulator', or 'cuda'"),
+                    (dict(device=torch.device("cpu")), "use 'emulator', or 'cuda'"), (dict(device=True), "device True is not one of")):
     for way in (pb.matmul, by_compiler(pb.matmul)):
         if way is pb.matmul or not {"device", "out_dtype"} & set(words):
             with kit.refused(text, kind=ValueError if way is pb.matmul else Exception):
@@ -123,8 +123,9 @@ for call in (lambda: attend(heads, heads, heads), lambda: product(a, b)):
 check(product(a, a, transpose_b=np.bool_(True), gate=np.bool_(False)), a.double() @ a.double().T, 2**-8, "numpy's bool")
 wide, narrow, offsets = torch.randn(1, 16, 2, 128).to(BF16), heads[0], torch.tensor([0, 16])
 packed = dict(query_offsets=offsets, key_offsets=offsets, max_queries=16, max_keys=16)
-for q, v, words, text in ((heads, wide, {}, "V of 128 columns (value_depth) and Q of 64; V has 1 to as many as Q: give V in parts"),
-                          (narrow, narrow, packed, "query_offsets: [2] of s64; it has one dimension of 2 numbers of int32 or uint32"),
+for q, v, words, text in ((heads, wide, {},
+                           "V has 128 columns (value_depth), but Q has 64; V must have at least one, and no more than Q: pass V in parts"),
+                          (narrow, narrow, packed, "query_offsets: [2] of s64; it must have one dimension of 2 contiguous"),
                           (narrow, narrow, {**packed, "max_keys": 1.5}, "max_keys: 1.5; it must be an integer"),
                           (heads, heads, dict(scale=[1.0]), "scale: [1.0] is a list"), (heads, heads, dict(softcap=1j), "softcap: 1j is "
                                                                                                            "a complex"),
@@ -139,15 +140,16 @@ for grid, text in (((1, 2.5), "grid: 2.5; it must have a number of CTAs"), ((1 <
     with kit.refused(text):
         saxpy(grid, x=ones, y=ones * 1, alpha=2.0, count=100, device="emulator")
 check(saxpy(np.int64(4), x=ones, y=ones * 1, alpha=2.0, count=100, device="emulator"), 3 * ones, 0, "numpy's integer")
-for words, text in ((dict(alpha=None), "parameter 'alpha' is a f32, and the argument is None"), (dict(count=1 << 70), "does not fit in "
+for words, text in ((dict(alpha=None), "parameter 'alpha' has type f32, but the argument is None"), (dict(count=1 << 70), "does not fit in "
                                                                                                       "64 bits"),
-                    (dict(x=np.ones(100, "f4")), "among tensors of numpy's"), (dict(y=np.ones(100, "f4")), "among tensors of PyTorch's")):
+                    (dict(x=np.ones(100, "f4")), "but the other tensors are numpy's"),
+                    (dict(y=np.ones(100, "f4")), "but the other tensors are PyTorch's")):
     with kit.refused(text):
         saxpy(**{**dict(x=ones, y=ones * 1, alpha=2.0, count=100, device="emulator"), **words})
-for words, text in ((dict(s=None), "parameter 'p.s' is a f32, and the argument is None"), (dict(n=[3]), "parameter 'p.n' is a u32, and "
-                                                                                                   "the argument is [3]"),
-                    (dict(z=1), "parameter 'p' is given 'z', and takes x, n, s, to"), (dict(s=ones), "parameter 'p.s' is a f32, and the "
-                                                                                            "argument is tensor(")):
+for words, text in ((dict(s=None), "parameter 'p.s' has type f32, but the argument is None"),
+                    (dict(n=[3]), "parameter 'p.n' has type u32, but the argument is [3]"),
+                    (dict(z=1), "parameter 'p' was given 'z', but takes x, n, s, to"),
+                    (dict(s=ones), "parameter 'p.s' has type f32, but the argument is tensor(")):
     with kit.refused(text):
         launch_struct(ones, ones * 1, **words)
 kit.end()

@@ -82,9 +82,9 @@ def of_quantisation():
     kit.check((wide(zero) == 0).all() and (scale_z > 0).all(), "a block of zeros", scale_z)
     odd = np.array([[1, np.inf, np.nan, 2]], np.float32)
     kit.check(np.isnan(wide(pb.quantize_1x128(odd, device="emulator")[0])[0, 1:3]).all(), "what is not a number")
-    with kit.refused("quantize_1x128: 3 columns, which cannot be halved"):
+    with kit.refused("quantize_1x128: 3 columns; their number must be even"):
         pb.quantize_1x128(odd[:, :3], silu_gate=True, device="emulator")
-    with kit.refused("quantize_128x1: x must be a matrix, and has 3 dimensions"):
+    with kit.refused("quantize_128x1: x must be a matrix, but has 3 dimensions"):
         pb.quantize_128x1(x, device="emulator")
 
 
@@ -141,19 +141,20 @@ def of_append():
         with kit.refused(words):
             pb.append(**{**dict(zip(names, right)), **others}, device=device)
 
-    refused("append: k_cache is [page, row, heads, columns], of k's 16 columns, and is (6, 5, 48)", k_cache=k_cache.reshape(6, 5, 48))
-    refused("append: v_cache is [page, heads, row, columns], of k's 16 columns", v_cache=v_cache[..., :8], cache_layout="HND")
+    refused("append: k_cache must be [page, row, heads, columns] with k's 16 columns, but is (6, 5, 48)", k_cache=k_cache.reshape(6, 5, 48))
+    refused("append: v_cache must be [page, heads, row, columns] with k's 16 columns", v_cache=v_cache[..., :8], cache_layout="HND")
     refused("append: k_cache has gaps between its columns: make them adjacent", k_cache=np.zeros((6, 5, 3, 32), np.float32)[..., ::2])
     repeated = np.lib.stride_tricks.as_strided(k_cache, k_cache.shape, (0, *k_cache.strides[1:]))
     refused("append: k_cache of f32: a page stride of 0 elements for rows of 16", k_cache=repeated)
-    refused("append: v is a list, which is no tensor", v=v.tolist())
-    refused("append: k_cache is a NoneType, which is no tensor", k_cache=None)
-    refused("append: k is [tokens, heads, columns], the last an even number, and is (20, 3, 15)", k=k[..., :15])
-    refused("append: v has the shape [rows, heads, halves, columns], and is [19, 3, 2, 8]: there are 20 rows in an earlier tensor", v=v[:19])
-    refused("append: k_cache has the shape [pages, heads, page_rows, halves, columns], and is [6, 2, 5, 2, 8]: there are 3 heads",
+    refused("append: v is a list is not a tensor", v=v.tolist())
+    refused("append: k_cache is a NoneType is not a tensor", k_cache=None)
+    refused("append: k must be [tokens, heads, columns] with an even number of columns, but is (20, 3, 15)", k=k[..., :15])
+    refused("append: v must have the shape [rows, heads, halves, columns], but is [19, 3, 2, 8]: there are 20 rows in an earlier tensor",
+            v=v[:19])
+    refused("append: k_cache must have the shape [pages, heads, page_rows, halves, columns], but is [6, 2, 5, 2, 8]: there are 3 heads",
             k_cache=np.zeros((6, 5, 2, 16), np.float32))
-    refused("append: sin is not given, and cos is: they go together", sin=None)
-    refused("append: position is given, and cos is not", cos=None, sin=None)
+    refused("append: sin is not given, but cos is: they must be given together", sin=None)
+    refused("append: position is given, but cos is not", cos=None, sin=None)
     refused("append: slots is of f32; its type is s32 or s64", slot_mapping=slots.astype(np.float32))
     refused("append: v_cache is of f16; its type is that of k, f32, or e4m3", v_cache=v_cache.astype(np.float16))
     refused("append: k_cache overlaps v_cache", v_cache=k_cache)
@@ -204,21 +205,21 @@ def of_numpy():
         pb.top_k(x, 65, device="emulator")
     with kit.refused("k: 0; it must be an integer above 0"):
         pb.top_k(x, 0, device="emulator")
-    with kit.refused("rotary: cos is [positions, columns / 2] = (5, 8), and is (4, 8)"):
+    with kit.refused("rotary: cos must be [positions, columns / 2] = (5, 8), but is (4, 8)"):
         pb.rotary(heads, *angles[:, :4], device="emulator")
     with kit.refused("transpose: y has the shape [columns, rows]"):
         pb.transpose(heads, device="emulator")
     with kit.refused("embedding: index is of f32; its type is s32 or s64"):
         pb.embedding(x[0], x, device="emulator")
-    with kit.refused("rms_norm: weight has the shape [columns], and is [50]: there are 64 columns in an earlier tensor"):
+    with kit.refused("rms_norm: weight must have the shape [columns], but is [50]: there are 64 columns in an earlier tensor"):
         pb.rms_norm(x, w[:50], device="emulator")
-    with kit.refused("layer_norm: weight has the shape [columns], and is [1, 64]"):
+    with kit.refused("layer_norm: weight must have the shape [columns], but is [1, 64]"):
         pb.layer_norm(x, w[None], device="emulator")
     with kit.refused("softmax: x is of f64; its type is f16, bf16 or f32"):
         pb.softmax(x.astype(np.float64), device="emulator")
     with kit.refused("cross_entropy: target is of f32; its type is s32 or s64"):
         pb.cross_entropy(x, t.astype(np.float32), device="emulator")
-    with kit.refused("cross_entropy: target has the shape [rows], and is [5]: there are 6 rows in an earlier tensor"):
+    with kit.refused("cross_entropy: target must have the shape [rows], but is [5]: there are 6 rows in an earlier tensor"):
         pb.cross_entropy(x, t[:5], device="emulator")
     with kit.refused("softmax: rows of 300000 columns; they must have from 1 to 262144"):
         pb.softmax(np.zeros((1, 300000), np.float16), device="emulator")
@@ -291,7 +292,7 @@ def append_of_torch():
         call = torch.compile(pb.mla_append, fullgraph=True, backend="aot_eager") if compiled else pb.mla_append
         found = call(*given, device="emulator")
         kit.check(np.array_equal(found.numpy(), expected) and np.array_equal(given[2].numpy(), expected), "mla_append", compiled)
-    with kit.refused("append has no gradient, and an argument requires one"):
+    with kit.refused("append has no gradient, but an argument requires one"):
         pb.append(k.requires_grad_(), v, k_cache, v_cache, slots, device="emulator")
     with torch.no_grad():
         pb.append(k, v, k_cache, v_cache, slots, device="emulator")

@@ -155,9 +155,10 @@ operation, scales = (a, b, drawn(320), None, 1.0, 0.0, "silu", BF16, False, Fals
 operators.opcheck(torch.ops.ptxbuilder.matmul_amax.default, operation, {"amax": torch.zeros(1, device="cuda"), **scales})
 operators.opcheck(torch.ops.ptxbuilder.matmul_out.default, (*operation, True), {"d": drawn(3, 160, 160), **scales})
 for words, text in ((dict(scale_a=columns), "scale_a: its shape is (320,)"), (dict(scale_a=rows.double()), "scale_a: its type is float64"),
-                    (dict(scale_a=rows.cpu()), "its memory is on device"), (dict(gate=True), "gate: activation is None"),
-                    (dict(amax=rows), "amax: its shape is (3, 160)"), (dict(gate=True, activation="silu", c=a), "gate: with C"),
-                    (dict(gate=True, activation="silu", slope_of=drawn(3, 160, 320)), "one product is a gate or a backward pass")):
+                    (dict(scale_a=rows.cpu()), "its memory is on device"), (dict(gate=True), "gate needs an activation"),
+                    (dict(amax=rows), "amax: its shape is (3, 160)"),
+                    (dict(gate=True, activation="silu", c=a), "gate cannot be used with C"),
+                    (dict(gate=True, activation="silu", slope_of=drawn(3, 160, 320)), "a product is a gate or a backward pass")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
 
@@ -320,7 +321,8 @@ else:
 a, b = drawn(16, 24), drawn(24, 32)
 for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a given result has no gradient"),
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(bias=drawn(32).cpu()), "bias: its memory is on device 0"),
-                    (dict(bias=drawn(32).float()), "bias: [32] of f32; it is bf16"), (dict(activation="tanh"), "activation 'tanh' is not "
+                    (dict(bias=drawn(32).float()), "bias: [32] of f32; it must be bf16"),
+                    (dict(activation="tanh"), "activation 'tanh' is not "
                                                                                            "one of"),
                     (dict(device="emulator"), "A: its memory is on GPU 0"), (dict(out_dtype=torch.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
@@ -367,7 +369,7 @@ with torch.no_grad():
     kit.check(torch.equal(pb.embedding(table, x), x[table]) and torch.equal(pb.transpose(x), x.t()), "embedding, transpose")
     kit.check(torch.equal(pb.top_k(x, 5)[0], x.topk(5)[0]), "top_k")
     kit.check(torch.equal(pb.softmax(x[:0]), x[:0]), "no rows")
-    with kit.refused("rms_norm: weight has the shape [columns], and is [50]"):
+    with kit.refused("rms_norm: weight must have the shape [columns], but is [50]"):
         pb.rms_norm(x, x[0, :50].contiguous())
 
 # ---- Packed weights and their gradients, which unpack on the device ----

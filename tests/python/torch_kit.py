@@ -108,6 +108,6 @@ def check_gradients_beside(ways, cases, place):
                 check(x, torch.zeros_like(x).double() if y is None else y, 2**-6 if x.numel() > 1 else 2**-4, case, name, way)
         for more in (dict(amax=torch.zeros(1, device=place)), dict(scale_result=torch.ones(1, device=place)),
                      dict(out_dtype=torch.float8_e4m3fn), dict(out=torch.zeros(d.shape, dtype=d.dtype, device=place))):
-            with kit.refused("out: a given result has no gradient" if "out" in more else "not supported in a product whose gradient is "
-                             "requested"):
+            with kit.refused("out: a given result has no gradient" if "out" in more else "not supported if a gradient of the product is "
+                                                                                         "requested"):
                 ways[0](**{**tensors, **words, **more})

@@ -142,7 +142,7 @@ a, b = drawn(16, 24), drawn(24, 32)
 for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a given result has no gradient"),
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(out=drawn(32, 16).T), "D: its columns are 16"),
                     (dict(out=drawn(16, 32), out_dtype=torch.float32), "bfloat16, but out_dtype"),
-                    (dict(c=drawn(16, 3)), "C: its shape is (16, 3)"), (dict(bias=drawn(3)), "bias: [3] of bf16; it is bf16"),
+                    (dict(c=drawn(16, 3)), "C: its shape is (16, 3)"), (dict(bias=drawn(3)), "bias: [3] of bf16; it must be bf16"),
                     (dict(activation="tanh"), "activation 'tanh' is not one of"), (dict(device="cpu"), "device 'cpu' is not one of"),
                     (dict(out_dtype=torch.int8), "D of s8 from A of bf16"), (dict(device=None), "A: its memory is on the CPU")):
     with kit.refused(text):
@@ -178,9 +178,9 @@ for amax in (None, torch.zeros(1)):
     operators.opcheck(torch.ops.ptxbuilder.matmul_out.default, (*operation, True), {"amax": amax, "d": drawn(3, 16, 16), **scales})
 with kit.refused("ptxbuilder::matmul_with has no gradient"):
     torch.ops.ptxbuilder.matmul_with(a.clone().requires_grad_(), *operation[1:], **scales)
-for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it is (3, 16), (3, 16, 1) or of one element"),
+for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it must be (3 or 16), (3, 16, 1) or of one element"),
                     (dict(scale_b=columns.double()), "scale_b: its type is float64"), (dict(amax=rows), "amax: its shape is (3, 16)"),
-                    (dict(gate=True), "gate: activation is None"), (dict(device=None, scale_b=columns), "A: its memory is on the CPU")):
+                    (dict(gate=True), "gate needs an activation"), (dict(device=None, scale_b=columns), "A: its memory is on the CPU")):
     with kit.refused(text):
         pb.matmul(a, b, **{"device": "emulator", **words})
 
@@ -215,7 +215,7 @@ packed = dict(query_offsets=offsets, key_offsets=offsets, max_queries=40, max_ke
 flat = [x.reshape(-1, 2, 64) for x in (q, k, v)]
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     kit.check(torch.equal(way(*flat, **packed), expected.view(-1, 2, 64)), "packed")
-with kit.refused("key_offsets: a sequence of 40 rows, and max_keys is 39"):
+with kit.refused("key_offsets: a sequence has 40 rows, but max_keys is 39"):
     attend(*flat, **{**packed, "max_keys": 39})
 longest = by_compiler(lambda q, k, v, offsets, longest: attend(q, k, v, query_offsets=offsets, key_offsets=offsets, softcap=9.0,
                                                                max_queries=longest.item(), max_keys=longest.item()))
@@ -264,14 +264,14 @@ for way in (attend, by_compiler(attend)):
         check(lse, torch.from_numpy(exact[1]), 1e-3, "lse of e4m3")
 operators.opcheck(torch.ops.ptxbuilder.attention.default, (*narrow, *NO_EXTRAS, 0.0, 0.0, 0.0, 0, 0, -1, -1, 0, 0, True, None),
                   test_utils="test_faketensor")
-with kit.refused("attention of e4m3 has no gradient, and an argument requires one"):
+with kit.refused("attention of e4m3 has no gradient, but an argument requires one"):
     attend(*narrow, sinks=torch.zeros(q.shape[2], requires_grad=True))
 for way in (pb.decode, by_compiler(pb.decode)):
     for given, words in (((cached[0].clone().requires_grad_(), *eights, *cached[3:]), {}),
                          ((cached[0].clone().requires_grad_(), *cached[1:]), {}),
                          ((cached[0], *eights, *cached[3:]), dict(k_scale=by, v_scale=by.clone().requires_grad_())),
                          (cached, dict(sinks=torch.zeros(cached[0].shape[2]).requires_grad_()))):
-        with kit.refused("attention over caches has no gradient, and an argument requires one", kind=Exception):
+        with kit.refused("attention over caches has no gradient, but an argument requires one", kind=Exception):
             way(*given, device="emulator", **words)
         with torch.no_grad():
             way(*given, device="emulator", **words)
@@ -282,7 +282,7 @@ for way in (pb.decode, by_compiler(pb.decode)):
     o, lse = way(*cached, tree_mask=masks, return_lse=True, device="emulator")
     check(o, torch.from_numpy(of_tree), 2**-6, "a tree of tokens")
     check(lse, torch.from_numpy(lse_of_tree), 1e-4, "lse of a tree of tokens")
-with kit.refused("seq_lens: <class 'list'>, which is no tensor"):
+with kit.refused("seq_lens: <class 'list'> is not a tensor"):
     pb.decode(*cached[:3], [1, 2, 3], cached[4], device="emulator")
 with kit.refused("k_scale: -0.3"):
     pb.decode(cached[0], *eights, *cached[3:], k_scale=-by, v_scale=by, device="emulator")
@@ -304,7 +304,7 @@ for way in (pb.mla_decode, by_compiler(pb.mla_decode)):
 of_latent = NO_EXTRAS._replace(key_lengths=latent[2], block_table=latent[3])
 operators.opcheck(torch.ops.ptxbuilder.attention.default, (*latent[:2], None, *of_latent, 0.1, 0.0, 0.0, 0, 0, -1, -1, 0,
                                                            pb._ext.CAUSAL, True, None), test_utils=("test_schema", "test_faketensor"))
-with kit.refused("mla_decode has no gradient, and an argument requires one"):
+with kit.refused("mla_decode has no gradient, but an argument requires one"):
     pb.mla_decode(latent[0].clone().requires_grad_(), *latent[1:], scale=0.1, device="emulator")
 check_attention_gradients(attend, "cpu")
 operators.opcheck(torch.ops.ptxbuilder.attention_gradient.default,
@@ -351,9 +351,9 @@ for shapes, words, is_ours in ((((2, 4, 30, 64), (2, 4, 50, 64), (2, 4, 50, 64))
     calls.clear()
 kit.check(by_compiler(lambda q: sdpa(q, q, q, dropout_p=0.5, device="emulator"))(drawn(1, 2, 9, 64)).shape == (1, 2, 9, 64) and calls)
 kit.check(sdpa(*[torch.randn(1, 2, 9, 64)] * 3, device="emulator").dtype == torch.float32, "f32 is PyTorch's own")
-with kit.refused("dropout = 1; from 0 to below 1"):
+with kit.refused("dropout = 1; it must be at least 0 and less than 1"):
     sdpa(*[drawn(1, 2, 9, 64)] * 3, dropout_p=1.0, device="emulator")
-with kit.refused("packed sequences, sinks, dropout and caches under torch.func.vmap"):
+with kit.refused("packed sequences, sinks, dropout and caches are not supported under torch.func.vmap"):
     torch.func.vmap(lambda q: attend(q, k, v, sinks=torch.zeros(2)))(q[None])
 of_lse = torch.autograd.grad(attend(trained, k, v, return_lse=True)[1].sum(), trained)[0]
 check(of_lse, torch.from_numpy(next(reference.attention_gradients(*map(wide, (q, k, v, torch.zeros_like(q))), lse_grad=np.ones((3, 2, 40))))),
@@ -401,17 +401,17 @@ for words, text in ((dict(out=trained), "out: a given result has no gradient"), 
 
 for words, text in ((dict(window=3), "window: 3; it must be two integers"), (dict(window=(1.5, 0)), "window: (1.5, 0)"),
                     (dict(window=(-2, -7)), "where -1 means no limit"), (dict(causal="no"), "causal: 'no' is not one of True and False"),
-                    (dict(max_keys=1), "are for packed sequences"), (dict(scale="x"), "scale: 'x' is a str"),
-                    (dict(softcap=None), "softcap: None; 0 means no softcap")):
+                    (dict(max_keys=1), "need packed sequences"), (dict(scale="x"), "scale: 'x' is a str"),
+                    (dict(softcap=None), "softcap is None; it must be a number, where 0 means no softcap")):
     with kit.refused(text):
         pb.attention(q, k, v, device="emulator", **words)
 
 for wrong, name in ((dict(out=np.zeros((40, 40))), "out"), (dict(bias=np.zeros(40)), "bias"), (dict(scale_a=np.ones(40, np.float32)), "scale_a")):
-    with kit.refused(f"{name}: <class 'numpy.ndarray'> among tensors of PyTorch's"):
+    with kit.refused(f"{name}: it is <class 'numpy.ndarray'>, but the other tensors are PyTorch's"):
         pb.matmul(drawn(40, 40), drawn(40, 40), device="emulator", **wrong)
-with kit.refused("B: <class 'numpy.ndarray'> among tensors of PyTorch's"):
+with kit.refused("B: it is <class 'numpy.ndarray'>, but the other tensors are PyTorch's"):
     pb.matmul(drawn(40, 40), np.zeros((40, 40)), device="emulator")
-with kit.refused("V: <class 'numpy.ndarray'> among tensors of PyTorch's"):
+with kit.refused("V: it is <class 'numpy.ndarray'>, but the other tensors are PyTorch's"):
     pb.attention(q, k, np.zeros(4), device="emulator")
 
 # Checks that torch.jit.trace has the operations in its graph, for other shapes and for gradients too.
@@ -477,7 +477,7 @@ for x, write in written.values():
 # Tests a sign that PyTorch keeps outside of the memory.
 z = torch.randn(8, 1, dtype=torch.complex64).conj().imag
 check(pb.matmul(z, torch.ones(1, 4), tf32=True, device="emulator"), z.clone() @ torch.ones(1, 4), 2**-9)
-with kit.refused("out: a written view whose sign PyTorch keeps outside of its memory"):
+with kit.refused("out: it is a view whose sign PyTorch keeps outside of its memory"):
     pb.matmul(left, right, out=torch._neg_view(d), device="emulator")
 # Checks that relu keeps NaN, and that 8-bit types have no gradient.
 kit.check(pb.matmul(torch.full((1, 8), torch.nan, dtype=BF16), right, activation="relu", device="emulator").isnan().all())
@@ -497,7 +497,7 @@ for dynamic in (False, True):
     for n in (1000, 500):
         check(compiled(x[:n], y[:n]), 2 * x[:n] + y[:n] + 1, 1e-6, dynamic, n)
 for gaps in (x[::2], x.view(10, 100).T):
-    with kit.refused("parameter 'x' is a pointer, whose strides the kernel does not know"):
+    with kit.refused("parameter 'x' is a pointer, so that the kernel does not know strides"):
         saxpy(x=gaps, y=result, alpha=2.0, count=500, device="emulator")
 with kit.refused("kernel 'saxpy' is not supported under torch.jit.trace"):
     torch.jit.trace(lambda x: saxpy(x=x, y=x * 1, alpha=2.0, count=1000, device="emulator"), (x,))
@@ -506,7 +506,7 @@ loss = (weight * result).sum()
 saxpy(x=x, y=result, alpha=2.0, count=1000, device="emulator")
 with kit.refused("modified by an inplace operation", kind=RuntimeError):
     loss.backward()
-with kit.refused("kernel 'saxpy': a written view whose sign"):
+with kit.refused("kernel 'saxpy': it is a view whose sign"):
     saxpy(x=x, y=torch._neg_view(result), alpha=2.0, count=1000, device="emulator")
 check(saxpy(x=torch._neg_view(x)[:500], y=y[:500].clone(), alpha=2.0, count=500, device="emulator"), y[:500] - 2 * x[:500], 1e-6)
 number = by_compiler(lambda x, y, alpha: saxpy(x=x, y=y * 1, alpha=alpha.item(), count=1000, device="emulator"))
@@ -679,7 +679,7 @@ for way in (addressed, by_compiler(addressed)):
 check(pb.matmul(wide_x, y[1], offs=ends, b_addresses=addresses, activation="relu", device="emulator"), exact.relu(), 2**-7, "addresses and more")
 with kit.refused("B of b_addresses"):
     addressed(wide_x, y[1].clone().requires_grad_(), ends, addresses)
-with kit.refused("under torch.autocast"), torch.autocast("cpu", torch.bfloat16):
+with kit.refused("torch.autocast converts only one matrix"), torch.autocast("cpu", torch.bfloat16):
     addressed(wide_x.float(), y[1].float(), ends, addresses)
 
 
@@ -695,7 +695,7 @@ def of_counts(x, y, counts):
 whole = drawn(reference.ALL, 72)
 for way in (of_counts, by_compiler(of_counts)):
     check(way(whole, y, counts)[counted], (whole.view(5, 26, 72).double() @ y.double()).view(-1, 56)[counted], 2**-7, "counted rows")
-with kit.refused("counts: not supported in a product whose gradient is requested"):
+with kit.refused("counts: not supported if a gradient of the product is requested"):
     of_counts(whole.clone().requires_grad_(), y, counts)
 
 # Tests added rows; several are added to one row.
@@ -719,10 +719,10 @@ for way in (added, by_compiler(added)):
 words = dict(c=begin, add_to_rows=rows, scale_a=weights, bias=drawn(56), activation="silu", device="emulator")
 plain = pb.matmul(whole, y[0], **words)
 check(pb.matmul(whole.clone().requires_grad_(), y[0], **words), plain.double(), 2**-6, "added rows with a bias and an activation")
-with kit.refused("bias with offs: not supported in a product whose gradient is requested"):
+with kit.refused("bias with offs: not supported if a gradient of the product is requested"):
     pb.matmul(whole.clone().requires_grad_(), y, offs=ends, **{**words, "bias": drawn(5, 56)})
 torch.use_deterministic_algorithms(True)
-with kit.refused("add_to_rows: sums in no fixed order, while torch.use_deterministic_algorithms() is on"):
+with kit.refused("add_to_rows adds in no fixed order, but torch.use_deterministic_algorithms() is on"):
     added(whole, y, begin, ends, rows, weights)
 torch.use_deterministic_algorithms(False)
 check(pb.matmul(whole, y[0], c=begin, add_to_rows=rows, device="emulator"),
@@ -742,7 +742,7 @@ for way in (gathered_of_one, by_compiler(gathered_of_one)):
     expected = reference.scattered(reference.GATHERED, wide(grad) @ wide(y[0]).T, len(x)), taken.T @ wide(grad)
     for got, exact in zip(torch.autograd.grad(d, given, grad), expected):
         check(got, torch.from_numpy(exact), 2**-7, "gradients of gathered rows of one matrix")
-with kit.refused("a_rows: (130,) of int64; it is [m] of int32"):
+with kit.refused("a_rows: (130,) of int64; it must be [m] of int32"):
     product(x, y[0], a_rows=rows.long())
 
 bias = drawn(5, 56)
@@ -752,7 +752,7 @@ for way in (product, by_compiler(product)):
     z = torch.from_numpy(reference.grouped(wide(x), wide(y), reference.ENDS))
     z[:120] += bias.double()[torch.searchsorted(ends, torch.arange(120), right=True)]
     check(gate, torch.nn.functional.silu(z[:, 0::2]) * z[:, 1::2], 2**-7, "a gate of groups")
-with kit.refused("bias with offs: not supported in a product whose gradient is requested"):
+with kit.refused("bias with offs: not supported if a gradient of the product is requested"):
     product(x.clone().requires_grad_(), y, offs=ends, bias=bias)
 
 # Tests block scales, in every way.
@@ -771,7 +771,7 @@ def in_blocks(x, y, of_x, of_y):
 for way in (in_blocks, by_compiler(in_blocks)):
     check(way(x, y, of_x.mT, of_y.mT), exact, 2**-9, "blocks")
     check(way(x, y, of_x.mT.contiguous(), of_y.mT.contiguous()), exact, 2**-9, "blocks that lie otherwise")
-with kit.refused("scale_a_1x128: not supported in a product whose gradient is requested"):
+with kit.refused("scale_a_1x128: not supported if a gradient of the product is requested"):
     product(x, y.mT, bias=torch.zeros(144, dtype=BF16, requires_grad=True), scale_a_1x128=of_x, scale_b_128x128=of_y)
 
 # Tests sparse weights, in every way.
@@ -788,7 +788,7 @@ def by_weights(x, s, bias):
 exact = torch.nn.functional.gelu(x.double() @ w.double().T + bias.double(), approximate="tanh")
 for way in (by_weights, by_compiler(by_weights)):
     check(way(x, s, bias), exact, 2**-7, "sparse weights")
-with kit.refused("b_metadata: not supported in a product whose gradient is requested"):
+with kit.refused("b_metadata: not supported if a gradient of the product is requested"):
     by_weights(x.clone().requires_grad_(), s, bias)
 
 # These are measured on a GPU, and run here with small sizes.

@@ -134,7 +134,7 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
       [](auto& p) {
         p.residual->extents = {4, 32};
       },
-      "residual has the shape [rows, columns], and is [4, 32]", [](auto& p) { p.residual.reset(); });
+      "residual must have the shape [rows, columns], but is [4, 32]", [](auto& p) { p.residual.reset(); });
   refused([](auto& p) { p.residual->type = DType::f16; }, "residual is of f16; its type is that of x, bf16",
           [](auto& p) { p.weight->type = DType::f16; });
   refused(

@@ -242,13 +242,13 @@ TEST_CASE("misuse of append is refused") {
     c.call = right;
   };
   c.call.tensors[7] = c.index<int32_t>({0, 1, 2, 3, 4});
-  refused("append: position is given, and cos is not: they go together");
+  refused("append: position is given, but cos is not: they must be given together");
   c.call.tensors[5] = kernels::RowOperand{DType::f32, {kPositions, kColumns}, c.put(Floats(24))};
-  refused("append: sin is not given, and cos is: they go together");
+  refused("append: sin is not given, but cos is: they must be given together");
   c.call.tensors[2] = c.call.tensors[3];
   refused("append: k_cache overlaps v_cache");
   c.call.tensors[4] = c.index<int32_t>({7, -1, 0, 3});
-  refused("append: slots has the shape [rows], and is [4]: there are 5 rows in an earlier tensor");
+  refused("append: slots must have the shape [rows], but is [4]: there are 5 rows in an earlier tensor");
   c.call.tensors[3]->type = DType::bf16;
   refused("append: v_cache is of bf16; its type is that of k, f32, or e4m3");
   c.call.tensors[8] = kernels::RowOperand{DType::f32, {2}, c.put(Floats(2))};

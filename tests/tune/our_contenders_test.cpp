@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(all[0]->refuses(p) == "");
   CHECK(all[0]->refuses(GemmProblem()) == "it takes attention alone");
   p.depth = 300;
-  CHECK(all[0]->refuses(p).starts_with("attention: Q and K of 300 columns, and V of "));
+  CHECK(all[0]->refuses(p).starts_with("attention: Q and K have 300 columns, and V has "));
 
   Method method(gpu, nullptr, {.rounds = 5, .burst_milliseconds = 0.1, .warm_up_seconds = 0, .seed = 3});
   const ShapeResult r = tune(method, attention(), all);

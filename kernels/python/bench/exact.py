@@ -11,7 +11,7 @@ def hold(call, parts_of):
         error = (part.double().view_as(expected) - expected).abs()
         worst = max(worst, float((error / (expected.abs() + magnitude)).max()) * 256)
     assert worst < 1.1, f"wrong: {worst:.3g} of what rounding to bf16 explains"
-    assert torch.equal(got, call()), "a second run gives other bits"
+    assert torch.equal(got, call()), "a second run gives different bits"
 
 
 def weighted(weights, v):

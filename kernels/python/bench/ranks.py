@@ -160,7 +160,7 @@ def show_tokens(pb, rank, columns=4096, experts=32):
 
         for call in (by_nccl, ours):
             if not torch.equal(call(), x):
-                sys.exit(f"ranks.py: rows did not come back, of {call.__name__}()")
+                sys.exit(f"ranks.py: {call.__name__}() did not return the rows")
         known = [each.view(RANKS, experts).sum(1).tolist() for each in (counts, came_of(counts))]
         name = f"tokens: {count} rows of {columns * 2 // 1024} KB, {experts} experts a rank"
         show(rank, name, None, time_of(by_nccl), time_of(ours))
@@ -195,7 +195,7 @@ def run(rank, place):
 
 if __name__ == "__main__":
     if torch.cuda.device_count() < RANKS:
-        sys.exit(f"ranks.py: PyTorch sees {torch.cuda.device_count()} GPUs; --ranks {RANKS} takes as many")
+        sys.exit(f"ranks.py: --ranks {RANKS} needs {RANKS} GPUs, but PyTorch finds {torch.cuda.device_count()}")
     with tempfile.TemporaryDirectory() as folder:
         processes.spawn(run, (os.path.join(folder, "group"),), nprocs=RANKS)
     block = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../examples/tensor_parallel_torch.py")

@@ -60,7 +60,7 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     that names the operand and the rule.
     """
     if v is None:
-        raise ValueError("V: None; keys that are their own values are for mla_decode()")
+        raise ValueError("V is None; only mla_decode() takes keys that are their own values")
     numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys, deterministic,
                          dropout, key_lengths is not None, block_table is not None, promote)
     has_extras = (query_offsets is not None or key_offsets is not None or sinks is not None or dropout_seed is not None
@@ -106,8 +106,8 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, query_offsets=Non
         raise ValueError(f"cache_layout {cache_layout!r} is not one of 'NHD' and 'HND'")
     _check_cached(q, {"k_cache": k_cache, "v_cache": v_cache}, seq_lens, block_table, max_seq_len, window, out)
     if query_offsets is not None and q.ndim != 3:
-        raise ValueError(f"q: {q.ndim} dimensions; with query_offsets it is [tokens, heads, columns]")
-    if block_table is not None and query_offsets is None and q.shape[0] == 0:  # no sequence has pages
+        raise ValueError(f"q: {q.ndim} dimensions; with query_offsets it must be [tokens, heads, columns]")
+    if block_table is not None and query_offsets is None and q.shape[0] == 0:  # No sequence has pages.
         k_cache, v_cache, block_table, max_seq_len = k_cache[:0], v_cache[:0], None, None
     if cache_layout == "HND":
         k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
@@ -143,17 +143,17 @@ def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, w
     if kv_cache.ndim == 3:
         kv_cache = kv_cache[:, :, None]
     if kv_cache.ndim != 4 or kv_cache.shape[2] != 1:
-        raise ValueError(f"kv_cache: of shape {tuple(kv_cache.shape)}; it is [batch, keys, columns], or with a block_table "
-                         "[page, row, columns]")
+        raise ValueError(f"kv_cache: its shape is {tuple(kv_cache.shape)}; it must be [batch, keys, columns], or with a block_table [page, "
+                         "row, columns]")
     columns = kv_cache.shape[3]
     if name_of(kv_cache.dtype) == "uint8" and columns == BYTES_OF_ROW:
         columns = 576
     if columns not in (320, 576) or q.shape[-1] != columns:
-        raise ValueError(f"kv_cache and q: of {kv_cache.shape[3]} and {q.shape[-1]} columns; both must have 576, or both 320, or q has "
-                         f"576 and kv_cache {BYTES_OF_ROW} of uint8")
+        raise ValueError(f"kv_cache and q: they have {kv_cache.shape[3]} and {q.shape[-1]} columns; both must have 576, or both 320, or q "
+                         f"must have 576 and kv_cache {BYTES_OF_ROW} of uint8")
     if scale is None:
-        raise ValueError("scale: None; give the value for the columns before the weights were absorbed, such as 1 / sqrt(192)")
-    if block_table is not None and q.shape[0] == 0:  # no sequence has pages
+        raise ValueError("scale is None: pass the value for the columns before the weights were absorbed, such as 1 / sqrt(192)")
+    if block_table is not None and q.shape[0] == 0:  # No sequence has pages.
         kv_cache, block_table, max_seq_len = kv_cache[:0], None, None
     causal = causal and tree_mask is None
     numbers = numbers_of(causal, scale, _window_of(window, causal), max_keys=max_seq_len, has_pages=block_table is not None)
@@ -168,16 +168,16 @@ def _window_of(window, causal):
 def _check_cached(q, caches, seq_lens, block_table, max_seq_len, window, out):
     for name, x in {"q": q, **caches}.items():
         if not hasattr(x, "shape"):
-            raise ValueError(f"{name}: {type(x)}, which is no tensor")
+            raise ValueError(f"{name}: {type(x)} is not a tensor")
     for name, x in (("block_table", block_table), ("out", out)):
         if x is not None and not hasattr(x, "shape"):
-            raise ValueError(f"{name}: {type(x)}, which is no tensor; it may be left out")
+            raise ValueError(f"{name}: {type(x)} is not a tensor; it may be left out")
     if len(q.shape) not in (3, 4):
         raise ValueError(f"q: {len(q.shape)} dimensions; it must be [batch, heads, columns] or [batch, queries, heads, columns]")
     if seq_lens is None:
-        raise ValueError("seq_lens: None; it must be int32 [batch], the keys of each sequence")
+        raise ValueError("seq_lens is None; it must be int32 [batch], the keys of each sequence")
     if max_seq_len is not None and block_table is None:
-        raise ValueError(f"max_seq_len is of pages, and there is no block_table: the {next(iter(caches))} says how many keys there may be")
+        raise ValueError(f"max_seq_len needs a block_table: without one, {next(iter(caches))} determines how many keys there may be")
     if max_seq_len is not None and (not is_whole(max_seq_len) or max_seq_len < 1):
         raise ValueError(f"max_seq_len: {max_seq_len!r} is not a positive number")
     if window is not None and (not is_whole(window) or window < -1):
@@ -232,7 +232,7 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
             raise ValueError(f"window: {window!r}; it must be two integers, (left, right), where -1 means no limit")
         given["left"], given["right"] = window
     if softcap is None:
-        raise ValueError("softcap: None; 0 means no softcap")
+        raise ValueError("softcap is None; it must be a number, where 0 means no softcap")
     for name, value in (("softcap", softcap), ("dropout", dropout)):
         if value != 0:
             check_number(name, value)
@@ -249,17 +249,17 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
     if scale is not None:
         check_number("scale", scale)
         if not scale > 0:
-            raise ValueError(f"scale: {scale}, and it must be above 0; None means 1 / sqrt(columns)")
+            raise ValueError(f"scale: {scale}; it must be above 0, or None for 1 / sqrt(columns)")
         given["scale"] = scale
     if query_offsets is not None or key_offsets is not None:
         if flags & _ext.HEADS_FIRST:
-            raise ValueError("layout: packed sequences are stored as [rows, heads, columns], and have no other layout")
+            raise ValueError("layout: packed sequences must be [rows, heads, columns]: leave layout out")
         if has_lengths and (key_offsets is not None or query_offsets is None or max_queries is None):
-            raise ValueError("packed queries over caches need query_offsets, max_queries and key_lengths, and no key_offsets")
+            raise ValueError("packed queries over caches need query_offsets, max_queries and key_lengths, but no key_offsets")
         if not has_lengths and (query_offsets is None or key_offsets is None or max_queries is None or max_keys is None):
             raise ValueError("packed sequences need all of query_offsets, key_offsets, max_queries and max_keys")
         if has_lengths and max_keys is not None and not has_pages:
-            raise ValueError("max_keys is for packed keys and for pages, and K and V are in one piece")
+            raise ValueError("max_keys needs packed keys or pages, but K and V are in one piece")
         flags |= _ext.PACKED
         for name, number, value in (("max_queries", "queries", max_queries), ("max_keys", "keys", max_keys)):
             if value is not None:
@@ -267,7 +267,7 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
                     raise ValueError(f"{name}: {value!r}; it must be an integer")
                 given[number] = value
     elif max_queries is not None or max_keys is not None and not has_pages:
-        raise ValueError("max_queries and max_keys are for packed sequences, and there are no query_offsets")
+        raise ValueError("max_queries and max_keys need packed sequences, but there are no query_offsets")
     elif max_keys is not None:
         if not is_whole(max_keys):
             raise ValueError(f"max_keys: {max_keys!r}; it must be an integer")
@@ -290,8 +290,8 @@ def shape_of_values(k, v):
 def shapes_of(q, v, flags):
     """Returns the shapes of O and lse from those of Q and V."""
     if len(q) != (3 if flags & _ext.PACKED else 4) or not len(q) <= len(v) <= 4:
-        raise ValueError(f"Q and V: of shapes {tuple(q)} and {tuple(v)}; packed sequences have three dimensions, others "
-                         "and caches four")
+        raise ValueError(f"Q and V: their shapes are {tuple(q)} and {tuple(v)}; packed sequences must have three dimensions, others and "
+                         "caches four")
     if flags & _ext.HEADS_FIRST:
         lse = q[:-1]
     else:
@@ -312,7 +312,7 @@ def seeded(extras, dropout, make, draw=None):
         seed = None
     elif seed is None:
         if draw is None:
-            raise ValueError("dropout_seed: None, and dropout is above 0: give a number, or four int32 words")
+            raise ValueError("dropout_seed is None, but dropout is above 0: pass a number, or four int32 words")
         seed = draw()
     elif isinstance(seed, (int, tuple, list)) and not isinstance(seed, bool):
         seed = make(words_of_seed(seed))
@@ -323,7 +323,7 @@ def words_of_seed(seed):
     """Returns four int32 numbers, from a seed or from (seed, offset)."""
     both = (seed, 0) if isinstance(seed, int) else tuple(seed)
     if len(both) != 2 or any(isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 1 << 64 for x in both):
-        raise ValueError(f"dropout_seed: {seed!r}; it must be a number from 0 to below 2^64, or two, (seed, offset), or a tensor")
+        raise ValueError(f"dropout_seed: {seed!r}; it must be a number from 0 to 2^64 - 1, or two of these, (seed, offset), or a tensor")
     words = [x >> shift & 0xffffffff for x in both for shift in (0, 32)]
     return [word - (word >> 31 << 32) for word in words]
 
@@ -344,7 +344,7 @@ def check_scales(kit, extras):
     for name in ("k_scale", "v_scale", "q_scale"):
         scale = getattr(extras, name)
         if scale is not None and kit.is_on_host(scale) and (scale < 0).any():
-            raise ValueError(f"{name}: {float(scale.min())}; a scale must be at least 0: give its sign to the tensor that it scales")
+            raise ValueError(f"{name}: {float(scale.min())}; a scale must be at least 0: negate the tensor that it scales")
 
 
 def dropout_of(numbers):
@@ -433,7 +433,8 @@ def dropout_mask(seed, batches, heads, queries, keys, dropout):
     words = [int(x) & 0xffffffff for x in (words_of_seed(seed) if isinstance(seed, int) or len(seed) == 2 else seed)]
     check_number("dropout", dropout)
     if len(words) != 4 or not 0 <= dropout < 1:
-        raise ValueError(f"dropout_mask: a seed of {len(words)} words and dropout = {dropout}; 4, and from 0 to below 1")
+        raise ValueError(f"dropout_mask: a seed of {len(words)} words and dropout = {dropout}; the seed must have 4 words, and dropout "
+                         "must be at least 0 and less than 1")
     word = numpy.uint64(0xffffffff)
 
     def product(a, b):

@@ -37,17 +37,17 @@ def name_of(dtype):
             name = None
     if name not in CODES:
         known = ", ".join(f"{full} ({short})" for short, full in NAMES.items() if short != "tf32")
-        raise ValueError(f"a type that is not supported: {dtype}; supported are {known}")
+        raise ValueError(f"{dtype} is not supported; the type must be one of {known}")
     return name
 
 
 def check_kind(kinds, framework, give, required, **optional):
     """Rejects operands, given by name, that are not tensors of the first operand's framework; optional operands may be None."""
     for name, x in {**required, **optional}.items():
-        if type(x).__name__ == "MaskedArray":  # a masked array, whose mask would be ignored
-            raise ValueError(f"{name}: a masked array, whose mask kernels ignore: give x.filled(0), or x.data")
+        if type(x).__name__ == "MaskedArray":  # numpy's masked array, whose mask nothing here reads
+            raise ValueError(f"{name}: it is a masked array, but kernels ignore masks: pass x.filled(0), or x.data")
         if not isinstance(x, kinds) and (x is not None or name in required):
-            raise ValueError(f"{name}: {type(x)} among tensors of {framework}'s: give {give}")
+            raise ValueError(f"{name}: it is {type(x)}, but the other tensors are {framework}'s: pass {give}")
 
 
 def check_number(name, x):
@@ -95,7 +95,7 @@ def device_of(device):
     kind, _, number = name.partition(":")
     if kind == "cuda" and (number.isdigit() or number == "" and ":" not in name):
         return int(number or 0)
-    hint = "; for tensors on the CPU give 'emulator', or 'cuda', which copies them to a GPU and back" if kind == "cpu" else ""
+    hint = "; for tensors on the CPU use 'emulator', or 'cuda', which copies them to a GPU and back" if kind == "cpu" else ""
     raise ValueError(f"device {device!r} is not one of 'emulator', 'cuda', 'cuda:1' and a GPU's number{hint}")
 
 
@@ -109,13 +109,13 @@ def warn_of_work(multiply_adds):
 def host_tensor(x):
     """Converts a numpy array to the extension's form."""
     if not hasattr(x, "ctypes"):
-        raise ValueError(f"{type(x)} among numpy arrays: give numpy.asarray(x)")
+        raise ValueError(f"it is {type(x)}, but the others are numpy arrays: pass numpy.asarray(x)")
     if not x.dtype.isnative:
-        raise ValueError(f"an array of {x.dtype.str}, whose byte order is not that of this machine: give x.astype({name_of(x.dtype)!r})")
+        raise ValueError(f"the byte order of {x.dtype.str} is not that of this machine: pass x.astype({name_of(x.dtype)!r})")
     size = x.dtype.itemsize
     if any(stride % size for stride in x.strides):
-        raise ValueError(f"an array whose strides, {x.strides} bytes, are not multiples of its elements' {size}")
-    strides = tuple(stride // size for stride in x.strides) if x.size else None  # NumPy's strides of empty arrays are 0
+        raise ValueError(f"its strides, {x.strides} bytes, must be multiples of its elements' {size}")
+    strides = tuple(stride // size for stride in x.strides) if x.size else None  # numpy's strides of empty arrays are 0
     return (x.ctypes.data, *CODES[name_of(x.dtype)], x.shape, strides, 1, 0, not x.flags.writeable)
 
 
@@ -123,9 +123,10 @@ def check_offsets(name, offsets, rows, most, longest):
     """Refuses wrong offsets of packed sequences, which would make the kernel read beyond a tensor. `offsets` are Python numbers."""
     lengths = [behind - at for at, behind in zip(offsets, offsets[1:])]
     if not lengths or offsets[0] != 0 or offsets[-1] != rows or min(lengths) < 0:
-        raise ValueError(f"{name}: {_shortened(offsets)}; they must begin at 0, not fall, and end at the {rows} rows of the tensor")
+        raise ValueError(f"{name}: {_shortened(offsets)}; they must begin at 0, must not decrease, and must end at the {rows} rows of the "
+                         "tensor")
     if max(lengths) > longest:
-        raise ValueError(f"{name}: a sequence of {max(lengths)} rows, and {most} is {longest}")
+        raise ValueError(f"{name}: a sequence has {max(lengths)} rows, but {most} is {longest}")
 
 
 def _shortened(numbers):
@@ -145,15 +146,15 @@ def fold(broadcast_shapes, broadcast_to, a, b, shares=(1, 1)):
     `shares` are the factors by which A and B are longer along k than their stored values.
     """
     if a.ndim < 2 or b.ndim < 2:
-        raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions, and a matrix has 2, after those of batches")
+        raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions; each must have 2, after those of batches")
     (m, k), (k_of_b, n) = a.shape[-2:], b.shape[-2:]
     whole = k * shares[0]
     if whole != k_of_b * shares[1]:
-        raise ValueError(f"B: {k_of_b * shares[1]} x {n}, but A is {m} x {whole}: its rows must be A's columns, {whole}")
+        raise ValueError(f"B: {k_of_b * shares[1]} x {n}, but A is {m} x {whole}; B must have {whole} rows, as many as A has columns")
     try:
         batch = tuple(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     except (RuntimeError, ValueError):
-        raise ValueError(f"B: batches {tuple(b.shape[:-2])}, which do not match A's {tuple(a.shape[:-2])}") from None
+        raise ValueError(f"B: its batches {tuple(b.shape[:-2])} do not match A's {tuple(a.shape[:-2])}") from None
     shape = (*batch, m, n)
     if a.ndim == b.ndim <= 3 and a.shape[:-2] == b.shape[:-2]:
         return a, b, shape, shape
@@ -194,7 +195,7 @@ def _open_door(x):
         from . import _cupy as door
         doors.append((cupy.ndarray, door))
     else:
-        raise ValueError(f"an object of {type(x)}, which is no tensor of PyTorch, JAX, numpy or CuPy")
+        raise ValueError(f"{type(x)} is not a tensor of PyTorch, JAX, numpy or CuPy")
     return door
 
 

@@ -28,10 +28,10 @@ def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activa
     activation_of(activation)
     door = door_of(x)
     if not hasattr(door, "conv2d"):
-        raise ValueError(f"x: {type(x)}; conv2d() takes tensors of PyTorch, JAX and numpy")
+        raise ValueError(f"x: {type(x)}; it must be a tensor of PyTorch, JAX or numpy")
     for name, tensor in (("x", x), ("w", w)):
         if len(tensor.shape) != 4:
-            raise ValueError(f"{name}: its shape is {tuple(tensor.shape)}, and it has 4 dimensions, the second for channels")
+            raise ValueError(f"{name}: its shape is {tuple(tensor.shape)}; it must have 4 dimensions, the second for channels")
     words = Words(windows_of(tuple(w.shape[2:]), stride, padding, dilation), groups, activation, out_dtype, precise, tf32, device)
     return door.conv2d(x, w, bias, words)
 
@@ -42,7 +42,7 @@ class Words:
 
     def __init__(self, windows, groups, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
         if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
-            raise ValueError(f"groups: {groups!r}; it is a number from 1 on")
+            raise ValueError(f"groups: {groups!r}; it must be an integer of at least 1")
         self.windows, self.groups, self.activation = windows, groups, activation
         self.out_dtype, self.precise, self.tf32, self.device = out_dtype, precise, tf32, device
 
@@ -59,8 +59,8 @@ class Words:
         for d in (0, 1):
             room = x[2 + d] + before[d] + behind[d] - spread[d] * (w[2 + d] - 1) - 1
             if room < 0:
-                raise ValueError(f"x: {x[2 + d]} {('lines', 'pixels')[d]}, with {before[d]} and {behind[d]} of padding, for filters "
-                                 f"that reach over {spread[d] * (w[2 + d] - 1) + 1}")
+                raise ValueError(f"x: {x[2 + d]} {('lines', 'pixels')[d]} with {before[d]} and {behind[d]} of padding are fewer than the "
+                                 f"{spread[d] * (w[2 + d] - 1) + 1} of a filter")
             lines_and_pixels.append(room // step[d] + 1)
         return (x[0], w[0], *lines_and_pixels)
 
@@ -80,9 +80,9 @@ class Words:
                 first = (at + before - tap * spread) // step - reach
                 behind = first + (pixels - at + step - 1) // step - y[2 + d]
                 if reach > 255 or first < -128 or not -128 <= behind < 128:
-                    raise ValueError(f"x: its gradient is of windows that begin {-first} {('lines', 'pixels')[d]} before the result, end "
-                                     f"{behind} after it and reach {reach}; the hardware takes up to 128, -128 to 127 and 255: give "
-                                     "x.detach()")
+                    raise ValueError(f"x: the windows of its gradient begin {-first} {('lines', 'pixels')[d]} before the result, end "
+                                     f"{behind} after it and reach {reach}; for the hardware, they must begin at most 128 before it, end "
+                                     "-128 to 127 after it and reach at most 255: pass x.detach()")
 
 
 def _pair(name, value, least):
@@ -90,7 +90,7 @@ def _pair(name, value, least):
     if len(pair) == 1:
         pair *= 2
     if len(pair) != 2 or any(isinstance(one, bool) or not isinstance(one, int) or one < least for one in pair):
-        raise ValueError(f"{name}: {value!r} is not a number from {least} on, nor two of them, along lines and along pixels")
+        raise ValueError(f"{name}: {value!r}; it must be an integer of at least {least}, or two, along lines and along pixels")
     return pair
 
 
@@ -100,7 +100,7 @@ def windows_of(taps, stride, padding, dilation):
         padding = 0
     if padding == "same":
         if step != (1, 1):
-            raise ValueError(f"padding: 'same' with a stride of {stride!r}, by which the result has fewer pixels: give numbers")
+            raise ValueError(f"padding: 'same' needs a stride of 1, not {stride!r}, with which the result has fewer pixels: pass numbers")
         all_of = [reach * (count - 1) for reach, count in zip(spread, taps)]
         before, behind = tuple(one // 2 for one in all_of), tuple(one - one // 2 for one in all_of)
     elif isinstance(padding, str):
@@ -133,7 +133,7 @@ def run(kit, x, w, bias, words, stream=None):
     """Computes one convolution; `kit` defines how tensors are made and passed."""
     y = _made(kit, x, words.shape_of(x.shape, w.shape), words.type_of(x))
     if bias is not None and tuple(bias.shape) != (w.shape[0],):
-        raise ValueError(f"bias: its shape is {tuple(bias.shape)}, and there are {w.shape[0]} filters")
+        raise ValueError(f"bias: its shape is {tuple(bias.shape)}, but there are {w.shape[0]} filters")
     if 0 in y.shape:
         return y
     _call(kit, _lying(kit, x), _lying(kit, w), _last(kit, y), None if bias is None else kit.compact(bias), "y", words, stream)

@@ -72,18 +72,18 @@ def _described(x, address):
 def parsed(subscripts):
     """Returns the letters of A, of B and of the result."""
     if not isinstance(subscripts, str):
-        raise ValueError(f"subscripts: {subscripts!r} is no string")
+        raise ValueError(f"subscripts: {subscripts!r} is not a string")
     text = subscripts.replace(" ", "")
     operands, arrow, result = text.partition("->")
     a, comma, b = operands.partition(",")
     if not comma:
-        raise ValueError(f"subscripts: {subscripts!r} names one operand; a contraction has two, such as 'mk,nk->mn'")
+        raise ValueError(f"subscripts: {subscripts!r} names one operand; it must name two, such as 'mk,nk->mn'")
     together = a + b + result
     if not (together.isascii() and together.isalpha()):
         for which, letter in ((which, letter) for which, letters in (("A", a), ("B", b), ("the result", result)) for letter in letters):
             if not (letter.isascii() and letter.isalpha()):
-                raise ValueError(f"subscripts: {letter!r} of {which} in {subscripts!r}; a dimension is a letter, and there are two "
-                                 f"operands")
+                raise ValueError(f"subscripts: {letter!r} of {which} in {subscripts!r}; a dimension must be a letter, and there must be "
+                                 "two operands")
     if not arrow:
         result = "".join(sorted(letter for letter in set(a + b) if (a + b).count(letter) == 1))
     return a, b, result
@@ -99,10 +99,10 @@ def shape_of(letters, of_a, of_b):
     extents = {**dict(zip(letters[1], of_b)), **dict(zip(letters[0], of_a))}
     for letter in letters[2]:
         if letter not in extents:
-            raise ValueError(f"subscripts: {letter!r} of the result is not in an operand of {text_of(letters)!r}")
+            raise ValueError(f"subscripts: {letter!r} of the result is in neither operand of {text_of(letters)!r}")
     for which, own, shape in (("A", letters[0], of_a), ("B", letters[1], of_b)):
         if len(own) != len(shape):
-            raise ValueError(f"{which}: {own!r} of {text_of(letters)!r} names {len(own)} dimensions, and it has {len(shape)}")
+            raise ValueError(f"{which}: {own!r} of {text_of(letters)!r} names {len(own)} dimensions, but {which} has {len(shape)}")
     return tuple(extents[letter] for letter in letters[2])
 
 
@@ -139,7 +139,7 @@ def run(kit, letters, a, b, out, words, stream=None):
     if out is None:
         out = made(order, shape, lambda lying: kit.empty(a, lying, name), kit.permuted)
     elif tuple(out.shape) != shape:
-        raise ValueError(f"D: its shape is {tuple(out.shape)}, and that of {text_of(letters)!r} is {shape}")
+        raise ValueError(f"D: its shape is {tuple(out.shape)}, but that of {text_of(letters)!r} is {shape}")
     elif name_of(out.dtype) != name:
         raise ValueError(f"D: its type is {name_of(out.dtype)}, but out_dtype is {name}")
     device = device_of(words.device)

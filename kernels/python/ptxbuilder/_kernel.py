@@ -139,7 +139,7 @@ class Kernel:
         if first is None:
             first = next((x for x in values if hasattr(x, "dtype")), None)
         if first is None:
-            raise ValueError(f"kernel '{self.name}': no argument is a tensor, which would determine the framework")
+            raise ValueError(f"kernel '{self.name}': at least one argument must be a tensor, which determines the framework")
         return door_of(first).call(self, grid, arguments, first, device)
 
     # ---- Functions for the frameworks' modules ----
@@ -150,21 +150,21 @@ class Kernel:
         taken = [parameter["name"] for parameter in parameters if owner + parameter["name"] not in self.outputs]
         for name in given:
             if name not in taken:
-                raise ValueError(f"{whose} is given '{name}', and takes {', '.join(taken)}")
+                raise ValueError(f"{whose} was given '{name}', but takes {', '.join(taken)}")
         for parameter in parameters:
             name = parameter["name"]
             if name not in taken:
                 continue
             if name not in given:
-                raise ValueError(f"{whose}: there is no '{name}'")
+                raise ValueError(f"{whose}: '{name}' is missing")
             value = given[name]
             if parameter["kind"] == "struct":
                 if not isinstance(value, dict):
                     fields = ", ".join(field["name"] for field in parameter["fields"])
-                    raise ValueError(f"parameter '{owner}{name}' needs a dict of its fields, {fields}, and the argument is {value!r}")
+                    raise ValueError(f"parameter '{owner}{name}' needs a dict of its fields, {fields}, but the argument is {value!r}")
                 self.check(parameter["fields"], value, f"{owner}{name}.")
             elif parameter["kind"] == "scalar" and not is_number(value):
-                raise ValueError(f"parameter '{owner}{name}' is a {parameter['dtype']}, and the argument is {value!r}")
+                raise ValueError(f"parameter '{owner}{name}' has type {parameter['dtype']}, but the argument is {value!r}")
 
     def output_of(self, path, arguments):
         """Returns the shape and the type's name of an output."""
@@ -172,7 +172,7 @@ class Kernel:
         if isinstance(rule, str):
             of = dict((name, x) for name, _, x in self.tensors(arguments)).get(rule)
             if of is None:
-                raise ValueError(f"outputs: '{path}' has the shape of '{rule}', which kernel '{self.name}' is not given")
+                raise ValueError(f"outputs: '{path}' has the shape of '{rule}', but kernel '{self.name}' was not given '{rule}'")
             rule = tuple(of.shape)
         elif callable(rule):
             rule = rule(arguments)
@@ -218,10 +218,10 @@ class Kernel:
             if parameter["kind"] == "struct":
                 return struct([one(field, value[field["name"]], name + ".") for field in parameter["fields"]])
             if not hasattr(value, "shape"):
-                raise ValueError(f"parameter '{name}' must be a tensor, and the argument is {value!r}")
+                raise ValueError(f"parameter '{name}' must be a tensor, but the argument is {value!r}")
             if parameter["kind"] == "pointer" and has_gaps(value):
-                raise ValueError(f"parameter '{name}' is a pointer, whose strides the kernel does not know, and the argument is a tensor "
-                                 "with gaps, or with its dimensions in another order: make it contiguous")
+                raise ValueError(f"parameter '{name}' is a pointer, so that the kernel does not know strides, but the argument is a tensor "
+                                 "with gaps, or with its dimensions in a different order: make it contiguous")
             return tensor(name, value, self.is_written(name))
 
         return [one(parameter, arguments[parameter["name"]], "") for parameter in self.parameters]
@@ -285,11 +285,11 @@ def scalar_of(name, dtype, value):
         try:
             return struct.pack(_SCALARS[kind], value)
         except OverflowError:
-            raise ValueError(f"parameter '{name}' is a {dtype}, and the argument is {value}, which it does not hold") from None
+            raise ValueError(f"parameter '{name}' has type {dtype}, which cannot hold the argument {value}") from None
     if kind.startswith("float8"):
-        raise ValueError(f"parameter '{name}' is a {dtype}, which exists only for tensors")
+        raise ValueError(f"parameter '{name}' has type {dtype}, which only tensors can have")
     if isinstance(value, float):
-        raise ValueError(f"parameter '{name}' is a {dtype}, and the argument is {value}")
+        raise ValueError(f"parameter '{name}' has type {dtype}, but the argument is {value}")
     if kind == "uint64" and 0 <= value < 1 << 64:
         return struct.pack("<Q", value)
     return value

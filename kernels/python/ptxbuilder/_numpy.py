@@ -46,7 +46,7 @@ def view(out, shape):
     try:
         result.shape = shape  # raises instead of copying
     except AttributeError:
-        raise ValueError(f"D: its batches, of shape {out.shape} and strides {out.strides} bytes, are not one after the other")
+        raise ValueError(f"D: its batches, of shape {out.shape} and strides {out.strides} bytes, must follow each other without gaps")
     return result
 
 
@@ -59,7 +59,7 @@ def matmul(a, b, out, operands, options):
     _check({"A": a, "B": b}, out=out, **_product.by_label(operands))
     for row, x in _product.with_role(operands, "greatest"):
         if not isinstance(x, numpy.ndarray):
-            raise ValueError(f"{row.label}: it is written, and {type(x)} is no array")
+            raise ValueError(f"{row.label}: it is written, but {type(x)} is not an array")
     operands = _product.Operands(*(x if x is None else numpy.asarray(x) for x in operands))
     return _product.run(_kit, a, numpy.asarray(b), out, operands, options)
 

@@ -38,23 +38,23 @@ def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
     kit = _kit_of(w)
     kit.check({"w": w}, scales=scales, zeros=zeros)
     if w.ndim not in (2, 3):
-        raise ValueError(f"w: {w.ndim} dimensions; weights are [n, k], or [experts, n, k]")
+        raise ValueError(f"w: {w.ndim} dimensions; weights must be [n, k], or [experts, n, k]")
     *experts, n, k = w.shape
     type = _TYPES.get(name_of(w.dtype)) if type is None else type
     if type not in tuple(_BYTES) or name_of(w.dtype) != _BYTES[type]:
-        raise ValueError(f"w: {type!r} of {name_of(w.dtype)}; it is "
+        raise ValueError(f"w: {type!r} of {name_of(w.dtype)}; it must be "
                          f"{', '.join(f'{word!r} of {name}' for word, name in _BYTES.items())}")
     if (zeros is not None) != (type == "uint4"):
-        raise ValueError(f"zeros: {'some' if zeros is not None else 'none'} with {type}; only uint4 has them")
+        raise ValueError(f"zeros: {'given' if zeros is not None else 'None'} with {type}; they must be given with uint4, and only with it")
     if scales is None or name_of(scales.dtype) not in _SCALES:
-        raise ValueError(f"scales: {scales if scales is None else name_of(scales.dtype)}; they are of {', '.join(_SCALES)}")
+        raise ValueError(f"scales: {scales if scales is None else name_of(scales.dtype)}; they must be {' or '.join(_SCALES)}")
     scales = scales[..., None] if scales.ndim == w.ndim - 1 else scales
     group = group_of(k, scales, group)
     form = _ext.packed_form(_ext.PACKED_TYPES[type], group, _code("float32" if group == 0 else name_of(scales.dtype)))
     groups = -(-k // group) if group else 1
     for name, x in (("scales", scales), ("zeros", zeros)):
         if x is not None and tuple(x.shape) != (*experts, n, groups):
-            raise ValueError(f"{name}: {tuple(x.shape)}; with groups of {group or k} of k they are {(*experts, n, groups)}")
+            raise ValueError(f"{name}: {tuple(x.shape)}; with groups of {group or k} values along k they must be {(*experts, n, groups)}")
     if zeros is not None and name_of(zeros.dtype) != "uint8":
         raise ValueError(f"zeros: {name_of(zeros.dtype)}; they must be uint8")
     lines = -(-n // 64)
@@ -74,10 +74,10 @@ def unpack_weights(packed):
     shape = (*experts, lines, _ext.packed_bytes(packed.form, n, k) // max(lines, 1))
     if tuple(packed.data.shape) != shape or name_of(packed.data.dtype) != "uint8":
         raise ValueError(f"packed: its data is {name_of(packed.data.dtype)} {tuple(packed.data.shape)}; weights of {k} rows and {n} "
-                         f"columns in this form are uint8 {shape}")
+                         f"columns in this form must be uint8 {shape}")
     given = None if packed.scale_b is None else tuple(packed.scale_b.shape)
     if group == 0 and given != (*experts, n):
-        raise ValueError(f"packed: scale_b is {given}; without groups it is {(*experts, n)}")
+        raise ValueError(f"packed: scale_b is {given}; without groups it must be {(*experts, n)}")
     w = kit.empty((*experts, n, k), _BYTES[word])
     made = kit.empty((*experts, n, groups), scales) if group else None
     zeros = kit.empty((*experts, n, groups), "uint8") if word == "uint4" else None
@@ -105,12 +105,12 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
     for name, x in (("alpha", alpha), ("beta", beta)):
         check_number(name, x)
         if not isinstance(x, (int, float, numbers.Real)):
-            raise ValueError(f"{name}: a {type(x).__name__}, whose gradient would be lost; it must be a number: multiply A or C by this "
-                             f"tensor")
-    activation_of(activation)  # reports what is wrong
+            raise ValueError(f"{name}: it is of type {type(x).__name__}, but must be a number, since its gradient would be lost: multiply "
+                             "A or C by this tensor")
+    activation_of(activation)  # which says what is wrong
     if (offs is not None) != (b.data.ndim == 3):
-        raise ValueError(f"offs: {'given' if offs is not None else 'none'} with weights of shape {tuple(b.shape)}; those of experts, "
-                         "[experts, k, n], and they alone, have ends of their rows")
+        raise ValueError(f"offs: {'given' if offs is not None else 'none'} with weights of shape {tuple(b.shape)}; it must be given with "
+                         "weights of experts, [experts, k, n], and only with these")
     return _door_of(a).packed_mm(a, b, bias, c, float(alpha), float(beta), activation, out, out_dtype, device, offs, a_rows)
 
 
@@ -130,10 +130,10 @@ def _door_of(x):
 
 def _check_packed(name, packed):
     if not isinstance(packed, PackedWeights):
-        raise ValueError(f"{name}: an object of {type(packed)}; it must be a result of pack_weights()")
+        raise ValueError(f"{name}: it is of {type(packed)}, but must be a result of pack_weights()")
     if getattr(packed.data, "ndim", 0) != len(packed.shape):
-        raise ValueError(f"{name}: its data is {tuple(packed.data.shape) if hasattr(packed.data, 'shape') else type(packed.data)}; that of "
-                         f"pack_weights() has {len(packed.shape)} dimensions")
+        raise ValueError(f"{name}: its data is {tuple(packed.data.shape) if hasattr(packed.data, 'shape') else type(packed.data)}; it must "
+                         f"have {len(packed.shape)} dimensions, like that of pack_weights()")
 
 
 def _kit_of(x):
@@ -146,8 +146,8 @@ def group_of(k, scales, group):
     if group is None:
         group = 0 if count == 1 else next((depth for depth in _DEPTHS if -(-k // depth) == count), None)
     if group not in (0, *_DEPTHS):
-        raise ValueError(f"group: {group} with scales {tuple(scales.shape)} of k = {k}; it must be 32, 64 or 128, or 0 for all of k, and "
-                         f"each group has a scale")
+        raise ValueError(f"group: {group} with scales {tuple(scales.shape)} and k = {k}; it must be 32, 64 or 128, or 0 for all of k, and "
+                         "each group must have a scale")
     return group
 
 
@@ -206,12 +206,13 @@ def result_of(a, b, out_dtype, a_rows=None):
     """Returns the shape of a product's result, and the name of its type."""
     *experts, k, n = b.shape
     if experts and a.ndim != 2:
-        raise ValueError(f"A: {tuple(a.shape)}; with weights of experts it is [m, {k}], the rows of one expert after those of the other")
+        raise ValueError(f"A: {tuple(a.shape)}; with weights of experts it must be [m, {k}], with the rows of each expert after those of "
+                         "the previous one")
     if a.ndim < 1 or a.shape[-1] != k:
-        raise ValueError(f"B: packed weights of {k} rows, and A is {tuple(a.shape)}: its last dimension must be {k}")
+        raise ValueError(f"B: packed weights of {k} rows, but A is {tuple(a.shape)}; A's last dimension must be {k}")
     name = _name_of(a.dtype)
     if name not in ("float16", "bfloat16"):
-        raise ValueError(f"A: {name}; with packed weights it is of float16 or bfloat16")
+        raise ValueError(f"A: {name}; with packed weights it must be float16 or bfloat16")
     rows = a.shape[:-1] if a_rows is None else (rows_of(a, a_rows),)
     return (*rows, n), name if out_dtype is None else _name_of(out_dtype)
 
@@ -222,9 +223,9 @@ def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device, off
     is_matrix = len(shape) == 2
     folded = shape if is_matrix else (math.prod(shape[:-1]), shape[-1])
     if out is not None and (tuple(out.shape) != shape or out_dtype is not None and name_of(out.dtype) != name):
-        raise ValueError(f"D: {name_of(out.dtype)} {tuple(out.shape)}; the product is {name} {shape}")
+        raise ValueError(f"D: {name_of(out.dtype)} {tuple(out.shape)}; it must be {name} {shape}, like the product")
     if c is not None and tuple(c.shape) != shape:
-        raise ValueError(f"C: its shape is {tuple(c.shape)}, and that of the product is {shape}")
+        raise ValueError(f"C: its shape is {tuple(c.shape)}, but that of the product is {shape}")
     number = device_of(device)
     if number == _ext.EMULATOR:
         warn_of_work(math.prod(shape) * b.shape[-2])

@@ -18,7 +18,7 @@ Operands = namedtuple("Operands", [row.word for row in ROWS], defaults=(None,) *
 ALPHA = Operands._fields.index("alpha")
 Options = namedtuple("Options", "alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device")
 
-NO_GRADIENT = ("{}: not supported in a product whose gradient is requested: leave it out, or request no gradient (call it under "
+NO_GRADIENT = ("{}: not supported if a gradient of the product is requested: leave it out, or request no gradient (call it under "
                "torch.no_grad(), or with jax.lax.stop_gradient())")
 
 
@@ -110,7 +110,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     if isinstance(a, SparseMatrix) or isinstance(b, SparseMatrix):
         for name, x, metadata in (("a_metadata", a, a_metadata), ("b_metadata", b, b_metadata)):
             if isinstance(x, SparseMatrix) and metadata is not None:
-                raise ValueError(f"{name}: given with a SparseMatrix, which has metadata of its own")
+                raise ValueError(f"{name} cannot be given with a SparseMatrix, which has its own metadata")
         a, a_metadata = a if isinstance(a, SparseMatrix) else (a, a_metadata)
         b, b_metadata = b if isinstance(b, SparseMatrix) else (b, b_metadata)
         return matmul(a, b, bias, c, alpha, beta, activation, out, out_dtype, transpose_a, transpose_b, precise, tf32, device, scale_a,
@@ -123,8 +123,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     check_flags(transpose_a=transpose_a, transpose_b=transpose_b, precise=precise, tf32=tf32, gate=gate)
     check_together(activation, c, gate, slope_of)
     if add_to_rows is not None and (c is None) == (out is None):
-        raise ValueError(f"add_to_rows: {'without' if c is None else 'with both'} out and C; rows are added to the contents of out, or "
-                         f"to a copy of C: give one of them")
+        raise ValueError(f"add_to_rows: {'neither' if c is None else 'both'} out and C {'is' if c is None else 'are'} given; pass one of "
+                         "them: rows are added to the contents of out, or to a copy of C")
     number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
                         amax=amax, row_bias=row_bias, offs=offs, a_rows=a_rows, d_rows=d_rows, scale_a_1x128=scale_a_1x128,
@@ -141,19 +141,19 @@ if matmul.__doc__:  # python -OO removes it
 def check_together(activation, c, gate, slope_of):
     """Refuses arguments that cannot be combined with a gate or with a slope."""
     if (gate or slope_of is not None) and activation is None:
-        raise ValueError(f"{'gate' if gate else 'slope_of'}: activation is None; name its activation")
+        raise ValueError(f"{'gate' if gate else 'slope_of'} needs an activation, but it is None")
     if gate and slope_of is not None:
-        raise ValueError("gate and slope_of: one product is a gate or a backward pass, not both")
+        raise ValueError("gate and slope_of cannot be used together: a product is a gate or a backward pass")
     if gate and c is not None:
-        raise ValueError("gate: with C, which would have two columns for each of D; add it afterwards")
+        raise ValueError("gate cannot be used with C, which would have two columns for each of D: add it afterwards")
 
 
 def what_rows_are_added_to(operands, options):
     """Returns C, whose copy receives the added rows, and the operands and options without it."""
     if options.beta != 1:
-        raise ValueError(f"beta: {options.beta}, with add_to_rows, whose rows are added to an unscaled C: multiply C before")
+        raise ValueError(f"beta: {options.beta}; with add_to_rows it must be 1, since rows are added to an unscaled C: multiply C before")
     if options.out_dtype is not None and name_of(options.out_dtype) != name_of(operands.c.dtype):
-        raise ValueError(f"C: its type is {name_of(operands.c.dtype)}, and that of the rows that are added to it is "
+        raise ValueError(f"C: its type is {name_of(operands.c.dtype)}, but that of the rows that are added to it is "
                          f"{name_of(options.out_dtype)}")
     return operands.c, operands._replace(c=None), options._replace(beta=0.0)
 
@@ -199,7 +199,7 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
     """
     for which, swizzle in (("swizzle_a", swizzle_a), ("swizzle_b", swizzle_b)):
         if getattr(swizzle, "name", swizzle) not in (None, "NO_SWIZZLE"):
-            raise ValueError(f"{which}: {swizzle}; Hopper's products do not swizzle scales")
+            raise ValueError(f"{which}: {swizzle}; it must be NO_SWIZZLE or None, since Hopper's products do not swizzle scales")
     if len(contraction_dim):
         raise ValueError(f"contraction_dim: {contraction_dim}; it must be (), since A's columns are multiplied with B's rows")
     words = {}
@@ -207,10 +207,11 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
         name = getattr(recipe, "name", recipe)
         word = _RECIPES.get(name, "").format(which) if isinstance(name, str) else ""
         if not word or word == "scale_a_128x128":
-            raise ValueError(f"scale_recipe_{which}: {recipe}; it is {', '.join(x for x in _RECIPES if which == 'b' or '128x' not in x)}")
+            raise ValueError(f"scale_recipe_{which}: {recipe}; it must be one of "
+                             f"{', '.join(x for x in _RECIPES if which == 'b' or '128x' not in x)}")
         if name.startswith("BlockWise"):
             if scale.ndim != 2:
-                raise ValueError(f"scale_{which}: {scale.ndim} dimensions; scales of blocks have 2")
+                raise ValueError(f"scale_{which}: {scale.ndim} dimensions; scales of blocks must have 2")
             scale = scale.swapaxes(0, 1)
         if str(scale.dtype).endswith("float8_e8m0fnu"):
             scale = scale.float() if hasattr(scale, "float") else scale.astype("float32")
@@ -244,10 +245,10 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
     """
     if offs is not None and mat_a.ndim == 3 and mat_b.ndim == 2:
         if bias is not None:
-            raise ValueError("bias: of groups of columns; it is of groups of rows alone")
+            raise ValueError("bias cannot be used with groups of columns, only with groups of rows")
         for word, x in (("a_rows", a_rows), ("d_rows", d_rows), ("d_weights", d_weights), ("b_addresses", b_addresses)):
             if x is not None:
-                raise ValueError(f"{word}: with groups of columns; only groups of rows have them")
+                raise ValueError(f"{word} cannot be used with groups of columns, only with groups of rows")
         return grouped_mm(mat_b.swapaxes(0, 1), mat_a.swapaxes(1, 2), offs, None, out_dtype, device=device).swapaxes(0, 1)
     return matmul(mat_a, mat_b, bias=bias, offs=offs, out_dtype=out_dtype, device=device, a_rows=a_rows, d_rows=d_rows,
                   scale_a=d_weights, b_addresses=b_addresses)
@@ -263,22 +264,24 @@ def groups_k(a, b, operands, of_b=1):
     along k as its stored values."""
     word, offs = "counts" if operands.offs is None else "offs", sizes_of(operands)
     if name_of(offs.dtype) != "int32" or offs.ndim != 1:
-        raise ValueError(f"{word}: {tuple(offs.shape)} of {name_of(offs.dtype)}; it is [groups] of int32")
+        raise ValueError(f"{word}: {tuple(offs.shape)} of {name_of(offs.dtype)}; it must be [groups] of int32")
     if a.ndim != 2 or b.ndim not in (2, 3):
-        raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions; with rows in groups they have 2 and 3, with k in groups 2")
+        raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions; they must have 2 and 3 if rows are in groups, and 2 and 2 "
+                         "if k is")
     if a.shape[-1] != b.shape[-2] * of_b:
         raise ValueError(f"B: {b.shape[-2] * of_b} rows, but A has {a.shape[-1]} columns")
     if operands.b_addresses is not None:
         addresses = operands.b_addresses
         if name_of(addresses.dtype) != "int64" or tuple(addresses.shape) != tuple(offs.shape):
-            raise ValueError(f"b_addresses: {tuple(addresses.shape)} of {name_of(addresses.dtype)}; it is {tuple(offs.shape)} of int64")
+            raise ValueError(f"b_addresses: {tuple(addresses.shape)} of {name_of(addresses.dtype)}; it must be {tuple(offs.shape)} of "
+                             "int64")
         if b.ndim != 2:
-            raise ValueError(f"b_addresses: B has {b.ndim} dimensions; it is one of the matrices, [k, n]")
+            raise ValueError(f"b_addresses: B has {b.ndim} dimensions; it must be one of the matrices, [k, n]")
         return False
     if b.ndim == 3 and b.shape[0] != offs.shape[0]:
         raise ValueError(f"B: {b.shape[0]} matrices, but {word} has the {'ends' if word == 'offs' else 'rows'} of {offs.shape[0]} groups")
     if b.ndim == 2 and operands.offs is None:
-        raise ValueError("counts: B has 2 dimensions; counts are numbers of rows of groups, each with a matrix of its own: [groups, k, n]")
+        raise ValueError("counts: B has 2 dimensions; it must have a matrix for each group of rows, [groups, k, n]")
     return b.ndim == 2
 
 
@@ -287,9 +290,9 @@ def rows_of(a, a_rows):
     if a_rows is None:
         return a.shape[-2]
     if name_of(a_rows.dtype) != "int32" or a_rows.ndim != 1:
-        raise ValueError(f"a_rows: {tuple(a_rows.shape)} of {name_of(a_rows.dtype)}; it is [m] of int32")
+        raise ValueError(f"a_rows: {tuple(a_rows.shape)} of {name_of(a_rows.dtype)}; it must be [m] of int32")
     if a.ndim != 2:
-        raise ValueError(f"a_rows: A has {a.ndim} dimensions; rows are gathered from a matrix: multiply its batches one by one")
+        raise ValueError(f"a_rows: A has {a.ndim} dimensions; it must be a matrix: multiply its batches one by one")
     return a_rows.shape[0]
 
 
@@ -297,7 +300,7 @@ def grouped_shape(a, b, operands, of_b=1):
     if not groups_k(a, b, operands, of_b):
         return rows_of(a, operands.a_rows), b.shape[-1]
     if operands.a_rows is not None:
-        raise ValueError("a_rows: with k in groups; they select rows of the product")
+        raise ValueError("a_rows cannot be used with k in groups, since it selects rows of the product")
     return operands.offs.shape[0], a.shape[0], b.shape[1]
 
 
@@ -306,7 +309,8 @@ def gathered_shape(a, b, a_rows, of_b=1):
     values."""
     rows = rows_of(a, a_rows)
     if b.ndim != 2 or a.shape[-1] != b.shape[-2] * of_b:
-        raise ValueError(f"B: its shape is {tuple(b.shape)}; with a_rows and without offs it is [{a.shape[-1]}, n], of A's columns")
+        raise ValueError(f"B: its shape is {tuple(b.shape)}; with a_rows and without offs it must be [{a.shape[-1]}, n], with as many rows "
+                         "as A has columns")
     return rows, b.shape[1]
 
 
@@ -340,13 +344,13 @@ def halved(shape):
     """Returns the shape for a gate, from that of the product."""
     *others, columns = shape
     if columns % 2:
-        raise ValueError(f"gate: B has {columns} columns; they come in pairs")
+        raise ValueError(f"gate: B has {columns} columns; their number must be even, since they come in pairs")
     return (*others, columns // 2)
 
 
 def _check_float32(label, x):
     if not hasattr(x, "dtype"):
-        raise ValueError(f"{label}: {x!r} is not a tensor; it must be one of float32")
+        raise ValueError(f"{label}: {x!r} is not a tensor; it must be a tensor of float32")
     if name_of(x.dtype) != "float32":
         raise ValueError(f"{label}: its type is {name_of(x.dtype)}; it must be float32")
 
@@ -375,9 +379,9 @@ def in_lines(operands, rows, columns):
             x = one(row.label, x)
         elif shape in ("rows", "columns"):
             lines, with_one = (rows, (*rows, 1)) if shape == "rows" else (columns, (*columns[:-1], 1, columns[-1]))
-            if tuple(x.shape) != tuple(lines) and tuple(x.shape) != tuple(with_one):  # Dynamo does not recognize that a symbol is `in` them
-                raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}; it is {tuple(lines)}, {tuple(with_one)}"
-                                 f"{' or of one element' if row.role == 'factor' else ''}")
+            if tuple(x.shape) != tuple(lines) and tuple(x.shape) != tuple(with_one):  # Dynamo does not see that a symbol is `in` them
+                raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}; it must be {tuple(lines)} or "
+                                 f"{tuple(with_one)}{', or have one element' if row.role == 'factor' else ''}")
             x = x.reshape(lines)
         all_in_lines.append((row, x, shape))
     return all_in_lines
@@ -391,7 +395,7 @@ def block_factors(operands, rows, columns, depth):
         batch, *line = {"rows_by_k": (rows[:-1], blocks, rows[-1]), "columns_by_k": (columns[:-1], blocks, columns[-1]),
                         "blocks": (columns[:-1], -(-columns[-1] // 128), blocks)}[row.shape]
         if tuple(x.shape) != (*batch, *line):
-            raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}; it is {(*batch, *line)}")
+            raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}; it must be {(*batch, *line)}")
         yield row, x
 
 
@@ -426,15 +430,15 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
         if not has_groups and batch and len(folded) == 3:
             x = kit.broadcast_to(x, (*batch, *words)).reshape(folded[0], *words)
         elif not has_groups and batch and row.shape == "row_blocks":
-            raise ValueError(f"{row.label}: for batches of A with one B, which would be multiplied as one matrix: give B the same number "
-                             f"of batches, or compress the rows of all batches as one matrix")
+            raise ValueError(f"{row.label}: batches of A with one B would be multiplied as one matrix: give B the same number of batches, "
+                             "or compress the rows of all batches as one matrix")
         elif not has_groups and batch:
             x = x.reshape(words)
         by_word[row.word] = kit.compact(x)
     for row, x in zip(ROWS, operands):
         if x is not None and row.shape == "elements":
             if tuple(x.shape) != tuple(shape):
-                raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}, and that of the product is {tuple(shape)}")
+                raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}, but that of the product is {tuple(shape)}")
             by_word[row.word] = x.reshape(folded)
     return Operands(**by_word)
 
@@ -478,7 +482,7 @@ def run(kit, a, b, out, operands, options, stream=None):
         if with_role(operands, "scatter") and out.ndim == 2 and out.shape[1] == shape[-1]:
             folded = shape = tuple(out.shape)
         if tuple(out.shape) != shape:
-            raise ValueError(f"D: its shape is {tuple(out.shape)}, and that of the product is {shape}")
+            raise ValueError(f"D: its shape is {tuple(out.shape)}, but that of the product is {shape}")
         if out_dtype is not None and name_of(out.dtype) != name:
             raise ValueError(f"D: its type is {name_of(out.dtype)}, but out_dtype is {name}")
         result = kit.view(out, folded)
@@ -558,5 +562,5 @@ def check_elements(operands, shape, dtype):
     for row, x in zip(ROWS, operands):
         wanted = {"elements": shape, "columns_of_all": shape[-1:]}.get(row.shape)
         if x is not None and row.type == "addend" and (x.dtype != dtype or wanted is not None and x.shape != wanted):
-            raise ValueError(f"{row.label}: {tuple(x.shape)} of {x.dtype}; it is "
+            raise ValueError(f"{row.label}: {tuple(x.shape)} of {x.dtype}; it must be "
                              f"{tuple(wanted) if wanted is not None else 'a tensor'} of {dtype}")

@@ -28,7 +28,7 @@ class Operation:
                 continue
             shape = given[name][0]
             if len(shape) + 1 < len(words):
-                raise ValueError(f"{self.name}: {name} has the shape [{', '.join(words)}], and is {tuple(shape)}")
+                raise ValueError(f"{self.name}: {name} must have the shape [{', '.join(words)}], but is {tuple(shape)}")
             ahead = len(shape) + 1 - len(words)  # dimensions that are rows
             sizes.setdefault(words[0], tuple(shape[:ahead]))
             for word, extent in zip(words[1:], shape[ahead:]):
@@ -173,7 +173,7 @@ def _pages(name, cache, k, cache_layout):
     shape = tuple(cache.shape)
     words = "page, row, heads, columns" if cache_layout == "NHD" else "page, heads, row, columns"
     if len(shape) != 4 or shape[-1] != k.shape[-1]:
-        raise ValueError(f"append: {name} is [{words}], of k's {k.shape[-1]} columns, and is {shape}")
+        raise ValueError(f"append: {name} must be [{words}] with k's {k.shape[-1]} columns, but is {shape}")
     if cache_layout == "NHD":
         # Without strides, each row is treated as a page of one row.
         cache = cache.swapaxes(1, 2) if _has_strides(cache) else cache.reshape(shape[0] * shape[1], shape[2], 1, shape[3])
@@ -204,10 +204,10 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
         raise ValueError(f"cache_layout {cache_layout!r} is not one of 'NHD' and 'HND'")
     for name, x in (("k", k), ("v", v), ("k_cache", k_cache), ("v_cache", v_cache)):
         if not hasattr(x, "shape"):
-            raise ValueError(f"append: {name} is a {type(x).__name__}, which is no tensor")
+            raise ValueError(f"append: {name} is of type {type(x).__name__}, but must be a tensor")
     for name, x in (("k", k), ("v", v)):
         if len(x.shape) < 3 or x.shape[-1] % 2 != 0:
-            raise ValueError(f"append: {name} is [tokens, heads, columns], the last an even number, and is {tuple(x.shape)}")
+            raise ValueError(f"append: {name} must be [tokens, heads, columns] with an even number of columns, but is {tuple(x.shape)}")
     caches = (_pages("k_cache", k_cache, k, cache_layout), _pages("v_cache", v_cache, v, cache_layout))
     found = _call("append", device, (_halves(k), _halves(v), *caches, slot_mapping, cos, sin, positions,
                                      *(_scales(scale, cache, cache_layout) for scale, cache in ((k_scale, k_cache), (v_scale, v_cache)))))
@@ -243,9 +243,9 @@ def rotary(x, cos, sin, *, device=None):
     """
     shape = tuple(x.shape)
     if len(shape) < 3 or shape[-1] % 2 != 0:
-        raise ValueError(f"rotary: x is [.., positions, heads, columns], the last an even number, and is {shape}")
+        raise ValueError(f"rotary: x must be [.., positions, heads, columns] with an even number of columns, but is {shape}")
     if len(cos.shape) != 2 or cos.shape[0] != shape[-3]:
-        raise ValueError(f"rotary: cos is [positions, columns / 2] = ({shape[-3]}, {shape[-1] // 2}), and is {tuple(cos.shape)}")
+        raise ValueError(f"rotary: cos must be [positions, columns / 2] = ({shape[-3]}, {shape[-1] // 2}), but is {tuple(cos.shape)}")
     return _call("rotary", device, (_halves(x), cos, sin)).reshape(shape)
 
 
@@ -282,7 +282,7 @@ def quantize_1x128(x, *, silu_gate=False, power_of_two=False, device=None):
     """
     columns = x.shape[-1]
     if silu_gate and columns % 2 != 0:
-        raise ValueError(f"quantize_1x128: {columns} columns, which cannot be halved")
+        raise ValueError(f"quantize_1x128: {columns} columns; their number must be even")
     columns = columns // 2 if silu_gate else columns
     rows = x.reshape(-1, 2, columns) if silu_gate else x.reshape(-1, columns)
     name = "silu_gate_quantize_1x128" if silu_gate else "quantize_1x128"
@@ -295,7 +295,7 @@ def quantize_128x1(x, *, power_of_two=False, device=None):
     128 elements of its rows, [rows/128 rounded up, columns], as quantize_1x128() would return for the transpose. Gradients of weights use
     it."""
     if len(x.shape) != 2:
-        raise ValueError(f"quantize_128x1: x must be a matrix, and has {len(x.shape)} dimensions")
+        raise ValueError(f"quantize_128x1: x must be a matrix, but has {len(x.shape)} dimensions")
     return _call("quantize_128x1", device, (x,), (power_of_two,), (("row_blocks", -(-x.shape[0] // 128)),))
 
 

@@ -34,7 +34,7 @@ def decompress_2_4(matrix):
 def compressed(kit, x):
     """Returns values and metadata of a matrix on the host, or of batches of matrices."""
     if x.ndim < 2 or name_of(x.dtype) not in CODES:
-        raise ValueError(f"compress_2_4: a tensor {tuple(x.shape)} of {x.dtype}; it must be a matrix, or batches of matrices")
+        raise ValueError(f"compress_2_4: x is {tuple(x.shape)} of {x.dtype}; it must be a matrix, or batches of matrices")
     *batch, rows, k = x.shape
     values = kit.empty(x, (*batch, rows, k // 2), name_of(x.dtype))
     metadata = kit.empty(x, (*batch, *metadata_shape(rows, k)), "int32")
@@ -46,7 +46,7 @@ def decompressed(kit, values, metadata):
     """Returns the matrix on the host in a tuple."""
     *batch, rows, half = values.shape
     if tuple(metadata.shape) != (*batch, *metadata_shape(rows, 2 * half)) or name_of(metadata.dtype) != "int32":
-        raise ValueError(f"metadata: {tuple(metadata.shape)} of {metadata.dtype}; with values {tuple(values.shape)} it is "
+        raise ValueError(f"metadata: {tuple(metadata.shape)} of {metadata.dtype}; with values {tuple(values.shape)} it must be "
                          f"{(*batch, *metadata_shape(rows, 2 * half))} of int32")
     dense = kit.empty(values, (*batch, rows, 2 * half), name_of(values.dtype))
     _each(_ext.decompress_2_4, kit, dense, kit.compact(values), kit.compact(metadata))

@@ -19,7 +19,7 @@ def warm_up(operation, shapes, dtype, device=0, **words):
         raise ValueError(f"operation {operation!r} is not one of {', '.join(map(repr, _OPERATIONS))}")
     for shape in shapes:
         if not isinstance(shape, (tuple, list)):
-            raise ValueError(f"shapes: {shape!r} is not a list of shapes; give a list of tuples, such as [(m, n, k)]")
+            raise ValueError(f"shapes: {shape!r} is not a list of shapes; pass a list of tuples, such as [(m, n, k)]")
         _OPERATIONS[operation](device_of(device), tuple(shape), name_of(dtype), **words)
 
 
@@ -51,7 +51,7 @@ def _matmul(device, shape, name, *, b_dtype=None, out_dtype=None, transpose_a=Fa
 
 def _of_attention(device, shape, name, *, return_lse=False, sinks=False, **words):
     if len(shape) not in (2, 3) or not all(isinstance(x, (tuple, list)) for x in shape):
-        raise ValueError(f"shape {shape}: for an attention it must be (Q's, K's and V's) or (Q's, K's, V's)")
+        raise ValueError(f"shape {shape}: for attention it must be (Q's, K's and V's) or (Q's, K's, V's)")
     q, k, v = (*shape, shape[-1])[:3]
     numbers = _attention.numbers_of(**words)
     heads = q[1 if numbers[-1] & _ext.HEADS_FIRST else 2]

@@ -90,7 +90,9 @@ PyDoc_STRVAR(attention_words,
              "those of ATTENTION_NUMBERS.");
 static PyObject* ext_attention(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != ATTENTION_ARGUMENTS + 2) return fail("attention() needs another number of arguments");
+  if (count != ATTENTION_ARGUMENTS + 2)
+    return PyErr_Format(PyExc_ValueError, "attention() takes %d arguments, but %zd were given",
+                        ATTENTION_ARGUMENTS + 2, count);
   attention t;
   target to;
   PyObject* out = args[AT_o];
@@ -122,7 +124,8 @@ PyDoc_STRVAR(
 static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 1 + ATTENTION_ARGUMENTS)
-    return fail("attention_workspace() needs another number of arguments");
+    return PyErr_Format(PyExc_ValueError, "attention_workspace() takes %d arguments, but %zd were given",
+                        1 + ATTENTION_ARGUMENTS, count);
   attention t;
   return read_attention(&t, args + 1, true) && lay(&t, PyLong_AsLong(args[1 + AT_flags]) & HEADS_FIRST)
              ? workspace_bytes(args[0], &t.call)
@@ -176,7 +179,8 @@ PyDoc_STRVAR(gradient_doc,
 static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != ATTENTION_ARGUMENTS + GRADIENT_ARGUMENTS + 2)
-    return fail("attention_gradient() needs another number of arguments");
+    return PyErr_Format(PyExc_ValueError, "attention_gradient() takes %d arguments, but %zd were given",
+                        ATTENTION_ARGUMENTS + GRADIENT_ARGUMENTS + 2, count);
   PyObject* const* gradients = args + ATTENTION_ARGUMENTS;
   attention_gradient t;
   target to;
@@ -202,7 +206,9 @@ PyDoc_STRVAR(gradient_workspace_doc,
 static PyObject* ext_attention_gradient_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 1 + ATTENTION_ARGUMENTS + GRADIENT_ARGUMENTS)
-    return fail("attention_gradient_workspace() needs another number of arguments");
+    return PyErr_Format(PyExc_ValueError,
+                        "attention_gradient_workspace() takes %d arguments, but %zd were given",
+                        1 + ATTENTION_ARGUMENTS + GRADIENT_ARGUMENTS, count);
   attention_gradient t;
   return read_attention(&t.of, args + 1, false) && read_gradients(&t, args + 1) &&
                  lay_gradients(&t, PyLong_AsLong(args[1 + AT_flags]) & HEADS_FIRST)

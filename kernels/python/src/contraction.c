@@ -25,10 +25,11 @@ static bool read_contraction(contraction* c, PyObject* const* args) {
 
 PyDoc_STRVAR(contraction_words,
              "contraction(subscripts, a, b, d, alpha, flags, device, stream)\n\n"
-             "Queues one contraction, whose subscripts are a letter for each dimension.");
+             "Queues one contraction. The subscripts have one letter for each dimension.");
 static PyObject* ext_contraction(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 8) return fail("contraction() takes another number of arguments");
+  if (count != 8)
+    return PyErr_Format(PyExc_ValueError, "contraction() takes 8 arguments, but %zd were given", count);
   contraction c;
   target to;
   if (!read_contraction(&c, args) || !choose_target(args[6], args[7], &c.a, "A", &to)) return NULL;
@@ -37,13 +38,15 @@ static PyObject* ext_contraction(PyObject* self, PyObject* const* args, Py_ssize
   Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(
-    explain_words,
-    "contraction_explained(device, subscripts, a, b, d, alpha, flags)\n\n"
-    "Gives which modes are what, and what is copied for which reason, in a line. Memory is not touched.");
+PyDoc_STRVAR(explain_words,
+             "contraction_explained(device, subscripts, a, b, d, alpha, flags)\n\n"
+             "Returns one line that states the role of each mode, and which operands are copied and why. "
+             "Memory is not touched.");
 static PyObject* ext_explained(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 7) return fail("contraction_explained() takes another number of arguments");
+  if (count != 7)
+    return PyErr_Format(PyExc_ValueError, "contraction_explained() takes 7 arguments, but %zd were given",
+                        count);
   contraction c;
   const long device = PyLong_AsLong(args[0]);
   if ((device == -1 && PyErr_Occurred()) || !read_contraction(&c, args + 1)) return NULL;

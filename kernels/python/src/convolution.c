@@ -34,7 +34,8 @@ PyDoc_STRVAR(
     "w. `windows` are 9 numbers.");
 static PyObject* ext_convolution(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 10) return fail("convolution() takes another number of arguments");
+  if (count != 10)
+    return PyErr_Format(PyExc_ValueError, "convolution() takes 10 arguments, but %zd were given", count);
   convolution c;
   target to;
   if (!read_convolution(&c, args) || !choose_target(args[8], args[9], &c.x, "x", &to)) return NULL;
@@ -44,7 +45,7 @@ static PyObject* ext_convolution(PyObject* self, PyObject* const* args, Py_ssize
   operand* const written[] = {&c.y, &c.x, &c.w};
   const Py_ssize_t places[] = {2, 0, 1};
   const int32_t result = c.call.convolution.result;
-  if (result < PTXB_CONVOLUTION_Y || result > PTXB_CONVOLUTION_W) return fail("result: it is 0 to 2");
+  if (result < PTXB_CONVOLUTION_Y || result > PTXB_CONVOLUTION_W) return fail("result: it must be 0 to 2");
   if (written[result]->is_read_only) return fail("the result is read-only");
   if (!run_operation(&c.call, &c.x, &to) || !note_written(args[places[result]], written[result])) return NULL;
   Py_RETURN_NONE;
@@ -57,7 +58,9 @@ PyDoc_STRVAR(
     "touched.");
 static PyObject* ext_convolution_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 9) return fail("convolution_workspace() takes another number of arguments");
+  if (count != 9)
+    return PyErr_Format(PyExc_ValueError, "convolution_workspace() takes 9 arguments, but %zd were given",
+                        count);
   convolution c;
   return read_convolution(&c, args + 1) ? workspace_bytes(args[0], &c.call) : NULL;
 }

@@ -10,7 +10,7 @@ static const char* find(const ffi_call* call, const char* name, int type, const 
   for (int64_t i = 0; i < call->attributes.count; ++i) {
     const ffi_text* is = call->attributes.names[i];
     if (is->size != strlen(name) || memcmp(is->data, name, is->size)) continue;
-    if (call->attributes.types[i] != type) return host_words("attribute '%s' is of another type", name);
+    if (call->attributes.types[i] != type) return host_words("attribute '%s' has a wrong type", name);
     *found = call->attributes.all[i];
     return NULL;
   }
@@ -24,7 +24,7 @@ const char* ffi_text_of(const ffi_call* call, const char* name, const ffi_text**
 const char* ffi_array_of(const ffi_call* call, const char* name, int dtype, const ffi_array** found) {
   const char* error = find(call, name, FFI_ARRAY, (const void**)found);
   if (!error && (*found)->dtype != dtype)
-    return host_words("attribute '%s' has elements of another type", name);
+    return host_words("attribute '%s' has elements of a wrong type", name);
   return error;
 }
 

@@ -46,8 +46,9 @@ static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget); }
 static const char* begin_use(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   if (is_forked)
-    return "this process was forked from one that had used a device, which works only in that process: start "
-           "it with \"spawn\", as multiprocessing.get_context(\"spawn\") does, or fork before the first call";
+    return "this process was forked from one that had used a device, but a device works only in the process "
+           "that opened it: start the process with \"spawn\", as multiprocessing.get_context(\"spawn\") "
+           "does, or fork before the first call";
   pthread_once(&once, watch_forks);
   return NULL;
 }

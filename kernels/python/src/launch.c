@@ -39,7 +39,7 @@ static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, siz
   if (size < 0) return false;
   ptxb_argument* const to = *first = l->arguments + l->argument_count;
   *count = (size_t)size;
-  if (*count > 2 * MOST_OPERANDS - l->argument_count) return fail("a kernel with too many arguments");
+  if (*count > 2 * MOST_OPERANDS - l->argument_count) return fail("the kernel has too many arguments");
   l->argument_count += *count;
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject* value = PyTuple_GetItem(from, i);
@@ -66,13 +66,13 @@ static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, siz
         to[i] = ptxb_of_struct(fields, field_count);
         continue;
       }
-      if (l->operand_count == MOST_OPERANDS) return fail("a kernel with too many tensors");
+      if (l->operand_count == MOST_OPERANDS) return fail("the kernel has too many tensors");
       operand* o = &l->operands[l->operand_count];
       l->tensors[l->operand_count] = inside;
       l->written[l->operand_count++] = is_written == Py_True;
       if (!read_tensor(inside, o, kind)) return false;
       if (is_written == Py_True && o->is_read_only) {
-        PyErr_Format(PyExc_ValueError, "%s: it is read-only, and the kernel may write it", kind);
+        PyErr_Format(PyExc_ValueError, "%s: it is read-only, but the kernel may write it", kind);
         return false;
       }
       to[i] = ptxb_of_tensor(&o->tensor);

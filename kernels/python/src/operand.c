@@ -105,14 +105,15 @@ bool read_tensor(PyObject* from, operand* to, const char* name) {
   to->is_read_only = false;
   if (!to->api) {
     PyErr_Format(PyExc_TypeError,
-                 "%s: an object without DLPack's exchange interface, which PyTorch has since 2.10: %R", name,
+                 "%s: %R does not have DLPack's exchange interface, which PyTorch has since 2.10", name,
                  Py_TYPE(from));
     return false;
   }
   if (to->api->tensor_of(from, &to->tensor)) return false; /* the function has set an exception */
   if (is_negative_view(from, &to->tensor)) {
     PyErr_Format(PyExc_ValueError,
-                 "%s: a view whose sign PyTorch keeps outside of its memory: give x.resolve_neg()", name);
+                 "%s: it is a view whose sign PyTorch keeps outside of its memory: pass x.resolve_neg()",
+                 name);
     return false;
   }
   if (!to->tensor.data) {
@@ -175,7 +176,7 @@ bool choose_target(PyObject* asked, PyObject* stream, const operand* first, cons
     const long number = PyLong_AsLong(asked);
     if (number == -1 && PyErr_Occurred()) return false;
     if (!to->is_staged && number != to->device) {
-      PyErr_Format(PyExc_ValueError, "%s: its memory is on GPU %d, and the call is for %s %ld", name,
+      PyErr_Format(PyExc_ValueError, "%s: its memory is on GPU %d, but the call is for %s %ld", name,
                    to->device, number == EMULATOR ? "the emulator, device" : "GPU", number);
       return false;
     }
@@ -194,7 +195,7 @@ bool check_staged(const operand* o, const char* name) {
   const int32_t type = o->tensor.device.type;
   if (type == ON_CPU || type == ON_PINNED) return true;
   PyErr_Format(PyExc_ValueError,
-               "%s: its memory is on device %d of type %d, and that of others is on the CPU", name,
+               "%s: its memory is on device %d of type %d, but that of the others is on the CPU", name,
                (int)o->tensor.device.id, (int)type);
   return false;
 }

@@ -111,7 +111,7 @@ static bool has_groups(PyObject* const* operands) {
 /* Returns a new D, with A's batches, with its gathered rows, or with groups of k. */
 static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   if (!p->a.api) {
-    fail("D: a product of tuples needs a given D");
+    fail("D: it must be given for a product of tuples");
     return NULL;
   }
   int32_t ndim = p->a.tensor.ndim;

@@ -109,13 +109,13 @@ static bool begin(PyObject* const* tensors, int count, PyObject* const* args, pl
 
 /* Finds the exchange memory of the call, which runs on the stream that is current for its first tensor. */
 static bool find_room(const operand* first, const char* name, PyObject* group, long use, place* p) {
-  if (!first->api) return fail("a call of ranks takes tensors of a framework");
+  if (!first->api) return fail("a call of ranks needs tensors of a framework");
   if (!choose_target(Py_None, Py_None, first, name, &p->to)) return false;
   const int device = p->to.device;
   const bool follows =
       device >= 0 && device < MOST_GPUS && last[device].is_known && last[device].stream == p->to.stream;
   const room* found = follows || p->way == READY ? room_of(group, device, p->to.stream, use) : NULL;
-  if (!found) return fail("no exchange memory is kept for this call");
+  if (!found) return fail("there is no exchange memory for this call");
   p->of = *found;
   return true;
 }
@@ -178,7 +178,8 @@ PyDoc_STRVAR(
 static PyObject* ext_ranked(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum { A, B, GATHERED, SCALE, TENSORS, OUT_DTYPE = TENSORS, SCATTERS, REST, ALL = REST + 3 };
-  if (count != ALL) return fail("ranked() takes another number of arguments");
+  if (count != ALL)
+    return PyErr_Format(PyExc_ValueError, "ranked() takes %d arguments, but %zd were given", ALL, count);
   place p;
   operand a, b, gathered, scale;
   ptxb_ranked call = PTXB_RANKED_INIT;
@@ -214,7 +215,8 @@ PyDoc_STRVAR(
 static PyObject* ext_ranked_norm(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum { X, RESIDUAL, WEIGHT, TENSORS, EPSILON = TENSORS, REST, ALL = REST + 3 };
-  if (count != ALL) return fail("ranked_norm() takes another number of arguments");
+  if (count != ALL)
+    return PyErr_Format(PyExc_ValueError, "ranked_norm() takes %d arguments, but %zd were given", ALL, count);
   place p;
   operand x, residual, weight;
   ptxb_ranked_norm call = PTXB_RANKED_NORM_INIT;
@@ -245,7 +247,9 @@ PyDoc_STRVAR(
 static PyObject* ext_ranked_dispatch(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum { X, ENDS, TENSORS, MOST_ROWS = TENSORS, REST, ALL = REST + 3 };
-  if (count != ALL) return fail("ranked_dispatch() takes another number of arguments");
+  if (count != ALL)
+    return PyErr_Format(PyExc_ValueError, "ranked_dispatch() takes %d arguments, but %zd were given", ALL,
+                        count);
   place p;
   operand x, ends;
   ptxb_ranked_tokens call = PTXB_RANKED_TOKENS_INIT;
@@ -275,7 +279,9 @@ PyDoc_STRVAR(combine_words,
 static PyObject* ext_ranked_combine(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum { GROUPED, ENDS, SPLITS, X, TENSORS, REST = TENSORS, ALL = REST + 3 };
-  if (count != ALL) return fail("ranked_combine() takes another number of arguments");
+  if (count != ALL)
+    return PyErr_Format(PyExc_ValueError, "ranked_combine() takes %d arguments, but %zd were given", ALL,
+                        count);
   place p;
   operand rows, ends, splits, x;
   ptxb_ranked_tokens call = PTXB_RANKED_TOKENS_INIT;

@@ -21,7 +21,7 @@ static bool read_rows(rows* r, PyObject* name, PyObject* tensors, PyObject* writ
   const Py_ssize_t count = PyTuple_Size(tensors), number_count = PyTuple_Size(numbers);
   if (PyErr_Occurred()) return false;
   if (count < 1 || count > MOST_ROW_TENSORS || number_count > MOST_NUMBERS)
-    return fail("the operation has another number of tensors or numbers");
+    return fail("the operation has a different number of tensors or numbers");
   p->tensor_count = (size_t)count, p->number_count = (size_t)number_count, p->numbers = r->numbers;
   for (Py_ssize_t i = 0; i < number_count; ++i)
     r->numbers[i] = (float)PyFloat_AsDouble(PyTuple_GetItem(numbers, i));
@@ -76,7 +76,8 @@ PyDoc_STRVAR(rows_words,
              "first replaces it, and is returned.");
 static PyObject* ext_rows(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 6) return fail("rows() needs another number of arguments");
+  if (count != 6)
+    return PyErr_Format(PyExc_ValueError, "rows() takes 6 arguments, but %zd were given", count);
   rows r;
   target to;
   if (!read_rows(&r, args[0], args[1], args[2], args[3])) return NULL;
@@ -100,7 +101,8 @@ PyDoc_STRVAR(workspace_words,
              "not touched.");
 static PyObject* ext_rows_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 5) return fail("rows_workspace() needs another number of arguments");
+  if (count != 5)
+    return PyErr_Format(PyExc_ValueError, "rows_workspace() takes 5 arguments, but %zd were given", count);
   rows r;
   return read_rows(&r, args[1], args[2], args[3], args[4]) ? workspace_bytes(args[0], &r.call) : NULL;
 }

@@ -29,7 +29,7 @@ static const char* read_numbers(const ffi_call* call, size_t reals, size_t integ
   if (!error) error = ffi_array_of(call, "numbers", FFI_S64, &ints);
   if (error) return error;
   if (floats->size != reals || ints->size != integers)
-    return "attributes `scale` and `numbers` have another number of elements";
+    return "attributes `scale` and `numbers` have a wrong number of elements";
   *scale = floats->data, *numbers = ints->data;
   return NULL;
 }
@@ -72,7 +72,7 @@ static const char* matmul(const ffi_call* call, const ffi_target* to) {
   int64_t shape[2][MOST_RANK], strides[2][MOST_RANK];
   for (int64_t i = 0; i < count; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
   if (p->add_to_rows && (count < 3 || in[2].data != d.data))
-    return "add_to_rows: rows are added to C, and the result is not in its memory";
+    return "add_to_rows: rows are added to C, but the result is not in its memory";
   for (int i = 0; i < 2; ++i) {
     if (!(flags & (i ? TRANSPOSE_B : TRANSPOSE_A))) continue;
     const int rank = in[i].ndim;
@@ -240,7 +240,7 @@ static const char* convolution(const ffi_call* call, const ffi_target* to) {
   if (!error) error = check_counts(call, has_bias ? 3 : 2, 1);
   if (error) return error;
   if (numbers[RESULT] < PTXB_CONVOLUTION_Y || numbers[RESULT] > PTXB_CONVOLUTION_W)
-    return host_words("the result is %d; it is 0 to 2", (int)numbers[RESULT]);
+    return host_words("the result is %d; it must be 0 to 2", (int)numbers[RESULT]);
   const ptxb_convolution init = PTXB_CONVOLUTION_INIT;
   operation o = {.kind = CONVOLUTION, .convolution = init};
   ptxb_convolution* p = &o.convolution;
@@ -298,7 +298,7 @@ static const char* rows(const ffi_call* call, const ffi_target* to) {
     if (numbers[3] >> i & 1) { /* the argument and the result share memory */
       if (arguments >= call->arguments.count) return host_words("there is no argument %d", (int)arguments);
       if (ffi_tensor_of(call->arguments.all[arguments++]).data != all[i].data)
-        return host_words("tensor %d is updated, and its result is elsewhere", (int)i);
+        return host_words("tensor %d is updated, but its result is in different memory", (int)i);
     }
     o.row_tensors[i] = &all[i];
   }

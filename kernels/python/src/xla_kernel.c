@@ -20,7 +20,8 @@ static const char* read_scalar(const reading* r, int64_t kind, int64_t number, p
     return host_words("there is no buffer %d", (int)number);
   const ptxb_tensor t = ffi_tensor_of(r->call->arguments.all[number]);
   const int size = t.dtype.bits;
-  if (size == 0 || t.ndim != 0) return "a scalar is an array without dimensions, of integers or of floats";
+  if (size == 0 || t.ndim != 0)
+    return "a scalar must be an array without dimensions, of integers or of floats";
   uint64_t bits = 0;
   if (r->to->device == EMULATOR) {
     memcpy(&bits, t.data, (size_t)size / 8);
@@ -34,14 +35,14 @@ static const char* read_scalar(const reading* r, int64_t kind, int64_t number, p
   }
   const bool is_signed = t.dtype.code == PTXB_INT;
   if (!is_signed && bits > INT64_MAX)
-    return host_words("a scalar is %llu, which does not fit in 63 bits", (unsigned long long)bits);
+    return host_words("a scalar is %llu; it must be less than 2^63", (unsigned long long)bits);
   *to = ptxb_of_integer(is_signed ? (int64_t)(bits << (64 - size)) >> (64 - size) : (int64_t)bits);
   return NULL;
 }
 
 static const char* read_arguments(reading* r, size_t count, ptxb_argument** first) {
   ptxb_argument* const to = *first = r->arguments + r->argument_count;
-  if (count > 2 * MOST_OPERANDS - r->argument_count) return "a kernel with too many arguments";
+  if (count > 2 * MOST_OPERANDS - r->argument_count) return "the kernel has too many arguments";
   r->argument_count += count;
   for (size_t i = 0; i < count; ++i) {
     if (r->end - r->next < 2) return "attribute `arguments` ends too soon";
@@ -49,7 +50,7 @@ static const char* read_arguments(reading* r, size_t count, ptxb_argument** firs
     if (kind == XLA_ARGUMENT || kind == XLA_RESULT) {
       const ffi_buffers* from = kind == XLA_RESULT ? &r->call->results : &r->call->arguments;
       if (value < 0 || value >= from->count) return host_words("there is no buffer %d", (int)value);
-      if (r->tensor_count == MOST_OPERANDS) return "a kernel with too many tensors";
+      if (r->tensor_count == MOST_OPERANDS) return "the kernel has too many tensors";
       ptxb_tensor* t = &r->tensors[r->tensor_count];
       r->written[r->tensor_count++] = kind == XLA_RESULT;
       *t = ffi_tensor_of(from->all[value]);
@@ -94,7 +95,7 @@ static const char* kernel(const ffi_call* call, const ffi_target* to) {
   if (error) return error;
 
   uint32_t ctas[3];
-  if (grid->size != 0 && grid->size != 3) return "attribute `grid` has three elements or none";
+  if (grid->size != 0 && grid->size != 3) return "attribute `grid` must have three elements or none";
   for (size_t i = 0; i < grid->size; ++i) {
     const int64_t count = ((const int64_t*)grid->data)[i];
     if (count < 0 || count > UINT32_MAX) return host_words("a grid of %lld CTAs", (long long)count);

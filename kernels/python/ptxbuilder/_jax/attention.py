@@ -63,7 +63,8 @@ def _batched(function, refuses):
     @mapped.def_vmap
     def _(size, is_mapped, *arrays):
         if refuses:
-            raise ValueError("packed sequences, sinks, dropout and caches under jax.vmap: give all batches in one call instead")
+            raise ValueError("packed sequences, sinks, dropout and caches are not supported under jax.vmap: pass all batches in one call "
+                             "instead")
 
         def folded(x, is_ahead):  # merges the new dimension and the batches
             x = x if is_ahead else jnp.broadcast_to(x, (size, *x.shape))
@@ -94,7 +95,7 @@ def _function(there, numbers, return_lse):
     def keep(*primals):
         q, k, v, *given = (x.value for x in primals)
         if (kind := _attention.without_gradient(q, k, v, _filled(there, given))) and any(x.perturbed for x in primals):
-            raise ValueError(f"{kind} has no gradient, and one is requested: give it jax.lax.stop_gradient(x)")
+            raise ValueError(f"{kind} has no gradient, but one is requested: pass jax.lax.stop_gradient(x)")
         o, lse = with_lse(q, k, v, *given)
         return (o, lse)[:1 + return_lse], (q, k, v, o, lse, *given)
 
@@ -128,9 +129,9 @@ def _jitted(q, k, v, extras, numbers, return_lse):
 
 def attention(q, k, v, extras, numbers, return_lse, out, device):
     if out is not None:
-        raise ValueError("out: JAX's arrays are not written; leave it out")
+        raise ValueError("out: JAX's arrays cannot be written: leave it out")
     if v is None:
-        raise ValueError("mla_decode: tensors of PyTorch, numpy or CuPy are needed, and these are JAX's")
+        raise ValueError("mla_decode: the tensors must be PyTorch's, numpy's or CuPy's, but these are JAX's")
     refuse_device(device)
     extras = _attention.seeded(extras, _attention.dropout_of(numbers), lambda words: jnp.array(words, jnp.int32))
     query_offsets, key_offsets, *_ = extras

@@ -69,7 +69,7 @@ def _convolved(of_x, of_w, name, activation, windows, groups, precise=False, tf3
     def keep(x, w, bias):
         is_for_x, x, w, bias = x.perturbed, x.value, w.value, None if bias is None else bias.value
         if x.dtype not in (jnp.float16, jnp.bfloat16):
-            raise ValueError(f"conv2d: x of {x.dtype} has no gradient; f16 and bf16 have: give jax.lax.stop_gradient(x)")
+            raise ValueError(f"conv2d: x of {x.dtype} has no gradient; it must be f16 or bf16: pass jax.lax.stop_gradient(x)")
         if is_for_x:
             words.check_gradient(of_x, of_w)
         z = _convolved(of_x, of_w, name, None, windows, groups, precise, tf32)(x, w, bias)

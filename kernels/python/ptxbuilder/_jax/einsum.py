@@ -13,7 +13,7 @@ from .product import matmul
 def einsum(letters, a, b, out, words):
     check_arrays({"A": a, "B": b}, out=out)
     if out is not None:
-        raise ValueError("out: JAX's arrays are not written: leave it out")
+        raise ValueError("out: JAX's arrays cannot be written: leave it out")
     of_a, of_b, of_d = letters
     shape = shape_of(letters, a.shape, b.shape)
     for which, own in (("A", of_a), ("B", of_b), ("the result", of_d)):
@@ -23,12 +23,12 @@ def einsum(letters, a, b, out, words):
     extents = dict(zip(of_a, a.shape))
     for letter, extent in zip(of_b, b.shape):
         if extents.setdefault(letter, extent) != extent:
-            raise ValueError(f"einsum: {letter!r} of {text_of(letters)!r} has {extent} elements in B, and {extents[letter]} in A")
+            raise ValueError(f"einsum: {letter!r} of {text_of(letters)!r} has {extent} elements in B, but {extents[letter]} in A")
     for which, own, other in (("A", of_a, of_b), ("B", of_b, of_a)):
         for letter in own:
             if letter not in other and letter not in of_d:
-                raise ValueError(f"einsum: {letter!r} of {text_of(letters)!r} has {extents[letter]} elements in {which} alone; sum over "
-                                 f"it first")
+                raise ValueError(f"einsum: {letter!r} of {text_of(letters)!r} has {extents[letter]} elements and is only in {which}; sum "
+                                 "over it first")
     batch, m = ([x for x in of_d if (x in of_b) == is_both and x in of_a] for is_both in (True, False))
     n, k = [x for x in of_d if x not in of_a], [x for x in of_a if x in of_b and x not in of_d]
 

@@ -24,7 +24,7 @@ def described(*operands):
     """Returns (shape, type's name) of each array, which an operation is compiled for; None for None."""
     for x in operands:
         if x is not None and not all(isinstance(extent, int) for extent in x.shape):
-            raise ValueError(f"a shape of {x.shape}: an operation is compiled for numbers, not symbols: export it for each shape")
+            raise ValueError(f"the shape {x.shape} has symbols, but an operation is compiled for numbers: export it for each shape")
     return [None if x is None else (x.shape, name_of(x.dtype)) for x in operands]
 
 

@@ -12,18 +12,18 @@ from .ffi import alike, check_arrays, refuse_device, struct_like
 def _check(name, parameter, x):
     """Rejects at trace time what the library would reject when XLA runs it."""
     kind, dtype, rank = parameter["kind"].replace("_", " "), parameter["dtype"], len(parameter.get("box", x.shape))
-    if name_of(jnp.result_type(x)) != NAMES[dtype]:  # JAX reads NumPy's float64 as float32
-        raise ValueError(f"parameter '{name}' takes a {kind} of {dtype}, and the argument is an array of {x.dtype}: give "
+    if name_of(jnp.result_type(x)) != NAMES[dtype]:  # JAX reads numpy's float64 as its float32
+        raise ValueError(f"parameter '{name}' takes a {kind} of {dtype}, but the argument is an array of {x.dtype}: pass "
                          f"x.astype({NAMES[dtype]!r})")
     if len(x.shape) != rank:
-        raise ValueError(f"parameter '{name}' needs an array of {rank} dimensions, and the argument has {len(x.shape)}")
+        raise ValueError(f"parameter '{name}' needs an array of {rank} dimensions, but the argument has {len(x.shape)}")
 
 
 def _check_integer(name, dtype, value):
     code, bits = CODES[NAMES[dtype]]
     least, most = (0, 2**bits - 1) if code == 1 else (-2**(bits - 1), 2**(bits - 1) - 1)
     if not least <= value <= most:
-        raise ValueError(f"parameter '{name}' is a {dtype}, and is given the integer {value}: it does not fit")
+        raise ValueError(f"parameter '{name}' has type {dtype}, but the integer {value} was given: it does not fit")
 
 
 def _traced_scalar(name, dtype, value):
@@ -32,25 +32,25 @@ def _traced_scalar(name, dtype, value):
     kind, given = NAMES[dtype], value.dtype
     is_integer = jnp.issubdtype(given, jnp.integer) or given == bool
     if not (is_integer or "float" in kind and jnp.issubdtype(given, jnp.floating)):
-        raise ValueError(f"parameter '{name}' is a {dtype}, and is given a traced {given}")
+        raise ValueError(f"parameter '{name}' has type {dtype}, but a traced {given} was given")
     if "float" not in kind:
         return (_ext.XLA_BITS_AT if kind == given == "uint64" else _ext.XLA_INTEGER_AT), value
     if kind == "float64" and not jax.config.jax_enable_x64:
-        raise ValueError(f"parameter '{name}' is a {dtype}, for which a traced scalar needs jax_enable_x64")
+        raise ValueError(f"parameter '{name}' has type {dtype}, which a traced scalar can only have with jax_enable_x64")
     return _ext.XLA_BITS_AT, value.astype(kind)
 
 
 def _check_grid(kernel, grid):
     if any(isinstance(x, jax.core.Tracer) for x in grid):
-        raise ValueError(f"kernel '{kernel.name}': its grid is traced, and must be known when the kernel is traced")
+        raise ValueError(f"kernel '{kernel.name}': its grid is traced, but must be known when the kernel is traced")
     if not all(hasattr(x, "__index__") and 1 <= x <= most for x, most in zip(grid, (2**31 - 1, 65535, 65535))):
-        raise ValueError(f"kernel '{kernel.name}': a grid of {grid}; x is an integer of 1 to 2147483647, y and z of 1 to 65535")
+        raise ValueError(f"kernel '{kernel.name}': a grid of {grid}; x must be an integer from 1 to 2147483647, y and z from 1 to 65535")
 
 
 def call(kernel, grid, arguments, first, device):
     refuse_device(device)
     if not kernel.is_pure:
-        raise ValueError(f"kernel '{kernel.name}': JAX must know what it changes: give outputs= or updates= to load()")
+        raise ValueError(f"kernel '{kernel.name}': JAX must know what it changes: pass outputs= or updates= to load()")
     operands, results, updated, aliases, target = [], [], {}, {}, "ptxbuilder_kernel"
     check_arrays({f"parameter '{name}'": x for name, _, x in kernel.tensors(arguments)})
     leaves, tree = jax.tree.flatten(arguments)

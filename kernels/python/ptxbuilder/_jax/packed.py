@@ -67,9 +67,9 @@ def _batched(words):
         mapped = dict(zip(("a", "data", *words.others), is_mapped))
         given = dict(zip(words.others, others))
         if mapped["data"] or mapped.get("scale_b"):
-            raise ValueError("packed weights under jax.vmap, each with its own: take their products one by one")
+            raise ValueError("jax.vmap does not support packed weights of each batch: compute the products one by one")
         for word in given.keys() & {"offs", "a_rows"}:
-            raise ValueError(f"{word} of packed weights under jax.vmap: take the products one by one")
+            raise ValueError(f"{word} of packed weights is not supported under jax.vmap: compute the products one by one")
 
         def ahead(x, is_ahead):
             return x if is_ahead else jnp.broadcast_to(x, (size, *x.shape))
@@ -156,12 +156,12 @@ def _jitted(a, others, words):
 
 def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device, offs, a_rows):
     if out is not None:
-        raise ValueError("out: JAX's arrays are not written; leave it out")
+        raise ValueError("out: JAX's arrays cannot be written: leave it out")
     refuse_device(device)
     check_arrays({"A": a, "B": b.data}, scale_b=b.scale_b, bias=bias, C=c, offs=offs, a_rows=a_rows)
     shape, name = _packed.result_of(a, b, out_dtype, a_rows)
     if c is not None and c.shape != shape:
-        raise ValueError(f"C: its shape is {c.shape}, and that of the product is {shape}")
+        raise ValueError(f"C: its shape is {c.shape}, but that of the product is {shape}")
     given = {word: x for word, x in zip(_OTHERS, (b.scale_b, bias, c, offs, a_rows)) if x is not None}
     words = _Words(tuple(b.shape), b.form, float(alpha), float(beta), activation, name, tuple(given))
     return _jitted(a, (b.data, *given.values()), words)
@@ -177,7 +177,7 @@ class packed_kit:
         check_arrays(required, **optional)
         for name, x in {**required, **optional}.items():
             if isinstance(x, jax.core.Tracer):
-                raise ValueError(f"{name}: it is traced, and weights are packed and unpacked on the host: do it once, outside of jax.jit")
+                raise ValueError(f"{name}: it is traced, but weights are packed and unpacked on the host: do this once, outside of jax.jit")
 
     @staticmethod
     def cast(x, name):

@@ -269,7 +269,8 @@ def _whole(options):
     def pieces(t):
         operands = operands_of(t)
         for row, _ in _product.with_role(operands, "sparsity", "block_factor"):
-            raise ValueError(f"{row.word}: under jax.vmap, which would need one product for each batch: give A and B batches")
+            raise ValueError(f"{row.word} is not supported under jax.vmap, which would need one product for each batch: pass A and B with "
+                             "batches")
         a, b = turned(t["a"]) if options.transpose_a else t["a"], turned(t["b"]) if options.transpose_b else t["b"]
         lines = _product.in_lines(operands, a.shape[:-1], (*b.shape[:-2], b.shape[-1]))
         x = general(t["a"], t["b"], None, None, options._replace(**_BARE, alpha=1.0, out_dtype="float32", gate=False))
@@ -451,11 +452,11 @@ def sparse(make, *matrix):
 def _check_known(out, device, **numbers):
     """Refuses options that JAX arrays do not have, and traced values that must be known when a product is traced."""
     if out is not None:
-        raise ValueError("out: JAX's arrays are not written; leave it out")
+        raise ValueError("out: JAX's arrays cannot be written: leave it out")
     refuse_device(device)
     for name, value in numbers.items():
         if isinstance(value, jax.core.Tracer):
-            raise ValueError(f"{name}: it is traced, and must be known when the product is traced: multiply the operand or the result")
+            raise ValueError(f"{name}: it is traced, but must be known when the product is traced: multiply the operand or the result")
 
 
 def _as_array(row, x):

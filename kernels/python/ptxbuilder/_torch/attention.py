@@ -22,13 +22,13 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
         extras = _attention.seeded(extras, _attention.dropout_of(numbers), *_seeds(q))
     asks = requires_grad(q, k, v, out) or extras is not _attention.NO_EXTRAS and requires_grad(*extras)
     if asks and (kind := _attention.without_gradient(q, k, v, extras)):
-        raise ValueError(f"{kind} has no gradient, and an argument requires one: call it under torch.no_grad()")
+        raise ValueError(f"{kind} has no gradient, but an argument requires one: call it under torch.no_grad()")
     if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or not is_plain(v) or is_watched()
             or not is_plain(out) or (extras is not _attention.NO_EXTRAS and not all(is_plain(x) for x in extras))):
         check_operands(_attention.operands_of(q, k, v), **extras._asdict(), out=out)
         if out is not None:
-            raise ValueError("out: if PyTorch traces, attention allocates its result; leave it out")
-        needs_lse = bool(return_lse) or asks  # the gradient needs it
+            raise ValueError("out cannot be given while PyTorch traces, since attention allocates its result: leave it out")
+        needs_lse = bool(return_lse) or asks  # for the gradient
         o, lse = torch.ops.ptxbuilder.attention(q, k, v, *extras, *numbers, needs_lse, place_of(device, q, "Q"))
         return (o, lse) if return_lse else o
     if asks or has_transforms() is not None or is_dual():
@@ -87,7 +87,8 @@ def _unfolded(info, results):
 
 def _check_vmap(extras):
     if any(x is not None for x in extras):
-        raise ValueError("packed sequences, sinks, dropout and caches under torch.func.vmap: give all batches in one call instead")
+        raise ValueError("packed sequences, sinks, dropout and caches are not supported under torch.func.vmap: pass all batches in one "
+                         "call instead")
 
 
 class _Attention(torch.autograd.Function):
@@ -208,8 +209,8 @@ def _keep_for_op(ctx, inputs, output):
 
 def _backward_of_op(ctx, grad, grad_of_lse):
     if not ctx.has_lse:
-        raise ValueError("torch.ops.ptxbuilder.attention without return_lse has no gradient, which needs lse; ptxbuilder.attention() "
-                         "returns lse internally")
+        raise ValueError("torch.ops.ptxbuilder.attention has no gradient without return_lse, since the gradient needs lse: set return_lse, "
+                         "or call ptxbuilder.attention()")
     operation = torch.ops.ptxbuilder.attention_gradient
 
     def call(*tensors_numbers_device):

@@ -53,7 +53,7 @@ def _made(like, shape, dtype):
 def _keep(ctx, inputs, output):
     x, w, bias, ctx.windows, ctx.groups, activation, _, _, _, ctx.device = inputs
     if x.dtype not in (torch.float16, torch.bfloat16):
-        raise ValueError(f"conv2d: x of {x.dtype} has no gradient; f16 and bf16 have: call it under torch.no_grad()")
+        raise ValueError(f"conv2d: x of {x.dtype} has no gradient; it must be f16 or bf16: call conv2d under torch.no_grad()")
     if ctx.needs_input_grad[0]:
         _convolution.Words(tuple(ctx.windows), ctx.groups).check_gradient(x.shape, w.shape)
     ctx.bias_dtype = None if bias is None else bias.dtype

@@ -74,7 +74,7 @@ def _check(kernel, arguments):
     given = {f"parameter '{name}'": x for name, _, x in kernel.tensors(arguments)}
     check_operands(given)
     if is_wrapped(*given.values()):
-        raise ValueError(f"kernel '{kernel.name}' is not supported under torch.func: call it outside, on tensors with all batches")
+        raise ValueError(f"kernel '{kernel.name}' is not supported under torch.func: call it outside, on whole tensors with all batches")
 
 
 @named("ptxbuilder::launch")
@@ -88,8 +88,8 @@ def call(kernel, grid, arguments, first, device):
         read, written, reals, integers = _leaves(kernel, arguments)
         tensors = [x for x in read + written if isinstance(x, torch.Tensor)]
         if requires_grad(*tensors):
-            raise ValueError(f"kernel '{kernel.name}' has no gradient, and an argument requires one: call it under torch.no_grad(), or "
-                             f"inside a torch.autograd.Function")
+            raise ValueError(f"kernel '{kernel.name}' has no gradient, but an argument requires one: call it under torch.no_grad(), or "
+                             "inside a torch.autograd.Function")
         if not is_traced and is_tracing():
             raise ValueError(f"kernel '{kernel.name}' is not supported under torch.jit.trace, which cannot handle lists of numbers: use "
                              f"torch.compile or torch.export")

@@ -51,8 +51,8 @@ def matmul(a, b, out, operands, options):
         if wants and out is not None and (has_more or not is_traced):
             raise ValueError(NO_OUT)
         if operands.add_to_rows is not None and torch.are_deterministic_algorithms_enabled():
-            raise ValueError("add_to_rows: sums in no fixed order, while torch.use_deterministic_algorithms() is on: use d_rows, and sum "
-                             "a token's rows afterwards")
+            raise ValueError("add_to_rows adds in no fixed order, but torch.use_deterministic_algorithms() is on: use d_rows, and sum a "
+                             "token's rows afterwards")
         if operands.add_to_rows is not None and out is None:
             c, operands, options = _product.what_rows_are_added_to(operands, options)
             if wants:
@@ -98,7 +98,8 @@ def _as_autocast(a, b, operands, options):
     if dtype is None:
         return a, b, operands
     if operands.b_addresses is not None and b.dtype != dtype:
-        raise ValueError(f"b_addresses: B of {b.dtype} under torch.autocast to {dtype}, which converts one matrix alone: convert them all")
+        raise ValueError(f"b_addresses: torch.autocast converts only one matrix of B from {b.dtype} to {dtype}: convert all matrices "
+                         "before")
     if options.out_dtype is None:
         operands = Operands(*(narrowed(x, dtype) if row.type == "addend" else x for row, x in zip(ROWS, operands)))
     return narrowed(a, dtype), narrowed(b, dtype), operands
@@ -341,7 +342,7 @@ def _(a, b, *values, **written):
         shape = (_product.gathered_shape(a, b, operands.a_rows, of_b) if _product.sizes_of(operands) is None else
                  _product.grouped_shape(a, b, operands, of_b))
         return a.new_empty(_product.halved(shape) if options.gate else shape, dtype=dtype)
-    torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, after those of batches")
+    torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: each must have 2 dimensions, after those of batches")
     torch._check(of_a * a.shape[-1] == of_b * b.shape[-2],
                  lambda: f"B: {of_b * b.shape[-2]} rows, but A has {of_a * a.shape[-1]} columns")
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -511,8 +512,8 @@ def _refusing(operation):
     """Makes an operation refuse a gradient, which it does not have: pb.matmul() uses another path if one is requested."""
     def refuse(*values, **words):
         if requires_grad(*(x for x in (*values, *words.values()) if isinstance(x, torch.Tensor))):
-            raise ValueError(f"{operation.name()} has no gradient; ptxbuilder.matmul() with the same operands has one, with "
-                             f"torch.func.grad outside of torch.compile")
+            raise ValueError(f"{operation.name()} has no gradient: call ptxbuilder.matmul() with the same operands instead, with "
+                             "torch.func.grad outside of torch.compile")
         with torch._C._AutoDispatchBelowAutograd():
             return operation(*values, **words)
 

@@ -31,7 +31,8 @@ class Exchange:
         if bytes <= self.bytes:
             return
         if torch.cuda.is_current_stream_capturing():
-            raise ValueError("a call of ranks that needs more exchange memory, in a capture: call it once before, with the same sizes")
+            raise ValueError("this call needs more exchange memory than there is, but a capture cannot allocate it: call it once before "
+                             "the capture, with the same sizes")
         memory = symmetric.empty(bytes, dtype=torch.uint8, device=device)
         handle = symmetric.rendezvous(memory, group)
         address_of = tuple(handle.get_buffer(rank, (bytes,), torch.uint8).data_ptr() for rank in range(handle.world_size))
@@ -63,7 +64,7 @@ def prepare_exchange(group, device, use, bytes):
 def resolved(group_name, ranks=None):
     group = dist.distributed_c10d._resolve_process_group(group_name)
     if ranks not in (None, group.size()):
-        raise ValueError(f"ranks: {ranks}, for which the call was compiled, and the group '{group_name}' has {group.size()}")
+        raise ValueError(f"ranks: the call was compiled for {ranks}, but the group '{group_name}' has {group.size()}")
     return group
 
 
@@ -77,11 +78,11 @@ def quickly(call, *arguments, group):
 
 def group_of(group):
     if not dist.is_initialized():
-        raise ValueError("no process group: call torch.distributed.init_process_group() first")
+        raise ValueError("there is no process group: call torch.distributed.init_process_group() first")
     if group is None:
         group = dist.group.WORLD
     if dist.get_world_size(group) < 2:
-        raise ValueError("a process group of one rank: use pb.matmul() on one GPU")
+        raise ValueError("the process group has only one rank: use pb.matmul() on one GPU")
     return group
 
 
@@ -102,11 +103,12 @@ GATHERS, SCATTERS, REDUCES = range(3)  # values of the field `scatters` of ptxb_
 def check(a, b, scale):
     check_operands({"A": a, "B": b}, scale=scale)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-        raise ValueError(f"A is {tuple(a.shape)}, and B {tuple(b.shape)}: a matrix of k columns and one of k rows are multiplied")
+        raise ValueError(f"A is {tuple(a.shape)} and B is {tuple(b.shape)}, but they must be matrices, and B must have as many rows as A "
+                         "has columns")
     if not a.is_cuda or a.device != b.device or (scale is not None and scale.device != a.device):
-        raise ValueError(f"A is on {a.device}, and B on {b.device}: a product of ranks needs tensors on this rank's GPU")
+        raise ValueError(f"A is on {a.device} and B on {b.device}, but both must be on this rank's GPU")
     if requires_grad(scale):
-        raise ValueError("scale: it has no gradient: detach it, or multiply the result")
+        raise ValueError("scale has no gradient: detach it, or multiply the result")
     if requires_grad(a, b) and a.dtype.itemsize == 1:
         raise ValueError(f"A and B of {a.dtype} have no gradients")
 
@@ -115,7 +117,7 @@ def result_of(a, n, ranks, form, out_dtype):
     """Returns the shape and type of D."""
     rows = a.shape[0]
     if form == SCATTERS and rows % ranks:
-        raise ValueError(f"A has {rows} rows, which {ranks} ranks do not divide evenly")
+        raise ValueError(f"A has {rows} rows; their number must be a multiple of the {ranks} ranks")
     rows = {GATHERS: rows * ranks, SCATTERS: rows // ranks, REDUCES: rows}[form]
     return (rows, n), dtype_of(out_dtype) or (torch.bfloat16 if a.dtype.itemsize == 1 else a.dtype)
 
@@ -354,8 +356,8 @@ def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=No
     check_operands({"x": x}, residual=residual, weight=weight)
     given = [tensor for tensor in (x, residual, weight) if tensor is not None]
     if not x.is_cuda or any(tensor.device != x.device for tensor in given):
-        raise ValueError(f"x, residual and weight are on {', '.join(str(tensor.device) for tensor in given)}: an all-reduce of ranks needs "
-                         "tensors on this rank's GPU")
+        raise ValueError(f"x, residual and weight are on {', '.join(str(tensor.device) for tensor in given)}, but must be on this rank's "
+                         "GPU")
     if is_direct(x, residual, weight):
         return reduce(x, residual, weight, float(epsilon), multiprocessors, group)
     return reduce_operation(x, residual, weight, float(epsilon), multiprocessors, group.group_name)
@@ -446,16 +448,16 @@ combine_operation.register_autograd(gradients_of_combine, setup_context=keep_of_
 
 def check_tokens(name, rows, ranks, **integers):
     if rows.ndim != 2 or rows.shape[1] * rows.dtype.itemsize % 16:
-        raise ValueError(f"{name} is {tuple(rows.shape)} of {rows.dtype}: it must be a matrix whose rows are multiples of 16 bytes")
+        raise ValueError(f"{name} is {tuple(rows.shape)} of {rows.dtype}, but must be a matrix whose rows are multiples of 16 bytes")
     for word, tensor in integers.items():
         if tensor.dtype != torch.int32:
-            raise ValueError(f"{word} is of {tensor.dtype}: it has int32")
+            raise ValueError(f"{word} is {tensor.dtype}, but must be int32")
     if integers["ends"].ndim != 1 or integers["ends"].shape[0] % ranks or not integers["ends"].shape[0]:
-        raise ValueError(f"ends is {tuple(integers['ends'].shape)}: it must have one end for each expert of all {ranks} ranks, as many "
-                         f"of each")
+        raise ValueError(f"ends is {tuple(integers['ends'].shape)}, but must have one end for each expert of all {ranks} ranks, with the "
+                         "same number for each rank")
     if not rows.is_cuda or any(tensor.device != rows.device for tensor in integers.values()):
-        raise ValueError(f"{name} is on {rows.device}, and {', '.join(f'{word} on {t.device}' for word, t in integers.items())}: an "
-                         f"exchange of tokens needs tensors on this rank's GPU")
+        raise ValueError(f"{name} is on {rows.device}, and {', '.join(f'{word} on {t.device}' for word, t in integers.items())}, but all "
+                         "must be on this rank's GPU")
 
 
 def all_to_all_dispatch(x, ends, group=None, *, most_rows, multiprocessors=0):
@@ -475,7 +477,7 @@ def all_to_all_dispatch(x, ends, group=None, *, most_rows, multiprocessors=0):
     group = group_of(group)
     check_tokens("x", x, group.size(), ends=ends)
     if most_rows < x.shape[0]:
-        raise ValueError(f"most_rows is {most_rows}, and x has {x.shape[0]} rows: no rank has more than most_rows")
+        raise ValueError(f"most_rows is {most_rows}, but x has {x.shape[0]} rows; no rank may have more than most_rows")
     if is_direct(x, ends):
         return dispatch(x, ends, most_rows, multiprocessors, group)
     return dispatch_operation(x, ends, most_rows, multiprocessors, group.size(), group.group_name)
@@ -492,9 +494,8 @@ def all_to_all_combine(rows, ends, splits, count, group=None, *, multiprocessors
     ranks = group.size()
     check_tokens("rows", rows, ranks, ends=ends, splits=splits)
     if tuple(splits.shape) != (ranks, ends.shape[0] // ranks) or rows.shape[0] % ranks or not 0 <= count <= rows.shape[0] // ranks:
-        raise ValueError(f"rows is {tuple(rows.shape)}, splits {tuple(splits.shape)} and count {count}: a combine needs the results of a "
-                         f"dispatch of "
-                         f"{ranks} ranks and {ends.shape[0]} experts gave")
+        raise ValueError(f"rows is {tuple(rows.shape)}, splits is {tuple(splits.shape)} and count is {count}, but they must be those of a "
+                         f"dispatch over {ranks} ranks and {ends.shape[0]} experts")
     if is_direct(rows, ends, splits):
         return combine(rows, ends, splits, count, multiprocessors, group)
     return combine_operation(rows, ends, splits, count, multiprocessors, ranks, group.group_name)

@@ -125,7 +125,7 @@ def _update(operation, given, numbers, device):
     updated = dict(zip(operation.read, given))
     updated = {name: updated[name] for name in operation.updated}
     if is_wrapped(*given):
-        raise ValueError(f"{operation.name} is not supported under torch.func: call it outside, on tensors with all batches")
+        raise ValueError(f"{operation.name} is not supported under torch.func: call it outside, on whole tensors with all batches")
     if _is_traced(given):
         getattr(torch.ops.ptxbuilder, operation.name)(*given, list(numbers), place_of(device, given[0], operation.read[0]))
         return
@@ -143,7 +143,7 @@ def rows(operation, given, numbers, device, extents):
     try:
         asks, gradient = requires_grad(*given), operation.gradient
         if asks and not gradient:
-            raise ValueError(f"{operation.name} has no gradient, and an argument requires one: call it under torch.no_grad()")
+            raise ValueError(f"{operation.name} has no gradient, but an argument requires one: call it under torch.no_grad()")
         if operation.updated:
             return _update(operation, given, numbers, device)
         if gradient and (asks or (not is_compiling() and (has_transforms() is not None or is_dual()))):

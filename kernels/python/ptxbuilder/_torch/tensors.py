@@ -11,7 +11,7 @@ from torch.autograd import forward_ad, profiler
 from .._common import CODES, check_kind, name_of, output_of
 
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-    raise ImportError(f"ptxbuilder needs PyTorch 2.10 or newer, and this version is {torch.__version__}")
+    raise ImportError(f"ptxbuilder needs PyTorch 2.10 or newer, but this version is {torch.__version__}")
 
 library = operators.Library("ptxbuilder", "FRAGMENT")  # the operations are removed with it
 PLACES = ("CPU", "CUDA")
@@ -41,27 +41,27 @@ def check_operands(required, **optional):
         if x is None:
             continue
         if x.is_nested:
-            raise ValueError(f"{name}: a nested tensor, whose parts do not share strides: give x.to_padded_tensor(0.0), or give "
-                             f"pb.attention() packed sequences, x.values() and x.offsets().int()")
+            raise ValueError(f"{name}: the parts of a nested tensor do not share strides: pass x.to_padded_tensor(0.0), or pass packed "
+                             "sequences to pb.attention(), x.values() and x.offsets().int()")
         if x.layout != torch.strided:
-            raise ValueError(f"{name}: a tensor of {x.layout}, which does not have strided memory: give x.to_dense()")
+            raise ValueError(f"{name}: its layout is {x.layout}, but it must be strided: pass x.to_dense()")
         if x.is_quantized:
-            raise ValueError(f"{name}: a quantized tensor, of {x.dtype}, whose scale is ignored: give x.dequantize(), or x.int_repr() "
-                             f"and scale the result")
+            raise ValueError(f"{name}: the scale of a quantized tensor, of {x.dtype}, would be ignored: pass x.dequantize(), or "
+                             "x.int_repr() and scale the result")
         if x.device.type == "meta":
-            raise ValueError(f"{name}: a meta tensor, which has no memory: give one on a GPU, or on the CPU with a device; a "
-                             f"FakeTensorMode computes results from shapes only")
+            raise ValueError(f"{name}: a meta tensor has no memory: pass one on a GPU, or on the CPU with a device; a FakeTensorMode "
+                             "computes results from shapes only")
 
 
 def check_meta(*tensors):
     """Checks the tensors of an operation that computes only a shape: if PyTorch requests this because one tensor is a meta tensor, all
     tensors must be meta tensors."""
     if len({x.device.type == "meta" for x in tensors if x is not None}) > 1:
-        raise ValueError("a meta tensor, which has no memory, together with tensors that have memory: give all on one device")
+        raise ValueError("a meta tensor, which has no memory, was given together with tensors that have memory: put all on one device")
 
 
-NO_OUT = ("out: a given result has no gradient, and cannot be a batch of torch.func.vmap: leave it out, or call under torch.no_grad() "
-          "and outside of vmap")
+NO_OUT = ("out: a given result has no gradient, and cannot be batched by torch.func.vmap: leave it out, or call under torch.no_grad() and "
+          "outside of vmap")
 NO_BATCH = "{} is not supported under torch.func.vmap: leave it out, or call outside of vmap, since A and B may have batch dimensions"
 
 
@@ -80,7 +80,8 @@ def refuse_negative(**tensors):
     """Refuses written tensors whose memory has the opposite sign."""
     for name, x in tensors.items():
         if isinstance(x, torch.Tensor) and x.is_neg():
-            raise ValueError(f"{name}: a written view whose sign PyTorch keeps outside of its memory: give another tensor")
+            raise ValueError(f"{name}: it is a view whose sign PyTorch keeps outside of its memory, which cannot be written: pass a "
+                             "different tensor")
 
 
 def compact(x):
@@ -126,8 +127,8 @@ def view(out, shape):
     try:
         return out.view(shape)
     except RuntimeError:
-        raise ValueError(f"D: its batches, of shape {tuple(out.shape)} and strides {out.stride()}, are not one after the "
-                         "other") from None
+        raise ValueError(f"D: its batches, of shape {tuple(out.shape)} and strides {out.stride()}, must follow each other without "
+                         "gaps") from None
 
 
 def dtype_of(dtype):
@@ -203,7 +204,7 @@ def refuse_gradient(which, **operands):
     """Refuses operands whose gradients would be lost silently."""
     for name, x in operands.items():
         if requires_grad(x):
-            raise ValueError(f"{which} has no gradient in {name}: give it detached, x.detach(), or call under torch.no_grad()")
+            raise ValueError(f"{which} has no gradient in {name}: detach it, x.detach(), or call under torch.no_grad()")
 
 
 def is_dual():
