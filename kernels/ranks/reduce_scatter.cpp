@@ -139,7 +139,7 @@ Kernel build(const RankedTile& t, Where where) {
 Kernel product_reduce_scatter(const RankedTile& t, Where where) {
   AtLine line(where);
   check(t);
-  if (t.keeps) throw Error("a sum over ranks that keeps rows; they come to an all-gather alone");
+  if (t.keeps) throw Error("a sum over ranks cannot keep rows; only an all-gather receives them");
   return t.d_type == DType::bf16 ? build<bf16>(t, where) : build<f16>(t, where);
 }
 

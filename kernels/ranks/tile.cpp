@@ -16,20 +16,21 @@ int64_t quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 void check(const RankedTile& t) {
   if (t.ranks < 2 || t.ranks > kMostRanks)
-    throw Error(fmt::format("a product of {} ranks; there may be 2 to {}", t.ranks, kMostRanks));
+    throw Error(fmt::format("a product of {} ranks; there must be 2 to {}", t.ranks, kMostRanks));
   if (!is_half(t.type) && t.type != DType::e4m3)
-    throw Error(fmt::format("a product of ranks in {}; it takes bf16, f16 and e4m3", name(t.type)));
+    throw Error(fmt::format("a product of ranks does not support {}; A and B must be bf16, f16 or e4m3",
+                            name(t.type)));
   if (!is_half(t.d_type) || (is_half(t.type) && t.d_type != t.type))
-    throw Error(fmt::format("a product of ranks of {} into {}; the result is of {}", name(t.type),
-                            name(t.d_type), is_half(t.type) ? "the operands' type" : "bf16 or f16"));
+    throw Error(fmt::format("a product of ranks of {} cannot have a result of {}; the result must be {}",
+                            name(t.type), name(t.d_type),
+                            is_half(t.type) ? "of the operands' type" : "bf16 or f16"));
   if (t.type == DType::e4m3 && t.b_along_n)
-    throw Error(
-        "a product of ranks in e4m3 whose B has its columns side by side; tensor cores take it along k");
+    throw Error("a product of ranks in e4m3 needs B contiguous along k, but it is contiguous along n");
   if (t.cluster < 1 || t.cluster > 2 || t.stages < 2 || t.group < 1 || (t.bm != 64 && t.bm != 128) ||
       t.rounds < 1 || t.piece_bytes < 16 || t.piece_bytes % 16 != 0)
     throw Error(fmt::format(
-        "a product of ranks: bm {}, {} stages, clusters of {}, groups of {}, {} rounds, pieces of {} B; it "
-        "takes 64 or 128, 2 or more, 1 or 2, 1 or more, 1 or more, multiples of 16",
+        "a product of ranks: bm {} (must be 64 or 128), {} stages (at least 2), clusters of {} (1 or 2), "
+        "groups of {} (at least 1), {} rounds (at least 1), pieces of {} B (a multiple of 16)",
         t.bm, t.stages, t.cluster, t.group, t.rounds, t.piece_bytes));
 }
 

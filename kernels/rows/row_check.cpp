@@ -20,10 +20,10 @@ class RowCheck {
 
   CheckedRows operator()() {
     if (call_.tensors.size() != operation_.tensors.size())
-      fail(fmt::format("{} tensors are given, and it has {}", call_.tensors.size(),
+      fail(fmt::format("{} tensors were given, but it has {}", call_.tensors.size(),
                        operation_.tensors.size()));
     if (!call_.numbers.empty() && call_.numbers.size() != operation_.numbers.size())
-      fail(fmt::format("{} numbers are given, and it has {}", call_.numbers.size(),
+      fail(fmt::format("{} numbers were given, but it has {}", call_.numbers.size(),
                        operation_.numbers.size()));
     CheckedRows checked;
     checked.problem.operation = &operation_;
@@ -43,18 +43,18 @@ class RowCheck {
     }
     check_apart();
     if (const auto k = checked.sizes.find("k"); k != checked.sizes.end() && k->second > checked.columns())
-      fail(fmt::format("the {} greatest of {} columns", k->second, checked.columns()));
+      fail(fmt::format("k = {}; it must be at most the {} columns", k->second, checked.columns()));
     for (const auto& [word, of] : {std::pair("scales", "heads"), {"scale_pages", "pages"}})
       if (const auto s = checked.sizes.find(word);
           s != checked.sizes.end() && s->second != 1 && s->second != checked.sizes.at(of))
-        fail(fmt::format("{} {}; give one, or one for each of {} {}", s->second, word, checked.sizes.at(of),
-                         of));
+        fail(fmt::format("{} {}; there must be one, or one for each of {} {}", s->second, word,
+                         checked.sizes.at(of), of));
     for (const auto& [blocks, of] :
          {std::pair("column_blocks", "columns"), std::pair("row_blocks", "rows")}) {
       const auto given = checked.sizes.find(blocks);
       const int64_t right = (checked.sizes.at(of) + kBlock - 1) / kBlock;
       if (given != checked.sizes.end() && given->second != right)
-        fail(fmt::format("{} {}, and {} {} have {} of {}", given->second, blocks, checked.sizes.at(of), of,
+        fail(fmt::format("{} {}, but {} {} have {} of {}", given->second, blocks, checked.sizes.at(of), of,
                          right, kBlock));
     }
     for (const std::string& word : operation_.sizes())
@@ -75,8 +75,8 @@ class RowCheck {
   void check_company(const RowTensor& t, bool is_given) const {
     for (size_t i = 0; i < operation_.tensors.size(); ++i)
       if (operation_.tensors[i].name == t.goes_with && call_.tensors[i].has_value() != is_given)
-        fail(fmt::format("{} is {}given, and {} is{}: they go together", t.name, is_given ? "" : "not ",
-                         t.goes_with, is_given ? " not" : ""));
+        fail(fmt::format("{} is {}given, but {} is{}: they must be given together", t.name,
+                         is_given ? "" : "not ", t.goes_with, is_given ? " not" : ""));
   }
 
   bool updates_nothing() const {
@@ -103,13 +103,13 @@ class RowCheck {
                              : t.type == RowTensor::Type::e4m3             ? "e4m3"
                              : t.type == RowTensor::Type::bytes            ? "u8"
                                                                            : "f16, bf16 or f32";
-    fail(fmt::format("{} is of {}; its type is {}", t.name, name(x.type), rule));
+    fail(fmt::format("{} is {}; its type must be {}", t.name, name(x.type), rule));
   }
 
   void check_extents(const RowTensor& t, const RowOperand& x, std::map<std::string, int64_t>& sizes) const {
     const size_t rank = t.shape.size(), given = x.extents.size();
     const auto refuse = [&](const std::string& what) {
-      fail(fmt::format("{} has the shape [{}], and is [{}]: {}", t.name, fmt::join(t.shape, ", "),
+      fail(fmt::format("{} must have the shape [{}], but is [{}]: {}", t.name, fmt::join(t.shape, ", "),
                        fmt::join(x.extents, ", "), what));
     };
     // All additional leading extents are counted as rows. A scale for all pages has no extent of pages.
@@ -121,17 +121,17 @@ class RowCheck {
     for (size_t k = 0; k < rank; ++k) {
       int64_t extent = 1;
       for (size_t d = k == 0 ? 0 : rows + k - 1; d < rows + k; ++d) {
-        if (x.extents[d] < 0 || x.extents[d] >= kMostExtent) refuse("an extent is not from 0 to 2^31 - 1");
+        if (x.extents[d] < 0 || x.extents[d] >= kMostExtent) refuse("each extent must be 0 to 2^31 - 1");
         extent *= x.extents[d];
-        if (extent >= kMostExtent) refuse("there are 2^31 rows or more");
+        if (extent >= kMostExtent) refuse("there must be less than 2^31 rows");
       }
-      if (k + 1 < rank && (ahead *= extent) >= kMostExtent) refuse("there are 2^31 rows or more");
-      if (t.shape[k] == "halves" && extent != 2) refuse("there are two halves");
+      if (k + 1 < rank && (ahead *= extent) >= kMostExtent) refuse("there must be less than 2^31 rows");
+      if (t.shape[k] == "halves" && extent != 2) refuse("there must be two halves");
       if (const auto fixed = operation_.fixed_extent(t.shape[k]); fixed && extent != *fixed)
-        refuse(fmt::format("there are {} {}", *fixed, t.shape[k]));
+        refuse(fmt::format("there must be {} {}", *fixed, t.shape[k]));
       const auto [known, is_new] = sizes.emplace(t.shape[k], extent);
       if (known->second != extent)
-        refuse(fmt::format("there are {} {} in an earlier tensor", known->second, t.shape[k]));
+        refuse(fmt::format("an earlier tensor has {} {}", known->second, t.shape[k]));
     }
   }
 
@@ -165,7 +165,7 @@ class RowCheck {
     if (t.type == RowTensor::Type::bytes) check_bytes(t, x);
     if (x.strides.empty()) return check_row(operation_.name.c_str(), place, where_);
     if (x.strides.size() != x.extents.size())
-      fail(fmt::format("{} has {} dimensions, and {} strides", t.name, x.extents.size(), x.strides.size()));
+      fail(fmt::format("{} has {} dimensions, but {} strides", t.name, x.extents.size(), x.strides.size()));
     int64_t compact = 1;
     for (size_t d = x.extents.size(); d-- > t.strided.size(); compact *= x.extents[d])
       if (x.extents[d] > 1 && x.strides[d] != compact)

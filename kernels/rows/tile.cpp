@@ -73,7 +73,7 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
   const int64_t most =
       std::min(kMostColumns, int64_t{values} * kThreads * warpgroups_of_cta * (ctas > 0 ? ctas : kMostCtas));
   if (columns < 1 || columns > most)
-    throw Error(where, fmt::format("rows of {} columns; they must have from 1 to {}", columns, most));
+    throw Error(where, fmt::format("rows of {} columns; they must have 1 to {}", columns, most));
   t.lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min(kWarp, accesses))));
   const bool is_beyond_few = ctas == 0 && accesses > of_thread * kThreads * kFewWarpgroups;
   if (limits.in_pieces && is_beyond_few) {

@@ -1620,7 +1620,7 @@ static void check_rows(unsigned seed) {
   p.operation = "rms_norm_gradient", p.tensors = tensors, p.tensor_count = 6;
   size_t bytes = 0;
   REFUSED(ptxb_rows_workspace(device, &p, &bytes),
-          "rms_norm_gradient: dx is of bf16; its type is that of x, f32");
+          "rms_norm_gradient: dx is bf16; its type must be that of x, f32");
   discard(&dx), make(&dx, f32, kOfRows, kOfColumns, kOfColumns, 1, 0);
   tensors[4] = &dx.tensor;
   OK(ptxb_rows_workspace(device, &p, &bytes));

@@ -299,7 +299,7 @@ TEST_CASE("kernels that cannot be exported are refused") {
   refused("saxpy --config \"threads=64 if count < 9\"",
           "the last configuration has the condition 'count < 9'");
   refused("saxpy --config \"threads=64 if m < 9\" --config \"threads=32\"",
-          "condition 1 = 'm < 9', column 1: 'm' is missing; the names are count, multiprocessors");
+          "condition 1 = 'm < 9', column 1: there is no 'm'; the names are count, multiprocessors");
   refused("saxpy --config \"threads 64\"", "'threads' is not FIELD=VALUE");
   refused("saxpy --config \"threads=few\"", "field threads = few: it must be a number");
   refused("saxpy --config \"thread=1\"", "no field is named 'thread'; the fields are m, n, threads");

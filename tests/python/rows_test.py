@@ -149,14 +149,14 @@ def of_append():
     refused("append: v is a list is not a tensor", v=v.tolist())
     refused("append: k_cache is a NoneType is not a tensor", k_cache=None)
     refused("append: k must be [tokens, heads, columns] with an even number of columns, but is (20, 3, 15)", k=k[..., :15])
-    refused("append: v must have the shape [rows, heads, halves, columns], but is [19, 3, 2, 8]: there are 20 rows in an earlier tensor",
+    refused("append: v must have the shape [rows, heads, halves, columns], but is [19, 3, 2, 8]: an earlier tensor has 20 rows",
             v=v[:19])
     refused("append: k_cache must have the shape [pages, heads, page_rows, halves, columns], but is [6, 2, 5, 2, 8]: there are 3 heads",
             k_cache=np.zeros((6, 5, 2, 16), np.float32))
     refused("append: sin is not given, but cos is: they must be given together", sin=None)
     refused("append: position is given, but cos is not", cos=None, sin=None)
-    refused("append: slots is of f32; its type is s32 or s64", slot_mapping=slots.astype(np.float32))
-    refused("append: v_cache is of f16; its type is that of k, f32, or e4m3", v_cache=v_cache.astype(np.float16))
+    refused("append: slots is f32; its type must be s32 or s64", slot_mapping=slots.astype(np.float32))
+    refused("append: v_cache is f16; its type must be that of k, f32, or e4m3", v_cache=v_cache.astype(np.float16))
     refused("append: k_cache overlaps v_cache", v_cache=k_cache)
     refused("cache_layout 'NDH' is not one of", cache_layout="NDH")
     refused('pass device="emulator"', device=None)
@@ -201,7 +201,7 @@ def of_numpy():
     values, columns = pb.top_k(x, 3, device="emulator")
     order = np.argsort(-x, 1, kind="stable")[:, :3]
     kit.check((columns == order).all() and (values == np.take_along_axis(x, order, 1)).all(), "top_k")
-    with kit.refused("top_k: the 65 greatest of 64 columns"):
+    with kit.refused("top_k: k = 65; it must be at most the 64 columns"):
         pb.top_k(x, 65, device="emulator")
     with kit.refused("k: 0; it must be an integer above 0"):
         pb.top_k(x, 0, device="emulator")
@@ -209,19 +209,19 @@ def of_numpy():
         pb.rotary(heads, *angles[:, :4], device="emulator")
     with kit.refused("transpose: y has the shape [columns, rows]"):
         pb.transpose(heads, device="emulator")
-    with kit.refused("embedding: index is of f32; its type is s32 or s64"):
+    with kit.refused("embedding: index is f32; its type must be s32 or s64"):
         pb.embedding(x[0], x, device="emulator")
-    with kit.refused("rms_norm: weight must have the shape [columns], but is [50]: there are 64 columns in an earlier tensor"):
+    with kit.refused("rms_norm: weight must have the shape [columns], but is [50]: an earlier tensor has 64 columns"):
         pb.rms_norm(x, w[:50], device="emulator")
     with kit.refused("layer_norm: weight must have the shape [columns], but is [1, 64]"):
         pb.layer_norm(x, w[None], device="emulator")
-    with kit.refused("softmax: x is of f64; its type is f16, bf16 or f32"):
+    with kit.refused("softmax: x is f64; its type must be f16, bf16 or f32"):
         pb.softmax(x.astype(np.float64), device="emulator")
-    with kit.refused("cross_entropy: target is of f32; its type is s32 or s64"):
+    with kit.refused("cross_entropy: target is f32; its type must be s32 or s64"):
         pb.cross_entropy(x, t.astype(np.float32), device="emulator")
-    with kit.refused("cross_entropy: target must have the shape [rows], but is [5]: there are 6 rows in an earlier tensor"):
+    with kit.refused("cross_entropy: target must have the shape [rows], but is [5]: an earlier tensor has 6 rows"):
         pb.cross_entropy(x, t[:5], device="emulator")
-    with kit.refused("softmax: rows of 300000 columns; they must have from 1 to 262144"):
+    with kit.refused("softmax: rows of 300000 columns; they must have 1 to 262144"):
         pb.softmax(np.zeros((1, 300000), np.float16), device="emulator")
     with kit.refused("epsilon: 'small'"):
         pb.rms_norm(x, epsilon="small", device="emulator")

@@ -116,16 +116,16 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
   };
   const Refusals<kernels::RankedNormArguments> refused(call_with);
   const auto nothing = [](auto&) {};
-  refused([](auto& p) { p.rank = 2; }, "rank 2 of 2; the exchange memory of each rank is given", nothing);
-  refused([](auto& p) { p.memory.pop_back(); }, "the exchange memory of 1 ranks; there may be 2 to 64",
-          nothing);
+  refused([](auto& p) { p.rank = 2; }, "rank 2 of 2; it must be one of the ranks", nothing);
+  refused([](auto& p) { p.memory.pop_back(); },
+          "the exchange memory of 1 ranks was given; there must be 2 to 64", nothing);
   refused([](auto& p) { p.memory[1].bytes -= 256; }, "the exchange memory of rank 1 has 263936 B", nothing);
   refused(
       [](auto& p) {
         p.x.extents = p.residual->extents = p.y.extents = p.new_residual.extents = {2, 64};
         p.memory[1].bytes -= 256;
       },
-      "has 263936 B, and that of rank 0 264192; all have as many",
+      "has 263936 B, but that of rank 0 has 264192; all must have the same size",
       [](auto& p) {
         p.x.extents = p.residual->extents = p.y.extents = p.new_residual.extents = {2, 64};
         for (runtime::View& memory : p.memory) memory.bytes -= 512;
@@ -135,7 +135,7 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
         p.residual->extents = {4, 32};
       },
       "residual must have the shape [rows, columns], but is [4, 32]", [](auto& p) { p.residual.reset(); });
-  refused([](auto& p) { p.residual->type = DType::f16; }, "residual is of f16; its type is that of x, bf16",
+  refused([](auto& p) { p.residual->type = DType::f16; }, "residual is f16; its type must be that of x, bf16",
           [](auto& p) { p.weight->type = DType::f16; });
   refused(
       [](auto& p) {
@@ -154,7 +154,7 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
         p.x.extents = p.residual->extents = p.y.extents = p.new_residual.extents = {3, 64};
         p.x.memory.address += 16, p.x.memory.bytes -= 16;
       });
-  refused([](auto& p) { p.multiprocessors = -1; }, "multiprocessors -1; 0 or more",
+  refused([](auto& p) { p.multiprocessors = -1; }, "multiprocessors -1; the number must be 0 or more",
           [](auto& p) { p.multiprocessors = 2; });
   // Nothing is launched if there are no rows.
   call_with([](auto& p) {

@@ -128,7 +128,7 @@ TEST_CASE("caches with gaps between pages, heads and rows") {
     keys.strides = right;
   };
   refused({96, 8, 48, 8, 2}, "append: k_cache has gaps between its columns");
-  refused({96, 8, 48}, "append: k_cache has 5 dimensions, and 3 strides");
+  refused({96, 8, 48}, "append: k_cache has 5 dimensions, but 3 strides");
   refused({192, 0, 48, 4, 1}, "append: k_cache of f32: a head stride of 0 elements for rows of 8");
   refused({24, 8, 48, 4, 1}, "makes 4 rows of 8 in 3 heads in 3 pages overlap, which are written");
   c.call.tensors[0]->strides = {48, 8, 4, 1};
@@ -248,13 +248,13 @@ TEST_CASE("misuse of append is refused") {
   c.call.tensors[2] = c.call.tensors[3];
   refused("append: k_cache overlaps v_cache");
   c.call.tensors[4] = c.index<int32_t>({7, -1, 0, 3});
-  refused("append: slots must have the shape [rows], but is [4]: there are 5 rows in an earlier tensor");
+  refused("append: slots must have the shape [rows], but is [4]: an earlier tensor has 5 rows");
   c.call.tensors[3]->type = DType::bf16;
-  refused("append: v_cache is of bf16; its type is that of k, f32, or e4m3");
+  refused("append: v_cache is bf16; its type must be that of k, f32, or e4m3");
   c.call.tensors[8] = kernels::RowOperand{DType::f32, {2}, c.put(Floats(2))};
-  refused("append: 2 scales; give one, or one for each of 3 heads");
+  refused("append: 2 scales; there must be one, or one for each of 3 heads");
   c.call.tensors[8] = kernels::RowOperand{DType::f32, {2, 3}, c.put(Floats(6))};
-  refused(fmt::format("append: 2 scale_pages; give one, or one for each of {} pages", kPages));
+  refused(fmt::format("append: 2 scale_pages; there must be one, or one for each of {} pages", kPages));
   c.call.tensors[0]->memory.address = c.call.tensors[2]->memory.address;
   refused("overlaps");
   // Nothing is stored to caches without pages.

@@ -72,11 +72,11 @@ TEST_CASE("a rule that is none is refused with its column") {
   refused("n = 2", "3: expected an operator or the end, found '='");
   refused("ceil_div(n)", "11: expected ',', found ')'");
   refused("floor(n)", "1: there is no function 'floor'; there are ceil_div, min, max and extent");
-  refused("2 * m", "5: 'm' is missing; the names are extent(A, 0 to 1), n, s, big, multiprocessors");
-  refused("x", "1: 'x' is missing; the names are");
-  refused("A", "1: 'A' is missing");
-  refused("extent(A, 2)", "1: 'extent(A, 2)' is missing; the names are extent(A, 0 to 1), n");
-  refused("extent(n, 0)", "1: 'extent(n, 0)' is missing");
+  refused("2 * m", "5: there is no 'm'; the names are extent(A, 0 to 1), n, s, big, multiprocessors");
+  refused("x", "1: there is no 'x'; the names are");
+  refused("A", "1: there is no 'A'");
+  refused("extent(A, 2)", "1: there is no 'extent(A, 2)'; the names are extent(A, 0 to 1), n");
+  refused("extent(n, 0)", "1: there is no 'extent(n, 0)'");
   refused("extent(A, n)", "11: expected an integer, found 'n'");
   refused("9223372036854775808", "1: the integer does not fit 64 bits");
   refused(std::string(40, '(') + "1", "33: nested more than 32 deep");
@@ -121,7 +121,7 @@ TEST_CASE("a grid has at least one CTA along each dimension, and less than 2^32"
         "grid.y = 'n - 1000': it is 0, but a launch has at least 1 CTA along each dimension, with n = 1000");
   CHECK_ERROR(grid("1", "1", "s"), "grid.z = 's': it is -3");
   CHECK_ERROR(grid("4294967296", "1", "1"), "less than 2^32 CTAs");
-  CHECK_ERROR(grid("1", "1", "m"), "grid.z = 'm', column 1: 'm' is missing");
+  CHECK_ERROR(grid("1", "1", "m"), "grid.z = 'm', column 1: there is no 'm'");
 }
 
 }  // namespace ptxbuilder::test::launch_rule_test

@@ -536,7 +536,7 @@ TEST_CASE("a launch without a grid goes by the kernel's rule") {
   CHECK_ERROR(e.kernel.launch({}, e.arguments), "or let the kernel state a rule, as in k.grid(");
   s.grid->at(0) = "m";
   CHECK_ERROR(LoadedKernel(e.device, "image", s),
-              "the sidecar of kernel 'scale': grid.x = 'm', column 1: 'm' is missing");
+              "the sidecar of kernel 'scale': grid.x = 'm', column 1: there is no 'm'");
 }
 
 TEST_CASE("sidecars round-trip") {

@@ -180,13 +180,13 @@ void load_box(int rows, Where where, C... coordinates) {
 TEST_CASE("misuse: what a kernel says of its launch") {
   check_cases({
       {"a grid over a parameter that there is not",
-       {"grid.y = 'ceil_div(m, 8)', column 10: 'm' is missing; the names are extent(A, 0 to 1), n, "
+       {"grid.y = 'ceil_div(m, 8)', column 10: there is no 'm'; the names are extent(A, 0 to 1), n, "
         "multiprocessors"},
        [](bool bad) {
          launched([&](Kernel& k) { HERE k.grid("1", bad ? "ceil_div(m, 8)" : "ceil_div(n, 8)"); });
        }},
       {"a grid over an extent beyond the tensor's rank",
-       {"grid.x = 'extent(A, 2)', column 1: 'extent(A, 2)' is missing"},
+       {"grid.x = 'extent(A, 2)', column 1: there is no 'extent(A, 2)'"},
        [](bool bad) { launched([&](Kernel& k) { HERE k.grid(bad ? "extent(A, 2)" : "extent(A, 1)"); }); }},
       {"the meaning of a parameter that there is not",
        {"describe: no parameter is named 'm'; the parameters are A, n, x"},
