@@ -261,8 +261,8 @@ def of_mla_append():
         pb.mla_append(latent, rotary, gaps[:, 1, :, :, :656], slots, device="emulator")
         kit.check(np.array_equal(gaps[:, 1, :, 0, :656], expected) and gaps.sum() == gaps[:, 1, :, :, :656].sum(), "mla_append with gaps")
     right = dict(kv_c=latent, k_pe=rotary, kv_cache=cache, slot_mapping=slots)
-    for words, text in ((dict(kv_c=latent[:, :256]), "latent has the shape [rows, columns], and is [20, 256]: there are 512 columns"),
-                        (dict(k_pe=rotary[:, :32]), "rotary has the shape [rows, rotary_columns], and is [20, 32]: there are 64"),
+    for words, text in ((dict(kv_c=latent[:, :256]), "latent must have the shape [rows, columns], but is [20, 256]: there must be 512"),
+                        (dict(k_pe=rotary[:, :32]), "rotary must have the shape [rows, rotary_columns], but is [20, 32]: there must be 64"),
                         (dict(kv_cache=cache[..., :576]), "kv_cache has the shape [pages, page_rows, row_bytes], and is [6, 5, 576]"),
                         (dict(kv_cache=cache[0]), "kv_cache is [page, row, bytes], and is (5, 656)"),
                         (dict(kv_cache=cache.view(np.int8)), "kv_cache is of s8; its type is u8"),
