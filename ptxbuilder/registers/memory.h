@@ -76,9 +76,8 @@ void store_async(const TileView& to, const X& x, const PeerCta& peer, smem barri
   AtLine line(where);
   detail::store_peer(to, detail::values_of(x), peer, barrier);
 }
-// Does the same for a stage of a pipeline whose ThreadProducers fill stages together along this axis. The CTA
-// also expects the same number of bytes for its own stage: each CTA of the line stores to one CTA, and
-// receives from one.
+// Does the same for the stage of a pipeline with ThreadProducers that two CTAs along that axis exchange: each
+// stores to the other one, and expects as many bytes for its own stage.
 //   auto s = ring.acquire();
 //   store_async(sIn[s], x, PeerCta{ClusterAxis::x, peer});
 //   ring.commit(s);

@@ -204,6 +204,12 @@ void detail::Filling::exchange(const TileView& to, ClusterAxis axis) {
                     "ClusterAxis::{}, .exchanges = true}}, so that a CTA stores only when the other one has "
                     "released the stage",
                     wrong, "xyz"[static_cast<size_t>(axis)]));
+  // A third CTA could release a stage again before the first has seen the release of the second.
+  if (ctas > 2)
+    throw Error(fmt::format(
+        "store_async: {} CTAs along {} exchange the stages of a pipeline; at most two can, since with more a "
+        "CTA might be a phase ahead of another; pass a barrier of your own",
+        ctas, "xyz"[static_cast<size_t>(axis)]));
   filled[i].assign(filled[i].size(), true);
   shared = shared | axis;
   // This thread has not committed yet, so the phase cannot complete before it expects the bytes.

@@ -168,9 +168,9 @@ enum class Producers : uint8_t { own, cluster };
 //     });
 //   });
 //
-// CTAs may share such TMA loads along `axes`; each CTA then fills the other tiles of its own stages. With
-// `exchanges`, a CTA may also fill a tile in a stage of another CTA with store_async() (registers/memory.h).
-// The waits for stages and their releases then order the accesses of threads in both CTAs.
+// CTAs may share such loads of TMA along `axes`, and then each fills the other tiles of its own stages. With
+// `exchanges`, two CTAs may also fill a tile of each other's stage with store_async() (registers/memory.h),
+// and the waits and releases of all stages order the accesses of threads of both CTAs.
 struct ThreadProducers {
   int warpgroups = 1;
   ClusterAxes axes = {};
