@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cmath>
 #include <optional>
+#include <unordered_map>
+#include <vector>
 
 #include "kernels/attention/family.h"
 
@@ -115,26 +117,30 @@ class AttentionGradientReference {
             tolerance * scale + unit_roundoff(v_.dtype()) * std::abs(sum * scale) * 1.01 + 0x1p-24};
   }
 
-  // Returns the pairs of a row of queries with all keys, or of a row of keys with the queries of all heads
-  // that share it. Threads request elements one after the other, so each thread stores the row that it
-  // computed last.
+  // Returns the pairs of a row of queries with all keys, or of a row of keys with the queries of all its
+  // heads. Elements of dQ's sums come in the order of a kernel's fragments, which hold many rows at once, and
+  // several threads request elements, so each thread keeps the rows that it computed last.
   const std::vector<Pair>& kept(size_t row, bool of_query) const {
     struct Kept {
       uint64_t reference = 0;
-      size_t row = 0;
       bool of_query = false;
-      std::vector<Pair> pairs;
+      size_t pairs = 0;
+      std::unordered_map<size_t, std::vector<Pair>> rows;
     };
+    constexpr size_t kMostPairs = 1 << 20;
     thread_local Kept kept;
-    if (kept.reference == number_ && kept.row == row && kept.of_query == of_query) return kept.pairs;
-    kept = {number_, row, of_query, {}};
+    if (kept.reference != number_ || kept.of_query != of_query || kept.pairs > kMostPairs)
+      kept = {number_, of_query, 0, {}};
+    const auto [at, is_new] = kept.rows.try_emplace(row);
+    std::vector<Pair>& pairs = at->second;
+    if (!is_new) return pairs;
     if (of_query)
-      for (size_t j = 0; j < keys_; ++j) kept.pairs.push_back(pair(row / queries_, row % queries_, j));
+      for (size_t j = 0; j < keys_; ++j) pairs.push_back(pair(row / queries_, row % queries_, j));
     else
       for (size_t h = 0; h < group_; ++h)
-        for (size_t i = 0; i < queries_; ++i)
-          kept.pairs.push_back(pair(row / keys_ * group_ + h, i, row % keys_));
-    return kept.pairs;
+        for (size_t i = 0; i < queries_; ++i) pairs.push_back(pair(row / keys_ * group_ + h, i, row % keys_));
+    kept.pairs += pairs.size();
+    return pairs;
   }
 
   const command::Tensor &q_, &k_, &v_, &grad_, &numbers_;
