@@ -204,7 +204,7 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
     CHECK_ERROR(attention(p), words);
     CHECK_ERROR(attention.workspace_bytes(p), words);
   };
-  refused([](auto& p) { p.type = DType::e4m3; }, "O of e4m3; it is of f16 or bf16");
+  refused([](auto& p) { p.type = DType::e4m3; }, "O is e4m3; it must be f16 or bf16");
   refused([](auto& p) { p.query_type = DType::e5m2; }, "Q is e5m2, K and V are e4m3, and O is f16");
   refused([](auto& p) { p.cache_type.reset(); },
           "Q is e4m3, K and V are f16, and O is f16; Q, K and V must all");

@@ -277,7 +277,7 @@ TEST_CASE("what is refused") {
     CHECK_ERROR(attention()(p), words);
     CHECK_ERROR(attention().workspace_bytes(p), words);
   };
-  refused([](auto& p) { p.type = DType::f32; }, "O of f32; it is of f16 or bf16");
+  refused([](auto& p) { p.type = DType::f32; }, "O is f32; it must be f16 or bf16");
   refused([](auto& p) { p.depth = 257; }, "Q and K have 257 columns, and V has ");
   refused([](auto& p) { p.value_depth = 17; },
           "V has 17 columns (value_depth), but Q has 16; V must have at least one, and no more than Q");

@@ -1597,7 +1597,7 @@ static void check_append(void) {
   CHECK(strstr(ptxb_rows_table(), "\"name\": \"k_cache\""));
   tensors[5] = &k.tensor;
   REFUSED(ptxb_rows_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
-          "append: cos has the shape [positions, columns]");
+          "append: cos must have the shape [positions, columns]");
   for (int i = 0; i < 4; ++i) discard(all[i]);
   discard(&slots);
 }

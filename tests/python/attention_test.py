@@ -92,7 +92,7 @@ for words, text in ((dict(k=drawn(2, 56, 2, 64)), "K and V, or Q, K and V, of e4
                     (dict(promote=-5), "promote = -5; it must be 0 to"),
                     (dict(promote=1.5), "promote: 1.5; it must be a number of keys"),
                     (dict(key_lengths=np.full(2, 9, np.int32)), "key_lengths are not supported with Q of"),
-                    (dict(out=np.empty(q.shape, np.float32)), "O of f32; it is of f16 or bf16")):
+                    (dict(out=np.empty(q.shape, np.float32)), "O is f32; it must be f16 or bf16")):
     with kit.refused(text):
         pb.attention(**{"q": q, "k": k, "v": v, "device": "emulator", **words})
 pb.warm_up("attention", [((1, 64, 2, 64), (1, 64, 1, 64))], "e4m3", "emulator", causal=True, promote=256)

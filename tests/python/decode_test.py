@@ -105,7 +105,7 @@ for words, text in ((dict(q=q), "q: 4 dimensions; with query_offsets it must be"
                     (dict(query_offsets=offsets[:-1]), "it must be [2] of int32 or uint32, without gaps, one fewer than query_offsets"),
                     (dict(query_offsets=offsets + 1), "query_offsets: [1, 101, 102, 107]; they must begin at 0"),
                     (dict(query_offsets=None), "max_queries and max_keys need packed sequences"),
-                    (dict(query_offsets=offsets.astype(np.float32)), "query_offsets: [4] of f32; it has")):
+                    (dict(query_offsets=offsets.astype(np.float32)), "query_offsets: [4] of f32; it must have")):
     with kit.refused(text):
         pb.decode(**{"q": packed, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "query_offsets": offsets,
                      "max_queries": 100, "device": "emulator", **words})

@@ -78,7 +78,7 @@ for what, call in (("a mode", lambda: (modes.__setitem__(0, 1), product(a, b), m
                    ("a scale on another GPU", lambda: product(a, b, scale_a=tensor(4, 512, 1, F32, 1))),
                    ("a scale that is none", lambda: product(a, b, scale_a=1.0)), ("a gate of no activation", lambda: product(a, b, gate=True)),
                    ("D over the amax", lambda: product(a, b, d, amax=tensor(3, 1, 1, F32))),
-                   ("a flag that is no bool", lambda: product(a, b, d, transpose_a=1)),
+                   ("a flag that is not a bool", lambda: product(a, b, d, transpose_a=1)),
                    ("a type's name", lambda: product(a, b, out_dtype="f8")), ("no tensor", lambda: product(a, 3))):
     seen, _, given = change(call)
     kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)
@@ -143,7 +143,7 @@ for what, call in (("channels first in memory", lambda: convolution(x=framework.
                    ("a stride of 0", lambda: convolution(stride=0)), ("a stride that is a bool", lambda: convolution(stride=True)),
                    ("three strides", lambda: convolution(stride=(1, 1, 1))), ("padding in words", lambda: convolution(padding="same")),
                    ("padding below 0", lambda: convolution(padding=-1)), ("no group", lambda: convolution(groups=0)),
-                   ("an activation", lambda: convolution(activation="tanh")), ("a flag that is no bool", lambda: convolution(precise=1)),
+                   ("an activation", lambda: convolution(activation="tanh")), ("a flag that is not a bool", lambda: convolution(precise=1)),
                    ("a bias of another type", lambda: convolution(bias=tensor(4, 1, 512))), ("a device", lambda: convolution(device="cuda")),
                    ("a mode", lambda: (modes.__setitem__(0, 1), convolution(), modes.__setitem__(0, 0))[1])):
     seen, _, given = change(call)

@@ -207,7 +207,7 @@ def of_numpy():
         pb.top_k(x, 0, device="emulator")
     with kit.refused("rotary: cos must be [positions, columns / 2] = (5, 8), but is (4, 8)"):
         pb.rotary(heads, *angles[:, :4], device="emulator")
-    with kit.refused("transpose: y has the shape [columns, rows]"):
+    with kit.refused("transpose: y must have the shape [columns, rows]"):
         pb.transpose(heads, device="emulator")
     with kit.refused("embedding: index is f32; its type must be s32 or s64"):
         pb.embedding(x[0], x, device="emulator")

@@ -89,11 +89,11 @@ TEST_CASE("known norms of ranks take their own addresses and epsilon, and their 
   p = right, p.y.memory = p.new_residual.memory;
   CHECK_ERROR(norm[0](p), "overlaps");
   p = right, p.x.memory.address += 2;
-  CHECK_ERROR(norm[0](p), "it begins at a multiple of 16 B");
+  CHECK_ERROR(norm[0](p), "it must begin at a multiple of 16 B");
   p = right, p.rank = 2;
   CHECK_ERROR(norm[0](p), "rank 2 of 2");
   p = right, p.residual->extents = {64, 3};
-  CHECK_ERROR(norm[0](p), "residual has the shape [rows, columns]");
+  CHECK_ERROR(norm[0](p), "residual must have the shape [rows, columns]");
 }
 
 TEST_CASE("known exchanges of tokens take their own addresses, and their neighbours are refused") {
@@ -118,7 +118,7 @@ TEST_CASE("known exchanges of tokens take their own addresses, and their neighbo
   p.grouped.bytes -= 16;
   CHECK_ERROR(tokens[0](TokenForm::dispatch, p), "grouped has ");
   p = right, p.ends.address += 2;
-  CHECK_ERROR(tokens[0](TokenForm::dispatch, p), "it begins at a multiple of 4 B");
+  CHECK_ERROR(tokens[0](TokenForm::dispatch, p), "it must begin at a multiple of 4 B");
   p = right, p.grouped_ends = {};
   CHECK_ERROR(tokens[0](TokenForm::dispatch, p), "grouped_ends has 0 B");
 }

@@ -141,7 +141,7 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
       [](auto& p) {
         p.y.memory = p.residual->memory, p.y.memory.address += 128, p.y.extents = {3, 64};
       },
-      "y has the shape [rows, columns]", [](auto& p) { p.y.memory = p.residual->memory; });
+      "y must have the shape [rows, columns]", [](auto& p) { p.y.memory = p.residual->memory; });
   refused([](auto& p) { p.y.memory = p.new_residual.memory; }, "overlaps",
           [](auto& p) { p.new_residual.memory = p.x.memory; });
   refused(
@@ -149,7 +149,7 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
         p.x.extents = p.residual->extents = p.y.extents = p.new_residual.extents = {3, 64};
         p.x.memory.address += 2, p.x.memory.bytes -= 2;
       },
-      "with 64 columns of bf16 it begins at a multiple of 16 B, as on all ranks",
+      "with 64 columns of bf16 it must begin at a multiple of 16 B, as on all ranks",
       [](auto& p) {
         p.x.extents = p.residual->extents = p.y.extents = p.new_residual.extents = {3, 64};
         p.x.memory.address += 16, p.x.memory.bytes -= 16;

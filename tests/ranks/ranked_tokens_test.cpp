@@ -167,7 +167,7 @@ TEST_CASE("exchanges of tokens that cannot be right are refused, and their neigh
           [](auto& p) { p.rows = 8; });
   refused([](auto& p) { p.rows = -1; }, "rows -1, most_rows 8", [](auto& p) { p.rows = 0; });
   refused([](auto& p) { p.grouped.bytes -= 1; }, "grouped has 1023 B; it must have 1024", nothing);
-  refused([](auto& p) { p.ends.address += 2; }, "it begins at a multiple of 4 B", nothing);
+  refused([](auto& p) { p.ends.address += 2; }, "it must begin at a multiple of 4 B", nothing);
   refused([](auto& p) { p.splits.bytes -= 4; }, "splits has 20 B; it must have 24", nothing);
   refused([](auto& p) { p.grouped_ends.bytes = 0; }, "grouped_ends has 0 B; it must have 12", nothing);
   refused([](auto& p) { p.memory[1].bytes -= 256; }, "the exchange memory of rank 1 has ",
