@@ -243,7 +243,7 @@ TEST_CASE("tiles that do not suit products of e4m3") {
   refused(as_it_is, "128x96_3_c2_persistent",
           "blocks of 96 keys and V of 96 columns; the keys must be a multiple of 64");
   refused(as_it_is, "64x64_3_c2_split", "with lengths of keys, pages, or keys that CTAs divide (split)");
-  refused(as_it_is, "192x256_3_c2_persistent", "tiles of ");
+  refused(as_it_is, "192x256_3_c2_persistent", "the tiles have ");
   refused([](auto& o) { o.lengths = true; }, "64x64_3_c2", "with lengths of keys");
   refused([](auto& o) { o.e4m3 = false; }, "128x128_3_persistent",
           "Q is e4m3, but K and V have a different type");

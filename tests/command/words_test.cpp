@@ -96,7 +96,8 @@ TEST_CASE("a stage deeper than shared memory is refused") {
 
 TEST_CASE(
     "options that add up 8-bit floats exactly are refused for other types, to which they do not apply") {
-  refused(gemm + "--promote yes", 2, "field promote = yes with a = bf16: it is only for e4m3 and e5m2");
+  refused(gemm + "--promote yes", 2,
+          "field promote = yes with a = bf16: leave it out; only sums of e4m3 and e5m2 need it");
   CHECK(run(gemm + "--promote yes --a e4m3 --bn 128").code == 0);
   refused("ptxb explain-choice 64 64 64 --slow-accumulation", 2,
           "slow accumulation of bf16: it is only for e4m3 and e5m2");
