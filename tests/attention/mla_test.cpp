@@ -210,7 +210,7 @@ TEST_CASE("what of latent keys is refused") {
                    "scales of pages cannot be used with values that are the first");
   refused_in_bytes([](auto& p) { p.query_type = DType::e4m3; },
                    "Q of e4m3 cannot be used with values that are the first");
-  refused([](auto& p) { p.depth = 600; }, "depth = 600; 1 to 576");
+  refused([](auto& p) { p.depth = 600; }, "depth = 600; it must be 1 to 576");
   // Other keys have values of their own.
   refused([](auto& p) { p.depth = p.value_depth = 256; }, "V of bf16: 16 x 256 elements");
   kernels::AttentionGradient gradient(cache_device());

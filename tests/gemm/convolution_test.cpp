@@ -202,14 +202,14 @@ TEST_CASE("misuse of a convolution is named, and its twin is accepted") {
   convolution()(right);
   CHECK_ERROR(refused([](auto& p) { p.along_w.before = 1; })(),
               "y of [1, 3, 4, 8] for x of [1, 5, 6, 16] and w of [8, 3, 3, 16]; it must be [1, 3, 5, 8]");
-  CHECK_ERROR(refused([](auto& p) { p.along_h.step = 9; })(), "along h a step of 9");
+  CHECK_ERROR(refused([](auto& p) { p.along_h.step = 9; })(), "along h, the step is 9");
   CHECK_ERROR(refused([](auto& p) { p.groups = 3; })(), "3 groups of 16 channels and 8 filters");
   CHECK_ERROR(refused([](auto& p) { p.groups = 2; })(), "filters of 16 channels for 2 groups of x's 16");
   CHECK_ERROR(refused([](auto& p) {
                 p.x.strides = {480, 6, 1, 30};
               })(),
               "x has a stride of 30 along its channels");
-  CHECK_ERROR(refused([](auto& p) { p.y.extents.pop_back(), p.y.strides.clear(); })(), "it has 4 dimensions");
+  CHECK_ERROR(refused([](auto& p) { p.y.extents.pop_back(), p.y.strides.clear(); })(), "it must have 4 dimensions");
   CHECK_ERROR(refused([](auto& p) { p.x.memory.bytes -= 2 * 256; })(), "and the memory has");
   CHECK_ERROR(refused([](auto& p) { p.y.memory.address = p.x.memory.address; })(), "y overlaps x");
   CHECK_ERROR(refused([](auto& p) { p.bias.bytes = 2; })(), "bias of 2 B");
