@@ -209,7 +209,8 @@ TEST_CASE("misuse of a convolution is named, and its twin is accepted") {
                 p.x.strides = {480, 6, 1, 30};
               })(),
               "x has a stride of 30 along its channels");
-  CHECK_ERROR(refused([](auto& p) { p.y.extents.pop_back(), p.y.strides.clear(); })(), "it must have 4 dimensions");
+  CHECK_ERROR(refused([](auto& p) { p.y.extents.pop_back(), p.y.strides.clear(); })(),
+              "it must have 4 dimensions");
   CHECK_ERROR(refused([](auto& p) { p.x.memory.bytes -= 2 * 256; })(), "and the memory has");
   CHECK_ERROR(refused([](auto& p) { p.y.memory.address = p.x.memory.address; })(), "y overlaps x");
   CHECK_ERROR(refused([](auto& p) { p.bias.bytes = 2; })(), "bias of 2 B");

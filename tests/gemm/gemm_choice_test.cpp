@@ -302,7 +302,8 @@ TEST_CASE("invalid combinations are refused with advice") {
   for (const char* name : {"128x256x64_4_g8", "128x256x64_4_c4s", "128x128x64_6_2x1_g16s_pp",
                            "64x64x64_12_w1_s16", "64x64x64_12_pp_nopdl_in"})
     CHECK(text(parse_tile(name)) == name);
-  CHECK(error_of([] { parse_tile("128y256"); }).find("is not a number; the form must be") != std::string::npos);
+  CHECK(error_of([] { parse_tile("128y256"); }).find("is not a number; the form must be") !=
+        std::string::npos);
   GemmOperation o;
   CHECK(error_of([&] { checked(o, {}); }) == "");
   CHECK(checked(o, parse_tile("128x64_in")).inside);
