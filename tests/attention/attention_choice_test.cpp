@@ -153,7 +153,7 @@ TEST_CASE("keys that are their own values have one tile, and teams if heads need
   AttentionTile in_bytes = choose_attention(o, s, hopper::multiprocessors);
   CHECK(text(in_bytes) == "64x32_2_c3_split");
   in_bytes.bn = 64;
-  CHECK_ERROR(check(o, in_bytes), "say 64x32_2_c2_split");
+  CHECK_ERROR(check(o, in_bytes), "use the tile 64x32_2_c2_split");
 }
 
 TEST_CASE("if CTAs are persistent, all get the same work: groups make whole rounds") {

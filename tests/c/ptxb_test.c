@@ -501,7 +501,7 @@ static void check_packed(unsigned seed) {
   int64_t form, other;
   OK(ptxb_packed_form(PTXB_PACKED_UINT4, 64, f32, &form));
   OK(ptxb_packed_form(PTXB_PACKED_INT8, 0, f32, &other));
-  REFUSED(ptxb_packed_form(PTXB_PACKED_UINT4, 48, f32, &form), "groups of 48 of k");
+  REFUSED(ptxb_packed_form(PTXB_PACKED_UINT4, 48, f32, &form), "groups of 48 values along k");
   REFUSED(ptxb_packed_form(9, 64, f32, &form), "type 9 is not one of weight.def");
   REFUSED(ptxb_packed_form(PTXB_PACKED_UINT4, 64, e4m3, &form), "packed weights: the scales are");
   size_t bytes;
@@ -1162,7 +1162,7 @@ static void check_attention_gradient(const ptxb_attention* attention, int packed
   p.attention = NULL;
   REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes), "the attention is NULL");
   p.size = 8;
-  REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes), "a ptxb_attention_gradient of 8 bytes");
+  REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes), "the size of this ptxb_attention_gradient is 8 bytes");
   REFUSED(ptxb_attention_gradient_run(device, NULL, NULL, 0, PTXB_OWN_STREAM), "the gradient is NULL");
   for (int i = 0; i < 4; ++i) discard(all[i]);
 }
@@ -1287,7 +1287,7 @@ static void check_attention_of_e4m3(void) {
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
           "k_scale and v_scale are given, but not q_scale");
   p.q_scale = &q_scale.tensor, k.tensor.dtype = v.tensor.dtype = bf16;
-  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "Q of e4m3, K and V of bf16");
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "Q is e4m3, K and V are bf16");
   p.q_scale = p.k_scale = p.v_scale = NULL, q.tensor.dtype = bf16;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "promote = 8, but Q is bf16");
   for (int i = 0; i < 4; ++i) discard(all[i]);
@@ -1413,7 +1413,7 @@ static void check_attention(int packed, int is_emulator) {
   check_sinks_and_dropout(&p, packed, shape, begins);
 
   p.size = 8;
-  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "a ptxb_attention of 8 bytes");
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "the size of this ptxb_attention is 8 bytes");
   p.size = sizeof p, p.k = NULL;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "K is NULL");
   p.k = &k.tensor, p.o = &q.tensor;
@@ -1665,7 +1665,7 @@ static void check_rows(unsigned seed) {
   p.operation = NULL;
   REFUSED(ptxb_rows_workspace(device, &p, &bytes), "the operation's name is NULL");
   p.size = 8;
-  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "a ptxb_rows of 8 bytes");
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "the size of this ptxb_rows is 8 bytes");
   dx.tensor.data = NULL;
   OK(ptxb_allocate(device, dx.bytes, &dx.tensor.data));
   discard(&x), discard(&scale), discard(&dy), discard(&dx), discard(&dweight), discard(&workspace);

@@ -361,7 +361,7 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
          p.a.type = DType::f32;
          p.a.memory.bytes = 1 << 20;
        }},
-      {"A of f16 and B of bf16; they must be equal", [](auto& p) { p.a.type = DType::f16; }},
+      {"A of f16 and B of bf16; the types must be equal", [](auto& p) { p.a.type = DType::f16; }},
       {"A of e4m3 stored along m",
        [](auto& p) {
          p.a.type = p.b.type = DType::e4m3;
@@ -633,13 +633,13 @@ TEST_CASE("a sparse A or B stores two of every four values along k") {
   p.a_metadata = {p.d.memory.address, 1024};
   CHECK_ERROR(matmul()(p), "D overlaps a_metadata");
   wrong.a_rows = true, wrong.rows_of_a = 64;
-  refused("gemm: a sparse A with groups or a_rows");
+  refused("gemm: a sparse A cannot be used with groups or a_rows");
   wrong.a_rows = false, wrong.rows_of_a = 0;
   wrong.a = wrong.b = DType::e4m3, wrong.a_scales_1x128 = wrong.b_scales_128x128 = true;
-  refused("gemm: a sparse A with block scales");
+  refused("gemm: a sparse A cannot be used with block scales");
   wrong = sized(64, 64, 128);
   wrong.b_metadata = true, wrong.activation = Activation::silu, wrong.use = kernels::ActivationUse::gate;
-  refused("gemm: a sparse B with a gate");
+  refused("gemm: a sparse B cannot be used with a gate");
 }
 
 // CTAs share B, and each gathers its own rows of A.
@@ -716,7 +716,7 @@ TEST_CASE("rows of A are those that an index names, in any order and number") {
   q = p, q.rows_of_a = -1;
   CHECK_ERROR(matmul()(q), "matmul: rows_of_a = -1");
   q = p, q.a_rows = {};
-  CHECK_ERROR(matmul()(q), "matmul: rows_of_a = 30 without a_rows");
+  CHECK_ERROR(matmul()(q), "matmul: rows_of_a = 30 needs a_rows");
   q = p, q.a_rows.address = p.d.memory.address;
   CHECK_ERROR(matmul()(q), "D overlaps a_rows");
   q = p, q.a_k_major = false, q.a.stride = 30;
@@ -753,7 +753,7 @@ TEST_CASE("an index selects rows of D, and others do not change") {
   q = p, q.rows_of_d += 1;
   CHECK_ERROR(matmul()(q), "matmul: D of bf16");
   q = p, q.d_rows = {};
-  CHECK_ERROR(matmul()(q), "matmul: rows_of_d = 49 without d_rows");
+  CHECK_ERROR(matmul()(q), "matmul: rows_of_d = 49 needs d_rows");
   q = p, q.n = 71;
   CHECK_ERROR(matmul()(q), "matmul: D of bf16, with d_rows");
   q = p, q.beta = 1, q.c = q.d;
@@ -888,7 +888,7 @@ TEST_CASE("rows are added to those of D that an index names, to one any number o
   q.add_to_rows.bytes -= 4;
   CHECK_ERROR(matmul()(q), "matmul: add_to_rows of");
   q = p, q.add_to_rows = {};
-  CHECK_ERROR(matmul()(q), "matmul: rows_of_d = 22 without d_rows");
+  CHECK_ERROR(matmul()(q), "matmul: rows_of_d = 22 needs d_rows");
   q = p, q.n = 71;
   CHECK_ERROR(matmul()(q), "matmul: D of bf16, with add_to_rows");
   q = p, q.d_rows = p.add_to_rows;
@@ -1655,7 +1655,7 @@ TEST_CASE("results of a user's functions are checked, and numbers that are not e
   refused("MatmulOptions::epilogue has 1 parameters, but no function", [](MatmulOptions& o) {
     o.epilogue.parameters = {{"x", Parameter::Kind::scalar}};
   });
-  refused("the epilogue's parameter 'x' is a scalar of f64", [](MatmulOptions& o) {
+  refused("the epilogue's parameter 'x' is a scalar of type f64", [](MatmulOptions& o) {
     o.epilogue = {{{"x", Parameter::Kind::scalar, DType::f64}},
                   [](const RegisterTile<f32>& x, auto&&...) { return x; }};
   });

@@ -117,7 +117,7 @@ TEST_CASE("numbers outside of a type are not packed") {
   CHECK(said(int4, same, -1).starts_with("packed weights: n = -1"));
   CHECK(error_of([] {
           (void)kernels::packed_bytes({WeightType::int4, 48, DType::f32}, 8, 8);
-        }).starts_with("packed weights: groups of 48 of k"));
+        }).starts_with("packed weights: groups of 48 values along k"));
   CHECK(error_of([] {
           (void)kernels::packed_bytes({WeightType::int4, 64, DType::e4m3}, 8, 8);
         }).starts_with("packed weights: the scales are e4m3"));
@@ -225,8 +225,8 @@ TEST_CASE("invalid combinations with packed weights are refused, and valid ones 
   };
   refused([](MatmulArguments& p) { p.b.memory.address += 8; }, "packed weights are at");
   refused([](MatmulArguments& p) { p.b.memory.bytes = 100; }, "B");
-  refused([](MatmulArguments& p) { p.k = 0; }, "k = 0 and alpha = 1 with packed weights");
-  refused([](MatmulArguments& p) { p.alpha = 0; }, "alpha = 0 with packed weights");
+  refused([](MatmulArguments& p) { p.k = 0; }, "k = 0 and alpha = 1; with packed weights, neither may be 0");
+  refused([](MatmulArguments& p) { p.alpha = 0; }, "alpha = 0; with packed weights, neither may be 0");
   refused([](MatmulArguments& p) { p.batches = 2, p.m = 8; },
           "packed weights cannot be used with batches or groups of k");
   refused(
@@ -240,7 +240,7 @@ TEST_CASE("invalid combinations with packed weights are refused, and valid ones 
         p.group_ends = {64, 4}, p.b_addresses = {64, 8};
       },
       "b_addresses cannot be used with packed weights");
-  refused([](MatmulArguments& p) { p.packed.group = 16; }, "groups of 16 of k");
+  refused([](MatmulArguments& p) { p.packed.group = 16; }, "groups of 16 values along k");
   refused([](MatmulArguments& p) { p.packed.type = static_cast<WeightType>(9); }, "type 9 is not one of");
   refused([](MatmulArguments& p) { p.a.type = DType::e4m3; }, "packed weights with A of e4m3");
   refused(

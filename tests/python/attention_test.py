@@ -82,7 +82,7 @@ for scales, words in (None, {"causal": True}), ((0.5,), {"window": (20, 3)}), ((
     kit.check(pb.attention(q, k, v, out=out, device="emulator", **words, **given) is out, "e4m3 into f16")
     check(out, wide(o), 2**-6 * np.max(abs(expected)), "e4m3 into f16", scales)
 by = np.ones(1, np.float32)
-for words, text in ((dict(k=drawn(2, 56, 2, 64)), "K and V, or Q, K and V, of e4m3"),
+for words, text in ((dict(k=drawn(2, 56, 2, 64)), "all must have one type, except that K and V, or Q, K and V, may be e4m3"),
                     (dict(q_scale=-by, k_scale=by, v_scale=by), "q_scale: -1.0; a scale must be at least 0"),
                     (dict(q_scale=by), "q_scale is given, but not k_scale"),
                     (dict(k_scale=by, v_scale=by), "k_scale and v_scale are given, but not q_scale"),
@@ -91,7 +91,7 @@ for words, text in ((dict(k=drawn(2, 56, 2, 64)), "K and V, or Q, K and V, of e4
                     (dict(q=drawn(2, 40, 4, 64), promote=32), "promote = 32, but Q is bf16"),
                     (dict(promote=-5), "promote = -5; it must be 0 to"),
                     (dict(promote=1.5), "promote: 1.5; it must be a number of keys"),
-                    (dict(key_lengths=np.full(2, 9, np.int32)), "key_lengths are not supported with Q of"),
+                    (dict(key_lengths=np.full(2, 9, np.int32)), "lengths of keys are not supported with Q of"),
                     (dict(out=np.empty(q.shape, np.float32)), "O is f32; it must be f16 or bf16")):
     with kit.refused(text):
         pb.attention(**{"q": q, "k": k, "v": v, "device": "emulator", **words})

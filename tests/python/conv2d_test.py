@@ -67,7 +67,7 @@ x = x[:, :16]
 refused("x: its shape is (16, 6, 7); it must have 4 dimensions", x[0], w)
 refused("filters of 16 channels for 1 groups of x's 24", drawn((2, 24, 6, 7)), w)
 refused("x: 2 lines with 0 and 0 of padding are fewer than the 3 of a filter", x[:, :, :2], w)
-refused("stride: 0 is not a number from 1 on", x, w, stride=0)
+refused("stride: 0; it must be an integer of at least 1", x, w, stride=0)
 refused("along h, the step is 9", x, w, stride=9, padding=4)
 refused("padding: 'same' needs a stride of 1, not 2", x, w, stride=2, padding="same")
 refused("padding: 'full' is not one of", x, w, padding="full")

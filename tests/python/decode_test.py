@@ -174,7 +174,7 @@ for words, text in ((dict(seq_lens=None), "seq_lens is None"),
                     (dict(block_table=c.table.astype(np.int64)), "block_table: [3,7] of s64"), (dict(seq_lens=c.lengths[:2]), "seq_lens: "
                                                                                                                         "[2]"),
                     (dict(q=q[0]), "q: 2 dimensions"), (dict(cache_layout="NDH"), "cache_layout 'NDH' is not one of"),
-                    (dict(max_seq_len=500), "max_seq_len = 500, but the 7 pages of 16 rows of each batch hold only 112"),
+                    (dict(max_seq_len=500), "max_seq_len = 500, but the 7 pages of 16 rows of a batch hold only 112"),
                     (dict(block_table=None, max_seq_len=5), "max_seq_len needs a block_table"),
                     (dict(max_seq_len=0), "max_seq_len: 0 is not a positive number"),
                     (dict(k_scale=by, v_scale=by), "k_scale is given, but K is bf16; K must be e4m3"),
@@ -246,7 +246,7 @@ for words, text in ((dict(scale=None), "scale is None: pass the value"),
     with kit.refused(text):
         pb.mla_decode(**{"q": q, "kv_cache": kv, "seq_lens": c.lengths, "block_table": c.table, "scale": 1.0, "device": "emulator",
                          **words})
-with kit.refused("V: None"):
+with kit.refused("V is None"):
     pb.attention(q, kv, None, device="emulator")
 kit.check(pb.mla_decode(q[:0], kv, c.lengths[:0], c.table[:0], scale=1.0, device="emulator").shape == (0, 3, 6, 256), "no sequences")
 

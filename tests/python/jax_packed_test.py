@@ -99,9 +99,9 @@ for text, call in {
         "it is traced, but weights are packed": lambda: jax.jit(pb.pack_weights)(*symbols),
         "jax.vmap does not support packed weights": lambda: jax.vmap(lambda b: pb.packed_mm(a[0], b))(jax.tree.map(lambda x: x[None],
                                                                                                                    packed)),
-        "alpha: a DynamicJaxprTracer": lambda: jax.jit(lambda alpha: pb.packed_mm(a, packed, alpha=alpha))(2.0),
+        "alpha: it is of type DynamicJaxprTracer": lambda: jax.jit(lambda alpha: pb.packed_mm(a, packed, alpha=alpha))(2.0),
         "out_dtype of float8_e4m3fn": lambda: jax.grad(lambda a: pb.packed_mm(a, packed, out_dtype="e4m3").astype(jnp.float32).sum())(a),
-        "out: JAX's arrays are not written": lambda: pb.packed_mm(a, packed, out=a),
+        "out: JAX's arrays cannot be written": lambda: pb.packed_mm(a, packed, out=a),
         "A's last dimension must be 136": lambda: pb.packed_mm(a[..., :8], packed),
         "C: its shape is (3, 72)": lambda: pb.packed_mm(a, packed, c=c[0])}.items():
     with kit.refused(text):

@@ -144,7 +144,7 @@ for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", Non
                     jax.jit(jax.grad(lambda a, b: (a.astype(jnp.float32) @ b.astype(jnp.float32)).sum(), (0, 1)))(a, b)):
         check(x, y, 2**-7, in_specs, "gradients")
 
-for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="cuda"), "device: JAX's arrays"),
+for words, text in ((dict(out=a), "out: JAX's arrays cannot be written"), (dict(device="cuda"), "device: JAX's arrays"),
                     (dict(device="cpu"), "use 'emulator', or 'cuda'"),
                     (dict(activation="tanh"), "activation 'tanh' is not one of"), (dict(c=a), "C: its shape is (32, 64)"),
                     (dict(bias=b), "it must be bf16 if D is bf16, of [48]"),
@@ -219,14 +219,14 @@ for words in (dict(alpha="2"), dict(c=jnp.zeros((a.shape[0], b.shape[1]), b.dtyp
 check(jax.jit(lambda alpha: pb.matmul(a, b, alpha=alpha))(2.0), 2 * wide(a) @ wide(b), 2**-8, "alpha is traced")
 sharded = jax.shard_map(lambda a, rows: pb.matmul(a, b, scale_a=rows, **gated), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
 check(jax.jit(sharded)(a, rows), pb.matmul(a, b, scale_a=rows, **gated), 0, "scales on two devices")
-for words, text in ((dict(scale_a=columns), "scale_a: its shape is (48,); it must be (32,) or (32, 1) or of one element"),
+for words, text in ((dict(scale_a=columns), "scale_a: its shape is (48,); it must be (32,) or (32, 1), or have one element"),
                     (dict(gate=True), "gate needs an activation"), (dict(scale_result=rows), "scale_result: its shape is (32,)"),
                     (dict(alpha=rows), "alpha: its shape is (32,)"), (dict(amax=rows), "amax: its shape is (32,)"),
                     (dict(slope_of=a, activation="silu"), "slope_of: its shape is (32, 64)"),
                     (dict(scale_a=rows, bias=columns), "of f32; it must be bf16 if D is bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
-for words, text in ((dict(b=[[1.0]]), "B: it is <class 'list'>, but the other tensors are JAX's"), (dict(b=None), "B: <class 'NoneType'>"),
+for words, text in ((dict(b=[[1.0]]), "B: it is <class 'list'>, but the other tensors are JAX's"), (dict(b=None), "B: it is <class 'NoneType'>"),
                     (dict(bias=[1.0]), "bias: it is <class 'list'>, but"),
                     (dict(scale_a="x"), "scale_a: it is <class 'str'>, but the other tensors are JAX's"),
                     (dict(alpha=None), "alpha: None is a NoneType")):
@@ -296,7 +296,7 @@ check(pb.matmul(x, y[0], c=begin, add_to_rows=rows),
       wide(begin) + reference.scattered(reference.GATHERED, wide(x) @ wide(y[0]), reference.ROWS_OF_A), 2**-6, "added rows of one matrix")
 with kit.refused("bias with offs: not supported if a gradient of the product is requested"):
     jax.vjp(lambda x: pb.matmul(x, y[0], c=begin, add_to_rows=rows, scale_a=weights, bias=jnp.ones(56, jnp.bfloat16)), x)
-with kit.refused("add_to_rows: without out and C"):
+with kit.refused("add_to_rows: neither out nor C is given"):
     pb.matmul(x, y[0], add_to_rows=rows)
 d, back = jax.vjp(lambda x, y: pb.matmul(x, y, a_rows=rows), few, y[0])
 check(d, taken @ wide(y[0]), 2**-7, "gathered rows of one matrix")

@@ -101,7 +101,7 @@ check(of_lse[:, 0], next(reference.attention_gradients(*map(wide, (q, k, v)), np
 flat = [x.reshape(-1, 2, 64) for x in (q, k, v)]
 check_attention_gradients(jax.grad(lambda *x: packed(*x).astype(jnp.float32).sum(), (0, 1, 2))(*flat),
                           [x.reshape(-1, 2, 64) for x in reference.attention_gradients(*map(wide, (q, k, v)), np.ones(q.shape))], "packed")
-for function, text in ((lambda: pb.attention(q, k, v, out=q), "out: JAX's arrays are not written"),
+for function, text in ((lambda: pb.attention(q, k, v, out=q), "out: JAX's arrays cannot be written"),
                        (lambda: pb.attention(q, k, v[:, :20]), "V: [3, 20, 2, 64]")):
     with kit.refused(text):
         function()

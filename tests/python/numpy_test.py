@@ -129,8 +129,8 @@ amax = np.full(1, 1e9, np.float32)
 pb.matmul(a, b, amax=amax, device="emulator")
 kit.check(amax[0] == 1e9, "a greater amax stays")
 rows, columns, number = (np.ones(n, np.float32) for n in (24, 40, 1))
-for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it must be (24,) or (24, 1) or of one element"),
-                    (dict(scale_b=rows), "scale_b: its shape is (24,); it must be (40,) or (1, 40) or of one element"),
+for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it must be (24,) or (24, 1), or have one element"),
+                    (dict(scale_b=rows), "scale_b: its shape is (24,); it must be (40,) or (1, 40), or have one element"),
                     (dict(scale_a=rows[None]), "scale_a: its shape is (1, 24)"), (dict(scale_a=wide(rows)), "scale_a: its type is float64"),
                     (dict(scale_result=rows), "scale_result: its shape is (24,); it must have one element"),
                     (dict(alpha=rows), "alpha: its shape is (24,); it must have one element"), (dict(amax=rows), "amax: its shape is "
@@ -530,7 +530,7 @@ check_groups(got[dropped[dropped >= 0]], (wide(a) @ wide(of_groups[0]))[dropped 
 kit.check((np.delete(got, dropped[dropped >= 0], 0) == 7).all(), "rows that are not named stay")
 for words, text in ((dict(d_rows=places[1:]), "d_rows: [129] of s32; it must be int32"), (dict(d_rows=places.astype(np.int64)), "d_rows: "
                                                                                                                "[130] of s64"),
-                    (dict(b=of_groups[0][:, :51], d_rows=places), "with d_rows"), (dict(b=of_groups[0], c=exact.astype(a.dtype), d_rows=places), "d_rows with beta C")):
+                    (dict(b=of_groups[0][:, :51], d_rows=places), "with d_rows"), (dict(b=of_groups[0], c=exact.astype(a.dtype), d_rows=places), "d_rows cannot be used with beta C")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": of_groups[0], "device": "emulator", **words})
 
@@ -587,9 +587,9 @@ check_groups(pb.matmul(a, of_groups, c=begin.astype(np.float32), out_dtype="f32"
 got = begin.copy()
 kit.check(pb.matmul(a, of_groups, out=got, **words) is got, "out is given back")
 check_groups(got, sums, "rows added to out", tolerance=2**-6)
-for words, text in ((dict(), "add_to_rows: without out and C"), (dict(c=begin, beta=0.5), "beta: 0.5, with add_to_rows"),
+for words, text in ((dict(), "add_to_rows: neither out nor C is given"), (dict(c=begin, beta=0.5), "beta: 0.5; with add_to_rows it must be 1"),
                     (dict(c=begin, out_dtype="f32"), "C: its type is bfloat16, but that of the rows that are added to it is float32"),
-                    (dict(c=begin, out=begin), "add_to_rows: with both out and C"),
+                    (dict(c=begin, out=begin), "add_to_rows: both out and C are given"),
                     (dict(c=begin, d_rows=places), "d_rows and add_to_rows"),
                     (dict(c=begin[:, :48]), "D: its shape is (50, 48)")):
     with kit.refused(text):
@@ -603,7 +603,7 @@ words = dict(a_rows=reference.GATHERED, scale_a_1x128=of_x, device="emulator")
 check_groups(pb.matmul(x, y.T, scale_b_128x128=of_y, **words), exact, "gathered rows with scales of blocks")
 check_groups(pb.matmul(x, y.T[None], offs=np.array([reference.ALL], np.int32), scale_b_128x128=of_y[None], **words), exact,
              "gathered rows of a group with scales of blocks")
-with kit.refused("scale_a_1x128: its shape is (3, 50); it must be (3 or 130)"):
+with kit.refused("scale_a_1x128: its shape is (3, 50); it must be (3, 130)"):
     pb.matmul(x, y.T, scale_b_128x128=of_y, **{**words, "scale_a_1x128": of_x[:, :50]})
 
 # Tests block scales, dense, in batches and in groups, in the layouts of the library and of PyTorch, and refused calls.
@@ -640,12 +640,12 @@ one = np.ones((), np.float32)
 rows = scales(67, 1)
 got = pb.scaled_mm(a, b, rows, "RowWise", one, "TensorWise", output_dtype="f32", device="emulator")
 kit.check(np.abs(got - rows * (wide(a) @ wide(b))).max() < 1e-2 * np.abs(got).max(), "scales of rows")
-for words, text in ((dict(scale_a_1x128=of_a[:3], scale_b_128x128=of_blocks), "scale_a_1x128: its shape is (3, 67); it must be (4 or 67)"),
+for words, text in ((dict(scale_a_1x128=of_a[:3], scale_b_128x128=of_blocks), "scale_a_1x128: its shape is (3, 67); it must be (4, 67)"),
                     (dict(scale_a_1x128=of_a), "only A has block scales"), (dict(scale_b_128x128=of_blocks), "only B has block scales"),
                     (dict(scale_a_1x128=of_a, scale_b_128x128=of_blocks.astype(float)), "scale_b_128x128: its type is float64")):
     with kit.refused(text):
         pb.matmul(a, b, device="emulator", **words)
-for recipes, text in ((("BlockWise128x128", "BlockWise128x128"), "scale_recipe_a: BlockWise128x128; it is TensorWise, RowWise, "
+for recipes, text in ((("BlockWise128x128", "BlockWise128x128"), "scale_recipe_a: BlockWise128x128; it must be one of TensorWise, RowWise, "
                         "BlockWise1x128"),
                       (("BlockWise1x128", "BlockWise1x32"), "scale_recipe_b: BlockWise1x32"), ((3, 4), "scale_recipe_a: 3")):
     with kit.refused(text):
@@ -700,7 +700,7 @@ with kit.refused("compress_2_4: 8 x 66 elements; the number of columns must be a
     pb.compress_2_4(np.zeros((8, 66), BF16))
 with kit.refused("decompress_2_4: the metadata of row 0, columns 0 to 3, names element 0 of these four twice"):
     pb.decompress_2_4(s._replace(metadata=0 * s.metadata))
-with kit.refused("metadata: (1, 256) of int32; with values (96, 64) it is (2, 256) of int32"):
+with kit.refused("metadata: (1, 256) of int32; with values (96, 64) it must be (2, 256) of int32"):
     pb.decompress_2_4(s._replace(metadata=s.metadata[:1]))
 
 # Tests several threads at once, at first use.

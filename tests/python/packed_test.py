@@ -46,7 +46,7 @@ int8, one = w.astype(np.int8), s[:, :1]
 for text, call in {
         "weights must be [n, k], or [experts, n, k]": lambda: pb.pack_weights(w[0], s, z),
         "must be given with uint4": lambda: pb.pack_weights(int8, one, z),
-        "zeros: none with uint4": lambda: pb.pack_weights(w, s),
+        "zeros: None with uint4": lambda: pb.pack_weights(w, s),
         "w: 'int4' of uint8": lambda: pb.pack_weights(w, s, type="int4"),
         "w: 'int3'": lambda: pb.pack_weights(int8, one, type="int3"),
         "scales: None": lambda: pb.pack_weights(int8),
@@ -58,7 +58,7 @@ for text, call in {
         "zeros: int8": lambda: pb.pack_weights(w, s, z.astype(np.int8)),
         "weight 1 of column 0 is 9; int4 has -8 to 7":
             lambda: pb.pack_weights(np.full((8, 32), [0, 9] * 16, np.int8), one[:8], type="int4"),
-        "it must be a result of pack_weights()": lambda: pb.packed_mm(a, w, device="emulator"),
+        "but must be a result of pack_weights()": lambda: pb.packed_mm(a, w, device="emulator"),
         "A's last dimension must be 200": lambda: pb.packed_mm(a[:, :100], packed, device="emulator"),
         "A: float32": lambda: pb.packed_mm(a.astype(np.float32), packed, device="emulator"),
         "D: float16 (2, 71)": lambda: pb.packed_mm(a, packed, out=np.zeros((2, 71), np.float16), device="emulator"),
@@ -74,8 +74,8 @@ for text, call in {
         "packed: its data is int8": lambda: pb.unpack_weights(packed._replace(data=packed.data.view(np.int8))),
         "packed: scale_b is None": lambda: pb.unpack_weights(pb.pack_weights(int8, one)._replace(scale_b=None)),
         "B: its data is <class 'NoneType'>": lambda: pb.packed_mm(a, packed._replace(data=None), device="emulator"),
-        "scales: <class 'list'>": lambda: pb.pack_weights(int8, [1.0] * 72),
-        "zeros: <class 'int'>": lambda: pb.pack_weights(w, s, 8),
+        "scales: it is <class 'list'>": lambda: pb.pack_weights(int8, [1.0] * 72),
+        "zeros: it is <class 'int'>": lambda: pb.pack_weights(w, s, 8),
         "w: ['int8'] of int8": lambda: pb.pack_weights(int8, one, type=["int8"]),
         "packed_form": lambda: pb.packed_mm(a, packed._replace(form=77), device="emulator")}.items():
     with kit.refused(text):

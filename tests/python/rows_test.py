@@ -146,12 +146,12 @@ def of_append():
     refused("append: k_cache has gaps between its columns: make them adjacent", k_cache=np.zeros((6, 5, 3, 32), np.float32)[..., ::2])
     repeated = np.lib.stride_tricks.as_strided(k_cache, k_cache.shape, (0, *k_cache.strides[1:]))
     refused("append: k_cache of f32: a page stride of 0 elements for rows of 16", k_cache=repeated)
-    refused("append: v is a list is not a tensor", v=v.tolist())
-    refused("append: k_cache is a NoneType is not a tensor", k_cache=None)
+    refused("append: v is of type list, but must be a tensor", v=v.tolist())
+    refused("append: k_cache is of type NoneType, but must be a tensor", k_cache=None)
     refused("append: k must be [tokens, heads, columns] with an even number of columns, but is (20, 3, 15)", k=k[..., :15])
     refused("append: v must have the shape [rows, heads, halves, columns], but is [19, 3, 2, 8]: an earlier tensor has 20 rows",
             v=v[:19])
-    refused("append: k_cache must have the shape [pages, heads, page_rows, halves, columns], but is [6, 2, 5, 2, 8]: there are 3 heads",
+    refused("append: k_cache must have the shape [pages, heads, page_rows, halves, columns], but is [6, 2, 5, 2, 8]: an earlier tensor has 3 heads",
             k_cache=np.zeros((6, 5, 2, 16), np.float32))
     refused("append: sin is not given, but cos is: they must be given together", sin=None)
     refused("append: position is given, but cos is not", cos=None, sin=None)
@@ -263,11 +263,11 @@ def of_mla_append():
     right = dict(kv_c=latent, k_pe=rotary, kv_cache=cache, slot_mapping=slots)
     for words, text in ((dict(kv_c=latent[:, :256]), "latent must have the shape [rows, columns], but is [20, 256]: there must be 512"),
                         (dict(k_pe=rotary[:, :32]), "rotary must have the shape [rows, rotary_columns], but is [20, 32]: there must be 64"),
-                        (dict(kv_cache=cache[..., :576]), "kv_cache has the shape [pages, page_rows, row_bytes], and is [6, 5, 576]"),
+                        (dict(kv_cache=cache[..., :576]), "kv_cache must have the shape [pages, page_rows, row_bytes], but is [6, 5, 576]"),
                         (dict(kv_cache=cache[0]), "kv_cache is [page, row, bytes], and is (5, 656)"),
-                        (dict(kv_cache=cache.view(np.int8)), "kv_cache is of s8; its type is u8"),
+                        (dict(kv_cache=cache.view(np.int8)), "kv_cache is s8; its type must be u8"),
                         (dict(kv_cache=gaps[:, 0, :, 0, 8:664]), "kv_cache has rows that do not begin at multiples of 16 bytes"),
-                        (dict(k_pe=None), "k_pe is a NoneType, which is no tensor")):
+                        (dict(k_pe=None), "k_pe is of type NoneType, but must be a tensor")):
         with kit.refused(f"mla_append: {text}"):
             pb.mla_append(**{**right, **words}, device="emulator")
 

@@ -178,7 +178,7 @@ for amax in (None, torch.zeros(1)):
     operators.opcheck(torch.ops.ptxbuilder.matmul_out.default, (*operation, True), {"amax": amax, "d": drawn(3, 16, 16), **scales})
 with kit.refused("ptxbuilder::matmul_with has no gradient"):
     torch.ops.ptxbuilder.matmul_with(a.clone().requires_grad_(), *operation[1:], **scales)
-for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it must be (3 or 16), (3, 16, 1) or of one element"),
+for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it must be (3, 16) or (3, 16, 1), or have one element"),
                     (dict(scale_b=columns.double()), "scale_b: its type is float64"), (dict(amax=rows), "amax: its shape is (3, 16)"),
                     (dict(gate=True), "gate needs an activation"), (dict(device=None, scale_b=columns), "A: its memory is on the CPU")):
     with kit.refused(text):

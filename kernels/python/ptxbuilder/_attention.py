@@ -203,7 +203,7 @@ def _check_lengths(q, k, extras, numbers):
     it."""
     lengths, table, offsets = extras.key_lengths, extras.block_table, extras.query_offsets
     if not hasattr(lengths, "shape"):
-        raise ValueError(f"seq_lens: {type(lengths)}, which is no tensor")
+        raise ValueError(f"seq_lens: {type(lengths)} is not a tensor")
     if hasattr(lengths, "is_contiguous"):
         has_gaps = not lengths.is_contiguous()
     else:
@@ -216,7 +216,7 @@ def _check_lengths(q, k, extras, numbers):
                          f"gaps{'' if offsets is None else ', one fewer than query_offsets'}")
     most = numbers[list(_ext.ATTENTION_NUMBERS).index("keys")]
     if table is not None and len(table.shape) == 2 and most > table.shape[1] * k.shape[1]:
-        raise ValueError(f"max_seq_len = {most}, and {table.shape[1]} pages of {k.shape[1]} rows of a batch, which hold "
+        raise ValueError(f"max_seq_len = {most}, but the {table.shape[1]} pages of {k.shape[1]} rows of a batch hold only "
                          f"{table.shape[1] * k.shape[1]}")
 
 

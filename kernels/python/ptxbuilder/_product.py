@@ -123,7 +123,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     check_flags(transpose_a=transpose_a, transpose_b=transpose_b, precise=precise, tf32=tf32, gate=gate)
     check_together(activation, c, gate, slope_of)
     if add_to_rows is not None and (c is None) == (out is None):
-        raise ValueError(f"add_to_rows: {'neither' if c is None else 'both'} out and C {'is' if c is None else 'are'} given; pass one of "
+        raise ValueError(f"add_to_rows: {'neither out nor C is' if c is None else 'both out and C are'} given; pass one of "
                          "them: rows are added to the contents of out, or to a copy of C")
     number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,

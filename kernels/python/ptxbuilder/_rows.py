@@ -227,7 +227,7 @@ def mla_append(kv_c, k_pe, kv_cache, slot_mapping, *, device=None):
     """
     for name, x in (("kv_c", kv_c), ("k_pe", k_pe), ("kv_cache", kv_cache)):
         if not hasattr(x, "shape"):
-            raise ValueError(f"mla_append: {name} is a {type(x).__name__}, which is no tensor")
+            raise ValueError(f"mla_append: {name} is of type {type(x).__name__}, but must be a tensor")
     shape = tuple(kv_cache.shape)
     if len(shape) not in (3, 4) or len(shape) == 4 and shape[2] != 1:
         raise ValueError(f"mla_append: kv_cache is [page, row, bytes], and is {shape}")
