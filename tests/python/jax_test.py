@@ -169,7 +169,7 @@ for words, text in ((dict(x=x.astype(jnp.int32)),
                      "parameter 'x' takes a pointer of f32, but the argument is an array of int32: pass x.astype('float32')"),
                     (dict(y=y.astype(jnp.bfloat16)), "parameter 'y' takes a pointer of f32, but the argument is an array of bfloat16"),
                     (dict(x=[1.0]), "parameter 'x': it is <class 'list'>, but the other tensors are JAX's"),
-                    (dict(x=None), "parameter 'x': <class "
+                    (dict(x=None), "parameter 'x': it is <class "
                                                                                                    "'NoneType'>"),
                     (dict(count=-1), "parameter 'count' has type u32, but the integer -1 was given"),
                     (dict(count=1 << 70), "it does not fit"),

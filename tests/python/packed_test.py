@@ -243,7 +243,7 @@ if importlib.util.find_spec("torch"):
                        "a sparse matrix has no gradient in operand 0": lambda: pb.compress_2_4(torch.zeros(64, 64, requires_grad=True)),
                        "alpha: it is of type Tensor, but must be a number":
                            lambda: pb.packed_mm(a, packed, alpha=torch.tensor(2.0, requires_grad=True), device="emulator"),
-                       "scales: <class 'numpy.ndarray'>": lambda: pb.pack_weights(torch.ones(8, 32, dtype=torch.int8), np.ones(8)),
+                       "scales: it is <class 'numpy.ndarray'>": lambda: pb.pack_weights(torch.ones(8, 32, dtype=torch.int8), np.ones(8)),
                        "out_dtype of torch.float8_e4m3fn":
                            lambda: pb.packed_mm(a.clone().requires_grad_(), packed, out_dtype="e4m3", device="emulator")}.items():
         with kit.refused(text):

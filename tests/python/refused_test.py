@@ -57,9 +57,9 @@ PLACES = {
     "parameter 'p.to'": lambda make: lambda: launch_struct(ones, make(ones)),
 }
 NESTED = "the parts of a nested tensor do not share strides: pass x.to_padded_tensor(0.0)"
-for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor, which has no memory"),
+for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor has no memory"),
                          ("sparse", lambda x: x.to_sparse(), "its layout is torch.sparse_coo, but it must be strided"),
-                         ("rows", lambda x: (x if x.ndim == 2 else x.reshape(1, -1)).to_sparse_csr(), "a tensor of torch.sparse_csr"),
+                         ("rows", lambda x: (x if x.ndim == 2 else x.reshape(1, -1)).to_sparse_csr(), "its layout is torch.sparse_csr"),
                          ("nested", lambda x: torch.nested.nested_tensor([x, x]), NESTED),
                          ("jagged", lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged), NESTED),
                          ("quantized", lambda x: torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8), "a quantized tensor, of "

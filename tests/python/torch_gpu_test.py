@@ -143,8 +143,8 @@ for factor in (3.0, 0.25):
     kit.check(abs(amax.item() - expected.abs().max().item()) <= 2**-7 * amax.item(), "amax, replayed")
 check(pb.matmul(x, y, transpose_b=True, alpha=torch.tensor(2.0)), 2 * x.double() @ y.double().T, 2**-7, "alpha on the CPU")
 check(pb.matmul(x[:, :256], x[:, :256], transpose_b=1), x[:, :256].double() @ x[:, :256].double().T, 2**-7, "1 is True")
-for words, text in ((dict(c=torch.zeros(256, 384, device="cuda", dtype=BF16), beta="2"), "beta: '2' is a str"), (dict(bias=[1.0]), "bias: <class 'list'>"),
-                    (dict(scale_a=rows.to("meta")), "scale_a: a meta tensor"), (dict(alpha=rows[0].to_sparse()), "alpha: a tensor of "
+for words, text in ((dict(c=torch.zeros(256, 384, device="cuda", dtype=BF16), beta="2"), "beta: '2' is a str"), (dict(bias=[1.0]), "bias: it is <class 'list'>"),
+                    (dict(scale_a=rows.to("meta")), "scale_a: a meta tensor"), (dict(alpha=rows[0].to_sparse()), "alpha: its layout is "
                                                                                                              "torch.sparse_coo")):
     with kit.refused(text):
         pb.matmul(x, y, transpose_b=True, **words)

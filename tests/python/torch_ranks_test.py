@@ -429,7 +429,7 @@ def check_without_gpus():
     refusal(lambda: pb.all_gather_matmul(a, a), "no process group")
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
     refusal(lambda: pb.all_gather_matmul(a, a), "A is on cpu")
-    refusal(lambda: pb.matmul_reduce_scatter(a, b), "A is (8, 8), and B (16, 8)")
+    refusal(lambda: pb.matmul_reduce_scatter(a, b), "A is (8, 8) and B is (16, 8)")
     refusal(lambda: pb.all_reduce_rms_norm(a, a), "x, residual and weight are on cpu, cpu, but must be on")
     refusal(lambda: pb.all_reduce_rms_norm(a, epsilon="1"), "epsilon")
     with FakeTensorMode():
