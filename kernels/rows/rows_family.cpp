@@ -43,11 +43,11 @@ RowProblem problem_of(const RowOperation& o, const command::Fields& f) {
   const int64_t widest = 16 / size_of(type);
   const int vector = static_cast<int>(std::min(widest, columns & -columns));
   RowLimits limits = o.limits;
-  if (f["values"] > 0) limits.values = limits.values_of_words = f.small("values");
+  if (f["values"] > 0) limits.values = limits.values_of_words = f.small("values"), limits.values_of_warp = 0;
   if (f["threads_at_once"] > hopper::sm_threads)
     throw Error(fmt::format("{}: threads_at_once is {}, but a multiprocessor has {} threads", o.name,
                             f["threads_at_once"], hopper::sm_threads));
-  if (f["threads_at_once"] > 0) limits.threads_at_once = f.small("threads_at_once");
+  if (f["threads_at_once"] > 0) limits.threads_at_once = limits.threads_of_warps = f.small("threads_at_once");
   problem.tile = o.is_of_rows
                      ? row_tile(columns, size_of(type), vector, limits, f.small("ctas"))
                      : RowTile{.vector = static_cast<int>(std::min<int64_t>(vector, f["rows"] & -f["rows"]))};

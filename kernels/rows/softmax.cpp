@@ -50,7 +50,11 @@ RowOperation softmax_gradient() {
           .tensors = {{"y", {"rows", "columns"}, any, read, "the result of softmax"},
                       {"dy", {"rows", "columns"}, any, read, "the gradient of y"},
                       {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"}},
-          .limits = {.values = 16, .values_of_words = 16, .waiting = 2},
+          .limits = {.values = 16,
+                     .values_of_words = 16,
+                     .waiting = 2,
+                     .values_of_warp = 32,
+                     .threads_of_warps = 768},
           .build = softmax_gradient_kernel};
 }
 

@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kThreads = RegisterLayout::kThreads, kWarp = 32;
 constexpr int64_t kFewWarpgroups = 4, kCtasOfWarpgroup = 8;
 constexpr int kMostCtas = 16;
+constexpr int kWidest = 8;  // 16-bit elements of an access
 constexpr int kValuesOfNarrow = 16;
 constexpr int64_t kMostAccessesOfPiece = 16;
 constexpr int kBytesOfPiece = 32, kMostPieces = 4, kLeastCopy = 4;  // limits for one thread's part of a
@@ -55,10 +56,14 @@ int64_t row_parts(const RowTile& t, int64_t rows, int64_t multiprocessors) {
 
 RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits, int ctas, Where where) {
   RowTile t;
-  int values = bytes > 2 || vector == 1 ? limits.values_of_words : limits.values;
+  int values = bytes > 2 || vector == 1 ? limits.values_of_words : limits.values,
+      threads_at_once = limits.threads_at_once;
   t.vector = std::min(vector, values);
-  const int64_t warpgroups_of_cta = limits.threads_at_once / kThreads;
   const int64_t accesses = ceil_div(columns, t.vector);
+  if (bytes == 2 && vector == kWidest && accesses > values / kWidest * kWarp &&
+      accesses <= limits.values_of_warp / kWidest * kWarp)
+    values = limits.values_of_warp, threads_at_once = limits.threads_of_warps;
+  const int64_t warpgroups_of_cta = threads_at_once / kThreads;
   const auto held = [&](int64_t threads, int times) {
     return accesses <= values * times / t.vector * threads;
   };
@@ -100,7 +105,7 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
     t.rows_of_thread = std::clamp(static_cast<int>(std::bit_floor(static_cast<unsigned>(
                                       std::min(values, kValuesOfNarrow) / (t.vector * t.vectors)))),
                                   1, limits.rows_of_thread);
-  t.at_once = std::max(1, limits.threads_at_once / (t.warpgroups() * RegisterLayout::kThreads));
+  t.at_once = std::max(1, threads_at_once / (t.warpgroups() * RegisterLayout::kThreads));
   return t;
 }
 

@@ -56,6 +56,10 @@ struct RowLimits {
   int waiting = 0;
   int rows_of_thread = 4;      // the most, for narrow rows
   int threads_at_once = 1024;  // threads that should run at once on an SM, which limits a thread's registers
+  // A warp holds a row of 16-bit elements with wide accesses if that takes more than `values` but at most
+  // `values_of_warp` elements of a thread. `threads_of_warps` then replaces `threads_at_once`. Such a CTA has
+  // four rows, so that fewer CTAs are launched.
+  int values_of_warp = 0, threads_of_warps = 1024;
 };
 
 // Return the number of groups of CTAs that share the rows of an operation that sums over rows: as the rule of

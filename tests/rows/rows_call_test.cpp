@@ -116,6 +116,20 @@ TEST_CASE("exponentials of the least finite numbers are finite") {
   CHECK(std::isfinite(got[0]));
 }
 
+TEST_CASE("a warp holds a row if it can, though fewer threads then run at once") {
+  const kernels::RowLimits& limits = kernels::row_operation("softmax_gradient").limits;
+  const auto tile = [&](int64_t columns, int bytes, int vector) {
+    return kernels::row_tile(columns, bytes, vector, limits);
+  };
+  CHECK(tile(512, 2, 8).at_once == 8);
+  CHECK(tile(1024, 2, 8).warps == 1);
+  CHECK(tile(1024, 2, 8).rows() == 4);
+  CHECK(tile(1024, 2, 8).at_once == 6);
+  CHECK(tile(1024, 2, 4).warps == 4);  // accesses are narrower
+  CHECK(tile(1024, 4, 4).warps == 4);
+  CHECK(tile(1032, 2, 8).warps == 4);
+}
+
 TEST_CASE("no more clusters take rows in turn than run at once") {
   const kernels::RowOperation& o = kernels::row_operation("rms_norm_gradient");
   const kernels::RowTile four = kernels::row_tile(16384, 2, 8, o.limits),
