@@ -10,9 +10,21 @@
 
 #include "lint_kit.h"
 #include "mutation_subject.h"
+#include "options.h"
 #include "ptxbuilder/ptx/ptx.h"
+#include "runtime/open_device.h"
 
 namespace ptxbuilder::test {
+
+// Runs the kernel on this many schedules of the emulator or, with --device, this many times on that device.
+inline void check_right(const Subject& subject, int schedules) {
+  std::string report;
+  if (device_name == "emulator")
+    subject.run(subject.text(), 0, schedules, report);
+  else
+    report = subject.run_on(*runtime::open_device(device_name), schedules);
+  CHECK_MESSAGE(report == "right", subject.name() << ": " << report);
+}
 
 using ptx_text::Instruction;
 using ptx_text::Operand;

@@ -4,12 +4,10 @@
 //   store_async_test [--device=emulator|cuda|auto]
 #include "misuse_kit.h"
 #include "mutation_kit.h"
-#include "options.h"
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/pipeline.h"
-#include "runtime/open_device.h"
 
 namespace ptxbuilder::test::store_async_test {
 namespace {
@@ -94,15 +92,6 @@ Subject stages(int ctas, int rounds) {
   return subject(fmt::format("{} CTAs, {} rounds", ctas, rounds), k, DType::f32, ctas, rounds);
 }
 
-void check_right(const Subject& subject, int schedules) {
-  std::string report;
-  if (device_name == "emulator")
-    subject.run(subject.text(), 0, schedules, report);
-  else
-    report = subject.run_on(*runtime::open_device(device_name), schedules);
-  CHECK_MESSAGE(report == "right", subject.name() << ": " << report);
-}
-
 // Each mutant has one of its faults, or wrong results, on one of 20 schedules.
 void check_wrong(const Subject& subject, const std::vector<Mutant>& mutants) {
   for (const Mutant& m : mutants) {
@@ -121,7 +110,7 @@ void check_wrong(const Subject& subject, const std::vector<Mutant>& mutants) {
 }  // namespace
 
 TEST_CASE("tiles of all widths of accesses arrive in the next CTA") {
-  for (int ctas : {1, 2, 4}) {
+  for (int ctas : {2, 4, 1}) {
     check_right(once<f32>(ctas, strided({kRows, kCols}, 4), Swizzle::none), 4);
     check_right(once<f32>(ctas, strided({kRows, kCols}, 1), Swizzle::b128), 4);
     check_right(once<f32>(ctas, wgmma_layout(kRows, kCols), Swizzle::b64), 4);

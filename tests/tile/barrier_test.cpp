@@ -4,21 +4,9 @@
 //   barrier_test [--device=emulator|cuda|auto]
 #include "barrier_subject.h"
 #include "mutation_kit.h"
-#include "options.h"
-#include "runtime/open_device.h"
 
 namespace ptxbuilder::test::barrier_test {
 namespace {
-
-// Runs on this many schedules of the emulator, or this many times on another device.
-void check_right(const Subject& subject, int schedules) {
-  std::string report;
-  if (device_name == "emulator")
-    subject.run(subject.text(), 0, schedules, report);
-  else
-    report = subject.run_on(*runtime::open_device(device_name), schedules);
-  CHECK_MESSAGE(report == "right", subject.name() << ": " << report);
-}
 
 // Returns the counts with which the barriers of a kernel are initialised, in order.
 std::vector<int64_t> counts(const Subject& subject) {

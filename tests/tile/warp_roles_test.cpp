@@ -6,13 +6,11 @@
 
 #include "misuse_kit.h"
 #include "mutation_kit.h"
-#include "options.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/bulk.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/watchdog.h"
-#include "runtime/open_device.h"
 
 namespace ptxbuilder::test::warp_roles_test {
 namespace {
@@ -89,15 +87,7 @@ Subject subject(int rounds) {
 
 }  // namespace
 
-TEST_CASE("warps of a warpgroup load, count and meet, on every schedule") {
-  const Subject of_five = subject(5);
-  std::string report;
-  if (device_name == "emulator")
-    of_five.run(of_five.text(), 0, 40, report);
-  else
-    report = of_five.run_on(*runtime::open_device(device_name), 20);
-  CHECK(report == "right");
-}
+TEST_CASE("warps of a warpgroup load, count and meet, on every schedule") { check_right(subject(5), 40); }
 
 TEST_CASE("emulator: mutants of warp roles") {
   const Subject of_five = subject(5);
