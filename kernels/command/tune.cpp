@@ -23,7 +23,7 @@ void add_tune(std::vector<Command>& commands, const Arguments& top, const Progra
                    "combinations")
             .required()
             .shown_as("NAME=VALUE,...");
-        app.option("--rounds", words->tune.rounds, "all combinations are timed once in each")
+        app.option("--rounds", words->tune.rounds, "rounds; each combination is timed once per round")
             .from(1, 10000)
             .with_default();
         add_device_options(app, *words);

@@ -264,7 +264,7 @@ def of_mla_append():
     for words, text in ((dict(kv_c=latent[:, :256]), "latent must have the shape [rows, columns], but is [20, 256]: there must be 512"),
                         (dict(k_pe=rotary[:, :32]), "rotary must have the shape [rows, rotary_columns], but is [20, 32]: there must be 64"),
                         (dict(kv_cache=cache[..., :576]), "kv_cache must have the shape [pages, page_rows, row_bytes], but is [6, 5, 576]"),
-                        (dict(kv_cache=cache[0]), "kv_cache is [page, row, bytes], and is (5, 656)"),
+                        (dict(kv_cache=cache[0]), "kv_cache must be [page, row, bytes], but has the shape (5, 656)"),
                         (dict(kv_cache=cache.view(np.int8)), "kv_cache is s8; its type must be u8"),
                         (dict(kv_cache=gaps[:, 0, :, 0, 8:664]), "kv_cache has rows that do not begin at multiples of 16 bytes"),
                         (dict(k_pe=None), "k_pe is of type NoneType, but must be a tensor")):

@@ -230,9 +230,9 @@ def mla_append(kv_c, k_pe, kv_cache, slot_mapping, *, device=None):
             raise ValueError(f"mla_append: {name} is of type {type(x).__name__}, but must be a tensor")
     shape = tuple(kv_cache.shape)
     if len(shape) not in (3, 4) or len(shape) == 4 and shape[2] != 1:
-        raise ValueError(f"mla_append: kv_cache is [page, row, bytes], and is {shape}")
+        raise ValueError(f"mla_append: kv_cache must be [page, row, bytes], but has the shape {shape}")
     found = _call("mla_append", device, (kv_c, k_pe, kv_cache if len(shape) == 3 else kv_cache[:, :, 0], slot_mapping))
-    return kv_cache if found is None else found[0].reshape(shape)  # in place, but for JAX
+    return kv_cache if found is None else found[0].reshape(shape)  # in place, except with JAX
 
 
 def rotary(x, cos, sin, *, device=None):
