@@ -62,7 +62,7 @@ runtime::Argument columns_of_rows(const Operand& rows, int byte, DType type, int
 
 class Attention::State final : public CallEngine<AttentionTraits> {
  public:
-  // With the user's own score, there is no file of tiles, since its lines do not describe the score.
+  // There is no file of tiles for the user's own score, since its lines do not describe the score.
   State(runtime::Device& device, AttentionOptions options)
       : CallEngine(device, options,
                    options.score.function
@@ -78,8 +78,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
   }
 
  private:
-  // With the user's own score, heads do not become rows, since the function gets the query and the head of
-  // each score.
+  // Heads do not become rows if the score is the user's own, since the function gets the query and the head
+  // of each score.
   PlacedAttention place(const AttentionArguments& p, Where where) override {
     return checked(p, !options_.score.function, where);
   }

@@ -126,8 +126,9 @@ struct AttentionArguments {
   runtime::View workspace = {};
   runtime::Stream stream = {};  // default: the device's own stream
 
-  // With pages, K and V have `pages` times `page` rows, batch strides separate pages, and block_table lists
-  // for each batch the pages that hold its keys, as many as `keys` fill. 0 means that there are no pages.
+  // If there are pages, K and V have `pages` times `page` rows, batch strides separate pages, and block_table
+  // lists for each batch the pages that hold its keys, as many as `keys` fill. 0 means that there are no
+  // pages.
   int64_t page = 0, pages = 0;
   std::optional<int64_t> table_stride = {};  // in entries; unset: block_table has no gaps
 

@@ -47,7 +47,7 @@ struct AttentionGradientTile {
   bool shares_keys = false;
   int ctas = 1;  // CTAs of a cluster; they divide the heads of a group, and add up dK and dV
   // The first CTAs process the first block of keys of all heads, rather than all blocks of the first head.
-  // With a causal mask these CTAs have the most work.
+  // These CTAs have the most work if the mask is causal.
   bool heads_first = false;
   bool overlaps = true;  // may be launched before the previous launch has ended (see Kernel::overlaps)
 

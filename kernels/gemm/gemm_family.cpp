@@ -275,7 +275,7 @@ struct Operands {
   size_t end_of(size_t group) const {
     return static_cast<size_t>((*tensors[ProductOperand::group_ends])[group]);
   }
-  // With addresses, the matrices of B are assigned to the groups in reverse order.
+  // If B has addresses, its matrices are assigned to the groups in reverse order.
   size_t matrix_of(size_t group) const { return o.b_addresses ? batches - 1 - group : group; }
   // Sets the addresses of B's matrices, and returns B as a tensor that begins at the first group's matrix.
   runtime::Argument addressed(const command::Tensor& b) {

@@ -17,7 +17,7 @@ std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint6
                  stride = (descriptor >> 32 & 0x3fff) << 4, layout = descriptor >> 62;
   std::vector<Span> spans;
   if (layout == 0) {
-    // Without a swizzle, there are blocks of 8 times 16 bytes, two of them along K.
+    // An operand that is not swizzled consists of blocks of 8 times 16 bytes, two of them along K.
     for (uint64_t line = from / 8; line < (from + lines) / 8; ++line)
       for (uint64_t k = 0; k < 2; ++k) spans.push_back({start + line * stride + k * leading, 128});
     return spans;

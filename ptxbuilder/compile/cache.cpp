@@ -258,9 +258,9 @@ Cache::Made Cache::load_or_make(const Key& key, const std::function<Entry()>& ma
   return made;
 }
 
-// With tens of thousands of entries, reading the whole directory takes as long as ptxas does. It is therefore
-// read only after each sixteenth of the limit has been stored, and evict() leaves a sixteenth free. All
-// processes share this count.
+// If there are tens of thousands of entries, reading the whole directory takes as long as ptxas does. It is
+// therefore read only after each sixteenth of the limit has been stored, and evict() leaves a sixteenth free.
+// All processes share this count.
 void Cache::count_stored(uint64_t bytes, const std::string& keep) {
   File lock(options_.directory + "/" + std::string(lock_name), O_RDWR | O_CREAT);
   if (!lock) fail_in(options_.directory, "opening its lock");

@@ -70,7 +70,7 @@ Compiled Compiler::compile(Kernel kernel, bool with_ir, Where where) const {
   Builder& builder = kernel.builder(where);
   const bool keeps = !options_.keep.empty();
   if (with_ir || keeps) result.ir = builder.llvm_ir();
-  // With --keep, the cache is not used, since LLVM's passes do not run if the cache contains the PTX.
+  // The cache is not used with --keep, since LLVM's passes do not run if the cache contains the PTX.
   result.ptx = generate_ptx(builder, keeps ? nullptr : cache_.get());
   result.signature = kernel.signature();
   result.milliseconds.ptx = milliseconds_since(start);

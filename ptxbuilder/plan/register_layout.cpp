@@ -171,8 +171,8 @@ RegisterLayout wgmma_a(DType type, int m, int k, Where where) {
   }
 }
 
-// With 16 columns, lanes 0 to 3 of every four hold the columns that begin at 0, 8, 4 and 12, so the exchange
-// with wgmma_layout is between lanes 0 and 1, and between lanes 2 and 3.
+// If there are 16 columns, lanes 0 to 3 of every four hold the columns that begin at 0, 8, 4 and 12, so the
+// exchange with wgmma_layout is between lanes 0 and 1, and between lanes 2 and 3.
 RegisterLayout wgmma_upcast_2x(int m, int k, Where where) {
   CallersLine line(where);
   check_rows("wgmma_upcast_2x", m);

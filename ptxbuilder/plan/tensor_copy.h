@@ -64,8 +64,8 @@ class TensorCopy {
   // Copies a tile whose extents, in elements, are listed outermost first; the last dimension is contiguous in
   // global memory. The default swizzle is the widest that fits.
   //
-  // Without transforms, the tensor map describes the tensor as it is, and rows that are wider than the
-  // swizzle's span are stored as consecutive panels. With transforms, the map describes the transformed
+  // If there are no transforms, the tensor map describes the tensor as it is, and rows that are wider than
+  // the swizzle's span are stored as consecutive panels. With transforms, the map describes the transformed
   // tensor, and the tile has row-major order of the transformed dimensions in shared memory. The last of
   // these must be contiguous and, with a swizzle, exactly as wide as its span. Throws Error that names the
   // rule, the extent and the limit.

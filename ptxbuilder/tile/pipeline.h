@@ -71,9 +71,9 @@ class Producer {
   // every tile of the pipeline into the stage once: with `tma_load(sA[stage], ...)`, or in parts whose rows
   // the host knows and which together fill the tile. Finishing the kernel throws Error if a load is missing.
   //
-  // With ThreadProducers, the barrier does not expect bytes yet. load_async() and store() fill tiles, whole
-  // or in parts; so do copies made by one thread, for example in elect(), which make the barrier expect their
-  // own bytes. Then all threads commit() the stage; finishing the kernel throws Error if they never do.
+  // If ThreadProducers fill it, the barrier does not expect bytes yet. load_async() and store() fill tiles,
+  // whole or in parts; so do copies made by one thread, for example in elect(), which make the barrier expect
+  // their own bytes. Then all threads commit() the stage; finishing the kernel throws Error if they never do.
   Stage acquire(Where where = Where::here());
   // Hands a stage that ThreadProducers fill to the consumers as soon as all copies that this thread has
   // issued into it have arrived; this call does not wait for them (PTX ISA, cp.async.mbarrier.arrive). Throws
@@ -155,7 +155,7 @@ enum class Peeks : uint8_t { no, yes };
 // CTAs of its cluster that are in line with it.
 enum class Producers : uint8_t { own, cluster };
 
-// With this, all threads of `warpgroups` warpgroups fill the stages, and each thread acquires and commits
+// States that all threads of `warpgroups` warpgroups fill the stages, and each thread acquires and commits
 // every stage:
 //   Pipeline pipe(k, stages, {sA, sB}, consumers, ThreadProducers{1});
 //   k.warpgroups(1, 40, [&](u32) {
@@ -187,11 +187,11 @@ class Pipeline {
   // calls give_back() for all.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
-  // With ThreadProducers, threads fill the stages; the full barrier completes when each thread has committed,
+  // Threads fill these stages. The full barrier completes when each thread has committed,
   // and all copies that the threads have issued have arrived.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            ThreadProducers producers, Where where = Where::here());
-  // With ClusterAxes, CTAs fill stages together along `axes` only; Producers::cluster means all axes of the
+  // CTAs fill stages together along `axes` only; Producers::cluster means all axes of the
   // cluster. Every stage needs a load that is shared along each of these axes. Without one, a CTA could
   // release a stage for the second time before another has released it once, and the producer would mistake
   // the second release for the missing one. A missing load is an Error when the kernel is finished.

@@ -76,9 +76,9 @@ class TileView {
   // A place itself has no copy options, so each of the following functions returns a view that only copies
   // accept.
   //
-  // With multicast(), TMA loads fetch this view once for all CTAs of the cluster along `axes`, at least one
-  // axis: each CTA fetches some of the rows for all of these CTAs, and expects the bytes of the whole view.
-  // If there is only one CTA along the axes, this is an ordinary load.
+  // TMA loads that use multicast() fetch this view once for all CTAs of the cluster along `axes`, at least
+  // one axis: each CTA fetches some of the rows for all of these CTAs, and expects the bytes of the whole
+  // view. If there is only one CTA along the axes, this is an ordinary load.
   LoadView multicast(ClusterAxes axes) const;
   // Makes `barrier` count the bytes of loads into this view. With on(), the caller arrives there and
   // expects the bytes. With expecting(), each load expects the bytes of the whole view and arrives once (PTX

@@ -3,8 +3,8 @@
 // streams and in graphs, and how long they take.
 //   ranks_benchmark [--device=cuda|emulator] [--ranks=2] [--draws=20] [--repeat=1000] [--seed=0] [--times]
 //                   [--tiles] [--crossed]
-// The seed is of the emulator's schedules, and of what is drawn.
-// With --tiles, products are timed with each tile that may be chosen, next to the one that is.
+// The seed determines the schedules of the emulator and the drawn problems.
+// --tiles times products with each tile that may be chosen, next to the one that is.
 // Ranks begin with different streams where --crossed says so, which a device that runs one cooperative launch
 // after the other cannot do: it then ends with a time-out.
 #include <fmt/format.h>

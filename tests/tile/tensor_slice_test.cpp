@@ -443,7 +443,7 @@ namespace {
 enum class Way : uint8_t { box, slices, elements };
 
 // Each of two warpgroups writes its rank + 2 to its 8 rows, which are stored or reduced in one of these ways.
-// Without `commit`, TMA may read before the warpgroup has written.
+// If `commit` is missing, TMA may read before the warpgroup has written.
 Kernel given_out(Way way, bool reduces, bool commit) {
   Kernel k("given_out");
   auto [D, d] = k.params<TensorMap, gptr<f32>>("D", "d");

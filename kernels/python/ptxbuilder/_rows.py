@@ -175,7 +175,7 @@ def _pages(name, cache, k, cache_layout):
     if len(shape) != 4 or shape[-1] != k.shape[-1]:
         raise ValueError(f"append: {name} must be [{words}] with k's {k.shape[-1]} columns, but is {shape}")
     if cache_layout == "NHD":
-        # Without strides, each row is treated as a page of one row.
+        # If there are no strides, each row is treated as a page of one row.
         cache = cache.swapaxes(1, 2) if _has_strides(cache) else cache.reshape(shape[0] * shape[1], shape[2], 1, shape[3])
     return _halves(cache)
 

@@ -44,7 +44,7 @@ def matmul(a, b, out, operands, options):
     if out is None:  # torch.mm() converts nothing if a result is given, either
         a, b, operands = _as_autocast(a, b, operands, options)
     try:
-        # With torch.func and dual tensors, an autograd function computes the derivatives, or reports that there are none.
+        # Under torch.func or for dual tensors, an autograd function computes the derivatives, or reports that there are none.
         wants = requires_grad(a, b, out, *operands) or is_wrapped(a, b, out, *operands) or not is_compiling() and out is None and (
             has_transforms() is not None or is_dual())
         has_more = _product.has_more(operands, options)
