@@ -22,6 +22,7 @@ using Words = std::vector<u32>;  // registers that hold contiguous elements
 constexpr int kCopyThreads = RegisterLayout::kThreads;
 constexpr int kEdge = 64;       // edge of a block that is transposed in shared memory
 constexpr int kSquareRows = 8;  // rows of a block of squares, whose threads write adjacent memory
+constexpr int kMostPlanes = 8;
 constexpr int kWideAtOnce = 8, kNarrowAtOnce = 16;  // pieces that a thread copies at once if nothing is
                                                     // transposed
 
@@ -99,27 +100,35 @@ void write_piece(gmem to, int bytes, const Words& words, pred is) {
     instruction<"st.global.u32">.when(is)(to, words[0]);
 }
 
-// Returns the columns of a square. The selectors name bytes of two words (PTX ISA, prmt).
-std::vector<Words> transposed(const std::vector<Words>& rows, int bytes) {
+// Returns words of these elements, which are numbered through the given words. The selectors name bytes of
+// two words (PTX ISA, prmt).
+Words sorted(const Words& words, int bytes, const std::vector<int>& elements) {
   const auto permuted = [](u32 low, u32 high, size_t selector) {
     return u32(instruction<"prmt.b32">(low, high, u32(static_cast<uint32_t>(selector))));
   };
   const size_t per_word = sizeof(uint32_t) / static_cast<size_t>(bytes);
-  std::vector<Words> columns(rows.size());
-  for (size_t j = 0; j < rows.size(); ++j) {
-    const size_t in = j / per_word, at = j % per_word;
-    for (size_t i = 0; i < rows.size(); i += per_word) {
-      // Returns the words of two rows, or of two pairs of rows, as one.
-      const auto pair = [&](size_t row) {
-        return permuted(rows[row][in], rows[row + 1][in],
-                        bytes == 2 ? at == 0 ? 0x5410 : 0x7632 : (4 + at) << 4 | at);
-      };
-      columns[j].push_back(bytes == 4   ? rows[i][in]
-                           : bytes == 2 ? pair(i)
-                                        : permuted(pair(i), pair(i + 2), 0x5410));
-    }
-  }
-  return columns;
+  // Returns two elements in the low half of a word if they have one byte each, and in the word otherwise.
+  const auto pair = [&](size_t i) {
+    const auto first = static_cast<size_t>(elements[i]), second = static_cast<size_t>(elements[i + 1]);
+    const size_t low = first % per_word, high = second % per_word;
+    return permuted(
+        words[first / per_word], words[second / per_word],
+        bytes == 2 ? (low == 0 ? 0x10 : 0x32) | (high == 0 ? 0x5400 : 0x7600) : low | (4 + high) << 4);
+  };
+  Words made;
+  for (size_t i = 0; i < elements.size(); i += per_word)
+    made.push_back(bytes == 4   ? words[static_cast<size_t>(elements[i])]
+                   : bytes == 2 ? pair(i)
+                                : permuted(pair(i), pair(i + 2), 0x5410));
+  return made;
+}
+
+// Returns the numbers of a matrix's elements in the order of its transpose.
+std::vector<int> transposed(int rows, int columns) {
+  std::vector<int> elements;
+  for (int j = 0; j < columns; ++j)
+    for (int i = 0; i < rows; ++i) elements.push_back(i * columns + j);
+  return elements;
 }
 
 // Packs elements: single elements are each read into a register, but a tile in registers holds its elements
@@ -162,16 +171,40 @@ struct BlockCopy {
     write_piece(target + (at.to + within), bytes(), words, is);
   }
 
+  // Reads this many pieces at equal distances, and writes the pieces of the same elements in another order.
+  Words read_all(const Place& at, pred is, int count, u64 step) const {
+    Words all;
+    for (int i = 0; i < count; ++i)
+      for (const u32& word : read(at, is, step * static_cast<uint64_t>(i))) all.push_back(word);
+    return all;
+  }
+  void write_all(const Place& at, pred is, const Words& all, int count, u64 step) const {
+    const auto each = static_cast<ptrdiff_t>(all.size()) / count;
+    for (int i = 0; i < count; ++i)
+      write(at, is, Words(all.begin() + i * each, all.begin() + (i + 1) * each),
+            step * static_cast<uint64_t>(i));
+  }
+
   void in_order() const {
+    const int planes = form.planes;
+    const u64 near = u64(static_cast<uint64_t>(bytes())),
+              far = planes > 1 ? p.get<u64>("plane_stride") : near;
     const Place of_row = row(first_row);
     std::vector<std::pair<Place, pred>> at;
     std::vector<Words> read_words;
     for (int64_t i = 0; i < form.block_columns / kCopyThreads; ++i) {
       const u32 number = first_column + tid_x() + static_cast<uint32_t>(i * kCopyThreads);
       at.emplace_back(of_row + column(number), inside(first_row, number));
-      read_words.push_back(read(at.back().first, at.back().second));
+      read_words.push_back(
+          read_all(at.back().first, at.back().second, planes, form.planes_are_in_copy ? near : far));
     }
-    for (size_t i = 0; i < at.size(); ++i) write(at[i].first, at[i].second, read_words[i]);
+    for (size_t i = 0; i < at.size(); ++i) {
+      if (planes > 1)
+        read_words[i] = sorted(
+            read_words[i], form.element_bytes,
+            form.planes_are_in_copy ? transposed(form.vector, planes) : transposed(planes, form.vector));
+      write_all(at[i].first, at[i].second, read_words[i], planes, form.planes_are_in_copy ? far : near);
+    }
   }
 
   void squares() const {
@@ -182,11 +215,9 @@ struct BlockCopy {
     // next block.
     const pred is = inside(my_row, my_column) & (far < p.get<u32>("block_columns"));
     const Place at = row(my_row) + column(my_column);
-    const auto each = static_cast<uint64_t>(form.vector);
-    std::vector<Words> words;
-    for (uint64_t i = 0; i < each; ++i) words.push_back(read(at, is, p.get<u64>("row_stride") * i));
-    words = transposed(words, form.element_bytes);
-    for (uint64_t i = 0; i < each; ++i) write(at, is, words[i], p.get<u64>("column_stride") * i);
+    const Words rows = read_all(at, is, form.vector, p.get<u64>("row_stride"));
+    write_all(at, is, sorted(rows, form.element_bytes, transposed(form.vector, form.vector)), form.vector,
+              p.get<u64>("column_stride"));
   }
 
   // Consecutive threads read consecutive columns, and write consecutive rows.
@@ -288,6 +319,32 @@ void divide(PermutedCopyForm& form, const Modes& others) {
   }
 }
 
+// Makes the form one with planes, and leaves the other modes, in pieces, if the innermost mode of one side is
+// short and the mode around it is innermost on the other side.
+void take_planes(PermutedCopyForm& form, Modes& modes, int vector) {
+  for (const auto& [near, far] : {std::pair{&Mode::from, &Mode::to}, {&Mode::to, &Mode::from}}) {
+    const auto find = [&](int64_t Mode::*side, int64_t stride) {
+      return std::ranges::find(modes, stride, side);
+    };
+    const auto planes = find(near, 1), around = find(far, 1);
+    if (planes == modes.end() || around == modes.end() || planes == around) continue;
+    if (planes->extent > kMostPlanes || (*around).*near != planes->extent || around->extent % vector != 0)
+      continue;
+    const bool others_fit = std::ranges::all_of(modes, [&](const Mode& mode) {
+      return (&mode == &*planes || mode.*near % vector == 0 || &mode == &*around) &&
+             (&mode == &*around || mode.*far % vector == 0);
+    });
+    if (!others_fit) continue;
+    form.transposes = false;
+    form.vector = vector;
+    form.planes = static_cast<int>(planes->extent);
+    form.planes_are_in_copy = near == &Mode::from;
+    form.plane_stride = (*planes).*far;
+    modes.erase(planes);
+    return;
+  }
+}
+
 }  // namespace
 
 PermutedCopyForm form_of(const PermutedCopy& copy) {
@@ -312,8 +369,13 @@ PermutedCopyForm form_of(const PermutedCopy& copy) {
   const auto is_aligned = [&](const runtime::View& memory) {
     return memory.address % static_cast<uint64_t>(vector * copy.element_bytes) == 0;
   };
-  if (is_aligned(copy.from) && is_aligned(copy.to) && is_wide(&Mode::from) && is_wide(&Mode::to))
-    form.vector = vector;
+  if (is_aligned(copy.from) && is_aligned(copy.to)) {
+    if (is_wide(&Mode::from) && is_wide(&Mode::to))
+      form.vector = vector;
+    else
+      take_planes(form, modes, vector);
+  }
+  // Takes the innermost mode, in pieces.
   const auto take = [&](int64_t Mode::*side) {
     const auto at = least(side);
     Mode taken = *at;
@@ -324,7 +386,7 @@ PermutedCopyForm form_of(const PermutedCopy& copy) {
   form.columns = {take(&Mode::from)};
   form.column_stride = form.columns[0].to / form.vector;
   if (!form.transposes) {
-    form.block_columns = kCopyThreads * (form.vector > 1 ? kWideAtOnce : kNarrowAtOnce);
+    form.block_columns = kCopyThreads * (form.vector > 1 ? kWideAtOnce / form.planes : kNarrowAtOnce);
     for (const Mode& mode : modes)
       (count_of(form.columns) * mode.extent < int64_t{1} << 31 && form.rows.empty() ? form.columns
                                                                                     : form.rows)
@@ -338,8 +400,13 @@ PermutedCopyForm form_of(const PermutedCopy& copy) {
 }
 
 PermutedCopyKind kind_of(const PermutedCopyForm& form) {
-  return {form.element_bytes, form.vector, form.transposes, static_cast<int>(form.rows.size()),
-          static_cast<int>(form.columns.size())};
+  return {form.element_bytes,
+          form.vector,
+          form.transposes,
+          static_cast<int>(form.rows.size()),
+          static_cast<int>(form.columns.size()),
+          form.planes,
+          form.planes_are_in_copy};
 }
 
 Kernel permuted_copy(const PermutedCopyForm& form) {
@@ -367,6 +434,7 @@ Kernel permuted_copy(const PermutedCopyForm& form) {
     stride("row_stride", "bytes from a row to the next");
     stride("column_stride", "bytes from a column to the next in the copy");
   }
+  if (form.planes > 1) stride("plane_stride", "bytes from a plane to the next");
   p.declare(k, Where::here());
   k.threads(kCopyThreads);
   k.overlaps();
@@ -421,6 +489,7 @@ void PermutedCopier::operator()(const PermutedCopyForm& form, runtime::Stream st
     divisor(form.block_rows), number(form.block_columns);
     stride(form.row_stride), stride(form.column_stride);
   }
+  if (form.planes > 1) stride(form.plane_stride);
   kernel(form).launch(
       {.grid = {static_cast<uint32_t>(count)}, .programmatic_dependent_launch = true, .stream = stream},
       arguments);

@@ -28,12 +28,18 @@ struct PermutedCopy {
 // copy `transposes`, it copies squares of `vector` rows and columns and transposes them in its registers:
 // columns are contiguous in the source, and rows in the destination. Pieces are numbered along the modes of
 // an axis, and the first mode varies fastest. Single elements are transposed in shared memory.
+//   A short mode may alternate fastest on one side, as real and imaginary parts do, while the mode around it
+// is contiguous on the other side. A thread then copies `vector` elements of each of the short mode's
+// `planes`, which are contiguous together on the first side, and sorts them in its registers.
 struct PermutedCopyForm {
   static constexpr size_t kMost = 9;  // the most modes
 
   runtime::View from = {}, to = {};
   int element_bytes = 2, vector = 1;
   bool transposes = false;
+  int planes = 1;                   // extent of the short mode, if there is one
+  bool planes_are_in_copy = false;  // they are apart in the copy, and alternate in the source; or vice versa
+  int64_t plane_stride = 0;         // elements from one plane to the next, where they are apart
   std::vector<PermutedCopy::Mode> rows = {}, columns = {};  // extents in pieces; strides from piece to piece
   int64_t row_stride = 0,
           column_stride = 0;  // within a square: of a row in the source, of a column in the copy
@@ -42,14 +48,16 @@ struct PermutedCopyForm {
 // Returns the form. Throws Error for a copy with more than 9 modes that cannot be merged.
 PermutedCopyForm form_of(const PermutedCopy& copy);
 
-// Everything that a kernel depends on: the bytes, the vectors, the direction, and the numbers of modes.
-using PermutedCopyKind = std::array<int, 5>;
+// Everything that a kernel depends on: the bytes, the vectors, the direction, the planes, and the numbers of
+// modes.
+using PermutedCopyKind = std::array<int, 7>;
 PermutedCopyKind kind_of(const PermutedCopyForm& form);
 
 // Returns the kernel for all forms of a kind. Its parameters are from and to (pointers); u32 rows and
 // columns, in pieces; the QuickDivision of column_blocks; for each mode of rows and of columns its
-// QuickDivision, except for the last mode, and u64 from and to; and if squares are transposed the
-// QuickDivision of block_rows, u32 block_columns, and u64 row_stride and column_stride. Strides are in bytes.
+// QuickDivision, except for the last mode, and u64 from and to; if squares are transposed the QuickDivision
+// of block_rows, u32 block_columns, and u64 row_stride and column_stride; and if there are planes u64
+// plane_stride. Strides are in bytes.
 // The grid has a CTA for each block, and blocks along the columns are adjacent.
 Kernel permuted_copy(const PermutedCopyForm& form);
 

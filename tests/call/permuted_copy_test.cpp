@@ -74,6 +74,33 @@ void each_element(const PermutedCopy& copy, const std::function<void(size_t from
   }
 }
 
+// Copies random bytes, and compares the whole target with plain loops. Returns the form.
+kernels::PermutedCopyForm check_copy(runtime::Device& device, kernels::PermutedCopier& copier, Drawn d,
+                                     size_t offset, std::mt19937_64& random) {
+  const auto bytes = [&](int64_t elements) {
+    return offset + static_cast<size_t>(elements) * static_cast<size_t>(d.copy.element_bytes);
+  };
+  std::vector<uint8_t> from(bytes(d.read)), expected(bytes(d.written));
+  for (uint8_t& byte : from) byte = static_cast<uint8_t>(random());
+  for (uint8_t& byte : expected) byte = static_cast<uint8_t>(random());
+  const auto source = runtime::Buffer::of(device, from);
+  const auto target = runtime::Buffer::of(device, expected);
+  d.copy.from = {source.address() + offset, from.size() - offset};
+  d.copy.to = {target.address() + offset, expected.size() - offset};
+  each_element(d.copy, [&](size_t read, size_t written) {
+    std::memcpy(&expected[offset + written], &from[offset + read], static_cast<size_t>(d.copy.element_bytes));
+  });
+  const kernels::PermutedCopyForm form = form_of(d.copy);
+  copier(form, {});
+  device.synchronize();
+  std::string words = fmt::format("{} B, offset {}:", d.copy.element_bytes, offset);
+  for (const PermutedCopy::Mode& mode : d.copy.modes)
+    words += fmt::format(" {} ({}, {})", mode.extent, mode.from, mode.to);
+  INFO(words);
+  CHECK(target.copy_out<uint8_t>() == expected);
+  return form;
+}
+
 }  // namespace
 
 TEST_CASE("random copies equal those of plain loops, and touch nothing else") {
@@ -82,30 +109,9 @@ TEST_CASE("random copies equal those of plain loops, and touch nothing else") {
   std::mt19937_64 random(20);
   int wide = 0, transposed = 0, squares = 0;
   for (size_t i = 0; i < count; ++i) {
-    Drawn d = drawn(random);
+    const Drawn d = drawn(random);
     const size_t offset = random() % 3 ? 0 : static_cast<size_t>(d.copy.element_bytes);
-    const auto bytes = [&](int64_t elements) {
-      return offset + static_cast<size_t>(elements) * static_cast<size_t>(d.copy.element_bytes);
-    };
-    std::vector<uint8_t> from(bytes(d.read)), expected(bytes(d.written));
-    for (uint8_t& byte : from) byte = static_cast<uint8_t>(random());
-    for (uint8_t& byte : expected) byte = static_cast<uint8_t>(random());
-    const auto source = runtime::Buffer::of(*device, from);
-    const auto target = runtime::Buffer::of(*device, expected);
-    d.copy.from = {source.address() + offset, from.size() - offset};
-    d.copy.to = {target.address() + offset, expected.size() - offset};
-    each_element(d.copy, [&](size_t read, size_t written) {
-      std::memcpy(&expected[offset + written], &from[offset + read],
-                  static_cast<size_t>(d.copy.element_bytes));
-    });
-    const kernels::PermutedCopyForm form = form_of(d.copy);
-    copier(form, {});
-    device->synchronize();
-    std::string words = fmt::format("{} B, offset {}:", d.copy.element_bytes, offset);
-    for (const PermutedCopy::Mode& mode : d.copy.modes)
-      words += fmt::format(" {} ({}, {})", mode.extent, mode.from, mode.to);
-    INFO(words);
-    CHECK(target.copy_out<uint8_t>() == expected);
+    const kernels::PermutedCopyForm form = check_copy(*device, copier, d, offset, random);
     wide += form.vector > 1, transposed += form.transposes;
     squares += form.vector > 1 && form.transposes;
   }
@@ -113,6 +119,37 @@ TEST_CASE("random copies equal those of plain loops, and touch nothing else") {
   CHECK(squares > 0);
   CHECK(wide > squares);
   CHECK(transposed > squares);
+}
+
+TEST_CASE("planes that alternate on one side are copied in vectors") {
+  const auto device = runtime::open_device(device_name);
+  kernels::PermutedCopier copier(*device, {});
+  std::mt19937_64 random(21);
+  for (const int bytes : {1, 2, 4})
+    for (const int64_t planes : {2, 3, 7}) {
+      // The mode of 48 is around the planes on one side, and innermost on the other; 5 rows are outermost, or
+      // between the planes.
+      const bool rows_between = random() % 2, apart_in_copy = random() % 2;
+      const int64_t row = 64, plane = rows_between ? 5 * row : row;
+      Drawn d{
+          {bytes,
+           {{planes, 1, plane}, {48, planes, 1}, {5, 48 * planes + 16, rows_between ? row : planes * row}},
+           {},
+           {}},
+          5 * (48 * planes + 16),
+          planes * 5 * row};
+      if (!apart_in_copy) {
+        for (PermutedCopy::Mode& mode : d.copy.modes) std::swap(mode.from, mode.to);
+        std::swap(d.read, d.written);
+      }
+      const kernels::PermutedCopyForm form = check_copy(*device, copier, d, 0, random);
+      CHECK(form.planes == planes);
+      CHECK(form.planes_are_in_copy == apart_in_copy);
+      CHECK(form.vector == (bytes == 4 ? 4 : 8));
+    }
+  // Vectors would begin at addresses that are not their multiples.
+  const PermutedCopy odd{2, {{2, 1, 481}, {480, 2, 1}}, {0, 1 << 20}, {0, 1 << 20}};
+  CHECK(form_of(odd).planes == 1);
 }
 
 TEST_CASE("short modes fill blocks together") {
