@@ -466,7 +466,8 @@ void store_peer(const TileView& to, const TileValues& x, const PeerCta& peer, st
         "choose a layout with more neighbours in a thread, such as strided(...)",
         stored.layout.describe(), name(*x.dtype), to.tile().describe(), vector * size, kWordBytes));
   if (to.filling()) to.filling()->exchange(to, peer.axis);
-  cluster_size(Builder::current());  // which must not change after this
+  if (cluster_size(Builder::current()) == 1)  // an H100 stops with an illegal instruction
+    throw Error("store_async: the kernel has no cluster; st.async needs one, such as that of k.cluster(2)");
   const u32 rank = rank_in_line(peer.axis, peer.place);
   const cluster_smem there = mapa(barrier ? *barrier : *to.stage_barrier(), rank);
   const VectorAccess vectors(stored.layout, to.layout(), size, vector);

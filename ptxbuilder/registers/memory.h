@@ -64,11 +64,11 @@ void store(const TileView& to, const X& x, Where where = Where::here()) {
 }
 
 // Stores a register tile to the same view of another CTA's shared memory (PTX ISA, st.async), where that
-// CTA's mbarrier at the same offset counts the bytes. Throws Error unless accesses have at least 4 bytes. All
-// threads of the warpgroup call this. The other CTA must expect the bytes of the view, as in
-// mbarrier_arrive_expect_tx(bar[0], bytes), and must wait for its barrier before it reads. It must have
-// begun, and must have finished its own accesses to the view. sync_cluster() ensures this the first time, and
-// barriers of the cluster ensure it later.
+// CTA's mbarrier at the same offset counts the bytes. Throws Error unless accesses have at least 4 bytes and
+// the kernel has clusters of several CTAs. All threads of the warpgroup call this. The other CTA must expect
+// the bytes of the view, as in mbarrier_arrive_expect_tx(bar[0], bytes), and must wait for its barrier before
+// it reads. It must have begun, and must have finished its own accesses to the view. sync_cluster() ensures
+// this the first time, and barriers of the cluster ensure it later.
 //   store_async(sIn[0], x, PeerCta{ClusterAxis::x, cluster_ctarank() ^ 1}, bar[0]);
 template <TileLike X>
 void store_async(const TileView& to, const X& x, const PeerCta& peer, smem barrier,

@@ -172,6 +172,24 @@ TEST_CASE("emulator: st.async and red.async are held to alignment, types and pla
         }).find("st.async.release.gpu.global.b32: it needs sm_100") != std::string::npos);
 }
 
+TEST_CASE("emulator: st.async and red.async need clusters, even of one CTA") {
+  for (const char* const instruction :
+       {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32",
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32"})
+    for (const bool has_clusters : {true, false}) {
+      std::string text = exchange(std::string(instruction) + " [%r11], %r0, [%r4];", 128);
+      const auto put = [&](const std::string& old, const std::string& by) {
+        text.replace(text.find(old), old.size(), by);
+      };
+      put("xor.b32 %r2, %r1, 1;", "mov.u32 %r2, %r1;");
+      put(".reqnctapercluster 2, 1, 1", has_clusters ? ".reqnctapercluster 1, 1, 1" : "");
+      std::string what;
+      const auto fault = fault_of([&] { run(text, 1, 32, std::vector<uint32_t>(128), 0); }, &what);
+      CHECK(fault == (has_clusters ? std::nullopt : std::optional(Fault::operand)));
+      CHECK((what.find("the kernel runs without clusters") != std::string::npos) == !has_clusters);
+    }
+}
+
 // One thread reduces `count` elements of shared memory into the same number in global memory.
 template <class T>
 std::string reduction(const std::string& op) {

@@ -17,6 +17,11 @@ struct AsyncStore {
 };
 
 void execute_async(Warp& w, const AsyncStore& x, Lanes lanes) {
+  // This was seen on an H100, where the same kernel is right if it is launched in clusters of one CTA.
+  if (!w.grid().has_clusters())
+    w.fail(Fault::operand,
+           "the kernel runs without clusters, in which this is an illegal instruction on a GPU; give it "
+           ".reqnctapercluster, or a launch with clusters");
   const auto b = w.listed(x.b);
   const auto width = static_cast<uint32_t>(bytes(x.type)), size = width * x.b.size;
   for_lanes(lanes, [&](int lane) {

@@ -68,6 +68,8 @@ struct Grid {
   std::shared_ptr<const GlobalKnowledge>* ended = nullptr;
   uint64_t reaches = ~uint64_t{0};  // a bit for each device
 
+  // Returns whether the kernel or its launch asks for clusters, even for those of one CTA.
+  bool has_clusters() const { return kernel.required_cluster.x != 0 || launch.cluster != Dim3{1, 1, 1}; }
   uint64_t clusters() const {
     const Dim3 g = launch.grid, c = launch.cluster;
     return uint64_t{g.x / c.x} * (g.y / c.y) * (g.z / c.z);

@@ -62,10 +62,7 @@ constexpr SpecialRegister registers[] = {
     {"%cluster_ctarank", [](const Warp& w, uint32_t) -> uint64_t { return w.cta.rank; }},
     {"%cluster_nctarank",
      [](const Warp& w, uint32_t) -> uint64_t { return volume(w.grid().launch.cluster); }},
-    {"%is_explicit_cluster",
-     [](const Warp& w, uint32_t) -> uint64_t {
-       return w.grid().kernel.required_cluster.x != 0 || volume(w.grid().launch.cluster) > 1;
-     }},
+    {"%is_explicit_cluster", [](const Warp& w, uint32_t) -> uint64_t { return w.grid().has_clusters(); }},
     {"%laneid", [](const Warp&, uint32_t lane) -> uint64_t { return lane; }, true},
     {"%warpid", [](const Warp& w, uint32_t) -> uint64_t { return w.index; }},
     {"%nwarpid", [](const Warp& w, uint32_t) -> uint64_t { return (w.cta.threads + 31) / 32; }},
