@@ -315,7 +315,7 @@ void divide(PermutedCopyForm& form, const Modes& others) {
       continue;
     }
     consider(kSquareRows, kCopyThreads / kSquareRows);
-    for (int64_t high = kSquareRows / 2; high <= 2 * kSquareRows; ++high) consider(high, kCopyThreads / high);
+    for (int64_t high = 1; high <= 2 * kSquareRows; ++high) consider(high, kCopyThreads / high);
   }
 }
 

@@ -326,7 +326,14 @@ class Former {
     Modes order = f.axes.k;
     if (order.empty() || order.size() > ModeList::kMost) return;
     const int stage = kStageBytes / bytes(kA);
-    const bool is_along_k = f.a_k_major || f.b_k_major;
+    const int along_k = f.a_k_major + f.b_k_major;
+    // Returns the factor by which TMA, which needs about a cycle for each row of a box, slows products down
+    // if boxes have rows of 64 or 32 bytes in shared memory. It was measured on an H100.
+    const auto slower = [&](int box) {
+      if (box == 0) return 1.0;
+      if (along_k == 0) return 1.02;
+      return box == stage / 2 ? 1.05 : along_k == 1 ? 1.4 : 2.0;
+    };
     double least = std::numeric_limits<double>::infinity();
     const auto by_extent = [](const Mode& x, const Mode& y) { return x.place.extent > y.place.extent; };
     std::sort(order.begin() + fixed, order.end(), by_extent);
@@ -334,17 +341,16 @@ class Former {
       for (const int box : {0, stage / 2, stage / 4}) {
         if (box != 0 && order.size() == 1) break;
         const auto all = static_cast<double>(tiles_along(list_of(order), box, stage) * stage);
-        // TMA takes more time for rows of 64 or 32 bytes in shared memory.
-        const double slower = box == 0 ? 1 : !is_along_k ? 1.02 : box == stage / 2 ? 1.05 : 1.15;
-        const double depth = slower * all / static_cast<double>(extent_of(order));
+        const double depth = slower(box) * all / static_cast<double>(extent_of(order));
         if (depth < 0.97 * least) least = f.depth = depth, f.axes.k = order, f.k_box = box;
       }
     } while (std::next_permutation(order.begin() + fixed, order.end(), by_extent));
   }
 
   // Returns the factor by which products take longer if rows of an operand begin within lines of 128 bytes or
-  // within sectors of 32, because TMA then requests more lines or sectors. The factors were measured on an
-  // H100, with random contractions, relative to products whose rows are aligned.
+  // within sectors of 32, because TMA then requests more lines or sectors, and most so for short rows of
+  // boxes. The factors were measured on an H100, with random contractions, relative to products whose rows
+  // are aligned.
   double misalignment(const Form& f, size_t t, bool k_major) const {
     if (f.copied[t]) return 1;
     int64_t all = 0;
@@ -353,18 +359,17 @@ class Former {
         if (mode.in[t] && mode.place.*kStride[t] != 1) all = std::gcd(all, mode.place.*kStride[t] * bytes(t));
     const int64_t aligned = std::gcd(all, int64_t{128});
     if (aligned >= 64) return 1;
-    return k_major ? aligned < 32 ? 1.2 : 1.05 : aligned < 32 ? 1.07 : 1.02;
+    const bool is_boxed = f.k_box != 0 && f.k_box * bytes(t) > aligned;
+    if (k_major) return aligned < 32 ? is_boxed ? 2.4 : 1.08 : is_boxed ? 1.3 : 1.05;
+    return aligned < 32 ? 1.07 : 1.02;
   }
 
+  static constexpr double kBandwidth = 2.7e6;  // bytes per microsecond
+  static constexpr double kCopyStart = 4;      // microseconds that a copy takes besides moving its bytes
   // Returns the time that a form takes, accurately enough to choose between forms.
   double cost(const Form& f, size_t a, size_t b) const {
     const Axes& x = f.axes;
-    const double teraflops = bytes(kA) == 1   ? 1200
-                             : bytes(kA) == 2 ? 620
-                                              : 310,
-                 bandwidth = 2.2e6;  // bytes
-                                     // per
-                                     // microsecond
+    const double teraflops = bytes(kA) == 1 ? 1330 : bytes(kA) == 2 ? 690 : 345;
     const double m = static_cast<double>(extent_of(x.m)), n = static_cast<double>(extent_of(x.n)),
                  k = static_cast<double>(extent_of(x.k)), batch = static_cast<double>(extent_of(x.batch));
     const double rows = padded(x.m, f.m_box), columns = padded(x.n, f.n_box);
@@ -372,10 +377,10 @@ class Former {
                             misalignment(f, a, f.a_k_major) * misalignment(f, b, f.b_k_major) / teraflops /
                             1e6;
     const double size[] = {m * k * batch * bytes(a), n * k * batch * bytes(b), m * n * batch * bytes(kD)};
-    double microseconds = std::max(multiply, (size[0] + size[1] + size[2]) / bandwidth);
+    double microseconds = std::max(multiply, (size[0] + size[1] + size[2]) / kBandwidth);
     const bool copied[] = {f.copied[a], f.copied[b], f.copied[kD]};
     for (size_t i = 0; i < 3; ++i)
-      if (copied[i]) microseconds += 3 + 2 * size[i] / bandwidth;
+      if (copied[i]) microseconds += kCopyStart + 2 * size[i] / kBandwidth;
     return microseconds;
   }
 

@@ -182,6 +182,14 @@ TEST_CASE("a block has as many rows of squares as leave few threads without one"
   CHECK(form.block_columns == 12);
 }
 
+TEST_CASE("a block has one row of squares if there are no more") {
+  const PermutedCopy copy{
+      2, {{8, 1776 * 392, 1}, {392, 1, 8}, {1776, 392, 3136}}, {0, 1 << 30}, {1 << 30, 1 << 30}};
+  const kernels::PermutedCopyForm form = form_of(copy);
+  CHECK(form.block_rows == 1);
+  CHECK(form.block_columns == 128);
+}
+
 TEST_CASE("pieces along an axis are below 2^31") {
   const PermutedCopy copy{
       2, {{1 << 20, 1, 1}, {1 << 20, 1 << 21, 1 << 21}}, {0, int64_t{1} << 42}, {1, int64_t{1} << 42}};
