@@ -40,7 +40,7 @@ std::string demangled(std::string_view text) {
     result += text.substr(0, at);
     text.remove_prefix(at);
     const std::string_view word = text.substr(0, text.find_first_not_of(letters));
-    // A dot after the name may be the end of a sentence.
+    // A dot after a name may end a sentence, so it is not part of the name.
     const size_t end = word.find_last_not_of('.') + 1;
     result += word.starts_with("_Z") ? of_name(word.substr(0, end)) : std::string(word.substr(0, end));
     result += word.substr(end);

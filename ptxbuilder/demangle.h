@@ -1,4 +1,4 @@
-// Makes C++ names readable in text for people.
+// Replaces mangled C++ names with readable names in texts for people.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// Returns the text with each mangled C++ name (`_Z...`) replaced by the name in the source; long names are
-// shortened in the middle. The remaining text does not change.
+// Returns the text with each mangled C++ name (`_Z...`) replaced with the name in the source. Long names are
+// shortened in the middle. All other text is unchanged.
 std::string demangled(std::string_view text);
 
 }  // namespace ptxbuilder

@@ -30,8 +30,8 @@ uint64_t encode_fp8(const Fp8& f, double value) {
   if (std::isnan(value)) return 0x7f;
   const double size = std::min(std::abs(value), f.greatest);
   const int exponent = size == 0 ? 1 - f.bias() : std::max(std::ilogb(size), 1 - f.bias());
-  // The result is in units of the last place, so a carry into the next binade also increments the exponent's
-  // bits.
+  // The rounded number is in units of the last place, so a carry into the next binade also increments the
+  // exponent bits.
   const double units = std::nearbyint(std::ldexp(size, f.mantissa_bits - exponent));
   const int bits = ((exponent + f.bias() - 1) << f.mantissa_bits) + static_cast<int>(units);
   return static_cast<uint64_t>(bits) | (std::signbit(value) ? 0x80u : 0u);
@@ -42,7 +42,7 @@ double decode_fp8(const Fp8& f, uint64_t bits) {
   int mantissa = static_cast<int>(bits) & ((1 << f.mantissa_bits) - 1);
   const bool top = exponent == (1 << f.exponent_bits) - 1;
   const double sign = bits & 0x80 ? -1 : 1;
-  // e4m3 has one NaN and no infinity; e5m2 has both, as in IEEE 754.
+  // e4m3 has a single NaN and no infinity. e5m2 has infinities and NaNs as in IEEE 754.
   if (top && f.mantissa_bits == 3 && mantissa == 7) return std::numeric_limits<double>::quiet_NaN();
   if (top && f.mantissa_bits == 2)
     return mantissa ? std::numeric_limits<double>::quiet_NaN()
@@ -51,8 +51,8 @@ double decode_fp8(const Fp8& f, uint64_t bits) {
   return sign * std::ldexp(mantissa, std::max(exponent, 1) - f.bias() - f.mantissa_bits);
 }
 
-// Returns all numbers of a type, indexed by their bits. They are computed once, since references decode
-// elements again and again.
+// Returns all numbers of a type, indexed by their bits. The table is computed once, since reference
+// implementations decode elements very often.
 const std::array<double, 256>& fp8_numbers(DType type) {
   const auto numbers_of = [](const Fp8& f) {
     std::array<double, 256> all;
@@ -63,8 +63,8 @@ const std::array<double, 256>& fp8_numbers(DType type) {
   return of_all[type == DType::e5m2];
 }
 
-// Returns the bits of an f32 without the lowest `dropped` bits, rounded only once from `value`: if rounding
-// to f32 turns `value` into a tie, it is rounded to the side on which it was.
+// Returns the bits of an f32 without the lowest `dropped` bits, rounded only once from `value`. If rounding
+// to f32 turns `value` into a tie, the tie is rounded toward the side on which `value` was.
 uint32_t shortened(double value, int dropped) {
   const auto wide = static_cast<float>(value);
   auto bits = std::bit_cast<uint32_t>(wide);
@@ -79,11 +79,11 @@ uint64_t encode_integer(DType type, double value) {
   if (std::isnan(value)) return 0;
   const int width = 8 * size_of(type) - (is_signed(type) ? 1 : 0);
   const double whole = std::nearbyint(value),
-               end = std::ldexp(1.0, width);  // the least value that is out of range
+               end = std::ldexp(1.0, width);  // least value that is out of range
   const uint64_t most = ~uint64_t{0} >> (64 - width);
   if (whole >= end) return most;
   if (!is_signed(type)) return whole <= 0 ? 0 : static_cast<uint64_t>(whole);
-  const auto least = ~most;  // the sign bit and the bits above it
+  const auto least = ~most;  // bits of the least value: the sign bit and all bits above it
   const uint64_t bits = whole <= -end ? least : static_cast<uint64_t>(static_cast<int64_t>(whole));
   return bits & ~uint64_t{0} >> (64 - 8 * size_of(type));
 }

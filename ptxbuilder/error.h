@@ -1,4 +1,4 @@
-// Defines the only exception class of the library, and the source location that every public call takes.
+// Defines the library's only exception class, and the source location that every public function takes.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -13,23 +13,24 @@
 
 namespace ptxbuilder {
 
-// A line in the kernel author's C++ source. Every public call takes one as its last, defaulted argument, so
-// that errors, `.loc` lines and ptxas messages can name the line that made an instruction. The public call
-// opens the line with a CallersLine or an AtLine (ir/builder.h). While the line is open, here() and Error use
-// it wherever they are called, so the library's internal functions do not take a line. (The compiler builtins
-// work in both g++ 12 and clang, and as default arguments of constructors.)
+// A line in the kernel author's C++ source. Every public function takes a Where as its last, defaulted
+// parameter, so that errors, `.loc` lines and ptxas messages can name the line that emitted an instruction.
+// The public function opens the line with a CallersLine or an AtLine (ir/builder.h). While the line is open,
+// here() and Error use this line wherever they are called, so the library's internal functions need no
+// parameter for the line. (The compiler builtins work in both g++ 12 and clang, and as default arguments of
+// constructors.)
 struct Where {
   const char* file = "";
   unsigned line = 0;
 
-  // Returns the line of the caller or, if a public call is open, the line of that call.
+  // Returns the open line or, if no line is open, the line of the caller.
   static Where here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE());
   explicit operator bool() const { return line != 0; }
 };
 
 namespace callers {
 
-// The line that is open on this thread; its number is 0 if none is open.
+// The line that is open on this thread. The line number is 0 if no line is open.
 inline constinit thread_local Where open_line = {};
 
 }  // namespace callers
@@ -38,8 +39,8 @@ inline Where Where::here(const char* file, unsigned line) {
   return callers::open_line ? callers::open_line : Where{file, line};
 }
 
-// Opens the line of a public call while this object exists. If a line is already open, the library is making
-// this call on behalf of an earlier public call, and the line of that call stays open.
+// Opens the line of a public call while this object exists. If a line is already open, the library itself is
+// making this call on behalf of an earlier public call, and the earlier call's line stays open.
 class CallersLine {
  public:
   explicit CallersLine(Where where) : opens_(where && !callers::open_line) {
@@ -57,7 +58,8 @@ class CallersLine {
   bool opens_;
 };
 
-// Closes the line while a callback of the author runs, since the calls in it have lines of their own.
+// Closes the open line while this object exists, for a callback of the author, since calls in the callback
+// have lines of their own.
 class AuthorsCode {
  public:
   AuthorsCode() : library_(std::exchange(callers::open_line, {})) {}
@@ -69,20 +71,21 @@ class AuthorsCode {
   Where library_;
 };
 
-// Returns the location as errors print it, without folders: "gemm.cpp:41".
+// Returns the location in the form that errors use, without folders, such as "gemm.cpp:41".
 std::string to_string(Where where);
 
-// Everything in this project throws this class. what() is one paragraph: the operation, the rule that was
-// broken, the values, and the caller's line if it is known: "tma_load: box inner extent 192 B exceeds swizzle
-// 128 B (gemm.cpp:41)".
+// The exception that all functions in this project throw. what() returns one paragraph with the operation,
+// the broken rule, the values and, if known, the caller's line. An example is "tma_load: box inner extent 192
+// B exceeds swizzle 128 B (gemm.cpp:41)".
 class Error : public std::runtime_error {
  public:
-  // Shows who can correct the error. The C interface has a status, and Python an exception, for each kind.
+  // Indicates who can correct the error. For each kind, there is a status in the C interface and an exception
+  // in Python.
   enum class Kind : uint8_t {
     refused,        // an argument breaks a rule; the caller can correct it
     unavailable,    // the call is valid, but not possible here and now, such as tuning without a GPU
     out_of_memory,  // the device has too little free memory
-    device,         // the driver or the GPU failed, or a kernel on it
+    device,         // the driver, the GPU or a kernel on the GPU failed
     compile,        // LLVM, ptxas or the driver's compiler rejected the kernel
   };
 
@@ -92,14 +95,14 @@ class Error : public std::runtime_error {
 
   Where where() const { return where_; }
   Kind kind() const { return kind_; }
-  void become(Kind kind) { kind_ = kind; }  // for a caller that knows the kind better
+  void become(Kind kind) { kind_ = kind; }  // for callers that can determine the kind more precisely
 
  private:
   Where where_;
   Kind kind_;
 };
 
-// Runs code that compiles a kernel, and gives its errors the kind `compile`.
+// Runs code that compiles a kernel, and changes the kind of its errors to `compile`.
 template <class Compile>
 auto compiling(Compile&& compile) {
   try {

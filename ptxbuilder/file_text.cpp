@@ -16,8 +16,8 @@ std::string file_text(const std::string& path, uint64_t most) {
   if (std::filesystem::is_directory(path, none)) throw Error(path + ": cannot be read: it is a folder");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(path + ": cannot be read");
-  // The pieces are joined only at the end: a growing string would be copied repeatedly before a file that is
-  // too long is rejected.
+  // The pieces are joined only at the end. A growing string would be copied repeatedly before an overlong
+  // file is rejected.
   std::vector<std::string> pieces;
   uint64_t size = 0;
   for (size_t room = 1 << 14; file; room = std::min<size_t>(2 * room, 1 << 20)) {

@@ -1,12 +1,12 @@
-// Compiles the functions that fmt's headers declare, only once. With fmt::fmt-header-only, every file
-// compiles them, which takes g++ 12 about 2 s each; fmt::fmt is a shared library, which every program that
-// links the archives of this project would need.
+// Compiles the functions that fmt's headers declare. With fmt::fmt-header-only, every file would compile
+// these functions, which takes g++ 12 about 2 s per file. With fmt::fmt, every program that links this
+// project's archives would need a shared library.
 #include <fmt/format.h>
 #undef FMT_FUNC
-#define FMT_FUNC [[gnu::weak]]  // so that a program may link fmt itself
+#define FMT_FUNC [[gnu::weak]]  // weak, so that a program may also link fmt
 #include <fmt/format-inl.h>
 
-// The following corresponds to src/format.cc of fmt.
+// The following code corresponds to src/format.cc of fmt.
 FMT_BEGIN_NAMESPACE
 namespace detail {
 template auto dragonbox::to_decimal(float x) noexcept -> dragonbox::decimal_fp<float>;

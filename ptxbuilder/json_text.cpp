@@ -42,7 +42,7 @@ void check_nesting(std::string_view text, const std::string& name) {
   }
 }
 
-// Records the members of the open objects, and the first member that is repeated.
+// Records the members of all open objects, and the first member that is repeated.
 class Twice {
  public:
   void operator()(nlohmann::ordered_json::parse_event_t event, const nlohmann::ordered_json& parsed) {
@@ -59,8 +59,8 @@ class Twice {
   std::string first_;
 };
 
-// Returns the part of the library's message after "[json.exception.parse_error.101] parse error at line 3,
-// column 5: ".
+// Returns the part of the JSON library's message after a prefix such as "[json.exception.parse_error.101]
+// parse error at line 3, column 5: ".
 std::string words_of(const std::exception& e, std::string_view behind) {
   const std::string what = e.what();
   const size_t at = what.find(behind);
@@ -87,7 +87,7 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& name
         true, has_comments);
   } catch (const Json::parse_error& e) {
     fail(std::max<size_t>(e.byte, 1) - 1, "no JSON: " + words_of(e, ": "));
-  } catch (const Json::out_of_range& e) {  // "number overflow parsing '1e999'"
+  } catch (const Json::out_of_range& e) {  // such as "number overflow parsing '1e999'"
     const std::string number = words_of(e, "parsing '");
     fail(text.find(number.substr(0, number.find('\''))),
          "a double cannot hold " + number.substr(0, number.find('\'')));

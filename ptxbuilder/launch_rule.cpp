@@ -17,7 +17,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_integer(const Parameter& p) { return p.kind == Parameter::Kind::scalar && !is_float(p.dtype); }
 
-// Defines the arithmetic of rules, which is compiled here, and is also written as text into C exports.
+// Defines the arithmetic of rules, both as code that is compiled here and as text that C exports contain.
 // `wrong` receives the first error.
 #define CODE_AND_TEXT(text, ...) \
   __VA_ARGS__                    \
@@ -69,7 +69,7 @@ static inline int64_t rule_equal(const char** wrong, int64_t a, int64_t b) { (vo
 // clang-format on
 #undef CODE_AND_TEXT
 
-// Returns the number that an argument's bits represent, or nothing if a u64 is out of range.
+// Returns the number that an argument's bits represent. If a u64 is out of range, `wrong` receives an error.
 int64_t number_of(DType type, uint64_t bits, const char** wrong) {
   const int unused = 64 - 8 * size_of(type);
   const bool is_signed = type == DType::s8 || type == DType::s16 || type == DType::s32 || type == DType::s64;
@@ -91,20 +91,20 @@ std::string legal_names(std::span<const Parameter> parameters) {
 }  // namespace
 
 // An operation on two numbers: its spelling, its precedence (0 for a function), the function that computes
-// it, and that function's name.
+// it, and the name of this function.
 struct LaunchRule::Operation {
   Step step;
   std::string_view symbol;
   int binds;
   int64_t (*compute)(const char**, int64_t, int64_t);
   const char* name;
-  bool swapped = false;  // computes compute(b, a)
-  bool negated = false;  // yields 1 if the result of `compute` is 0
+  bool swapped = false;  // the result is compute(b, a)
+  bool negated = false;  // the result is 1 if `compute` returns 0, and 0 otherwise
 };
 
 #define BY(function) rule_##function, "rule_" #function
 const LaunchRule::Operation LaunchRule::operations[] = {
-    // Longer symbols come before their prefixes.
+    // Longer symbols must precede their prefixes.
     {Step::less_equal, "<=", 2, BY(less_equal)},
     {Step::greater_equal, ">=", 2, BY(less_equal), true},
     {Step::equal, "==", 1, BY(equal)},
@@ -128,7 +128,7 @@ const LaunchRule::Operation& LaunchRule::operation(Step step) {
 }
 
 std::string LaunchRule::c_functions() {
-  std::string text = kFunctions;  // on one line
+  std::string text = kFunctions;  // the text is a single line
   const std::string_view between = "} static";
   for (size_t at = 0; (at = text.find(between, at)) != std::string::npos;) text[at + 1] = '\n';
   return text + "\n";
@@ -174,7 +174,7 @@ class RuleParser {
     return nullptr;
   }
 
-  // Parses operands, and operators whose precedence is at least `least`.
+  // Parses an expression whose operators have a precedence of at least `least`.
   void expression(int least) {
     if (++depth_ > kDeepestRule) fail(at_, fmt::format("nested more than {} deep", kDeepestRule));
     operand();
@@ -307,7 +307,7 @@ int64_t value_of(const RuleName& name, const RuleValues& values, const char** wr
 }  // namespace
 
 int64_t LaunchRule::value(const RuleValues& values) const {
-  // At each level of nesting, at most two operands wait: a left operand, and the first argument of a
+  // The stack holds at most two operands per nesting level: a left operand, and the first argument of a
   // function.
   std::array<int64_t, 2 * kDeepestRule + 1> stack;
   size_t top = 0;

@@ -8,12 +8,12 @@ namespace ptxbuilder {
 namespace {
 
 struct Log {
-  std::shared_mutex mutex;  // held while a sink runs, so that log_to() can wait for it
+  std::shared_mutex mutex;  // held while a sink runs, so that log_to() can wait for the sink
   LogSink sink;
 };
 
 Log& the_log() {
-  static Log& log = *new Log;  // never destroyed, since other threads may still log while the process ends
+  static Log& log = *new Log;  // never destroyed, since other threads may still log while the process exits
   return log;
 }
 

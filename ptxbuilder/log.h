@@ -1,4 +1,4 @@
-// Logs messages that are not errors, to standard error or to a sink.
+// Logs messages that are not errors to standard error or to a sink.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ enum class LogLevel : uint8_t { warning = 1 };
 
 using LogSink = std::function<void(LogLevel level, const std::string& text)>;
 
-// Logs one line; `text` does not end with a newline.
+// Logs one line. `text` must not end with a newline.
 void log(LogLevel level, const std::string& text);
 
-// From now on, the sink receives every message that the process logs. It is called in the thread that logs,
-// possibly in several threads at once. An empty sink restores standard error. When this returns, no thread is
-// inside the previous sink. A sink must not call the library or throw.
+// Makes `sink` receive every message that the process logs from now on. The sink is called in the thread that
+// logs, possibly in several threads at once. An empty sink restores standard error. When this function
+// returns, no thread is executing the previous sink. A sink must not call the library or throw.
 void log_to(LogSink sink);
 
 }  // namespace ptxbuilder

@@ -17,40 +17,40 @@ struct ProfileFormat {
     bool operator==(const Role&) const = default;
   };
 
-  // An event opens or closes a region or a span, or marks a value. Kinds from span_begin onwards have a
-  // value: the marked value, or the number of the span.
+  // The kinds of events. An event begins or ends a region or a span, or marks a value. Events of kind
+  // span_begin and later kinds have a value: the marked value, or the number of the span.
   enum class Kind : uint8_t { begin, end, span_begin, span_end, mark_u32, mark_s32, mark_f32 };
   static constexpr bool has_value(Kind kind) { return kind >= Kind::span_begin; }
-  static constexpr uint32_t kBefore = UINT32_MAX;  // the event has the time of the warp's previous event
+  static constexpr uint32_t kBefore = UINT32_MAX;  // `clock` if an event has the previous event's time
   struct Event {
     Kind kind;
     uint32_t name;       // index in `names`
-    uint32_t clock;      // index of the word with its time, or kBefore; events at one time share a word
-    uint32_t value = 0;  // index of the word with its value, if it has one
+    uint32_t clock;      // index of the word with the event's time, which events may share; or kBefore
+    uint32_t value = 0;  // index of the word that holds the event's value, if it has one
     auto operator<=>(const Event&) const = default;
   };
-  // A point in the code that writes a record: the record's events, in order.
+  // A point in the code that writes a record, given by the record's events in order.
   using Site = std::vector<Event>;
 
-  uint32_t records = 0;  // units of space for each warp; diverged lanes have space for a quarter more
-  std::vector<std::string> names;  // names of roles, regions and marks
+  uint32_t records = 0;            // number of units per warp; diverged lanes have an additional quarter
+  std::vector<std::string> names;  // names of roles, regions, marks and spans
   std::vector<Role> roles;
   std::vector<Site> sites;
 
   bool operator==(const ProfileFormat&) const = default;
 };
 
-// The buffer consists of units of 16 bytes: kCalibrationRecords records with three times each, and then for
-// each CTA (x varies fastest) and each of its warps a header, the warp's records, and the records of diverged
-// lanes.
+// Describes the buffer, which consists of units of 16 bytes. It begins with kCalibrationRecords records with
+// three times each. For each CTA (x varies fastest) and each of its warps, a header, the warp's records, and
+// the records of diverged lanes follow.
 namespace profile_format {
 
-// A record holds the clocks and values of the events of one site. Its first unit holds kWords words after the
-// site's number; the following units hold kWordsOfUnit words.
+// The first unit of a record. A record holds the clocks and values of one site's events. Its first unit holds
+// the site's number and kWords words, and each further unit holds kWordsOfUnit words.
 constexpr uint32_t kWords = 3, kWordsOfUnit = 4;
 struct Record {
-  uint32_t site;           // counts from 1; 0 in the calibration
-  uint32_t words[kWords];  // a clock is the low bits of the multiprocessor's clock
+  uint32_t site;           // number of the site, counted from 1; 0 in the calibration
+  uint32_t words[kWords];  // values, and clocks, which are the low bits of the multiprocessor's clock
 };
 constexpr uint32_t kMostUnits = 3, kMostWords = kWords + (kMostUnits - 1) * kWordsOfUnit;
 constexpr uint32_t units_of(uint32_t words) {
@@ -62,24 +62,24 @@ constexpr uint32_t kRecordBytes = sizeof(Record), kHeaderRecords = 3;
 constexpr uint32_t kCalibrationRecords = 32;
 // Returns the space for records of diverged lanes, in units.
 constexpr uint32_t apart_records(uint32_t records) { return records / 4; }
-// Returns where the records of diverged lanes begin. The last record of the warp begins within its space, but
-// may extend beyond it.
+// Returns the position at which the records of diverged lanes begin. The last record of the warp begins
+// within the warp's space, but may extend beyond it.
 constexpr uint32_t place_of_apart(uint32_t records) { return records + kMostUnits - 1; }
 constexpr uint32_t warp_records(uint32_t records) {
   return kHeaderRecords + place_of_apart(records) + apart_records(records);
 }
 constexpr uint32_t kLeastRecords = 32, kMostRecords = 1 << 20;
-// Regions whose names have this suffix exist only in the profiled kernel: they wait for an operation right
-// after it was issued.
+// The suffix in the names of regions that exist only in profiled kernels. Such a region waits for an
+// operation right after the operation has been issued.
 constexpr const char* kCompletion = " completion";
-constexpr const char* kParameter = "profile";  // the kernel's last parameter: the buffer's address
+constexpr const char* kParameter = "profile";  // name of the kernel's last parameter, the buffer's address
 
-// States how much a warp recorded, and where and when it ran.
+// States how much a warp has recorded, and where and when the warp ran.
 struct Header {
-  uint32_t started, sm;  // 1 once the warp has begun, and its multiprocessor
+  uint32_t started, sm;  // 1 once the warp has begun, and the warp's multiprocessor
   uint32_t records;      // units that the warp's leader recorded or lost, written at the end
-  uint32_t apart;        // the same number for diverged lanes
-  // The multiprocessor's clock and the GPU-wide time, when the warp began and when it ended.
+  uint32_t apart;        // units that diverged lanes recorded or lost
+  // The multiprocessor's clock and the GPU-wide time when the warp began, and when it ended.
   uint64_t first_clock, first_nanoseconds;
   uint64_t last_clock, last_nanoseconds;  // 0 if the warp did not reach its end
 };

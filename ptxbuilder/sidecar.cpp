@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the text of a file. A pipe cannot be a sidecar, since it may never end.
+// Returns the text of a file. Rejects pipes, which may never end.
 std::string sidecar_text(const std::string& path) {
   std::error_code none;
   if (const fs::file_status status = fs::status(path, none);
@@ -31,16 +31,16 @@ std::string sidecar_text(const std::string& path) {
 Signature read_signature(const std::string& path) { return signature_from_json(sidecar_text(path), path); }
 
 bool exists(const std::string& path) {
-  std::error_code none;  // for errors such as a name that is too long
+  std::error_code none;  // ignores errors such as a name that is too long
   return fs::exists(path, none);
 }
 
-// Returns a kernel's name for use in a file name, which may have at most 255 bytes: a long name is truncated,
+// Returns a kernel's name for use in a file name, which may have at most 255 bytes. A long name is truncated,
 // and a hash of the full name is appended.
 std::string in_file_name(const std::string& kernel) {
   constexpr size_t kMost = 150, kKept = 120;
   if (kernel.size() <= kMost) return kernel;
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a hash
   for (const char c : kernel) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return fmt::format("{}-{:016x}", kernel.substr(0, kKept), hash);
 }

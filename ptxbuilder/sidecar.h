@@ -1,7 +1,7 @@
-// Finds the sidecars of an image: which kernels of a module have one, and its file name.
+// Finds the sidecars of an image, and determines their file names.
 //
-// The sidecar of NAME.cubin or NAME.ptx is NAME.json if the module has one kernel; otherwise each kernel has
-// its own, NAME.KERNEL.json.
+// If a module has one kernel, the sidecar of NAME.cubin or NAME.ptx is NAME.json. Otherwise, each kernel has
+// its own sidecar, NAME.KERNEL.json.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@
 
 namespace ptxbuilder {
 
-// A kernel of a module, which another front end may have made.
+// A kernel of a module. Another front end may have made the module.
 struct ModuleKernel {
   std::string name = {};
   std::optional<Signature> signature = {};
-  std::string why_unknown = {};  // reason why there is no signature: "parameter 1 ... is a vector"
+  std::string why_unknown = {};  // why there is no signature, such as "parameter 1 ... is a vector"
 };
 
-// In the following functions, `name` is the path of the image without .cubin or .ptx.
+// In the following functions, `name` is the path of the image, without .cubin or .ptx.
 
 // Returns "out/m.json" for "out/m", or "out/m.KERNEL.json" if a kernel is given. A kernel name of more than
 // 150 bytes is truncated and made unique with a number.
@@ -28,12 +28,12 @@ std::string sidecar_path(const std::string& name, const std::string& kernel = ""
 // Returns whether the file is a sidecar, rather than, for example, a launch file of `ptxb sim`.
 bool is_sidecar(const std::string& path);
 
-// Returns the sidecar of `kernel` for an image, or nothing if the kernel has none. Throws Error for a broken
+// Returns the sidecar of `kernel` for an image, or nullopt if there is no sidecar. Throws Error for a broken
 // sidecar.
 std::optional<Signature> find_sidecar(const std::string& name, const std::string& kernel);
 
-// Does the same, but the sidecar must exist. If `kernel` is empty, returns the sidecar of the module's only
-// kernel. Otherwise throws Error that lists the sidecars that exist.
+// Returns the sidecar of `kernel` or, if `kernel` is empty, the sidecar of the module's only kernel. If there
+// is no such sidecar, the function throws an Error that lists the existing sidecars.
 Signature read_sidecar(const std::string& name, const std::string& kernel = "");
 
 }  // namespace ptxbuilder

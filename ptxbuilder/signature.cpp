@@ -13,8 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The format number is increased when a reader of the older format would misread the newer one. The second
-// format is written only if CTAs have threads along y or z.
+// The numbers of the sidecar's formats. The number is increased if a reader of an older format would misread
+// the new format. The second format is written only if CTAs have threads along y or z.
 constexpr int kFormat = 1, kFormatOfBlocks = 2;
 
 constexpr std::array<std::string_view, 3> kInterleaves = {"none", "16", "32"};
@@ -53,7 +53,7 @@ Json write(const Parameter& p) {
   return json;
 }
 
-// Reads members; its errors name the file and the member.
+// Reads members of a JSON object. Errors name the file and the member.
 class Reader {
  public:
   Reader(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
@@ -125,7 +125,8 @@ class Reader {
 
 Parameter read_parameter(const Json& json, const std::string& path);
 
-// Offsets are written for other readers; here, they are computed from the types.
+// Reads the fields of a structure. Offsets are in the file for other readers; this function computes them
+// from the types.
 void read_fields(const Reader& in, const std::string& path, Parameter& p) {
   const Json& list = in.at("fields");
   if (!list.is_array() || list.empty())
@@ -169,7 +170,7 @@ Parameter read_parameter(const Json& json, const std::string& path) {
   return p;
 }
 
-// Each of these functions returns nothing if its member is missing.
+// Each of the following functions returns nullopt if its member is missing.
 
 std::optional<std::array<std::string, 3>> read_grid(const Json& json, const std::string& file_name) {
   if (!json.contains("grid")) return std::nullopt;
@@ -339,7 +340,7 @@ int Parameter::size_bytes() const {
 }
 
 int Parameter::alignment() const {
-  if (kind == Kind::tensor_map) return 64;  // CUtensorMap
+  if (kind == Kind::tensor_map) return 64;  // alignment of a CUtensorMap
   if (kind != Kind::structure) return size_bytes();
   int most = 1;
   for (const Parameter& field : fields) most = std::max(most, field.alignment());

@@ -6,7 +6,7 @@
 #define PTXBUILDER_VERSION_MINOR 1
 #define PTXBUILDER_VERSION_PATCH 0
 
-// The version as one number, for comparisons: 10000 times the major version plus 100 times the minor version
-// plus the patch.
+// The version as a single number, for comparisons: 10000 times the major version plus 100 times the minor
+// version plus the patch number.
 #define PTXBUILDER_VERSION \
   (10000 * PTXBUILDER_VERSION_MAJOR + 100 * PTXBUILDER_VERSION_MINOR + PTXBUILDER_VERSION_PATCH)
