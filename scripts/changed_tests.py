@@ -3,11 +3,11 @@
 
   scripts/changed_tests.py FOLDER [COMMIT]   FOLDER is a complete build; the files are those that differ from COMMIT (HEAD)
 
-A test depends on the programs of the build and the files that its command names, on the files that its program is made of, and on those
-that tests/CMakeLists.txt adds with ptxbuilder_reads(). A test that runs a command, such as `ptxb lint`, does not depend on the files of
-other commands, one that names kernels, such as `ptxb lint kernel:saxpy`, does not depend on those of other kernels, and a run of one
-operation on rows does not depend on those of other operations. `without:PATTERN` names files that a test links but does not run. A file
-that no test depends on affects all tests, unless it is a document.
+A test depends on the programs of the build and the files that its command names, on the files that its program is built from, and on the
+files that tests/CMakeLists.txt adds with ptxbuilder_reads(). There are exceptions: a test that runs a command, such as `ptxb lint`, does
+not depend on the files of other commands; a test that names kernels, such as `ptxb lint kernel:saxpy`, does not depend on the files of
+other kernels; and a run of one operation on rows does not depend on the files of other operations. `without:PATTERN` names files that a
+test links but does not run. A file that no test depends on affects all tests, unless it is a document.
 """
 import fnmatch
 import functools
@@ -25,7 +25,8 @@ def printed_by(*command):
 
 
 class Graph:
-    """Finds the files that each file of a build is made of, from build.ninja and, for objects, from the files that the compiler read."""
+    """Finds the files that each file of a build is built from, from build.ninja and, for objects, from the files that the compiler has
+    read."""
 
     def __init__(self, folder):
         self.folder = os.path.abspath(folder)
@@ -33,7 +34,7 @@ class Graph:
         with open(f"{folder}/build.ninja") as file:
             rules = file.read().replace("$\n", "")
         for outputs, inputs in re.findall(r"^build ((?:\$.|[^:$\n])+): \S+(.*)$", rules, re.M):
-            # The files after || must only exist, such as another target's precompiled header.
+            # The files after ||, such as another target's precompiled header, only need to exist.
             needed = self.paths(inputs.split(" || ")[0])
             for output in self.paths(outputs):
                 self.made_of.setdefault(output, set()).update(needed)
@@ -43,7 +44,7 @@ class Graph:
                 output = self.path(found[1])
             elif line.startswith("    "):
                 self.made_of.setdefault(output, set()).add(self.path(line.strip()))
-        # Files that are compiled as one depend on the headers that any of them includes.
+        # Files that are compiled together depend on the headers that any of them includes.
         for output, needed in list(self.made_of.items()):
             units = [path for path in needed if path.endswith(".cpp")]
             for unit in units if output.endswith(".o") else ():
@@ -56,7 +57,7 @@ class Graph:
         return {self.path(re.sub(r"\$(.)", r"\1", word)) for word in re.findall(r"(?:\$.|[^ $])+", words) if word != "|"}
 
     def sources(self, output):
-        """Returns all files that an output is made of, directly and indirectly."""
+        """Returns all files that an output is built from, directly and indirectly."""
         found, waiting = set(), [output]
         while waiting:
             for path in self.made_of.get(waiting.pop(), ()):
@@ -67,13 +68,13 @@ class Graph:
 
     @functools.cached_property
     def kernels(self):
-        """Returns the files that each kernel's own executable is made of, indexed by the kernel's name."""
+        """Returns the files that each kernel's own executable is built from, indexed by the kernel's name."""
         names = {found[1] for path in self.made_of if (found := re.search(r"/CMakeFiles/kernel_(\w+)\.dir/", path))}
         return {name: self.sources(self.path(f"bin/{name}")) for name in names}
 
 
 def other_commands(words, sources):
-    """Returns those sources of a program that implement commands other than the one that the first word names."""
+    """Returns the sources of a program that implement commands other than the one that its first argument names."""
     folder, said = f"{TOP}/kernels/command", words[1].replace("-", "_") if len(words) > 1 else ""
     names = {path: re.sub(r"(_command)?\.cpp$", "", os.path.basename(path))
              for path in sources if os.path.dirname(path) == folder and path.endswith(".cpp")}
@@ -83,7 +84,8 @@ def other_commands(words, sources):
 
 
 def other_kernels(graph, words):
-    """Returns the files of kernels that a test does not run, since its words name others: KERNEL after a command, or kernel:KERNEL."""
+    """Returns the files of kernels that a test does not run, because its arguments name others: KERNEL after a command, or
+    kernel:KERNEL."""
     named = {word.split()[0].removeprefix("kernel:") for word in words if word.startswith("kernel:")}
     named |= {word for word in words[2:3] if word in graph.kernels}
     if unknown := named - set(graph.kernels) - {"none"}:
@@ -102,7 +104,7 @@ def other_operations(words, sources):
         if os.path.dirname(path) == f"{TOP}/kernels/rows" and path.endswith(".cpp"):
             with open(path) as file:
                 defined = re.findall(r"^RowOperation (\w+)\(\) {", file.read(), re.M)
-            if defined and not {words[2], "row_sums"} & set(defined):  # row_sums runs after others
+            if defined and not {words[2], "row_sums"} & set(defined):  # row_sums runs after other operations
                 others.add(path)
     return others
 

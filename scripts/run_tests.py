@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the tests of a configured build folder with ctest; the last line summarizes the results.
+"""Runs the tests of a configured build folder with ctest. The last line summarizes the results.
 
   scripts/run_tests.py [--times] [--only=FILE] FOLDER [ARG...]
     ARG      goes to ctest, such as -L unit or -R pattern
-    --times  prints at the end how long the build and each test took, next to the times in tests/times.json, and replaces those
+    --times  finally prints how long the build and each test took, compared with the times in tests/times.json, and replaces those times
     --only   runs only the tests whose names are in the file, one per line
 
 Tests that take longer than the budget of tests/README.md are listed. The exit code is that of ctest. It is an error if no test matches a
@@ -17,11 +17,11 @@ import xml.etree.ElementTree
 
 import test_times
 
-BUDGET = 20  # seconds of a test
+BUDGET = 20  # seconds for one test
 
 
 def reason_of_skip(case):
-    """Returns the reason that a skipped test gives; None if it was not skipped."""
+    """Returns the reason that a skipped test has printed, or None if it was not skipped."""
     skipped = case.find("skipped")
     if case.get("status") == "disabled":
         return "disabled"
@@ -55,7 +55,7 @@ def seconds_of(cases):
 
 
 def over_budget(seconds):
-    """Returns a line that names the tests that take too long; "" if there are none."""
+    """Returns a line that names the tests that take too long, or "" if there are none."""
     long = sorted(((time, name) for name, time in seconds.items() if time > BUDGET), reverse=True)
     return "" if not long else (f"over the budget of {BUDGET} s of a test (tests/README.md): " +
                                 ", ".join(f"{name} {time:.0f} s" for time, name in long))

@@ -1,6 +1,6 @@
-"""Prints how the time of a build and of its tests was spent, compared with the stored times; for scripts/run_tests.py --times. Seconds are
-the summed run times of compilers, linkers or tests, and several of them run at once. For the build they are those of the last time that
-each file was made.
+"""Prints how the time of a build and of its tests was spent, compared with the stored times. scripts/run_tests.py --times uses this module.
+Seconds are the summed run times of compilers, linkers or tests. Several of them run at once. In the build, each file counts with the time
+of its most recent compilation.
 """
 import collections
 import json
@@ -8,11 +8,11 @@ import os
 import re
 
 KEPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "times.json")
-LEAST = 1.0  # seconds; parts that take less are added up as "others"
+LEAST = 1.0  # in seconds; parts that take less are added up as "others"
 
 
 def of_build(folder):
-    """Returns seconds by target: precompiled headers, compilation, and all linking."""
+    """Returns seconds by target, and seconds for all precompiled headers and for all linking."""
     times = {}
     with open(f"{folder}/.ninja_log") as log:
         for line in log:
@@ -28,7 +28,7 @@ def of_build(folder):
 
 
 def rounded(sums):
-    """Returns the parts in the order of their names, with the small ones merged."""
+    """Returns the parts in the order of their names, with small ones merged."""
     parts = {name: round(seconds, 1) for name, seconds in sorted(sums.items()) if seconds >= LEAST}
     parts["others"] = round(sum(seconds for seconds in sums.values() if seconds < LEAST), 1)
     return parts
@@ -42,7 +42,7 @@ def table(title, before, now):
 
 
 def tell(folder, of_tests):
-    """Prints both tables and stores the new seconds. `of_tests` has the seconds of each test, indexed by its name."""
+    """Prints both tables and stores the new seconds. `of_tests` holds the seconds of each test, indexed by its name."""
     before = {"build": {}, "tests": {}}
     if os.path.exists(KEPT):
         with open(KEPT) as file:

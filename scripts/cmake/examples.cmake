@@ -1,6 +1,5 @@
-# Installs FILES, which are kernels of the project and the headers that they share, in the form of a user's files: in one folder, and with
-# the library's headers under their installed names. cmake --install runs this file with SOURCE, WORK (a folder for generated files) and
-# DESTINATION.
+# Installs FILES, which are kernels of the project and the headers that they share, as a user would write them: in one folder, and with the
+# installed names of the library's headers. cmake --install runs this file with SOURCE, WORK (a folder for generated files) and DESTINATION.
 file(REMOVE_RECURSE ${WORK})
 foreach(file IN LISTS FILES)
   file(READ ${SOURCE}/${file} text)

@@ -1,6 +1,6 @@
 # Installs the public headers that ROOTS include, directly or indirectly. cmake --install runs this file with SOURCE, PRINTED (the headers
 # that the build generates), WORK (a folder for files that are generated here) and DESTINATION. All headers are installed under ptxbuilder/,
-# including those of runtime/ and kernels/, since other projects also use these names.
+# including those of runtime/ and kernels/, because other projects also use these names.
 file(REMOVE_RECURSE ${WORK})
 set(waiting ${ROOTS})
 set(reached "")

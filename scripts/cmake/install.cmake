@@ -1,5 +1,5 @@
-# Installs the project by component: those of ptxbuilder-config.cmake.in, and two that run without a compiler, `library` with the shared
-# library of `c`, and `command` with the program of `tools`. The kernels' own executables are not installed.
+# Installs the project by component. There are those of ptxbuilder-config.cmake.in, and two that run without a compiler: `library`, with the
+# shared library of `c`, and `command`, with the program of `tools`. The kernels' own executables are not installed.
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ptxbuilder)
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
@@ -8,8 +8,8 @@ string(REGEX REPLACE "/$" "" up ${up})
 include(scripts/cmake/licenses.cmake)
 configure_file(scripts/installed.md.in README.md @ONLY)  # the page to start from
 
-# ptxbuilder_component(NAME TEXT LIBRARIES target... [HEADERS file...] [AFTER name] [LINK word...]) makes the pkg-config file from the text,
-# the libraries in the order of linking, the component that it follows, and other words for the linker.
+# ptxbuilder_component(NAME TEXT LIBRARIES target... [HEADERS file...] [AFTER name] [LINK word...]) writes a pkg-config file from TEXT, the
+# LIBRARIES in the order of linking, the component AFTER that it depends on, and LINK, further words for the linker.
 function(ptxbuilder_component name text)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "AFTER" "LIBRARIES;HEADERS;LINK")
   set(pc_libs "")
@@ -109,7 +109,7 @@ configure_package_config_file(scripts/cmake/ptxbuilder-config.cmake.in ptxbuilde
                               INSTALL_DESTINATION ${package_folder} PATH_VARS CMAKE_INSTALL_DOCDIR)
 write_basic_package_version_file(ptxbuilder-config-version.cmake COMPATIBILITY SameMinorVersion)
 
-# scripts/package makes one .tar.gz of all components, and three .debs: one with the shared library, for running programs; one with the
+# scripts/package makes a .tar.gz of all components, and three .debs: one with the shared library, for running programs; one with the
 # command; and one for building programs, with the components of find_package().
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_VENDOR "the authors of ptxbuilder")
@@ -124,7 +124,7 @@ set(package_library libptxbuilder${abi_version})
 set(package_tools ptxbuilder-tools)
 set(package_dev libptxbuilder-dev)
 
-# Debian requires each package to contain, in addition to its files, the dependencies of the library, the trigger of ldconfig, a changelog,
+# In addition to its files, Debian requires each package to contain the dependencies of the library, the trigger of ldconfig, a changelog,
 # and the licence, whose text Debian already has.
 set(debian ${PROJECT_BINARY_DIR}/debian)
 file(WRITE ${debian}/shlibs "libptxbuilder ${abi_version} ${package_library} (>= ${PROJECT_VERSION})\n")
@@ -142,7 +142,7 @@ On Debian systems Apache-2.0 is in /usr/share/common-licenses/Apache-2.0.\n\n${e
 What is linked in has licences of its own, in the folder licenses next to this file.\n")
 
 # ptxbuilder_debian_package(GROUP SECTION DEPENDS TEXT COMPONENT...) defines the package that package_GROUP names. Its licences and
-# changelog are a separate component, which is in no other package.
+# changelog form a separate component, which no other package contains.
 macro(ptxbuilder_debian_package group section depends text)
   foreach(component ${ARGN} ${group}_documents)
     cpack_add_component(${component} GROUP ${group})

@@ -1,9 +1,9 @@
 # ptxbuilder_add_kernel(NAME [FILE...]) adds the executable NAME with the kernel families that the files register (kernels/family/family.h).
-# It runs, verifies, times, tunes, emits, proves and explains them: see NAME --help. The library's headers are precompiled once for all
-# kernels of a project that are compiled with the same options, so that compiling after an edit takes half the time.
-# CMAKE_DISABLE_PRECOMPILE_HEADERS, and headers that you precompile for NAME yourself, turn this off. If there is no build type, the files
-# are compiled with -O1, which takes g++ hardly longer than -O0: the files contain the C++ reference that a kernel is verified with, which
-# runs many times longer at -O0.
+# The executable runs, verifies, times, tunes, emits, proves and explains them: see NAME --help. The library's headers are precompiled once
+# for all kernels of a project that are compiled with the same options, so that compiling after an edit takes half the time. To turn this
+# off, set CMAKE_DISABLE_PRECOMPILE_HEADERS, or precompile headers for NAME yourself. Without a build type, the files are compiled with -O1.
+# They contain the C++ reference that verifies a kernel. At -O0, this reference would run many times longer, and g++ would hardly compile
+# faster.
 function(ptxbuilder_add_kernel name)
   _ptxbuilder_needs("ptxbuilder_add_kernel(${name})" ptxbuilder::kernel_main kernels)
   add_executable(${name} ${ARGN})
@@ -24,8 +24,8 @@ function(_ptxbuilder_hasten name)
   endif()
 endfunction()
 
-# Links with lld or gold if one is installed: they link LLVM's library in a tenth of a second, whereas ld.bfd takes most of a second. This
-# does not apply if you name a linker, or to link-time optimization, which needs the compiler's own linker.
+# Links with lld or gold if one is installed, because they link LLVM's library in a tenth of a second, whereas ld.bfd takes most of a
+# second. This does not apply if you name a linker, or to link-time optimization, which needs the compiler's own linker.
 function(_ptxbuilder_choose_linker name)
   get_target_property(options ${name} LINK_OPTIONS)
   get_target_property(type ${name} LINKER_TYPE)
@@ -120,7 +120,7 @@ function(_ptxbuilder_needs call target component)
   endif()
 endfunction()
 
-# Sets `result` to the program that writes the kernel: the executable `by`, or ptxb if that is empty.
+# Sets `result` to the program that writes the kernel: the executable `by`, or ptxb if `by` is empty.
 function(_ptxbuilder_maker call kernel by result)
   if(by)
     # Runs at the end of the folder, since the target may be added until then.

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Runs attention of other libraries as a contender of attention_bench in a process of its own: without --self-test it answers
-attention_bench.
+"""Runs the attention of another library as a contender in attention_bench, in a separate process. Without --self-test, it answers the
+requests of attention_bench.
 
-cuDNN's and FlashAttention-2's kernels come with PyTorch; FlashAttention-3 and FlashAttention's CuTe kernels take part if python3 can import
-them; Triton's kernel is in triton_attention.py, and Pallas' is JAX's attention_mgpu, whose blocks are tuned for each problem. PyTorch's
-launches are replayed as CUDA graphs between two events; Pallas' calls are queued one by one."""
+The kernels of cuDNN and FlashAttention-2 are part of PyTorch. FlashAttention-3 and FlashAttention's CuTe kernels are measured if python3
+can import them. Triton's kernel is in triton_attention.py. Pallas' kernel is JAX's attention_mgpu, whose blocks are tuned for each problem.
+PyTorch launches are replayed as CUDA graphs between two events, and Pallas calls are queued one by one."""
 import functools
 import math
 import os
 import sys
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the card is shared with the benchmark
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is shared with the benchmark
 
 import numpy as np
 
@@ -39,7 +39,8 @@ def check_taken(problem):
 
 
 class TorchCalls:
-    """Calls of PyTorch. `call_for(problem, sets)` returns a function of Q, K and V that returns O, and a text about the choice."""
+    """Calls a PyTorch function. `call_for(problem, sets)` returns a function of Q, K and V that returns O, and a text that describes
+    how."""
 
     def __init__(self, call_for, problem, tensors):
         from torch_graph import Graphed
@@ -54,7 +55,7 @@ class TorchCalls:
 
 
 def sdpa(backend):
-    """Uses one of PyTorch's backends of scaled_dot_product_attention."""
+    """Returns the version of one of PyTorch's backends of scaled_dot_product_attention, and a function that creates its calls."""
     torch = need_gpu()
     from torch.nn.attention import SDPBackend, sdpa_kernel
     chosen = getattr(SDPBackend, backend)
@@ -80,7 +81,7 @@ def sdpa(backend):
 
 
 def flash_attention(module):
-    """Uses FlashAttention-3 or FlashAttention's CuTe kernels, through their Python functions."""
+    """Returns the version of FlashAttention-3 or of FlashAttention's CuTe kernels, and a function that creates their calls."""
     torch = need_gpu()
     imported = __import__(module, fromlist=["flash_attn_func"])
 
@@ -115,7 +116,7 @@ def triton():
         timed = []
         for configuration in configurations:
             call = functools.partial(module.call, *sets[0], problem.causal, configuration)
-            call()  # which compiles it
+            call()  # compiles the kernel
             timed.append((min(between_events(call) for _ in range(3)), configuration))
         best = min(timed)[1]
         return (lambda q, k, v: module.call(q, k, v, problem.causal, best),
@@ -125,7 +126,7 @@ def triton():
 
 
 class PallasCalls:
-    """Calls of Pallas. Several calls in one executable would be merged; therefore each is queued separately."""
+    """Calls the kernel of Pallas. XLA would merge several calls in one executable, so each call is queued separately."""
 
     def __init__(self, jax, module, events, problem, tensors):
         import concurrent.futures
@@ -136,7 +137,7 @@ class PallasCalls:
             raise peer.Refused("it supports one length, and a multiple of 64 columns")
         self.events = events
         dtype = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}[problem.type]
-        # The kernel does not scale the scores, so Q is scaled before, which rounds it once more unless the factor is a power of two.
+        # The kernel does not scale the scores, so Q is scaled in advance. This rounds Q once more unless the factor is a power of two.
         scaled = jax.jit(lambda q: (q.astype(np.float32) / math.sqrt(problem.depth)).astype(q.dtype))
         uploads = ((jax.device_put(np.array(t).view(dtype)) for t in of_set) for of_set in tensors.sets)
         self.sets = [(scaled(q), k, v) for q, k, v in uploads]
@@ -166,7 +167,7 @@ class PallasCalls:
                               f"best of {len(configurations)}")
 
     def time(self, call, count):
-        """Returns the microseconds per call of several calls over the sets in turn, which are queued after two untimed calls."""
+        """Returns the microseconds per call. Queues two untimed calls, and then `count` calls, which use the sets alternately."""
         for i in range(2):
             result = call(*self.sets[i % len(self.sets)])
         self.events.record(self.events.start, result)
@@ -183,7 +184,7 @@ class PallasCalls:
 
 
 def pallas():
-    import pallas_peer  # first: it sets how XLA compiles
+    import pallas_peer  # imported first, because it sets how XLA compiles
     import jax
     from jax.experimental.pallas.ops.gpu import attention_mgpu
     if jax.default_backend() != "gpu":
@@ -200,7 +201,7 @@ PEERS = {"cudnn": ("cuDNN", functools.partial(sdpa, "CUDNN_ATTENTION")),
 
 
 def tell_available():
-    """Prints NAME=PEER for each peer that can be imported, and on standard error why the others cannot be."""
+    """Prints NAME=PEER for each peer that can be imported, and the reasons for the others on standard error."""
     for key, (name, load) in PEERS.items():
         try:
             load()

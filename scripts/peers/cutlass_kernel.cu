@@ -31,15 +31,15 @@ struct Pingpong {
   using Epilogue = cutlass::epilogue::TmaWarpSpecialized;
   using Scheduler = cutlass::gemm::PersistentScheduler;
 };
-// The sums of 8-bit floats remain on the tensor cores; in the other kernels they are added to f32 sums every
-// 128 of k.
+// The sums of 8-bit floats remain on the tensor cores. The other kernels add these sums to f32 sums after
+// every 128 values of k.
 struct CooperativeFast : Cooperative {
   using Mainloop = cutlass::gemm::KernelTmaWarpSpecializedCooperativeFP8FastAccum;
 };
 struct PingpongFast : Pingpong {
   using Mainloop = cutlass::gemm::KernelTmaWarpSpecializedPingpongFP8FastAccum;
 };
-// One tile for each CTA, computed by one consumer warpgroup.
+// Each CTA has one tile, which one consumer warpgroup computes.
 struct WarpSpecialized {
   static constexpr const char* kName = "warp-specialized";
   using Mainloop = cutlass::gemm::KernelTmaWarpSpecialized;
@@ -54,7 +54,7 @@ using Tile = cute::Shape<cute::Int<PEER_M>, cute::Int<PEER_N>, cute::Int<PEER_K>
 using Cluster = cute::Shape<cute::Int<PEER_CLUSTER_M>, cute::Int<PEER_CLUSTER_N>, cute::_1>;
 constexpr int kAligned = 16 / sizeof(Input), kAlignedD = 16 / sizeof(Output);
 
-// There is no C: its type is void, and beta is 0.
+// C is not used: its type is void, and beta is 0.
 using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
     cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, cutlass::layout::RowMajor, kAlignedD,

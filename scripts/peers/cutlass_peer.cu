@@ -1,5 +1,5 @@
-// CUTLASS as a contender of gemm_bench in its own process: it answers the lines that
-// kernels/bench/peers/peer_process.h describes. With --self-test it runs without the benchmark, on its own
+// Runs CUTLASS as a contender in gemm_bench, in a separate process. It answers the lines that
+// kernels/bench/peers/peer_process.h describes. With --self-test, it runs without the benchmark, on its own
 // data.
 #include <cuda_bf16.h>
 #include <sys/mman.h>
@@ -28,10 +28,10 @@ std::vector<const Kernel*>& kernels() {
 
 namespace {
 
-constexpr int kOneRound = 4;                 // the least number of launches in a first trial
-constexpr size_t kFinalists = 6;             // kernels of the first trial that are tried again
-constexpr double kGraphMicroseconds = 2000;  // duration of a graph: long compared with the gap between two
-                                             // graphs
+constexpr int kOneRound = 4;      // lowest number of launches in a first trial
+constexpr size_t kFinalists = 6;  // kernels of the first trial that are tried again
+constexpr double kGraphMicroseconds =
+    2000;  // duration of a graph, which is long compared with the gap between two graphs
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
@@ -39,8 +39,8 @@ void check(cudaError_t status, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-// The file that the benchmark passes as descriptor 3: A and B of each set, and room for one D. All types have
-// two bytes.
+// The file that the benchmark passes as descriptor 3. It holds A and B of each set, and room for one D. All
+// types have two bytes.
 class File {
  public:
   File(const Problem& p, size_t sets)
@@ -147,7 +147,7 @@ class Chosen {
     check(cudaStreamSynchronize(stream_), "a launch");
   }
 
-  // Returns microseconds per launch.
+  // Returns the microseconds per launch.
   double burst(size_t launches) {
     if (!graph_) {
       const double rounds = std::round(kGraphMicroseconds / std::max(estimate_, 1.0) / sets_.size());
@@ -194,7 +194,7 @@ class Chosen {
     });
   }
 
-  // Returns the microseconds of this many runs of the graph.
+  // Returns the microseconds of `runs` runs of the graph.
   double time(const Graph& graph, size_t runs) {
     check(cudaEventRecord(start_, stream_), "cudaEventRecord");
     for (size_t i = 0; i < runs; ++i) graph.launch();
@@ -227,8 +227,8 @@ class Chosen {
 
   static bool is_faster(const Trial& a, const Trial& b) { return a.microseconds < b.microseconds; }
 
-  // Runs the fastest candidates once more, in graphs as long as those of bursts, with and without early
-  // launches.
+  // Runs the fastest candidates once more, with and without early launches, in graphs that are as long as
+  // those of burst().
   std::vector<Trial> finals(std::vector<Trial> trials) {
     std::sort(trials.begin(), trials.end(), is_faster);
     trials.resize(std::min(trials.size(), kFinalists));
@@ -243,7 +243,7 @@ class Chosen {
         const auto graph = record(launches, early, count);
         std::vector<double> times;
         for (int i = 0; i < 4; ++i) times.push_back(time(*graph, 1) / static_cast<double>(count));
-        std::sort(times.begin() + 1, times.end());  // without the first, which warms up
+        std::sort(times.begin() + 1, times.end());  // the first time is left out, because it warms up
         trial.microseconds = times[2];
         finalists.push_back(trial);
       }
@@ -292,7 +292,7 @@ class Session {
     if (!chosen_) throw std::runtime_error("there is no problem");
     if (verb == "launch") {
       check(cudaMemset(sets_.at(number).d, 0xff, file_->d_bytes()),
-            "cudaMemset");  // so that the result of a trial is not there
+            "cudaMemset");  // removes the results of the trials
       check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
       chosen_->launch(number);
       check(cudaMemcpy(file_->d(), sets_.at(number).d, file_->d_bytes(), cudaMemcpyDeviceToHost),
@@ -347,7 +347,7 @@ int serve() {
   return 0;
 }
 
-// Runs M x N x K on its own data, in two sets, and compares some elements with float64.
+// Runs M x N x K on random data, in two sets, and compares some elements with float64.
 int self_test(const Problem& p) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;

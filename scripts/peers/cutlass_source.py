@@ -1,6 +1,6 @@
-"""CUTLASS's kernels and ours with the same tile, cluster, stages and schedule, compiled to PTX by nvcc and by ptxb. A kernel is identified
-by the words of build_cutlass: input, output, schedule, tile m n k, cluster m n, stages (0 or none: as many as fit). The file is not named
-cutlass, since scripts in this folder import the package of that name from PyPI.
+"""Compiles CUTLASS's kernels and ours with the same tile, cluster, stages and schedule to PTX, with nvcc and with ptxb. The words of
+build_cutlass identify a kernel: input, output, schedule, tile m n k, cluster m n, and stages (0 or none for as many as fit). This file is
+not named cutlass, because scripts in this folder import the package of that name from PyPI.
 """
 import datetime
 import hashlib
@@ -15,11 +15,11 @@ BUILD = "scripts/peers/build_cutlass"
 
 
 class Failure(Exception):
-    """A command that failed, with its output."""
+    """Raised if a command has failed; holds its output."""
 
 
 def seconds(*command, **options):
-    """Times a command that runs in the top folder."""
+    """Runs a command in the top folder, and returns the seconds that it took."""
     start = time.monotonic()
     ran = subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
     if ran.returncode != 0:
@@ -28,7 +28,7 @@ def seconds(*command, **options):
 
 
 def cpu_seconds(run):
-    """Returns the processor time of `run()`, which hardly depends on other work on the machine, and its result."""
+    """Returns the processor time and the result of `run()`. Other work on the machine hardly affects the processor time."""
     def spent():
         times = os.times()
         return times.children_user + times.children_system
@@ -39,7 +39,7 @@ def cpu_seconds(run):
 
 
 def fields(words):
-    """Returns the fields of our gemm for the same kernel."""
+    """Returns the fields of our gemm that give the same kernel."""
     a, d, schedule, m, n, k, cluster_m, cluster_n, stages = (words.split() + ["0"])[:9]
     consumers = 2 if schedule.startswith("Pingpong") else 1 if schedule == "WarpSpecialized" else min(2, int(m) // 64)
     values = {"a": a, "d": d, "bm": m, "bn": n, "bk": k, "cluster_m": cluster_m, "cluster_n": cluster_n, "stages": stages,
@@ -47,7 +47,7 @@ def fields(words):
     if schedule.startswith("Pingpong"):
         values["pingpong"] = "yes"
     if schedule == "StreamK":
-        values["split_last"] = "2"  # the nearest form: only the last wave is divided
+        values["split_last"] = "2"  # the nearest form divides only the last wave
     if a in ("e4m3", "e5m2") and not schedule.endswith("Fast"):
         values["promote"] = "yes"
     return values
@@ -58,7 +58,7 @@ def options(words):
 
 
 def ours(build, words, folder, *more):
-    """Emits our kernel into a folder, and returns the seconds."""
+    """Emits our kernel into a folder, and returns the seconds that this took."""
     return seconds(f"{build}/bin/ptxb", "emit", "gemm", "-o", folder, *options(words), *more)
 
 
@@ -77,10 +77,10 @@ def missing():
 
 
 def cutlass_ptx(words, fresh=False):
-    """Returns the path of CUTLASS's PTX for a kernel, the processor seconds that nvcc took, and when that was. The PTX is stored in
-    build/peers under a hash of its inputs."""
+    """Returns three values: the path of CUTLASS's PTX for a kernel, the processor seconds that nvcc took, and the time when it ran. The PTX
+    is stored in build/peers under a hash of its inputs."""
     headers = subprocess.run([BUILD, "--headers"], cwd=TOP, check=True, capture_output=True, text=True).stdout.strip()
-    made_of = hashlib.sha256(f"2 {words}".encode())  # and the format of the kept files
+    made_of = hashlib.sha256(f"2 {words}".encode())  # starts with the version of the stored files' format
     for path in (BUILD, "scripts/peers/cutlass_kernel.cu", "scripts/peers/cutlass_kernel.h", f"{headers}/cutlass/version.h"):
         with open(os.path.join(TOP, path), "rb") as file:
             made_of.update(file.read())

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs JAX Pallas' hopper_matmul as a contender of gemm_bench in a process of its own: without arguments it answers gemm_bench.
+"""Runs JAX Pallas' hopper_matmul as a contender in gemm_bench, in a separate process. Without arguments, it answers the requests of
+gemm_bench.
 
-It multiplies A[m,k] and B[k,n]: a B that is stored as [n,k] is transposed before, untimed, and the configuration says so. The
-configurations that the kernel's own tuning tries are timed for each problem, and the best is kept. An executable has many products, which
-are timed with events of a stream that waits for the first and the last of them."""
+The kernel multiplies A[m,k] by B[k,n]. A B that is stored as [n,k] is transposed in advance, untimed, and the configuration mentions this.
+The configurations that the kernel's own tuning tries are timed for each problem, and the best one is used. An executable contains many
+products, which are timed with events on a stream that waits for the first and the last product."""
 import ctypes
 import functools
 import inspect
@@ -11,8 +12,8 @@ import os
 import re
 import time
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the card is shared with the benchmark
-# The elimination of common subexpressions is disabled, since an executable repeats products of the same matrices.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is shared with the benchmark
+# Common subexpressions must not be eliminated, because an executable repeats products of the same matrices.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_disable_hlo_passes=cse"
 
 import jax
@@ -24,12 +25,12 @@ from jax.experimental.pallas.ops.gpu import hopper_matmul_mgpu as module
 import peer
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
-MOST_PRODUCTS = 128  # of an executable, unless there are more sets
+MOST_PRODUCTS = 128  # limit for one executable, unless there are more sets
 LEAD_IN = 1500  # microseconds of work that is queued before the timed work, so that the host stays ahead
 
 
 class Events:
-    """Two CUDA events on their own stream."""
+    """Two CUDA events on a separate stream."""
 
     def __init__(self):
         self.cuda = ctypes.CDLL("libcuda.so.1")
@@ -49,7 +50,7 @@ class Events:
             raise RuntimeError(f"{name} gives status {status}")
 
     def record(self, event, array):
-        """Records the end as soon as the array is ready: exporting it through DLPack makes the stream wait for it."""
+        """Records an event as soon as the array is ready. Exporting the array through DLPack makes the stream wait for it."""
         array.__dlpack__(stream=self.stream.value)
         self.call("cuEventRecord", event, self.stream)
 
@@ -62,8 +63,8 @@ class Events:
 
 
 def configurations(m, n, k):
-    """Returns the configurations that hopper_matmul's own tuning tries and that divide the problem, beginning with those that are usually
-    best."""
+    """Returns the configurations that hopper_matmul's own tuning tries and that divide the problem evenly, beginning with the usually best
+    ones."""
     dimension = module.MatmulDimension
     for width in (8, 16, 4):
         for tile_m, tile_n in ((128, 128), (128, 64), (256, 64), (256, 128)):
@@ -77,13 +78,13 @@ def configurations(m, n, k):
 
 
 def matmul(config):
-    """Returns the product, which is compiled once, however often an executable contains it."""
+    """Returns a function that computes the product, and that is compiled once, however often an executable contains it."""
     takes_c = "c" in inspect.signature(module.matmul).parameters
     return jax.jit(lambda a, b: module.matmul(a, b, None, config) if takes_c else module.matmul(a, b, config))
 
 
 class Executable:
-    """Runs this many products, over the sets in turn, one after the other."""
+    """Runs `count` products one after another, and uses the sets alternately."""
 
     def __init__(self, config, sets, count):
         product = matmul(config)
@@ -119,7 +120,7 @@ class Product:
         return array(a, not problem.a_k_major), array(b, problem.b_k_major)
 
     def time(self, executable, runs, each):
-        """Returns the microseconds per product; `each` is an estimate."""
+        """Returns the microseconds per product. `each` is an estimate of this time."""
         for _ in range(max(1, round(LEAD_IN / (each * executable.count)))):
             result = executable.queue()
         self.events.record(self.events.start, result)
@@ -144,7 +145,7 @@ class Product:
                 executable.queue().block_until_ready()
                 each = self.time(executable, 1, 100)
                 each = self.time(executable, max(1, round(3000 / (each * few))), each)
-            except Exception as error:  # a tile that does not fit, which hopper_matmul's tuning skips too
+            except Exception as error:  # the tile does not fit; hopper_matmul's own tuning skips it too
                 failed += 1
                 why = peer.one_line(error)
                 continue
@@ -182,7 +183,7 @@ def main():
     words.add_argument("--tune-seconds", type=float, default=20, help="of each problem, at most (20)")
     args = words.parse_args()
     make = functools.partial(Product, Events(), args.tune_seconds)
-    jax.device_put(np.zeros(1)).block_until_ready()  # this fails here if there is no GPU
+    jax.device_put(np.zeros(1)).block_until_ready()  # fails here if there is no GPU
     if jax.default_backend() != "gpu":
         raise SystemExit("pallas_peer: JAX has no GPU here")
     peer.run(args, f"JAX {jax.__version__}, Pallas' hopper_matmul", make)

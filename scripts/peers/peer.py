@@ -1,5 +1,5 @@
-"""Code that the Python peers of gemm_bench and attention_bench share: the protocol of kernels/bench/peers/peer_process.h, the matrices, and
-a self-test."""
+"""Holds what the Python peers of gemm_bench and attention_bench share: the protocol of kernels/bench/peers/peer_process.h, the matrices,
+and a self-test."""
 import argparse
 import dataclasses
 import mmap
@@ -9,7 +9,7 @@ import traceback
 
 import numpy as np
 
-GRAPH_MICROSECONDS = 2000  # of one queued unit: long compared with the gap between two
+GRAPH_MICROSECONDS = 2000  # duration of one queued unit, which is long compared with the gap between two units
 
 
 class Refused(Exception):
@@ -17,7 +17,7 @@ class Refused(Exception):
 
 
 def to_bits(values, dtype):
-    """Returns the bits of values, which are rounded to nearest even."""
+    """Returns the bits of values, rounded to nearest even."""
     if dtype == "f16":
         return values.astype(np.float16).view(np.uint16)
     bits = values.astype(np.float32).view(np.uint32)
@@ -37,7 +37,7 @@ def random_bits(shape, dtype, random):
 
 @dataclasses.dataclass
 class Problem:
-    """A product, as requested by the words of a line. Another kind of problem has the same methods, and has a class like Matrices."""
+    """A product, as requested in a line of words. Other kinds of problems have the same methods, and a class like Matrices."""
 
     VERB = "problem"
     m: int
@@ -67,7 +67,7 @@ class Problem:
         return Matrices(self, memory)
 
     def bytes(self):
-        return 2 * (self.sets * (self.m * self.lda + self.n * self.ldb) + self.m * self.ldd)  # of TN
+        return 2 * (self.sets * (self.m * self.lda + self.n * self.ldb) + self.m * self.ldd)  # layout is TN
 
     def flops(self):
         return 2 * self.m * self.n * self.k
@@ -84,13 +84,13 @@ class Problem:
         return self.layout[1] == "N"
 
     def require(self, *types):
-        """Refuses the problem unless A, B and D have the same 16-bit type, which is one of the given types."""
+        """Raises Refused unless A, B and D have the same 16-bit type, which must be one of the given types."""
         if not self.a == self.b == self.d or self.a not in types:
             raise Refused(f"it needs A, B and D of one type, which must be one of {', '.join(types)}")
 
 
 class Matrices:
-    """The bits of A, B and D, 16 per element, as rows with the given strides, which are views of the file's memory."""
+    """The bits of A, B and D, 16 per element. Rows have the given strides, and are views of the file's memory."""
 
     def __init__(self, problem, memory):
         p = self.problem = problem
@@ -116,7 +116,7 @@ class Matrices:
                 matrix[:] = random_bits(matrix.shape, self.problem.a, random)
 
     def samples(self, number):
-        """Returns rows of D, their expected values in float64, and the tolerances, for inputs that are both k-major."""
+        """Yields rows of D, their expected values in float64, and the tolerances, for inputs that are both k-major."""
         p = self.problem
         rows = [0, 1, p.m // 2, p.m - 1]
         a, b = self.sets[number]
@@ -126,7 +126,7 @@ class Matrices:
 
 @dataclasses.dataclass
 class Attention:
-    """An attention, as requested by the words of a line."""
+    """An attention, as requested in a line of words."""
 
     VERB = "attention"
 
@@ -141,7 +141,7 @@ class Attention:
     causal: bool
     left: int
     right: int
-    lengths: list  # of packed sequences, else empty
+    lengths: list  # lengths of packed sequences, or an empty list
     sets: int
 
     @staticmethod
@@ -176,7 +176,7 @@ class Attention:
         return 2 * (self.sets * (q + k + v) + o)
 
     def flops(self):
-        """Returns the number of operations. It does not support windows, and assumes as many keys as queries if the attention is causal."""
+        """Returns the number of operations. Windows are not supported, and a causal attention must have as many keys as queries."""
         pairs = sum(n * (n + 1) // 2 if self.causal else n * keys
                     for n, keys in ([(n, n) for n in self.lengths] or [(self.queries, self.keys)] * self.batches))
         return 2 * pairs * self.heads * (self.depth + self.value_depth)
@@ -191,7 +191,7 @@ class Attention:
 
 
 class Tensors:
-    """The bits of Q, K and V of each set, and of O: [batch, row, head, column], or if packed [row, head, column]."""
+    """The bits of Q, K and V of each set, and of O: [batch, row, head, column] or, if packed, [row, head, column]."""
 
     def __init__(self, problem, memory):
         self.problem = problem
@@ -213,7 +213,7 @@ class Tensors:
                 tensor[:] = random_bits(tensor.shape, self.problem.type, random)
 
     def samples(self, number):
-        """Returns rows of O, their expected values in float64, and the tolerances."""
+        """Yields rows of O, their expected values in float64, and the tolerances."""
         p = self.problem
         draw = np.random.default_rng(2)
         begins = p.offsets() if p.lengths else None
@@ -233,8 +233,8 @@ class Tensors:
 
 
 class Session:
-    """Answers requests. `make(problem, data)` returns an object with configuration, launch(set), which returns the bits of the output, and
-    burst(launches), which returns microseconds per launch. `kind` is Problem or Attention."""
+    """Answers requests. `make(problem, data)` returns an object with three members: `configuration`; launch(set), which returns the bits of
+    the output; and burst(launches), which returns microseconds per launch. `kind` is Problem or Attention."""
 
     def __init__(self, make, kind):
         self.make, self.kind = make, kind
@@ -275,13 +275,13 @@ def serve(version, make, kind):
             print(session.answer(line), file=answers)
         except Refused as refusal:
             print(f"refused {refusal}", file=answers)
-        except Exception as error:  # the benchmark shows this; the next problem may succeed
+        except Exception as error:  # the benchmark shows the error, and the next problem may succeed
             traceback.print_exc()
             print(f"refused {one_line(error)}", file=answers)
 
 
 def self_test(make, kind):
-    """Runs a few problems on its own data, and checks some of the output."""
+    """Runs a few problems on random data, and checks some of the output."""
     wrong = 0
     for problem in kind.examples():
         data = problem.data(bytearray(problem.bytes()))

@@ -1,5 +1,5 @@
-"""Changes that are planted in CUTLASS's PTX, each with what the first difference must say. A plant has a description, a regular expression,
-the replacement, the index of the match (-1: the last; None: all), and an expression for the words of the first difference.
+"""Defines changes that are planted in CUTLASS's PTX, each with the expected first difference. A plant has a description, a regular
+expression, the replacement, the index of the match (-1 for the last, None for all), and an expression that the first difference must match.
 """
 import re
 

@@ -5,7 +5,7 @@ import peer
 
 
 def between_events(queue):
-    """Returns the microseconds that the work that `queue` queues takes."""
+    """Returns the time in microseconds of the work that `queue` queues."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     queue()
@@ -15,11 +15,11 @@ def between_events(queue):
 
 
 class Graphed:
-    """Launches in CUDA graphs. `launches` are functions, one for each set."""
+    """Holds launches in CUDA graphs. `launches` has a function for each set."""
 
     def __init__(self, launches):
         self.launches = launches
-        self.queue(len(launches))  # this prepares everything that the first call makes
+        self.queue(len(launches))  # prepares everything that the first call creates
         torch.cuda.synchronize()
         each = between_events(lambda: self.queue(len(launches))) / len(launches)
         rounds = max(1, round(peer.GRAPH_MICROSECONDS / max(each, 1) / len(launches)))
@@ -33,7 +33,7 @@ class Graphed:
             self.launches[i % len(self.launches)]()
 
     def burst(self, launches):
-        """Makes at least this many launches, and returns the microseconds per launch."""
+        """Makes at least `launches` launches, and returns the microseconds per launch."""
         graphs = max(1, -(-launches // self.per_graph))
 
         def queue():

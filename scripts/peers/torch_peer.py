@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs torch.matmul as a contender of gemm_bench in a process of its own: without arguments it answers gemm_bench.
+"""Runs torch.matmul as a contender in gemm_bench, in a separate process. Without arguments, it answers the requests of gemm_bench.
 
-Its launches are replayed as CUDA graphs between two events."""
+The launches are replayed as CUDA graphs between two events."""
 import functools
 
 import numpy as np
@@ -32,7 +32,7 @@ class Product:
 
     def launch(self, number):
         a, b, d = self.sets[number]
-        d.fill_(float("nan"))  # not the result of a burst
+        d.fill_(float("nan"))  # hides the result of a burst
         torch.matmul(a, b, out=d)
         return d.view(torch.int16).cpu().numpy().view(np.uint16)
 

@@ -33,12 +33,12 @@ def forward(Q, K, V, O, scale, rows, row_stride, head_stride, batch_stride, head
     tl.store(O + start + query[:, None] * row_stride + column[None, :], (sums / total[:, None]).to(O.dtype.element_ty))
 
 
-# Each configuration has the block sizes of queries and keys, the number of warps, and the stages.
+# Each configuration has the block sizes of queries and keys, the number of warps, and the number of stages.
 CONFIGURATIONS = {64: [(128, 128, 8, 3), (128, 64, 4, 3)], 128: [(128, 64, 8, 3), (128, 128, 8, 2)], 256: [(128, 64, 8, 2)]}
 
 
 def call(q, k, v, causal, configuration):
-    """Tensors are [batch, row, head, column], all with the same layout, and with lengths that are multiples of the blocks."""
+    """Runs the kernel. Tensors are [batch, row, head, column], all with the same layout, and lengths must be multiples of the blocks."""
     batch, rows, heads, depth = q.shape
     bm, bn, warps, stages = configuration
     out = torch.empty_like(q)

@@ -13,7 +13,7 @@ def escape(text):
 
 
 def installed(name):
-    """Returns the name with which a program includes a header."""
+    """Returns the name that a program uses to include a header."""
     return name if name.startswith("ptxbuilder/") else "ptxbuilder/" + ("ptxb.h" if name.endswith("ptxb.h") else name)
 
 
@@ -22,7 +22,7 @@ def page_of(name):
 
 
 class Links:
-    """Finds the page that the name of a file or of a type is linked to. Names of one word are not linked, since they are also English
+    """Finds the page that the name of a file or of a type links to. Names of one word are not linked, because they are also English
     words."""
 
     def __init__(self, reader):
@@ -83,7 +83,7 @@ def inline(text, links, page):
 
 
 def shown(d, without_body):
-    """Returns the source of a declaration without its body, but with the comment that follows it."""
+    """Returns the source of a declaration without its body, but with the trailing comment."""
     text = textwrap.dedent(d.text).replace("PTXB_API ", "")
     if d.kind != "function" or re.match(r"[A-Z_]+\(", text):
         return text
@@ -92,7 +92,7 @@ def shown(d, without_body):
 
 
 def is_plain(d):
-    """Returns whether a type has only values, in which case its source describes it best."""
+    """Returns whether a type has only values, so that its source describes it best."""
     return d.kind == "enum" or all(m.kind in ("value", "type", "enum") or m.is_special or m.name.startswith("operator") or
                                    m.kind == "class" and is_plain(m) for m in d.members)
 
@@ -102,7 +102,7 @@ def head_of(d):
 
 
 def groups(declarations):
-    """Groups the declarations that one comment documents."""
+    """Groups declarations that share one comment."""
     made = []
     for d in declarations:
         if made and not d.comment and made[-1][-1].last >= d.first - 1 and (is_plain(d) if d.kind == "class" else True) \

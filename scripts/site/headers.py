@@ -1,10 +1,11 @@
 """Reads the public headers with libclang: their declarations, as written, and the comments that document them.
 
-  headers.py SOURCE PRINTED   names each public declaration without a comment, and fails if there is one; the build prints headers
-                              to PRINTED, such as build/release/printed
+  headers.py SOURCE PRINTED   names each public declaration without a comment, and fails if there is one. PRINTED holds the headers that the
+  build prints, such as build/release/printed
 
-A comment documents a declaration if it ends on the line above it or begins on its last line, and also the declarations that follow
-without a blank line or another comment. Names of a namespace `detail`, and private and protected members, are not public.
+A comment documents a declaration if it ends on the line above the declaration or begins on the declaration's last line. It also documents
+the declarations that follow without a blank line or another comment. Names of a namespace `detail`, and private and protected members, are
+not public.
 """
 import dataclasses
 import os
@@ -13,7 +14,7 @@ import sys
 
 import python_names
 
-sys.path.append("/usr/lib/python3/dist-packages")  # a Python other than Debian's can read this module, too
+sys.path.append("/usr/lib/python3/dist-packages")  # lets a Python other than Debian's use this module, too
 try:
     from clang import cindex
     from clang.cindex import CursorKind as Kind
@@ -32,12 +33,12 @@ class Declaration:
     file: str
     first: int      # lines of the whole declaration, counted from 1
     last: int
-    text: str       # as it is written, without a body
-    comment: str    # without its slashes
+    text: str       # the source without a body
+    comment: str    # the comment without its slashes
     documented: bool
     members: list = dataclasses.field(default_factory=list)
     is_special: bool = False  # a constructor, a destructor or an assignment
-    is_getter: bool = False   # it has no parameters, changes nothing, and returns what its name says
+    is_getter: bool = False   # a const function without parameters
 
 
 def roots_of(source):
@@ -49,8 +50,8 @@ def roots_of(source):
 
 
 def public_headers(source, printed):
-    """Returns every header that the installed headers include, directly or indirectly: its name from the top of the project, with its path.
-    """
+    """Returns every header that the installed headers include, directly or indirectly: its path relative to the top of the project, and its
+    path in the file system."""
     waiting, reached = roots_of(source) + ["kernels/c/ptxb.h"], {}
     while waiting:
         name = waiting.pop(0)
@@ -85,7 +86,7 @@ def comment_text(lines):
 
 
 class Header:
-    """The lines of a file, with the comments that document them."""
+    """Holds the lines of a header, and finds the comments of its declarations."""
 
     def __init__(self, path):
         with open(path) as file:
@@ -95,7 +96,7 @@ class Header:
         """Returns the comment that ends on the line before `line`."""
         above = []
         at = line - 2
-        if at >= 0 and re.match(r"\s*class \w+;$", self.lines[at]):  # declared for what follows
+        if at >= 0 and re.match(r"\s*class \w+;$", self.lines[at]):  # skips forward declarations between the comment and the declaration
             at -= 1
         if at >= 0 and self.lines[at].rstrip().endswith("*/") and self.lines[at].lstrip().startswith(("/*", "*")):
             while at >= 0 and not self.lines[at].lstrip().startswith("/*"):
@@ -126,7 +127,7 @@ class Header:
 
 
 def end_of(lines, first, last):
-    """Returns the line on which a body that libclang has skipped ends, or `last` if there is none."""
+    """Returns the last line of a body that libclang has skipped, or `last` if there is none."""
     indent = re.match(" *", lines[first - 1])[0]
     if not lines[last - 1].rstrip().split("  //")[0].endswith(("{", ":", ",", ")")):
         return last
@@ -139,7 +140,7 @@ def end_of(lines, first, last):
 
 
 def without_body(text):
-    """Removes what follows: a function ends at the brace of its body, and a constructor at its list of members."""
+    """Removes the body of a function, or a constructor's list of members and its body."""
     depth = 0
     for at, letter in enumerate(text):
         if letter in "([":
@@ -170,7 +171,7 @@ class Reader:
                     sys.exit(f"libclang cannot read the public headers: {fault}")
             self.read(unit.cursor, self.declarations.setdefault)
         for name in [name for name, path in self.headers.items() if path != f"{source}/{name}"]:
-            self.declarations.pop(name, None)  # ptxb isa says what the printed rows are
+            self.declarations.pop(name, None)  # `ptxb isa` describes the printed rows
         for name in self.declarations:
             self.declarations[name] = self.document(self.files[name], self.declarations[name])
 
@@ -225,7 +226,7 @@ class Reader:
         return made
 
     def document(self, header, declarations):
-        """Returns each declaration with its comment, in the order of the file; the declarations of one macro count as one."""
+        """Returns each declaration with its comment, in the order of the file. Declarations from one macro count as one."""
         declarations = sorted({(d.first, d.last): d for d in reversed(declarations)}.values(), key=lambda d: (d.first, -d.last))
         before = None
         for d in declarations:
@@ -239,9 +240,9 @@ class Reader:
 
 
 def undocumented(declarations, owner=None, introduction=""):
-    """Returns the undocumented names. The comment that opens a file documents the names in it; the comment of a class covers its values,
-    special members, getters and names of types; the comment of a function covers its overloads; and operators need no comment, since they
-    mean what they mean in C++."""
+    """Returns the undocumented names. The comment that opens a file documents the names in it. The comment of a class covers its values,
+    special members, getters and names of types. The comment of a function covers its overloads. Operators need no comment, because they
+    have their usual meaning in C++."""
     overloads = {d.name for d in declarations if d.documented and d.kind in ("function", "class", "type")}
     for d in declarations:
         named = owner is None and re.search(rf"\b{re.escape(d.name)}\b", introduction)

@@ -1,6 +1,6 @@
-"""Writes the pages of the site as Markdown, and the configuration with which mkdocs builds them.
+"""Writes the pages of the site as Markdown, and the configuration that mkdocs uses to build them.
 
-  pages.py SOURCE BUILD FOLDER   BUILD has the program ptxb and the printed headers; pages go to FOLDER
+  pages.py SOURCE BUILD FOLDER   BUILD holds the program ptxb and the printed headers; pages are written to FOLDER
 """
 import json
 import os
@@ -85,7 +85,7 @@ class Site:
         for at in range(0, len(parts), 2):
             parts[at] = re.sub(r"(?<!!)\[([^\]]+)\]\(([^)]+)\)", in_link, parts[at])
             parts[at] = re.sub(r"(?<!\[)`([\w./-]+(?:\.md|\.h|\.def|/|[a-z]))`(?!\])", in_code, parts[at])
-        # mkdocs omits folders that begin with a dot, and a page uses the picture for its own scheme, not for the system's.
+        # mkdocs omits folders that begin with a dot. A page chooses the picture by its own color scheme, not by that of the system.
         text = re.sub(r'<picture>\s*<source [^>]*>\s*<img alt="([^"]*)" src="\.github/([\w-]+)-light\.svg">\s*</picture>',
                       r"![\1](pictures/\2-light.svg#only-light)![\1](pictures/\2-dark.svg#only-dark)", "".join(parts))
         write(f"{self.folder}/{page}", text)

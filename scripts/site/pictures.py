@@ -51,9 +51,9 @@ def measured(source):
 
 
 def speed(rows, c):
-    """Draws a bar for each mean, with a mark at the worst shape; a line marks the fastest peer."""
+    """Draws a bar for each mean, with a mark at the worst shape. A line marks the speed of the fastest peer."""
     left, length, top, step = 240, 510, 62, 32
-    scale = int(length / (max(float(mean) for _, mean, _ in rows) + 0.15))  # a mean's number is printed after its bar
+    scale = int(length / (max(float(mean) for _, mean, _ in rows) + 0.15))  # the number is printed after the bar
     width, height = left + length + 20, top + step * len(rows) + 18
     at = left + scale
     parts = [box(0.5, 0.5, width - 1, height - 1, c),
