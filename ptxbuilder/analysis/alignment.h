@@ -1,4 +1,4 @@
-// Aligns two sequences with each other.
+// Aligns two sequences: finds elements of one that correspond to elements of the other.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::analysis {
 
-// Returns pairs of positions, ascending in both sequences, with the largest sum of weights: if each weight is
-// 1, this is the longest common subsequence. `worth(i, j)` is the weight of i and j, or 0 if they cannot be a
-// pair. The time is proportional to rows x columns.
+// Returns the pairs of positions, ascending in both sequences, that have the largest sum of weights. If each
+// weight is 1, the result is the longest common subsequence. `worth(i, j)` is the weight of the pair (i, j),
+// or 0 if i and j cannot be a pair. Takes time proportional to rows x columns.
 template <typename Worth>
 std::vector<std::pair<size_t, size_t>> align(size_t rows, size_t columns, const Worth& worth) {
   std::vector<std::vector<uint32_t>> best(rows + 1, std::vector<uint32_t>(columns + 1, 0));

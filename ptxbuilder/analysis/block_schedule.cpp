@@ -12,7 +12,8 @@ void make_unique(std::vector<int>& numbers) {
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-// Returns, for each register, whether it is a predicate that only "mov.pred %p1, 0" writes.
+// Returns, for each register, whether it is a predicate that is always false because only "mov.pred %p1, 0"
+// writes it.
 std::vector<bool> false_predicates(const Code& code) {
   std::vector<bool> is_false(code.registers.size()), is_written(code.registers.size());
   for (const Operation& o : code.operations)
@@ -32,7 +33,8 @@ bool starts_product(const Operation& o, const std::vector<bool>& is_false) {
   return v.kind == Value::Kind::reg ? is_false[at(v.number)] : v.kind == Value::Kind::integer && v.value == 0;
 }
 
-// Returns, for each register, the register that it copies throughout its life; kNone if it does not copy one.
+// Returns, for each register that only ever holds a copy of another register, that other register; otherwise
+// kNone.
 std::vector<int> copied_registers(const Code& code) {
   std::vector<int> writers(code.registers.size()), source(code.registers.size(), kNone);
   for (const Operation& o : code.operations)
@@ -47,12 +49,12 @@ std::vector<int> copied_registers(const Code& code) {
   return source;
 }
 
-// A load or a store that may be exchanged with others.
+// A load or a store that may be reordered with other loads and stores.
 struct PlainAccess {
   int operation = kNone;
   bool is_store = false;
   std::string_view space = {};  // "" for any space
-  int base = kNone;             // register of its address, if the accessed bytes are known
+  int base = kNone;             // register of the address, if the accessed bytes are known
   int64_t offset = 0, bytes = 0;
 
   bool conflicts(const PlainAccess& other) const {
@@ -98,7 +100,7 @@ bool is_computed(const Operation& o) {
               "shr", "sin", "slct", "sqrt", "sub", "subc", "szext", "tanh", "testp", "xor");
 }
 
-// Computes which instructions of a block must come before which others.
+// Computes the instructions that must precede each instruction of a block.
 class Dependences {
  public:
   Dependences(const Code& code, const std::vector<RegisterEffect>& effects, const Block& block)
@@ -106,7 +108,7 @@ class Dependences {
     std::vector<int> writer(code.registers.size(), kNone);
     std::vector<std::vector<int>> readers(code.registers.size());
     int pinned = kNone;
-    std::vector<PlainAccess> accesses;  // since that instruction
+    std::vector<PlainAccess> accesses;  // accesses since that instruction
     for (int n = block.first; n < block.last; ++n) {
       const Operation& o = code.operations[at(n)];
       for (const int r : effects[at(n)].needs) {
@@ -116,7 +118,8 @@ class Dependences {
         }
         readers[at(r)].push_back(n);
       }
-      // The guard may prevent the instruction from running, and the values of earlier writers then remain.
+      // If the guard is false, the instruction does not run, and the registers retain the values of earlier
+      // writers.
       for (const int r : o.writes) {
         add(n, writer[at(r)]);
         for (const int m : readers[at(r)]) add(n, m);
@@ -140,16 +143,16 @@ class Dependences {
       for (int n = block.first; n < last; ++n) add(last, n);
   }
 
-  // Returns the length of the chain of results that ends in this instruction.
+  // Returns the length of the longest chain of dependent instructions that ends in instruction n.
   int depth(int n) const { return nodes_[at(n - first_)].depth; }
-  // Returns the instructions that do not wait for another instruction.
+  // Returns the instructions that no other instruction must follow.
   std::vector<int> last() const {
     std::vector<int> all;
     for (size_t i = 0; i < nodes_.size(); ++i)
       if (nodes_[i].behind == 0) all.push_back(first_ + static_cast<int>(i));
     return all;
   }
-  // Removes an instruction, and adds the instructions that no longer wait for another one to `ready`.
+  // Removes an instruction. Adds to `ready` the instructions that no remaining instruction must follow.
   void take(int n, std::vector<int>& ready) {
     for (const int m : node(n).ahead)
       if (--node(m).behind == 0) ready.push_back(m);
@@ -161,7 +164,7 @@ class Dependences {
     int behind = 0, depth = 0;
   };
   Node& node(int n) { return nodes_[at(n - first_)]; }
-  // Makes n come after m.
+  // Requires instruction m to precede instruction n.
   void add(int n, int m) {
     if (m == kNone || m == n) return;
     node(n).ahead.push_back(m);
@@ -185,7 +188,8 @@ std::vector<RegisterEffect> register_effects(const Code& code) {
       const bool starts = starts_product(o, is_false);
       for (int r : o.reads) {
         if (starts && std::find(o.writes.begin(), o.writes.end(), r) != o.writes.end()) continue;
-        // Registers with one writer that copy each other in a cycle have never been set.
+        // Registers with a single writer that copy each other in a cycle are never set, so the number of
+        // steps is bounded.
         for (size_t steps = 0; source[at(r)] != kNone && steps < source.size(); ++steps) r = source[at(r)];
         e.needs.push_back(r);
       }
@@ -207,8 +211,8 @@ void schedule_from_end(const Code& code, const std::vector<RegisterEffect>& effe
   while (!ready.empty()) {
     size_t best = 0;
     int most = 0;
-    // Among equal gains, the instruction with the shortest chain of results is chosen, so that long chains
-    // end up earlier in the block.
+    // Among instructions with equal gain, the one with the shortest chain of dependent instructions is
+    // chosen, so that long chains are earlier in the block.
     for (size_t i = 0; i < ready.size(); ++i) {
       const int g = gain(ready[i]), depth = dependences.depth(ready[i]);
       const int best_depth = dependences.depth(ready[best]);

@@ -8,17 +8,18 @@
 
 namespace ptxbuilder::analysis {
 
-// The registers that an instruction needs, including its guard, and those that it writes. A copy shares the
-// register of its source. The first wgmma of a product writes its accumulators without needing them.
+// The registers that an instruction needs, including its guard, and the registers that it writes. The result
+// of a copy shares the register of its source. The first wgmma of a product writes its accumulators but does
+// not need them.
 struct RegisterEffect {
   std::vector<int> needs = {}, makes = {};
 };
 std::vector<RegisterEffect> register_effects(const Code& code);
 
-// Calls `step` with each instruction of the block, last instruction first. Among the instructions that may
-// come next, the one with the greatest `gain` is chosen. Results stay before their uses. Ordinary loads and
-// stores keep their order if they may touch the same bytes. Every other instruction that accesses memory,
-// waits or has a side effect keeps its order relative to all instructions that access memory.
+// Calls `step` with each instruction of the block, last instruction first. Among the instructions that may be
+// next, the instruction with the greatest `gain` is chosen. An instruction precedes all uses of its results.
+// Ordinary loads and stores stay in order if they may access the same bytes. Every other instruction that
+// accesses memory, waits or has a side effect stays in order relative to all instructions that access memory.
 void schedule_from_end(const Code& code, const std::vector<RegisterEffect>& effects, const Block& block,
                        const std::function<int(int)>& gain, const std::function<void(int)>& step);
 

@@ -19,8 +19,7 @@ namespace {
 
 using ptx_text::Statement;
 
-// First words of the instructions for textures and surfaces, which the manual here does not include (PTX ISA
-// 9.0).
+// First words of the instructions for textures and surfaces, which isa/manual omits (PTX ISA 9.0).
 constexpr std::array<std::string_view, 7> kOutsideManual = {"suld", "suq",  "sured", "sust",
                                                             "tex",  "tld4", "txq"};
 
@@ -36,8 +35,8 @@ std::optional<int64_t> whole(std::string_view digits) {
   return value;
 }
 
-// Returns the text of an operand without names, since the module's other declarations determine what an
-// address points to.
+// Returns the text of an operand with each name replaced by "address". Other declarations determine to what
+// the address points.
 std::string written(const ptx_text::Operand& o) {
   std::string text = o.kind == ptx_text::Operand::Kind::name ? "address" : o.text;
   for (const ptx_text::Operand& part : o.parts) text.append(",").append(written(part));
@@ -63,7 +62,7 @@ void add_variables(const ptx_text::Declaration& d, bool is_of_module, std::vecto
   }
 }
 
-// Flattens the body of a function, block by block.
+// Flattens the nested blocks of a function's body.
 class Flattening {
  public:
   Flattening(Code& code, const ptx_text::Module& module) : code_(code), module_(module) {}
@@ -90,15 +89,15 @@ class Flattening {
 
  private:
   struct Scope {
-    std::map<std::string, int, std::less<>> registers;  // by name, the registers found so far
+    std::map<std::string, int, std::less<>> registers;  // the registers found so far, by name
     std::map<std::string, std::pair<int64_t, std::string>, std::less<>>
         ranges;  // %r<12>: the number of registers, and their type
     std::map<std::string, std::string, std::less<>> single;  // the types of single registers
-    std::map<std::string, int, std::less<>> labels;          // by name, the index in labels_
+    std::map<std::string, int, std::less<>> labels;          // index in labels_, by name
     std::map<std::string, std::vector<std::string>, std::less<>> target_lists;  // .branchtargets
-    std::map<std::string, const ptx_text::Directive*, std::less<>> prototypes;  // or .calltargets
-    std::map<std::string, int, std::less<>> variables;  // by name, the index in the code's variables; kNone:
-                                                        // hidden
+    std::map<std::string, const ptx_text::Directive*, std::less<>> prototypes;  // .call* directives
+    std::map<std::string, int, std::less<>> variables;  // index in the code's variables, by name; kNone if a
+                                                        // name is hidden
   };
 
   void block(const std::vector<Statement>& statements) {
@@ -127,7 +126,7 @@ class Flattening {
 
   void declare(const ptx_text::Declaration& d) {
     if (!d.has(".reg")) {
-      if (scopes_.size() == 2) {  // the function's own parameters hide the module's variables
+      if (scopes_.size() == 2) {  // the function's parameters hide the module's variables
         for (const ptx_text::Declarator& name : d.names) scopes_.back().variables.emplace(name.name, kNone);
         return;
       }
@@ -273,7 +272,7 @@ class Flattening {
     } else {
       for (const ptx_text::Operand& operand : text.operands) o.operands.push_back(value(operand));
     }
-    // The carry is a register that does not occur among the operands.
+    // The carry is read from a register that is not among the operands.
     if (o.is("addc", "subc", "madc"))
       o.operands.push_back({.kind = Value::Kind::reg, .number = carry(), .text = "%carry"});
     set_results(o);
@@ -287,15 +286,15 @@ class Flattening {
     code_.operations.push_back(std::move(o));
   }
 
-  // An instruction writes its first operand if its row states so. Without a row, it writes a first operand
-  // that is a register, a list of registers, or _.
+  // An instruction writes its first operand if its row says so. An instruction without a row is assumed to
+  // write its first operand if that is a register, a list of registers, or _.
   void set_results(Operation& o) {
     const isa::Recognised known = isa::recognise(*o.text);
     o.row = known.row;
     if (o.operands.empty()) return;
     const Value& first = o.operands[0];
     const bool is_vector = first.kind == Value::Kind::vector;
-    if (o.is("call")) {  // the code reads results later from arguments in the .param space
+    if (o.is("call")) {  // later instructions read the results from variables in the .param space
       o.results = o.operands.size() > 1 && is_vector && !first.parts.empty() &&
                   first.parts[0].kind == Value::Kind::reg;
     } else if (o.row) {
@@ -339,11 +338,11 @@ class Flattening {
 
   Code& code_;
   const ptx_text::Module& module_;
-  std::vector<int> results_;  // results of the function that are in registers
+  std::vector<int> results_;  // the function's results that are in registers
   int carry_ = kNone;
-  std::map<std::string, int> functions_;  // by name, the index in the code's functions; kNone: not a function
+  std::map<std::string, int> functions_;  // index in the code's functions, by name; kNone for other names
   std::vector<Scope> scopes_;
-  std::vector<int> labels_;  // by label, the instruction after it
+  std::vector<int> labels_;  // for each label, the instruction after it
 };
 
 bool is_kernel(const Statement& s) {

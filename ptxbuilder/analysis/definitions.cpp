@@ -4,8 +4,8 @@
 
 namespace ptxbuilder::analysis {
 
-// Implements pruned SSA form, in which a meet exists only if the register is needed after it (Cytron and
-// others, Efficiently Computing Static Single Assignment Form and the Control Dependence Graph, 1991).
+// Constructs pruned SSA form: a meet exists only if its register is needed after it (Cytron and others,
+// Efficiently Computing Static Single Assignment Form and the Control Dependence Graph, 1991).
 Definitions::Definitions(const Code& code, const Graph& graph)
     : code_(code),
       graph_(graph),
@@ -28,7 +28,8 @@ Definitions::Definitions(const Code& code, const Graph& graph)
         for (int above = predecessor; above >= 0 && above != graph.dominators.parent[at(b)];
              above = graph.dominators.parent[at(above)]) {
           std::vector<int>& frontier = frontier_[at(above)];
-          if (!frontier.empty() && frontier.back() == b) break;  // the blocks above it contain it already
+          if (!frontier.empty() && frontier.back() == b)
+            break;  // b is already in this frontier and in those above
           frontier.push_back(b);
         }
   for (int reg = 0; at(reg) < registers_.size(); ++reg) {
@@ -41,7 +42,7 @@ Definitions::Definitions(const Code& code, const Graph& graph)
 }
 
 void Definitions::find_uses() {
-  std::vector<int> written(registers_.size(), kNone);  // last block that certainly writes it
+  std::vector<int> written(registers_.size(), kNone);  // last block that certainly writes each register
   const auto use = [&](int block, int reg) {
     std::vector<int>& uses = uses_[at(reg)];
     if (written[at(reg)] != block && (uses.empty() || uses.back() != block)) uses.push_back(block);
@@ -52,7 +53,7 @@ void Definitions::find_uses() {
       if (o.guard != kNone) use(b, o.guard);
       for (int reg : o.reads) use(b, reg);
       for (int reg : o.writes) {
-        if (o.guard != kNone) use(b, reg);  // if the guard does not hold, the earlier value remains
+        if (o.guard != kNone) use(b, reg);  // if the guard is false, the earlier value remains
         written[at(reg)] = b;
       }
     }
@@ -70,7 +71,7 @@ bool Definitions::is_single(int reg) const {
 
 void Definitions::find_meets(int reg) {
   Register& r = registers_[at(reg)];
-  // The blocks that need the register are found backward from each reader, up to a writer.
+  // Finds the blocks that need the register, by going backward from each reader up to a writer.
   std::vector<int> waiting;
   const auto need = [&](int block) {
     if (live_[at(block)] == reg) return;
@@ -103,8 +104,8 @@ void Definitions::find_meets(int reg) {
   }
 }
 
-// The blocks that a block dominates follow it in the dominators' order. Its value is valid in all of them,
-// except below blocks that have a value of their own.
+// The blocks that a block dominates follow it in the order of the dominator tree. The block's value is valid
+// in all of them, except in the subtrees of blocks that have a value of their own.
 void Definitions::find_changes(int reg) {
   Register& r = registers_[at(reg)];
   struct Own {

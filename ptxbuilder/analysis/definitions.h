@@ -1,5 +1,5 @@
-// Finds the instruction whose result a register holds, or the point where paths with different results meet:
-// static single assignment form, but without a name for each value.
+// Finds the instruction whose result a register holds, or the point where paths with different results meet.
+// This is static single assignment (SSA) form, except that values have no names of their own.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace ptxbuilder::analysis {
 
-// The definition of a register: the instruction whose result it holds, or the meet at the start of a block.
+// The definition of a register: the instruction whose result the register holds, or a meet at the start of a
+// block.
 struct Definition {
   enum class Kind : uint8_t { unwritten, result, meet };
 
@@ -20,30 +21,31 @@ struct Definition {
 
 class Definitions {
  public:
-  // A meet, which SSA form calls a phi function: at the start of a block, a register that is read later may
-  // hold the results of several instructions.
+  // A meet, which is called a phi function in SSA form: at the start of `block`, `reg` may hold the results
+  // of several instructions, and is read later.
   struct Meet {
     int block, reg;
   };
 
-  // Takes time proportional to the number of instructions, of meets, and of blocks in which a register with
-  // several writers is needed. `code` and `graph` must outlive this object.
+  // Takes time proportional to the number of instructions, plus the number of meets, plus the number of
+  // blocks in which registers with several writers are needed. `code` and `graph` must outlive this object.
   Definitions(const Code& code, const Graph& graph);
 
-  // Return what a register holds before an instruction, and at the end of a block. In unreachable code, every
-  // register counts as unwritten.
+  // Return the definition that a register holds before an instruction, and at the end of a block. In
+  // unreachable code, every register counts as unwritten.
   Definition before(int operation, int reg) const;
   Definition behind(int block, int reg) const;
 
   const std::vector<Meet>& meets() const { return meets_; }
 
  private:
-  // A definition that holds at the ends of blocks, from this position in the dominators' order onwards.
+  // A definition that holds at the end of a block, and the position of this block in the dominator tree's
+  // order. It also holds in later blocks of the order, up to the next change.
   struct Change {
     int place;
     Definition at_end;
   };
-  // The definitions that begin in a block.
+  // A meet of a register, and the meet's block.
   struct Start {
     int block, meet;
   };
@@ -64,11 +66,11 @@ class Definitions {
   const Graph& graph_;
   std::vector<Register> registers_;
   std::vector<Meet> meets_;
-  std::vector<std::vector<int>> uses_;      // for each register, the blocks that read a value from previous
-                                            // blocks
+  std::vector<std::vector<int>> uses_;      // for each register, the blocks that read a value written in
+                                            // previous blocks
   std::vector<std::vector<int>> frontier_;  // for each block, its dominance frontier
-  std::vector<int> live_, met_;  // by block: the last register that is live there, and the last one that has
-                                 // a meet there
+  std::vector<int> live_, met_;  // for each block, the last register found to be live there, and the last
+                                 // register with a meet there
 };
 
 }  // namespace ptxbuilder::analysis

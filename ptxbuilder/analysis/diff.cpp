@@ -24,9 +24,9 @@ bool same(const Event& x, const Event& y) {
                     [](const auto& p, const auto& q) { return p.value == q.value; });
 }
 
-// Pairs events of one kind in order, such that as many equal events as possible are paired. This takes
-// quadratic time, so equal events at both ends are paired first; if many events remain, each of them is
-// paired with the next one of its kind.
+// Pairs events of the same kind in order, such that as many equal events as possible are paired. Because this
+// takes quadratic time, equal events at the start and at the end are paired first. If many events remain,
+// each of them is paired with the next event of its kind.
 RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
   RegionPairs head, tail;
   size_t first = 0, end_a = a.size(), end_b = b.size();
@@ -44,7 +44,8 @@ RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
           break;
         }
   } else {
-    // Equal kinds count 2 and equal events 3, so that an equal event is preferred to others of its kind.
+    // A pair of the same kind has the weight 2, and a pair of equal events 3, so that an equal event is
+    // preferred to other events of its kind.
     const auto worth = [&](size_t i, size_t j) -> uint32_t {
       const Event &x = a[first + i], &y = b[first + j];
       return x.kind != y.kind ? 0 : same(x, y) ? 3 : 2;
@@ -55,7 +56,7 @@ RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
   return head;
 }
 
-// The range of neighbouring events that could be in another order: [first, end).
+// A range [first, end) of neighbouring events that may be in any order.
 struct Run {
   size_t first, end;
 };
@@ -69,7 +70,7 @@ std::vector<Run> runs_of(const std::vector<Event>& all) {
   return runs;
 }
 
-// Pairs equal events in runs whose order does not matter, regardless of their positions.
+// Pairs equal events in runs of events that may be in any order, regardless of their positions.
 void pair_in_runs(const std::vector<Event>& a, const std::vector<Event>& b, RegionPairs& pairs) {
   const std::vector<Run> runs_a = runs_of(a), runs_b = runs_of(b);
   for (size_t i = 0; i < pairs.size(); ++i) {
@@ -89,7 +90,7 @@ std::string all_of(const Event& e) {
   return text.empty() ? "one" : text;
 }
 
-// Returns the full text of an event; events with the same text are equal.
+// Returns the full text of an event. Events are equal if their texts are.
 std::string in_full(const Event& e) {
   std::string text = e.kind;
   for (const Event::Attribute& attribute : e.attributes) text += fmt::format("\n{}", attribute.value);
@@ -105,7 +106,7 @@ void compare(const Region& region, const Event& a, const Event& b, std::vector<D
   for (const Event::Attribute& x : a.attributes) {
     const Event::Attribute* y = attribute_in(b, x.name);
     if (y && y->value == x.value) continue;
-    // The lesser of the two weights applies.
+    // The difference has the lesser of the two weights.
     const Event::Attribute& lighter = y && y->weight > x.weight ? *y : x;
     differences.push_back({lighter.weight, region.name, a.kind, x.name, x.value, y ? y->value : "",
                            lighter.effect, a.line, b.line, region.is_fact});
@@ -116,7 +117,7 @@ void compare(const Region& region, const Event& a, const Event& b, std::vector<D
           {y.weight, region.name, a.kind, y.name, "", y.value, y.effect, a.line, b.line, region.is_fact});
 }
 
-// Returns where event i is, such as "after wgmma.fence".
+// Returns the position of event i, such as "after wgmma.fence".
 std::string place_of(const std::vector<Event>& all, size_t i) {
   return i == 0 ? "at the start" : fmt::format("after {}", all[i - 1].kind);
 }
@@ -126,7 +127,7 @@ std::string place_of(const std::vector<Event>& all, size_t i) {
 void find_lone(const Region& region, const std::vector<Event>& a, const std::vector<Event>& b,
                const RegionPairs& pairs, std::vector<Difference>& differences) {
   std::vector<size_t> lone_a;
-  std::map<std::string, std::set<size_t>> lone_b;  // by kind and attributes
+  std::map<std::string, std::set<size_t>> lone_b;  // events of b, by kind and attributes
   std::set<size_t> paired_a, paired_b;
   for (const auto& [p, q] : pairs) paired_a.insert(p), paired_b.insert(q);
   for (size_t j = 0; j < b.size(); ++j)
@@ -175,8 +176,8 @@ std::string without_hashes(std::string text) {
   return text;
 }
 
-// If the reported events of two regions do not differ, compares everything that their instructions read, and
-// their conditions. Instructions that may be in any order are compared as a set.
+// Finds differences between regions whose reported events are equal: compares everything that their
+// instructions read, and their conditions. Instructions that may be in any order are compared as a set.
 std::vector<Difference> what_is_not_told(const Region& a, const Region& b) {
   const auto exact = [](const Region& region) {
     std::vector<std::pair<uint64_t, uint32_t>> in_order, others;
@@ -223,7 +224,7 @@ std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Reg
     RegionPairs pairs = aligned(x, y);
     pair_in_runs(x, y, pairs);
     find_lone(either, x, y, pairs,
-              differences);  // first, since a missing event is more informative than a count
+              differences);  // listed first, since a missing event is more informative than a count
     for (const auto& [p, q] : pairs) compare(either, x[p], y[q], differences);
   }
   if (differences.empty())
@@ -256,7 +257,7 @@ std::string report(const std::vector<Difference>& differences, bool all) {
   // Among differences of the same kind, only the first one is reported.
   using Way = std::tuple<Weight, std::string, std::string, std::string>;
   std::map<Way, size_t> ways;
-  std::map<std::string, std::map<std::string, size_t>> by_region;  // and by event
+  std::map<std::string, std::map<std::string, size_t>> by_region;  // numbers of differences
   size_t facts = 0;
   for (const Difference& d : differences) {
     facts += d.is_fact;

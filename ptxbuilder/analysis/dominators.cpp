@@ -9,7 +9,7 @@ namespace ptxbuilder::analysis {
 namespace {
 
 // Computes dominators with the simple version of the algorithm of Lengauer and Tarjan (A Fast Algorithm for
-// Finding Dominators in a Flowgraph, 1979). Nodes are identified with their positions in a depth-first order.
+// Finding Dominators in a Flowgraph, 1979). Nodes are identified by their positions in a depth-first order.
 class Dominators {
  public:
   Dominators(const Edges& successors, const Edges& predecessors, int root) : place_(successors.size(), -1) {
@@ -20,7 +20,7 @@ class Dominators {
     dominator_.assign(count, 0);
     for (size_t i = 0; i < count; ++i) label_[i] = static_cast<int>(i);
     semi_ = label_;
-    Edges waiting(count);  // in the lists of their semidominators
+    Edges waiting(count);  // for each semidominator, the nodes that wait for it
     for (int w = static_cast<int>(count) - 1; w > 0; --w) {
       for (int predecessor : predecessors[at(node_[at(w)])])
         if (const int v = place_[at(predecessor)]; v >= 0)
@@ -82,8 +82,8 @@ class Dominators {
     }
   }
 
-  // Returns the node with the least semidominator among v and the nodes above it that are linked. Also
-  // compresses paths.
+  // Returns the node with the least semidominator among v and the linked nodes above v. Also compresses
+  // paths.
   int least(int v) {
     if (ancestor_[at(v)] < 0) return v;
     path_.clear();
@@ -96,8 +96,8 @@ class Dominators {
     return label_[at(v)];
   }
 
-  std::vector<int> place_;          // by node
-  std::vector<int> node_, parent_;  // by position, as are all members below
+  std::vector<int> place_;          // indexed by node
+  std::vector<int> node_, parent_;  // indexed by position, like all members below
   std::vector<int> semi_, label_, ancestor_, dominator_, path_;
 };
 

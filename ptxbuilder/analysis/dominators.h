@@ -1,4 +1,5 @@
-// Finds, for each node of a flow graph, the nodes that are on every path to it.
+// Finds, for each node of a flow graph, its dominators: the nodes that are on every path from the root to the
+// node.
 #pragma once
 
 #include <cstddef>
@@ -6,20 +7,21 @@
 
 namespace ptxbuilder::analysis {
 
-// The edges of a flow graph in one direction, by node.
+// The successors, or the predecessors, of each node of a flow graph.
 using Edges = std::vector<std::vector<int>>;
 
 // The dominator tree of the nodes that are reachable from a root.
 struct DominatorTree {
   std::vector<int> parent;       // immediate dominator; negative for the root and for unreachable nodes
   std::vector<int> order;        // reachable nodes, in a preorder of the tree
-  std::vector<int> first, last;  // by node: its position in the order, and the last position in its subtree
+  std::vector<int> first, last;  // for each node, its position in `order`, and the last position in its
+                                 // subtree
 
-  // Takes time proportional to the number of edges, times a logarithm.
+  // Takes time O(n log n) for n edges.
   static DominatorTree of(const Edges& successors, const Edges& predecessors, int root);
 
   bool reaches(int node) const { return first[static_cast<size_t>(node)] >= 0; }
-  // Returns whether `above` is `node`, or dominates it; both must be reachable.
+  // Returns whether `above` is `node`, or dominates `node`. The two nodes must be reachable.
   bool dominates(int above, int node) const {
     const auto a = static_cast<size_t>(above), n = static_cast<size_t>(node);
     return first[a] <= first[n] && first[n] <= last[a];

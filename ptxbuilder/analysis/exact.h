@@ -1,5 +1,6 @@
-// Computes one number from everything that determines an instruction's operands and the conditions under
-// which it runs. Kernels that do the same have equal numbers, and, except for hash collisions, others do not.
+// Computes, for an instruction, one number from everything that determines its operands and the conditions
+// under which it runs. Kernels that do the same have equal numbers. Except for hash collisions, other kernels
+// have different numbers.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,12 @@
 
 namespace ptxbuilder::analysis {
 
-// Exact takes everything into account. Values::hash, in contrast, looks only a few steps deep and treats the
-// values of a meet as a set, so that one difference does not become many. Exact distinguishes which path
-// brings which value to a meet, which of several loads from one address is read, and what decides whether a
-// block runs (Ferrante, Ottenstein, Warren, The Program Dependence Graph and Its Use in Optimization, 1987).
-// The numbers are refined until a round no longer distinguishes more values.
+// Computes the number of each instruction. The numbers take everything into account. In contrast,
+// Values::hash follows inputs for only a few steps and treats the values of a meet as a set, so that one
+// difference does not spread to many values. Exact distinguishes which path provides which value of a meet,
+// which of several loads from one address is used, and what decides whether a block runs. The source is
+// Ferrante, Ottenstein, Warren, The Program Dependence Graph and Its Use in Optimization, 1987. The numbers
+// are refined in rounds, until a round distinguishes no more values than the previous round.
 class Exact {
  public:
   // All arguments must outlive this object.
@@ -23,22 +25,23 @@ class Exact {
   uint64_t of(const Sum& sum) const { return of(sum, atoms_); }
   // Returns the number of the conditions under which a block runs.
   uint64_t context(int block) const { return contexts_[at(block)]; }
-  // Returns the number of an instruction, made from its meaning, everything that it reads, and its
-  // conditions.
+  // Returns the number of an instruction. It combines the instruction's meaning, everything that it reads,
+  // and its conditions.
   uint64_t of(int operation) const;
-  // Returns the number of the condition of the branch that ends a block, or 0 if it does not branch.
+  // Returns the number of the condition of the branch that ends a block, or 0 if the block does not end in a
+  // branch.
   uint64_t of_branch(int block) const;
 
  private:
   struct Condition {
     Sum sum = {};
-    bool is_opposite = false;  // whether the condition does not hold
+    bool is_opposite = false;  // whether the block runs if the condition is false
   };
-  // An edge out of a block, and the condition that holds on it.
+  // An edge out of a block, and the condition under which it is taken.
   struct Way {
-    int to;  // a block or, numbered after all blocks, the exit
+    int to;  // the block to which the edge leads; the exit is numbered after all blocks
     Condition condition = {};
-    uint64_t place = 0;  // for an indexed branch
+    uint64_t place = 0;  // position in the list of targets of an indexed branch
   };
 
   void find_ways();
@@ -60,13 +63,13 @@ class Exact {
   const Code& code_;
   const Graph& graph_;
   Values& values_;
-  std::vector<std::vector<Way>> ways_;  // edges out of a block, if there are several
+  std::vector<std::vector<Way>> ways_;  // for each block, its outgoing edges, if there are several
   DominatorTree behind_;                // post-dominators: the blocks on every path from a block to the exit
-  std::vector<int> order_;              // of atoms, each after its inputs, except inputs from back edges
-  std::vector<uint64_t> ordinals_;      // by instruction: distinguishes its new values from those of equal
-                                        // instructions
+  std::vector<int> order_;              // atoms, each after its inputs, except inputs from back edges
+  std::vector<uint64_t> ordinals_;      // for each instruction, a number that distinguishes its new values
+                                        // from those of equal instructions
   std::vector<uint64_t> atoms_, contexts_;
-  std::vector<uint64_t> before_;  // the atoms' numbers of the previous round, for back edges
+  std::vector<uint64_t> before_;  // the atoms' numbers in the previous round, for back edges
 };
 
 }  // namespace ptxbuilder::analysis

@@ -1,5 +1,6 @@
-// Describes a kernel's design as facts, with the same list for every kernel: "stages", "groups under way".
-// Kernels of different origin differ in nearly every instruction, but in few facts.
+// Describes a kernel's design as facts, such as "stages" and "groups under way". The list of facts is the
+// same for every kernel. Kernels of different origin differ in nearly every instruction, but only in few
+// facts.
 #pragma once
 
 #include <vector>
@@ -8,7 +9,7 @@
 
 namespace ptxbuilder::analysis {
 
-// Returns regions whose events have one value each; the values do not contain names or hashes.
+// Returns the facts as events of regions. Each event has one value, which does not contain names or hashes.
 std::vector<Region> facts(KernelAnalysis& kernel);
 
 }  // namespace ptxbuilder::analysis

@@ -1,4 +1,4 @@
-// Collects facts about how a tile is stored.
+// Collects facts about the way in which a tile is stored.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -64,7 +64,7 @@ void Facts::epilogue() {
       Weight::result, "conversions", all_,
       [](const Operation& o) { return o.is("cvt") && o.has("f32") && !o.has("u32") && !o.has("s32"); },
       "another rounding");
-  // Divisions of integers are excluded, since they use these instructions too.
+  // Instructions of integer divisions, which also use floating point, are excluded.
   Operations floats = epilogue_;
   std::erase_if(floats, [&](int i) {
     for (const Value& v : operation(i).operands)
@@ -81,7 +81,7 @@ void Facts::epilogue() {
       [](const Operation& o) { return o.is("stmatrix") || (o.is("st") && o.has("shared")); },
       "elements at other places, more instructions for the same result, or bank conflicts");
   add_kinds(Weight::result, "out of shared memory", epilogue_, is_store, "other boxes, or more of them");
-  // The value is given per store, so that larger boxes are only one difference.
+  // The numbers are stated relative to the number of stores, so that larger boxes are only one difference.
   const size_t stores = count(epilogue_, is_store);
   for (const auto& [kind, test, effect] :
        {std::tuple("fences", Test([](const Operation& o) { return o.is("fence") && o.has("proxy"); }),

@@ -13,7 +13,7 @@ namespace ptxbuilder::analysis {
 
 class Facts {
  public:
-  using Operations = std::vector<int>;  // numbers of instructions, in an order of control flow
+  using Operations = std::vector<int>;  // numbers of instructions, in the order of control flow
   using Test = std::function<bool(const Operation&)>;
 
   explicit Facts(KernelAnalysis& kernel);
@@ -35,7 +35,7 @@ class Facts {
   std::string role_of(int block) const;
   const BarrierArray* barrier(std::string_view name) const;
   std::string barrier_of(int i) const;
-  // Returns the stage in an address, and the stage's initial value.
+  // Returns the atom of a ring's stage in an address, or null if there is none.
   const Atom* stage_in(const Sum& address) const;
   // Returns the mnemonic in its canonical spelling.
   static std::string plain(const Operation& o);
@@ -46,60 +46,62 @@ class Facts {
 
   void region(const char* name);
   void add(Weight weight, const char* kind, std::string value, const char* effect, uint32_t line = 0);
-  // Adds the number of instructions that pass the test.
+  // Adds a fact: the number of instructions that pass the test.
   void add_count(Weight weight, const char* kind, const Operations& all, const Test& test,
                  const char* effect);
-  // Adds the number of instructions that pass the test, by mnemonic.
+  // Adds a fact: the number of instructions with each mnemonic that pass the test.
   void add_kinds(Weight weight, const char* kind, const Operations& all, const Test& test,
                  const char* effect);
-  // Adds the forms of the instructions that pass the test, without their number.
+  // Adds a fact: the forms of the instructions that pass the test, without their number.
   void add_forms(Weight weight, const char* kind, const Operations& all, const Test& test,
                  const char* effect);
-  // Adds the integer and control instructions, without moves.
+  // Adds a fact: the integer and control instructions of a loop, except moves.
   void add_other_work(const char* kind, const Operations& loop);
 
-  // The following are in facts_launch.cpp.
+  // The following functions are defined in facts_launch.cpp.
   void launch();
-  // Describes the code before the first instruction, unless another fact covers it.
+  // Describes the declarations that no other fact covers.
   void declarations();
   void roles();
   void schedule();
   void start_and_end();
 
-  // The following are in facts_loads.cpp.
+  // The following functions are defined in facts_loads.cpp.
   void ring();
   Operations both_loops() const;
-  // Returns the constants with which a parity may start: those that meet before its loops.
+  // Returns the constants that may be the initial value of a parity.
   std::string first_parity(int i);
   void gather_constants(const Sum& sum, std::set<int64_t>& constants, std::set<int>& seen) const;
   // Finds the bulk loads of the loop, sorted by destination, since their order in the text does not matter.
   Operations find_bulk_loads();
   void copies();
-  // Returns the distance by which one of the coordinates advances in an iteration.
+  // Returns the distance by which a coordinate advances in each iteration.
   std::string step_of(int i, const Value& coordinates);
 
-  // The following are in facts_products.cpp.
+  // The following functions are defined in facts_products.cpp.
   void products();
-  // Returns the offset of a matrix without its stage: bytes from the first matrix, for each warp.
+  // Returns the offset of matrix `n` from the first matrix, in bytes and without its stage.
   std::string along_k(size_t n);
   std::string form(size_t n);
-  // Returns what the warps of the loop add to the address of a matrix.
+  // Returns the offset that each warp of the loop adds to the address of matrix `n`.
   std::string by_warp(size_t n);
-  // Returns the instructions of the loop in order, described by their function.
+  // Returns descriptions of the instructions of the loop, in order.
   std::vector<std::string> order();
-  // Describes whether the stage that is freed is at the ring position that was just multiplied.
+  // Describes whether the freed stage is the one that was just multiplied.
   std::string freed();
 
-  // The following are in facts_epilogue.cpp.
+  // The following functions are defined in facts_epilogue.cpp.
   void epilogue();
-  // Finds what consumers do in the loop over tiles, if the kernel has one; otherwise, what they do outside
-  // the main loop.
+  // Finds the consumers' instructions in the loop over tiles or, if there is no such loop, outside the main
+  // loop.
   void find_epilogue();
-  // Selects one of several mutually exclusive branches, such as a store with and without other work: the one
-  // with the most stores and, among those, the most instructions. Back edges are not followed.
+  // Selects one of several mutually exclusive paths, for example with and without bounds checks. Prefers the
+  // path with the most stores and, among equal paths, the one with the most instructions. Back edges are not
+  // followed.
   std::vector<int> longest_path(const std::vector<int>& blocks) const;
 
-  // Adds the undecided facts. Each counts as a difference, unless the other kernel has as many of them.
+  // Adds the undecided facts. They count as a difference unless the other kernel has the same number of
+  // undecided facts.
   void unknowns();
 
   const Portrait& p_;
@@ -109,7 +111,7 @@ class Facts {
   const Mainloop *product_loop_ = nullptr, *load_loop_ = nullptr;
   int tile_loop_ = kNone;
   Operations products_, loads_, epilogue_, all_;
-  std::map<int, std::string> barrier_of_;  // by instruction
+  std::map<int, std::string> barrier_of_;  // indexed by instruction
   std::vector<Region> regions_;
 };
 

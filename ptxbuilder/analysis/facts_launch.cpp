@@ -1,4 +1,4 @@
-// Collects facts about how a kernel is launched, how it begins and how it ends.
+// Collects facts about the launch, the beginning and the end of a kernel.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -47,7 +47,7 @@ void Facts::launch() {
 
 void Facts::declarations() {
   int64_t align = 1;
-  std::vector<std::string> variables;  // in any order
+  std::vector<std::string> variables;  // sorted below, since their order does not matter
   for (const Variable& v : code_.variables) {
     if (v.space == ".shared") align = std::max(align, v.align);
     if (!v.initializer.empty())
@@ -91,7 +91,7 @@ void Facts::roles() {
                                         : "registers as launched");
       }
     std::string words = fmt::format("{} warp{}", warps, warps == 1 ? "" : "s");
-    // Idle warps in the producer's warpgroup have as many registers as the producer.
+    // Idle warps in the producer's warpgroup have the producer's number of registers, which is not repeated.
     if (*name != 'o' || registers != of_producer)
       words += fmt::format(" of {}", fmt::join(registers, " or "));
     if (*name == 'p') of_producer = registers;

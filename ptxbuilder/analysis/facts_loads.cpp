@@ -13,7 +13,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// Describes an L2 policy (PTX ISA, createpolicy), using the constants that CUTLASS and other libraries write.
+// Describes an L2 policy (PTX ISA, createpolicy), in terms of the constants that CUTLASS and other libraries
+// use.
 std::string policy(const Sum& sum) {
   if (!sum.is_constant()) return "a computed policy";
   switch (static_cast<uint64_t>(sum.constant)) {
@@ -41,7 +42,7 @@ void Facts::ring() {
   const BarrierArray *full = barrier("full"), *empty = barrier("empty");
   add(Weight::pipeline, "stages", full ? std::to_string(full->count) : "none",
       "how many loads are ahead of the products");
-  std::set<int64_t> of_loads, of_products;  // numbers of stages of their rings
+  std::set<int64_t> of_loads, of_products;  // numbers of stages in the rings of loads and products
   const Operations bulk_loads = find_bulk_loads();
   for (int i : bulk_loads)
     if (const Atom* stage = stage_in(operand(i, 0))) of_loads.insert(stage->inputs[1].constant);
@@ -146,7 +147,7 @@ void Facts::copies() {
     std::string dimension = "bulk", step = "?";
     for (std::string_view word : o.words)
       if (word.size() == 2 && word[1] == 'd') dimension = word;
-    std::vector<Sum> others;  // after the barrier
+    std::vector<Sum> others;  // operands after the barrier
     for (size_t n = 0; n < o.operands.size(); ++n) {
       if (o.operands[n].kind != Value::Kind::address) {
         others.push_back(operand(i, n));

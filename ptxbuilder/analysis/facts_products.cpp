@@ -71,7 +71,7 @@ std::string Facts::along_k(size_t n) {
     const auto d = decode_descriptor(values_, operand(i, n));
     if (!d) return "unknown descriptors";
     if (!first) first = d;
-    // Each stage of an unrolled loop is counted separately.
+    // In an unrolled loop, each stage begins with a new first address.
     if (d->address.terms != first->address.terms) first = d;
     steps.push_back(fmt::format("{}", d->address.constant - first->address.constant));
   }
@@ -107,7 +107,7 @@ std::string Facts::by_warp(size_t n) {
     if (const Atom& a = values_.atom(term.first);
         a.kind == Atom::Kind::special || a.kind == Atom::Kind::function)
       added.terms.push_back(term);
-  std::map<int64_t, int> warps;  // number of warps at each offset; only the count matters
+  std::map<int64_t, int> warps;  // number of warps at each offset
   for (const Role& role : p_.roles)
     if (product_loop_->role == kNone || &role == &p_.roles[at(product_loop_->role)])
       for (int warp : role.warps) {

@@ -5,7 +5,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// Divides the code into blocks. A guarded return ends its block, as a branch does.
+// Divides the code into blocks. A guarded return ends its block, like a branch.
 void make_blocks(const Code& code, Graph& graph) {
   const size_t count = code.operations.size();
   std::vector<bool> begins(count + 1, false);
@@ -23,7 +23,7 @@ void make_blocks(const Code& code, Graph& graph) {
   }
   if (graph.blocks.empty()) graph.blocks.emplace_back();
   auto connect = [&](int from, int operation) {
-    if (at(operation) >= count) return;  // a label after the last instruction stands for the exit
+    if (at(operation) >= count) return;  // a label after the last instruction denotes the exit
     const int to = graph.block_of[at(operation)];
     std::vector<int>& successors = graph.blocks[at(from)].successors;
     if (std::find(successors.begin(), successors.end(), to) != successors.end()) return;
@@ -72,8 +72,8 @@ void find_dominators(Graph& graph) {
 }
 
 void find_loops(Graph& graph) {
-  std::vector<int> inside(graph.blocks.size(), kNone);  // by block, the last loop that was found to contain
-                                                        // it
+  std::vector<int> inside(graph.blocks.size(), kNone);  // for each block, the last loop that was found to
+                                                        // contain it
   for (int header : graph.order) {
     Loop loop{.header = header};
     for (int predecessor : graph.blocks[at(header)].predecessors)
@@ -94,8 +94,8 @@ void find_loops(Graph& graph) {
         if (graph.reaches(predecessor)) waiting.push_back(predecessor);
     }
     std::sort(loop.blocks.begin(), loop.blocks.end());
-    // Headers come after the headers that dominate them, so the last loop that contains this header is the
-    // innermost one.
+    // Each header is visited after the headers that dominate it, so the last loop found to contain this
+    // header is the innermost.
     loop.parent = graph.blocks[at(header)].loop;
     if (loop.parent != kNone) loop.depth = graph.loops[at(loop.parent)].depth + 1;
     for (int b : loop.blocks) graph.blocks[at(b)].loop = number;

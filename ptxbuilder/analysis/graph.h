@@ -9,9 +9,9 @@
 namespace ptxbuilder::analysis {
 
 struct Block {
-  int first = 0, last = 0;  // instructions, from `first` up to but not including `last`
+  int first = 0, last = 0;  // the block's instructions, from `first` up to but not including `last`
   std::vector<int> successors = {}, predecessors = {};
-  int loop = kNone;  // innermost loop around the block
+  int loop = kNone;  // innermost loop that contains the block
 };
 
 // A natural loop: all blocks from which its header can be reached without leaving the loop.
@@ -27,10 +27,10 @@ struct Loop {
 
 struct Graph {
   std::vector<Block> blocks;
-  std::vector<int> order;     // reachable blocks, each after those that dominate it
-  std::vector<int> place;     // by block: its position in the order; kNone for unreachable blocks
-  std::vector<Loop> loops;    // each after the loop that encloses it
-  std::vector<int> block_of;  // by instruction
+  std::vector<int> order;     // reachable blocks, each after its dominators
+  std::vector<int> place;     // for each block, its position in the order; kNone for unreachable blocks
+  std::vector<Loop> loops;    // all loops, each after the loop that encloses it
+  std::vector<int> block_of;  // indexed by instruction
   DominatorTree dominators;
 
   static Graph of(const Code& code);
@@ -38,7 +38,7 @@ struct Graph {
   bool dominates(int above, int block) const {
     return reaches(above) && reaches(block) && dominators.dominates(above, block);
   }
-  std::vector<int> in_order(const Loop& loop) const;  // blocks of the loop, in the graph's order
+  std::vector<int> in_order(const Loop& loop) const;  // returns the blocks of the loop, in the graph's order
 };
 
 }  // namespace ptxbuilder::analysis

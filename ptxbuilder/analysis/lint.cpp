@@ -13,11 +13,11 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// A rule. To add one, add a row below, and its function.
+// A rule. To add a rule, add a row to the table below, and write the rule's function.
 struct Rule {
   RuleText text;
   Check check;
-  bool is_last = false;  // runs only if no other rule has found anything
+  bool is_last = false;  // whether the rule runs only if no other rule has found anything
 };
 
 constexpr Rule kRules[] = {

@@ -1,5 +1,6 @@
-// Finds errors and likely errors in a kernel, as far as its PTX shows them without being run. A rule reports
-// nothing if it cannot decide: a finding concerns what some thread does on some path through the kernel.
+// Finds errors and likely errors in a kernel by examining its PTX, without running it. Each finding describes
+// something that a thread does on a path through the kernel. A rule that cannot decide whether there is an
+// error reports none.
 #pragma once
 
 #include <map>
@@ -16,8 +17,8 @@ namespace ptxbuilder::analysis {
 
 struct Finding {
   std::string_view rule;             // name of the rule
-  uint32_t line = 0, column = 0;     // in the PTX
-  std::string what;                  // description, with the values concerned
+  uint32_t line = 0, column = 0;     // position in the PTX
+  std::string what;                  // description, with the relevant values
   std::string_view cure;             // remedy, in one sentence
   std::vector<uint32_t> lines = {};  // other instructions involved, in ascending order
   int times = 1;                     // number of occurrences, the first one at `line`
@@ -31,21 +32,22 @@ struct RuleText {
 };
 std::vector<RuleText> lint_rules();
 
-// Selects which undecided findings are reported: only those of rules that gave up because the kernel is too
-// large, or also those of rules that skipped something unknown.
+// Selects the undecided findings that are reported: only those of rules that gave up because the kernel is
+// too large, or also those of rules that skipped something unknown.
 enum class Undecided : uint8_t { given_up, all };
 
-// The swizzles of the tensor maps of a launch, indexed by the parameter's number and the byte offset in it.
+// The swizzles of the tensor maps of a launch, indexed by the number of the parameter and the byte offset in
+// the parameter.
 using TensorMaps = std::map<std::pair<int, int64_t>, Swizzle>;
 
 // Returns the findings of the rules that are not in `allowed`, sorted by line. An empty name selects the
-// module's only kernel. Throws Error if the kernel or a rule does not exist, and Error "ptx LINE:COLUMN: ..."
-// for a guard or a label that is not declared.
+// module's only kernel. Throws Error if the kernel or a rule does not exist. For a guard or a label that is
+// not declared, throws an Error "ptx LINE:COLUMN: ...".
 std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kernel = "",
                           const std::set<std::string, std::less<>>& allowed = {},
                           Undecided undecided = Undecided::given_up, const TensorMaps& maps = {});
 
-// Returns "line 12:3: wgmma-fence: ... (line 4); 16 times. Cure."
+// Returns a text such as "line 12:3: wgmma-fence: ... (line 4); 16 times. Cure."
 std::string text(const Finding& finding);
 
 }  // namespace ptxbuilder::analysis

@@ -52,7 +52,7 @@ const Spread& Meetings::spread(const ThreadClass& c, const Access& access) {
   if (!is_new) return known->second;
   const Sum first = kernel_.values_in(c).rest(access.address);
   std::set<int64_t> all = {0};
-  // Threads are skipped if something other than their number affects whether they run the access.
+  // Skips threads if anything other than their number decides whether they run the access.
   for (const ThreadClass& other : kernel_.classes) {
     if (other.runs[at(access.operation)] == Runs::no) continue;
     kernel_.spend(other.threads.size());
@@ -103,7 +103,7 @@ Meetings::Reaches Meetings::by_barrier(const ThreadClass& c, const Access& acces
 
 bool Meetings::meet(const ThreadClass& c, const Access& earlier, const Access& later, int moves) {
   ThreadValues& in = kernel_.values_in(c);
-  // A condition other than a ring may determine both addresses, and is then the same for both.
+  // If a condition other than a ring's stage determines both addresses, it has the same value for both.
   const Sum from = in.rest(earlier.address), to = in.rest(later.address);
   if (moves == 0 && from.terms == to.terms)
     return meet({&c, &earlier, from.constant}, {&c, &later, to.constant});

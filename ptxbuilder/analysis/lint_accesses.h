@@ -1,5 +1,5 @@
-// Finds the bytes in shared memory that instructions access, and tracks how addresses move from stage to
-// stage of a ring while a rule follows the paths through a kernel.
+// Finds the bytes in shared memory that instructions access. While a rule follows the paths through a kernel,
+// tracks how addresses move from stage to stage of a ring.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::analysis {
 
-constexpr int64_t matrix_row = 16;  // bytes at a lane's address, in ldmatrix and stmatrix
+constexpr int64_t matrix_row = 16;  // bytes that ldmatrix and stmatrix access at a lane's address
 
 // Returns whether this is a cp.async, which copies without the async proxy.
 bool is_thread_copy(const Operation& o);
@@ -19,21 +19,22 @@ struct Access {
   Sum address = {};  // see LintKernel::shared_offset()
   int64_t bytes = 0;
 };
-// Returns what a wgmma reads from shared memory, as far as its descriptors bound the range; for a K-major
-// tile, this is 8 rows for each step of the stride.
+// Returns the accesses of a wgmma that reads from shared memory, as far as its descriptors bound them. For a
+// K-major tile, each step of the stride has 8 rows.
 std::vector<Access> tiles_of(LintKernel& kernel, int wgmma);
-// Returns what threads write to shared memory through the generic proxy, or nothing if that is not known.
+// Returns the access of an instruction that writes shared memory through the generic proxy, or nothing if it
+// is not known.
 std::optional<Access> write_of(LintKernel& kernel, int i);
-// Returns what an instruction reads from shared memory in each thread.
+// Returns the accesses of an instruction that reads from shared memory, in each thread.
 std::vector<Access> reads_of(LintKernel& kernel, int i);
-// Reports the wgmmas whose descriptors the rule cannot read.
+// Reports the wgmmas whose descriptors the rule cannot decode.
 void tell_unknown_reads(LintKernel& kernel, Report& report);
 
 // Returns whether an instruction waits for other threads.
 bool is_meeting(const Operation& o);
 
-// The addresses that threads reach with an access, as byte offsets from the address of a class's first
-// thread, ascending.
+// The addresses that the threads of a class access with one instruction, in ascending order, as byte offsets
+// from the address of the first thread.
 using Spread = std::vector<int64_t>;
 
 // Finds overlapping accesses. The accesses and classes that are passed in must outlive this object.
@@ -41,7 +42,7 @@ class Meetings {
  public:
   explicit Meetings(LintKernel& kernel) : kernel_(kernel) {}
 
-  // The position of an access relative to a barrier in some step, computed from the barrier's address.
+  // An access by a class of threads, and its address relative to the address of the barrier that guards it.
   struct Reach {
     const ThreadClass* by;
     const Access* access;
@@ -50,8 +51,8 @@ class Meetings {
   using Reaches = std::multimap<int64_t, Reach>;
   Reaches by_barrier(const ThreadClass& c, const Access& access, const Sum& barrier, int moves);
   bool meet(const Reach& a, const Reach& b);
-  // Returns whether `later` reaches, in any thread that runs it, bytes that `earlier` reached `moves` steps
-  // ago, if a thread of the class executes both.
+  // Returns whether `later`, in any thread that runs it, accesses bytes that `earlier` accessed `moves` steps
+  // before. A thread of the class must execute both accesses.
   bool meet(const ThreadClass& c, const Access& earlier, const Access& later, int moves);
 
  private:
@@ -66,10 +67,11 @@ class Readers {
  public:
   Readers(LintKernel& kernel, Meetings& meetings);
 
-  const std::map<int, std::vector<Access>>& all() const { return all_; }  // by instruction
-  // Returns, by barrier, what is read after a wait for it, with no other wait in between: with any
-  // instruction or, if `by_wgmma`, with a wgmma that no fence separates from the wait; a fence would order
-  // the writes of other threads (PTX ISA, "Causality order": a proxy fence anywhere along it).
+  const std::map<int, std::vector<Access>>& all() const { return all_; }  // indexed by instruction
+  // Returns, for each barrier, the reads that follow a wait for the barrier without another wait in between.
+  // If `by_wgmma`, returns only the reads of wgmmas that no proxy fence separates from the wait. Such a fence
+  // would order the writes of other threads, since a proxy fence may be anywhere along the causality order
+  // (PTX ISA, "Causality order").
   const Meetings::Reaches& behind_waits(bool by_wgmma);
 
  private:
@@ -79,14 +81,15 @@ class Readers {
   std::optional<Meetings::Reaches> behind_[2];
 };
 
-// Finds the addresses that an instruction changes, such as where a loop advances to the next stage.
+// Finds the addresses that an instruction changes, for example when a loop advances to the next stage.
 class Moves {
  public:
-  static constexpr int most = 8;  // most addresses that are followed
+  static constexpr int most = 8;  // the number of moves after which an address is no longer followed
 
   void add(const LintKernel& kernel, int key, const Sum& place);
 
-  // Counts the moves of the addresses that a walk remembers, by key and by the moves since.
+  // Updates the addresses that a walk remembers, which are indexed by key and by number of moves so far:
+  // counts one more move for each address that instruction i changes.
   template <typename State>
   void step(int i, std::map<std::pair<int, int>, State>& all) const {
     const auto found = at_.find(i);

@@ -1,6 +1,6 @@
-// Rules about bulk copies from shared memory (PTX ISA, "cp.async.bulk", "Async proxy"). Before the bytes are
-// copied, the writes of threads must be fenced, and other warps must have met at a barrier. A buffer must not
-// be written again before the copy has read it.
+// Rules about bulk copies from shared memory (PTX ISA, "cp.async.bulk", "Async proxy"). Before bytes are
+// copied, a fence must follow the threads' writes, and the other warps that wrote must have met at a barrier.
+// A buffer must not be written again before the copy has read it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace {
 
 bool is_bulk_store(const Operation& o) { return o.is("cp") && o.has("bulk") && o.has("bulk_group"); }
 
-// Returns whether an instruction writes to shared memory through the generic proxy, which cp.async uses too.
+// Returns whether an instruction writes to shared memory through the generic proxy. cp.async also uses this
+// proxy.
 bool is_shared_write(const Operation& o) {
   if (is_thread_copy(o)) return true;
   const bool writes = o.is("st", "stmatrix", "red", "atom");
@@ -28,22 +29,23 @@ bool is_barrier(const Operation& o) {
 }
 
 struct BulkWrite {
-  bool is_fenced = false, is_met = false;  // by fence.proxy.async, and by a barrier since then
+  bool is_fenced = false, is_met = false;  // a fence.proxy.async has followed, and then a barrier
   bool operator==(const BulkWrite&) const = default;
 };
 
 struct BulkStore {
   static constexpr int open = 0, oldest = 100;
 
-  int age = open;        // number of groups committed since then, including its own
-  bool is_read = false;  // a wait of this thread has shown that its source may be written
+  int age = open;        // number of groups committed since then, including this one's
+  bool is_read = false;  // whether a wait of this thread has shown that the copy has read its source
   bool operator==(const BulkStore&) const = default;
 };
 
-// The writes that a thread has released for a copy, by instruction.
+// The writes and bulk stores of a thread that still matter on a path.
 struct BulkState {
   std::map<int, BulkWrite> writes = {};
-  // The second key counts the moves of the address since then, if a loop moves it from buffer to buffer.
+  // The key is the instruction, and the number of moves of its address since then, if a loop moves the
+  // address from buffer to buffer.
   std::map<std::pair<int, int>, BulkStore> stores = {};
 
   bool operator==(const BulkState&) const = default;
@@ -67,13 +69,13 @@ struct BulkState {
 class BulkWalk {
  public:
   enum Kind : int {
-    kUnfenced,       // of a store: the other instruction wrote the data that it copies, without a fence
-    kUnmet,          // likewise, and other warps wrote the data too, without a barrier
-    kReused,         // of a write: the other instruction may still be reading that memory
-    kReusedByOther,  // likewise, but only this thread knows that it has finished reading
-    kOpenAtEnd,      // of a store: it is not committed
-    kLeft,           // likewise, but no wait follows
-    kUnfencedRead    // of wgmma: the other instruction wrote the data that it reads, without a fence
+    kUnfenced,       // a store copies data that `other` wrote, without a fence
+    kUnmet,          // a store copies data that other warps also wrote, without a barrier
+    kReused,         // a write to memory that the store `other` may still be reading
+    kReusedByOther,  // a write by several warps, but only this thread has waited for the store `other`
+    kOpenAtEnd,      // a store is not committed
+    kLeft,           // a store is committed, but no wait follows
+    kUnfencedRead    // a wgmma reads data that `other` wrote, without a fence
   };
 
   explicit BulkWalk(LintKernel& kernel) : kernel_(kernel) {
@@ -116,7 +118,7 @@ class BulkWalk {
     }
   }
 
-  // Returns whether a store's address is the same again after this number of moves around a ring of buffers.
+  // Returns whether a store's address is the same after this number of moves around a ring of buffers.
   bool returns(int store, int moves) {
     if (moves == 0) return true;
     Dependent dependent(kernel_, *in_);
@@ -146,7 +148,7 @@ class BulkWalk {
     return are_near ? std::optional(b.constant - a.constant) : std::nullopt;
   }
 
-  // Returns whether the bytes that `write` writes belong to the source of `store`, which extends up to the
+  // Returns whether `write` writes bytes of the source of `store`. The source is assumed to extend up to the
   // source of the next store.
   bool is_in(int write, int store) {
     const std::optional<int64_t> from = distance(store, write);
@@ -159,7 +161,7 @@ class BulkWalk {
     return true;
   }
 
-  // Returns whether threads of other warps execute the write too.
+  // Returns whether threads of several warps execute the write.
   bool is_shared_by_warps(int write) {
     const auto [known, is_new] = shared_by_warps_.try_emplace(write);
     if (is_new) known->second = kernel_.lanes_that_run(write).size() > 1;
@@ -178,7 +180,7 @@ class BulkWalk {
         w.is_fenced |= fences;
         w.is_met |= meets;
       }
-      std::erase_if(s.writes, [&](const auto& entry) {  // safe to copy
+      std::erase_if(s.writes, [&](const auto& entry) {  // such writes are safe to copy
         return entry.second.is_fenced && (entry.second.is_met || !is_shared_by_warps(entry.first));
       });
     }
@@ -194,8 +196,8 @@ class BulkWalk {
           events_.insert({pending.age == BulkStore::open ? kOpenAtEnd : kLeft, number.first});
   }
 
-  // Handles a write or a load over the source of a store. If several warps write, each must know that the
-  // bytes were read; for a load, this thread must know it.
+  // Handles a write or a load to the source of a store. The executing thread must have waited until the store
+  // has read the bytes. If several warps write, each of them must be ordered after such a wait.
   void overwrite(const BulkState& s, int i, bool is_by_warps) {
     constexpr int64_t kLeast = hopper::bulk_unit;  // bytes that every copy reads
     for (const auto& [key, pending] : s.stores)
@@ -223,16 +225,16 @@ class BulkWalk {
   std::set<LintEvent> events_;
   std::map<int, std::optional<Sum>> place_;   // source of a store, or destination of a write
   std::map<int, std::optional<Sum>> loads_;   // destination of a bulk load
-  std::map<int, std::vector<Access>> tiles_;  // of a wgmma
-  Moves moves_;                               // of stores
-  std::map<int, bool> shared_by_warps_;       // by write
+  std::map<int, std::vector<Access>> tiles_;  // accesses of a wgmma
+  Moves moves_;                               // moves of the stores' addresses
+  std::map<int, bool> shared_by_warps_;       // for each write, the result of is_shared_by_warps()
   ThreadValues* in_ = nullptr;
 };
 
 std::set<LintEvent> walk_bulk(LintKernel& kernel) { return BulkWalk(kernel).run(); }
 
-// Reports bulk stores whose address in shared memory is not known and, in kernels with such stores, also
-// writes.
+// Reports bulk stores whose address in shared memory is not known. In kernels with bulk stores, also reports
+// writes to unknown addresses.
 void tell_unknown_places(LintKernel& kernel, Report& report) {
   if (!report.tells_undecided()) return;
   std::vector<int> unknown;
@@ -250,7 +252,7 @@ void tell_unknown_places(LintKernel& kernel, Report& report) {
                                                              : "the destination of this write");
 }
 
-// Reports each instruction once, with all other instructions that are involved.
+// Reports each instruction once, together with all other instructions that are involved.
 template <typename Text>
 void report_all(LintKernel& kernel, BulkWalk::Kind kind, Report& report, const Text& text) {
   std::map<int, std::set<int>> others;

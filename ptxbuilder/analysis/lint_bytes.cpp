@@ -15,7 +15,7 @@ struct Range {
   auto operator<=>(const Range&) const = default;
 };
 
-// Finds the bytes that copies transfer, and how many of them are read.
+// Finds the bytes that copies transfer, and the number of these bytes that the kernel reads.
 class Bytes {
  public:
   explicit Bytes(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -32,8 +32,8 @@ class Bytes {
 
   const Protocol& protocol() const { return protocol_; }
 
-  // Returns the most bytes that the copy can transfer for each of `stages` barriers without running into the
-  // next range that is used.
+  // Returns the greatest number of bytes that the copy can transfer for each of `stages` barriers without
+  // overlapping the next range that is used.
   std::optional<int64_t> room(int copy, size_t stages) const {
     const auto places = destinations_.find(copy);
     if (places == destinations_.end()) return std::nullopt;
@@ -48,8 +48,8 @@ class Bytes {
     return *least * static_cast<int64_t>(count);
   }
 
-  // Returns a copy's destinations, by the barrier of a ring that counts the copy, or nothing if that is not
-  // known.
+  // Returns a copy's destination for each barrier of the ring that counts the copy. Returns an empty map if
+  // the destinations are not known.
   const std::map<int64_t, int64_t>& by_barrier(int copy) { return by_barrier_[copy]; }
 
   // Returns whether all threads copy to the same address.
@@ -58,7 +58,7 @@ class Bytes {
     return to && kernel_.is_uniform(*to);
   }
 
-  // Returns the size operand of a bulk copy.
+  // Returns the value of the size operand of a bulk copy.
   std::optional<int64_t> said(int copy) {
     const Operation& o = kernel_.operation(copy);
     if (!o.is("cp") || o.has("tensor") || o.operands.size() < 4) return std::nullopt;
@@ -66,8 +66,8 @@ class Bytes {
     return bytes.is_constant() ? std::optional(bytes.constant) : std::nullopt;
   }
 
-  // Returns the least number of bytes that the kernel reads from the destination of a copy, in the first of
-  // its stages.
+  // Returns a lower bound of the number of bytes that the kernel reads from the destination of a copy, in the
+  // copy's first stage.
   int64_t read(int copy, size_t stages) {
     find_reads();
     const auto room_of_copy = room(copy, stages);
@@ -115,7 +115,7 @@ class Bytes {
     by_barrier_[use.operation] = std::move(all);
   }
 
-  // Returns the number of destinations that a copy fills for each of `stages` barriers; 0 if the numbers
+  // Returns the number of destinations that a copy fills for each of `stages` barriers, or 0 if the numbers
   // differ or are not known.
   size_t places_of_stage(int copy, size_t stages) const {
     const auto known = by_barrier_.find(copy);
@@ -124,7 +124,7 @@ class Bytes {
     return all % stages == 0 ? all / stages : 0;
   }
 
-  // Returns the address in the first stage of each ring.
+  // Returns the address that the offset has in the first stage of each ring.
   std::optional<int64_t> first_place(const std::optional<Sum>& offset, ThreadValues& in) {
     if (!offset) return std::nullopt;
     const auto places = options(kernel_, in, *offset);
@@ -149,12 +149,11 @@ class Bytes {
     }
   }
 
-  // Records the reads of a wgmma: 64 rows of A and n of B, with 32 bytes of each row, or with 64 bytes of B
-  // if A is sparse.
+  // Records the reads of a wgmma. It reads 32 bytes in each of the 64 rows of A and the n rows of B. If A is
+  // sparse, it reads 64 bytes in each row of B.
   void find_products(int i, ThreadValues& in) {
     const Operation& o = kernel_.operation(i);
-    constexpr int64_t kRows = 64, kTransposed = 2;  // rows of A; the size in bytes of the only elements that
-                                                    // may be transposed
+    constexpr int64_t kRows = 64, kTransposed = 2;  // rows of A; bytes of an element that may be transposed
     const bool is_sparse = o.has("sp");
     int64_t columns = 0;
     for (std::string_view word : o.words)
@@ -163,8 +162,8 @@ class Bytes {
           if (digit == 'k') break;
           columns = columns * 10 + (digit - '0');
         }
-    // A register operand A has no flag for transposition. A sparse A has its metadata and the selector before
-    // the flags.
+    // If A is in registers, there is no flag for its transposition. If A is sparse, the metadata and the
+    // selector precede the flags.
     const size_t behind =
         (o.operands.size() > 1 && o.operands[1].kind == Value::Kind::vector ? 4 : 5) + 2 * is_sparse;
     for (size_t n = 1; n < 3 && n < o.operands.size(); ++n) {
@@ -176,7 +175,8 @@ class Bytes {
       const int64_t transposed = o.operands.size() > n + behind ? o.operands[n + behind].value : 0,
                     lines = n == 1 ? kRows : columns, bytes_of_k = n == 2 && is_sparse ? 64 : 32;
       std::set<Range>& ranges = products_[{n, transposed}];
-      // If transposed, panels of the swizzle's width contain one row of k for each 16-bit element in a line.
+      // A transposed operand consists of panels of the swizzle's width. Each row of a panel belongs to one k,
+      // and contains one 16-bit element of each line.
       const int64_t width = descriptor->layout == 0 ? 0 : 256 >> descriptor->layout;
       if (transposed != 0 && width > 0 && lines * kTransposed > width)
         for (int64_t panel = 0; panel * width < lines * kTransposed; ++panel)
@@ -202,18 +202,19 @@ class Bytes {
   const Protocol& protocol_;
   std::map<int, std::set<int64_t>> destinations_;
   std::map<int, std::map<int64_t, int64_t>> by_barrier_;
-  std::set<int64_t> starts_;  // starts of the used and the unused ranges in shared memory
-  // The key is the operand and whether it is transposed, so that an operand that is read in several ways
+  std::set<int64_t> starts_;  // starts of the used and unused ranges in shared memory
+  // The key is the operand, and whether it is transposed, so that an operand that is read in several ways
   // counts only once.
   std::map<std::pair<size_t, int64_t>, std::set<Range>> products_;
   std::set<int64_t> words_;  // words of 4 bytes that are loaded
   bool has_reads_ = false;
 };
 
-// The instructions that make the same phase expect bytes; their bytes add up.
+// The instructions that add to the expected bytes of one phase.
 using Expectation = std::vector<size_t>;  // indices in Protocol::uses, each before the next
 
-// Returns whether `first`, or a use between it and `second`, performs an action on the barriers of `first`.
+// Returns whether `first`, or a use between `first` and `second`, performs the action `does` on the barriers
+// of `first`.
 bool is_done(const LintKernel& kernel, const Protocol& protocol, bool Use::*does, size_t first,
              size_t second) {
   const int from = protocol.uses[first].operation, to = protocol.uses[second].operation;
@@ -231,8 +232,8 @@ int loop_of(const LintKernel& kernel, int i) {
   return kernel.graph.blocks[at(kernel.graph.block_of[at(i)])].loop;
 }
 
-// Returns whether two expect_tx of a thread are for one phase: the phase cannot end between them if nobody
-// arrives there, or if no copy of its expected bytes has begun.
+// Returns whether two expect_tx of a thread belong to one phase. The phase cannot end between them if no
+// arrival is between them, or if no copy of the expected bytes has begun.
 bool are_of_one_phase(LintKernel& kernel, const Protocol& protocol, size_t first, size_t second) {
   const Use &a = protocol.uses[first], &b = protocol.uses[second];
   const Operation &x = kernel.operation(a.operation), &y = kernel.operation(b.operation);
@@ -260,7 +261,7 @@ std::vector<Expectation> expectations(LintKernel& kernel, const Protocol& protoc
   return all;
 }
 
-// Returns the copies after an expectation of the same barriers that follow no other expectation.
+// Returns the copies to the barriers of an expectation that follow this expectation, and no later one.
 std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const Expectation& expectation) {
   std::vector<int> copies;
   const size_t expect = expectation.front();
@@ -282,8 +283,8 @@ std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const E
   return copies;
 }
 
-// Returns the number of threads that reach the first barrier of a use with an instruction, or one if it is
-// not known.
+// Returns the number of threads that access the first barrier of a use with an instruction, or 1 if the
+// number is not known.
 int64_t threads_of(Protocol& protocol, int operation, size_t use) {
   const auto found = std::find_if(protocol.uses.begin(), protocol.uses.end(),
                                   [&](const Use& other) { return other.operation == operation; });
@@ -376,7 +377,7 @@ void check_stages(LintKernel& kernel, Report& report) {
     int64_t barrier;
     int copy;
   };
-  std::map<Cells, std::map<int64_t, Filled>> rings;  // by the ring's barriers, and then by address
+  std::map<Cells, std::map<int64_t, Filled>> rings;  // filled ranges, by barriers and address
   for (size_t u = 0; u < protocol.uses.size(); ++u) {
     const int copy = protocol.uses[u].operation;
     for (const auto& [barrier, to] : bytes.by_barrier(copy)) {

@@ -1,6 +1,6 @@
 // Rules about a cluster's shared memory (PTX ISA, "Distributed shared memory"): a CTA must have started
-// before others access its memory, it must not exit before they have read it, and accesses must name
-// .shared::cluster.
+// before other CTAs access its memory, it must not exit before they have read that memory, and accesses must
+// name .shared::cluster.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ bool reaches_peer(LintKernel& kernel, int i) {
   return kernel.operation(i).has("shared::cluster") && is_mapped(kernel, i);
 }
 
-// Tracks whether a thread knows that all CTAs of the cluster run.
+// Tracks whether a thread is ordered after the start of all CTAs of the cluster.
 struct Entry {
   bool is_known = false;
 
@@ -54,7 +54,7 @@ struct Entry {
 std::set<LintEvent> walk_entries(LintKernel& kernel) {
   std::set<LintEvent> events;
   std::set<int> accesses;
-  std::vector<int> waits;  // waits for the cluster
+  std::vector<int> waits;  // instructions that wait for the cluster
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (o.is("ld", "st", "red", "atom") && reaches_peer(kernel, i)) accesses.insert(i);
@@ -64,7 +64,7 @@ std::set<LintEvent> walk_entries(LintKernel& kernel) {
   for (const ThreadClass& c : kernel.classes)
     follow(kernel, c, Entry{}, [&](Entry& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
-      // This is known from the thread's own wait, from another thread's wait, or from a peer's signal.
+      // The thread's own wait, another thread's wait, or a peer's signal shows that the other CTAs run.
       if (o.is_barrier() && !o.has("arrive") && !o.has("warp"))
         s.is_known |=
             std::any_of(waits.begin(), waits.end(), [&](int wait) { return !kernel.precedes(i, wait); });
@@ -88,8 +88,8 @@ std::set<LintEvent> walk_peers(LintKernel& kernel) {
   for (const ThreadClass& c : kernel.classes)
     follow(kernel, c, PeerRead{}, [&](PeerRead& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
-      // The thread announces the read at any barrier, even one of the CTA, since another thread may then
-      // proceed to the cluster's barrier, or with a signal to the peer.
+      // The thread announces the read with a signal to the peer, or at any barrier. A barrier of the CTA is
+      // enough, because another thread may then proceed to the cluster's barrier.
       const bool tells = o.is_barrier() || (o.is("mbarrier") && o.has("arrive")) ||
                          (o.is("st", "red") && o.has("shared::cluster"));
       if (tells) s.operation = kNone;

@@ -1,6 +1,6 @@
-// Rules about threads that write, or copy with cp.async, and signal this through an mbarrier: a copy is
-// complete once its thread has waited for its group (PTX ISA, "cp.async.wait_group"), and wgmma sees it after
-// a fence (PTX ISA, "Async proxy").
+// Rules about threads that store or copy with cp.async, and then signal through an mbarrier. A copy is
+// complete after its thread has waited for its group (PTX ISA, "cp.async.wait_group"), and visible to wgmma
+// after a fence (PTX ISA, "Async proxy").
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,14 +13,14 @@ namespace ptxbuilder::analysis {
 namespace {
 
 struct Written {
-  int age = 0;           // for a copy: groups committed since then, including its own
-  bool is_done = false;  // for a copy after its wait, or a store
+  int age = 0;           // for a copy, number of groups committed since then, including its own
+  bool is_done = false;  // true for a store, and for a copy after its wait
 
   bool operator==(const Written&) const = default;
 };
 
-// The writes of a thread that it has not yet waited for or fenced, by instruction and by how often their
-// address has moved since.
+// The writes of a thread that no wait or no fence has followed yet, by instruction and by the number of moves
+// of their address since then.
 struct WrittenState {
   std::map<std::pair<int, int>, Written> all = {};
 
@@ -52,9 +52,9 @@ struct WrittenState {
 class CopyWalk {
  public:
   enum Kind : int {
-    kRead,     // of an instruction that reads what the other one copies
-    kTold,     // of one that arrives where others wait to read it
-    kUnfenced  // of one that arrives for a wgmma that reads what the other one wrote
+    kRead,     // an instruction reads the bytes that `other` copies
+    kTold,     // an arrival at a barrier at which other threads wait before they read the bytes
+    kUnfenced  // an arrival for a wgmma that reads the bytes that `other` wrote
   };
 
   explicit CopyWalk(LintKernel& kernel)
@@ -85,7 +85,7 @@ class CopyWalk {
   }
 
  private:
-  // A store is complete at once, and matters only for the proxy of wgmma.
+  // A store is complete at once, so it is relevant only if wgmma may read it through the async proxy.
   bool is_followed(int write) const { return multiplies_ || is_thread_copy(kernel_.operation(write)); }
 
   void step(WrittenState& s, int i, bool is_last) {
@@ -104,7 +104,7 @@ class CopyWalk {
           events_.insert({written.is_done ? kUnfenced : kTold, i, key.first});
   }
 
-  // Returns whether an instruction reads, in this class, bytes that the copy transfers.
+  // Returns whether an instruction reads, in a thread of this class, bytes that the copy transfers.
   bool is_read(std::pair<int, int> copy, int read) {
     const auto [known, is_new] = read_.try_emplace({class_, copy, read}, false);
     if (is_new)
@@ -115,8 +115,8 @@ class CopyWalk {
     return known->second;
   }
 
-  // Returns whether threads that wait for an arrival then read what a thread wrote, with a wgmma if
-  // `by_wgmma`.
+  // Returns whether threads that wait for an arrival then read the bytes of a copy or store or, if
+  // `by_wgmma`, read them with a wgmma.
   bool is_told(std::pair<int, int> copy, const Use& arrival, bool by_wgmma) {
     const auto [known, is_new] = told_[by_wgmma].try_emplace({class_, copy, arrival.operation}, false);
     const auto barrier = kernel_.shared_offset(arrival.address);
@@ -144,7 +144,7 @@ class CopyWalk {
   std::set<LintEvent> events_;
 };
 
-// Returns whether an address is the same in all steps, or is in a stage of a ring.
+// Returns whether an address is the same in all steps, or goes around a ring.
 bool is_followed(LintKernel& kernel, const Access& access) {
   return std::all_of(kernel.classes.begin(), kernel.classes.end(), [&](const ThreadClass& c) {
     ThreadValues& in = kernel.values_in(c);

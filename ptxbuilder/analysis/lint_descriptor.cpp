@@ -1,5 +1,5 @@
 // The rule about wgmma's descriptors (PTX ISA, "Matrix Descriptor Format"): all descriptors of a tile must
-// have the same swizzle, which must be that of the tensor map with which the tile was copied.
+// have the same swizzle as the tensor map with which the tile was copied.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The destinations of copies in all stages, with the copies.
+// The copies to each destination, in all stages.
 using Destinations = std::map<int64_t, std::set<int>>;
 
 Destinations destinations(LintKernel& kernel) {
@@ -30,12 +30,13 @@ Destinations destinations(LintKernel& kernel) {
   return all;
 }
 
-// Descriptors of A or of B in a loop, for the bytes of one copy, whose addresses differ by a constant.
+// A group of descriptors of A or of B in a loop. They are for the bytes of one copy, and their addresses
+// differ by constants.
 struct Tile {
   size_t operand;
   int loop;
   std::vector<std::pair<int, int64_t>> terms;
-  int64_t copied;  // index among the destinations; 0 if none is below
+  int64_t copied;  // index among the destinations; 0 if no destination is below the address
 
   auto operator<=>(const Tile&) const = default;
 };
@@ -45,11 +46,11 @@ struct Reader {
   int wgmma;
   int64_t first, last;
 };
-using Readers = std::map<int, std::vector<Reader>>;  // by the descriptor's layout, in order
+using Readers = std::map<int, std::vector<Reader>>;  // readers in order, by the layout in their descriptors
 
-// Returns whether a wgmma reads the same tile as others. The beginning of a tile that was not copied is not
-// known here, so they are assumed to read the same tile only if it reads bytes between those that the others
-// read.
+// Returns whether a wgmma reads the same tile as other wgmmas. If the tile was not copied, its beginning is
+// not known here. The wgmma is then assumed to read the same tile only if its bytes lie between bytes that
+// the others read.
 bool reads_between(const Reader& one, const std::vector<Reader>& others) {
   int64_t first = others[0].first, last = others[0].last;
   for (const Reader& other : others) {
@@ -59,8 +60,8 @@ bool reads_between(const Reader& one, const std::vector<Reader>& others) {
   return one.first < last && first < one.last;
 }
 
-// The beginning of the tile of a wgmma operand, in the first of its stages, and the layout in its descriptor.
-// Nothing if the operand is in registers or is not known.
+// The beginning of the tile of a wgmma operand, in the tile's first stage, and the layout in the operand's
+// descriptor. The function below returns nothing if the operand is in registers or not known.
 struct Described {
   int64_t place;
   int layout;
@@ -105,7 +106,7 @@ std::optional<int> layout_of_map(LintKernel& kernel, int copy) {
   const Atom* parameter = kernel.values.only_atom({.terms = addresses[1].terms}, "parameter");
   if (!parameter || parameter->kind != Atom::Kind::parameter) return std::nullopt;
   const auto map = kernel.maps.find({static_cast<int>(parameter->inputs[0].constant), addresses[1].constant});
-  constexpr int kLayouts = 4;  // none, 128, 64 and 32 B
+  constexpr int kLayouts = 4;  // swizzles: none, 128 B, 64 B and 32 B
   return map == kernel.maps.end() ? std::nullopt
                                   : std::optional((kLayouts - static_cast<int>(map->second)) % kLayouts);
 }
@@ -118,7 +119,8 @@ std::string_view name_of(int layout) {
 
 }  // namespace
 
-// Assumes that the swizzle of the tensor map is right or, without a map, the swizzle of most wgmmas.
+// Reports wgmmas with another swizzle than the tensor map. If there is no map, the swizzle of most wgmmas is
+// assumed to be right.
 void check_layouts(LintKernel& kernel, Report& report) {
   tell_unknown_reads(kernel, report);
   const Destinations copies = destinations(kernel);

@@ -8,7 +8,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// Returns whether the values of a special register differ between threads of a CTA.
+// Returns whether the values of a special register may differ between threads of a CTA.
 bool is_own(std::string_view special) {
   for (const char* name : {"%tid", "%laneid", "%warpid", "%lanemask", "%clock", "%globaltimer"})
     if (special.starts_with(name)) return true;
@@ -22,7 +22,7 @@ void mark_variables(const Value& v, std::vector<bool>& named) {
   for (const Value& part : v.parts) mark_variables(part, named);
 }
 
-// Returns the variables that instructions name.
+// Returns the variables that are named in instructions.
 std::vector<const Variable*> named_variables(const Code& code) {
   std::vector<bool> named(code.variables.size(), false);
   for (const Operation& o : code.operations)
@@ -35,7 +35,7 @@ std::vector<const Variable*> named_variables(const Code& code) {
 
 std::vector<const Variable*> shared_of(const std::vector<const Variable*>& variables) {
   std::vector<const Variable*> all;
-  const Variable* open = nullptr;  // the variable whose size the host sets
+  const Variable* open = nullptr;  // the first variable whose size the host sets
   for (const Variable* v : variables) {
     if (!is_shared(*v) || (open && v->is_open())) continue;
     if (v->is_open()) open = v;
@@ -204,7 +204,7 @@ const std::set<LintEvent>& LintKernel::events(Walk walk) {
   if (is_new) {
     try {
       known->second = walk(*this);
-    } catch (const GaveUp&) {  // it gave up, and does so for every caller
+    } catch (const GaveUp&) {  // nothing is stored, so that the walk gives up for every caller
     }
   }
   if (!known->second) throw GaveUp();
@@ -230,7 +230,7 @@ void LintKernel::find_uniform() {
       const Atom& a = values.atom(i);
       bool uniform = a.kind != Atom::Kind::unknown && !a.name.starts_with("elect") &&
                      !(a.kind == Atom::Kind::special && is_own(a.name));
-      // All threads after a wait have seen it succeed.
+      // The result of a wait is uniform: all threads after the wait have seen it succeed.
       if (!a.name.starts_with("mbarrier.try_wait") && !a.name.starts_with("mbarrier.test_wait"))
         for (const Sum& input : a.inputs) uniform = uniform && is_uniform(input);
       if (uniform_[at(i)] != uniform) uniform_[at(i)] = uniform, changed = true;

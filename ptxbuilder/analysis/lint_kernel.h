@@ -1,4 +1,4 @@
-// Holds the state that the rules of lint.h share: a kernel, and its threads grouped by the path that they
+// Holds the state that the rules of lint.h share: a kernel, and its threads, grouped by the paths that they
 // take.
 #pragma once
 
@@ -20,7 +20,7 @@ class Protocol;  // lint_protocol.h
 
 enum class Runs : uint8_t { no, maybe, yes };
 
-// An event that a walk finds; the rule for this kind of event reports it.
+// An event that a walk finds, and that the rule for its kind reports.
 struct LintEvent {
   int kind = 0, operation = kNone, other = kNone;  // `operation` and `other` are instructions
   std::string what = {};
@@ -31,14 +31,14 @@ struct LintEvent {
 // A class of threads that take the same direction at each branch.
 struct ThreadClass {
   std::vector<int64_t> threads = {};  // numbers in ascending order; empty if the kernel does not bound them
-  std::map<int64_t, int> lanes = {};  // number of these threads in each warp
-  std::vector<Runs> runs = {};        // by instruction
-  std::vector<std::vector<int>> successors = {};  // by block, the successors that can be reached
-  std::vector<bool> reached = {};                 // by block
-  std::vector<int> varying = {};                  // blocks at whose branches threads of the class may differ
+  std::map<int64_t, int> lanes = {};  // number of the class's threads in each warp
+  std::vector<Runs> runs = {};        // indexed by instruction
+  std::vector<std::vector<int>> successors = {};  // for each block, the successors that can be reached
+  std::vector<bool> reached = {};                 // indexed by block
+  std::vector<int> varying = {};                  // blocks at whose ends threads may take different branches
 };
 
-// Stops a rule that would take too long, so that other rules can still report.
+// Thrown to stop a rule that would take too long, so that other rules can still report.
 struct GaveUp {};
 
 class LintKernel {
@@ -57,44 +57,45 @@ class LintKernel {
   bool ends(int i) const { return operation(i).is("ret", "exit"); }
   // Returns whether the instruction `above` precedes `below` on every path to `below`.
   bool precedes(int above, int below) const;
-  bool runs(int i) const;                              // in any thread
-  std::map<int64_t, int> lanes_that_run(int i) const;  // by warp; includes lanes that may run it
-  // Returns whether either all threads of a class, or none, reach an instruction, as far as is known.
+  bool runs(int i) const;                              // whether the instruction runs in any thread
+  std::map<int64_t, int> lanes_that_run(int i) const;  // number of lanes that may run it, for each warp
+  // Returns whether the threads of a class reach an instruction together: no branch in which they may differ
+  // decides whether they reach it.
   bool comes_as_one(const ThreadClass& c, int i) const;
-  // Returns the values in a thread, or in the first thread of a class; kNone stands for an unknown thread.
+  // Returns the values in a thread, or in the first thread of a class. kNone denotes an unknown thread.
   ThreadValues& values_in(int64_t thread);
   ThreadValues& values_in(const ThreadClass& c) {
     return values_in(c.threads.empty() ? kNone : c.threads[0]);
   }
   // Returns whether a value is the same in all threads of a CTA.
   bool is_uniform(const Sum& sum) const;
-  // Returns a predicate without the conditions that the thread's number determines; the result may be
-  // negated.
+  // Returns what remains of a predicate after conditions that the thread's number decides are removed. The
+  // result may be negated.
   Sum undecided(const Sum& predicate, ThreadValues& in) const;
   // Returns the paths of a class, computed on first use.
   Paths& paths(const ThreadClass& c);
   Protocol& protocol();
-  // A walk that collects the events from which several rules report; it runs only once.
+  // A walk that collects events for several rules. events() runs each walk only once.
   using Walk = std::set<LintEvent> (*)(LintKernel&);
   const std::set<LintEvent>& events(Walk walk);
-  // Shared variables are assumed to be this far apart, whatever their size: an address whose constant is near
-  // a multiple of this distance belongs to the variable that begins at the multiple.
+  // The distance between the assumed addresses of shared variables, whatever their size. An address whose
+  // constant is near a multiple of this distance belongs to the variable that begins at that multiple.
   static constexpr int64_t apart = 1 << 19;  // bytes
   // Returns the offset of a shared address from the start of the first variable, in bytes, plus unknown
-  // terms, or nothing if the address is not known to be in shared memory.
+  // terms. Returns nothing if the address is not known to be in shared memory.
   std::optional<Sum> shared_offset(const Sum& address);
   // Returns the shared variable to which an offset belongs, or null if there is none. Arrays whose length the
   // host sets all begin at the same address, and the first one represents all of them.
   const Variable* variable_at(int64_t offset) const;
-  // Returns the variable whose address an atom is, or null if it is not the address of one.
+  // Returns the variable if the atom is the address of a variable, and otherwise null.
   const Variable* variable_of(const Atom& atom) const;
-  // Returns the offset at which that variable begins.
+  // Returns the offset at which the variable nearest to `offset` begins.
   static int64_t nearest(int64_t offset) { return index_of(offset) * apart; }
   bool are_of_one_variable(int64_t a, int64_t b) const { return index_of(a) == index_of(b); }
-  // Returns "shared memory + 64", or "full + 8" if there are several variables.
+  // Returns a text such as "shared memory + 64", or "full + 8" if there are several variables.
   std::string place(int64_t offset) const;
 
-  // Begins counting the steps of a rule, which throws GaveUp if there are too many.
+  // Resets the number of steps for a new rule. spend() throws GaveUp if a rule takes too many steps.
   void begin_rule() const { steps_left_ = kMostSteps; }
   void spend(size_t steps) const {
     if (steps > steps_left_) throw GaveUp();
@@ -111,18 +112,19 @@ class LintKernel {
 
  public:
   Values values;
-  int64_t threads = 0;  // threads of a CTA; 0 if not known, or if not all are along x
+  int64_t threads = 0;  // threads of a CTA; 0 if their number is not known, or if the CTA has more than one
+                        // dimension
   std::vector<ThreadClass> classes;
-  bool is_by_thread = true;  // whether there are few enough threads to group them by their branches
-  std::vector<const Variable*> variables;         // variables that the kernel's instructions name
-  std::vector<const Variable*> shared_variables;  // the shared ones among them, each at a multiple of `apart`
+  bool is_by_thread = true;                       // whether there are few enough threads to group them
+  std::vector<const Variable*> variables;         // variables that are named in the kernel's instructions
+  std::vector<const Variable*> shared_variables;  // those in shared memory, at multiples of `apart`
 
  private:
-  static constexpr size_t kMostSteps = 5'000'000;  // takes a second or less
+  static constexpr size_t kMostSteps = 5'000'000;  // this many steps take at most a second
   struct Guard {
     int operation;
     Sum predicate;
-    int number = kNone;  // number among the predicates that a thread's number may decide
+    int number = kNone;  // index among the predicates that a thread's number may decide
   };
   void find_classes();
   ThreadClass make_class(const std::vector<Guard>& guards, const std::vector<std::optional<bool>>& decisions,
@@ -132,13 +134,13 @@ class LintKernel {
 
   mutable size_t steps_left_ = kMostSteps;
   std::map<int64_t, ThreadValues> by_thread_;
-  std::vector<bool> uniform_;  // by atom
+  std::vector<bool> uniform_;  // indexed by atom
   std::map<const ThreadClass*, std::shared_ptr<Paths>> paths_;
   std::shared_ptr<Protocol> protocol_;
   std::map<Walk, std::optional<std::set<LintEvent>>> events_;  // empty for a walk that gave up
 };
 
-// Visits each atom of a sum once: `visit(number, atom)` returns whether to continue with the atom's inputs.
+// Visits each atom of a sum once. `visit(number, atom)` returns whether to continue with the atom's inputs.
 template <typename Visit>
 void visit_atoms(const Values& values, const Sum& sum, const Visit& visit) {
   std::set<int> met;
@@ -163,8 +165,8 @@ int64_t access_bytes(const Operation& o);
 // Returns 86 for "8.6", the text of .version, or 0 for any other text.
 int version_number(std::string_view text);
 
-// Collects the findings of one rule, one for each instruction, with the rule's remedy unless the finding has
-// its own.
+// Collects the findings of one rule, one for each instruction. A finding without a remedy of its own gets the
+// rule's remedy.
 class Report {
  public:
   Report(const LintKernel& kernel, std::string_view rule, std::string_view cure, Undecided undecided)
@@ -172,7 +174,7 @@ class Report {
 
   void add(int operation, std::string what, const std::set<int>& others = {}, std::string_view cure = {});
   void add_at(ptx_text::Position at, std::string what);
-  // Reports that the rule skips an instruction, and why.
+  // Reports that the rule skips an instruction, and the reason.
   void undecided(int operation, std::string_view why);
   bool tells_undecided() const { return undecided_ == Undecided::all; }
   std::vector<Finding> findings;
@@ -184,15 +186,15 @@ class Report {
   std::set<int> reported_;
 };
 
-// Reports the events of one kind in a walk, with the events' own messages. Returns whether the kernel
-// declares how many threads a CTA has; if it does not, adds this to the report.
+// Returns whether the kernel declares the number of threads of a CTA. If it does not, reports this.
 bool knows_threads(const LintKernel& kernel, Report& report);
 
+// Reports the events of one kind that a walk finds, with the messages stored in the events.
 void report_events(LintKernel& kernel, LintKernel::Walk walk, int kind, Report& report);
 
 using Check = void (*)(LintKernel&, Report&);
 
-// Declares the rules, by source file.
+// The functions of the rules, grouped by source file.
 void check_wgmma_fence(LintKernel&, Report&);
 void check_accumulators(LintKernel&, Report&);
 void check_wgmma_groups(LintKernel&, Report&);

@@ -1,5 +1,5 @@
-// Rules about the resources that a kernel requests, and about instructions that all threads of a warp or of a
-// barrier must execute.
+// Rules about the resources that a kernel requests, and about instructions that all threads of a warp, or all
+// threads that a barrier counts, must execute.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::optional<int64_t> directive(const LintKernel& kernel, std::string_view name
 
 int64_t floor_to(int64_t value, int64_t step) { return value / step * step; }
 
-// Returns the registers of a thread at the start of the kernel, as ptxas chooses them if setmaxnreg is used.
+// Returns the number of registers that ptxas gives each thread at the start of a kernel with setmaxnreg.
 int64_t registers_at_entry(const LintKernel& kernel) {
   if (const auto bound = directive(kernel, ".maxnreg")) return *bound;
   const int64_t ctas = std::max<int64_t>(1, directive(kernel, ".minnctapersm").value_or(1));
@@ -29,7 +29,7 @@ int64_t registers_at_entry(const LintKernel& kernel) {
                            hopper::most_role_registers);
 }
 
-// Returns whether a warp must execute an instruction as a whole, or not at all.
+// Returns whether either all lanes of a warp, or none, must execute an instruction.
 bool is_aligned(const Operation& o) {
   const bool is_old_barrier = o.is("bar") && !o.has("warp");
   return o.has("aligned") || is_old_barrier;
@@ -37,12 +37,13 @@ bool is_aligned(const Operation& o) {
 
 // ---- Floors: the least .version and target ----
 
-// Returns the minimum that meets both minimums.
+// Returns the floor of code that requires both floors.
 isa::Floor both(const isa::Floor& a, const isa::Floor& b) {
   return {std::max(a.ptx_version, b.ptx_version), a.targets & b.targets};
 }
 
-// Returns nothing if the instruction or one of its registers is not known.
+// Returns the minimum of an instruction, or nothing if the instruction or one of its special registers is not
+// known.
 std::optional<isa::Floor> floor_of(const Operation& o) {
   if (!o.row) return std::nullopt;
   isa::Floor floor = both(isa::floor_of(*o.row), {0, isa::advised_for(o.text->opcode)});
@@ -59,7 +60,7 @@ std::optional<isa::Floor> floor_of(const Operation& o) {
 // unknown.
 std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
   isa::Floor all;
-  std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // for repeated instructions
+  std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // avoids repeated look-ups
   for (const ptx_text::Statement& s : module.statements) {
     if (s.kind != ptx_text::Statement::Kind::function || !s.function[0].has_body) continue;
     if (!s.function[0].entry) return std::nullopt;
@@ -84,11 +85,11 @@ std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
 // ---- Named barriers ----
 
 struct Meeting {
-  std::set<int64_t> arriving, waiting;  // threads at bar.arrive, and at bar.sync
+  std::set<int64_t> arriving, waiting;  // threads at bar.arrive, and threads at bar.sync
   std::set<int> operations;
   std::map<int, std::set<int64_t>> by_operation = {};
 
-  // A thread that arrives continues, and is counted again if it waits.
+  // A thread that only arrives may continue and wait later, so it is counted twice.
   int64_t count() const { return std::ssize(arriving) + std::ssize(waiting); }
 };
 
@@ -102,8 +103,8 @@ bool reaches(LintKernel& kernel, int64_t thread, int64_t cell, bool Use::*does) 
   return false;
 }
 
-// Returns whether two warps may wait for each other elsewhere: one of them at an mbarrier at which the other
-// arrives, or at a barrier at which only one of them waits.
+// Returns whether other synchronization may order two warps: one of them waits at an mbarrier at which the
+// other arrives, or at a barrier at which the other does not wait.
 bool may_take_turns(LintKernel& kernel, int64_t a, int64_t b) {
   const Protocol& protocol = kernel.protocol();
   if (!protocol.is_complete) return true;
@@ -132,7 +133,7 @@ std::optional<std::pair<int64_t, int64_t>> others_of(LintKernel& kernel, const s
   return std::nullopt;
 }
 
-// Returns whether all threads that may reach an instruction reach it whenever one of them does.
+// Returns whether all threads that may reach an instruction reach it together.
 bool come_as_one(const LintKernel& kernel, int i) {
   return std::all_of(kernel.classes.begin(), kernel.classes.end(), [&](const ThreadClass& c) {
     return c.runs[at(i)] == Runs::no || (c.runs[at(i)] == Runs::yes && kernel.comes_as_one(c, i));
@@ -141,9 +142,9 @@ bool come_as_one(const LintKernel& kernel, int i) {
 
 }  // namespace
 
-// If these directives are missing, ptxas 13.0 reports "unable to determine register count at entry", and
-// drops setmaxnreg. With only .maxntid, it does the same if the kernel needs few registers, which only ptxas
-// knows.
+// Without a bound on registers, ptxas 13.0 reports "unable to determine register count at entry", and drops
+// setmaxnreg. If there is only .maxntid, ptxas does so for kernels that need few registers, which cannot be
+// determined here.
 void check_register_bound(LintKernel& kernel, Report& report) {
   const bool is_bounded = directive(kernel, ".maxnreg") || kernel.code.cta_shape()[0] > 0;
   if (is_bounded) return;
@@ -166,7 +167,8 @@ void check_register_pool(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) any |= sets(i);
   if (!any || !knows_threads(kernel, report)) return;
   const int64_t entry = registers_at_entry(kernel);
-  // A thread that sets its count several times may have the smallest count when another thread waits.
+  // A thread that sets its register count several times may have its smallest count when another thread waits
+  // for registers.
   std::map<int64_t, int64_t> least;
   int largest = kNone;
   const auto each_thread = [&](int i, const auto& body) {
@@ -211,11 +213,11 @@ void check_aligned(LintKernel& kernel, Report& report) {
 }
 
 void check_named_barriers(LintKernel& kernel, Report& report) {
-  std::map<std::pair<int64_t, int64_t>, Meeting> meetings;  // by barrier number and thread count
+  std::map<std::pair<int64_t, int64_t>, Meeting> meetings;  // meetings, by barrier number and thread count
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (!o.is_barrier() || o.has("cluster", "warp")) continue;
-    if (o.has("red")) return;  // its threads count too, but its operands differ
+    if (o.has("red")) return;  // also counts threads, but has other operands
     if (o.operands.size() < 2) continue;
     const Sum count = kernel.operand(i, 1);
     if (!count.is_constant()) return report.undecided(i, "how many threads this barrier is for");
@@ -251,7 +253,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
                    {}, "Use a separate barrier for each group of threads, or count all of them.");
 }
 
-// The .version belongs to the module, so only the module's first kernel reports it.
+// Checks the .version of the module. It is reported only for the module's first kernel.
 void check_version(LintKernel& kernel, Report& report) {
   if (kernel.code.name != kernels_of(kernel.module).front()) return;
   const std::optional<isa::Floor> floor = floor_of(kernel.module);

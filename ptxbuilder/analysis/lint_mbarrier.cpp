@@ -1,5 +1,5 @@
-// Rules about mbarriers: each must be initialised and published before it is used, a phase must get the
-// arrivals that it expects, and some thread must wait for it with a parity that alternates.
+// Rules about mbarriers: each mbarrier must be initialised and published before it is used, a phase must get
+// the arrivals that it expects, and some thread must wait for it with an alternating parity.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,12 +13,12 @@ namespace {
 
 // ---- Publication ----
 
-// The initialisations that a thread knows about, by their instructions.
+// The initialisations that are not yet published on a thread's path, by instruction.
 struct Publication {
-  int unfenced = kNone;    // an mbarrier.init that no fence follows
-  int unreleased = kNone;  // an mbarrier.init that no release in the cluster follows
+  int unfenced = kNone;    // an mbarrier.init without a fence after it
+  int unreleased = kNone;  // an mbarrier.init without a release in the cluster after it
   std::set<int> unmet = {},
-                unmet_in_cluster = {};  // initialisations by other threads that no barrier follows
+                unmet_in_cluster = {};  // initialisations by other threads without a barrier after them
 
   bool operator==(const Publication&) const = default;
   size_t size() const { return 2 + unmet.size() + unmet_in_cluster.size(); }
@@ -35,9 +35,9 @@ struct Publication {
 class PublicationWalk {
  public:
   enum Kind : int {
-    kUnfenced,           // of an mbarrier.init whose barrier the other instruction uses, in a CTA
-    kUnfencedInCluster,  // likewise, in the cluster
-    kUnmet               // of a use of an mbarrier that the other instruction initialises
+    kUnfenced,           // an unfenced mbarrier.init; `other` uses the barrier in the CTA
+    kUnfencedInCluster,  // an unfenced mbarrier.init; `other` uses the barrier in the cluster
+    kUnmet               // a use of an mbarrier that `other` initialises, without a barrier in between
   };
 
   explicit PublicationWalk(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -68,7 +68,8 @@ class PublicationWalk {
   }
 
  private:
-  // Returns the first of some initialisations that the barriers of a use may have, or kNone if there is none.
+  // Returns the first instruction in `unmet` that may initialise a barrier of the use, or kNone if there is
+  // none.
   int unmet_of(size_t use, const std::set<int>& unmet) const {
     const int i = protocol_.uses[use].operation;
     const Cells& cells = protocol_.cells[use];
@@ -124,8 +125,9 @@ class PublicationWalk {
   std::map<int, size_t> by_operation_;
   std::set<int> inits_;
   bool copies_ = false, copies_to_others_ = false;
-  bool reaches_others_ = false;  // through copies or threads
-  bool spans_cluster_ = false;   // whether the kernel declares that its CTAs work together
+  bool reaches_others_ = false;  // whether the kernel accesses the memory of other CTAs, with copies or
+                                 // threads
+  bool spans_cluster_ = false;   // whether the kernel declares a cluster
 };
 
 std::set<LintEvent> walk_publication(LintKernel& kernel) { return PublicationWalk(kernel).run(); }
@@ -170,7 +172,8 @@ bool add_up(const std::vector<int64_t>& counts, int64_t sum) {
 
 // ---- Waits ----
 
-// Determines whether anything other than registers depends on the result of an instruction.
+// Determines whether anything depends on the result of an instruction, except registers that are not used
+// further.
 class Dependence {
  public:
   explicit Dependence(const LintKernel& kernel) : kernel_(kernel) {}
@@ -182,7 +185,7 @@ class Dependence {
   }
 
  private:
-  // An instruction that only computes matters if its results matter.
+  // Returns whether an instruction only computes registers, so that it is needed only if its results are.
   static bool only_computes(const Operation& o) {
     for (const char* word : {"mov", "not", "and", "or", "xor", "setp", "selp", "cvt"})
       if (o.is(word)) return true;
@@ -225,7 +228,7 @@ class Dependence {
   std::set<int> met_;
 };
 
-// Returns whether an instruction is on every path around a loop.
+// Returns whether an instruction runs in every iteration of a loop.
 bool runs_each_time(const LintKernel& kernel, const Loop& loop, int i) {
   return std::all_of(loop.latches.begin(), loop.latches.end(),
                      [&](int latch) { return kernel.graph.dominates(kernel.graph.block_of[at(i)], latch); });
@@ -241,8 +244,8 @@ bool is_made_anew(const LintKernel& kernel, const Protocol& protocol, const Use&
   });
 }
 
-// Returns whether a wait in a loop that counts up by one waits twice in succession for the same parity of a
-// barrier.
+// Returns whether a wait, in a loop whose counter increases by one, waits twice in succession for the same
+// parity of a barrier.
 bool repeats_a_parity(LintKernel& kernel, const Use& wait, const Sum& parity, const Loop& loop) {
   const auto barrier = kernel.shared_offset(wait.address);
   std::set<int> changes = changing(kernel, wait.address, loop);
@@ -253,7 +256,7 @@ bool repeats_a_parity(LintKernel& kernel, const Use& wait, const Sum& parity, co
   for (const ThreadClass& c : kernel.classes) {
     if (c.runs[at(wait.operation)] == Runs::no) continue;
     const auto pairs = together(kernel, kernel.values_in(c), *barrier, parity);
-    std::map<int64_t, int64_t> last;  // by barrier
+    std::map<int64_t, int64_t> last;  // last parity of each barrier
     for (const auto& [cell, now] : pairs.value_or(Pairs{})) {
       const auto before = last.find(cell);
       if (before != last.end() && (before->second & 1) == (now & 1)) return true;
@@ -270,8 +273,8 @@ std::optional<Sum> parity_of(LintKernel& kernel, const Use& use) {
   return kernel.operand(use.operation, 2);
 }
 
-// The parity of a class's first wait for the barrier when the class's loops begin; the first wait is the one
-// that precedes its others.
+// The first wait of a class of threads for a barrier, which precedes all of its other waits, and the wait's
+// parity when the loops begin.
 struct FirstWait {
   size_t use;
   int64_t parity;
@@ -297,14 +300,14 @@ std::optional<FirstWait> first_wait(LintKernel& kernel, const Protocol& protocol
   return std::nullopt;
 }
 
-// Remedies for a wait, depending on whether copies end its phase or follow it.
+// Remedies for a wait whose phase is completed by copies, or which precedes copies.
 constexpr std::string_view kDataCure =
     "This waits for data: begin with parity 0, and flip it each time that the ring starts over.";
 constexpr std::string_view kFreeCure =
     "This waits for a stage that others free, and at first all stages are free: begin with parity 1, and "
     "flip it each time that the ring starts over.";
 
-// Returns nothing if neither is the case.
+// Returns the remedy, or "" if copies neither complete the phase nor follow the wait.
 std::string_view turning_cure(const LintKernel& kernel, const Protocol& protocol, const Use& wait) {
   const Cells& cells = protocol.cells[static_cast<size_t>(&wait - protocol.uses.data())];
   if (std::any_of(cells.begin(), cells.end(), [&](int64_t cell) { return protocol.any(cell, &Use::copies); }))
@@ -315,8 +318,8 @@ std::string_view turning_cure(const LintKernel& kernel, const Protocol& protocol
   return fills && protocol.is_complete ? kFreeCure : std::string_view();
 }
 
-// Returns whether each count is that of several warpgroups although one is expected: in ping-pong, each
-// warpgroup frees the stages of its own tiles.
+// Returns whether each count is the number of threads of several warpgroups, although the threads of one are
+// expected. In ping-pong kernels, each warpgroup frees the stages of its own tiles.
 bool take_turns(const LintKernel& kernel, const std::vector<int64_t>& counts, int64_t expected) {
   for (int64_t warpgroups = 2; warpgroups <= kernel.threads / 128; ++warpgroups)
     if (std::all_of(counts.begin(), counts.end(), [&](int64_t c) { return c == warpgroups * expected; }))
@@ -398,8 +401,8 @@ void check_waits(LintKernel& kernel, Report& report) {
   if (!protocol.is_complete_for(report)) return;
   for (const auto& [cell, uses] : protocol.by_cell) {
     if (protocol.any(cell, &Use::waits)) continue;
-    // Barriers that receive only arrivals may belong to a role that the kernel's options omit; another rule
-    // reports stages that are filled without a wait.
+    // Barriers that receive only arrivals are not reported: they may belong to a role that the kernel's
+    // options omit. Another rule reports stages that are filled without a wait.
     const std::set<int> copies = protocol.operations(cell, &Use::copies);
     if (!copies.empty())
       report.add(*copies.begin(), fmt::format("nobody waits for {}", place(kernel, cell)), copies);
@@ -451,7 +454,7 @@ void check_circular_wait(LintKernel& kernel, Report& report) {
   std::map<int64_t, std::set<int64_t>> needs;
   std::map<int64_t, int> waits;
   for (const auto& [cell, uses] : protocol.by_cell) {
-    std::optional<std::set<int64_t>> all;  // barriers for which all arrivals have waited
+    std::optional<std::set<int64_t>> all;  // barriers for which the threads of all arrivals have waited
     for (size_t u : uses)
       for (const ThreadClass& c : kernel.classes) {
         const Use& use = protocol.uses[u];

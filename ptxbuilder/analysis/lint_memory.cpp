@@ -18,12 +18,12 @@ bool is_access(const Operation& o) { return o.is("ld", "st"); }
 
 int matrices_of(const Operation& o) { return o.has("x4") ? 4 : o.has("x2") ? 2 : 1; }
 
-// Returns the number of lanes whose addresses matter.
+// Returns the number of lanes whose addresses are used.
 int lanes_of(const Operation& o) { return is_matrix_move(o) ? 8 * matrices_of(o) : hopper::warp_threads; }
 
 // An address that must be a multiple of a number of bytes.
 struct Aligned {
-  size_t place;  // index among the operands that are addresses
+  size_t place;  // index of the address among the operands that are addresses
   int64_t bytes;
 };
 
@@ -46,7 +46,7 @@ std::vector<Aligned> alignments(LintKernel& kernel, int i) {
   return {};
 }
 
-// Returns the largest power of two that divides a value in all cases, or 1 if nothing is known.
+// Returns the greatest power of two that is known to divide an atom's value.
 int64_t least_alignment(const Values& values, int number) {
   const Atom& a = values.atom(number);
   const auto of_sum = [&](const Sum& sum) {
@@ -62,8 +62,8 @@ int64_t least_alignment(const Values& values, int number) {
   return 1;
 }
 
-// Returns the bytes by which an address exceeds a multiple of `bytes`, if its unknown terms are multiples of
-// `bytes`.
+// Returns the number of bytes by which an address exceeds a multiple of `bytes`, or nothing unless its
+// unknown terms are multiples of `bytes`.
 std::optional<int64_t> off_by(LintKernel& kernel, const Sum& address, int64_t bytes, ThreadValues& in) {
   const Sum rest = in.rest(address);
   for (const auto& [number, factor] : rest.terms) {
@@ -73,7 +73,7 @@ std::optional<int64_t> off_by(LintKernel& kernel, const Sum& address, int64_t by
   return ((rest.constant % bytes) + bytes) % bytes;
 }
 
-// Returns the variable with which an address begins, or null if there is none.
+// Returns the variable whose address is a term of an address, or null if there is none.
 const Variable* base_of(const LintKernel& kernel, const Sum& address) {
   for (const auto& [number, factor] : address.terms)
     if (const Variable* v = factor == 1 ? kernel.variable_of(kernel.values.atom(number)) : nullptr) return v;
@@ -88,8 +88,8 @@ int64_t alignment_of(const LintKernel& kernel, const Variable& v) {
   return is_alone ? std::max<int64_t>(v.align, kStart) : v.align;
 }
 
-// Returns the addresses of the lanes relative to the first one, without terms that are the same for all of
-// them; empty if one is not known.
+// Returns the addresses of the lanes relative to the first lane, without terms that are equal in all lanes.
+// Returns an empty list if an address is not known.
 std::vector<int64_t> lane_addresses(LintKernel& kernel, const Sum& address, int64_t first, int lanes) {
   std::vector<int64_t> all;
   std::vector<std::pair<int, int64_t>> same;
@@ -107,8 +107,8 @@ std::vector<int64_t> lane_addresses(LintKernel& kernel, const Sum& address, int6
   return all;
 }
 
-// The greatest number of wavefronts that a phase of an access takes, in the first warp that executes the
-// access as a whole.
+// The greatest number of wavefronts of a phase of an access, in the first warp that executes the access with
+// all lanes.
 struct Conflict {
   int ways = 1;
   int64_t first = 0;
@@ -119,7 +119,7 @@ std::optional<Conflict> conflict_of(LintKernel& kernel, int i) {
   const int64_t bytes = is_matrix_move(o) ? matrix_row : access_bytes(o);
   const std::vector<Sum> addresses = kernel.addresses(i);
   if (bytes <= 0 || bytes > matrix_row || addresses.empty()) return std::nullopt;
-  const std::map<int64_t, int> lanes_that_run = kernel.lanes_that_run(i);  // by warp
+  const std::map<int64_t, int> lanes_that_run = kernel.lanes_that_run(i);  // number of lanes, by warp
   std::optional<Conflict> worst;
   for (const auto& [warp, lanes] : lanes_that_run) {
     if (lanes < hopper::warp_threads) continue;
@@ -137,8 +137,8 @@ std::optional<Conflict> conflict_of(LintKernel& kernel, int i) {
   return worst;
 }
 
-// Returns whether the addresses of the lanes are known, except for terms that are the same for all lanes, in
-// a warp that executes an access as a whole.
+// Returns whether there is a warp in which all lanes execute an access, and in which the addresses are known
+// except for terms that are equal in all lanes.
 bool knows_lanes(LintKernel& kernel, int i) {
   const Operation& o = kernel.operation(i);
   const std::vector<Sum> addresses = kernel.addresses(i);

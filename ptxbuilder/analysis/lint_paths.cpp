@@ -23,9 +23,9 @@ Paths::Paths(LintKernel& kernel, const ThreadClass& c)
   find_live();
 }
 
-// Finds the opposites of integer comparisons: x != y is the opposite of x == y, and so on.
+// Finds pairs of opposite integer comparisons, such as x == y and x != y.
 void Paths::find_opposites() {
-  std::map<std::string, int> comparisons;  // by name and inputs
+  std::map<std::string, int> comparisons;  // atoms of comparisons, by name and inputs
   const auto key = [](std::string_view name, const Atom& a) {
     std::string key(name);
     for (const Sum& input : a.inputs)
@@ -53,12 +53,12 @@ int Paths::positive(int number) const {
   return found == opposite_.end() ? number : found->second;
 }
 
-// Finds conditions that several instructions test, and flags that are set on the path to such a test.
+// Finds conditions that several instructions test, and flags that are set on a path to such a test.
 void Paths::find_conditions() {
   std::map<int, int> uses;
   for (const auto& [i, predicate] : guards_)
     visit_atoms(kernel_.values, predicate, [&](int number, const Atom& a) {
-      const bool is_wait = a.name.starts_with("mbarrier");  // it may fail once, and succeed the next time
+      const bool is_wait = a.name.starts_with("mbarrier");  // a wait may fail and later succeed
       if (is_wait || in_({.terms = {{number, 1}}})) return false;
       const bool is_meet = a.kind == Atom::Kind::meet;
       uses[positive(number)] += is_meet || a.name.starts_with("setp");
@@ -66,7 +66,7 @@ void Paths::find_conditions() {
     });
   for (const auto& [number, count] : uses)
     if (count > 1 || kernel_.values.atom(number).kind == Atom::Kind::meet) tracked_.insert(number);
-  // A meet can be distinguished only if one of its inputs is a constant, or can itself be distinguished.
+  // A meet is worth tracking only if one of its inputs is a constant, or is itself worth tracking.
   for (bool changed = true; changed;) {
     changed = false;
     std::set<int> untold;
@@ -85,7 +85,7 @@ void Paths::find_conditions() {
   for (int number : tracked_) {
     const Atom& a = kernel_.values.atom(number);
     if (a.kind == Atom::Kind::meet) meets_[a.block].insert(number);
-    // Its inputs determine at which blocks it is redefined.
+    // The condition is redefined at the blocks of its inputs.
     visit_atoms(kernel_.values, {.terms = {{number, 1}}}, [&](int, const Atom& b) {
       if (b.block != kNone)
         changed_in_[b.block].insert(number);
@@ -98,7 +98,7 @@ void Paths::find_conditions() {
 
 void Paths::find_sensitive() {
   for (int number = 0; number < kernel_.values.atoms(); ++number) {
-    // Atoms come after their inputs, except for meets, whose inputs are not examined further.
+    // Atoms are numbered after their inputs, except for meets, whose inputs are not examined further.
     const Atom& a = kernel_.values.atom(number);
     bool any = tracked_.contains(positive(number));
     if (a.kind == Atom::Kind::function)

@@ -1,6 +1,6 @@
-// Walks along the paths that a class of threads can take. It omits paths on which the same undecided
-// condition would hold at one time but not at another, and paths that a flag, set earlier on the path,
-// excludes.
+// Walks along the paths that a class of threads can take. Omits paths on which one undecided condition would
+// be true in one place and false in another. Also omits paths that are excluded by a flag set earlier on the
+// path.
 #pragma once
 
 #include <algorithm>
@@ -20,15 +20,15 @@ class Paths {
 
   // Returns whether an instruction runs, given what is `known`.
   bool runs(int i, const Known& known);
-  // Returns what is known after an edge, or nothing if the edge cannot be taken.
+  // Returns the values that are known after an edge, or nothing if the edge cannot be taken.
   std::optional<Known> along(int block, int next, const Known& known);
 
  private:
-  static constexpr int kDepth = 64;  // depth to which functions are followed
+  static constexpr int kDepth = 64;  // depth to which nested functions are followed
   std::optional<int64_t> value(const Sum& sum, const Known& known, int depth = kDepth);
   std::optional<int64_t> value(int atom, const Known& known, int depth);
   void find_opposites();
-  int positive(int number) const;  // the comparison itself, or the one that it negates
+  int positive(int number) const;  // returns the comparison itself, or the comparison that it negates
   void find_conditions();
   void find_sensitive();
   void find_live();
@@ -39,32 +39,32 @@ class Paths {
   const ThreadClass& class_;
   ThreadValues& in_;
   std::map<int, Sum> guards_;                // undecided guards, by instruction
-  std::map<int, int> opposite_;              // by atom
+  std::map<int, int> opposite_;              // for each comparison, its negation
   std::set<int> tracked_;                    // atoms whose values Known may hold
-  std::map<int, std::set<int>> meets_;       // by block, the tracked atoms that are meets
-  std::map<int, std::set<int>> changed_in_;  // by block, the tracked atoms that it redefines
+  std::map<int, std::set<int>> meets_;       // for each block, the tracked atoms that are meets
+  std::map<int, std::set<int>> changed_in_;  // for each block, the tracked atoms that it redefines
   std::set<int> sensitive_;                  // atoms that depend on tracked ones
-  std::vector<std::set<int>> live_;          // by block, the tracked atoms that matter from its start
+  std::vector<std::set<int>> live_;          // for each block, the tracked atoms that are still used
 };
 
-// Calls `step(state, instruction, is_last)` for each instruction that runs, on paths that certainly exist;
-// is_last is true once all states that can be merged have been. A State needs ==, a size, and bool join(const
-// State&), which returns whether the state changed; states may only grow. Paths that reach a block in the
-// same state are merged, and retain what all of them know (Das, Lerner, Seigle: ESP, Path-Sensitive Program
-// Verification in Polynomial Time, 2002).
+// Calls `step(state, instruction, is_last)` for each instruction that runs, on paths that certainly exist.
+// `is_last` is true after all states that can be merged have been merged. A State needs ==, a size, and bool
+// join(const State&), which returns whether the state changed. States may only grow. Paths that reach a block
+// in the same state are merged, and only facts known on all of them are retained (Das, Lerner, Seigle: ESP,
+// Path-Sensitive Program Verification in Polynomial Time, 2002).
 template <typename State, typename Step>
 void follow(LintKernel& kernel, const ThreadClass& c, const State& start, const Step& step) {
-  constexpr size_t kMostWays = 24;  // most paths that are distinguished at a block
+  constexpr size_t kMostWays = 24;  // limit on the number of paths that are distinguished at a block
   struct Way {
     Known known;
     State state;
     bool is_due = true;
-    bool is_blurred = false;  // merged from several paths, so it may not exist as such
+    bool is_blurred = false;  // merged from several paths, so that it may not be a path of the kernel
   };
   const Graph& graph = kernel.graph;
   Paths& paths = kernel.paths(c);
   std::vector<std::vector<Way>> in(graph.blocks.size());
-  std::vector<bool> is_one(graph.blocks.size(), false);  // whether all paths are merged there
+  std::vector<bool> is_one(graph.blocks.size(), false);  // for each block, whether all paths to it are merged
   in[0].push_back({{}, start});
   const auto through = [&](int block, const Way& way, bool is_last) {
     State state = way.state;

@@ -25,7 +25,7 @@ std::optional<Use> use_of(LintKernel& kernel, int i) {
   } else if (o.is("cp") && o.has("mbarrier") && o.has("arrive")) {
     use.arrives = o.has("noinc");
   } else if (o.is("tcgen05") && o.has("commit")) {
-    use.arrives = true;  // arrives once, when the products of its thread are complete
+    use.arrives = true;  // arrives once, when the products of the thread are complete
     use.is_remote = o.has("multicast::cluster");
   } else {
     return std::nullopt;
@@ -48,8 +48,8 @@ class Options {
   std::optional<Set> operator()(const Sum& sum) {
     kernel_.spend(1);
     Sum rest = in_.rest(sum);
-    // A value that depends on a meet, but is not a copy of it, needs all options of the meet, which are not
-    // known yet.
+    // A value that depends on a meet, but is not a copy of the meet, needs all of the meet's options, which
+    // are not known yet.
     const bool is_copy = rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1;
     const std::set<int> copied = copied_;
     if (!is_copy) copied_.clear();
@@ -78,7 +78,7 @@ class Options {
     return sums;
   }
 
-  // A quotient x / n that is computed with a multiplication and a shift (Warren, Hacker's Delight, "Unsigned
+  // A quotient x / n, computed with a multiplication and a shift (Warren, Hacker's Delight, "Unsigned
   // Division by Divisors").
   struct Division {
     Sum of;
@@ -101,7 +101,8 @@ class Options {
     return Division{a->inputs[0], by};
   }
 
-  // Removes terms f x - f n (x / n) from a sum, and returns the values that they can have together.
+  // Removes terms f * x - f * n * (x / n) from a sum, and returns the possible values of the sum of these
+  // terms.
   Set remainders(Sum& rest) const {
     Set all = {0};
     for (const auto& [number, factor] : Sum(rest).terms) {
@@ -147,7 +148,7 @@ class Options {
     };
     if (a.kind == Atom::Kind::stage && whole(1, kMost)) return below(a.inputs[1].constant);
     if (a.kind == Atom::Kind::meet) {
-      if (copied_.contains(number)) return Set{};  // adds nothing to its source
+      if (copied_.contains(number)) return Set{};  // a copy has no options other than those of its source
       if (!open_.insert(number).second) return std::nullopt;
       copied_.insert(number);
       const std::optional<Set> all = any_of(a, 0, a.inputs.size());
@@ -178,7 +179,8 @@ class Options {
     }
   }
 
-  // Returns the constant at which x + 1 wraps around to 0.
+  // Returns the number of stages if `choice` selects between x + 1 and 0: the constant at which x + 1 becomes
+  // 0.
   std::optional<int64_t> ring(const Atom& choice) const {
     for (const char* compare : {"setp.eq", "setp.ne"}) {
       const Atom* test = kernel_.values.only_atom(choice.inputs[2], compare);
@@ -196,7 +198,7 @@ class Options {
   ThreadValues& in_;
   int depth_ = 0;
   std::set<int> open_;    // meets whose options are being computed
-  std::set<int> copied_;  // those whose value arrives unchanged
+  std::set<int> copied_;  // open meets whose values are copied unchanged
 };
 
 }  // namespace
@@ -236,8 +238,7 @@ std::optional<int64_t> Dependent::atom(int number, int root, int64_t of_root, in
 
 namespace {
 
-// Returns the values of a counter in one period, if the sums that depend on it repeat after each period, as i
-// & 1 does.
+// Returns the values of a counter in one period, if the sums that depend on it are periodic, like i & 1.
 std::optional<std::set<int64_t>> turn(Dependent& dependent, int root,
                                       std::initializer_list<const Sum*> sums) {
   constexpr int64_t kTurn = 16, kTurns = 4;
@@ -265,7 +266,7 @@ std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const 
   const bool is_counter = !values && moving && moving->kind == Atom::Kind::counter;
   if (is_counter) values = turn(dependent, *root, {&a, &b});
   if (!values) return std::nullopt;
-  int64_t steps = 0;  // steps of the root since `a` was reached
+  int64_t steps = 0;  // number of steps of the root since the access to `a`
   if (moves > 0 && of_a) {
     if (!is_counter && moving->kind != Atom::Kind::stage) return std::nullopt;
     steps = moves * (is_counter ? moving->inputs[1].constant : 1);
@@ -359,7 +360,7 @@ std::optional<Cells> Protocol::cells_of(const Use& use, const ThreadClass& c) {
 
 std::optional<int64_t> Protocol::threads_at(const Use& use, int64_t cell) {
   int64_t threads = 0;
-  std::optional<Sum> condition;  // the condition that all of them have
+  std::optional<Sum> condition;  // the undecided condition, which must be the same for all classes
   for (const ThreadClass& c : kernel_.classes) {
     const Runs runs = c.runs[at(use.operation)];
     if (runs == Runs::no) continue;
@@ -394,7 +395,7 @@ bool Protocol::reaches(size_t use, const ThreadClass& c, int64_t cell) const {
 
 namespace {
 
-// Returns whether a loop only waits.
+// Returns whether a loop does nothing but wait.
 bool only_waits(const LintKernel& kernel, const Loop& loop) {
   for (int block : loop.blocks)
     for (int i = kernel.graph.blocks[at(block)].first; i < kernel.graph.blocks[at(block)].last; ++i) {

@@ -1,5 +1,5 @@
 // Rules about errors that ptxas reports: undeclared names, words that are not instructions, and illegal
-// alignments and counts of registers.
+// alignments and register counts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace {
 
 using ptx_text::Statement;
 
-// Special registers (PTX ISA 9.0, "Special Registers") and the constant WARP_SZ; numbered registers are
-// listed without their numbers.
+// Special registers (PTX ISA 9.0, "Special Registers") and the constant WARP_SZ; registers with numbers, such
+// as %envreg0, are listed without the number.
 constexpr std::string_view kPredefined[] = {"%tid",
                                             "%ntid",
                                             "%laneid",
@@ -67,8 +67,8 @@ bool is_predefined(std::string_view name) {
   });
 }
 
-// The names of variables, parameters, functions and labels. Registers are not included, since Code resolves
-// them.
+// The declared names of variables, parameters, functions and labels. Registers are not included, since Code
+// resolves them.
 class Names {
  public:
   explicit Names(const LintKernel& kernel) {
@@ -96,7 +96,7 @@ class Names {
   std::set<std::string, std::less<>> all_;
 };
 
-// Collects the undeclared names in an operand. A name with a dot is part of a vector, or a selector.
+// Collects the undeclared names in an operand. A name with a dot is an element of a vector or a selector.
 void collect_undeclared(const Names& names, const Value& v, std::vector<std::string_view>& all) {
   const bool is_name = v.kind == Value::Kind::symbol || v.kind == Value::Kind::special;
   if (is_name && v.text.find('.') == std::string_view::npos && !is_predefined(v.text) &&
@@ -122,8 +122,8 @@ void check_aligns(const std::vector<Statement>& statements, Report& report) {
   }
 }
 
-// Returns whether a mnemonic may exist: ptxas accepts the words of a mnemonic in most orders, and mnemonics
-// that are not in the manual are not reported.
+// Returns whether a mnemonic may exist. ptxas accepts the words of a mnemonic in most orders. If the first
+// word is not in isa/manual, the mnemonic is assumed to exist.
 bool may_be_known(const Operation& o) {
   bool has_rows = isa::forms_of(o.words[0]).empty();
   isa::for_each_row_of(o.text->opcode, [&](const isa::Form&, const isa::Choices&) { has_rows = true; });
@@ -141,7 +141,8 @@ void check_declared(LintKernel& kernel, Report& report) {
   }
 }
 
-// Reports unknown words, except in later versions of PTX, which may have more instructions.
+// Reports unknown words. Modules for later versions of PTX are skipped, since such versions may have more
+// instructions.
 void check_known(LintKernel& kernel, Report& report) {
   for (const Statement& s : kernel.module.statements)
     if (s.kind == Statement::Kind::directive && s.directive.tokens[0] == ".version" &&
@@ -156,7 +157,7 @@ void check_known(LintKernel& kernel, Report& report) {
       report.add(i, fmt::format("'{}' is not an instruction of PTX {}", o.words[0], version));
       continue;
     }
-    // If a mnemonic has rows, its operands are wrong; other rules report them.
+    // If the mnemonic has rows, then the operands are wrong, and other rules report them.
     const auto [entry, is_new] = known.try_emplace(o.text->opcode);
     if (is_new) entry->second = may_be_known(o);
     if (!entry->second)
@@ -165,7 +166,7 @@ void check_known(LintKernel& kernel, Report& report) {
   }
 }
 
-// Only the module's first kernel reports the module's variables.
+// Variables of the module are reported only for the module's first kernel.
 void check_variable_alignment(LintKernel& kernel, Report& report) {
   if (kernel.code.name == kernels_of(kernel.module).front()) check_aligns(kernel.module.statements, report);
   for (const ptx_text::Declaration& parameter : kernel.code.function->parameters)

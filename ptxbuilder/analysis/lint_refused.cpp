@@ -1,5 +1,5 @@
-// Rules about a module's declarations, directives and constants: those that ptxas rejects, and those that it
-// accepts although they cannot be intended.
+// Rules about a module's declarations, directives and constants: those that ptxas rejects, and those that
+// ptxas accepts although they cannot be intended.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,11 +28,11 @@ std::optional<int64_t> whole(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-// Returns whether this is the module's first kernel, which reports statements of the module; each kernel
-// reports its own body.
+// Returns whether this is the module's first kernel. Statements of the module are reported only for the first
+// kernel, and statements in bodies for each kernel.
 bool is_first(const LintKernel& kernel) { return kernel.code.name == kernels_of(kernel.module).front(); }
 
-// Calls `visit` with each list of statements that forms a scope, and the function to whose body it belongs.
+// Calls `visit` for each list of statements that forms a scope, with the function whose body contains it.
 void visit_scopes(
     const std::vector<Statement>& statements, const ptx_text::Function* function,
     const std::function<void(const std::vector<Statement>&, const ptx_text::Function*)>& visit) {
@@ -55,7 +55,7 @@ void visit_own_scopes(
 
 // ---- .version and .target ----
 
-// Returns whether a .version exists, up to the one that is known here (PTX ISA, Release Notes).
+// Returns whether a .version exists, up to the latest version known here (PTX ISA, Release Notes).
 bool is_version(int version) {
   for (const auto& [first, last] :
        {std::pair(10, 15), {20, 23}, {30, 32}, {40, 43}, {50, 50}, {60, 65}, {70, 78}, {80, 88}, {90, 90}})
@@ -81,9 +81,10 @@ const isa::Target* target_named(std::string_view name) {
   return nullptr;
 }
 
-// Returns whether a target, such as "sm_52", is older than the known ones, or belongs to another device.
+// Returns whether a target is older than the targets of the library, such as "sm_52", or is for another kind
+// of device.
 bool is_other_target(std::string_view name) {
-  if (name == "sm_87" || name == "sm_88") return true;  // of Jetson modules
+  if (name == "sm_87" || name == "sm_88") return true;  // targets of Jetson modules
   if (!name.starts_with("sm_")) return false;
   const auto number = whole(name.substr(3));
   return number && *number >= 10 && *number < 75;
@@ -133,8 +134,8 @@ class Declared {
       initial(name, *name.initializer, 0, at);
   }
 
-  // Checks an initial value. Its lists may be nested as deep as there are extents, and each may be at most as
-  // long as its extent.
+  // Checks an initial value. The depth of its nested lists must not exceed the number of extents, and the
+  // length of each list must not exceed its extent.
   void initial(const Declarator& name, const Operand& list, size_t depth, Position at) {
     if (depth >= name.extents.size()) {
       report_.add_at(
@@ -162,7 +163,7 @@ class Declared {
   }
 
   Report& report_;
-  std::map<std::string, uint32_t> names_;  // names in a scope, with the lines of their declarations
+  std::map<std::string, uint32_t> names_;  // names in a scope, and the lines of their declarations
 };
 
 // The directives (PTX ISA 9.0, "Directives"), and the sections of DWARF.
@@ -285,7 +286,7 @@ void check_constants(LintKernel& kernel, Report& report) {
   }
 }
 
-// Finds writes to constant memory through a generic address; ptxas itself rejects writes that name .const.
+// Finds writes to constant memory through a generic address. ptxas rejects only writes that name .const.
 void check_constant_space(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);

@@ -1,6 +1,6 @@
-// The rule about the consumer's release: a thread that arrives where a producer waits for a free stage must
-// have waited for the products that read the stage. Products read shared memory until wgmma.wait_group
-// confirms their completion (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
+// The rule about the consumer's release: a thread must wait for the products that read a stage before it
+// arrives at the barrier at which a producer waits for the free stage. Products read shared memory until
+// wgmma.wait_group confirms their completion (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr int kMostSteps = 4;     // steps of a loop for which products may be in flight
-constexpr int kMostStages = 256;  // stages of a ring
+constexpr int kMostSteps = 4;     // number of loop steps for which products may be in flight
+constexpr int kMostStages = 256;  // greatest number of stages of a ring
 
 // Finds the arrivals that free the bytes that a wgmma reads.
 class Stages {
@@ -30,8 +30,8 @@ class Stages {
       if (use.arrives && !use.expects) arrivals_.push_back(&use);
   }
 
-  // Returns the wgmmas whose stage an arrival by a thread of the class frees, with the number of loop steps
-  // between the read and the arrival.
+  // Returns the wgmmas whose stage is freed by an arrival of a thread of the class, each with the number of
+  // loop steps from the read to the arrival.
   std::map<int, int> freed(const Use& arrival, const ThreadClass& c) {
     std::map<int, int> all;
     const auto barrier = kernel_.shared_offset(arrival.address);
@@ -54,15 +54,15 @@ class Stages {
 
   const std::vector<const Use*>& arrivals() const { return arrivals_; }
 
-  // Returns whether an arrival frees, for a thread of the class, the stage that a read in the same step uses.
+  // Returns whether an arrival frees the stage that a thread of the class reads in the same step.
   bool frees_now(const Use& arrival, const Sum& read, const ThreadClass& c) const {
     const auto barrier = kernel_.shared_offset(arrival.address);
     return barrier && frees_now(*barrier, read, kernel_.values_in(c));
   }
 
  private:
-  // Returns whether the thread waits for nothing else before the copy: its earlier waits are for another
-  // copy.
+  // Returns whether no other wait is between the wait and the copy. Earlier waits then belong to other
+  // copies.
   bool is_last(const Use& wait, const Use& copy) const {
     kernel_.spend(protocol_.uses.size());
     return std::none_of(protocol_.uses.begin(), protocol_.uses.end(), [&](const Use& use) {
@@ -72,7 +72,8 @@ class Stages {
     });
   }
 
-  // Finds the destinations of copies after a wait, in the same stage, or at the same address each time.
+  // Finds the destinations of a copy after a wait, in the stage of the wait or at an address that does not
+  // change.
   void find_guarded(const Use& wait, const Use& copy) {
     const auto barrier = kernel_.shared_offset(wait.address),
                to = kernel_.shared_offset(kernel_.addresses(copy.operation).front());
@@ -103,15 +104,16 @@ class Stages {
            address < behind->first + behind->second.bytes && behind->second.barriers.contains(barrier);
   }
 
-  // Returns whether the barrier and the address belong to the stage of this step.
+  // Returns whether the barrier and the address belong to the same stage in each step.
   bool frees_now(const Sum& barrier, const Sum& address, ThreadValues& in) const {
     const auto pairs = together(kernel_, in, address, barrier);
     return pairs && std::any_of(pairs->begin(), pairs->end(),
                                 [&](const auto& pair) { return guards(pair.second, pair.first); });
   }
 
-  // Returns the number of steps since the stage that the barrier guards was read, if both go around a ring in
-  // the same loop, one stage each time that the wgmma runs.
+  // Returns the number of steps since the wgmma read the stage that the barrier guards. Returns nothing
+  // unless the barrier and the address go around rings in the same loop, by one stage each time that the
+  // wgmma runs.
   std::optional<int> steps_before(const Sum& barrier, const Sum& address, int wgmma, ThreadValues& in) const {
     Dependent dependent(kernel_, in);
     const auto freed = dependent.root(barrier), read = dependent.root(address);
@@ -149,18 +151,18 @@ class Stages {
 
   LintKernel& kernel_;
   const Protocol& protocol_;
-  // The most bytes that a copy fills, up to its destination in the next stage, and the barriers for which it
-  // waits.
+  // The greatest number of bytes that a copy may fill, up to its destination in the next stage, and the
+  // barriers that guard them.
   struct Guarded {
     int64_t bytes = 0;
     std::set<int64_t> barriers = {};
   };
-  std::map<int64_t, Guarded> guards_;  // by the destinations of copies
+  std::map<int64_t, Guarded> guards_;  // guarded ranges, by the destinations of copies
   std::vector<const Use*> arrivals_;
 };
 
-// The latest unfinished executions of each wgmma, the most recent first: the number of groups committed
-// since, or 0 if the wgmma is not committed.
+// The unfinished executions of each wgmma, the most recent first. For each execution, the number of groups
+// committed since then, or 0 if the wgmma is not committed.
 struct InFlight {
   std::map<int, std::vector<int>> runs = {};
 
@@ -203,7 +205,8 @@ struct InFlight {
   static constexpr int kOldest = 100;
 };
 
-// The arrivals since a thread's last wait, by how often their barrier's address has moved since.
+// The arrivals since a thread's last wait, by instruction and by the number of moves of the barrier's address
+// since then.
 struct Arrived {
   std::map<std::pair<int, int>, bool> all = {};
 
@@ -216,7 +219,7 @@ struct Arrived {
   }
 };
 
-// Returns, for each instruction that reads, the earlier arrivals that free the bytes that it reads.
+// Returns, for each read, the earlier arrivals that have already freed the bytes that it reads.
 std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) {
   std::map<int, std::set<int>> late;
   std::map<int, const Use*> arrivals;
@@ -246,8 +249,8 @@ std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) 
   return late;
 }
 
-// Returns whether a thread of a class waits in a loop for something that another thread does or, if that is
-// not known, could do.
+// Returns whether a thread of a class waits in a loop for an action of another thread. Returns true if that
+// is not known but possible.
 bool waits_for_others(LintKernel& kernel, const Protocol& protocol, const ThreadClass& c, const Loop& loop) {
   const auto waits = [&](int i) {
     const Operation& o = kernel.operation(i);
@@ -271,12 +274,12 @@ bool waits_for_others(LintKernel& kernel, const Protocol& protocol, const Thread
   return false;
 }
 
-// Returns whether an address is the same again after some steps of a loop.
+// Returns whether an address returns to the same value after some steps of a loop.
 bool comes_back(LintKernel& kernel, ThreadValues& in, const Sum& place, const Loop& loop) {
   return changing(kernel, place, loop).empty() || together(kernel, in, place, place);
 }
 
-// Returns whether all threads of a class are in one warp, and the first thread of another class is in it too.
+// Returns whether all threads of class `c` and the first thread of class `with` are in one warp.
 bool are_of_one_warp(const ThreadClass& c, const ThreadClass& with) {
   return !c.threads.empty() && c.lanes.size() == 1 &&
          c.lanes.begin()->first == with.threads[0] / hopper::warp_threads;
@@ -300,8 +303,7 @@ void check_refill(LintKernel& kernel, Report& report) {
     const Access access{copy.operation, *to, hopper::bulk_unit};
     for (const ThreadClass& c : kernel.classes) {
       if (c.threads.empty() || c.runs[at(copy.operation)] == Runs::no) continue;
-      bool is_free =
-          true;  // for the loops so far; a later loop copies elsewhere, or the thread waits for something
+      bool is_free = true;  // false if a loop copies to other addresses, or waits
       for (int around = loop; around != kNone && is_free; around = kernel.graph.loops[at(around)].parent) {
         const Loop& l = kernel.graph.loops[at(around)];
         if (waits_for_others(kernel, protocol, c, l)) break;
@@ -327,7 +329,7 @@ void check_release(LintKernel& kernel, Report& report) {
   kernel.protocol().is_complete_for(report);
   tell_unknown_reads(kernel, report);
   Stages stages(kernel);
-  std::map<int, std::set<int>> early;  // by arrival, the wgmmas
+  std::map<int, std::set<int>> early;  // for each arrival, the wgmmas whose stage it frees too early
   for (const ThreadClass& c : kernel.classes) {
     std::map<int, std::map<int, int>> freed;
     for (const Use* arrival : stages.arrivals())

@@ -11,8 +11,8 @@ namespace ptxbuilder::analysis {
 namespace {
 
 struct TensorMemoryState {
-  std::map<int, int> loading;  // registers, and for each the tcgen05.ld that may still be writing it
-  int met = kNone;             // the wait for products that no fence follows
+  std::map<int, int> loading;  // for each register, the tcgen05.ld that may still be writing it
+  int met = kNone;             // the last wait for products, if no fence has followed it
 
   bool operator==(const TensorMemoryState&) const = default;
   size_t size() const { return loading.size() + 1; }

@@ -1,5 +1,5 @@
-// Rules about wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): its registers must be
-// accessed only after a wait, and must be fenced before the next wgmma.
+// Rules about wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): its registers may be
+// accessed only after a wait, and an access requires a fence before the next wgmma.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,17 +9,17 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The age of a wgmma group: kOpen, not committed; kOpen + 1, the last committed group; and so on.
+// The age of a wgmma group: kOpen if it is not committed, kOpen + 1 for the last committed group, and so on.
 constexpr uint8_t kDone = 0, kOpen = 1, kOldest = 250;
-// The access to a register since the last fence: none, by an instruction other than wgmma, or by a wgmma of
-// shape number n (kByShape + n).
+// The access to a register since the last fence: no access, an access by an instruction other than wgmma, or
+// an access by a wgmma of shape number n (kByShape + n).
 constexpr int kClean = 0, kTouched = 1, kByShape = 2;
 
 struct Register {
-  int touched = kTouched;  // initially, as before any fence
-  uint8_t age = kDone;     // age of the most recent wgmma that may still use it
-  int user = kNone;        // that wgmma
-  bool is_result = false;  // whether it is a result of that wgmma
+  int touched = kTouched;  // a register counts as touched before the first fence
+  uint8_t age = kDone;     // age of the most recent wgmma that may still use the register
+  int user = kNone;        // the wgmma to which `age` refers
+  bool is_result = false;  // whether the register is a result of `user`
 
   bool operator==(const Register&) const = default;
 };
@@ -169,7 +169,7 @@ class WgmmaWalk {
 
   LintKernel& kernel_;
   std::set<LintEvent> events_;
-  std::vector<int> place_;  // by register, its index in WgmmaState
+  std::vector<int> place_;  // for each register, its index in WgmmaState
   size_t count_ = 0;
   std::map<std::string, int> shapes_;
 };

@@ -8,16 +8,16 @@ namespace ptxbuilder::analysis {
 namespace {
 
 // Rates of an H100's SM per clock: bytes of shared memory and of L2, and results of the special function
-// unit. The rate of L2 is an SM's share of the measured rate at which all SMs together read it at 1980 MHz.
+// unit. The rate of L2 is one SM's share of the measured rate at which all SMs together read L2 at 1980 MHz.
 constexpr double kSharedBytes = 128, kL2Bytes = 46.4, kSpecial = 16;
 
 // The shape and type of a matrix instruction, such as m64n256k16 of bf16.
 struct Product {
   double m = 0, n = 0, k = 0;
   std::string type;
-  int bits = 0;  // bits of an element of A and B
+  int bits = 0;  // bits in an element of A and B
   bool is_wgmma = false, a_in_shared = false;
-  double stored = 1;  // the share of k that A stores and that is multiplied; half if A is sparse
+  double stored = 1;  // the share of k that is stored in A and multiplied; half if A is sparse
 
   double flops() const { return 2 * m * n * k; }
 };
@@ -44,7 +44,7 @@ std::optional<Product> product_of(const Operation& o) {
       std::from_chars(text + n + 1, text + k, p.n);
       std::from_chars(text + k + 1, text + word.size(), p.k);
     }
-    // The last types are those of the operands; for mma, the type of C follows them.
+    // The last types are the types of the operands, except that for mma, the type of C follows them.
     if (bits_of(word) > 0 && (p.is_wgmma || p.bits == 0 || bits_of(word) < p.bits)) {
       p.type = word;
       p.bits = bits_of(word);

@@ -11,15 +11,15 @@ std::string_view layout_name(const MatrixDescriptor& d) {
 }
 
 std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor) {
-  // The address field contains bits 4 to 17 of the address; some kernels include bit 18, which is 0 in shared
-  // memory. Other terms are steps in units of 16 bytes, inside or outside the field's mask.
+  // The address field contains bits 4 to 17 of the address. Some kernels include bit 18, which is 0 in shared
+  // memory. Other terms are steps in units of 16 bytes, and may be added before or after masking.
   MatrixDescriptor d;
   bool has_address = false;
   Sum steps;
   const auto is = [](const Sum& sum, int64_t x, int64_t y) {
     return sum.is_constant() && (sum.constant == x || sum.constant == y);
   };
-  // Matches a mask of bits 0 to 13 or 14, which may lack the lowest bits, since these are 0 if a tile is
+  // Matches a mask of bits 0 to 13 or 14. The lowest bits may be missing, since they are 0 if a tile is
   // aligned.
   const auto is_field = [](const Sum& sum) {
     const int64_t lowest = sum.constant & -sum.constant, above = sum.constant + lowest;
@@ -90,8 +90,8 @@ MatrixOperand matrix_operand(const Operation& wgmma, size_t n) {
   for (std::string_view word : wgmma.words)
     if (n == 2 && word.starts_with("m64n"))
       std::from_chars(word.data() + 4, word.data() + word.size(), operand.lines);
-  // The last operands are scale-d, imm-scale-a, imm-scale-b, and whether A and B are transposed; if A is in
-  // registers, it has no such flag.
+  // The last operands are scale-d, imm-scale-a, imm-scale-b, and whether A and B are transposed. If A is in
+  // registers, there is no flag for its transposition.
   const bool has_a = wgmma.operands[1].kind != Value::Kind::vector;
   const size_t last = wgmma.operands.size() - 1;
   if (wgmma.operands.size() > (has_a ? 7u : 6u))

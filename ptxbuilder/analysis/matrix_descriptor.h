@@ -1,4 +1,4 @@
-// Decodes the descriptors of matrices in shared memory that wgmma reads.
+// Decodes the descriptors through which wgmma reads matrices in shared memory.
 #pragma once
 
 #include <optional>
@@ -9,26 +9,26 @@
 
 namespace ptxbuilder::analysis {
 
-// A wgmma matrix descriptor (PTX ISA, "Matrix Descriptor Format") whose address has a known form.
+// A decoded wgmma matrix descriptor (PTX ISA, "Matrix Descriptor Format").
 struct MatrixDescriptor {
-  Sum address;  // in bytes, in shared memory
+  Sum address;  // address in shared memory, in bytes
   int64_t leading_bytes = 0, stride_bytes = 0, base_offset = 0;
-  int layout = 0;  // 0 none, 1 128 B, 2 64 B, 3 32 B
+  int layout = 0;  // swizzle: 0 is none, 1 is 128 B, 2 is 64 B, 3 is 32 B
 
   bool operator==(const MatrixDescriptor&) const = default;
 };
-std::string_view layout_name(const MatrixDescriptor& descriptor);  // "swizzle 128"
-// Returns nothing if the value does not contain an address in shared memory.
+std::string_view layout_name(const MatrixDescriptor& descriptor);  // returns a name such as "swizzle 128"
+// Returns the decoded descriptor, or nothing if the value does not contain an address in shared memory.
 std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor);
 
-// The way in which a wgmma reads operand 1 (A) or operand 2 (B) from shared memory: 64 rows for A, or the
-// columns of the shape for B.
+// Describes how a wgmma reads operand 1 (A) or operand 2 (B) from shared memory. `lines` is 64, the number of
+// rows, for A, or the number of columns for B.
 struct MatrixOperand {
   int64_t lines = 0;
-  bool is_transposed = false;  // consecutive elements along K belong to different lines
+  bool is_transposed = false;  // true if neighbouring elements in memory belong to different lines
 };
 MatrixOperand matrix_operand(const Operation& wgmma, size_t n);
-// Returns the number of bytes from the first to the last that wgmma reads.
+// Returns the number of bytes from the first byte that wgmma reads to the last.
 int64_t bytes_read(const MatrixDescriptor& descriptor, const MatrixOperand& operand);
 
 }  // namespace ptxbuilder::analysis

@@ -61,7 +61,7 @@ class Painter {
     if (p_.threads > 1024) p_.threads = 0, p_.unknowns.push_back("more than 1024 threads");
   }
 
-  // Returns the blocks that a warp may reach, for any values that are not known.
+  // Returns the blocks that a warp may reach, whatever the unknown values are.
   std::vector<int> reached(int warp) {
     std::vector<ThreadValues> lanes;
     for (int lane = 0; lane < kWarp; ++lane) lanes.emplace_back(values_, warp * kWarp + lane);
@@ -101,11 +101,11 @@ class Painter {
     return next;
   }
 
-  // Warps form one role if they have equal register counts and all load, all multiply, or do neither, even if
-  // only some of them store.
+  // Warps form one role if their register counts are equal, and if all of them load, all multiply, or none
+  // does either. It does not matter whether they store.
   void find_roles() {
-    constexpr int64_t kMostDecisions = 20'000'000;  // takes a few seconds
-    int64_t branches = 0;                           // branches that a thread's number may decide
+    constexpr int64_t kMostDecisions = 20'000'000;  // this many decisions take a few seconds
+    int64_t branches = 0;                           // number of branches that a thread's number may decide
     for (int block : graph_.order) {
       const Block& b = graph_.blocks[at(block)];
       if (b.first == b.last || operation(b.last - 1).guard == kNone) continue;
@@ -118,7 +118,7 @@ class Painter {
           "which warps take which of {} branches: there are too many branches to follow", branches));
       return;
     }
-    std::map<std::vector<int>, std::vector<int>> warps_of;  // by the blocks that the warps reach
+    std::map<std::vector<int>, std::vector<int>> warps_of;  // warps, by the blocks that they reach
     for (int warp = 0; warp < p_.threads / kWarp; ++warp) warps_of[reached(warp)].push_back(warp);
     for (const auto& [blocks, warps] : warps_of) {
       Role role{.name = "", .warps = warps, .blocks = blocks};
@@ -147,7 +147,7 @@ class Painter {
     }
     std::sort(p_.roles.begin(), p_.roles.end(),
               [](const Role& x, const Role& y) { return x.warps < y.warps; });
-    // Each role retains the blocks that some other role does not reach.
+    // Each role retains only blocks that not all other roles reach.
     std::vector<size_t> roles_of(graph_.blocks.size(), 0);
     for (const Role& role : p_.roles)
       for (int b : role.blocks) ++roles_of[at(b)];
@@ -155,7 +155,7 @@ class Painter {
       std::erase_if(role.blocks, [&](int b) { return roles_of[at(b)] == p_.roles.size(); });
   }
 
-  // Returns the only role that reaches a block.
+  // Returns the role that reaches a block, or kNone unless exactly one role does.
   int role_of(int block) const {
     int found = kNone;
     for (int r = 0; at(r) < p_.roles.size(); ++r) {
@@ -169,10 +169,10 @@ class Painter {
 
   std::string line_of(int i) const { return fmt::format("line {}", operation(i).at.line); }
 
-  // An mbarrier's address, as the address of the first barrier in an array, and the array's length.
+  // The array to which an mbarrier belongs: the address of its first barrier, and its length.
   struct Reached {
     Sum base;
-    int64_t count = 1;  // 0: one of several barriers, whose number is not known
+    int64_t count = 1;  // length of the array; 0 if it is not known
     bool remote = false;
   };
   Reached barriers_at(Sum address) const {
@@ -191,7 +191,7 @@ class Painter {
       if (a.kind == Atom::Kind::stage && factor == kBarrierBytes)
         reached.count = a.inputs[1].constant;
       else if (mask && *mask > 0 && factor == kBarrierBytes && (*mask & (*mask + 1)) == 0)
-        reached.count = *mask + 1;  // for example 8 (i & 3)
+        reached.count = *mask + 1;  // for example 8 * (i & 3)
       else if (factor % kBarrierBytes == 0 || masked)
         reached.count = 0, reached.base.constant += is_stage_ahead(a) ? factor : 0;
       else
@@ -201,13 +201,13 @@ class Painter {
     return reached;
   }
 
-  // Recognises selp(stages, stage, stage == 0), the number of the previous stage plus 1.
+  // Recognises selp(stages, stage, stage == 0), which is the number of the previous stage plus 1.
   bool is_stage_ahead(const Atom& a) const {
     return a.name.starts_with("selp") && a.inputs.size() == 3 && a.inputs[0].is_constant() &&
            a.inputs[0].constant > 1 && !a.inputs[1].is_constant();
   }
 
-  // Does the same for an address that follows from the thread's number, for all warps of the role.
+  // Finds the array for an address that depends on the thread's number, in all warps of the role.
   std::optional<Reached> barriers_of_warps(Sum address, int role) const {
     Reached reached;
     if (const Atom* mapped = values_.only_atom(address, "mapa")) {
@@ -278,7 +278,7 @@ class Painter {
         if (use.kind == expects) use.amount = operand(i, place + 1);
         uses.push_back({reached, use});
       }
-    // Arrays that are indexed with a ring's stage come first, followed by single barriers.
+    // Arrays that are indexed by a ring's stage precede single barriers.
     std::stable_sort(uses.begin(), uses.end(),
                      [](const Found& a, const Found& b) { return a.reached.count > b.reached.count; });
     for (const Found& f : uses) {
@@ -353,8 +353,8 @@ class Painter {
     return short_name(o);
   }
 
-  // Returns the operands of a step as positions: for several instructions, the operands of the first one and
-  // the distance to the last.
+  // Returns the positions of a step's operands. For several instructions, returns the operands of the first
+  // instruction and the distance to those of the last.
   std::string places(int i, int last) {
     const Operation& o = operation(i);
     std::string text;
@@ -386,8 +386,8 @@ class Painter {
     return text;
   }
 
-  // Returns whether an instruction belongs to the same step as an earlier one with the same description:
-  // products, and cp.async into one tile.
+  // Returns whether an instruction belongs to the same step as an earlier instruction with the same
+  // description. This applies to products, and to cp.async into one tile.
   bool continues(int first, int i) {
     const Operation& o = operation(i);
     if (is_tensor_core(o)) return true;
@@ -395,8 +395,7 @@ class Painter {
            operand(first, 0).terms == operand(i, 0).terms;
   }
 
-  // Lists instructions that are assumed to read and write like other instructions, since more is not known,
-  // and setmaxnreg in warps that are not known.
+  // Lists unknown instructions, whose reads and writes are only assumed, and setmaxnreg in unknown warps.
   void find_unknown_instructions() {
     std::map<std::string, std::pair<int, uint32_t>> met;  // number of occurrences, and the first line
     for (int block : graph_.order)

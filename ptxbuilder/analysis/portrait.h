@@ -1,5 +1,5 @@
-// Describes a kernel as its author would: what each warp does, how warps wait for each other, and what loops
-// copy and multiply.
+// Describes a kernel in terms that its author would use: the roles of its warps, how warps wait for each
+// other, and what the loops copy and multiply.
 #pragma once
 
 #include <memory>
@@ -13,25 +13,26 @@ namespace ptxbuilder::analysis {
 
 // A group of warps that take the same branches.
 struct Role {
-  std::string name;                       // "producer", "consumer", "warps 0-3"
+  std::string name;                       // such as "producer", "consumer" or "warps 0-3"
   std::vector<int> warps;                 // in ascending order
   std::optional<int64_t> registers = {};  // from setmaxnreg
-  std::vector<int> blocks = {};           // blocks that the role's warps can reach, but not all other warps
+  std::vector<int> blocks = {};           // blocks that the role's warps can reach, except blocks that all
+                                          // warps can reach
 };
 
 // A role's use of the barriers in an array.
 struct BarrierUse {
   enum class Kind : uint8_t { arrives, expects, copies, waits };
   Kind kind;
-  int role;  // kNone if the use does not belong to a single role
+  int role;  // kNone if several roles execute the instruction
   int operation;
   Sum amount = {};      // expected bytes, or arrivals
-  bool remote = false;  // in another CTA of the cluster
+  bool remote = false;  // whether the barriers are in another CTA of the cluster
 };
 
 std::string_view name(BarrierUse::Kind kind);  // "arrives"
 
-// Adjacent mbarriers that one instruction reaches, indexed with the stage of a ring.
+// Adjacent mbarriers that one instruction accesses, indexed by the stage of a ring.
 struct BarrierArray {
   // "full" if copies signal the barriers, "empty" if the producer waits for them, or "other".
   std::string name = {};
@@ -41,10 +42,10 @@ struct BarrierArray {
   std::vector<BarrierUse> uses = {};
 };
 
-// Consecutive instructions of a loop that differ only in their addresses.
+// A group of consecutive instructions of a loop that differ only in their addresses.
 struct Step {
   std::string text;
-  int first = kNone;  // first instruction
+  int first = kNone;  // first instruction of the group
   int times = 1;
 };
 
@@ -61,23 +62,23 @@ struct Portrait {
   std::vector<BarrierArray> barriers;
   std::vector<Mainloop> loops;        // innermost loops that copy or multiply asynchronously
   std::vector<int> products_outside;  // matrix instructions outside these loops
-  std::vector<std::string> unknowns;  // what the analysis could not follow, each with its line
+  std::vector<std::string> unknowns;  // descriptions of what the analysis could not follow, with line numbers
 };
 
 Portrait portrait(const Code& code, const Graph& graph, Values& values);
 
-// A kernel, and everything that is known about it without running it.
+// Everything that is known about a kernel without running it.
 struct KernelAnalysis {
-  // An empty name selects the module's only kernel. Throws the errors of Code::of.
+  // An empty name selects the module's only kernel. Throws the same errors as Code::of.
   explicit KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel = "");
-  // Selects how variables of two modules are matched. By name is possible only if both have the same names of
-  // host-visible variables.
+  // Selects how variables of two modules are matched. by_name requires that host-visible variables have the
+  // same names in both modules.
   enum class Variables : uint8_t { by_use, by_name };
   KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel,
                  Variables variables);
   // Analyses a function of the same module that the kernel uses.
   KernelAnalysis(const KernelAnalysis& kernel, const ptx_text::Function& function);
-  // Parses PTX text first; also throws the errors of ptx_text::parse.
+  // Parses PTX text first. Also throws the errors of ptx_text::parse.
   explicit KernelAnalysis(std::string_view ptx, std::string_view kernel = "");
   KernelAnalysis(const KernelAnalysis&) = delete;
 
@@ -89,7 +90,7 @@ struct KernelAnalysis {
   const Portrait portrait;
 };
 
-// Returns whether both modules have the same names of host-visible variables.
+// Returns whether the host-visible variables of both modules have the same names.
 bool have_same_variables(const ptx_text::Module& a, const ptx_text::Module& b);
 
 // Returns the portrait as a page of text.

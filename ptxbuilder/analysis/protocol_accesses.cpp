@@ -10,14 +10,15 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// Returns the bytes that wgmma reads from some lines of a matrix (PTX ISA, "Matrix Descriptor Format"). They
-// include all columns of K that the swizzle keeps together, and all lines that are adjacent in the swizzle.
+// Returns the bytes that wgmma reads from `lines` lines of a matrix, beginning with line `from` (PTX ISA,
+// "Matrix Descriptor Format"). The bytes include all columns of K and all lines that the swizzle mixes with
+// those that are read.
 std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint64_t from, uint64_t lines) {
   const uint64_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4,
                  stride = (descriptor >> 32 & 0x3fff) << 4, layout = descriptor >> 62;
   std::vector<Span> spans;
   if (layout == 0) {
-    // An operand that is not swizzled consists of blocks of 8 times 16 bytes, two of them along K.
+    // An operand that is not swizzled consists of blocks of 8 x 16 bytes, and has two blocks along K.
     for (uint64_t line = from / 8; line < (from + lines) / 8; ++line)
       for (uint64_t k = 0; k < 2; ++k) spans.push_back({start + line * stride + k * leading, 128});
     return spans;
@@ -32,7 +33,7 @@ std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint6
   return spans;
 }
 
-// Returns equal numbers for equal constants, or 0 if one of the operands is a register.
+// Returns a number that is equal for equal constants, or 0 if the value contains a register.
 uint64_t constants(const Value& v) {
   if (v.kind == Value::Kind::integer) return std::hash<int64_t>()(v.value) * 2 + 1;
   if (v.kind != Value::Kind::vector) return 0;
@@ -104,7 +105,7 @@ bool ProtocolDeeds::access(Walker& w, int i, Deed deed, Lanes lanes) {
   return true;
 }
 
-// Records an st.async: its bytes are written through the generic proxy, at any time before the mbarrier
+// Records an st.async. Its bytes are written through the generic proxy, at any time before the mbarrier
 // counts them.
 bool ProtocolDeeds::store_async(Walker& w, int i, Lanes lanes) {
   const Operation& o = operation(i);
@@ -118,7 +119,7 @@ bool ProtocolDeeds::store_async(Walker& w, int i, Lanes lanes) {
   });
 }
 
-// Returns the tensor map of a copy, identified by its address.
+// Returns the address of the tensor map of a copy as text, which identifies the map.
 std::string ProtocolDeeds::map_of(Walker& w, const Value& v) {
   return terms_.text(terms_.resolved(values_.operand(w, v)[std::countr_zero(w.lanes)]));
 }
@@ -128,7 +129,8 @@ bool ProtocolDeeds::copy_in(Walker& w, int i, Lanes lanes) {
   const auto all = addresses(o);
   const bool is_tensor = o.has("tensor"), is_multicast = o.has("multicast::cluster");
   if (all.size() < 3) throw Refusal{i, "this copy has too few addresses", {}, true};
-  // Operands: [to], [from or map], the number of bytes if it is given, [mbarrier], and the mask of CTAs.
+  // Operands: [to], [from or map], the number of bytes (absent for a tensor), [mbarrier], and the mask of
+  // CTAs.
   std::optional<uint64_t> bytes = 0, mask = 0;
   if (!is_tensor) bytes = number(w, o.operands[2]);
   if (is_multicast) {

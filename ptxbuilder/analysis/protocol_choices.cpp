@@ -1,4 +1,4 @@
-// Implements the choices of a run, and what follows from the choices for terms.
+// Implements the choices of a run, and the facts about terms that follow from the choices.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -91,7 +91,7 @@ std::optional<std::pair<int, Intervals>> Terms::condition(const Node& n) const {
   if (n.operation.kind == TermKind::equal) {
     values = {{known, known}};
   } else {
-    // The least signed number is the middle one of the unsigned numbers.
+    // The least signed number has the bits of the unsigned number 2^(w - 1).
     const uint64_t least = n.operation.is_signed ? uint64_t{1} << (w - 1) : 0, most = (least - 1) & mask(w);
     if (b.is_known() ? known == least : known == most)
       return std::pair(root(b.is_known() ? a.term : b.term, {}));
@@ -125,8 +125,8 @@ std::optional<bool> Terms::implied(int predicate) {
     return std::nullopt;
   }
   if (n.operation.kind != TermKind::less) return std::nullopt;
-  // Numbers of tiles do not overflow: if a tile's number is above the last one, it is larger than the last
-  // number too.
+  // Numbers of tiles are assumed not to overflow, so comparing two of them is the same as comparing their
+  // difference with 0.
   const Sum margin = margin_of(n);
   if (!is_natural(n.inputs[0], n.operation) || !is_natural(n.inputs[1], n.operation)) return std::nullopt;
   const Sum opposite = sum_of({.value = mask(n.operation.bits)}, n.operation.bits).minus(margin);
@@ -185,13 +185,13 @@ Terms::Sum Terms::margin_of(const Node& less) const {
   return margin;
 }
 
-// Returns the sums that are not negative because a comparison holds, or because it does not hold.
+// Returns the sum that is not negative because a comparison holds, or because it does not hold.
 Terms::Sum Terms::at_least_zero(const Node& less, bool holds) const {
   const Sum margin = margin_of(less);
   return holds ? margin : Sum{.constant = -1}.minus(margin);
 }
 
-// Returns the sums that are not negative according to comparisons of one kind, and to quotients.
+// Returns the sums that are not negative according to comparisons of one kind and to quotients.
 const std::vector<Terms::Sum>& Terms::not_negative(const TermOperation& compared) const {
   const auto [known, is_new] = not_negative_.try_emplace(compared);
   std::vector<Sum>& all = known->second;
@@ -236,15 +236,15 @@ const std::vector<Terms::Comparison>& Terms::comparisons(int bits) const {
   return all;
 }
 
-// Returns the bounds of a quotient that follow from comparisons of tiles: the last tile of a CTA determines
-// how many tiles the CTA has.
+// Returns the bounds of a quotient that follow from comparisons of tile numbers. For example, the number of a
+// CTA's last tile bounds the number of the CTA's tiles.
 std::pair<uint64_t, uint64_t> Terms::quotient(const Node& n) const {
   std::pair<uint64_t, uint64_t> range = {0, mask(n.operation.bits)};
   const Sum of = sum_of(n.inputs[0], n.operation.bits), by = sum_of(n.inputs[1], n.operation.bits);
   if (by.factors.empty() || n.operation.is_signed) return range;
   spend(facts_.size());
   for (const auto& [margin, holds] : comparisons(n.operation.bits)) {
-    // The sum `of` - times * `by` is known to be not negative, or to be negative.
+    // The sign of the sum `of` - times * `by` is known.
     const Sum apart = of.minus(margin);
     const auto& [term, factor] = *by.factors.begin();
     const auto found = apart.factors.find(term);
@@ -283,8 +283,8 @@ void Terms::assume(int predicate, bool holds) {
   if (auto c = condition(n)) restrict(c->first, holds ? c->second : complement(c->second, bits(c->first)));
 }
 
-// Returns the least and the largest value of a term, if its root's values form one interval, and the term
-// increases with its root.
+// Returns the least and the greatest value of a term, if the values of its root form one interval and the
+// term increases with its root.
 std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
   const Node& n = node(term);
   std::optional<std::pair<uint64_t, uint64_t>> chosen;
@@ -315,7 +315,7 @@ std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
     case TermKind::shr:
     case TermKind::div: {
       auto inner = of(n.inputs[0]);
-      // Nonnegative numbers are divided like unsigned ones.
+      // Nonnegative numbers are divided like unsigned numbers.
       const bool may_be_negative =
           n.operation.is_signed && (!inner || inner->second > mask(n.operation.bits - 1));
       if (!inner || may_be_negative || !n.inputs[1].is_known()) return std::nullopt;
@@ -324,7 +324,7 @@ std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
       return first && last ? std::optional(std::pair(*first, *last)) : std::nullopt;
     }
     case TermKind::mul: {
-      // Numbers of tiles do not overflow a signed register.
+      // Numbers of tiles are assumed not to overflow a signed register.
       const auto a = of(n.inputs[0]), b = of(n.inputs[1]);
       const uint64_t most = mask(n.operation.bits - 1);
       if (!a || !b || (a->first != 0 && b->first > most / a->first)) return std::nullopt;
@@ -406,7 +406,7 @@ bool Terms::decide(const Scalar& predicate) {
           decide(node(*select).inputs[0]);
           continue;
         }
-        // One value may determine two counts, such as the number of all blocks and the number of full blocks.
+        // Two counts may depend on one value, such as the number of all blocks and the number of full blocks.
         if (!condition(n) && !n.inputs[0].is_known() && !n.inputs[1].is_known() &&
             root(n.inputs[0].term, {}).first == root(n.inputs[1].term, {}).first &&
             choose_value(n.inputs[0].term) && resolved(n.inputs[0]).is_known())
@@ -431,7 +431,7 @@ std::optional<uint64_t> Terms::number(const Scalar& scalar) {
       decide(node(*select).inputs[0]);
       continue;
     }
-    // A term whose root occurs in a condition is a count, or close to one.
+    // A term whose root occurs in a condition is a count, or nearly equal to a count.
     std::vector<int> waiting = {s.term};
     std::set<int> met;
     bool chosen = false;
@@ -478,7 +478,7 @@ std::string Terms::chosen() const {
     const Node& n = node(fact);
     const bool is_less = n.operation.kind == TermKind::less;
     if (condition(n) || n.operation.kind == TermKind::outcome)
-      continue;  // the domains or the order already decide it
+      continue;  // the domains or the order already decide the comparison
     add(is_less ? fmt::format("{} {} {}", text(n.inputs[0]), holds ? "<" : ">=", text(n.inputs[1]))
                 : fmt::format("{}{}", holds ? "" : "not ", text({.term = fact})));
   }

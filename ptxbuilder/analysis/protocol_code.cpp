@@ -120,7 +120,8 @@ void ProtocolCode::find_deeds() {
   }
 }
 
-// A wait is repeated until it succeeds if the innermost loop around it has no other effect on the protocol.
+// Finds the waits that are repeated until they succeed: the innermost loop around such a wait has no other
+// effect on the protocol.
 void ProtocolCode::find_spins() {
   spins.assign(code.operations.size(), false);
   for (size_t i = 0; i < spins.size(); ++i) {
@@ -137,7 +138,7 @@ void ProtocolCode::find_spins() {
 }
 
 void ProtocolCode::find_joins() {
-  // The graph is reversed, and begins at a node after all exits.
+  // The edges of the graph are reversed, and its root is a node after all exits.
   const size_t count = graph.blocks.size();
   Edges successors(count + 1), predecessors(count + 1);
   for (size_t b = 0; b < count; ++b) {
@@ -156,7 +157,8 @@ void ProtocolCode::find_joins() {
       joins[b] = tree.parent[b];
 }
 
-// Returns whether an instruction that matters is between a branch and the point where its paths meet again.
+// Returns whether a relevant instruction is between the branch at the end of a block and the point where its
+// paths meet again.
 bool ProtocolCode::leads_to_counting(int block) const {
   std::vector<int> waiting = graph.blocks[at(block)].successors;
   std::set<int> met;
@@ -177,9 +179,9 @@ void ProtocolCode::find_counting() {
   counts.assign(count, false);
   const Definitions definitions(code, graph);
   std::vector<bool> is_read(code.registers.size(), false);
-  std::set<int> met;  // meets in `definitions`
+  std::set<int> met;  // meets in `definitions` that have been visited
   std::vector<int> waiting;
-  // Marks the instructions that write a register's value, as seen by an instruction.
+  // Marks the instructions that may have written the value of a register that instruction i reads.
   const auto need = [&](size_t i, int reg) {
     is_read[at(reg)] = true;
     std::vector<Definition> open = {definitions.before(static_cast<int>(i), reg)};
@@ -196,13 +198,13 @@ void ProtocolCode::find_counting() {
     const Operation& o = code.operations[i];
     if (o.guard != kNone) {
       need(i, o.guard);
-      for (int reg : o.writes) need(i, reg);  // the old value remains if the guard does not hold
+      for (int reg : o.writes) need(i, reg);  // the old value remains if the guard is false
     }
     std::vector<int> reads;
     const auto add = [&](size_t n) {
       if (n < o.operands.size()) collect_registers(o.operands[n], reads);
     };
-    // Stored data, coordinates and accumulators do not matter.
+    // Stored data, coordinates and accumulators are not relevant.
     const auto add_addresses = [&] {
       for (const Value& v : o.operands)
         if (v.kind == Value::Kind::address && !v.parts.empty()) collect_registers(v.parts[0], reads);

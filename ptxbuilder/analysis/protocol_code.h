@@ -1,4 +1,4 @@
-// Selects the instructions of a kernel that matter for its protocol.
+// Selects the instructions of a kernel that are relevant to its protocol.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ enum class Deed : uint8_t {
   wait,
   load,
   store,
-  store_async,  // st.async, whose bytes an mbarrier counts
+  store_async,  // st.async; an mbarrier counts its bytes
   copy_in,
   copy_out,
   bulk_commit,
@@ -45,35 +45,37 @@ enum class Deed : uint8_t {
   unknown  // the effect on the protocol is not known
 };
 
-// The part of a kernel's code that matters for its protocol: instructions with an effect on it, the
-// computations of their operands, and the branches that decide whether they run.
+// The part of a kernel's code that is relevant to its protocol: instructions with an effect on the protocol,
+// the computations of their operands, and the branches that decide whether they run.
 class ProtocolCode {
  public:
   explicit ProtocolCode(const Code& code);
 
   const Code& code;
   const Graph graph;
-  std::vector<Deed> deeds;     // by instruction
-  std::vector<bool> counts;    // by instruction, whether it matters
-  std::vector<bool> spins;     // for a wait, whether it is repeated until it succeeds
-  std::vector<int> joins;      // by block, the block at which its branches join again; kNone if there is none
-  std::vector<int> registers;  // by register, its number among those that matter; kNone for others
-  std::vector<int> rank;       // by block, its position in the order
+  std::vector<Deed> deeds;   // indexed by instruction
+  std::vector<bool> counts;  // for each instruction, whether it is relevant
+  std::vector<bool> spins;   // for each wait, whether it is repeated until it succeeds
+  std::vector<int>
+      joins;  // for each block, the block where the paths from it join again; kNone if there is none
+  std::vector<int> registers;  // for each register, its number among the relevant ones; kNone for others
+  std::vector<int> rank;       // for each block, its position in the graph's order
   int counted_registers = 0;
-  static constexpr int64_t kMostCtas = 16;  // most CTAs of a cluster
+  static constexpr int64_t kMostCtas = 16;  // greatest number of CTAs in a cluster
   std::array<int64_t, 3> cta = {}, cluster = {1, 1, 1};
-  std::map<int, uint64_t> places;  // of variables in shared memory, by number
-  bool has_order = false;          // whether instructions order others
+  std::map<int, uint64_t> places;  // addresses of shared variables, by number
+  bool has_order = false;          // whether any instructions order other instructions
   bool has_waits = false;          // whether there are waits for mbarriers
   bool has_thread_copies = false;
-  bool has_peeks = false;    // whether there are tests of mbarriers that are not repeated
+  bool has_peeks = false;    // whether there are waits for mbarriers that are not repeated
   bool has_generic = false;  // whether there are loads or stores without a state space in their mnemonic
   bool has_words = false;    // whether there are atomic, volatile or strong accesses to shared memory, which
-                             // may order others
+                             // may order other accesses
 
-  // Returns whether the access is atomic, volatile or strong; such accesses do not race with each other.
+  // Returns whether the access is atomic, volatile or strong. Such accesses do not race with each other.
   static bool is_word(const Operation& o);
-  // Returns the loop that contains a wait, other than the loop that repeats it, or kNone if there is none.
+  // Returns the innermost loop that contains a wait, or kNone. The loop that only repeats the wait does not
+  // count.
   int loop_of_wait(int operation) const {
     const int loop = graph.blocks[at(graph.block_of[at(operation)])].loop;
     return spins[at(operation)] ? graph.loops[at(loop)].parent : loop;

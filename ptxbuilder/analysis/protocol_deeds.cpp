@@ -13,7 +13,8 @@ bool all_here(const Warp& warp, const Walker& w) {
                      [&](const Walker& other) { return other.has_ended || other.pc == w.pc; });
 }
 
-// Lanes that reach an instruction together are ordered after each other's events, but do not see more writes.
+// Orders lanes that meet at an instruction after each other's events, but makes no more writes visible to
+// them.
 void meet(Warp& warp, int pc) {
   Clock came;
   for (const Walker& w : warp)
@@ -124,7 +125,7 @@ bool ProtocolDeeds::perform(Warp& warp, Walker& w, Lanes lanes) {
       return true;
     case Deed::thread_wait: {
       BulkGroups& c = copies(warp, w);
-      if (o.has("wait_all")) ++c.begun;  // it also waits for copies that are not in a group yet
+      if (o.has("wait_all")) ++c.begun;  // wait_all also waits for copies that are not in a group yet
       const uint64_t left = o.operands.empty() ? 0 : static_cast<uint64_t>(o.operands[0].value);
       if (c.begun > left) w.view.learn(c.component, static_cast<uint32_t>(c.begun - left));
       return true;
@@ -177,7 +178,7 @@ ProtocolDeeds::Products& ProtocolDeeds::products(const Walker& w) {
   return p;
 }
 
-// Orders the lanes after the first `count` products; returns false if a warp has not begun them yet.
+// Orders the lanes after the first `count` products. Returns false if a warp has not begun all of them yet.
 bool ProtocolDeeds::leave_products(Walker& w, uint64_t count) {
   Products& p = products(w);
   if (std::any_of(p.begun.begin(), p.begun.end(), [&](uint64_t begun) { return begun < count; }))
@@ -229,7 +230,7 @@ bool ProtocolDeeds::wait(Walker& w, int i, Lanes lanes) {
   return true;
 }
 
-// Returns the outcome of a test, which is requested if something depends on it.
+// Returns a term for the outcome of a test. The outcome is requested only if something depends on it.
 Scalar ProtocolDeeds::tested(const Order::Test& test, int i) {
   const std::string name = fmt::format("test {} of line {}", tests_.size(), operation(i).at.line);
   const Scalar outcome = terms_.made({.kind = TermKind::outcome, .bits = 1, .name = name}, {});

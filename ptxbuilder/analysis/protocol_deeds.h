@@ -1,4 +1,5 @@
-// Updates the order of events in a simulated run for each instruction that lanes of a warp reach.
+// Performs each instruction that lanes of a warp reach in a simulated run: updates the order of the run's
+// events.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +18,13 @@
 
 namespace ptxbuilder::analysis {
 
-// The number of iterations for which each loop is followed: two rounds of the ring of mbarriers for which the
-// loop waits in turn, plus two iterations.
+// The greatest number of iterations for which each loop is followed: two iterations, plus two for each
+// mbarrier of the ring for which the loop waits.
 struct Turns {
   explicit Turns(size_t loops) : most(loops, 4) {}
 
-  std::vector<int> most;  // by loop, the most iterations that are chosen
-  // Records that a wait in a loop reaches `ring` mbarriers.
+  std::vector<int> most;  // for each loop, the greatest number of iterations
+  // Records that a wait in a loop waits for `ring` different mbarriers.
   void widen(int loop, size_t ring) {
     most[at(loop)] = std::max(most[at(loop)], 2 * static_cast<int>(ring) + 2);
   }
@@ -35,21 +36,22 @@ struct Walker : Group {
   View view = {};
   int pc = 0;
   bool has_ended = false;
-  uint64_t products = 0;               // number of wgmmas that the warp has begun
-  std::vector<uint64_t> groups = {};   // for each committed group, the number of wgmmas begun before
-  std::optional<uint32_t> meets = {};  // phase of the barrier at which it waits
-  uint32_t cluster_phase = 0;          // phase at which it has arrived
-  bool has_registers = false;          // whether it received the registers that it requested
-  std::optional<Scalar> open = {};     // value that it needs to continue
+  uint64_t products = 0;               // number of wgmmas begun by the warp
+  std::vector<uint64_t> groups = {};   // for each committed group, the number of wgmmas begun before it
+  std::optional<uint32_t> meets = {};  // phase of the barrier at which these lanes wait
+  uint32_t cluster_phase = 0;          // phase of the cluster barrier at which the lanes have arrived
+  bool has_registers = false;          // whether the requested registers have been granted
+  std::optional<Scalar> open = {};     // value without which the lanes cannot continue
 };
 using Warp = std::deque<Walker>;  // a deque, so that walkers keep their addresses when lanes separate
 
-// Makes lanes that have reached the same instruction continue together.
+// Moves the lanes of `other` to `into`, so that lanes that have reached the same instruction continue
+// together.
 void unite(Walker& into, Walker& other);
 
 class ProtocolDeeds {
  public:
-  // A wait that is not repeated succeeds if `peeks_succeed` and its phase is complete, and fails otherwise.
+  // A wait that is not repeated succeeds only if its phase is complete and `peeks_succeed` is true.
   ProtocolDeeds(const ProtocolCode& code, Terms& terms, Boxes& boxes, Turns& turns, bool peeks_succeed)
       : code_(code),
         terms_(terms),
@@ -59,16 +61,16 @@ class ProtocolDeeds {
         values_(code, terms),
         order_(static_cast<int>(code.ctas()), boxes, code.has_words) {}
 
-  // Runs the instruction for the lanes of `w` that have reached it; returns false if they must wait. Throws
-  // Refusal.
+  // Runs the instruction that `lanes` of `w` have reached. Returns false if the lanes must wait. Throws
+  // Refusal if the proof fails.
   bool perform(Warp& warp, Walker& w, Lanes lanes);
-  // Lets setmaxnreg.inc continue once all warps that can release registers have done so; returns whether any
-  // warp continues.
+  // Lets warps continue after setmaxnreg.inc once all warps that can release registers have released them.
+  // Returns whether any warp continues.
   bool grant_registers(std::deque<Warp>& warps);
-  // Returns the outcome of an mbarrier test, by its term, if lanes depend on it, or nothing for any other
-  // term.
+  // If `term` is the outcome of an mbarrier test, returns the outcome and records that the lanes of `w`
+  // depend on it. Returns nothing for any other term.
   std::optional<bool> outcome(int term, Walker& w);
-  // Describes the mbarrier for which lanes last waited; empty if they have not waited.
+  // Describes the mbarrier for which the lanes of `w` last waited. Returns "" if they have not waited.
   std::string waits_for(const Walker& w) const;
 
   Order& order() { return order_; }
@@ -92,7 +94,8 @@ class ProtocolDeeds {
   }
   Order::Place place(const Walker& w, uint64_t address) const;
 
-  // Returns the number that a lane holds. If it is not known yet, the lanes wait for it.
+  // Returns the number that a lane holds, or nothing if it is not known yet. The lanes then wait for the
+  // number.
   std::optional<uint64_t> number(Walker& w, const LaneValues& v, int lane) {
     const Scalar s = terms_.resolved(v[lane]);
     if (s.is_known()) return s.value;
@@ -103,7 +106,7 @@ class ProtocolDeeds {
     return number(w, values_.operand(w, v), std::countr_zero(w.lanes));
   }
 
-  // Calls f(address, lanes) for each address, with the lanes that hold it; returns false if an address is not
+  // Calls f(address, lanes) for each address and the lanes that hold it. Returns false if an address is not
   // known.
   bool for_addresses(Walker& w, const Value& v, Lanes lanes, const auto& f) {
     const LaneValues all = values_.operand(w, v);
@@ -124,7 +127,7 @@ class ProtocolDeeds {
     return true;
   }
 
-  // Calls f with the two addresses of each lane; returns false if an address is not known.
+  // Calls f with the two addresses of each lane. Returns false if an address is not known.
   bool for_pairs(Walker& w, const Value& a, const Value& b, Lanes lanes, const auto& f) {
     const LaneValues first = values_.operand(w, a), second = values_.operand(w, b);
     std::vector<std::pair<Order::Place, Order::Place>> each;
@@ -142,7 +145,7 @@ class ProtocolDeeds {
     for (; lanes != 0; lanes &= lanes - 1) f(std::countr_zero(lanes));
   }
 
-  // The groups of a thread's bulk copies from shared memory, or of a warp's cp.async.
+  // The committed groups of a thread's bulk copies from shared memory, or of a warp's cp.async copies.
   struct BulkGroups {
     int component = kNone;
     uint32_t begun = 0;  // number of committed groups
@@ -151,12 +154,12 @@ class ProtocolDeeds {
   // Throws Refusal if lanes of the warp take different paths.
   BulkGroups& copies(const Warp& warp, const Walker& w);
 
-  // The products of a warpgroup. A product completes in all warps of the warpgroup at once, so all of them
-  // must have begun it.
+  // The products of a warpgroup. A product completes in all warps of the warpgroup at once, after all of the
+  // warps have begun the product.
   struct Products {
     int component = kNone;
     std::array<uint64_t, 4> begun = {};  // number of products begun in each warp
-    std::vector<Clock> came = {};  // the events that precede the beginning of each product, in all warps
+    std::vector<Clock> came = {};  // for each product, the events that precede its beginning in all warps
   };
   Products& products(const Walker& w);
   bool leave_products(Walker& w, uint64_t count);
@@ -187,9 +190,9 @@ class ProtocolDeeds {
   std::map<std::pair<int, int>, BulkGroups> bulk_;           // by CTA and thread
   std::map<std::pair<int, int>, BulkGroups> copies_;         // by CTA and warp
   std::map<std::pair<int, int>, Products> products_;         // by CTA and warpgroup
-  std::map<std::array<int, 3>, std::set<uint64_t>> waited_;  // mbarriers, by wait, CTA and warp
+  std::map<std::array<int, 3>, std::set<uint64_t>> waited_;  // awaited mbarriers, by wait, CTA and warp
   std::map<std::pair<int, int>, Order::Place> last_wait_;
-  std::map<int, std::pair<Order::Test, int>> tests_;  // by the term of the outcome, with the instruction
+  std::map<int, std::pair<Order::Test, int>> tests_;  // tests and instructions, by the term of the outcome
   bool gave_registers_ = false;
 };
 

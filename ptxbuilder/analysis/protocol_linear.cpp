@@ -20,11 +20,11 @@ __int128 common_divisor(__int128 a, __int128 b) {
 
 __int128 divided_down(__int128 a, __int128 by) { return a / by - (a % by < 0 ? 1 : 0); }
 
-// Sums, identified by their factors, each with its least constant.
+// For each set of factors, the least constant among the sums with these factors.
 using Rows = std::map<std::map<int, __int128>, __int128>;
 
-// Adds a sum, divided by the common divisor of its factors; the constant may be rounded, since the unknowns
-// are integers. Returns false if the sum is negative.
+// Adds a sum, divided by the greatest common divisor of its factors. The constant can be rounded down, since
+// the unknowns are integers. Returns false if the sum is a negative constant.
 bool put(Rows& rows, Linear sum) {
   std::erase_if(sum.factors, [](const auto& f) { return f.second == 0; });
   if (sum.factors.empty()) return sum.constant >= 0;

@@ -1,4 +1,4 @@
-// Decides whether linear inequalities between integers can hold together.
+// Decides whether linear inequalities between integers can hold at the same time.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::analysis {
 
-// A constant plus the sum of factors times unknowns, which the user numbers.
+// A constant plus the sum of factors times unknowns. The caller numbers the unknowns.
 struct Linear {
   __int128 constant = 0;
   std::map<int, __int128> factors = {};
@@ -20,9 +20,9 @@ class LinearSystem {
  public:
   void at_least_zero(const Linear& sum) { rows_.push_back(sum); }
   void between(const Linear& sum, __int128 first, __int128 last);
-  // Returns false only if no integers satisfy all inequalities. Unknowns are eliminated one by one (Fourier
-  // and Motzkin). If that needs too many sums at once, or more than the `left` sums that remain for all
-  // calls, the result is true.
+  // Returns false only if no integers satisfy all inequalities. Eliminates the unknowns one by one
+  // (Fourier-Motzkin elimination). Returns true if that takes too many sums at once, or more than the
+  // remaining number `left` of sums, which all calls share.
   bool may_hold(size_t& left) const;
 
  private:

@@ -45,13 +45,13 @@ void Boxes::add_phase(std::vector<std::string> maps, uint64_t expected, int oper
 }
 
 bool Boxes::find() {
-  // A box ends before the next range begins, and contains everything that is read from it.
+  // A box ends before the next range begins, and contains all bytes that are read from it.
   std::map<std::string, uint64_t> room, read, exact;
   for (const auto& [map, copies] : copies_)
     for (uint64_t to : copies.places)
       if (const auto next = starts(copies).upper_bound(to); next != starts(copies).end())
         room[map] = std::min(room.contains(map) ? room[map] : ~uint64_t{0}, *next - to);
-  // Returns the end of the ranges that begin in the box.
+  // Returns the greatest end of the ranges that begin in a box of the map.
   const auto covered = [&](const Spans& spans, const std::string& map) {
     uint64_t most = 0;
     const Copies& copies = copies_.at(map);
@@ -66,7 +66,8 @@ bool Boxes::find() {
     return room.contains(map) ? std::min(most, room[map]) : most;
   };
   for (const auto& [map, copies] : copies_) read[map] = covered(reads_, map);
-  // A phase determines the size of a map's box if the sizes of all its other copies are known.
+  // The expected bytes of a phase determine the size of a map's box if the sizes of all other copies of the
+  // phase are known.
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& [maps, phase] : phases_) {
@@ -121,7 +122,7 @@ bool Boxes::find() {
                     : room.contains(map) ? room[map]
                                          : (phase.first - most) / unbounded;
   }
-  // Phases do not contain the maps of stores; the boxes of these maps cover what was written.
+  // Phases do not include stores. The boxes of their maps must cover the bytes that were written.
   for (const auto& [map, copies] : copies_)
     if (!bytes_.contains(map) || std::none_of(phases_.begin(), phases_.end(), [&](const auto& phase) {
           return std::find(phase.first.begin(), phase.first.end(), map) != phase.first.end();
@@ -146,7 +147,8 @@ Moment Order::tick(View& view) {
   return {view.own, view.ticks};
 }
 
-// Every access to another CTA must come after that CTA has started, and before all of its threads have ended.
+// Records an access to another CTA. The access must happen after that CTA has started, and before all of its
+// threads have ended.
 void Order::foreign(const View& view, int cta, Moment end, int operation) {
   foreign_.push_back({cta, end, operation});
   if (cta == view.cta) return;
@@ -158,7 +160,7 @@ void Order::foreign(const View& view, int cta, Moment end, int operation) {
 
 std::vector<Order::Part> Order::parts_of(const std::vector<Span>& spans) {
   std::vector<Part> parts;
-  std::map<uint64_t, uint16_t> broken;  // units with only some bytes accessed, by number
+  std::map<uint64_t, uint16_t> broken;  // for each unit that is accessed only in part, its accessed bytes
   const auto add = [&](uint64_t block, uint64_t units) {
     if (!parts.empty() && parts.back().block == block)
       parts.back().units |= units;
@@ -192,7 +194,7 @@ void Order::check(const View& view, const SharedAccess& access, const Part& part
       (!before.writes && !access.writes) || (before.is_word && access.is_word) ||
       (before.data != 0 && before.data == access.data))
     return;
-  // An instruction may store the same value in several warps.
+  // One instruction may store the same value in several warps.
   const bool may_be_same = before.writes && before.operation == access.operation && !access.is_async;
   const auto says = [](bool writes) { return writes ? "written" : "read"; };
   const auto where =
@@ -225,7 +227,7 @@ void Order::touch(const View& view, const SharedAccess& access) {
     if (blocks.size() <= part.block) blocks.resize(part.block + 1);
     auto& marks = blocks[part.block];
     for (const Mark& before : marks) check(view, access, part, before);
-    // An earlier access is removed if everything that must follow it must also follow this access.
+    // Removes an earlier access if every later access that must follow it must also follow this access.
     std::erase_if(marks, [&](const Mark& m) {
       const bool is_covered = (m.units & ~part.units) == 0 && (m.bytes & ~part.bytes) == 0;
       const bool is_before = m.end.is_in(view.known) || m.end.component == access.end.component;
@@ -264,7 +266,7 @@ Order::Mbarrier& Order::used(const View& view, const Place& place, bool is_async
                   fmt::format("the mbarrier at shared memory + {} may be used before it is initialised",
                               place.address)};
   Mbarrier& b = found->second;
-  // fence.mbarrier_init publishes the barrier together with a later barrier, which may be relaxed.
+  // fence.mbarrier_init publishes the mbarrier at a later barrier, which may be relaxed.
   const bool is_fenced = b.fenced && b.fenced->is_in(view.came),
              is_known = b.made.is_in(view.known) || is_fenced;
   const bool needs_fence = is_async || place.cta != view.cta;
@@ -406,7 +408,8 @@ void Order::complete(const Place& place, Mbarrier& b) {
 bool Order::wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation) {
   Mbarrier& b = used(view, place, false, operation);
   if (parity > 1) throw Refusal{operation, fmt::format("the parity is {}", parity)};
-  // The wait is for phase completed - 1 or for phase completed; the phase before that must certainly be over.
+  // The wait is for phase `completed` - 1 or for phase `completed`. The phase before this phase must
+  // certainly be complete.
   const bool is_over = (b.completed & 1) != parity;
   const uint32_t behind = is_over ? b.completed - (b.completed == 0 ? 0 : 1) : b.completed;
   if (view.came[b.component] < behind)

@@ -1,5 +1,5 @@
-// Computes what is ordered in every schedule of a run: vector clocks of threads, mbarriers and asynchronous
-// work, and the accesses to shared memory that they must order.
+// Computes the order of events that holds in every schedule of a run. Maintains vector clocks of threads,
+// mbarriers and asynchronous work, and checks that they order the accesses to shared memory.
 #pragma once
 
 #include <algorithm>
@@ -16,18 +16,20 @@
 
 namespace ptxbuilder::analysis {
 
-// The reason why a proof fails.
+// Thrown if a proof fails; describes the reason.
 struct Refusal {
   int operation = kNone;
   std::string what;
   std::vector<int> others = {};  // other instructions involved
-  bool is_undecided = false;     // it is not known whether a schedule fails
-  int late = kNone;  // the failure occurs if this instruction, or the operation that it starts, is late
-  bool is_of_order = true;  // false for bytes of boxes, and for a fence that works without it
+  bool is_undecided = false;     // whether it is unknown if a schedule fails
+  int late = kNone;  // instruction that is late in a failing schedule, or that starts an operation that is
+                     // late
+  bool is_of_order = true;  // false if only a number of bytes is wrong, or if a missing fence does not affect
+                            // the order
 };
 
-// For each component of a run, such as a warp or an mbarrier, a clock holds the last event of the component
-// that precedes a given event.
+// The clock of an event. For each component of a run, such as a warp or an mbarrier, it holds the last event
+// of the component that precedes the event.
 class Clock {
  public:
   uint32_t operator[](int component) const {
@@ -38,7 +40,7 @@ class Clock {
     events_[at(component)] = std::max(events_[at(component)], to);
   }
   void join(const Clock& other);
-  // Keeps only the events that precede both events.
+  // Retains only the events that are in both clocks.
   void meet(const Clock& other);
   bool operator==(const Clock& other) const = default;
 
@@ -46,19 +48,20 @@ class Clock {
   std::vector<uint32_t> events_;
 };
 
-// An event of a component: the clock of everything after it has at least this value for the component.
+// An event of a component. The clocks of all events that follow it have at least this value for the
+// component.
 struct Moment {
   int component = kNone;
   uint32_t event = 0;
   bool is_in(const Clock& clock) const { return clock[component] >= event; }
 };
 
-// The events that precede what lanes of a warp, which have run together, do next.
+// The events that precede the next event of a group of lanes that have run together.
 struct View {
   Clock known;
-  Clock came;  // events that are over in time, although their writes may not be visible: for lanes that meet
+  Clock came;       // events that have happened before, even if their writes are not visible yet
   Clock fenced;     // events whose generic writes a proxy fence has made visible to the async proxy
-  int own = kNone;  // component of these lanes
+  int own = kNone;  // the component of these lanes
   uint32_t ticks = 0;
   int cta = 0, warp = 0;
 
@@ -73,8 +76,8 @@ struct Span {
   uint64_t first = 0, bytes = 0;
 };
 
-// The boxes of tensor maps. PTX does not contain them; they are derived from the phases of mbarriers and from
-// what is read. They are retained from run to run.
+// The sizes of the boxes of tensor maps. PTX does not contain them, so they are derived from the phases of
+// mbarriers and from the bytes that are read. They are retained from run to run.
 class Boxes {
  public:
   uint64_t bytes(const std::string& map) const;
@@ -83,14 +86,14 @@ class Boxes {
   void add_read(const Span& span) { add(reads_, span); }
   void add_write(const Span& span) { add(writes_, span); }
   void add_phase(std::vector<std::string> maps, uint64_t expected, int operation);
-  // Computes the bytes from everything that was added; returns whether any of them changed. Throws Refusal if
-  // no boxes fit.
+  // Computes the sizes from everything that was added. Returns whether any of them changed. Throws Refusal if
+  // no sizes fit.
   bool find();
   const std::map<std::string, uint64_t>& all() const { return bytes_; }
 
  private:
   struct Copies {
-    std::set<uint64_t> places;  // addresses in shared memory
+    std::set<uint64_t> places;  // addresses of boxes in shared memory
     bool into_shared = true;
   };
   const std::set<uint64_t>& starts(const Copies& of) const { return of.into_shared ? loaded_ : stored_; }
@@ -109,26 +112,27 @@ class Boxes {
   std::map<std::string, uint64_t> bytes_;
 };
 
-// An access to shared memory. It begins with an event of its thread, and ends at a given moment.
+// An access to shared memory. It begins at an event of its thread, and ends at the moment that `ends` states.
 struct SharedAccess {
   int cta = 0;
   std::vector<Span> spans;
   bool writes = false, is_async = false;
   Moment end = {};
   int operation = kNone;
-  bool is_word = false;  // such accesses do not race with each other
-  uint64_t data = 0;     // for stored constants, equal for equal constants; otherwise 0
+  bool is_word = false;  // atomic, volatile or strong; such accesses do not race with each other
+  uint64_t data = 0;     // hash of the stored constant; 0 for all other accesses
 };
 
 class Order {
  public:
-  // If the kernel `has_words` in shared memory, these may order accesses that seem to race.
+  // If the kernel `has_words`, which are atomic, volatile or strong accesses, they may order accesses that
+  // seem to race.
   Order(int ctas, Boxes& boxes, bool has_words)
       : boxes_(boxes), has_words_(has_words), memory_(at(ctas)), exits_(at(ctas)), started_(at(ctas)) {}
 
   int component() { return components_++; }
   void start(View& view);
-  // Adds an event of these lanes.
+  // Adds an event of the lanes that have this view.
   Moment tick(View& view);
   void touch(const View& view, const SharedAccess& access);
   void exit(const View& view) { exits_[at(view.cta)].push_back(view.came); }
@@ -142,12 +146,12 @@ class Order {
   void fence_inits(View& view);
   void arrive(View& view, const Place& place, uint64_t expected, bool releases, int operation);
   void expect(View& view, const Place& place, uint64_t bytes, int operation);
-  // Adds a copy of `bytes` bytes, or of the tensor map's box, that an mbarrier counts; returns the moment of
+  // Adds a copy that an mbarrier counts, of `bytes` bytes or of the tensor map's box. Returns the moment of
   // its completion.
   Moment copy(View& view, const Place& place, uint64_t bytes, const std::string& map, int operation);
-  // Returns whether the wait is over; if so, the lanes are ordered after the phase.
+  // Returns whether the phase is complete. If so, orders the lanes after the phase.
   bool wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation);
-  // The result of a wait that is not repeated. It matters if something depends on the outcome.
+  // The result of a wait that is not repeated. It is relevant only if something depends on it.
   struct Test {
     Place place;
     bool is_over, may_be_early;
@@ -155,13 +159,13 @@ class Order {
     Moment at;
   };
   Test test(View& view, const Place& place, uint64_t parity, int operation);
-  // Continues a thread that depends on the outcome; if it `passes`, the thread is ordered after the phase.
+  // Continues lanes that depend on the outcome of a test. If `passes`, orders them after the phase.
   void use(View& view, const Test& test, bool passes, int operation);
-  // Completes phases whose copies have all begun, when nothing else can continue; returns whether there were
-  // any.
+  // Completes the phases whose copies have all begun, if nothing else can continue. Returns whether there
+  // were any.
   bool complete_copies();
 
-  // A barrier of the threads of a CTA or of the cluster, identified by its number.
+  // A barrier of the threads of a CTA or of the cluster. Its number identifies it.
   struct Meeting {
     int component = kNone;
     uint64_t expected = 0, arrived = 0;
@@ -169,20 +173,20 @@ class Order {
     Clock known = {}, came = {}, fenced = {}, last = {}, last_came = {}, last_fenced = {};
     int operation = kNone;
   };
-  // Returns the phase that must complete before a thread continues.
+  // Returns the phase that must complete before the arriving lanes continue.
   uint32_t meet(View& view, std::pair<int, uint64_t> which, uint64_t threads, uint64_t expected,
                 bool releases, int operation);
   bool is_met(std::pair<int, uint64_t> which, uint32_t phase) { return meetings_[which].completed > phase; }
   void leave(View& view, std::pair<int, uint64_t> which);
 
-  // Checks the conditions that must hold when all threads have ended.
+  // Checks the conditions that must hold after all threads have ended.
   void finish();
-  // Describes what is missing for a thread that waits for the mbarrier.
+  // Describes the arrivals and bytes for which the mbarrier's phase still waits.
   std::string missing(const Place& place) const;
 
  private:
   // Shared memory is divided into blocks of 64 units of 16 bytes. A part consists of some units of a block,
-  // and of the same bytes in each of these units.
+  // and covers the same bytes in each of these units.
   static constexpr uint64_t kUnit = 16, kBlock = 64 * kUnit;
   struct Part {
     uint64_t block, units;
@@ -202,7 +206,7 @@ class Order {
   struct Phase {
     uint64_t pending = 0, expected = 0, issued = 0;
     Clock arrived, arrived_fenced, begun, came;
-    std::optional<Clock> ahead_of_copies = {};  // events that precede all of its copies
+    std::optional<Clock> ahead_of_copies = {};  // events that precede all copies of the phase
     std::vector<std::string> maps = {};
     std::vector<Moment> expects = {};
     int expect = kNone, copy = kNone;
@@ -221,7 +225,7 @@ class Order {
       Moment at;
       int operation;
     };
-    std::vector<Waited> waited = {};  // waits for the phase that completed last
+    std::vector<Waited> waited = {};  // waits for the last completed phase
   };
   struct Foreign {
     int cta;
@@ -240,7 +244,7 @@ class Order {
   int components_ = 0;
   std::vector<std::vector<std::vector<Mark>>> memory_;  // by CTA and block
   std::vector<std::vector<Clock>> exits_;
-  std::vector<std::vector<int>> started_;  // components
+  std::vector<std::vector<int>> started_;  // components of the groups that have started
   std::map<Place, Mbarrier> mbarriers_;
   std::map<std::pair<int, uint64_t>, Meeting> meetings_;
   std::vector<Foreign> foreign_;

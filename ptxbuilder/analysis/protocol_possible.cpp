@@ -1,5 +1,5 @@
-// Checks that the choices of a run are possible together, by comparing conditions with each other as sums of
-// integers.
+// Checks that all choices of a run are possible at the same time. For this, conditions are treated as linear
+// inequalities between integers.
 #include <algorithm>
 #include <bit>
 #include <set>
@@ -10,8 +10,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr size_t kMostWays = 256;     // most combinations of alternatives
-constexpr size_t kMostSums = 20'000;  // in all combinations
+constexpr size_t kMostWays = 256;     // limit on the number of combinations of alternatives
+constexpr size_t kMostSums = 20'000;  // limit on the number of sums, over all combinations
 
 __int128 power(int bits) { return __int128{1} << bits; }
 
@@ -28,7 +28,8 @@ class Possible {
   }
 
  private:
-  // An alternative: inequalities that hold together, including bounds. One of several alternatives must hold.
+  // An alternative: a conjunction of inequalities, including bounds. At least one of several alternatives
+  // must hold.
   using Way = std::vector<Linear>;
 
   const Terms::Node& node(int term) const { return terms_.node(term); }
@@ -50,7 +51,7 @@ class Possible {
 
   Linear unknown(int term) { return {.factors = {{term, 1}}}; }
 
-  // Returns whether a sum consists of nonnegative numbers.
+  // Returns whether all numbers in a sum are nonnegative.
   static bool is_natural(const Linear& sum) {
     return sum.constant >= 0 &&
            std::all_of(sum.factors.begin(), sum.factors.end(), [](const auto& f) { return f.second >= 0; });
@@ -61,7 +62,7 @@ class Possible {
     return is_natural(sum) || terms_.is_natural(terms_.resolved(s), less);
   }
 
-  // Returns a number as a sum, if it does not overflow.
+  // Returns a number as a sum, on the assumption that it does not overflow.
   Linear linear(const Scalar& scalar, int bits) {
     const Scalar s = terms_.resolved(scalar);
     if (s.is_known()) return {.constant = static_cast<int64_t>(s.value << (64 - bits)) >> (64 - bits)};
@@ -104,7 +105,7 @@ class Possible {
     return std::pair(domain->second.front().first, domain->second.back().second);
   }
 
-  // Adds the bounds of a term that follow from its inputs.
+  // Adds the inequalities that describe a term in terms of its inputs.
   void describe(int term, const Terms::Node& n) {
     const int bits = n.operation.bits;
     const Linear self = unknown(term);
@@ -176,7 +177,8 @@ class Possible {
     }
   }
 
-  // Returns a number of `bits` bits as a sum, and as a sum that has wrapped around once, with bounds.
+  // Returns a number of `bits` bits as a sum, with bounds. Also returns it as a sum that has wrapped around
+  // once, if that is possible.
   std::vector<std::pair<Linear, Way>> values(const Scalar& s, int bits, bool is_signed) {
     const Linear sum = linear(s, bits);
     const __int128 first = is_signed ? -power(bits - 1) : 0, last = first + power(bits) - 1;
@@ -196,7 +198,7 @@ class Possible {
 
   void add_domain(int root, const Intervals& domain) {
     std::vector<Way> ways;
-    // A root is described with its inputs even if its own value is already known.
+    // A root is described in terms of its inputs even if its own value is already known.
     const Terms::Node n = node(root);
     const Scalar self = n.operation.kind == TermKind::sum ? Scalar{.term = root} : Scalar{.term = root};
     for (const auto& [value, bounds] : of_root(self))

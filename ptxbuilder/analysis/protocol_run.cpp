@@ -52,11 +52,12 @@ class Run {
   const Operation& operation(int i) const { return code_.code.operations[at(i)]; }
   uint32_t line(int i) const { return operation(i).at.line; }
   int64_t rank(const Walker& w) const {
-    if (at(w.pc) >= code_.code.operations.size()) return w.pc;  // after the last instruction, where it ends
+    if (at(w.pc) >= code_.code.operations.size()) return w.pc;  // the end
     return int64_t{code_.graph.place[at(code_.graph.block_of[at(w.pc)])]} << 32 | w.pc;
   }
 
-  // Continues the lanes of the warp that are latest and can run; returns false if there are none.
+  // Continues the first group of lanes, in the order of the code, that can run. Returns false if no group can
+  // run.
   bool advance(Warp& warp) {
     if (warp.size() > kLanes) std::erase_if(warp, [](const Walker& w) { return w.has_ended; });
     std::vector<Walker*> ready;
@@ -72,7 +73,7 @@ class Run {
     return false;
   }
 
-  // Lanes that reach the same instruction on paths without an effect on the protocol continue as if they had
+  // Reunites lanes that reach the same instruction on paths without an effect on the protocol, as if they had
   // never separated.
   void join(Warp& warp, Walker& w) {
     for (Walker& other : warp) {
@@ -84,7 +85,7 @@ class Run {
     }
   }
 
-  // Runs to the end of a block, or to a wait; returns false if the lanes could not run at all.
+  // Runs the lanes to the end of a block, or to a wait. Returns false if the lanes could not run at all.
   bool go(Warp& warp, Walker& w) {
     current_ = &w;
     bool any = false;
@@ -111,7 +112,7 @@ class Run {
     w.has_ended = true;
   }
 
-  // Returns the lanes in which an instruction runs; a guard that depends on parameters is decided.
+  // Returns the lanes in which an instruction runs. Decides guards that depend on parameters.
   Lanes guarded(const Walker& w, const Operation& o, bool may = false) {
     if (o.guard == kNone || code_.registers[at(o.guard)] == kNone) return w.lanes;
     const LaneValues& guard = deeds_.values().in_register(w, o.guard);
@@ -136,7 +137,7 @@ class Run {
     return true;
   }
 
-  // Separates the lanes that take another path.
+  // Moves the lanes that take another path to a new walker, and returns this walker.
   Walker& part(Warp& warp, Walker& w, Lanes lanes) {
     Walker& other = warp.emplace_back(w);
     other.lanes = lanes;
@@ -175,7 +176,7 @@ class Run {
       if (lanes != 0) deeds_.values().compute(w, i, lanes);
       return;
     }
-    // The register's value then depends on the guard.
+    // The value of the register depends on the guard.
     const Walker before = w;
     deeds_.values().compute(w, i, w.lanes);
     const LaneValues& guard = deeds_.values().in_register(before, o.guard);
@@ -208,7 +209,7 @@ class Run {
     return ++w.pc, true;
   }
 
-  // Counts an iteration of a loop for which a choice was made, of the iteration itself or of what it does.
+  // Counts an iteration of a loop if a choice was made, either to take the iteration or within it.
   void count_turn(int block, int to) {
     const int loop = code_.graph.blocks[at(block)].loop;
     if (loop == kNone || at(to) >= code_.code.operations.size()) return;
@@ -232,7 +233,8 @@ class Run {
     std::vector<int> others;
     std::string what;
     int first = kNone;
-    bool may_go_on = has_exits_;  // a barrier of the whole CTA does not wait for threads that have ended
+    bool may_go_on = has_exits_;  // whether threads can continue because others have ended: a barrier of all
+                                  // threads of a CTA does not wait for threads that have ended
     for (auto& warp : warps_)
       for (Walker& w : warp) {
         if (w.has_ended) continue;
@@ -250,7 +252,7 @@ class Run {
     if (first != kNone) throw Refusal{first, fmt::format("it hangs: {}", what), others, may_go_on};
   }
 
-  static constexpr size_t kMostSteps = 1'000'000;  // per run
+  static constexpr size_t kMostSteps = 1'000'000;  // limit for each run
 
   const ProtocolCode& code_;
   Terms& terms_;
@@ -258,7 +260,7 @@ class Run {
   Turns& turns_;
   ProtocolDeeds deeds_;
   std::deque<Warp> warps_;
-  std::map<int, int> chosen_;  // iterations, by block
+  std::map<int, int> chosen_;  // iterations with choices, by block
   Walker* current_ = nullptr;  // the walker whose instruction is running
   bool has_exits_ = false;
   size_t steps_ = 0;

@@ -1,5 +1,6 @@
-// Runs the part of a kernel that matters for its protocol: barriers, copies, and accesses to shared memory.
-// One run represents all schedules in which decisions that depend on parameters have the same outcome.
+// Simulates the part of a kernel that is relevant to its protocol: barriers, copies, and accesses to shared
+// memory. One run represents all schedules in which the decisions that depend on parameters have the outcomes
+// of the run.
 #pragma once
 
 #include <optional>
@@ -9,18 +10,20 @@
 
 namespace ptxbuilder::analysis {
 
-// Thrown if a path was dropped because a loop on it takes more iterations than are followed.
+// Thrown to drop a path on which a loop takes more iterations than are followed.
 struct Beyond {};
 
-// A wait that is not repeated succeeds if `peeks_succeed` and its phase is complete, and fails otherwise.
-// Steps are subtracted from those that remain. Throws Refusal or Beyond.
+// Performs one run. A wait that is not repeated succeeds only if its phase is complete and `peeks_succeed` is
+// true. Subtracts the number of steps from `steps_left`. Throws Refusal if the proof fails, or Beyond.
 void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
                   bool peeks_succeed, size_t& steps_left);
 
-// refuse_order() returns the reason why the order of events does not hold in all schedules, or why the limits
-// of runs and steps were exceeded, or nothing if the order holds. `proof` receives the assumptions.
+// refuse_order() returns nothing if the necessary order of events holds in all schedules. Otherwise it
+// returns the reason: a schedule without this order, or a limit that was exceeded. The assumptions are stored
+// in `proof`.
 struct ProofLimits {
-  size_t runs, steps, work;  // for all runs: instructions, and work on terms (protocol_terms.h)
+  size_t runs, steps, work;  // numbers of runs, of simulated instructions, and of operations on terms
+                             // (protocol_terms.h), over all runs
 };
 std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits& limits,
                                     ScheduleProof& proof);

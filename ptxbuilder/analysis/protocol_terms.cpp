@@ -38,9 +38,9 @@ Scalar Terms::sum(uint64_t constant, std::map<int, uint64_t> addends, int bits) 
   return interned(std::move(n));
 }
 
-// Recognises a quotient that is computed with floats and corrected with its remainder: q + (r < 0 ? -1 : 0) +
-// (r >= d ? 1 : 0), where q is the integer part of x * (1 / d), and r is x - q * d. Below 2^21, q differs
-// from the quotient by at most one.
+// Recognises a quotient that is computed in floating point and corrected with its remainder: q + (r < 0 ? -1
+// : 0) + (r >= d ? 1 : 0), where q is the integer part of x * (1 / d), and r is x - q * d. Below 2^21, q
+// differs from the quotient by at most one.
 std::optional<Scalar> Terms::quotient_by_floats(const Node& sum) {
   const auto input = [&](const Scalar& s, std::string_view opcode, size_t i) -> Scalar {
     const bool is = !s.is_known() && node(s.term).operation.name.starts_with(opcode);
@@ -174,7 +174,7 @@ std::optional<Scalar> Terms::simplified(const TermOperation& o, const std::vecto
         return combined(x[0], uint64_t{1} << x[1].value, {}, 0, o.bits);
       return std::nullopt;
     case TermKind::shr: {
-      // Tiles of a cluster: (2 * x + 1) >> 1 equals x.
+      // Occurs in numbers of tiles of a cluster: (2 * x + 1) >> 1 equals x.
       if (is(1, 0)) return x[0];
       if (!x[1].is_known() || x[1].value >= 31 || x[0].is_known()) return std::nullopt;
       const int by = static_cast<int>(x[1].value);
@@ -224,7 +224,7 @@ std::optional<Scalar> Terms::simplified(const TermOperation& o, const std::vecto
 
 Scalar Terms::made(const TermOperation& given, const std::vector<Scalar>& x) {
   TermOperation o = given;
-  // The sign does not affect the results of these operations.
+  // The results of these operations do not depend on whether the numbers are signed.
   constexpr TermKind signless[] = {TermKind::mul,     TermKind::shl,     TermKind::bit_and, TermKind::bit_or,
                                    TermKind::bit_xor, TermKind::bit_not, TermKind::equal,   TermKind::select};
   if (std::find(std::begin(signless), std::end(signless), o.kind) != std::end(signless)) o.is_signed = false;

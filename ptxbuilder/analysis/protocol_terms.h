@@ -1,5 +1,5 @@
-// Represents a kernel's integers when not all of them are known: as numbers, or as terms of parameters and
-// special registers. Choices decide the conditions on terms, and each choice restricts the later ones.
+// Represents a kernel's integers as numbers or, if they are not known, as terms of parameters and special
+// registers. Conditions on terms are decided by choices, and each choice restricts the later choices.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ struct Scalar {
 };
 
 enum class TermKind : uint8_t {
-  symbol,     // only its name is known
+  symbol,     // a value that is known only by name
   sum,        // a constant plus the sum of factors times terms, modulo 2^bits
-  other,      // an instruction's result; only equal inputs are known to give equal results
-  parameter,  // a loaded parameter, identified by its address
-  outcome,    // result of a test, which the run determines
+  other,      // any other instruction; equal inputs give equal results, and nothing else is known
+  parameter,  // a loaded parameter; its address identifies it
+  outcome,    // the result of a test, which is determined during the run
   mul,
   mul_hi,
   shl,
@@ -45,24 +45,24 @@ enum class TermKind : uint8_t {
   less,
   equal,
   select,   // p ? a : b
-  convert,  // from the number of bits in `aside`
+  convert,  // a conversion from the number of bits in `aside`
   extract,  // bfe
   popc,
-  in_cta,  // address of shared memory in another CTA of the cluster
+  in_cta,  // an address of shared memory in another CTA of the cluster
   clz,
   brev
 };
 
-// The distance between the CTAs of a cluster among the addresses of shared::cluster; a CTA's own memory comes
-// first.
+// In the addresses of shared::cluster, the memories of a cluster's CTAs are 2^kCtaBits bytes apart. A CTA's
+// own memory is the first.
 inline constexpr int kCtaBits = 24;
 
-// Returns a number whose highest bit, given the number of bits, is its sign.
+// Returns the signed value of a number with this number of bits.
 constexpr int64_t with_sign(uint64_t value, int bits) {
   return static_cast<int64_t>(value << (64 - bits)) >> (64 - bits);
 }
 
-// An operation on numbers, with their number of bits.
+// An operation on numbers that have a given number of bits.
 struct TermOperation {
   TermKind kind = TermKind::other;
   uint8_t bits = 32;
@@ -73,12 +73,12 @@ struct TermOperation {
   auto operator<=>(const TermOperation&) const = default;
 };
 
-// A sequence of answers to a run's questions; advance() moves to the next sequence.
+// The sequence of choices in a run. advance() moves to the next sequence.
 class Choices {
  public:
   // Returns the next choice among `count` values, beginning with 0.
   int choose(int count);
-  // Moves to the next sequence; returns false if there is none.
+  // Moves to the next sequence. Returns false if there is none.
   bool advance();
   void begin() { next_ = 0; }
   size_t made() const { return next_; }
@@ -93,43 +93,47 @@ class Choices {
 
 class Terms {
  public:
-  // Throws Refusal if following terms costs more than `most_work`. A term costs one, and a quotient costs one
-  // for each fact.
+  // Functions throw Refusal if examining terms costs more than `most_work` in total. A term costs one, and a
+  // quotient costs one for each fact.
   Terms(Choices& choices, size_t most_work) : choices_(choices), work_left_(most_work) {}
 
-  // Assumes that a term is not a small number of iterations, since the protocol fails on an empty problem:
-  // chooses the first term of the last run that may help. Returns nothing if there is none.
+  // Excludes empty problems, on which the protocol fails: assumes that a term is more than a small number of
+  // iterations. Chooses the first suitable term of the last run, and returns the assumption as text. Returns
+  // nothing if there is no such term.
   std::optional<std::string> assume_more();
 
-  // Discards the choices of the last run. Counts whose values are needed are chosen up to `most`.
+  // Discards the choices of the last run. If the value of a count is needed, it is chosen from the numbers up
+  // to `most`.
   void begin_run(int most);
 
   Scalar symbol(const std::string& name, int bits);
   Scalar made(const TermOperation& operation, const std::vector<Scalar>& inputs);
   Scalar plus(const Scalar& a, const Scalar& b, int bits) { return combined(a, 1, b, 1, bits); }
   Scalar minus(const Scalar& a, const Scalar& b, int bits) { return combined(a, 1, b, ~uint64_t{0}, bits); }
-  // Returns the result of a comparison; `how` is lt, le, gt, ge, eq or ne. Returns nothing for any other
-  // comparison.
+  // Returns the result of a comparison. `how` is lt, le, gt, ge, eq or ne; for any other word, returns
+  // nothing.
   std::optional<Scalar> compared(std::string_view how, int bits, bool is_signed, const Scalar& a,
                                  const Scalar& b);
   Scalar negated(const Scalar& predicate);
 
-  // Returns the scalar, simplified with what is known so far.
+  // Returns the scalar, simplified with the facts that are known so far.
   Scalar resolved(const Scalar& scalar);
   bool decide(const Scalar& predicate);
-  // Returns the result of an outcome, given the outcome's term.
+  // A function that returns the result of a test, given the term of its outcome.
   std::function<std::optional<bool>(int)> ask = {};
-  // Returns the number that a scalar is, if it depends on a count that a condition has requested, which is
-  // then chosen; otherwise returns nothing.
+  // If a scalar depends on a count that a condition has requested, chooses the count, and returns the scalar
+  // as a number. Otherwise returns nothing.
   std::optional<uint64_t> number(const Scalar& scalar);
 
   std::string text(const Scalar& scalar) const;
-  // Returns what the last run has chosen: "%clusterid.x < 5, param(n) from 1 to 64".
+  // Describes the choices of the last run, such as "%clusterid.x < 5, param(n) from 1 to 64".
   std::string chosen() const;
-  // Returns false if the choices contradict each other, assuming that sums do not overflow their registers.
+  // Returns false if the choices contradict each other, on the assumption that sums do not overflow their
+  // registers.
   bool may_be();
-  // Returns whether all choices are certainly possible together. Sums, shifts and products of parameters are
-  // assumed to be independent; quotients, bits, counts that are sums, and loaded values are not.
+  // Returns whether it is certain that all choices are possible at the same time. Sums, shifts and products
+  // of parameters are assumed to be independent of each other. Quotients, bits, counts that are sums, and
+  // loaded values are not.
   bool can_be() const;
 
  private:
@@ -137,17 +141,17 @@ class Terms {
   struct Node {
     TermOperation operation;
     uint64_t constant = 0;                               // for a sum
-    std::vector<std::pair<int, uint64_t>> addends = {};  // for a sum: terms, in ascending order
+    std::vector<std::pair<int, uint64_t>> addends = {};  // for a sum: ascending terms, with factors
     std::vector<Scalar> inputs = {};
   };
 
-  // A sum as an integer that does not overflow its register.
+  // A sum that does not overflow its register, as an integer.
   struct Sum {
     int64_t constant = 0;
     std::map<int, int64_t> factors = {};
     Sum minus(const Sum& other) const;
     Sum times(int64_t by) const;
-    bool is_natural() const;                        // whether it is a sum of nonnegative numbers
+    bool is_natural() const;                        // whether all of its numbers are nonnegative
     bool is_natural_minus(const Sum& other) const;  // whether minus(other) is natural
   };
   Sum sum_of(const Scalar& s, int bits) const;
@@ -155,8 +159,8 @@ class Terms {
   Sum at_least_zero(const Node& less, bool holds) const;
   const std::vector<Sum>& not_negative(const TermOperation& compared) const;
   bool is_natural(const Scalar& s, const TermOperation& compared) const;
-  // A fact that compares two numbers that have not wrapped around; the margin is not negative if the
-  // comparison holds. comparisons() returns those between numbers of `bits` bits.
+  // A fact that compares two numbers that have not wrapped around. The comparison holds if the margin is not
+  // negative. comparisons() returns the facts about numbers of `bits` bits.
   struct Comparison {
     Sum margin;
     bool holds;
@@ -170,7 +174,8 @@ class Terms {
   Scalar interned(Node node);
   static std::optional<uint64_t> computed(const TermOperation& o, const std::vector<Scalar>& x);
   std::optional<Scalar> simplified(const TermOperation& o, const std::vector<Scalar>& x);
-  // Returns the only term that decides another term, and its values for which the other term is in `values`.
+  // Returns the single term on which `term` depends, and the values of that single term for which `term` is
+  // in `values`.
   std::pair<int, Intervals> root(int term, Intervals values) const;
   std::optional<std::pair<int, Intervals>> condition(const Node& comparison) const;
   Intervals reach(const Node& comparison) const;
@@ -196,10 +201,10 @@ class Terms {
   // The following members belong to a run:
   std::map<int, Intervals> domains_;
   std::map<int, bool> facts_;
-  // These follow from the facts and domains, and are valid until one of them changes.
+  // The following caches are derived from the facts and domains, and are valid until one of these changes.
   std::unordered_map<int, Scalar> resolved_;
   mutable std::map<TermOperation, std::vector<Sum>> not_negative_;
-  mutable std::map<int, std::vector<Comparison>> comparisons_;  // by bits
+  mutable std::map<int, std::vector<Comparison>> comparisons_;  // by number of bits
 };
 
 }  // namespace ptxbuilder::analysis

@@ -179,7 +179,8 @@ void ProtocolValues::set(Group& group, const Value& to, const LaneValues& value,
   reg = LaneValues(each);
 }
 
-// Returns an instruction's integer result, or nothing for an instruction that is not known here.
+// Returns the integer result of an instruction, or nothing if this function does not evaluate that
+// instruction.
 std::optional<Scalar> ProtocolValues::of_integers(int operation, const std::vector<Scalar>& x) {
   const Operation& o = code_.code.operations[at(operation)];
   const IntegerWords& words = words_[at(operation)];
@@ -383,7 +384,7 @@ void ProtocolValues::compute(Group& group, int operation, Lanes lanes) {
   const LaneValues value = computed(group, operation);
   const Value& to = o.operands[0];
   if (to.kind != Value::Kind::vector) return set(group, to, value, lanes);
-  // Stores {lane, p} of elect, {p, q} of setp, and parts of values that are moved or loaded.
+  // Stores the results of elect (lane|p) and setp (p|q), and the parts of values that are moved or loaded.
   if (o.is("elect")) return set(group, to.parts.back(), value, lanes);
   for (size_t i = 0; i < to.parts.size(); ++i) {
     if (o.is("setp", "shfl")) {

@@ -1,4 +1,4 @@
-// Holds the values in the registers of a warp's lanes, and computes the results of instructions from them.
+// Holds the register values of a warp's lanes, and computes the results of instructions from these values.
 #pragma once
 
 #include <array>
@@ -37,11 +37,11 @@ class LaneValues {
 struct Group {
   int cta = 0, warp = 0;
   Lanes lanes = 0;
-  std::vector<LaneValues> registers = {};  // the registers that matter
+  std::vector<LaneValues> registers = {};  // the relevant registers
 };
 
-// The words of an instruction in the form that computations need. A run executes an instruction often, but
-// looks them up only once.
+// The words of an instruction's mnemonic, in a form that is quick to evaluate. A run executes an instruction
+// many times, but parses its words only once.
 struct IntegerWords {
   enum class Name : uint8_t {
     other,
@@ -83,16 +83,16 @@ struct IntegerWords {
   explicit IntegerWords(const Operation& o);
 
   Name name;
-  Type type, to;  // types of the last word and of the one before it, to which a cvt converts
+  Type type, to;  // types of the last word, and of the word before it, which is the result type of a cvt
   Part part;      // part of a product
-  bool is_known;  // for integers, without a carry and without saturation
+  bool is_known;  // whether the result can be computed: for integers without carry and saturation
 };
 
 class ProtocolValues {
  public:
   ProtocolValues(const ProtocolCode& code, Terms& terms);
 
-  // Returns an operand as lanes read it; for an address, its first part plus the offset.
+  // Returns the values of an operand in the lanes. For an address, returns its first part plus the offset.
   LaneValues operand(const Group& group, const Value& v);
   // Returns a register's value, such as that of a guard.
   const LaneValues& in_register(const Group& group, int reg) const {
@@ -100,7 +100,7 @@ class ProtocolValues {
   }
   // Computes an instruction's result in these lanes.
   void compute(Group& group, int operation, Lanes lanes);
-  // Stores a result in these lanes, if the register matters.
+  // Stores a result in these lanes, if the register is relevant.
   void set(Group& group, const Value& to, const LaneValues& value, Lanes lanes);
 
  private:
@@ -112,7 +112,7 @@ class ProtocolValues {
 
   const ProtocolCode& code_;
   Terms& terms_;
-  std::vector<IntegerWords> words_;  // by instruction
+  std::vector<IntegerWords> words_;  // indexed by instruction
   int fresh_ = 0;
 };
 

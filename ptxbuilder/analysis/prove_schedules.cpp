@@ -70,7 +70,7 @@ class AllRuns {
       terms_.begin_run(turns_.largest());
       try {
         run_protocol(code_, terms_, choices_, boxes_, turns_, peeks_succeed, steps_left_);
-      } catch (const Beyond&) {  // more iterations would only repeat earlier ones
+      } catch (const Beyond&) {  // the dropped path would only repeat earlier iterations
       } catch (const Refusal& r) {
         if (!terms_.may_be()) continue;
         const auto more = r.is_undecided ? std::nullopt : terms_.assume_more();
@@ -101,8 +101,8 @@ class AllRuns {
   size_t steps_left_;
 };
 
-// Returns whether a CTA may have another shape than the directives state, since `.maxntid` is only a bound on
-// its threads.
+// Returns whether a CTA may have another shape than the directives state. `.maxntid` is only an upper bound
+// on its threads.
 bool may_have_other_shape(const ProtocolCode& protocol) {
   const Code& code = protocol.code;
   const auto& cta = protocol.cta;
@@ -121,7 +121,7 @@ std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits&
                                     ScheduleProof& proof) {
   const auto undecided = [](const char* why) { return Refusal{kNone, why, {}, true}; };
   if (!code.has_order) return undecided("no thread waits for others or shares memory with them");
-  // A run assumes that the operands of an instruction match its row.
+  // Runs assume that the operands of an instruction match its row.
   for (size_t i = 0; i < code.deeds.size(); ++i)
     if (code.deeds[i] != Deed::none && !code.code.operations[i].row)
       return Refusal{
@@ -146,7 +146,7 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
   ScheduleProof proof{.verdict = ScheduleProof::Verdict::proved};
   const ProtocolCode protocol(code);
   auto r = refuse_order(protocol, kLimits, proof);
-  // A loop repeats itself once its ring of mbarriers has wrapped around; for other rings, this is not known.
+  // A loop repeats itself after its ring of mbarriers has wrapped around. For other rings, this is not known.
   if (!r && !protocol.has_waits)
     r = {kNone, "no thread waits for an mbarrier, so there is no ring", {}, true};
   else if (!r && protocol.has_thread_copies)
@@ -163,8 +163,8 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
       if (other != kNone && other != r->operation) lines.insert(code.operations[at(other)].at.line);
     proof.lines.assign(lines.begin(), lines.end());
   }
-  // Lint has rules about errors that the order of events does not show, such as those about the registers of
-  // wgmma.
+  // Some lint rules find errors that do not depend on the order of events, such as errors with the registers
+  // of wgmma.
   if (proof.verdict == ScheduleProof::Verdict::refuted) return proof;
   for (const Finding& f : lint(module, kernel, {"bank-conflict", "schedule"}))
     if (!f.is_advice && !f.is_undecided)

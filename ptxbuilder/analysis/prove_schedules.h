@@ -1,4 +1,4 @@
-// Proves, for all schedules, that a kernel's protocol of mbarriers, copies and shared memory is correct.
+// Proves that a kernel's protocol of mbarriers, copies and shared memory is correct in all schedules.
 #pragma once
 
 #include <string>
@@ -17,20 +17,21 @@ struct ScheduleProof {
   };
 
   Verdict verdict = Verdict::undecided;
-  std::string what = {};             // reason why it is not proved
-  uint32_t line = 0, column = 0;     // in the PTX; 0 if the problem is not caused by an instruction
+  std::string what = {};             // reason why the kernel is not proved
+  uint32_t line = 0, column = 0;     // position in the PTX; 0 if no instruction causes the problem
   std::vector<uint32_t> lines = {};  // other instructions involved, in ascending order
   uint32_t late =
-      0;  // line of the operation that is late in such a schedule, for `ptxb sim --delay`; 0 if none
+      0;  // line of the operation that is late in a failing schedule, for `ptxb sim --delay`; 0 if none
   std::vector<std::string> assumed = {};
-  int turns = 0;    // iterations up to which each loop was followed
+  int turns = 0;    // greatest number of iterations for which a loop was followed
   size_t runs = 0;  // number of runs that represent all schedules
 };
 
-// An empty name selects the module's only kernel. Throws the errors of lint().
+// Proves a kernel. An empty name selects the module's only kernel. Throws the same errors as lint().
 ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view kernel = "");
 
-// Returns "proved for all schedules", or "not proved: line 12: ... (line 4)", followed by the assumptions.
+// Returns a text such as "proved for all schedules" or "not proved: line 12: ... (line 4)", followed by the
+// assumptions.
 std::string text(const ScheduleProof& proof);
 
 }  // namespace ptxbuilder::analysis

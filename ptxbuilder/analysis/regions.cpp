@@ -17,10 +17,10 @@ namespace {
 
 using Attributes = std::vector<Event::Attribute>;
 
-// Returns whether an instruction has no effect of its own, so that it matters only if its results are used.
+// Returns whether an instruction has no effect other than its results.
 bool is_silent(const Operation& o) {
   if (o.is("ld") && o.has("param", "const")) return true;
-  // Conversions with these words round.
+  // Conversions with one of these words round.
   if (o.is("cvt") && !o.has("rn") && !o.has("rna") && !o.has("rz") && !o.has("rni") && !o.has("rzi"))
     return true;
   if (o.is("bra", "brx", "ret", "exit", "nop")) return true;
@@ -92,7 +92,7 @@ class Teller {
       add_conversions(region);
       all.push_back(std::move(region));
     }
-    // Functions that these functions call are appended to the list.
+    // The list grows during the loop, by the functions that these functions call.
     for (size_t f = 0; f < kernel_.numbering->functions.size(); ++f) {
       KernelAnalysis called(kernel_, *kernel_.numbering->functions[f]);
       all.push_back(Teller(called).function(fmt::format("function {}", f + 1)));
@@ -105,7 +105,7 @@ class Teller {
   Sum operand(int i, size_t n) {
     return n < operation(i).operands.size() ? values_.of(i, operation(i).operands[n]) : Sum{};
   }
-  // Identifies a value by its hash if some of its terms are not common to all kernels.
+  // Returns the text of a value. A value with terms that are specific to a kernel is represented by its hash.
   std::string text_of(const Sum& sum) const {
     const bool is_plain = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
       const Atom::Kind kind = values_.atom(term.first).kind;
@@ -127,7 +127,7 @@ class Teller {
     return names.empty() ? "all roles" : fmt::format("{}", fmt::join(names, " and "));
   }
 
-  // Returns the barrier that an instruction uses, with the stage of its ring.
+  // Returns the barrier that an instruction uses, with the stage of the barrier's ring.
   std::string barrier(int i, size_t place) {
     const auto found = barrier_of_.find(i);
     const Sum address = operand(i, place);
@@ -139,13 +139,13 @@ class Teller {
     return name + first_of(address);
   }
 
-  // A tile or a ring of tiles that copies fill. Other addresses are described relative to the tile in which
-  // they are.
+  // A tile, or a ring of tiles, that copies fill. Other addresses are described relative to the tile that
+  // contains them.
   struct Tile {
     std::string name = {};
-    Sum base = {}, added = {};  // relative to the start of shared memory, and the terms of threads or CTAs
+    Sum base = {}, added = {};  // start relative to shared memory, and the terms of threads or CTAs
     std::optional<std::pair<int64_t, int64_t>>
-        ring;  // bytes from one stage to the next, and the number of stages
+        ring;  // distance between stages in bytes, and the number of stages
   };
 
   Tile tile_at(const Sum& address) const {
@@ -161,7 +161,8 @@ class Teller {
     return tile;
   }
 
-  // Finds the rings that loads fill, and one tile that stores read, which begins at its least address.
+  // Finds the rings that loads fill, and one tile that stores read. That tile begins at the least address
+  // that stores read.
   void find_tiles() {
     std::optional<Tile> stored;
     std::set<std::pair<std::vector<std::pair<int, int64_t>>, int64_t>> met;
@@ -193,7 +194,7 @@ class Teller {
   static std::string ring_text(const Tile& tile) {
     return tile.ring ? fmt::format("{} stages of {} B", tile.ring->second, tile.ring->first) : "no stage";
   }
-  // Returns the first stage of a ring, if it is not 0.
+  // Returns a text about the first stage of a ring if it is not 0.
   std::string first_of(const Sum& address) const {
     for (const auto& [number, factor] : address.terms)
       if (const Atom& a = values_.atom(number); a.kind == Atom::Kind::stage && !(a.inputs[0] == Sum{}))
@@ -203,7 +204,7 @@ class Teller {
     return "";
   }
 
-  // Returns a position in copied data, such as "tile 1 + 32", or else the address.
+  // Returns a position in copied data, such as "tile 1 + 32", or the address if it is outside such data.
   std::string place_of(const Sum& address) const {
     Tile here = tile_at(address);
     for (size_t t = tiles_.size(); t-- > 0;) {
@@ -212,7 +213,7 @@ class Teller {
       here.added.constant = here.base.constant - tile.base.constant;
       const bool is_first = t == 0 || tiles_[t - 1].base.terms != tile.base.terms;
       if (here.added.constant < 0 && !is_first && here.added.is_constant()) continue;
-      // A thread's terms may begin below 0; such an address belongs to the nearest tile.
+      // The terms of a thread may be negative. Such an address belongs to the nearest tile.
       const bool is_near = here.added.constant >= 0 || is_first || here.added.constant > -(int64_t{1} << 14);
       if (!is_near) continue;
       const std::string added = text_of(here.added);
@@ -238,7 +239,7 @@ class Teller {
     return r;
   }
 
-  // Returns a position relative to the first barrier of an array: "full", "full + 8 B".
+  // Returns a position relative to the first barrier of an array, such as "full" or "full + 8 B".
   std::string barrier_at(const Sum& address) const {
     const Sum shared = plain(address);
     for (size_t i = 0; i < p_.barriers.size(); ++i) {
@@ -249,7 +250,7 @@ class Teller {
     }
     return text_of(address);
   }
-  // Removes the terms of stages and threads, and the CTA of a cluster.
+  // Returns an address without the terms of stages and threads, and without the CTA of the cluster.
   Sum plain(Sum address) const {
     if (const Atom* mapped = values_.only_atom(address, "mapa")) address = mapped->inputs[0];
     std::erase_if(address.terms,
@@ -281,7 +282,7 @@ class Teller {
     return fmt::format("{}, stride {} B, leading {} B{}", layout_name(*d), d->stride_bytes, d->leading_bytes,
                        d->base_offset ? fmt::format(", base offset {}", d->base_offset) : "");
   }
-  // Returns the position of a matrix, with the terms that are added to the start of shared memory.
+  // Returns the position of a matrix, including the terms that are added to the start of shared memory.
   std::string place(int i, size_t n) {
     const auto d = decode_descriptor(values_, operand(i, n));
     return d ? place_of(d->address) : "unknown";
@@ -394,8 +395,8 @@ class Teller {
     r.events.push_back(std::move(e));
   }
 
-  // Returns the text of a predicate. For a wait, it only states whether the wait has ended; the wait's event
-  // contains the other properties.
+  // Returns the text of a predicate. For the result of a wait, the text only states whether the wait has
+  // ended, since the wait's event contains its other properties.
   std::string predicate(int i) {
     Sum sum = values_.before(i, operation(i).guard);
     bool negated = operation(i).negated;
@@ -446,7 +447,7 @@ class Teller {
     if (ends) r.exact += mixed(2, exact_.of(b.last - 1));
   }
 
-  // Describes a function whose results are in registers.
+  // Adds the values that a function returns in registers.
   void add_results(int i, Region& r) {
     std::vector<std::string> values;
     for (int reg : operation(i).reads) values.push_back(text_of(values_.before(i, reg)));
@@ -457,7 +458,7 @@ class Teller {
                         .line = operation(i).at.line});
   }
 
-  // Describes what a call has stored in the caller's .param space.
+  // Describes the values that a call has stored in the caller's .param space.
   bool reads_argument(int i) {
     const Operation& o = operation(i);
     if (!o.is("ld") || !o.has("param") || o.operands.size() < 2) return false;
@@ -467,8 +468,10 @@ class Teller {
     });
   }
 
-  // A widened value, or an address in another space, is the same sum, so a region's conversions are compared
-  // with those of the other kernel as a set. A small nonnegative value is the same in both cases.
+  // Records a conversion that widens a value or changes an address's state space. The sum of a value does not
+  // show such conversions, so a region's conversions are compared as a set with those of the other kernel.
+  // Conversions of small nonnegative values are omitted, because sign and zero extension are the same for
+  // them.
   void add_extension(int i, Region& r) {
     const Operation& o = operation(i);
     const bool widens = o.is("cvt") && o.words.size() == 3 && o.words[1].ends_with("64") &&
@@ -507,7 +510,7 @@ class Teller {
                           .exact = found.exact});
   }
 
-  // Describes the effect on a kernel that does not contain such an instruction.
+  // Describes the effect if the other kernel does not contain such an instruction.
   static std::string effect_of(const Operation& o) {
     if (o.is("wgmma") && o.has("fence")) return "registers of products that are written too late: wrong sums";
     if (o.is("wgmma") && o.has("commit_group")) return "a wait that does not cover these products";
@@ -533,8 +536,8 @@ class Teller {
     const bool orders = o.is("fence", "bar", "barrier", "wgmma", "cp", "griddepcontrol");
     const bool stores = o.is("st", "stmatrix", "red", "atom");
     const Weight weight = orders || stores ? Weight::result : Weight::detail;
-    // The values are everything that the instruction reads: the number of a group or a barrier, or the
-    // address and values of a store.
+    // `values` contains everything that the instruction reads, such as the number of a group or a barrier, or
+    // the address and the values of a store.
     std::vector<std::string> places, values;
     for (size_t n = o.updates ? 1 : o.results; n < o.operands.size(); ++n) {
       const bool is_place = o.operands[n].kind == Value::Kind::address;
@@ -573,9 +576,9 @@ class Teller {
     uint32_t line;
     uint64_t exact;
   };
-  std::map<std::string, std::map<std::string, Conversions>> conversions_;  // by region and mnemonic
-  std::map<std::string, std::multimap<std::string, Branch>> conditions_;   // of branches, by region
-  std::map<std::string, std::set<uint64_t>> extended_;                     // by region
+  std::map<std::string, std::map<std::string, Conversions>> conversions_;  // indexed by region and mnemonic
+  std::map<std::string, std::multimap<std::string, Branch>> conditions_;   // branch conditions, by region
+  std::map<std::string, std::set<uint64_t>> extended_;                     // indexed by region
   std::map<int, std::string> barrier_of_;
 };
 

@@ -10,14 +10,14 @@ namespace {
 
 using Registers = std::vector<bool>;
 
-// Registers for the stack pointer, and temporary registers for addresses and waits.
+// Number of registers for the stack pointer, and of temporary registers for addresses and waits.
 constexpr int kFixed = 4;
 
-// Longer blocks are skipped, since scheduling takes time proportional to the square of their length.
+// Longer blocks are skipped, because scheduling takes time proportional to the square of a block's length.
 constexpr int kMostScheduled = 8192;
 
-// Returns the size of a PTX register in halves of 32-bit registers, or 0 for predicates, which have separate
-// registers.
+// Returns the size of a PTX register in halves of 32-bit registers. Returns 0 for predicates, which have
+// separate registers.
 int halves_of(const RegisterName& r) {
   if (r.type == ".pred") return 0;
   return r.type.ends_with("128") ? 8 : r.type.ends_with("64") ? 4 : r.type.ends_with("32") ? 2 : 1;
@@ -51,8 +51,8 @@ bool reads_lane(const Value& v) {
   return std::any_of(v.parts.begin(), v.parts.end(), reads_lane);
 }
 
-// Returns whether an SM's uniform datapath, which supports only integer instructions, can execute an
-// instruction.
+// Returns whether the uniform datapath of an SM can execute an instruction. It supports only integer
+// instructions.
 bool may_be_uniform(const Operation& o) {
   if (o.is("shfl")) return o.has("idx");
   if (o.is("ld")) return o.has("param", "const");
@@ -69,7 +69,7 @@ Registers uniform_registers(const Code& code) {
     changes = false;
     for (const Operation& o : code.operations) {
       bool is_varying = !may_be_uniform(o);
-      if (!o.is("shfl")) {  // shfl distributes one lane's value to all lanes
+      if (!o.is("shfl")) {  // shfl.idx distributes one lane's value to all lanes
         for (const int r : o.reads) is_varying |= varies[at(r)];
         is_varying |= o.guard != kNone && varies[at(o.guard)];
         is_varying |= std::any_of(o.operands.begin(), o.operands.end(), reads_lane);
@@ -87,8 +87,8 @@ bool is_setmaxnreg(const Operation& o) {
   return o.is("setmaxnreg") && !o.operands.empty() && o.operands[0].kind == Value::Kind::integer;
 }
 
-// Returns the blocks that a role runs. Blocks of the next role may follow them in the text, and are not
-// included.
+// Returns the blocks that a role runs, without the blocks of the next role, which may follow them in the
+// text.
 std::vector<int> blocks_from(const Code& code, const Graph& graph, int block) {
   std::vector<bool> reached(graph.blocks.size());
   for (size_t n = 0; n < code.operations.size(); ++n)
@@ -158,7 +158,7 @@ class RoleCode {
   }
 
  private:
-  // Returns the peak of a block; `go(gain, step)` iterates over its instructions, and the registers `live`
+  // Returns the peak of a block. `go(gain, step)` iterates over its instructions, and the registers `live`
   // are live at its end.
   template <class Go>
   Peak peak(Registers live, Go go) const {
@@ -170,8 +170,8 @@ class RoleCode {
     };
     for (size_t r = 0; r < live.size(); ++r)
       if (live[r]) (is_accumulator_[r] ? now.accumulators : now.others) += halves_[r];
-    // The gain of an instruction is the number of registers that it frees, minus the number of new ones that
-    // it needs.
+    // The gain of an instruction is the number of registers that it frees, minus the number of additional
+    // registers that it needs.
     auto gain = [&](int n) {
       const RegisterEffect& e = effects_[at(n)];
       int freed = 0;
@@ -196,7 +196,7 @@ class RoleCode {
   const Graph& graph_;
   const std::vector<RegisterEffect>& effects_;
   const std::vector<int> blocks_;
-  std::vector<int> halves_;  // by register, the halves that count here
+  std::vector<int> halves_;  // for each register, its number of halves, if it counts
   Registers is_accumulator_;
 };
 

@@ -71,7 +71,7 @@ class Parsing {
     source_ = 0;
   }
 
-  // Resolves the labels at the end of a kernel, since labels may follow their uses.
+  // Resolves the labels. This is done at the end of a kernel because labels may follow their uses.
   void end_kernel() {
     if (!in_kernel_) return;
     while (!instructions().empty() && instructions().back().opcode == "NOP") instructions().pop_back();
@@ -135,7 +135,7 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// Returns whether an instruction makes its loop one of those that are compared.
+// Returns whether a loop with this instruction is compared.
 bool is_heavy(const SassInstruction& i) {
   const std::string_view root = i.root();
   return root.ends_with("MMA") || root.starts_with("UTMALDG") || root == "UBLKCP" || root == "LDGSTS";
@@ -154,8 +154,8 @@ Graph graph_of(const SassKernel& kernel) {
   return Graph::of(code);
 }
 
-// Returns a hash of a kernel. Labels are hashed as positions, since their names depend on the other parts of
-// the cubin.
+// Returns a hash of a kernel. Labels are hashed as positions, since their names depend on other parts of the
+// cubin.
 std::string hash_of(const SassKernel& kernel) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const SassInstruction& i : kernel.instructions) {
@@ -166,8 +166,8 @@ std::string hash_of(const SassKernel& kernel) {
   return fmt::format("#{:08x}", static_cast<uint32_t>(hash));
 }
 
-// Returns an instruction's text. Waits, and instructions that reallocate registers, include their operand; a
-// matrix instruction has a note if it ends a group.
+// Returns an instruction's text. The texts of waits, and of instructions that reallocate registers, include
+// the operands. The text of a matrix instruction states whether it ends a group.
 std::string told(const SassInstruction& i) {
   if (is_one_of(i.root(), {"WARPGROUP", "DEPBAR", "USETMAXREG", "BAR"}) && !i.operands.empty())
     return i.opcode + " " + i.operands;
@@ -234,7 +234,8 @@ std::string counts_side_by_side(const std::map<std::string, int>& a, const std::
   return text;
 }
 
-// Returns the instructions that are printed one by one, with the number of other instructions between them.
+// Returns the texts of the instructions that are printed individually, and the number of other instructions
+// between them.
 std::vector<std::string> steps(const SassKernel& kernel, const SassLoop& loop) {
   std::vector<std::string> all;
   int others = 0;
@@ -254,7 +255,8 @@ std::vector<std::string> steps(const SassKernel& kernel, const SassLoop& loop) {
   return all;
 }
 
-// Uses the longest common subsequence; loops for which this takes too long are compared row by row.
+// Aligns the loops with the longest common subsequence. Loops for which this takes too long are compared row
+// by row.
 std::string steps_side_by_side(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   constexpr size_t kMostCells = 1 << 24;
   if (!a.empty() && b.size() > kMostCells / a.size()) {
@@ -296,7 +298,7 @@ std::vector<SassKernel> parse_sass(std::string_view text) { return Parsing(text)
 
 std::vector<SassLoop> mainloops(const SassKernel& kernel) {
   const Graph graph = graph_of(kernel);
-  std::map<int, std::string> roots;  // by loop, the root of its first heavy instruction
+  std::map<int, std::string> roots;  // for each loop, the root of its first heavy instruction
   for (size_t n = 0; n < kernel.instructions.size(); ++n) {
     const int loop = graph.blocks[at(graph.block_of[n])].loop;
     if (loop != kNone && is_heavy(kernel.instructions[n]))

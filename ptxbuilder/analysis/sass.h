@@ -1,5 +1,5 @@
-// Parses SASS, the machine code of a cubin as nvdisasm prints it, into instructions and loops, and compares
-// two kernels.
+// Parses SASS, the machine code of a cubin as nvdisasm prints it, into instructions and loops. Compares two
+// kernels.
 #pragma once
 
 #include <cstdint>
@@ -16,39 +16,41 @@ struct SassInstruction {
   uint32_t address = 0;       // in bytes from the kernel's start
   std::string guard = {};     // "@!P0", or ""
   std::string opcode = {};    // "HGMMA.64x256x16.F32.BF16"
-  std::string operands = {};  // as they are spelled: "R24, gdesc[UR12], R24, gsb0"
-  uint32_t line = 0;          // in the source to which nvdisasm refers (with -gp, the PTX); 0 if not known
-  int target = kNone;         // instruction after the label among the operands, if there is one
+  std::string operands = {};  // as nvdisasm prints them: "R24, gdesc[UR12], R24, gsb0"
+  uint32_t line = 0;          // line in the source to which nvdisasm refers (with -gp, the PTX); 0 if not
+                              // known
+  int target = kNone;         // if a label is among the operands, the instruction after the label
 
-  std::string_view root() const;  // of the opcode: "HGMMA"
-  bool is_branch() const;         // whether this is a branch with a known target
-  std::string text() const;       // "@!P0 BRA `(.L_x_13)"
+  std::string_view root() const;  // returns the first part of the opcode, such as "HGMMA"
+  bool is_branch() const;         // returns whether this is a branch with a known target
+  std::string text() const;       // returns a text such as "@!P0 BRA `(.L_x_13)"
 };
 
 struct SassKernel {
   std::string name;
   std::vector<SassInstruction> instructions = {};
-  std::map<int, std::vector<std::string>> labels = {};  // by the instruction that follows them
-  uint32_t registers = 0, stack_bytes = 0;  // per thread; from the cubin, since nvdisasm does not print them
+  std::map<int, std::vector<std::string>> labels = {};  // labels before each instruction
+  uint32_t registers = 0, stack_bytes = 0;  // for each thread; read from the cubin, since nvdisasm does not
+                                            // print them
 };
 
 // Returns the kernels in the output of `nvdisasm -c`, with or without -g or -gp, without the NOPs that pad
-// their ends. Throws Error "SASS line N: ..." for an unterminated instruction, and for a branch to a label
+// their ends. Throws an Error "SASS line N: ..." for an unterminated instruction, or for a branch to a label
 // that does not exist.
 std::vector<SassKernel> parse_sass(std::string_view text);
 
-// A loop that contains instructions of tensor cores or of TMA, but no other such loop.
+// A loop that contains tensor core or TMA instructions, but no inner loop that does.
 struct SassLoop {
-  std::string name;               // "loop of HGMMA"; the second one is "loop of HGMMA 2"
-  std::vector<int> instructions;  // in ascending order, including those of inner loops
+  std::string name;               // such as "loop of HGMMA", or "loop of HGMMA 2" for the second such loop
+  std::vector<int> instructions;  // in ascending order, including instructions of inner loops
 };
 std::vector<SassLoop> mainloops(const SassKernel& kernel);
 
-// Returns whether a comparison of two loops shows an instruction individually: instructions of tensor cores,
-// TMA, barriers, fences, and shared and global memory, but not arithmetic.
+// Returns whether a comparison of two loops lists this kind of instruction individually. It lists
+// instructions of tensor cores, TMA, barriers, fences, and shared and global memory, but not arithmetic.
 bool is_told(const SassInstruction& instruction);
 
-// Counts how often each root occurs in `loop`, or in the whole kernel.
+// Return the number of instructions with each root in `loop`, or in the entire kernel.
 std::map<std::string, int> histogram(const SassKernel& kernel);
 std::map<std::string, int> histogram(const SassKernel& kernel, const SassLoop& loop);
 
@@ -56,7 +58,7 @@ std::map<std::string, int> histogram(const SassKernel& kernel, const SassLoop& l
 // all instructions by root; and a hash of everything, so that any difference is noticed.
 std::vector<Region> regions(const SassKernel& kernel);
 
-// Returns two kernels in two columns: resources, histograms and mainloops.
+// Returns a text that lists the resources, histograms and mainloops of two kernels in two columns.
 std::string side_by_side(const SassKernel& a, const SassKernel& b);
 
 }  // namespace ptxbuilder::analysis

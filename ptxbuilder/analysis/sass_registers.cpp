@@ -37,7 +37,8 @@ std::vector<int> successors(const SassKernel& kernel, int number) {
   return next;
 }
 
-// Returns 232 for "USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8".
+// Returns the number of registers in an instruction such as "USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8", which
+// is 232.
 std::optional<int> granted_by(const SassInstruction& i) {
   const size_t digits = i.operands.rfind("0x");
   if (i.root() != "USETMAXREG" || digits == std::string::npos) return std::nullopt;
@@ -46,8 +47,8 @@ std::optional<int> granted_by(const SassInstruction& i) {
   return count;
 }
 
-// Returns the instructions that a role runs. Instructions of the next role may follow them in the text, and
-// are not included.
+// Returns the instructions that a role runs, without the instructions of the next role, which may follow them
+// in the text.
 std::vector<int> reached_from(const SassKernel& kernel, int first) {
   std::set<int> reached = {first};
   for (std::vector<int> waiting = {first}; !waiting.empty();) {
@@ -59,7 +60,7 @@ std::vector<int> reached_from(const SassKernel& kernel, int first) {
   return {reached.begin(), reached.end()};
 }
 
-// Returns whether an operand's address contains the register: "[R12.64+0x10]".
+// Returns whether the register is part of an address among the operands, such as "[R12.64+0x10]".
 bool is_in_address(const SassInstruction& i, int number) {
   const std::string name = fmt::format("R{}", number);
   bool inside = false;
@@ -74,7 +75,7 @@ bool is_in_address(const SassInstruction& i, int number) {
   return false;
 }
 
-// Describes the contents of registers that an instruction with this root writes.
+// Returns a description of the contents of registers that an instruction with this root writes.
 std::string_view written_by(std::string_view root) {
   constexpr std::pair<std::string_view, std::string_view> kinds[] = {{"LDL", "spilled values"},
                                                                      {"LDSM", "loaded from shared memory"},
@@ -101,7 +102,7 @@ std::string_view written_by(std::string_view root) {
   return "";
 }
 
-// Describes the purpose of each register, derived from the instructions that access it.
+// Finds the purpose of each register from the instructions that access it.
 class Purposes {
  public:
   Purposes(const SassKernel& kernel, const LifeRanges& ranges, const std::vector<int>& code) {
@@ -160,8 +161,8 @@ RegisterPeak peak_of(const SassKernel& kernel, const LifeRanges& ranges, const s
   return peak;
 }
 
-// Returns the number of groups that may still be in flight after a wait: "WARPGROUP.DEPBAR.LE gsb0, 0x1"
-// waits until only one is.
+// Returns the number of groups that may still be in flight after a wait, such as 1 for "WARPGROUP.DEPBAR.LE
+// gsb0, 0x1".
 std::optional<int> groups_left_by(const SassInstruction& i) {
   if (!i.opcode.starts_with("WARPGROUP.DEPBAR")) return std::nullopt;
   const size_t digits = i.operands.rfind("0x");
@@ -180,8 +181,8 @@ LifeRanges parse_life_ranges(const SassKernel& kernel, std::string_view text) {
   for (size_t n = 0; n < kernel.instructions.size(); ++n)
     places[kernel.instructions[n].address] = static_cast<int>(n);
   LifeRanges ranges(kernel.instructions.size());
-  size_t found = 0, first = 0, count = 0;  // the column of R0, from the table's beginning, and the number of
-                                           // registers
+  size_t found = 0, first = 0, count = 0;  // `first` is the column of R0 in the table, and `count` the number
+                                           // of registers
   bool inside = false;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -235,8 +236,8 @@ std::vector<OverwrittenOperand> overwritten_operands(const SassKernel& kernel, c
     for (size_t r = 0; r < ranges[n].size(); ++r)
       if (ranges[n][r] == 'v') operands.insert(r);
     if (operands.empty()) continue;
-    // Each waiting entry has the number of groups committed since, including its own; the number is 0 until
-    // its own group ends.
+    // Each entry consists of an instruction and the number of groups committed since the wgmma, including its
+    // own. The number is 0 until the wgmma's group ends.
     std::set<std::pair<int, int>> seen;
     std::vector<std::pair<int, int>> waiting;
     auto go = [&](int from, int groups) {

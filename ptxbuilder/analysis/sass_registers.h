@@ -1,5 +1,6 @@
-// Analyses the registers of machine code, using the live ranges that nvdisasm prints: what they contain where
-// most of them are live, and which are written while a wgmma may still read them.
+// Analyses the registers of machine code with the live ranges that nvdisasm prints. Determines what registers
+// contain at the point where most of them are live, and which registers are written while a wgmma may still
+// read them.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +14,23 @@
 
 namespace ptxbuilder::analysis {
 
-// Each instruction has one character per register, beginning with R0: ' ' for a dead register, ':' for a live
-// one, 'v' for one that is read, '^' for one that is written, 'x' for one that is read and written.
+// For each instruction, a string with one character for each register, beginning with R0. The character is a
+// space if the register is dead, ':' if it is live, 'v' if it is read, '^' if it is written, and 'x' if it is
+// read and written.
 using LifeRanges = std::vector<std::string>;
 
-// Returns the ranges that `nvdisasm -c -lrm narrow` prints for the kernel, by instruction. Throws Error if
-// the text does not contain a table for the kernel, or if an instruction is missing.
+// Parses the output `text` of `nvdisasm -c -lrm narrow`, and returns the ranges of each instruction of the
+// kernel. Throws Error if the text does not contain a table for the kernel, or if an instruction is missing.
 LifeRanges parse_life_ranges(const SassKernel& kernel, std::string_view text);
 
-// The point with the most live registers in the code after one USETMAXREG, or in all code if there is none. A
-// register counts only if this code uses it, since nvdisasm shows accumulators as live before their first
+// The point with the most live registers in the code after one USETMAXREG, or in all code if there is none.
+// Only registers that this code uses count, because nvdisasm prints accumulators as live before their first
 // wgmma.
 struct RegisterPeak {
-  std::optional<int> granted = {};                     // number that USETMAXREG requests
-  int live = 0;                                        // among R0 to R254
-  int instruction = kNone;                             // first instruction with this number
-  std::vector<std::pair<std::string, int>> uses = {};  // "accumulators" 128, ...; in descending order
+  std::optional<int> granted = {};                     // number of registers that USETMAXREG requests
+  int live = 0;                                        // number of live registers among R0 to R254
+  int instruction = kNone;                             // first instruction at which this number is live
+  std::vector<std::pair<std::string, int>> uses = {};  // such as ("accumulators", 128), the greatest first
 };
 std::vector<RegisterPeak> register_peaks(const SassKernel& kernel, const LifeRanges& ranges);
 

@@ -113,7 +113,7 @@ Number ThreadValues::found(const Atom& a) {
   std::vector<Number> inputs;
   for (const Sum& input : a.inputs) inputs.push_back((*this)(input));
   if (a.name.starts_with("elect") && thread_) {
-    if (inputs.size() == 2 && inputs[1] == 0) return 0;  // the lane's number, together with the predicate
+    if (inputs.size() == 2 && inputs[1] == 0) return 0;  // {lane, p}: the elected lane is 0
     return *thread_ % hopper::warp_threads == 0;
   }
   return computed(a, inputs);
@@ -122,7 +122,7 @@ Number ThreadValues::found(const Atom& a) {
 Number ThreadValues::computed(const Atom& function, const std::vector<Number>& x) {
   const std::vector<std::string_view> words = ptx_text::split_opcode(function.name);
   const std::string_view name = words[0], type = words.back();
-  // A single input may determine the result.
+  // One known input may determine the result.
   if (name == "and" && x.size() == 2 && (x[0] == 0 || x[1] == 0)) return 0;
   if (name == "or" && type == "pred" && x.size() == 2 && ((x[0] && *x[0]) || (x[1] && *x[1]))) return 1;
   if (name == "selp" && x.size() == 3 && x[2]) return *x[2] ? x[0] : x[1];
@@ -130,7 +130,7 @@ Number ThreadValues::computed(const Atom& function, const std::vector<Number>& x
     return (*x[0] != 0) == (name == "if") ? x[1] : x[2];
   for (const Number& value : x)
     if (!value) return std::nullopt;
-  if (name == "shfl" && !x.empty()) return x[0];  // lanes that have the same value
+  if (name == "shfl" && !x.empty()) return x[0];  // all lanes have the same value
   if (name == "cvt" && x.size() == 1 && words.size() == 3) return number_of(words[1], *x[0]);
   if (name == "bfe" && x.size() == 3 && !type.starts_with("s") && *x[1] >= 0 && *x[2] >= 0 && *x[1] < 64 &&
       *x[2] < 32)

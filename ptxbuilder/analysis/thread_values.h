@@ -1,4 +1,4 @@
-// Computes a value in one thread of a CTA, if it follows from the thread's number.
+// Computes the value of a sum in one thread of a CTA, if it depends only on the thread's number.
 #pragma once
 
 #include <optional>
@@ -10,23 +10,23 @@ namespace ptxbuilder::analysis {
 
 class ThreadValues {
  public:
-  // Determines the values of a loop that start from a known value: they are unknown, or have their initial
-  // values.
+  // Selects how a value that a loop changes is treated if its initial value is known: as unknown, or as its
+  // initial value.
   enum class Loops : uint8_t { unknown, at_start };
 
-  // `thread` counts along x; without a thread, values that depend on its number are unknown. `values` must
-  // outlive this object.
+  // `thread` is the thread's number along x. If it is absent, values that depend on the thread's number are
+  // unknown. `values` must outlive this object.
   ThreadValues(const Values& values, std::optional<int64_t> thread, Loops loops = Loops::unknown)
       : values_(values), thread_(thread), loops_(loops) {}
 
-  // Returns the value of a sum. elect.sync is assumed to choose lane 0.
+  // Returns the value of a sum, or nothing if it is not known. elect.sync is assumed to choose lane 0.
   std::optional<int64_t> operator()(const Sum& sum);
 
   // Computes a function from the known values of its inputs.
   static std::optional<int64_t> computed(const Atom& function,
                                          const std::vector<std::optional<int64_t>>& inputs);
 
-  // Returns a sum whose known terms are folded into the constant; the unknown terms remain.
+  // Returns the sum with its known terms folded into the constant.
   Sum rest(const Sum& sum);
 
  private:
@@ -39,7 +39,8 @@ class ThreadValues {
   const Values& values_;
   std::optional<int64_t> thread_;
   Loops loops_;
-  std::vector<State> states_ = {};  // by position among the atoms of threads or, if loops count too, by atom
+  std::vector<State> states_ = {};  // states of atoms, by position among the atoms that depend on threads or,
+                                    // with Loops::at_start, by number
   std::vector<int64_t> numbers_ = {};
   int depth_ = 0;  // number of nested atoms that are being computed
 };

@@ -1,4 +1,4 @@
-// Finds values that a loop passes on unchanged.
+// Finds meets that are copies of a value, because a loop passes the value on unchanged.
 #include <algorithm>
 #include <unordered_map>
 
@@ -6,10 +6,10 @@
 
 namespace ptxbuilder::analysis {
 
-// A meet is a copy if it and the meets in a cycle with it have only one input from outside the cycle, since
-// the loop then only passes this value on.
+// Finds copies. A meet is a copy if the meets of its cycle have only one input from outside the cycle,
+// because the loop then only passes this input on.
 bool Values::find_copies() {
-  std::unordered_map<int, size_t> place;  // by the atom of a meet
+  std::unordered_map<int, size_t> place;  // index of a meet, by its atom
   for (size_t i = 0; i < made_.size(); ++i) place.emplace(made_[i].atom, i);
   auto meet_in = [&](const Sum& sum) -> std::optional<size_t> {
     if (sum.constant != 0 || sum.terms.size() != 1 || sum.terms[0].second != 1) return std::nullopt;
@@ -17,7 +17,7 @@ bool Values::find_copies() {
     return found == place.end() || atom(found->first).kind != Atom::Kind::meet ? std::nullopt
                                                                                : std::optional(found->second);
   };
-  // Finds the cycles (Tarjan, Depth-first search and linear graph algorithms, 1972), with an explicit stack.
+  // Finds the cycles with an explicit stack (Tarjan, Depth-first search and linear graph algorithms, 1972).
   std::vector<int> index(made_.size(), kNone), low(made_.size(), 0), circle_of(made_.size(), kNone);
   std::vector<bool> open(made_.size(), false);
   std::vector<size_t> stack;
@@ -39,7 +39,7 @@ bool Values::find_copies() {
       }
       const std::vector<Sum>& inputs = atom(made_[m].atom).inputs;
       bool deeper = false;
-      while (!deeper && f.next < inputs.size()) {  // `f` is invalid once the search goes deeper
+      while (!deeper && f.next < inputs.size()) {  // `f` becomes invalid when the search goes deeper
         const auto other = meet_in(inputs[f.next++]);
         if (!other) continue;
         if (index[*other] == kNone) {
@@ -73,7 +73,7 @@ bool Values::find_copies() {
           const auto other = meet_in(all[i]);
           if (other && circle_of[*other] == circle_number) continue;
           if (only && !(all[i] == *only)) is_copy = false;
-          if (made.predecessors[i] == kNone) is_copy = false;  // a register that nothing has written
+          if (made.predecessors[i] == kNone) is_copy = false;  // a register that has not been written
           if (!only) source = {made.predecessors[i], definitions_.meets()[at(made.meet)].reg};
           only = all[i];
         }

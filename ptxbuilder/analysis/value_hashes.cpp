@@ -1,4 +1,4 @@
-// Computes hashes of values, with which values of two kernels are compared, and prints values as text.
+// Computes hashes for comparing values of two kernels, and prints values as text.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,7 +28,7 @@ uint64_t Values::hash_of(const Atom& a) const {
   uint64_t hash = a.name_hash;
   if (a.object != kNone) return mixed(hash, objects_[at(a.object)]);
   if (a.kind == Atom::Kind::meet) {
-    uint64_t any_order = 0;  // the order of predecessors depends on the layout
+    uint64_t any_order = 0;  // a sum, because the order of predecessors depends on the layout
     for (const Sum& input : a.inputs) any_order += mixed(0, this->hash(input));
     return mixed(hash, any_order);
   }
@@ -38,8 +38,8 @@ uint64_t Values::hash_of(const Atom& a) const {
   return hash;
 }
 
-// Atoms form a graph with cycles. In each round, its nodes combine the hashes of their inputs, so that nodes
-// whose inputs differ some levels further down get different hashes.
+// Atoms form a graph with cycles. In each round, the hash of each atom is combined with the hashes of its
+// inputs. Each round thus propagates differences by one level, from inputs to the atoms that depend on them.
 void Values::find_hashes() {
   constexpr int kRounds = 12;
   for (Atom& a : atoms_) a.name_hash = name_hash_of(a);
@@ -53,7 +53,7 @@ void Values::find_hashes() {
 }
 
 uint64_t Values::hash(const Sum& sum) const {
-  uint64_t terms = 0;  // in any order
+  uint64_t terms = 0;  // a sum, since terms may be in any order
   for (const auto& [number, factor] : sum.terms) terms += mixed(atom(number).hash, factor);
   return mixed(terms, sum.constant);
 }

@@ -1,4 +1,4 @@
-// Identifies variables, which are the objects with which addresses begin.
+// Identifies variables, the objects whose addresses are terms of values.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace ptxbuilder::analysis {
 
-// All arrays in shared memory whose length the host sets begin at the same address.
+// Returns the variable that represents the object. All arrays in shared memory whose length the host sets
+// begin at the same address, so they are one object.
 int Values::object_of(int variable) const {
   if (!code_.variables[at(variable)].is_open()) return variable;
   const auto first = std::find_if(code_.variables.begin(), code_.variables.end(),
@@ -25,7 +26,7 @@ bool Values::is_parameter(const Sum& address) const {
 void Values::find_objects() {
   for (const Variable& v : code_.variables) {
     uint64_t hash = mixed(analysis::hash_of(v.space), analysis::hash_of(v.initializer));
-    // Arrays of open length may be declared in any way, since the host sets their length.
+    // The declared size and alignment of arrays whose length the host sets are not relevant.
     if (!v.is_open())
       hash = mixed(mixed(hash, static_cast<uint64_t>(v.bytes)), static_cast<uint64_t>(v.align));
     declared_.push_back(hash);
@@ -34,12 +35,12 @@ void Values::find_objects() {
   objects_ = declared_;
 }
 
-// The order of use is the order of the instructions with side effects, and of their inputs; other
-// instructions may be anywhere.
+// Numbers the objects in the order of use. This is the order of the instructions with side effects and of
+// their inputs, because other instructions may be anywhere.
 void Values::number_objects() {
   std::vector<bool> met(atoms_.size(), false);
   std::vector<int> waiting;
-  const auto add = [&](const Sum& sum) {  // so that the first term is visited next
+  const auto add = [&](const Sum& sum) {  // adds the terms in reverse, so that the first term is visited next
     std::vector<int> all;
     for (const auto& term : sum.terms)
       if (!met[at(term.first)]) all.push_back(term.first);
@@ -78,11 +79,12 @@ void Values::number_objects() {
   identify_objects();
 }
 
-// Variables that the host can access may have equal declarations. If all of them are used, their order of use
-// distinguishes them; otherwise, their position among the declarations does.
+// Identifies variables that the host can access, which may have equal declarations. If all variables with a
+// declaration are used, they are distinguished by their order of use, and otherwise by their position among
+// the declarations.
 void Values::identify_objects() {
-  std::map<uint64_t, std::pair<int, int>> of_host;  // for equal declarations: their number, and how many of
-                                                    // them are used
+  std::map<uint64_t, std::pair<int, int>> of_host;  // for each declaration, the number of variables, and the
+                                                    // number of used variables
   for (size_t v = 0; v < code_.variables.size(); ++v)
     if (const Variable& variable = code_.variables[v]; variable.is_of_host()) {
       ++of_host[declared_[v]].first;
@@ -108,7 +110,7 @@ void Values::identify_objects() {
   for (size_t f = 0; f < code_.functions.size(); ++f)
     objects_[variables + f] =
         mixed(declared_[variables + f], static_cast<uint64_t>(numbering_.place(code_.functions[f])));
-  // Tables of addresses are distinguished by the objects to which they point.
+  // Tables of addresses are distinguished by the objects to which their addresses point.
   const std::vector<uint64_t> alone = objects_;
   for (size_t v = 0; v < variables; ++v)
     for (const Value& mention : code_.variables[v].mentions)
@@ -146,8 +148,8 @@ std::pair<int, int64_t> Values::place_in_memory(const Sum& address) const {
   return {place, address.constant};
 }
 
-// Returns "shared" if the variable is the only one of its space that is used, or else its name, or text that
-// identifies it in every kernel that does the same.
+// Returns the state space, such as "shared", if the variable is the only used variable in its space.
+// Otherwise returns its name, or a text that is the same in every kernel that does the same.
 std::string Values::label(const Atom& address) const {
   if (address.object == kNone) return address.name;
   if (at(address.object) >= code_.variables.size()) {

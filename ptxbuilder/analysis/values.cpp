@@ -41,7 +41,8 @@ Sum times(const Sum& a, int64_t factor) {
   return product;
 }
 
-// Returns whether the modifiers are those of ordinary integers, so that the first word names the operation.
+// Returns whether all modifiers are those of ordinary integer instructions, so that the first word alone
+// determines the operation.
 bool is_integer(const Operation& o) {
   constexpr std::array known = {"b16",    "u16",    "s16",   "b32",   "u32",     "s32", "b64",
                                 "u64",    "s64",    "pred",  "lo",    "wide",    "to",  "param",
@@ -87,7 +88,8 @@ Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
     first_result_.push_back(results);
     results += static_cast<int>(o.writes.size());
   }
-  constexpr int kMostRounds = 32;  // each round finds copies of copies; longer chains remain meets
+  constexpr int kMostRounds = 32;  // each round finds copies of copies; copies at the end of longer chains
+                                   // remain meets
   int round = 0;
   do {
     atoms_.clear();
@@ -105,7 +107,8 @@ Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
   find_of_thread();
 }
 
-// Functions come after their inputs. A single input may suffice, such as 0 for `and`.
+// Finds the atoms that depend on the thread's number. Atoms of functions are numbered after their inputs. One
+// known input may suffice, such as 0 for `and`.
 void Values::find_of_thread() {
   of_thread_.assign(atoms_.size(), kNone);
   const auto is_known = [&](const Sum& sum) {
@@ -127,15 +130,15 @@ void Values::find_of_thread() {
 }
 
 void Values::evaluate() {
-  // In this order, the inputs of each instruction are already known, except the inputs of meets, which are
-  // added later.
+  // In the graph's order, the inputs of each instruction are already known when it is visited. The inputs of
+  // meets are added later.
   for (int block : graph_.order)
     for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
       const Operation& o = code_.operations[at(i)];
       if (o.guard != kNone) before(i, o.guard);
       for (size_t n = o.updates ? 0 : o.results; n < o.operands.size(); ++n) {
         of(i, o.operands[n]);
-        for (const Value& part : o.operands[n].parts) of(i, part);  // for an address, the coordinates
+        for (const Value& part : o.operands[n].parts) of(i, part);  // for a tensor address, the coordinates
       }
       for (int reg : o.writes) after(i, reg);
     }
@@ -164,7 +167,7 @@ Sum Values::of(int operation, const Value& operand) {
     case integer:
       return constant(operand.value);
     case special:
-      // A clock returns a different value each time.
+      // Each read of a clock yields a different value.
       for (const char* name : {"%clock", "%globaltimer", "%pm"})
         if (operand.text.starts_with(name))
           return atom_of({.name = std::string(operand.text), .operation = operation});
@@ -208,7 +211,8 @@ Sum Values::result(int operation, int reg) {
   const auto place = std::find(o.writes.begin(), o.writes.end(), reg) - o.writes.begin();
   const size_t slot = at(first_result_[at(operation)]) + static_cast<size_t>(place);
   if (results_[slot]) return *results_[slot];
-  // The value is in a cycle without a meet, which unreachable code may contain.
+  // This placeholder remains only for a value in a cycle without a meet, which is possible in unreachable
+  // code.
   results_[slot] = atom_of({.name = "cycle", .operation = operation});
   Sum sum = computed(operation, reg);
   if (o.guard != kNone) {
@@ -252,7 +256,7 @@ std::optional<Sum> Values::opposite(const Sum& predicate) {
 std::optional<Sum> Values::first(const Atom& a) const {
   if (a.kind == Atom::Kind::counter || a.kind == Atom::Kind::stage) return a.inputs[0];
   if (a.kind != Atom::Kind::meet) return std::nullopt;
-  size_t ahead = 0, latches = 0;  // the inputs from before the loop come first
+  size_t ahead = 0, latches = 0;  // inputs from before the loop precede the inputs from latches
   for (int predecessor : graph_.blocks[at(a.block)].predecessors)
     if (graph_.reaches(predecessor)) ++(graph_.dominates(a.block, predecessor) ? latches : ahead);
   if (latches == 0 || ahead == 0 || a.inputs.size() != ahead + latches) return std::nullopt;
@@ -269,7 +273,7 @@ bool Values::is_small(const Sum& sum) const {
   int64_t most = sum.constant;
   for (const auto& [number, factor] : sum.terms) {
     const Atom& a = atom(number);
-    constexpr int64_t kMost = int64_t{1} << 16;  // greatest value of a register that counts threads
+    constexpr int64_t kMost = int64_t{1} << 16;  // bound on registers that count threads
     const bool counts = a.kind == Atom::Kind::special &&
                         (a.name.starts_with("%tid") || a.name.starts_with("%ntid") || a.name == "%laneid" ||
                          a.name == "%warpid" || a.name.starts_with("%cluster_cta"));
@@ -289,7 +293,7 @@ bool Values::is_in_shared(const Sum& sum) const {
   });
 }
 
-// Returns the bits that may be set.
+// Returns a mask of the bits that may be set in a value.
 int64_t Values::bits_of(const Sum& sum) const {
   if (sum.is_constant()) return sum.constant;
   if (const Atom* a = only_atom(sum, "and"); a && a->inputs.size() == 2 && a->inputs[1].is_constant())
@@ -297,8 +301,8 @@ int64_t Values::bits_of(const Sum& sum) const {
   if (const Atom* a = only_atom(sum, "bfe"); a && a->inputs.size() == 3 && a->inputs[2].is_constant())
     if (const int64_t width = a->inputs[2].constant; width >= 0 && width < 63)
       return (int64_t{1} << width) - 1;
-  // A value that is shifted to the right has the bits of a mask, or of an address in shared memory, which has
-  // at most 256 KB.
+  // The bits of a value that is shifted to the right are bounded by a mask. An address in shared memory is
+  // bounded by the size of shared memory, which is at most 256 KB.
   if (const Atom* a = only_atom(sum, "shr"); a && a->inputs.size() == 2 && a->inputs[1].is_constant())
     if (const int64_t by = a->inputs[1].constant; by >= 0 && by < 63) {
       const Atom* masked = only_atom(a->inputs[0], "and");
@@ -307,8 +311,8 @@ int64_t Values::bits_of(const Sum& sum) const {
       if (has_mask) return masked->inputs[1].constant >> by;
       if (is_in_shared(a->inputs[0])) return ((int64_t{1} << 18) - 1) >> by;
     }
-  // All bits may be set, from the lowest one of the constant or of a term up to the highest one of the
-  // greatest sum.
+  // All bits may be set from the lowest bit of the constant or of any term up to the highest bit of the
+  // greatest possible sum.
   uint64_t any = bits(sum.constant);
   for (const auto& [number, factor] : sum.terms) {
     const Atom& a = atom(number);
@@ -345,7 +349,7 @@ Sum Values::computed(int operation, int reg) {
         for (const Value& part : from.parts) parts.push_back(of(operation, part));
         if (parts.size() == 2 && whole(parts[0]) && whole(parts[1]) && o.has("b64"))
           return constant(wrap((bits(parts[1].constant) << 32) | (bits(parts[0].constant) & 0xffffffff)));
-        // A descriptor's low half, which has advanced, is combined with its high half.
+        // This combines a low half that has advanced with the high half of the same descriptor.
         if (parts.size() == 2)
           if (const Atom* high = only_atom(parts[1], "part"); high && high->inputs[1] == constant(1))
             for (const auto& [number, factor] : parts[0].terms)
@@ -371,7 +375,7 @@ Sum Values::computed(int operation, int reg) {
       return whole(a) ? times(b, a.constant) : times(a, b.constant);
     if (o.is("mad") && !o.has("hi") && !o.has("cc") && (whole(a) || whole(b)))
       return plus(whole(a) ? times(b, a.constant) : times(a, b.constant), input(3));
-    // Other compilers write a division by a power of two as a mask and a shift.
+    // Some compilers emit a mask and a shift for a division by a power of two.
     const bool is_unsigned = o.has("u32", "u64");
     if (o.is("rem", "div") && is_unsigned && whole(b) && b.constant > 0 &&
         std::has_single_bit(bits(b.constant))) {
@@ -390,7 +394,7 @@ Sum Values::computed(int operation, int reg) {
       if (o.is("shr") && b.constant >= 0 && b.constant < 64 && a.constant >= 0)
         return constant(a.constant >> b.constant);
     }
-    // Fields of a descriptor are combined with `or`; if their bits are disjoint, this is a sum.
+    // An `or` of values with disjoint bits, such as the fields of a descriptor, is a sum.
     if (o.is("or") && (bits_of(a) & bits_of(b)) == 0) return plus(a, b);
   }
   // mov.b64 {low, high}, d returns the halves of a packed value.
@@ -419,7 +423,7 @@ Sum Values::computed(int operation, int reg) {
                 .operation = operation};
     return atom_of(std::move(loaded));
   }
-  // The value of one lane is equal in all lanes if it counts warps.
+  // A shfl from one lane returns the same value if the value depends only on the warp.
   if (o.is("shfl") && o.has("idx") && o.operands.size() > 2) {
     const Sum a = input(1), lane = input(2);
     const bool counts_warps = std::all_of(a.terms.begin(), a.terms.end(), [&](const auto& term) {
@@ -432,7 +436,7 @@ Sum Values::computed(int operation, int reg) {
   }
   std::vector<Sum> inputs;
   for (size_t i = o.updates ? 0 : o.results; i < o.operands.size(); ++i) {
-    if (o.updates) continue;  // an accumulator is identified by the instructions that write it
+    if (o.updates) continue;  // an accumulator is identified by the instruction that writes it
     inputs.push_back(of(operation, o.operands[i]));
   }
   if (o.writes.size() > 1) {
@@ -466,7 +470,8 @@ Sum Values::meet(int number) {
   return {.terms = {{made, 1}}};
 }
 
-// Returns the constant at which `next`, which is x + 1, wraps around to 0, if it does.
+// Returns the number of stages if `next` is the next stage of a ring: x + 1, or 0 if x + 1 equals the number
+// of stages.
 std::optional<int64_t> Values::ring_of(const Sum& x, const Sum& next) const {
   const Sum one_more = plus(x, constant(1));
   const Atom* choice = only_atom(next, "selp");
@@ -484,7 +489,7 @@ std::optional<int64_t> Values::ring_of(const Sum& x, const Sum& next) const {
 void Values::fill(int index) {
   const int number = made_[at(index)].atom;
   const auto [block, reg] = definitions_.meets()[at(made_[at(index)].meet)];
-  std::vector<Sum> first, again;  // from before the loop, and from its latches
+  std::vector<Sum> first, again;  // inputs from before the loop, and from its latches
   std::vector<int> from_first, from_again;
   if (block == 0) {
     first.push_back(sum_of({}, reg));
@@ -532,7 +537,7 @@ Sum Values::function(std::string name, std::vector<Sum> inputs, int operation) {
 }
 
 Sum Values::atom_of(Atom made) {
-  // A loaded value belongs only to its load; any other value is the same wherever it is computed.
+  // A loaded value is specific to its load. Any other value is the same wherever it is computed.
   const auto owner = [](const Atom& a) { return a.kind == Atom::Kind::unknown ? a.operation : kNone; };
   const auto key = [&](const Atom& a) {
     uint64_t hash = mixed(static_cast<uint64_t>(a.kind), std::hash<std::string>()(a.name));

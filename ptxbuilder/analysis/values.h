@@ -1,7 +1,7 @@
-// Describes the contents of a kernel's registers: each value is a sum of constants times atoms. An atom is a
-// special register, a parameter, a variable's address, or the result of an instruction on other values. Names
-// of registers and the order of independent instructions do not matter: equal values of two kernels have
-// equal hashes.
+// Describes the contents of a kernel's registers. Each value is a sum of constants times atoms. An atom is a
+// special register, a parameter, a variable's address, or the result of an instruction on other values.
+// Values that are equal in two kernels have equal hashes, whatever the names of registers and the order of
+// independent instructions.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 
 namespace ptxbuilder::analysis {
 
-// A constant plus the sum of factors times atoms, modulo 2^64. Widening conversions and address spaces are
-// omitted: a value and its conversion are the same sum.
+// A constant plus the sum of factors times atoms, modulo 2^64. Widening conversions and conversions between
+// address spaces are omitted, so that a value and its conversion are the same sum.
 struct Sum {
   int64_t constant = 0;
-  std::vector<std::pair<int, int64_t>> terms = {};  // numbers of atoms in ascending order, with factors that
-                                                    // are not 0
+  std::vector<std::pair<int, int64_t>> terms = {};  // numbers of atoms in ascending order, and their factors,
+                                                    // which are not 0
 
   bool is_constant() const { return terms.empty(); }
   bool operator==(const Sum&) const = default;
@@ -31,27 +31,27 @@ struct Sum {
 // A term in a sum.
 struct Atom {
   enum class Kind : uint8_t {
-    special,    // %tid.x: stored in `name`
-    parameter,  // of the kernel, in its parameter space: `name` is "param"; inputs are index and offset
-    address,    // of a variable, which is a separate object, or of a function: `name` is the state space
-    function,   // an instruction's operation on its inputs: `name` is the mnemonic
-    counter,    // of a loop: inputs are its first value and its step
-    stage,      // of a ring, which returns to 0 after the last one: inputs are its first value and the number
-                // of stages
+    special,    // a special register: its name, such as "%tid.x"
+    parameter,  // a kernel parameter: `name` is "param", and the inputs are index and offset
+    address,    // the address of a variable or a function: `name` is the state space
+    function,   // the result of an instruction: `name` is the mnemonic
+    counter,    // a value that counts in a loop: inputs are its first value and its step
+    stage,      // a stage of a ring, which returns to 0 after the last stage: inputs are its first value and
+                // the number of stages
     meet,       // one of several values, at a point where paths meet
     unknown     // a register that was never written, or a value from a call or a load
   };
 
   Kind kind = Kind::unknown;
   std::string name = {};
-  int object = kNone;  // for an address: number of the variable or function; functions are numbered after all
-                       // variables
+  int object = kNone;  // for an address, the number of the variable or function; functions are numbered after
+                       // all variables
   std::vector<Sum> inputs = {};
-  int operation = kNone;   // instruction that computes it, if there is one
-  int block = kNone;       // for a counter and a meet
-  int meet = kNone;        // the meet in Definitions that it represents
+  int operation = kNone;   // instruction that computes the atom, if there is one
+  int block = kNone;       // for a counter or a meet, its block
+  int meet = kNone;        // for a meet, its number in Definitions
   uint64_t name_hash = 0;  // hash of the kind and the name
-  uint64_t hash = 0;       // equal in all kernels that compute the same value, in whichever registers
+  uint64_t hash = 0;       // equal for equal values, in all kernels
 };
 
 // Returns a hash that is the same on all machines.
@@ -59,20 +59,20 @@ uint64_t hash_of(std::string_view text);
 // Applies a mixing step of splitmix64 (Steele, Lea, Flood 2014).
 uint64_t mixed(uint64_t hash, uint64_t value);
 
-// Numbers the variables and functions that a kernel and the functions that it calls use, in the order of
-// their first use. The numbers distinguish variables with equal declarations, whatever their names are and
-// wherever they are declared.
+// Numbers the variables and functions that are used by a kernel, and by the functions that it calls, in the
+// order of their first use. The numbers distinguish variables with equal declarations, independently of their
+// names and of the position of their declarations.
 struct Numbering {
-  // True if names identify the variables that the host can access, which requires that two modules have the
-  // same variables. Otherwise a variable is identified by its position among equal declarations or, if all of
+  // True if names identify the variables that the host can access. The two modules must then have the same
+  // such variables. If false, a variable is identified by its position among equal declarations or, if all of
   // them are used, by the order of use.
   bool by_name = false;
-  std::map<const ptx_text::Declarator*, int> variables = {};  // among those with equal declarations
-  std::map<const ptx_text::Declarator*, int> of_space = {};   // among those in their state space
-  std::map<uint64_t, int> alike = {};  // number of variables with each declaration so far
+  std::map<const ptx_text::Declarator*, int> variables = {};  // number among equal declarations
+  std::map<const ptx_text::Declarator*, int> of_space = {};   // number among the variables of a state space
+  std::map<uint64_t, int> alike = {};  // number of variables so far with each declaration
   std::map<std::string, int, std::less<>> in_space = {};
   std::vector<const ptx_text::Function*> functions = {};
-  std::map<const ptx_text::Function*, int> places = {};  // indices in the functions
+  std::map<const ptx_text::Function*, int> places = {};  // indices of functions
 
   int place(const ptx_text::Function* function) const {
     const auto found = places.find(function);
@@ -82,46 +82,48 @@ struct Numbering {
 
 class Values {
  public:
-  // All arguments must outlive this object. A function's `numbering` is that of its kernel.
+  // All arguments must outlive this object. The code of a function uses the `numbering` of its kernel.
   Values(const Code& code, const Graph& graph, Numbering& numbering);
 
   // Return a register's value before an instruction, and after it.
   Sum before(int operation, int reg);
   Sum after(int operation, int reg);
-  // Returns an operand as an instruction reads it; for an address, its first part plus the offset.
+  // Returns the value of an operand when an instruction reads it. For an address, returns its first part plus
+  // the offset.
   Sum of(int operation, const Value& operand);
 
   int atoms() const { return static_cast<int>(atoms_.size()); }
   const Atom& atom(int number) const { return atoms_[static_cast<size_t>(number)]; }
-  // Returns the position of an atom's value in a thread, close to the positions of others, or kNone if the
-  // thread's number does not affect the atom outside loops.
+  // Returns an index for the atom's value in a thread. Atoms that depend on the thread's number have
+  // consecutive indices. Returns kNone if the thread's number does not affect the atom outside loops.
   int place_in_thread(int number) const {
     const auto made_later = number - static_cast<int>(of_thread_.size());
     return made_later < 0 ? of_thread_[static_cast<size_t>(number)] : count_of_thread_ + made_later;
   }
-  // Returns the atom that is the whole sum, if its name begins with `name`, or else null.
+  // Returns the atom if the sum consists of a single atom whose name begins with `name`, and otherwise null.
   const Atom* only_atom(const Sum& sum, std::string_view name) const;
-  // Returns the negated predicate, if it is another comparison of integers.
+  // Returns the negated predicate if it can be expressed as a comparison of integers.
   std::optional<Sum> opposite(const Sum& predicate);
-  // Returns whether a sum begins with a variable in shared memory.
+  // Returns whether a sum contains the address of a variable in shared memory.
   bool is_in_shared(const Sum& sum) const;
-  // Returns whether a 32-bit sum is small enough to be the same number signed and unsigned.
+  // Returns whether a 32-bit sum is small enough to be the same number as a signed and as an unsigned
+  // integer.
   bool is_small(const Sum& sum) const;
-  // Returns the initial value of a loop's value, if there is only one.
+  // Returns the initial value of an atom that a loop changes, if there is only one initial value.
   std::optional<Sum> first(const Atom& atom) const;
-  // Returns the value of a meet when control comes from a predecessor of its block.
+  // Returns the value of a meet if its block is entered from `predecessor`.
   Sum from(int atom, int predecessor);
-  // Returns the block from which each input of a meet comes; kNone for a value from before the kernel's first
-  // instruction.
+  // Returns the predecessor block for each input of a meet. It is kNone for a value from before the kernel's
+  // first instruction.
   std::span<const int> predecessors(const Atom& meet) const;
   uint64_t hash(const Sum& sum) const;
-  // Sets whether texts refer to variables by name, or by properties that are equal in kernels that do the
-  // same.
+  // Sets whether texts refer to variables by name, or by properties that do not depend on names.
   void name_variables(bool by_names) { has_names_ = by_names; }
-  // Orders addresses: first by the variable's order of use, and then by the byte offset in the variable.
+  // Returns a key that sorts addresses by the variable's order of use, and then by the byte offset in the
+  // variable.
   std::pair<int, int64_t> place_in_memory(const Sum& address) const;
-  // Returns "smem + 16384 stage + 32"; an atom that is nested in more than `depth` functions is printed as
-  // "...".
+  // Returns a text such as "smem + 16384 stage + 32". An atom that is nested in more than `depth` functions
+  // is printed as "...".
   std::string text(const Sum& sum, int depth = 4) const;
 
  private:
@@ -155,25 +157,26 @@ class Values {
   const Definitions definitions_;
   std::vector<Atom> atoms_;
   Numbering& numbering_;
-  std::vector<uint64_t> declared_, objects_;  // by variable or function: its declaration and its identity
+  std::vector<uint64_t> declared_,
+      objects_;  // for each variable or function, hashes of its declaration and of its identity
   bool has_hashes_ = false, has_names_ = true;
-  std::vector<int> of_thread_;  // by atom, its position in a thread
+  std::vector<int> of_thread_;  // for each atom, the result of place_in_thread()
   int count_of_thread_ = 0;
-  // The atoms that are equal wherever they are computed, by a hash of their contents: indices in a table that
-  // is at most half full.
+  // A hash table, at most half full, of the numbers of atoms that are equal wherever they are computed. Their
+  // contents are the key.
   std::vector<int> table_;
   size_t in_table_ = 0;
-  std::vector<int> first_result_;  // by instruction, the index of its first result
+  std::vector<int> first_result_;  // for each instruction, the index of its first result
   std::vector<std::optional<Sum>> results_;
-  std::vector<int> meets_;    // atoms of meets; kNone if none was requested
-  std::vector<int> made_at_;  // by meet, its index in made_
+  std::vector<int> meets_;    // for each meet, its atom; kNone if it has not been requested
+  std::vector<int> made_at_;  // for each meet, its index in made_
   struct Made {
     int meet, atom;
     std::vector<int> predecessors = {};  // one for each input
   };
-  std::vector<Made> made_;                                       // in the order in which they are filled
-  std::map<std::string, std::string, std::less<>> plain_names_;  // by the mnemonic as written
-  // A meet that equals the value from one predecessor, which may be a value of another meet.
+  std::vector<Made> made_;                                       // in the order of their completion
+  std::map<std::string, std::string, std::less<>> plain_names_;  // plain names, indexed by mnemonic
+  // The source of a meet that equals the value from one predecessor. That value may be another meet.
   struct Source {
     int predecessor = kNone, reg = kNone;
   };
