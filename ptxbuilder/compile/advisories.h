@@ -1,4 +1,4 @@
-// Explains the messages of ptxas, and states what to do about them.
+// Explains the messages of ptxas, and states their remedies.
 #pragma once
 
 #include <span>
@@ -20,15 +20,16 @@ std::string to_string(PtxasVersion version);  // "13.0.88"
 
 // A message of ptxas that needs an explanation.
 struct Advisory {
-  std::string_view code;    // "C7510", the name by which a kernel permits it; "" for messages without a code
-  std::string_view phrase;  // part of the message that does not occur in other messages
-  std::string_view opcode;  // instruction concerned, if ptxas may omit the line; otherwise ""
+  std::string_view code;    // "C7510", which a kernel states to permit the message; "" for messages without a
+                            // code
+  std::string_view phrase;  // part of the message that occurs in no other message
+  std::string_view opcode;  // instruction that causes the message, if ptxas may omit the line; otherwise ""
   std::string_view explanation;  // cause and remedy
 };
 
-// Returns the row whose phrase occurs in `message`, or null. Messages are identified by their words because
-// their codes change: C7519 means an injected arrive in ptxas 13.0, but a divergent path in 13.5, which 13.0
-// calls C7520. `code` is the code of 13.0.
+// Returns the advisory whose phrase occurs in `message`, or null. Messages are identified by their words
+// because codes differ between versions. For example, C7519 means an injected arrive in ptxas 13.0, but a
+// divergent path in 13.5, where 13.0 prints C7520. `code` is the code of ptxas 13.0.
 const Advisory* find_advisory(std::string_view message);
 
 // Returns all messages that have an explanation.

@@ -57,7 +57,8 @@ std::vector<std::variant<Assembled, Error>> try_assemble_all(const Ptxas& ptxas,
         results[i] = assemble(ptxas, cache, jobs[i].ptx, jobs[i].options);
       } catch (const Error& error) {
         results[i] = error;
-      } catch (const std::exception& error) {  // for example out of memory; it must not end the thread
+      } catch (const std::exception& error) {  // for example out of memory; an exception must not leave the
+                                               // thread
         results[i] = Error(error.what());
       }
     }
@@ -66,7 +67,7 @@ std::vector<std::variant<Assembled, Error>> try_assemble_all(const Ptxas& ptxas,
   std::vector<std::jthread> others;
   for (size_t i = 1; i < std::min<size_t>(threads, jobs.size()); ++i) others.emplace_back(work);
   work();
-  others.clear();  // joins the threads
+  others.clear();  // the destructors join the threads
   return results;
 }
 

@@ -1,4 +1,4 @@
-// Makes a checked cubin from PTX text, using ptxas, its messages and the cache.
+// Assembles PTX text to a checked cubin with ptxas and the cache.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +16,33 @@
 
 namespace ptxbuilder {
 
-// A cubin, and what is known about it.
+// A cubin, and information about it.
 struct Assembled {
   std::string cubin;  // an ELF file
   std::string log;    // the output of ptxas
   Notes notes;
-  uint32_t registers = 0;    // per thread, for the entry that uses most
-  uint32_t spill_bytes = 0;  // bytes stored and loaded
+  uint32_t registers = 0;    // registers of a thread, in the entry that uses the most
+  uint32_t spill_bytes = 0;  // bytes of spill stores and loads
   uint32_t stack_bytes = 0;
   std::vector<PossibleDefect>
-      defects;  // defects of this ptxas whose instruction is in the text, unless the text waives them
+      defects;  // possible defects of this ptxas (defects.h), except those that `waived` names
   bool from_cache = false;
-  std::string
-      cache_problem;  // reason why the result could not be stored; "" if it was stored, or without a cache
-  double milliseconds = 0;  // duration of this call
+  std::string cache_problem;  // reason why the result could not be stored; "" if it was stored, or if there
+                              // is no cache
+  double milliseconds = 0;    // duration of this call
 };
 
 // The options of assemble().
 struct AssembleOptions {
   PtxasOptions ptxas;
-  std::vector<std::string> waived;  // see check() and waiver_names(); not part of the cache's key
+  std::vector<std::string> waived;  // names of waiver_names(), for check(); not a part of the cache's key
   // Receives the result of ptxas before check() can reject it.
   std::function<void(const Assembled&)> made = nullptr;
 };
 
-// Throws Error if ptxas or check() rejects the text. `cache` may be null. A cache that cannot be written is
-// not an error; see cache_problem. Many threads may call this at once with one `ptxas` and one `cache`.
+// Assembles a text. Throws Error if ptxas or check() rejects the text. `cache` may be null. A cache that
+// cannot be written is not an error, but is reported in cache_problem. Many threads may call this at once
+// with one `ptxas` and one `cache`.
 Assembled assemble(const Ptxas& ptxas, Cache* cache, const std::string& ptx,
                    const AssembleOptions& options = {});
 
@@ -51,13 +52,13 @@ struct AssembleJob {
   AssembleOptions options;
 };
 
-// Assembles all jobs with `threads` threads (0: as many as the machine has). Results are in the order of the
-// jobs; each is what assemble() returned or threw.
+// Assembles all jobs with `threads` threads; 0 means the number of hardware threads. Results are in the order
+// of the jobs. Each result is the value that assemble() returned, or the Error that it threw.
 std::vector<std::variant<Assembled, Error>> try_assemble_all(const Ptxas& ptxas, Cache* cache,
                                                              std::span<const AssembleJob> jobs,
                                                              unsigned threads = 0);
 
-// Returns all results, or throws one Error that lists every failure.
+// Assembles all jobs, and returns their results. If some fail, throws one Error that lists every failure.
 std::vector<Assembled> assemble_all(const Ptxas& ptxas, Cache* cache, std::span<const AssembleJob> jobs,
                                     unsigned threads = 0);
 

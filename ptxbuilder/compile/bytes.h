@@ -8,13 +8,14 @@
 
 namespace ptxbuilder {
 
-// Throws Error "offset 0x10: what".
+// Throws an Error such as "offset 0x10: what".
 [[noreturn]] void fail_at(size_t offset, const std::string& what);
 
-// Returns `bytes` bytes of the file; errors call them `what`. Throws Error if the file is too short.
+// Returns `bytes` bytes of the file, starting at `offset`. Throws Error if the file is too short. The error
+// calls the bytes `what`.
 std::string_view part_of(std::string_view file, size_t offset, uint64_t bytes, const char* what);
 
-// Reads a structure from the file.
+// Reads a structure at an offset of the file. Throws Error if the file is too short.
 template <class T>
 T read_at(std::string_view file, size_t offset, const char* what) {
   T value;

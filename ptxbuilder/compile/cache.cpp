@@ -21,14 +21,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view format_version = "ptxbuilder cache 1";  // part of every key
+constexpr std::string_view format_version = "ptxbuilder cache 1";  // a part of every key
 constexpr std::string_view suffix = ".entry", temporary_prefix = ".tmp-", lock_name = ".lock";
-constexpr auto temporary_lifetime = std::chrono::hours(1);  // a store takes only milliseconds
+constexpr auto temporary_lifetime = std::chrono::hours(1);  // longer than any store, which takes milliseconds
 
-// An entry's file:
+// The format of an entry's file:
 //   byte 0       8      40            48          56         64
 //        magic   key    cubin bytes   log bytes   checksum   cubin, log
-// Integers have the byte order of the machine; the checksum covers everything except itself.
+// Integers have the byte order of the machine. The checksum covers everything except itself.
 struct Header {
   std::array<char, 8> magic = {'p', 't', 'x', 'b', 'c', 'u', 'b', '1'};
   Cache::Key key = {};
@@ -37,15 +37,16 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-// The contents of the lock's file: the bytes of all stores, with this limit, since entries were last removed.
+// The contents of the lock file: the number of bytes stored since entries were last removed, and the limit of
+// the cache.
 struct Stored {
   std::array<char, 8> magic = {'p', 't', 'x', 'b', 's', 'u', 'm', '1'};
   uint64_t limit = 0, bytes = 0;
 };
 static_assert(sizeof(Stored) == 24);
 
-// Computes a checksum that detects damage, but not malice. It processes eight bytes per step, so that it does
-// not delay loads.
+// Computes a checksum that detects accidental damage, but not manipulation. It processes eight bytes in each
+// step, so that it does not delay loads.
 uint64_t checksum(std::string_view bytes, uint64_t hash) {
   auto mix = [&](uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15;
@@ -86,8 +87,8 @@ class File {
   throw Error(fmt::format("cache {}: {} failed: {}", directory, step, std::strerror(errno)));
 }
 
-// Returns the whole file. Returns nothing if the file cannot be read, or cannot be an entry, such as a pipe,
-// whose opening would block, or an endless file. Marks the file as used now.
+// Returns the contents of the file. Returns nothing if the file cannot be read, or cannot be an entry, like a
+// pipe, which would block when opened, or an endless file. If `touch`, sets the time of the file's last use.
 std::optional<std::string> read_file(const std::string& path, bool touch) {
   constexpr off_t kMost = off_t{1} << 30;
   File file(path, O_RDONLY | O_NONBLOCK);
@@ -103,12 +104,12 @@ std::optional<std::string> read_file(const std::string& path, bool touch) {
     at += n;
   }
   bytes.resize(at);
-  if (touch) futimens(file.number(), nullptr);  // fails in a read-only cache, where the entry keeps its age
+  if (touch) futimens(file.number(), nullptr);  // fails in a read-only cache, and the time does not change
   return bytes;
 }
 
-// Returns what is wrong with `bytes` as the contents of file `name` (64 hex digits and suffix), or "" if
-// nothing is.
+// Returns the reason why `bytes` are not the contents of a valid entry with the file name `name` (64 hex
+// digits and a suffix), or "" if they are.
 std::string damage(const std::string& bytes, const std::string& name) {
   Header header;
   const Header expected;
@@ -132,8 +133,8 @@ struct Found {
   fs::file_time_type used;
 };
 
-// Finds the entries of the directory, and temporary files that were left there. Files that another process
-// removes in the meantime are skipped.
+// Finds the entries of the directory, and abandoned temporary files. Skips files that another process removes
+// in the meantime.
 void scan(const std::string& directory, std::vector<Found>& entries, std::vector<fs::path>& abandoned) {
   std::error_code error;
   const auto stale = fs::file_time_type::clock::now() - temporary_lifetime;
@@ -171,7 +172,7 @@ void write_synced(const std::string& directory, const std::string& path, std::st
 std::string default_cache_directory() {
   const char* base = std::getenv("XDG_CACHE_HOME");
   if (base && base[0] == '/')
-    return std::string(base) + "/ptxbuilder";  // the specification says to ignore relative paths
+    return std::string(base) + "/ptxbuilder";  // according to the specification, relative paths are ignored
   const char* home = std::getenv("HOME");
   return home && home[0] == '/' ? std::string(home) + "/.cache/ptxbuilder" : "";
 }
@@ -182,8 +183,7 @@ Cache::Cache(Options options) : options_(std::move(options)) {}
 Cache::Key Cache::key(std::span<const std::string_view> parts) {
   Sha256 hash;
   auto add = [&](std::string_view part) {
-    hash.update(fmt::format("{}:", part.size()));  // distinguishes different lists of parts with the same
-                                                   // concatenation
+    hash.update(fmt::format("{}:", part.size()));  // distinguishes lists of parts with the same concatenation
     hash.update(part);
   };
   add(format_version);
@@ -258,9 +258,9 @@ Cache::Made Cache::load_or_make(const Key& key, const std::function<Entry()>& ma
   return made;
 }
 
-// If there are tens of thousands of entries, reading the whole directory takes as long as ptxas does. It is
-// therefore read only after each sixteenth of the limit has been stored, and evict() leaves a sixteenth free.
-// All processes share this count.
+// Counts the stored bytes of all processes. If there are tens of thousands of entries, reading the directory
+// takes as long as ptxas. The directory is therefore read only each time that a sixteenth of the limit has
+// been stored, and evict() leaves a sixteenth of the limit free.
 void Cache::count_stored(uint64_t bytes, const std::string& keep) {
   File lock(options_.directory + "/" + std::string(lock_name), O_RDWR | O_CREAT);
   if (!lock) fail_in(options_.directory, "opening its lock");
@@ -329,7 +329,7 @@ Cache::Verification Cache::verify() {
   };
   for (const Found& entry : entries) {
     std::optional<std::string> bytes = read_file(entry.path, false);
-    if (!bytes && errno == ENOENT) continue;  // evicted in the meantime
+    if (!bytes && errno == ENOENT) continue;  // another process has evicted the entry
     ++result.entries;
     std::string reason = bytes ? damage(*bytes, entry.path.filename()) : "it cannot be read";
     if (!reason.empty()) remove(entry.path, reason);

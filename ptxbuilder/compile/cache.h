@@ -1,5 +1,5 @@
-// Stores PTX and cubins in a directory that many processes share. The name of an entry is the hash of all its
-// inputs.
+// Stores PTX and cubins in a directory that many processes share. The name of an entry is the hash of
+// everything from which it was made.
 #pragma once
 
 #include <atomic>
@@ -19,14 +19,14 @@ namespace ptxbuilder {
 // Directory Specification). Returns "" if neither variable is set.
 std::string default_cache_directory();
 
-// A cache of cubins on disk, for many processes and threads.
+// A cache on disk. Many processes and threads may use one directory.
 class Cache {
  public:
   // The directory and the size limit of a cache.
   struct Options {
     std::string directory = default_cache_directory();
     uint64_t limit_bytes = uint64_t{1}
-                           << 30;  // of all entries; the least recently used entries are removed first
+                           << 30;  // limit on all entries; the least recently used entries are removed first
   };
   // An entry: the cubin for a PTX text, and the messages of ptxas.
   struct Entry {
@@ -34,38 +34,40 @@ class Cache {
     std::string log;
     bool operator==(const Entry&) const = default;
   };
-  // The number of entries on disk, and how many loads have found an entry.
+  // The number of entries on disk, and the number of loads that found an entry.
   struct Statistics {
     std::string directory;
     uint64_t entries = 0, bytes = 0;  // currently on disk
     uint64_t limit_bytes = 0;
-    uint64_t hits = 0, misses = 0, corrupt = 0;  // loads through this object; a corrupt entry counts as a
-                                                 // miss too
+    uint64_t hits = 0, misses = 0, corrupt = 0;  // loads through this object; a corrupt entry also counts as
+                                                 // a miss
   };
   // The result of verify().
   struct Verification {
     uint64_t entries = 0;              // entries that were read
-    std::vector<std::string> removed;  // "NAME: what was wrong with it"
+    std::vector<std::string> removed;  // texts of the form "NAME: REASON"
   };
   using Key = Sha256::Digest;
 
-  // Makes a cache in the default directory without touching files; the first store() reports a directory that
-  // cannot be used.
+  // Constructs a cache in the default directory, without accessing files. If the directory cannot be used,
+  // the first store() throws Error.
   Cache();
   explicit Cache(Options options);
 
-  // Returns the key of the entry for `parts`, in this order and in this version of the format.
+  // Returns the key of the entry for `parts`, which depends on their order and on the version of the cache's
+  // format.
   static Key key(std::span<const std::string_view> parts);
 
-  // Returns nothing if the entry does not exist or is damaged; the caller then makes a new one and stores it.
+  // Returns the entry, or nothing if it does not exist or is damaged. The caller should then create the entry
+  // and store it.
   std::optional<Entry> load(const Key& key);
 
   // Writes the entry atomically, and then removes the least recently used entries until the directory is
   // within its limit. Throws Error if the directory cannot be written.
   void store(const Key& key, const Entry& entry);
 
-  // The result of load_or_make(), which returns the entry, or else stores and returns the result of `make`. A
-  // directory that cannot be written is not an error.
+  // The result of load_or_make(). That function returns the stored entry or, if there is none, stores and
+  // returns the result of `make`. A directory that cannot be written is not an error.
   struct Made {
     Entry entry;
     bool from_cache = false;
@@ -75,9 +77,10 @@ class Cache {
 
   Statistics statistics() const;
   void clear();           // removes all entries
-  Verification verify();  // reads all entries; removes damaged ones, and files left by an interrupted store
+  Verification verify();  // reads all entries; removes damaged entries, and files that an interrupted store
+                          // has left
 
-  std::string path(const Key& key) const;  // file of the entry, which may not exist
+  std::string path(const Key& key) const;  // returns the path of the entry's file, which may not exist
 
  private:
   void count_stored(uint64_t bytes, const std::string& keep);

@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace {
 
-// Returns the message with which ptxas rejects a module, or "" if it accepts it.
+// Returns the message with which ptxas rejects a module, or "" if ptxas accepts the module.
 std::string refusal(const Ptxas& ptxas, const std::string& module) {
   try {
     ptxas.assemble(module);
@@ -34,7 +34,7 @@ std::string at(const isa::Target& target, int ptx_version) {
   return fmt::format("for {} and PTX {}", target.name, isa::version_text(ptx_version));
 }
 
-// Returns a mistake in the row that can be found without ptxas, or "".
+// Returns a description of a mistake in the row that can be found without ptxas, or "".
 std::string flaw(const isa::Row& row) {
   const isa::Target& least = row.targets.least();
   if (std::count(row.syntax.begin(), row.syntax.end(), ';') != 1 || !row.syntax.ends_with(';'))
@@ -54,7 +54,7 @@ std::string cure(std::string_view text) {
   return names_a_floor(text) ? "raise the minimum" : "correct the syntax line or a class";
 }
 
-// Returns a module with the row, in which a number replaces one of the operands that the row reads.
+// Returns a module with the row, with `number` instead of operand `o`, which the row reads.
 std::string module_with(const isa::Row& row, const isa::Operand& o, int64_t number) {
   const isa::Target& target = row.targets.least();
   if (o.cls == isa::Class::imm) {

@@ -67,15 +67,15 @@ const llvm::Target& nvptx() {
   return *target;
 }
 
-// CodeGenOptLevel::Default is necessary: at lower levels, the registers of an asm with 128 operands are not
-// coalesced.
+// Returns a machine with CodeGenOptLevel::Default. At lower levels, LLVM does not coalesce the registers of
+// an asm with 128 operands.
 std::unique_ptr<llvm::TargetMachine> machine_for(std::string_view target, int ptx_version) {
   return std::unique_ptr<llvm::TargetMachine>(nvptx().createTargetMachine(
       llvm::Triple("nvptx64-nvidia-cuda"), std::string(target), fmt::format("+ptx{}", ptx_version), {},
       llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
-// Collects LLVM's diagnostics while it exists.
+// Collects LLVM's diagnostics while this object exists.
 class Diagnostics {
  public:
   explicit Diagnostics(llvm::LLVMContext& context) : context_(context) {
@@ -112,8 +112,8 @@ std::string print_ptx(llvm::TargetMachine& machine, llvm::Module& module) {
   return std::string(text);
 }
 
-// Returns a key of everything that determines the text of print_ptx(). Bitcode contains the lines of the C++
-// source, and so does the text.
+// Returns a key of everything that determines the text of print_ptx(). This includes the lines of the C++
+// source, which are part of the bitcode.
 Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int ptx_version) {
   llvm::SmallString<65536> bitcode;
   llvm::raw_svector_ostream out(bitcode);
@@ -123,8 +123,8 @@ Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int p
   return Cache::key(parts);
 }
 
-// Code generation acquires locks of LLVM, and a child process would inherit locks that are held. Therefore
-// the process forks only while no thread of the library generates code.
+// Code generation acquires locks of LLVM, and a child process would inherit locks that are held at the fork.
+// This mutex ensures that the process forks only while no thread of the library generates code.
 std::shared_mutex& inside_llvm() {
   static std::shared_mutex mutex;
   return mutex;
@@ -139,7 +139,7 @@ void write_all(int fd, std::string_view bytes) {
   }
 }
 
-// A child process records here what it compiles, for the message if LLVM aborts.
+// Records what a child process is compiling, for the message if LLVM aborts.
 struct InWork {
   const llvm::Module* module = nullptr;
   std::string_view target;
@@ -159,8 +159,8 @@ class LastWords {
   void take_standard_error() const {
     if (file_ >= 0) dup2(file_, STDERR_FILENO);
   }
-  // Returns what LLVM was doing, from the stack that it prints when it crashes: "in its pass 'NVPTX DAG->DAG
-  // Pattern Instruction Selection', on the function 'k'".
+  // Returns what LLVM was doing according to the stack that it prints when it crashes, such as "in its pass
+  // 'NVPTX DAG->DAG Pattern Instruction Selection', on the function 'k'".
   std::string place() const {
     std::string text(1 << 16, ' ');
     const ssize_t size = file_ < 0 ? 0 : pread(file_, text.data(), text.size(), 0);
@@ -177,8 +177,8 @@ class LastWords {
   int file_;
 };
 
-// Runs `work` in a child process, and returns its result. Throws Error if `work` does, or if LLVM ends the
-// child.
+// Runs `work` in a child process, and returns its result. Throws Error if `work` throws, or if LLVM
+// terminates the child.
 std::string in_child(std::string_view name, std::chrono::milliseconds limit,
                      const std::function<std::string()>& work) {
   int ends[2];
@@ -194,13 +194,13 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
     ::close(ends[0]);
     last_words.take_standard_error();
     llvm::EnablePrettyStackTrace();
-    // The host's signal handlers must not handle a crash of the child.
+    // A crash of the child must not be handled by the host's signal handlers.
     for (const int crash : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP})
       signal(crash, [](int) {
-        llvm::sys::RunSignalHandlers();  // prints the passes and functions in which LLVM is
+        llvm::sys::RunSignalHandlers();  // prints the current passes and functions of LLVM
         _exit(1);
       });
-    callers::open_line = {};  // the parent names the line
+    callers::open_line = {};  // the parent adds the line to errors
     static int to_parent;
     to_parent = ends[1];
     llvm::remove_fatal_error_handler();
@@ -246,8 +246,8 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   if (!in_time)
     throw Error(fmt::format("{}: code generation took more than {} ms and was ended", name, limit.count()));
-  const char kind = answer.empty() ? ' ' : answer.back();  // written last; if there is no kind, the answer is
-                                                           // incomplete
+  const char kind = answer.empty() ? ' ' : answer.back();  // written last, so that it is missing in an
+                                                           // incomplete answer
   if (!answer.empty()) answer.pop_back();
   if (kind == 'T') return answer;
   if (kind == 'E') throw Error(answer);
@@ -275,7 +275,7 @@ std::string find_libdevice(const std::string& given, std::string_view wanted, st
       given.empty() ? "no libdevice.10.bc is in CUDA_PATH or /usr/local/cuda" : given + " is not there"));
 }
 
-// Links only the functions of libdevice that the module declares.
+// Links the functions of libdevice that the module declares.
 void link_libdevice(llvm::Module& module, const std::string& file, std::string_view name) {
   std::string wanted;
   for (const llvm::Function& f : module)
@@ -304,7 +304,7 @@ void link_libdevice(llvm::Module& module, const std::string& file, std::string_v
       throw Error(fmt::format("{}: it calls {}, which does not exist in {}", name, f.getName().str(), found));
 }
 
-// Returns the target that the options leave open, as ModuleOptions::target describes.
+// Returns the target for a module, as described at ModuleOptions::target.
 const isa::Target& target_for(const llvm::Module& module, const Needs& needs, const ModuleOptions& options) {
   if (!options.target.empty()) return isa::target(options.target, {});
   if (const std::string cpu = target_cpu(module); !cpu.empty()) return isa::target(cpu);
@@ -312,7 +312,8 @@ const isa::Target& target_for(const llvm::Module& module, const Needs& needs, co
   return is_hoppers ? isa::target(isa::Sm::sm_90a) : needs.targets.least();
 }
 
-// Returns the target for compiling a module, and the options' .version or the lowest sufficient one.
+// Returns the target for a module, and the .version of the options or, if they do not state it, the lowest
+// sufficient .version.
 std::pair<const isa::Target*, int> target_and_version(const llvm::Module& module, const std::string& name,
                                                       const ModuleOptions& options) {
   Needs needs = needs_of(module);
@@ -345,7 +346,7 @@ std::vector<ModuleKernel> kernels_of(const llvm::Module& module, const llvm::Dat
   return kernels;
 }
 
-// Compiles a module, which this call may change.
+// Compiles a module. May change the module.
 ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOptions& options) {
   const auto [target, version] = target_and_version(module, name, options);
   auto machine = machine_for(target->name, version);
@@ -370,7 +371,7 @@ ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOp
   return result;
 }
 
-// Joins several texts into one; its length precedes each text.
+// Joins several texts into one. Each text is preceded by its length.
 std::string joined(const std::vector<std::string>& parts) {
   std::string all;
   for (const std::string& part : parts) all += fmt::format("{}:", part.size()) + part;
@@ -434,7 +435,7 @@ ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOp
   const std::vector<std::string> parts = parted(in_child(name, options.time_limit, [&] {
     llvm::LLVMContext context;
     llvm::SMDiagnostic problem;
-    // LLVM reads the zero after a text, which the caller's text may not have.
+    // LLVM requires a zero after the text, and the caller's text may not have one.
     const auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(ir.data(), ir.size()), name);
     std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, problem, context);
     if (!module && !llvm::isBitcode(reinterpret_cast<const unsigned char*>(ir.data()),

@@ -18,7 +18,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Fills in the resource uses of one entry, and of the device functions that it may call.
+// Fills in the resources that ptxas reported for one entry, and for the device functions that it may call.
 void fill_in(Signature& signature, Notes notes) {
   std::erase_if(notes.functions, [&](const FunctionUse& f) { return f.entry && f.name != signature.kernel; });
   signature.registers = notes.registers();
@@ -26,8 +26,8 @@ void fill_in(Signature& signature, Notes notes) {
   signature.stack_bytes = notes.stack_bytes();
 }
 
-// Returns ten times the .version that ptxas requires, or 0 if it does not require one. The values of operands
-// in inline asm may need a later .version than their instruction.
+// Returns the .version, times ten, that ptxas requires in a message, or 0 if it requires none. The values of
+// operands in inline asm may need a later .version than the instruction.
 int version_wanted_by(std::string_view words) {
   constexpr std::string_view kAsks = "requires PTX ISA .version ";
   int wanted = 0;
@@ -39,7 +39,7 @@ int version_wanted_by(std::string_view words) {
   return wanted;
 }
 
-// Raises the .version if it is lower than `version`; returns whether it was lower.
+// Raises the .version to `version` if it is lower. Returns whether it was lower.
 bool raise_version(std::string& ptx, int version) {
   constexpr std::string_view kVersion = "\n.version ";
   const size_t at = ptx.find(kVersion);
@@ -70,7 +70,8 @@ Compiled Compiler::compile(Kernel kernel, bool with_ir, Where where) const {
   Builder& builder = kernel.builder(where);
   const bool keeps = !options_.keep.empty();
   if (with_ir || keeps) result.ir = builder.llvm_ir();
-  // The cache is not used with --keep, since LLVM's passes do not run if the cache contains the PTX.
+  // If the stages are kept, the cache is not used, because LLVM's passes would not run if it contained the
+  // PTX.
   result.ptx = generate_ptx(builder, keeps ? nullptr : cache_.get());
   result.signature = kernel.signature();
   result.milliseconds.ptx = milliseconds_since(start);
@@ -199,7 +200,7 @@ std::vector<Compiled> Compiler::compile_all(const std::vector<std::function<Kern
           failures[i] = e.what();
         }
     });
-  workers.clear();  // joins the threads
+  workers.clear();  // the destructors join the threads
   std::string report;
   for (size_t i = 0; i < failures.size(); ++i)
     if (!failures[i].empty())

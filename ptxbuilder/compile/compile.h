@@ -1,4 +1,4 @@
-// Compiles a kernel or a module to the files for a launch: PTX, a cubin, and sidecars.
+// Compiles a kernel or a module to the files that a launch needs: PTX, a cubin, and sidecars.
 #pragma once
 
 #include <functional>
@@ -20,78 +20,79 @@ namespace ptxbuilder {
 
 // The options of a compilation.
 struct CompilerOptions {
-  bool assemble = true;    // if false, makes only PTX, for the driver's JIT or the emulator
-  bool else_ptx = false;   // also makes only PTX if ptxas is not found; a ptxas named below must exist
-  std::string ptxas = {};  // a file; if empty, PATH, CUDA_PATH and /usr/local are searched
+  bool assemble = true;    // if false, generates only PTX, for the driver's JIT or the emulator
+  bool else_ptx = false;   // if true, generates only PTX if ptxas is not found; a ptxas named below must
+                           // exist
+  std::string ptxas = {};  // file of ptxas; if empty, PATH, CUDA_PATH and /usr/local are searched
   bool cache = true;       // whether PTX and cubins are stored on disk
   Cache::Options cache_options = {};
   PtxasOptions ptxas_options = {};
-  std::string keep = {};      // a folder for every stage of a kernel (stages.h); "" for none
-  std::string nvdisasm = {};  // file of nvdisasm, which makes the SASS in `keep`; "" to search for it
+  std::string keep = {};      // folder to which every stage of a kernel is written (stages.h); "" for none
+  std::string nvdisasm = {};  // file of nvdisasm, for the SASS in `keep`; "" to search for it
   // Called with a kernel's PTX before ptxas runs.
   std::function<void(const std::string& ptx, const Signature& signature)> generated = {};
 };
 
 // A compiled kernel.
 struct Compiled {
-  Signature signature;  // including the registers, spills and stack that ptxas reported
+  Signature signature;  // includes the registers, spills and stack that ptxas reported
   std::string ir;       // LLVM IR, if requested
   std::string ptx;
   std::string cubin;  // empty if not assembled
   Assembled assembled;
   KeptStages kept;  // if CompilerOptions::keep is set
 
-  // The duration of each of the two steps.
+  // The durations of the two steps, in milliseconds.
   struct Milliseconds {
-    double ptx = 0, cubin = 0;  // LLVM or the cache, and ptxas or the cache
+    double ptx = 0, cubin = 0;  // time for LLVM or the cache, and for ptxas or the cache
   } milliseconds;
 };
 
-// A compiled foreign module. Problems that are errors in a Kernel but not in a module are sentences in
-// `notes`: spills, stack, and differences from the module.
+// A compiled foreign module. Spills, stack and differences from the module are errors for a Kernel. For a
+// foreign module, they are sentences in `notes`.
 struct CompiledModule {
   std::string ptx;
   std::string cubin;                  // empty if not assembled
-  std::vector<ModuleKernel> kernels;  // with the reports of ptxas in known signatures
+  std::vector<ModuleKernel> kernels;  // known signatures include the reports of ptxas
   Assembled assembled;
   std::vector<std::string> notes;
 };
 
-// Compiles kernels. The tools are searched for once, when a Compiler is made. Many threads may use it at
-// once.
+// Compiles kernels. The constructor searches for the tools. Many threads may use one Compiler at once.
 class Compiler {
  public:
-  // Throws Error if `assemble` needs ptxas, but none is found and `else_ptx` is false.
+  // Throws Error if `assemble` is true, ptxas is not found, and `else_ptx` is false.
   explicit Compiler(CompilerOptions options = {});
 
-  // Compiles a kernel, which is finished first if necessary. Throws Error from its checks, from LLVM, and
-  // from ptxas; ptxas's advisories, spills and stack are errors unless the kernel waives them.
+  // Finishes a kernel if necessary, and compiles it. Throws the errors of its checks, of LLVM and of ptxas.
+  // ptxas's advisories, spills and stack are errors unless the kernel waives them.
   Compiled compile(Kernel kernel, bool with_ir = false, Where where = Where::here()) const;
 
-  // Returns the kernel of `original` with another PTX text, which must be launched in the same way, and with
-  // the reports of ptxas on this text. Throws errors of ptxas as compile() does, unless `waived` names the
-  // cause.
+  // Returns the kernel of `original` with another PTX text and the reports of ptxas on this text. The text
+  // must be launched in the same way as the original. Throws errors of ptxas like compile(), unless `waived`
+  // names the cause.
   Compiled replaced(const Compiled& original, std::string ptx,
                     const std::vector<std::string>& waived = {}) const;
 
-  // Compiles a foreign module in LLVM IR. Errors refer to it as `name`. Throws Error as ptx_of_ir() does, and
-  // for advisories of ptxas unless `waived` names them; spills and stack become notes, unless `waived` names
-  // them too.
+  // Compiles a foreign module in LLVM IR. Errors refer to the module as `name`. Throws the errors of
+  // ptx_of_ir(), and Error for advisories of ptxas that `waived` does not name. Spills and stack that
+  // `waived` does not name become notes.
   CompiledModule compile_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
                             const std::vector<std::string>& waived = {}, Where where = Where::here()) const;
-  // Compiles a module in memory without changing it. Its kernels are those that signatures_of() returns.
+  // Compiles a module in memory without changing it. The result's kernels are those that signatures_of()
+  // returns.
   CompiledModule compile(const llvm::Module& module, const ModuleOptions& options = {},
                          const std::vector<std::string>& waived = {}, Where where = Where::here()) const;
 
-  // Builds and compiles kernels with `threads` threads (0: as many as the machine has). Results are in the
-  // order of the builders. Throws one Error that lists all failures.
+  // Builds and compiles kernels with `threads` threads; 0 means the number of hardware threads. Results are
+  // in the order of the builders. If some fail, throws one Error that lists all failures.
   std::vector<Compiled> compile_all(const std::vector<std::function<Kernel()>>& builders,
                                     unsigned threads = 0) const;
 
   const Ptxas* ptxas() const { return ptxas_ ? &*ptxas_ : nullptr; }
   const std::string& why_no_ptxas() const {
     return why_no_ptxas_;
-  }  // empty if ptxas was found or was not needed
+  }  // returns "" if ptxas was found or was not needed
   Cache* cache() const { return cache_.get(); }
 
  private:
@@ -108,13 +109,14 @@ class Compiler {
   std::string why_no_ptxas_;
 };
 
-// Writes NAME.ptx and NAME.json and, if they exist, NAME.cubin and NAME.ll into a folder, which it creates if
-// necessary. Returns the names of the files. Throws Error if a file cannot be written.
+// Writes NAME.ptx and NAME.json into a folder, and NAME.cubin and NAME.ll if these results are not empty.
+// Creates the folder if necessary. Returns the names of the files. Throws Error if a file cannot be written.
 std::vector<std::string> write_files(const Compiled& compiled, const std::string& folder);
 
-// Writes the files of a module: NAME.ptx, NAME.cubin, and the sidecars of known signatures, with the names
-// that ptxbuilder/sidecar.h describes. Removes earlier sidecars of kernels whose signatures are no longer
-// known. Throws Error if a file cannot be written, or if a file with the name of a sidecar is not a sidecar.
+// Writes the files of a module: NAME.ptx, NAME.cubin, and the sidecars of known signatures.
+// ptxbuilder/sidecar.h describes the names of sidecars. Removes earlier sidecars of kernels whose signatures
+// are no longer known. Throws Error if a file cannot be written, or if a file with the name of a sidecar is
+// not a sidecar.
 std::vector<std::string> write_files(const CompiledModule& compiled, const std::string& name,
                                      const std::string& folder);
 

@@ -7,8 +7,8 @@
 namespace ptxbuilder {
 namespace {
 
-// Returns whether a wgmma.mma_async has A in registers (PTX ISA): accumulators are in a first pair of braces,
-// and A in registers is in a second pair.
+// Returns whether an instruction is a wgmma.mma_async with A in registers. A first pair of braces contains
+// the accumulators, and a second pair contains A (PTX ISA).
 bool is_wgmma_with_a_in_registers(std::string_view instruction) {
   return instruction.starts_with("wgmma.mma_async") && std::ranges::count(instruction, '{') >= 2;
 }
@@ -23,7 +23,8 @@ bool is_such_of_bytes(std::string_view instruction) {
 
 struct DefectRow {
   Defect defect;
-  bool (*is_hit)(std::string_view instruction);  // null if the instruction is not known
+  bool (*is_hit)(std::string_view instruction);  // null if the instruction that triggers the defect is not
+                                                 // known
 };
 
 constexpr DefectRow defect_rows[] = {
@@ -72,7 +73,7 @@ constexpr DefectRow defect_rows[] = {
      nullptr},
 };
 
-// Calls `take(instruction, line)` for each wgmma instruction; a line may contain several.
+// Calls `take(instruction, line)` for each wgmma instruction. A line may contain several instructions.
 template <class Take>
 void for_each_wgmma(std::string_view ptx, Take take) {
   constexpr std::string_view wgmma = "wgmma.mma_async";
@@ -84,7 +85,7 @@ void for_each_wgmma(std::string_view ptx, Take take) {
     counted = at;
     const std::string_view before = ptx.substr(0, at);
     const std::string_view on_line = before.substr(before.rfind('\n') + 1);
-    if (on_line.find("//") != std::string_view::npos) continue;  // inside a comment
+    if (on_line.find("//") != std::string_view::npos) continue;  // the instruction is in a comment
     take(ptx.substr(at, ptx.find(';', at) - at), line);
   }
 }

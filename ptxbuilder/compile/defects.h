@@ -1,5 +1,5 @@
-// Lists known defects of ptxas, which make it generate wrong code from correct PTX, and finds the kernels
-// that they may affect.
+// Lists known defects of ptxas that cause wrong code for correct PTX, and finds the kernels that they may
+// affect.
 #pragma once
 
 #include <optional>
@@ -14,15 +14,14 @@ namespace ptxbuilder {
 
 // A defect of some versions of ptxas.
 struct Defect {
-  std::string_view name;                 // name by which a kernel waives the warning: "wgmma-a-registers"
+  std::string_view name;                 // name that waives the warning, such as "wgmma-a-registers"
   PtxasVersion since;                    // first version with the defect
-  std::optional<PtxasVersion> fixed_in;  // first version without it; empty if every later known version has
-                                         // it
-  std::string_view
-      instruction;  // instruction that triggers it; "" if unknown, since PTX then does not show it
-  std::string_view description;  // one sentence
-  std::string_view remedy;       // what to do, in one sentence
-  std::string_view source;       // where the defect was reported
+  std::optional<PtxasVersion> fixed_in;  // first version without the defect; empty if all later known
+                                         // versions have it
+  std::string_view instruction;          // instruction that triggers the defect; "" if it is unknown
+  std::string_view description;          // one sentence
+  std::string_view remedy;               // what to do, as a sentence
+  std::string_view source;               // where the defect was reported
 
   // Returns whether a version of ptxas has the defect.
   bool is_in(PtxasVersion version) const { return since <= version && (!fixed_in || version < *fixed_in); }
@@ -33,18 +32,18 @@ std::vector<Defect> all_defects();
 // Returns the known defects of `version`.
 std::vector<Defect> known_defects(PtxasVersion version);
 
-// A defect whose instruction occurs in a PTX text.
+// A defect that may affect a PTX text, because its instruction occurs in the text.
 struct PossibleDefect {
   Defect defect;
   PtxasVersion version = {};  // version with the defect
   int ptx_line = 0;           // line of the first such instruction, counted from 1
-  SourceLine source;          // C++ line that made it
+  SourceLine source;          // C++ line of the first such instruction
   int count = 0;              // number of such instructions
 
-  std::string text() const;  // sentences for a warning
+  std::string text() const;  // returns the sentences of a warning
 };
 
-// Returns the defects of `version` that may affect `ptx`, without defects whose instruction is unknown.
+// Returns the defects of `version` that may affect `ptx`, except defects whose instruction is unknown.
 std::vector<PossibleDefect> possible_defects(std::string_view ptx, PtxasVersion version);
 
 }  // namespace ptxbuilder

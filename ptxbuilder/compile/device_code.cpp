@@ -19,17 +19,17 @@ namespace {
 constexpr uint16_t kMachineCuda = 190;  // EM_CUDA
 constexpr std::string_view kMagic = "\x50\xed\x55\xba";
 
-// The header of a fatbin, and of each of its entries. The fields without a name do not affect how it is read.
+// The headers of a fatbin and of each entry. Fields without a meaningful name are not used here.
 struct Header {
   uint32_t magic;
   uint16_t version, header_bytes;
-  uint64_t bytes;  // size of the entries after the header
+  uint64_t bytes;  // total size of the entries after the header
 };
 struct EntryHeader {
   uint16_t kind, version;
   uint32_t header_bytes;
   uint64_t bytes;         // size after the header, including padding to a multiple of 8
-  uint32_t packed_bytes;  // 0 if it is not packed
+  uint32_t packed_bytes;  // 0 if the entry is not packed
   uint32_t unnamed_0;
   uint16_t minor, major;
   uint32_t architecture;
@@ -125,7 +125,8 @@ bool is_cubin(std::string_view file) {
 
 uint32_t architecture_of_cubin(std::string_view file) {
   const auto header = read_at<Elf64_Ehdr>(file, 0, "the ELF header");
-  // The number is in the second byte since ABI 8, and was in the first byte before.
+  // The number of the architecture is in the second byte since ABI version 8, and was in the first byte
+  // before.
   return (header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff;
 }
 
@@ -161,10 +162,11 @@ bool has_kernel(const DeviceCode& code, std::string_view kernel) {
   return std::find(names.begin(), names.end(), kernel) != names.end();
 }
 
-// A kernel that was found among code of one kind.
+// The result of searching for a kernel among the codes of one kind.
 struct Found {
-  const DeviceCode* best = nullptr;  // null if it is not found, or without a name in several codes
-  size_t count = 0;                  // number of codes
+  const DeviceCode* best = nullptr;  // null if the kernel was not found, or if it has no name and there are
+                                     // several codes
+  size_t count = 0;                  // number of codes of this kind
   std::set<std::string> names;       // names of all kernels, if there are several codes
 
   Found(const std::vector<DeviceCode>& all, std::string_view kernel, DeviceCode::Kind kind) {

@@ -48,8 +48,8 @@ CubinResources cubin_resources(std::string_view cubin, std::string_view kernel) 
     if (s.name.starts_with(".text.") && s.name.substr(6) == kernel) symbol = s.info & 0xffffff;
   for (const ElfSection& s : sections) {
     if (s.name != ".nv.info") continue;
-    // An item is a format, an attribute, and two bytes: the value, or the number of bytes of the value that
-    // follow.
+    // An item consists of a format, an attribute, and two bytes. The two bytes are the value, or the number
+    // of bytes in the value that follows.
     const std::string_view info = s.content;
     for (size_t at = 0; at < info.size();) {
       const auto head = read_at<std::array<uint8_t, 4>>(info, at, "an attribute");

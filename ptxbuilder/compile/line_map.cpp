@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view blanks = " \t\r";
 
-// Returns whether a name may contain the character (PTX ISA, "Identifiers"): letters, digits, underscore and
-// dollar; registers begin with %.
+// Returns whether a name may contain the character: a letter, a digit, an underscore, a dollar, or the % of a
+// register (PTX ISA, "Identifiers").
 bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
 }
@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Removes a leading number from `text`, and returns it; returns 0 if there is none.
+// Removes a leading number from `text`, and returns the number, or 0 if there is none.
 unsigned take_number(std::string_view& text) {
   text = trimmed(text);
   unsigned value = 0;
@@ -29,7 +29,8 @@ unsigned take_number(std::string_view& text) {
   return error == std::errc{} ? value : 0;
 }
 
-// Returns `ptx` with the characters of comments replaced by spaces; line ends and quoted strings are kept.
+// Returns `ptx` with the characters of comments replaced by spaces. Line ends and quoted strings do not
+// change.
 std::string without_comments(std::string_view ptx) {
   std::string text(ptx);
   for (size_t i = 0, end; i < text.size(); i = end) {
@@ -53,8 +54,8 @@ std::string without_comments(std::string_view ptx) {
   return text;
 }
 
-// Returns the name that follows `directive` (".entry") in `text`, after a result list in parentheses if there
-// is one; "" if there is no name.
+// Returns the name that follows `directive`, such as ".entry", in `text`, possibly after a list of results in
+// parentheses. Returns "" if there is no name.
 std::string declared_name(std::string_view text, std::string_view directive) {
   size_t at = text.find(directive);
   if (at == std::string_view::npos) return "";
@@ -72,8 +73,8 @@ std::string to_string(const SourceLine& source) {
 }
 
 LineMap::LineMap(std::string_view ptx) : text_(without_comments(ptx)) {
-  Line current;   // carries the function and the `.loc` from line to line
-  int depth = 0;  // nesting of braces; functions begin and end at 0
+  Line current;   // function and `.loc` that apply to the current line
+  int depth = 0;  // nesting depth of braces; functions begin and end at depth 0
   std::string_view rest = text_;
   while (!rest.empty()) {
     size_t end = std::min(rest.find('\n'), rest.size());

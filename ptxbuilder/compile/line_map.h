@@ -1,4 +1,4 @@
-// Maps the lines of a PTX text to the C++ lines that made them, using the `.loc` and `.file` directives of
+// Maps the lines of a PTX text to the C++ lines that emitted them, using the `.loc` and `.file` directives of
 // the text.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace ptxbuilder {
 
-// A line of the source code from which PTX was made.
+// A line of the source code from which PTX was generated.
 struct SourceLine {
-  std::string file;   // as the `.file` directive spells it
+  std::string file;   // as spelled in the `.file` directive
   unsigned line = 0;  // 0 if unknown
 
   explicit operator bool() const { return line != 0; }
@@ -20,7 +20,7 @@ struct SourceLine {
 
 std::string to_string(const SourceLine& source);  // "gemm.cpp:41", without folders
 
-// The C++ lines from which the lines of a PTX text were made.
+// The C++ line for each line of a PTX text.
 class LineMap {
  public:
   explicit LineMap(std::string_view ptx);
@@ -32,8 +32,8 @@ class LineMap {
   SourceLine at(int ptx_line) const;
 
   // Returns the PTX line of the first instruction in `function` whose opcode is `opcode`, such as
-  // "wgmma.mma_async", or `opcode` followed by a dot and more words; 0 if there is none. If `function` is
-  // empty, searches all functions.
+  // "wgmma.mma_async", or begins with `opcode` and a dot. Returns 0 if there is none. If `function` is empty,
+  // searches all functions.
   int first(std::string_view function, std::string_view opcode) const;
 
   const std::string& first_entry() const { return first_entry_; }  // name of the first `.entry`, or ""
@@ -42,14 +42,14 @@ class LineMap {
   struct Line {
     std::string_view text;  // without comments; points into text_
     int function = -1;      // index into functions_; -1 outside all functions
-    int file = 0;           // of the current `.loc`; 0 if there is none
+    int file = 0;           // number of the file in the current `.loc`; 0 if there is none
     unsigned line = 0;
   };
 
-  std::string text_;                    // PTX text whose comments are replaced with blanks
+  std::string text_;                    // the PTX text, with its comments replaced by blanks
   std::vector<Line> lines_;             // lines_[0] is PTX line 1
   std::vector<std::string> functions_;  // names, in the order of the text
-  std::map<int, std::string> files_;    // from `.file` directives
+  std::map<int, std::string> files_;    // files of the `.file` directives, by number
   std::string first_entry_;
 };
 

@@ -7,8 +7,8 @@
 namespace ptxbuilder {
 namespace {
 
-// Unpacks a block, which is a series of sequences: a token with two 4-bit lengths, literals, and a match to
-// earlier text.
+// Unpacks a block. A block is a series of sequences, and a sequence consists of a token with two 4-bit
+// lengths, literals, and a match in earlier text.
 class Unpacking {
  public:
   Unpacking(std::string_view block, size_t size) : block_(block), size_(size) { text_.reserve(size); }
@@ -53,7 +53,7 @@ class Unpacking {
     if (back == 0 || back > text_.size())
       fail(fmt::format("a match {} B back, after {} B", back, text_.size()));
     room(bytes);
-    for (size_t i = 0; i < bytes; ++i) text_ += text_[text_.size() - back];  // may overlap itself
+    for (size_t i = 0; i < bytes; ++i) text_ += text_[text_.size() - back];  // the match may overlap its copy
   }
 
   std::string_view block_;

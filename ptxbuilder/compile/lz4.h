@@ -1,4 +1,4 @@
-// Unpacks LZ4's block format, in which fatbins store code that nvcc compressed for speed.
+// Unpacks LZ4's block format. Fatbins use this format for code that nvcc compressed for speed.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// Returns the unpacked contents of a block, which must have `size` bytes (LZ4 Block Format Description,
-// 2022). Throws Error that names the byte of the block, and the rule that it breaks.
+// Unpacks a block, and returns its contents, which must have `size` bytes (LZ4 Block Format Description,
+// 2022). If the block is invalid, throws an Error that names the byte and the broken rule.
 std::string unpack_lz4(std::string_view block, size_t size);
 
 }  // namespace ptxbuilder

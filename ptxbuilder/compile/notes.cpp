@@ -27,7 +27,7 @@ std::optional<uint32_t> number_after(std::string_view text, std::string_view bef
   return value;
 }
 
-// Returns the number that ends right before the first `after` in `text`, or 0 if there is none.
+// Returns the number directly before the first `after` in `text`, or 0 if there is none.
 uint32_t number_before(std::string_view text, std::string_view after) {
   size_t end = text.find(after);
   if (end == std::string_view::npos) return 0;
@@ -38,19 +38,18 @@ uint32_t number_before(std::string_view text, std::string_view after) {
   return value;
 }
 
-// Returns the name after "function " in a message, with or without quotes: "in function 'k'", "in function k.
-// Try".
+// Returns the name after "function " in a message, with or without quotes, as in "in function 'k'" and "in
+// function k. Try".
 std::string function_named(std::string_view text) {
-  size_t at = text.rfind("function ");  // not the first "function " in "crossing function boundary in the
-                                        // function 'k'"
+  size_t at = text.rfind("function ");  // the last, as in "crossing function boundary in the function 'k'"
   if (at == std::string_view::npos) return "";
   text.remove_prefix(at + 9);
   if (text.starts_with('\'')) text.remove_prefix(1);
   return std::string(text.substr(0, text.find_first_of("' .,\n")));
 }
 
-// Splits "ptxas /dev/stdin, line 12; error   : text" into its parts; returns nothing if the line is not a
-// message. The driver writes "ptxas application ptx input" instead of the file.
+// Parses a line such as "ptxas /dev/stdin, line 12; error : text". Returns nothing if the line is not a
+// message. Messages of the driver contain "ptxas application ptx input" instead of the file.
 std::optional<Note> parse_message(std::string_view line) {
   if (!line.starts_with("ptxas")) return std::nullopt;
   for (Severity severity : severities) {
@@ -70,7 +69,7 @@ std::optional<Note> parse_message(std::string_view line) {
   return std::nullopt;
 }
 
-// Sets the fields that follow from the message's text: code, function, line, explanation.
+// Sets the fields that are derived from the message's text: code, function, line, explanation.
 void interpret(Note& note) {
   std::string printed;
   if (note.text.starts_with("(C")) {
@@ -93,7 +92,7 @@ void interpret(Note& note) {
   if (advisory && note.ptx_line == 0) note.opcode = advisory->opcode;
 }
 
-// Returns the message without its line number, which identifies duplicates.
+// Returns the message without its line number. Duplicates are equal after its removal.
 std::string without_line(std::string text) {
   for (std::string_view before : {"around line ", "in line ", "at line "}) {
     size_t at = text.find(before);
@@ -116,7 +115,7 @@ class Statistics {
  public:
   explicit Statistics(std::vector<FunctionUse>& functions) : functions_(functions) {}
 
-  // Returns false if `line` is not part of the statistics.
+  // Parses a line. Returns false if the line is not a part of the statistics.
   bool take(std::string_view line) {
     if (line.find("Compiling entry function") != std::string_view::npos) {
       entry_ = function_named(line);
@@ -195,7 +194,7 @@ uint32_t Notes::stack_bytes() const {
 Notes parse_notes(std::string_view log, std::string_view ptx) {
   Notes notes;
   Statistics statistics(notes.functions);
-  std::optional<LineMap> lines;  // made only if a message needs it
+  std::optional<LineMap> lines;  // created when a message needs it
   while (!log.empty()) {
     size_t end = std::min(log.find('\n'), log.size());
     std::string_view line = log.substr(0, end);

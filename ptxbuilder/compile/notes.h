@@ -21,11 +21,11 @@ struct Note {
   Severity severity = Severity::info;
   std::string code;  // "C7510", numbered as in ptxas 13.0 (see find_advisory); "" if the message has no code
   std::string text;  // as ptxas printed it
-  std::string function;  // "" if the message does not name one
-  int ptx_line = 0;      // counted from 1; 0 if unknown
-  SourceLine source;     // C++ line that made ptx_line
-  std::string opcode;    // set if ptxas did not state a line; ptx_line is then the first such instruction of
-                         // the function
+  std::string function;     // "" if the message does not name one
+  int ptx_line = 0;         // counted from 1; 0 if unknown
+  SourceLine source;        // C++ line that emitted ptx_line
+  std::string opcode;       // set if ptxas did not state a line; ptx_line is then the function's first
+                            // instruction with this opcode
   std::string explanation;  // cause and remedy; "" if the message is unknown
   int count = 1;            // number of times that ptxas printed the message for this C++ line
 };
@@ -34,47 +34,47 @@ struct Note {
 struct FunctionUse {
   std::string name;
   bool entry = false;
-  uint32_t registers = 0;  // per thread; for entries only
-  uint32_t barriers = 0;   // named barriers; for entries only
+  uint32_t registers = 0;  // registers of a thread; only for entries
+  uint32_t barriers = 0;   // number of named barriers; only for entries
   uint32_t stack_bytes = 0;
   uint32_t spill_store_bytes = 0;
   uint32_t spill_load_bytes = 0;
-  uint32_t shared_bytes = 0;  // static shared memory
+  uint32_t shared_bytes = 0;  // bytes of static shared memory
 };
 
 // All messages and resource uses that ptxas reported for one text.
 struct Notes {
-  std::vector<Note>
-      messages;  // in the order of their first occurrence, without duplicates and without the statistics
+  std::vector<Note> messages;  // in the order of first occurrence, without duplicates and statistics
   std::vector<FunctionUse> functions;
 
-  std::string entry() const;     // name of the first compiled entry, or ""
-  bool failed() const;           // whether there is an error or a fatal message
-  uint32_t registers() const;    // greatest number of an entry
-  uint32_t spill_bytes() const;  // bytes stored and loaded in all functions
-  uint32_t stack_bytes() const;  // deepest stack frame
+  std::string entry() const;     // returns the name of the first compiled entry, or ""
+  bool failed() const;           // returns whether there is an error or a fatal message
+  uint32_t registers() const;    // returns the greatest number of any entry
+  uint32_t spill_bytes() const;  // returns the bytes of spill stores and loads in all functions
+  uint32_t stack_bytes() const;  // returns the size of the largest stack frame
 };
 
-// Parses `log`, which ptxas wrote to standard error, or the driver to CU_JIT_INFO_LOG_BUFFER and
-// CU_JIT_ERROR_LOG_BUFFER. `ptx` is the text that was compiled; C++ lines are taken from it.
+// Parses the messages in `log`. ptxas writes them to standard error, and the driver to CU_JIT_INFO_LOG_BUFFER
+// and CU_JIT_ERROR_LOG_BUFFER. `ptx` is the text that was compiled, and its `.loc` directives yield the C++
+// lines.
 Notes parse_notes(std::string_view log, std::string_view ptx);
 
-// Returns "ptxas error at gemm.cpp:41: <text> (PTX line 812). <explanation>".
+// Returns a text such as "ptxas error at gemm.cpp:41: <text> (PTX line 812). <explanation>".
 std::string to_string(const Note& note);
 
-// Something that makes a kernel slower: a C75xx advisory, spilled registers, or a stack.
+// A cause of slow code: a C75xx advisory, spilled registers, or a stack.
 struct Cost {
-  std::string waiver;  // name by which a kernel waives it
-  std::string text;    // line, cause and remedy, in sentences
+  std::string waiver;  // name that a kernel states to waive the cost
+  std::string text;    // sentences that state line, cause and remedy
 };
 std::vector<Cost> costs_of(const Notes& notes);
 
 // Returns the names that check() accepts in `waived`: the codes C7504 to C7520, "spills", "stack", and the
-// names of ptxas's defects (defects.h), which check() does not report.
+// names of ptxas's defects (defects.h). check() does not report defects itself.
 std::vector<std::string> waiver_names();
 
-// Throws Error unless all costs_of() the notes are waived; the error lists each cost with the name that
-// waives it. Also throws Error if a name in `waived` is neither one of waiver_names() nor a code in `notes`.
+// Throws an Error that lists each of costs_of(notes) that is not waived, with the name that waives it. Also
+// throws Error if a name in `waived` is neither in waiver_names() nor a code in `notes`.
 void check(const Notes& notes, std::span<const std::string> waived = {});
 
 }  // namespace ptxbuilder

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the package folders of the Python whose programs are in `bin`.
+// Returns the package folders of the Python installation whose programs are in `bin`.
 std::vector<fs::path> package_folders(const fs::path& bin) {
   std::vector<fs::path> folders;
   std::error_code none;

@@ -31,8 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 class Descriptor {
  public:
-  // Takes ownership of `fd`. If the program's standard streams are closed, `fd` may be 0 to 2, and other
-  // threads would write their output to it, so such a descriptor is replaced.
+  // Takes ownership of `fd`. If this process's standard streams are closed, `fd` may be 0, 1 or 2, and other
+  // threads would write their output to it. Such a descriptor is therefore replaced.
   explicit Descriptor(int fd) : fd_(fd) {
     if (fd < 0 || fd > 2) return;
     fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -51,7 +51,8 @@ class Descriptor {
   int fd_;
 };
 
-// Returns a file in memory. Unlike a pipe, it need not be drained, so neither side can block the other.
+// Returns a file in memory. Unlike a pipe, such a file does not have to be drained, so neither process can
+// block the other.
 Descriptor memory_file(const std::string& program) {
   Descriptor file(memfd_create("ptxbuilder", MFD_CLOEXEC));
   if (file.number() < 0) fail_step(program, "memfd_create");
@@ -80,7 +81,7 @@ std::string read_all(const std::string& program, int fd) {
   return bytes;
 }
 
-// A started program, which is killed and reaped if it still runs when this object is destroyed.
+// A started program. The destructor kills and reaps the program if it is still running.
 class Child {
  public:
   Child(const std::vector<std::string>& arguments, int input, int output, int messages)
@@ -109,7 +110,7 @@ class Child {
     }
   }
 
-  // Returns whether the program has ended; if so, sets `exit_status`.
+  // Returns whether the program has ended. If so, sets `exit_status`.
   bool ended(int& exit_status) {
     int status;
     pid_t pid = waitpid(pid_, &status, WNOHANG);
@@ -152,7 +153,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::string
 
   ProcessResult result;
   Child child(arguments, in.number(), out.number(), child_messages.number());
-  child_messages.close();  // so that the messages end when the program ends
+  child_messages.close();  // so that reading the messages ends when the program ends
   for (char buffer[4096];;) {
     pollfd waiting = {messages.number(), POLLIN, 0};
     if (poll(&waiting, 1, milliseconds_left()) <= 0) continue;  // interrupted, or out of time

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ptxas of CUDA 12.4 or newer is accepted for text that does not need newer PTX; measurements use version
+// ptxas of CUDA 12.4 or newer is accepted for text that does not need newer PTX. Measurements require version
 // 13.0 or newer.
 constexpr PtxasVersion oldest = {12, 4, 0}, preferred = {13, 0, 0};
 
@@ -28,7 +28,7 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-// Parses the numbers in "13.0.88" or "13.0".
+// Parses a version such as "13.0.88" or "13.0".
 PtxasVersion parse_version(std::string_view text) {
   PtxasVersion version;
   const char *at = text.data(), *end = at + text.size();
@@ -40,7 +40,8 @@ PtxasVersion parse_version(std::string_view text) {
   return version;
 }
 
-// Returns the part of the line after `before`, up to any character of `stop`; "" if `before` does not occur.
+// Returns the part of `text` after `before`, up to the first character of `stop`, or "" if `before` does not
+// occur.
 std::string_view after(std::string_view text, std::string_view before, std::string_view stop = "\n") {
   size_t at = text.find(before);
   if (at == std::string_view::npos) return "";
@@ -48,8 +49,8 @@ std::string_view after(std::string_view text, std::string_view before, std::stri
   return text.substr(0, text.find_first_of(stop));
 }
 
-// Returns the version that `ptxas --version` prints. The cache stores it under the file's identity, so a
-// program whose kernels are all in the cache does not start a process.
+// Returns the version that `ptxas --version` prints. The cache stores the version, with the file's identity
+// as the key, so that no process is started if all kernels of a program are in the cache.
 std::string version_text(const std::string& path, const struct stat& status, Cache* cache) {
   const std::string identity = fmt::format("{} {} {} {}.{}", path, status.st_size, status.st_ino,
                                            status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
@@ -64,7 +65,7 @@ std::string version_text(const std::string& path, const struct stat& status, Cac
   if (cache && !after(result.output, " V").empty()) {
     try {
       cache->store(key, {"", result.output});
-    } catch (const Error&) {  // without a cache it takes a little longer; assemble() reports the problem
+    } catch (const Error&) {  // assemble() reports the problem; without the cache, this only takes longer
     }
   }
   return result.output;

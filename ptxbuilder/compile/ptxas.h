@@ -1,4 +1,4 @@
-// Finds NVIDIA's assembler, reads its version, and turns PTX text into cubins with it.
+// Finds NVIDIA's assembler, reads its version, and uses it to turn PTX text into cubins.
 #pragma once
 
 #include <chrono>
@@ -11,15 +11,17 @@
 
 namespace ptxbuilder {
 
-// The places in which ptxas or another CUDA tool is searched for, in this order. The first ptxas of version
-// 13.0 or newer is used or, if there is none, the newest one of at least version 12.4.
+// The places to search for ptxas or another CUDA tool, in this order. The first ptxas of version 13.0 or
+// newer is used. If there is none, the newest ptxas of at least version 12.4 is used.
 struct PtxasSearch {
   std::string file;                           // if set, only this file is tried
   std::string path;                           // folders separated by colons, as in $PATH
   std::string cuda_path;                      // a CUDA toolkit, as in $CUDA_PATH or $CUDA_HOME
-  std::string install_folder = "/usr/local";  // contains cuda and cuda-13.0, ...; the newest is tried first
+  std::string install_folder = "/usr/local";  // contains folders such as cuda and cuda-13.0; the newest is
+                                              // tried first
 
-  // Returns a search with the variables PATH, CUDA_PATH and CUDA_HOME, or of only `file` if it is not empty.
+  // Returns a search that uses the environment variables PATH, CUDA_PATH and CUDA_HOME or, if `file` is not
+  // empty, tries only `file`.
   static PtxasSearch from_environment(std::string file = "");
   // Returns the files to try, which may not exist.
   std::vector<std::string> candidates(const std::string& tool = "ptxas") const;
@@ -27,9 +29,9 @@ struct PtxasSearch {
 
 // The options of one run of ptxas.
 struct PtxasOptions {
-  int optimization = 3;  // -O; below 1, ptxas serializes wgmma
-  bool line_info =
-      false;  // -lineinfo: maps SASS to PTX lines; PTX with `.loc` is mapped to C++ lines in any case
+  int optimization = 3;    // -O; below 1, ptxas serializes wgmma
+  bool line_info = false;  // -lineinfo: maps SASS to PTX lines; if the PTX contains `.loc`, SASS is always
+                           // mapped to C++ lines
   std::chrono::milliseconds time_limit = std::chrono::seconds(120);
 };
 
@@ -42,8 +44,9 @@ struct PtxasOutput {
 // An installed ptxas.
 class Ptxas {
  public:
-  // Finds ptxas, and runs it to get its version, which takes about 15 ms unless `cache` contains the version.
-  // Throws Error that states where ptxas was searched for, what was found there, and how to get it.
+  // Finds ptxas, and runs it to get its version. This takes about 15 ms, unless `cache` contains the version.
+  // If no suitable ptxas is found, throws an Error that states where ptxas was searched for, what was found
+  // there, and how to get it.
   explicit Ptxas(const PtxasSearch& search = PtxasSearch::from_environment(), Cache* cache = nullptr);
 
   const std::string& path() const { return path_; }
@@ -52,12 +55,12 @@ class Ptxas {
 
   // Returns the target that `.target` names, such as "sm_90a". Throws Error if `ptx` has no `.target sm_...`.
   static std::string_view target_of(std::string_view ptx);
-  // Returns the arguments for assembling `ptx`, without the files; the architecture is the one that its
-  // `.target` names.
+  // Returns the arguments for assembling `ptx`, without the files. The architecture is that of its `.target`.
   static std::vector<std::string> arguments(std::string_view ptx, const PtxasOptions& options);
 
-  // Many threads may call this at once. Throws Error if ptxas rejects the text, with every message and the
-  // C++ line that `.loc` states for it; also throws Error if ptxas crashes or exceeds its time limit.
+  // Assembles a text. Many threads may call this at once. If ptxas rejects the text, throws an Error that
+  // contains every message, with the C++ line from `.loc`. Also throws Error if ptxas crashes or exceeds its
+  // time limit.
   PtxasOutput assemble(std::string_view ptx, const PtxasOptions& options = {}) const;
 
  private:

@@ -1,4 +1,4 @@
-// Implements SHA-256 (FIPS 180-4), from which the names of cache entries are made.
+// Implements SHA-256 (FIPS 180-4). The names of cache entries are SHA-256 hashes.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Writes every stage of a kernel to a folder, to show what LLVM and ptxas make of the kernel.
+// Writes every stage of a kernel to a folder, to show the results of LLVM and ptxas.
 #pragma once
 
 #include <filesystem>
@@ -11,10 +11,10 @@ namespace ptxbuilder {
 // Writes files into a folder, which it creates if necessary.
 class FolderWriter {
  public:
-  // Throws Error if the folder cannot be created; write() throws Error if the file cannot be written.
+  // Throws Error if the folder cannot be created.
   explicit FolderWriter(const std::string& folder);
 
-  // Does nothing if the content is empty.
+  // Writes a file, unless the content is empty. Throws Error if the file cannot be written.
   void write(const std::string& name, std::string_view content);
   void remove(const std::string& name) const;  // removes a file that an earlier run may have left
 
@@ -24,11 +24,12 @@ class FolderWriter {
   std::filesystem::path folder_;
 };
 
-// Paths of the stages: NAME.ll is the kernel's LLVM IR. NAME.lowered.ll is the IR after LLVM's passes, from
-// which instructions are selected. NAME.ptx, NAME.cubin, NAME.sass and NAME.log, the output of ptxas, follow.
+// The files of the stages. NAME.ll is the kernel's LLVM IR, and NAME.lowered.ll the IR after LLVM's passes,
+// just before instruction selection. The other files are NAME.ptx, NAME.cubin, NAME.sass, and NAME.log with
+// the output of ptxas.
 struct KeptStages {
   std::vector<std::string> files;
-  std::vector<std::string> missing;  // missing stages and the reasons: "gemm.sass: no nvdisasm, ..."
+  std::vector<std::string> missing;  // missing stages with reasons, such as "gemm.sass: no nvdisasm, ..."
 };
 
 }  // namespace ptxbuilder

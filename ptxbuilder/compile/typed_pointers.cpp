@@ -12,7 +12,7 @@ bool is_of_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-' || c == '$';
 }
 
-// Copies text, and parses a type wherever one may occur.
+// Copies text, and parses a type at each position where one may begin.
 class Rewriter {
  public:
   explicit Rewriter(std::string_view text) : text_(text) {}
@@ -34,7 +34,7 @@ class Rewriter {
   }
 
  private:
-  // A type in the current syntax, and the offset of its end in the text.
+  // A type in the current syntax, and the offset at which it ends in the original text.
   struct Type {
     std::string text;
     size_t end;
@@ -74,8 +74,8 @@ class Rewriter {
     return std::string(text_.substr(begin, end - begin));
   }
 
-  // Returns nothing if no type begins there. A name is assumed to be a type; if no pointer follows it, it is
-  // the name of a value.
+  // Returns the type that begins at offset `at`, or nothing if none does. A name is parsed as a type, even if
+  // it turns out to be the name of a value because no pointer follows.
   std::optional<Type> type_at(size_t at, int depth) const {
     constexpr int kDeepest = 1000;
     if (at >= text_.size() || depth > kDeepest) return std::nullopt;
@@ -109,7 +109,7 @@ class Rewriter {
       if (!packed || packed->end >= text_.size() || text_[packed->end] != '>') return std::nullopt;
       return Type{"<" + packed->text + ">", packed->end + 1, packed->has_pointer};
     }
-    if (c == '[' || c == '<') {  // an element count, " x ", and the element type
+    if (c == '[' || c == '<') {  // contains an element count, " x ", and the element type
       size_t next = behind_word(behind_blanks(at + 1));
       if (next == at + 1 || std::isdigit(static_cast<unsigned char>(text_[behind_blanks(at + 1)])) == 0)
         return std::nullopt;
@@ -135,7 +135,7 @@ class Rewriter {
     return Type{std::string(word), end, false};
   }
 
-  // Parses types in brackets, separated by commas; the last one may be "...".
+  // Parses a list of types in brackets, separated by commas. The last element may be "...".
   std::optional<Type> list_at(size_t at, char close, int depth) const {
     Type all{std::string(1, text_[at]), at + 1, false};
     for (size_t next = behind_blanks(at + 1);;) {
