@@ -1,4 +1,4 @@
-// Implements the operators of device values with LLVM's instructions.
+// Implements the operators of device values with LLVM instructions.
 #include <fmt/format.h>
 #include <llvm/ADT/APSInt.h>
 #include <llvm/IR/Intrinsics.h>
@@ -40,12 +40,12 @@ llvm::Value* float_arithmetic(Builder::State& s, Arithmetic op, llvm::Value* a, 
   }
 }
 
-// Reports operations that PTX defines, or that trap, but that LLVM turns into poison, if the operand is
-// known.
+// Throws Error for a known operand that LLVM would turn into poison, although PTX defines the result or
+// traps.
 void check_constant(Builder::State& s, Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b) {
   auto* constant = llvm::dyn_cast<llvm::ConstantInt>(b);
   if (!constant) return;
-  auto made = s.constants.find(constant);  // an operator has no source line, but its constant has one
+  auto made = s.constants.find(constant);  // an operator has no source line, but its constant has a line
   Where where = made == s.constants.end() ? s.nearest_line() : made->second;
   bool divides = op == Arithmetic::div || op == Arithmetic::rem;
   if (divides && constant->isZero()) throw Error(where, "division by the constant 0");

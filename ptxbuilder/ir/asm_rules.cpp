@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\n,";
 
-// Removes the next word from a statement, and returns it; empty at the end of the statement.
+// Removes the next word from a statement, and returns the word; empty at the end of the statement.
 std::string_view next_word(std::string_view& statement) {
   statement.remove_prefix(std::min(statement.find_first_not_of(kBlanks), statement.size()));
   const std::string_view word = statement.substr(0, statement.find_first_of(kBlanks));
@@ -22,8 +22,8 @@ std::string_view next_word(std::string_view& statement) {
   return word;
 }
 
-// Parses `.reg .f32 acc0_<64>;`: the type, and the registers base<first> up to base<end> that it
-// declares.
+// The result of parsing a declaration such as `.reg .f32 acc0_<64>;`: its type, and the numbers of the
+// declared registers, from `first` up to but not including `end`.
 struct Declared {
   std::string_view type;
   int first, end;
@@ -92,7 +92,7 @@ void check_declared(const llvm::Function& function, const isa::Row& row, const i
 
 void check_cta_group(llvm::Function& function, std::string_view text) {
   constexpr std::string_view kGroup = ".cta_group::";
-  constexpr const char* kAttribute = "ptxbuilder.cta_group";  // the group, and who set it
+  constexpr const char* kAttribute = "ptxbuilder.cta_group";  // the group, and the instruction that set it
   for (size_t at = text.find(kGroup); at != std::string_view::npos; at = text.find(kGroup, at + 1)) {
     const size_t begin = text.find_last_of(" \t\n;{}", at) + 1;
     std::string_view instruction = text.substr(begin);

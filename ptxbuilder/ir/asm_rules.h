@@ -17,8 +17,9 @@ namespace ptxbuilder {
 void check_declared(const llvm::Function& function, const isa::Row& row, const isa::Operand& operand,
                     const Registers& registers);
 
-// Throws Error if a tcgen05 instruction in `text` is for one CTA and an earlier one in the function is for a
-// pair, or vice versa (PTX ISA, ".cta_group": all instructions of a kernel use the same value).
+// Throws Error if `text` contains a tcgen05 instruction for one CTA and an earlier instruction of the
+// function is for a pair of CTAs, or vice versa. All instructions of a kernel must use the same value (PTX
+// ISA, ".cta_group").
 void check_cta_group(llvm::Function& function, std::string_view text);
 
 }  // namespace ptxbuilder

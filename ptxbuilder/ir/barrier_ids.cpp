@@ -14,8 +14,9 @@ bool continues_word(char c) {
          c == '$' || c == '%';
 }
 
-// Returns the index of the barrier among the operands of an instruction that begins with `word`: 0, or 1
-// after the result of a reduction; -1 if the instruction has no barrier operand.
+// Returns the index of the barrier operand in an instruction that begins with `word`. The index is 1 for a
+// reduction, whose result precedes the barrier, and otherwise 0. Returns -1 if the instruction has no barrier
+// operand.
 int barrier_operand(std::string_view word) {
   for (std::string_view family : {"bar.", "barrier."}) {
     if (!word.starts_with(family)) continue;

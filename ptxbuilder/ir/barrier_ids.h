@@ -1,4 +1,4 @@
-// Records who uses each of the 16 thread barriers of a CTA (PTX ISA, bar).
+// Records the holders of the 16 thread barriers of a CTA (PTX ISA, bar).
 #pragma once
 
 #include <array>
@@ -9,22 +9,23 @@
 
 namespace ptxbuilder {
 
-// Barrier 0 belongs to the CTA's sync_threads(). Every other barrier belongs to whoever takes it first, or to
-// the instructions of the author that name its number; nobody else can then take it.
+// Barrier 0 is reserved for the CTA's sync_threads(). Every other barrier is held by the first holder that
+// takes it, or by the author's own instructions if they refer to it by number. No other holder can take it
+// afterwards.
 class BarrierIds {
  public:
-  // Returns a free barrier for `holder`. Throws Error that lists the holders if all barriers are taken. The
-  // upper half is handed out first, because the barriers of warpgroups are numbered from 1.
+  // Takes a free barrier for `holder`, and returns its number. If all barriers are taken, throws an Error
+  // that lists the holders. The upper half is used first, because warpgroups use the barriers from 1 upwards.
   int take(const std::string& holder);
 
-  // Takes barrier `id` for `holder`, which may hold it already. Throws Error if another holder has it.
+  // Takes barrier `id` for `holder`, which may hold it already. Throws Error if another holder has taken it.
   void take(int id, const std::string& holder);
 
-  // Looks for barriers that the instructions in `text` refer to by number. Throws Error if one of them is
-  // taken.
+  // Records the barriers to which the instructions in `text` refer by number. Throws Error if one of them is
+  // held by another holder.
   void check_text(std::string_view text);
 
-  // Makes the instructions that are emitted while this object exists belong to a holder.
+  // Turns check_text() off while this object exists: a holder emits the instructions itself.
   class Holders {
    public:
     explicit Holders(BarrierIds& ids) : ids_(ids) { ids_.holders_ = true; }

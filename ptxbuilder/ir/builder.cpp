@@ -26,7 +26,7 @@ Builder* current_builder() {
   return open_builders.empty() ? nullptr : open_builders.back()->load();
 }
 
-// Makes new objects belong to the current kernel from now on.
+// Makes new objects belong to the current kernel.
 void enter_current() {
   const Builder* builder = current_builder();
   if (builder)
@@ -149,8 +149,8 @@ Builder::State::State(std::string name, const BuilderOptions& options, Where whe
   if (!options.line_info) return;
   module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
   debug = std::make_unique<llvm::DIBuilder>(*module);
-  // DebugDirectivesOnly prints only `.loc`. More detailed kinds add `, debug` to `.target`, with which ptxas
-  // ignores setmaxnreg (C7505) and serializes wgmma (C7511).
+  // DebugDirectivesOnly prints only `.loc`. More detailed kinds add `, debug` to `.target`, which makes ptxas
+  // ignore setmaxnreg (C7505) and serialize wgmma (C7511).
   llvm::DIFile* file = debug->createFile(where.file, "");
   debug->createCompileUnit(llvm::DISourceLanguageName(llvm::dwarf::DW_LANG_C_plus_plus), file, "ptxbuilder",
                            true, "", 0, "", llvm::DICompileUnit::DebugDirectivesOnly);
@@ -200,7 +200,7 @@ void Builder::State::set_parameter_attributes() {
   for (size_t i = 0; i < signature.parameters.size(); ++i) {
     const Parameter& p = signature.parameters[i];
     if (p.kind != Parameter::Kind::tensor_map && p.kind != Parameter::Kind::structure) continue;
-    // The attributes keep `.param .align 64 .b8 map[128]` in the parameter space; without them, LLVM copies
+    // These attributes keep `.param .align 64 .b8 map[128]` in the parameter space. LLVM would otherwise copy
     // the map to the stack.
     auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), static_cast<uint64_t>(p.size_bytes()));
     const llvm::Align alignment(static_cast<uint64_t>(p.alignment()));
@@ -224,7 +224,7 @@ void Builder::State::append_parameter(const Parameter& p, llvm::Value* given, st
     }
     return;
   }
-  if (p.kind == Parameter::Kind::scalar && size_of(p.dtype) == 1)  // registers are wider than that
+  if (p.kind == Parameter::Kind::scalar && size_of(p.dtype) == 1)  // 8-bit parameters are widened
     given = ir.CreateIntCast(given, ir.getInt32Ty(), p.dtype == DType::s8);
   if (p.is_address() && given->getType() != type_of(Class::gmem, context))
     given = ir.CreateAddrSpaceCast(given, type_of(Class::gmem, context));
@@ -264,7 +264,8 @@ Where Builder::State::where_of(const llvm::Instruction& instruction) const {
   return file == files.end() ? Where{} : Where{file->second.name, location->getLine()};
 }
 
-// LLVM would report this problem too, but in its own terms, and without a source line.
+// Reports uses of values that their definitions do not dominate. LLVM would report them too, but in its own
+// terms and without a source line.
 void Builder::State::check_dominance(const llvm::DominatorTree& tree) const {
   for (const llvm::BasicBlock& block : *function)
     for (const llvm::Instruction& user : block)
@@ -415,7 +416,7 @@ gmem Builder::own_parameter(std::string_view name) const {
 
 size_t Builder::parameter_index(TensorMap map) const {
   constexpr unsigned kAnyDepth = 0;
-  // Returns the address of an element of an array.
+  // If the map is an element of an array, its underlying object is the array's parameter.
   auto* argument = llvm::dyn_cast<llvm::Argument>(llvm::getUnderlyingObject(map.handle(), kAnyDepth));
   if (!argument || argument->getParent() != state_->function ||
       !signature().parameters[argument->getArgNo()].has_recipe())
@@ -426,8 +427,8 @@ size_t Builder::parameter_index(TensorMap map) const {
 }
 
 Registers Builder::declare_registers(Class cls, int count) {
-  // An asm statement with names in the entry block is printed at function scope, so every later instruction
-  // may use the registers. The names are unique, since a function must not declare a name twice.
+  // LLVM prints an asm statement of the entry block at function scope, so every later instruction may use the
+  // registers that it declares. The names are made unique, since a function must not declare a name twice.
   State& s = state();
   s.function_or_create();
   if (!s.is_kernel)
@@ -484,7 +485,7 @@ uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, 
   const uint64_t end = offset + uint64_t{bytes} * static_cast<uint64_t>(stages);
   objects.push_back({name, static_cast<uint32_t>(offset), bytes, static_cast<uint32_t>(stages)});
   if (end > kLimit) {
-    uint64_t sum = 0;  // above `end` if objects share memory
+    uint64_t sum = 0;  // greater than `end` if objects share memory
     for (const SharedObject& o : objects) sum += uint64_t{o.bytes} * o.stages;
     std::string plan;
     for (const SharedObject& o : objects) {
@@ -510,7 +511,7 @@ void Builder::emit_at_entry(const std::function<void()>& emission) {
 Builder::Place Builder::remember_place() {
   State& s = state();
   s.function_or_create();
-  // A no-op instruction marks the place; emit_at inserts other instructions before it, and removes it.
+  // A no-op instruction marks the place. emit_at() inserts other instructions before it, and then removes it.
   auto* marker =
       s.ir.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent, llvm::SyncScope::SingleThread);
   return std::make_shared<llvm::Instruction*>(marker);
@@ -597,8 +598,8 @@ void Builder::State::finish() {
   };
   if (is_kernel) {
     if (is_hosted()) leave_signature(*function, signature);
-    // minctasm is emitted with maxntid: without a bound on the CTAs, ptxas cannot determine the number of
-    // registers at the entry, and ignores setmaxnreg.
+    // minctasm is emitted together with maxntid. Without a bound on the number of CTAs, ptxas cannot
+    // determine the number of registers at the entry, and ignores setmaxnreg.
     if (thread_extents(*function).empty())
       add_attribute(kThreadsAttribute, std::to_string(signature.threads));
     add_attribute("nvvm.minctasm", std::to_string(ctas_at_once));
@@ -628,7 +629,7 @@ std::string Builder::llvm_ir() {
 AtLine::AtLine(Where where) : CallersLine(where) {
   Builder* const builder = current_builder();
   if (!builder) return;
-  // A callback of the author may have set its own line after the line that is open now.
+  // The author's callback may have set its own line since the current line was opened.
   const Where open = opens() ? where : callers::open_line;
   if (!open) return;
   if (Builder::State& s = builder->state(); opens() || open.file != s.line.file || open.line != s.line.line)

@@ -1,5 +1,5 @@
-// Defines Builder, which holds one kernel under construction and is the only interface to LLVM. Typed calls,
-// control flow and tiles all use it.
+// Defines Builder, which holds one kernel under construction. Typed calls, control flow and tiles all use
+// Builder to access LLVM.
 #pragma once
 
 #include <functional>
@@ -18,35 +18,35 @@
 
 namespace ptxbuilder {
 
-// An argument fills a hole with a value, the values of a list, named registers instead of values, or an
-// immediate.
+// An argument for a hole: a value, the values of a list, named registers instead of values, or an immediate.
 using Argument = std::variant<Value, std::vector<Value>, Registers, int64_t>;
 
 // The options of a Builder.
 struct BuilderOptions {
   // The target, such as "sm_90a". If empty, the Builder uses the lowest target, at least sm_90, that supports
-  // all of the kernel's instructions: sm_90a with wgmma or setmaxnreg, and sm_100a with tcgen05. If the
-  // stated target does not support a row, emitting the row throws Error.
+  // all of the kernel's instructions: sm_90a if the kernel uses wgmma or setmaxnreg, and sm_100a if it uses
+  // tcgen05. Emitting a row that the stated target does not support throws Error.
   std::string target = {};
   bool line_info = true;  // emits `.loc` lines, which map PTX to the author's C++ lines
 };
 
-// Owns its LLVMContext, so many threads can build kernels at once. A thread's current Builder is the last one
-// that the thread made and that is neither finished nor destroyed; moving a Builder does not change this.
-// Using a Builder after it was moved from throws Error.
+// Owns its LLVMContext, so many threads can build kernels at once. A thread's current Builder is the last
+// Builder that the thread made and that is neither finished nor destroyed. Moving a Builder does not change
+// which one is current. Using a moved-from Builder throws Error.
 class Builder {
  public:
   explicit Builder(std::string name, BuilderOptions options = {}, Where where = Where::here());
-  // Adds code to a function that another front end has begun, in that front end's module. See insert_at().
+  // Adds code to a function that another front end has begun, inside the module of that front end. See
+  // insert_at().
   explicit Builder(llvm::Function& function, BuilderOptions options = {}, Where where = Where::here());
   Builder(Builder&&) noexcept;
   Builder& operator=(Builder&&) noexcept;
   ~Builder();
 
-  // Runs `body` in a front end's function: its code is inserted at the insertion point of `ir`. Afterwards
-  // `ir` points after that code, usually in another block, and before the instructions that followed the
-  // insertion point. May be called again. Throws Error if `ir` is in another function, or if no instruction
-  // can be added there. An exception that leaves `body` leaves the function unfinished.
+  // Runs `body`, and inserts the code that it emits into a front end's function, at the insertion point of
+  // `ir`. Afterwards, `ir` points between that code and the instructions that followed the insertion point,
+  // usually in another block. May be called several times. Throws Error if `ir` is in another function, or if
+  // no instruction can be added there. If `body` throws, the function stays unfinished.
   void insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& body, Where where = Where::here());
 
   // Returns the current Builder of this thread. Throws Error if there is none.
@@ -61,33 +61,35 @@ class Builder {
   // and an 8-bit integer is widened to 32 bits. Call this only once, before any instruction.
   std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where = Where::here());
   Where parameters_where() const;  // source line of the declaration
-  // Adds a pointer parameter for the library's own use, after the author's parameters and after those that
-  // were added before. Call this before the author's parameters are declared; it is not available on a front
+  // Adds a pointer parameter for the library's own use, after the author's parameters and any parameters
+  // added earlier. Call this before the author's parameters are declared; it is not available on a front
   // end's function. own_parameter() returns the parameter's value.
   void add_own_parameter(Parameter parameter);
   gmem own_parameter(std::string_view name) const;
   // Returns the index of the parameter for this tensor map; signature().parameters holds its recipe.
   size_t parameter_index(TensorMap map) const;
 
-  // Throws Error if this is not the kernel being built on this thread, if it is finished, or if an exception
-  // has left it unfinished.
+  // Throws Error if this Builder is not the current one of this thread, if its kernel is finished, or if an
+  // exception has left the kernel unfinished.
   void check_current() const;
-  // Raises the kernel's .version to `ptx_version` if it is lower, and its target, unless one is stated, to
-  // the lowest of `targets`. Throws Error if a target is stated that is not one of them.
+  // Raises the kernel's .version to `ptx_version` if it is lower. Raises the kernel's target to the lowest of
+  // `targets` unless the author has stated a target. Throws Error if the stated target is not one of
+  // `targets`.
   void require(int ptx_version, isa::Targets targets, std::string_view what);
 
-  // constant() returns the host integer that a value represents, and the line where it became a device value;
-  // or nothing if only the device knows the value.
+  // constant() returns the host integer that a value represents, and the line where the integer became a
+  // device value. Returns nothing if the value is known only on the device.
   struct Constant {
     uint64_t value;
     Where where;
   };
   std::optional<Constant> constant(Value value) const;
 
-  // Emits one instruction of a row. Checks count, class, width and immediates against the row, and the target
-  // against the row's minimum target. `arguments` fill the holes that the instruction reads, in order.
-  // Returns the values of the holes that it writes, with lists flattened; a hole filled with named registers
-  // yields no value. Throws Error that names the row, the operand, the value and the line.
+  // Emits one instruction of a row. Checks the number, class and width of the arguments, and the immediates,
+  // against the row; checks the target against the row's minimum target. `arguments` fill the holes that the
+  // instruction reads, in order. Returns the values of the holes that the instruction writes, with lists
+  // flattened. A hole filled with named registers yields no value. If a check fails, throws an Error that
+  // names the row, the operand, the value and the line.
   std::vector<Value> emit(const isa::Row& row, std::span<const Argument> arguments, std::optional<pred> guard,
                           Where where = Where::here());
 
@@ -96,15 +98,15 @@ class Builder {
   Registers declare_registers(Class cls, int count);
 
   // shared_base() returns the start of dynamic shared memory, aligned to 1024 bytes. allocate_shared()
-  // allocates `stages` times `bytes` bytes of it, and returns the offset. Reports and the sidecar call the
-  // allocation `name`, with a number appended if that name is taken.
+  // allocates `stages` times `bytes` bytes of it, and returns the offset. In reports and the sidecar, the
+  // allocation is called `name`, with a number appended if that name is taken.
   smem shared_base();
   uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment);
 
-  // Returns the record of who uses each of the CTA's 16 thread barriers (PTX ISA, bar).
+  // Returns the record of the holders of the CTA's 16 thread barriers (PTX ISA, bar).
   BarrierIds& barrier_ids();
 
-  // Throws Error on a front end's device function: `what` is available only in kernels.
+  // Throws Error if this is a front end's device function, because `what` is available only in kernels.
   void check_is_kernel(std::string_view what) const;
 
   // Declares a mutable variable, which is promoted to registers when the kernel is finished.
@@ -112,17 +114,18 @@ class Builder {
   llvm::Value* load_variable(llvm::Value* variable, Class cls);
   void store_variable(llvm::Value* variable, llvm::Value* value);
 
-  // Emits a branch. Errors refer to it as `construct`.
+  // Emits a branch. Errors refer to the branch as `construct`.
   void if_(pred condition, const std::function<void()>& then, const std::function<void()>& otherwise,
            Where where, std::string_view construct = "if_");
   void while_(const std::function<pred()>& condition, const std::function<void()>& body, Where where);
   // Emits a loop that counts up from `from` while the counter is below `to`.
   void for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body, Where where);
 
-  // Runs the `body` of a `construct`, such as "if_"; the construct counts as the author's own if the call at
-  // `line` does. An exception that escapes from `body` leaves the kernel unfinished; any further use then
-  // throws an Error that says so. Unlike other bodies (ir/region.h), this one does not own the values that it
-  // makes, so use it only for code that runs exactly once.
+  // Runs the `body` of a `construct`, such as "if_". If `line` opened the caller's line, `body` is the
+  // author's code, and calls in it open lines of their own. An exception that escapes from `body` leaves the
+  // kernel unfinished, and any further use of the kernel throws an Error. Values that `body` makes do not
+  // belong to `body`, unlike values made in the bodies of ir/region.h. Therefore use run_body() only for code
+  // that runs exactly once.
   void run_body(std::string_view construct, const CallersLine& line, const std::function<void()>& body);
 
   // Emits code that every thread needs once, at the top of the kernel, before all other code.
@@ -131,46 +134,47 @@ class Builder {
   using Place = std::shared_ptr<void>;
   Place remember_place();
   void emit_at(const Place& place, const std::function<void()>& emission);
-  // Returns whether no code has been emitted since the point was remembered.
+  // Returns whether the current point in the code is still the remembered one, because no code has been
+  // emitted since.
   bool is_at(const Place& place) const;
-  // Returns whether code that is emitted at that point may use the value.
+  // Returns whether code emitted at `place` may use the value.
   bool known_at(Value value, const Place& place) const;
 
   // Calls `observer` when the body of a for_ or while_ loop begins, and when it ends. The condition of a
   // while_ counts as part of the body.
   void on_loop(std::function<void(bool begins)> observer);
 
-  // Calls `observer` with each instruction of a row, before and after it is emitted, except for instructions
-  // that the observer itself emits.
+  // Calls `observer` before and after each instruction of a row is emitted. Instructions that the observer
+  // itself emits are not reported to it.
   enum class When : uint8_t { before, behind };
   void on_instruction(
       std::function<void(When when, const isa::Row& row, std::span<const Argument> arguments)> observer);
 
-  // Sets the number of CTAs that a multiprocessor must hold at once, by default one: ptxas limits the
-  // registers of a thread so that they fit (PTX ISA, .minnctapersm).
+  // Sets the number of CTAs that a multiprocessor must be able to hold at once, by default one. ptxas limits
+  // the registers of each thread so that these CTAs fit (PTX ISA, .minnctapersm).
   void hold_at_once(uint32_t ctas);
   uint32_t held_at_once() const;
 
-  // Permits one of ptxas's advisories: a code such as "C7510", or "spills" or "stack".
+  // Permits one of ptxas's advisories, given as a code such as "C7510", or as "spills" or "stack".
   void waive(std::string advisory);
   const std::vector<std::string>& waivers() const;
 
-  // State that a higher layer attaches to the kernel under construction.
+  // The base class of state that a higher layer attaches to the kernel under construction.
   struct Attachment {
     virtual ~Attachment() = default;
   };
   std::unique_ptr<Attachment>& attachment();
 
-  // Runs `emission` at the end of the kernel's code: when the kernel is finished, or at the end of each
-  // insert_at().
+  // Runs `emission` to add code at the end of the kernel. It runs when the kernel is finished or, for a front
+  // end's function, at the end of each insert_at().
   void on_end(std::function<void()> emission);
-  // Runs `check` when the kernel is finished, before the module is verified. It is for rules about the whole
-  // kernel, for example that every stage of a pipeline is released.
+  // Runs `check` when the kernel is finished, before the module is verified. Such a check is for rules about
+  // the entire kernel, for example that every stage of a pipeline is released.
   void on_finish(std::function<void()> check);
 
-  // Ends the kernel: runs the checks, verifies the module, and promotes variables. Further calls do nothing,
-  // or throw the same Error again. Afterwards, an earlier Builder of the thread that is still unfinished
-  // becomes current again.
+  // Ends the kernel: runs the checks, verifies the module, and promotes variables. Calling finish() again
+  // does nothing, or throws the first call's Error again. Afterwards, the thread's previous Builder becomes
+  // current again if it is still unfinished.
   void finish();
 
   // Finishes the kernel, and returns the LLVM module in text form.
@@ -183,8 +187,8 @@ class Builder {
   std::unique_ptr<State> state_;
 };
 
-// Opens the caller's line for all instructions emitted while this object exists: an instruction carries the
-// line of the author's call rather than the line of the library code that emits it.
+// Opens the caller's line for all instructions emitted while this object exists, so that an instruction
+// carries the line of the author's call instead of the line in the library.
 class AtLine : public CallersLine {
  public:
   explicit AtLine(Where where);

@@ -12,7 +12,8 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// Evaluates values in one CTA of a trial launch, whose size and parameters are chosen at random.
+// Evaluates values in one CTA of a trial launch. The size and the parameters of the launch are chosen at
+// random.
 class InCta {
  public:
   InCta(const std::array<int, 3>& cluster, const std::array<uint64_t, 3>& place, uint64_t trial)
@@ -27,7 +28,7 @@ class InCta {
   }
 
  private:
-  static constexpr size_t kMost = 400;  // most values that are examined
+  static constexpr size_t kMost = 400;  // limit on the number of values that are examined
 
   llvm::Constant* made(const llvm::Value* value) {
     if (auto* constant = llvm::dyn_cast<llvm::Constant>(value)) return const_cast<llvm::Constant*>(constant);
@@ -94,7 +95,7 @@ class InCta {
 }  // namespace
 
 bool differs_along(const Value& value, size_t axis, const std::array<int, 3>& cluster) {
-  // A launch's parameters and grid may make values equal by chance, so there are several trials with
+  // The parameters and the grid of one launch may make values equal by chance, so several trials use
   // different numbers.
   constexpr uint64_t kTrials = 8;
   for (uint64_t trial = 0; trial < kTrials; ++trial) {

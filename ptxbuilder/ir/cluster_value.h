@@ -1,5 +1,5 @@
-// Evaluates values in the CTAs of a cluster, as far as they follow from the CTA's position, constants and the
-// kernel's parameters.
+// Evaluates values in the CTAs of a cluster, if they depend only on the CTA's position, on constants and on
+// the kernel's parameters.
 #pragma once
 
 #include <array>
@@ -8,8 +8,9 @@
 
 namespace ptxbuilder::detail {
 
-// Returns whether a value is known to differ between CTAs of a cluster that are neighbours along an axis, 0
-// to 2. A value that depends on anything else, such as memory or a loop variable, is not known to differ.
+// Returns whether a value is known to differ between any two CTAs of a cluster that are neighbours along
+// `axis`, which is 0 to 2. A value that depends on anything else, such as memory or a loop variable, is not
+// known to differ.
 bool differs_along(const Value& value, size_t axis, const std::array<int, 3>& cluster);
 
 }  // namespace ptxbuilder::detail

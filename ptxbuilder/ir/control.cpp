@@ -11,7 +11,8 @@ namespace ptxbuilder {
 llvm::Value* Builder::declare_variable(Class cls) {
   State& s = state();
   s.function_or_create();
-  // The variable is in the entry block, and only loads and stores use it: finish() turns it into registers.
+  // The variable is allocated in the entry block, and only loads and stores use it, so that finish() can turn
+  // it into registers.
   auto* cell = new llvm::AllocaInst(type_of(cls, s.context), s.module->getDataLayout().getAllocaAddrSpace(),
                                     "", s.entry_end->getIterator());
   s.variables.push_back(cell);
@@ -68,7 +69,7 @@ void Builder::while_(const std::function<pred()>& condition, const std::function
   s.on_loop(true);
   s.ir.SetInsertPoint(head);
   const detail::LoopJudgements judgements(s);
-  const detail::OpenBody every_round("while_", where);  // values from the condition are valid in the body too
+  const detail::OpenBody every_round("while_", where);  // values of the condition are also valid in the body
   std::optional<pred> again;
   run_body("while_", line, [&] { again.emplace(condition()); });
   check_is_ours(s, again->handle());
@@ -118,7 +119,7 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
     judgements.end();
   }
   s.on_loop(false);
-  if (line.opens()) s.set_line(where);  // sets the line after the lines of the body are closed
+  if (line.opens()) s.set_line(where);  // the lines of the body are closed by now
   llvm::Value* next = s.ir.CreateAdd(index, step.handle());
   index->addIncoming(next, s.ir.GetInsertBlock());
   s.ir.CreateBr(head);

@@ -1,5 +1,5 @@
-// Structured control flow on the device. `if` and `for` on the host choose what to generate; the functions in
-// this file run in the kernel.
+// Defines structured control flow on the device. `if` and `for` on the host choose what to generate; the
+// functions in this file generate branches and loops of the kernel.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"
@@ -8,12 +8,12 @@ namespace ptxbuilder {
 
 // The only mutable kind of value, for variables that a loop or a branch changes:
 //   Var<u32> phase(0u);  phase = phase ^ 1u;
-// A Var is valid in the body in which it was made, and in bodies nested in that body; any later use throws
-// Error.
+// A Var is valid in the body in which it was made, and in bodies nested in that body. Using it after that
+// body has ended throws Error.
 template <class T>
 class Var {
  public:
-  using Operand = T;  // right-hand side of += and the other compound assignments
+  using Operand = T;  // type of the right-hand side of compound assignments
 
   explicit Var(T initial, Where where = Where::here())
       : variable_(Builder::current(where).declare_variable(T::cls)) {
@@ -87,7 +87,7 @@ void for_(From&&, To, Body&&, Where = Where::here()) {
       "for_: the type of the bound is the type of the index: write u32(10), s32(10), u64(10) or s64(10)");
 }
 
-// Runs `body` as long as `condition` holds; it is evaluated before each iteration.
+// Runs `body` as long as `condition` holds. The condition is evaluated before each iteration.
 inline void while_(const std::function<pred()>& condition, const std::function<void()>& body,
                    Where where = Where::here()) {
   Builder::current(where).while_(condition, body, where);

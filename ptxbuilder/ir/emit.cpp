@@ -1,4 +1,5 @@
-// Emits rows as LLVM IR: the result of isa/lower.h, with values of a kernel or of any other module.
+// Emits rows as LLVM IR. The text is the result of isa/lower.h, and the operands are values of a kernel or of
+// any other module.
 #include <fmt/format.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
@@ -38,7 +39,7 @@ bool accepts(Class cls, llvm::Type* type, llvm::LLVMContext& context) {
   }
 }
 
-// A call of inline asm in LLVM's terms: the result of isa::lower, with IR values as its operands.
+// A call of inline asm in LLVM IR: the result of isa::lower, with IR values as its operands.
 class AsmCall {
  public:
   AsmCall(llvm::IRBuilderBase& ir, const Row& row, std::span<const Argument> arguments, llvm::Value* guard)
@@ -49,8 +50,7 @@ class AsmCall {
     for (size_t i = 0; i < row.operands.size(); ++i)
       if (row.operands[i].reads() && next < arguments.size())
         fillings.push_back(filling(i, arguments[next++]));
-    fillings.resize(arguments.size());  // lower() reports the expected number if these are too few or too
-                                        // many
+    fillings.resize(arguments.size());  // lower() reports a wrong number of arguments
     call_ = isa::lower(row, fillings, guard != nullptr);
     for (size_t i = 0; i < row.operands.size(); ++i)
       for (llvm::Value* value : values_[i]) check(row.operands[i], value);
@@ -59,7 +59,7 @@ class AsmCall {
   }
 
   const std::string& text() const { return call_.text; }
-  llvm::CallInst& made() { return *made_; }  // the call made by emit()
+  llvm::CallInst& made() { return *made_; }  // the call that emit() has added
 
   std::vector<llvm::Value*> emit() {
     llvm::LLVMContext& context = ir_.getContext();
@@ -103,7 +103,7 @@ class AsmCall {
       return isa::ValueCount{static_cast<int>(values.size())};
     }
     values.push_back(std::get<Value>(given).handle());
-    // A value that is known does not need a register.
+    // A known value does not need a register.
     auto* constant = llvm::dyn_cast_if_present<llvm::ConstantInt>(values[0]);
     const bool may_be = o.cls == Class::imm || (row_.takes_numbers() && o.takes_numbers());
     if (!constant || !may_be ||
@@ -149,7 +149,8 @@ class AsmCall {
                                                          : values_[r.operand][static_cast<size_t>(r.item)];
   }
 
-  // A value that is read and written keeps its type.
+  // Returns the type of a result. If the operand is read and written, the result has the type of the
+  // argument.
   llvm::Type* result_type(const isa::InlineAsm::Register& r) const {
     return row_.operands[r.operand].reads() ? argument(r)->getType() : type_of(r.cls, ir_.getContext());
   }
@@ -192,7 +193,7 @@ int version_for(const llvm::Function& function, const Row& row) {
   return row.version_on(target.sm);
 }
 
-// Emits an instruction through its LLVM intrinsic, which is preferred to asm, and has no operands.
+// Emits an instruction without operands through its LLVM intrinsic, which is preferred to asm.
 llvm::CallInst* call_intrinsic(llvm::IRBuilderBase& ir, const Row& row) {
   auto id = llvm::Intrinsic::lookupIntrinsicID(llvm::StringRef(row.intrinsic.data(), row.intrinsic.size()));
   return ir.CreateIntrinsic(id, llvm::ArrayRef<llvm::Type*>(), llvm::ArrayRef<llvm::Value*>());
@@ -282,7 +283,7 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   CallersLine line(where);
   check_current();
   State& s = *state_;
-  s.function_or_create();  // must precede the instruction's line, which is not the kernel's line
+  s.function_or_create();  // must run before the instruction's line is set, since the kernel has another line
   if (line.opens()) s.set_line(where);
   for (const Argument& argument : arguments) {
     if (auto* value = std::get_if<Value>(&argument)) check_is_ours(s, value->handle());
@@ -292,7 +293,7 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   if (guard && !guard->handle())
     throw Error(fmt::format("{}: the guard is a null pointer, not a value", row.name));
   if (guard) check_is_ours(s, guard->handle());
-  // Each group of products begins with a fence, so this finds every group.
+  // Each group of products begins with a fence, so checking the fences covers every group.
   if (row.syntax.starts_with("setmaxnreg.") || row.syntax.starts_with("wgmma.fence."))
     detail::check_whole_warpgroups(row.name);
   s.tell(When::before, row, arguments);

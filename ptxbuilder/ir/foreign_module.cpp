@@ -28,7 +28,7 @@
 namespace ptxbuilder {
 namespace {
 
-// Describes where an instruction is: "function 'k' at k.py:12".
+// Returns the location of an instruction, such as "function 'k' at k.py:12".
 std::string place_of(const llvm::Instruction& i) {
   return fmt::format("function '{}'{}", std::string_view(i.getFunction()->getName()), line_of(i));
 }
@@ -69,7 +69,8 @@ void adopt_triple(llvm::Module& module, const llvm::Triple& triple, const std::s
     throw Error(fmt::format("{}: its target triple is {}, which is not nvptx64's", name, theirs.str()));
 }
 
-// Data layouts differ between LLVM versions; they only need to agree on the types in use.
+// Sets the module's data layout. Layouts differ between LLVM versions, and have to agree only on the types in
+// use.
 void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::string& name) {
   if (module.getDataLayoutStr().empty()) return module.setDataLayout(own);
   const llvm::DataLayout theirs = module.getDataLayout();
@@ -98,8 +99,7 @@ void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::
   module.setDataLayout(ours);
 }
 
-// Reduces debug information to lines. Code with other debug information is for debuggers only: ptxas does not
-// optimize it.
+// Reduces debug information to lines, because ptxas does not optimize code with other debug information.
 void keep_lines_alone(llvm::Module& module) {
   llvm::NamedMDNode* units = module.getNamedMetadata("llvm.dbg.cu");
   if (!units) return;
@@ -124,8 +124,8 @@ void keep_lines_alone(llvm::Module& module) {
   }
 }
 
-// Removes the .version that a front end may state for each function, which would differ from the module's
-// .version.
+// Removes the .version that a front end may state for each function, because it could differ from the
+// module's .version.
 void take_versions_off(llvm::Module& module) {
   constexpr const char* kFeatures = "target-features";
   for (llvm::Function& f : module) {
@@ -208,7 +208,7 @@ void check_allocas(const llvm::Module& module, const std::string& name) {
     }
 }
 
-// Returns the libdevice function that corresponds to an LLVM intrinsic which NVPTX turns into a call of a C
+// Returns the libdevice function to use instead of an LLVM intrinsic that NVPTX turns into a call to the C
 // library, since GPUs have no C library.
 std::string function_of_libdevice(llvm::StringRef intrinsic) {
   static constexpr std::string_view kNames[] = {
@@ -232,8 +232,8 @@ const llvm::CallInst* first_call(const llvm::Module& module, llvm::StringRef fun
   return nullptr;
 }
 
-// Returns the lowest target that supports the instructions whose names begin like an intrinsic's name, or ""
-// if the given target supports them, or if there are no such instructions.
+// Returns the lowest target that supports the instructions whose names begin like the intrinsic's name.
+// Returns "" if `target` supports them, or if there are no such instructions.
 std::string target_with(llvm::StringRef intrinsic, const std::string& target) {
   if (!intrinsic.consume_front("llvm.nvvm.")) return "";
   const auto floor = isa::floor_of_alike(intrinsic);
@@ -244,7 +244,7 @@ bool has_kernel(const llvm::Module& module) {
   return llvm::any_of(module, [](const llvm::Function& f) { return !f.isDeclaration() && is_entry(f); });
 }
 
-// Returns which kind of GPU code the bytes of a constant hold, or "" for other bytes.
+// Returns the kind of GPU code in the bytes of a constant, or "" for other bytes.
 const char* what_is_held(llvm::StringRef bytes) {
   if (llvm::isRawBitcode(bytes.bytes_begin(), bytes.bytes_end())) return "bitcode";
   if (bytes.starts_with("\x7f"

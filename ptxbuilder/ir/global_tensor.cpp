@@ -18,8 +18,8 @@ int divisor_of_number(int64_t value) {
   return static_cast<int>(std::min<int64_t>(kMostDivisor, value & -value));
 }
 
-// Derives the divisor of a device value from the operations that make it. Values that a loop carries are not
-// examined, because they are not complete while the loop's body is emitted.
+// Derives the divisor of a device value from the operations that compute it. Loop-carried values are not
+// examined, because they are incomplete while the loop's body is emitted.
 int divisor_of_value(const llvm::Value* value, int depth = 0) {
   if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(value))
     return divisor_of_number(constant->getSExtValue());
@@ -154,7 +154,7 @@ GlobalTile tensor_tile(llvm::Value* start, DType element, std::span<const Dimens
   AtLine line(row.where);
   const std::array<std::optional<TensorCoordinate>, 2> corner = {row, col};
   GlobalTile tile{gmem(tensor_address(start, element, matrix, corner)), matrix[0].stride, matrix[1].stride};
-  // Returns the extent of the tensor that remains beyond the corner.
+  // Returns the number of coordinates from `first`, the corner, to the end of a dimension.
   auto rest = [](const Index& size, const Index& first) -> s32 {
     if (size.known() && first.known()) return s32(*size.known() - *first.known());
     return s32(first.known() == 0 ? size.value() : size.value() - first.value());

@@ -1,11 +1,11 @@
-// Tensors in global memory: a pointer, a shape and strides. Extents and strides may be known while the kernel
-// is built, or only on the device.
+// Defines tensors in global memory. A tensor consists of a pointer, a shape and strides. Extents and strides
+// may be known while the kernel is built, or only on the device.
 //
-//   GlobalTensor x(px, {m, n});           // rows of n elements, one after another; m and n integers or u32
-//   GlobalTensor w(pw, {k, n}, {1, ld});  // strides in elements: integers, u32 or u64
+//   GlobalTensor x(px, {m, n});           // rows of n elements, without gaps; m and n: host integers or u32
+//   GlobalTensor w(pw, {k, n}, {1, ld});  // strides in elements: host integers, u32 or u64
 //   x(i, j) += 1;                         // an element: read, written, or both
 //   GlobalTensor row = x(i, _);           // a slice, of rank 1
-//   load(x.tile(i, j), layout)            // elements outside are not read: registers/memory.h
+//   load(x.tile(i, j), layout)            // elements outside the tensor are not read (registers/memory.h)
 //
 // Coordinates and extents are below 2^31, and offsets have 64 bits, so a tensor may have any size. (An offset
 // that a DeviceLayout computes has 32 bits.)
@@ -16,7 +16,7 @@
 
 namespace ptxbuilder {
 
-// The number of elements that one step along a dimension adds to the offset; a known stride may be negative.
+// The number of elements that one step along a dimension adds to the offset. A known stride may be negative.
 class Stride {
  public:
   template <detail::HostInteger I>
@@ -34,8 +34,8 @@ class Stride {
   int divisor() const;
 
  private:
-  // Empty if the stride is not known. An unknown stride may have 32 bits; the multiplication then widens it,
-  // which takes one instruction.
+  // Set if the stride is known. Otherwise narrow_ or wide_ is set. Multiplying by a narrow_ stride yields 64
+  // bits in one instruction.
   std::optional<int64_t> known_;
   std::optional<u32> narrow_;
   std::optional<u64> wide_;
@@ -55,14 +55,15 @@ struct TensorCoordinate {
       : index(u32(value)), where(where) {}  // NOLINT
 };
 
-// A matrix in global memory, whose first element may be inside a tensor. If `rows` and `cols` are set,
-// elements beyond them are neither read nor written; if one of them is not positive, no element is.
+// A matrix in global memory, such as a part of a tensor. If `rows` and `cols` are set, elements beyond them
+// are neither read nor written. If one of the two is not positive, no element is read or written.
 struct GlobalTile {
   gmem address;
   Stride row_stride, col_stride = 1;
   std::optional<s32> rows = {}, cols = {};
-  // The greatest number of elements, a power of two, that one access may have along the dimension of stride
-  // 1: the address, the other stride and, if the dimension is bounded, its extent are multiples of it.
+  // The greatest number of elements, a power of two, that one access may cover along the dimension of stride
+  // 1. The address, the other stride and, if the dimension is bounded, its extent are multiples of this
+  // number.
   int vector = 1;
 };
 
@@ -95,8 +96,8 @@ using CoordinateOf = TensorCoordinate;
 
 }  // namespace detail
 
-// A tensor of `rank` dimensions, which are outermost first if it is row-major: x(i, j) is start[i *
-// strides[0] + j * strides[1]].
+// A tensor of `rank` dimensions: x(i, j) is start[i * strides[0] + j * strides[1]]. In a row-major tensor,
+// the outermost dimension comes first.
 template <class T, size_t rank, class = std::make_index_sequence<rank>>
 class GlobalTensor;
 
@@ -106,7 +107,8 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   using element_type = T;
   static constexpr size_t rank = rank_;
 
-  // The pointer must be a multiple of 16 bytes. Without strides, the tensor is row-major without gaps.
+  // The pointer must be a multiple of 16 bytes. If no strides are given, the tensor is row-major without
+  // gaps.
   GlobalTensor(gptr<T> start, const Index (&shape)[rank_], const Stride (&strides)[rank_])
       : start_(start), dimensions_(detail::dimensions(shape, strides)) {}
   GlobalTensor(gptr<T> start, const Index (&shape)[rank_])
@@ -117,10 +119,10 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   const Stride& stride(size_t mode) const { return dimensions_[mode].stride; }
   gptr<T> start() const { return start_; }
 
-  // Returns a tensor for which the author guarantees that the unknown strides, and the extent of the
-  // dimension of stride 1 if it is unknown, are multiples of `elements`, a power of two; accesses to tiles
-  // may then have this many elements, up to 16 bytes. Throws Error if a known extent, or a known stride other
-  // than 1, is not such a multiple.
+  // Returns the tensor with a guarantee of the author: unknown strides, and an unknown extent of the
+  // dimension of stride 1, are multiples of `elements`, a power of two. One access to a tile may then cover
+  // this number of elements, up to 16 bytes. Throws Error if a known extent, or a known stride other than 1,
+  // is not a multiple of `elements`.
   GlobalTensor multiples_of(int elements, Where where = Where::here()) const {
     CallersLine line(where);
     GlobalTensor x = *this;
@@ -133,7 +135,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
     const std::array<std::optional<TensorCoordinate>, rank_> all = {at...};
     return {detail::tensor_address(start_.handle(), T::dtype, dimensions_, all), all[0]->where};
   }
-  // Returns a slice: `_` keeps a dimension.
+  // Returns a slice, which has the dimensions at whose positions `_` is passed.
   template <class... C>
   requires(sizeof...(C) == rank_ && (std::same_as<C, Underscore> || ...) &&
            ((std::same_as<C, Underscore> || std::convertible_to<C, TensorCoordinate>)&&...)) auto
@@ -143,7 +145,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
     return GlobalTensor<T, kept>(*this, fixed);
   }
 
-  // Returns the transposed tensor, whose element (j, i) is element (i, j) of this one.
+  // Returns the transposed tensor: its element (j, i) is element (i, j) of this tensor.
   GlobalTensor transposed() const requires(rank_ == 2) {
     GlobalTensor x = *this;
     std::swap(x.dimensions_[0], x.dimensions_[1]);
@@ -153,12 +155,13 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   GlobalTensor<T, 2> as_row() const requires(rank_ == 1) { return {*this, 0}; }
   GlobalTensor<T, 2> as_col() const requires(rank_ == 1) { return {*this, 1}; }
 
-  // Returns the matrix that begins at (row, col), for register tiles and tiled copies; elements outside the
-  // tensor are skipped.
+  // Returns the matrix that begins at (row, col), for register tiles and tiled copies. They skip elements
+  // outside the tensor.
   TensorTile<T> tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
     return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, true)};
   }
-  // Does the same if the author guarantees that all accessed elements are inside the tensor.
+  // Returns the matrix without bounds: the author guarantees that all accessed elements are inside the
+  // tensor.
   TensorTile<T> inner_tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
     return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, false)};
   }
@@ -167,7 +170,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   template <class, size_t, class>
   friend class GlobalTensor;
 
-  // Makes a slice of a tensor with more dimensions.
+  // Constructs a slice of a tensor with more dimensions.
   template <size_t whole>
   GlobalTensor(const GlobalTensor<T, whole>& x,
                const std::array<std::optional<TensorCoordinate>, whole>& fixed)
@@ -180,7 +183,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
         aligned_ = std::min(aligned_, detail::divisor_of(fixed[i]->index) * x.dimensions_[i].stride_divisor);
   }
 
-  // Makes a matrix from a vector, with an additional dimension of one element.
+  // Constructs a matrix from a vector, by adding a dimension of one element at position `beside`.
   GlobalTensor(const GlobalTensor<T, 1>& vector, ptrdiff_t beside)
       : start_(vector.start_), dimensions_(vector.dimensions_), aligned_(vector.aligned_) {
     dimensions_.insert(dimensions_.begin() + beside, detail::Dimension(1, 0));

@@ -1,5 +1,5 @@
-// Implements a Builder on a function that another front end has begun: how it enters and leaves the function,
-// and what its kernel shares with that front end.
+// Implements a Builder on a function that another front end has begun: how the Builder enters and leaves the
+// function, and which properties it checks against the front end's.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ptxbuilder {
 namespace {
 
-// Marks a function that has a Builder, or had one.
+// Marks a function that has, or had, a Builder.
 constexpr const char* kAttribute = "ptxbuilder";
 
 llvm::StringRef target_of(const llvm::Function& function, const BuilderOptions& options) {
@@ -28,7 +28,7 @@ Builder::State::State(llvm::Function& function, const BuilderOptions& options, W
       function(&function),
       is_kernel(is_entry(function)),
       options(options),
-      target(target_of(function, options), isa::Sm::sm_90a),  // like the module (compile/codegen.h)
+      target(target_of(function, options), isa::Sm::sm_90a),  // as in compile/codegen.h
       begun(where),
       line(where) {
   signature.kernel = function.getName().str();
@@ -41,7 +41,7 @@ Builder::State::State(llvm::Function& function, const BuilderOptions& options, W
   if (subprogram) debug = std::make_unique<llvm::DIBuilder>(*module, true, subprogram->getUnit());
 
   llvm::BasicBlock& entry = function.getEntryBlock();
-  entry_end = new llvm::FreezeInst(llvm::PoisonValue::get(ir.getInt1Ty()), "ptxbuilder");  // emits nothing
+  entry_end = new llvm::FreezeInst(llvm::PoisonValue::get(ir.getInt1Ty()), "ptxbuilder");  // emits no PTX
   entry_end->insertInto(&entry, entry.getFirstNonPHIOrDbgOrAlloca());
 }
 
@@ -90,8 +90,8 @@ void Builder::insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& bo
     throw Error(fmt::format("insert_at: the IRBuilder is in the function {}, but the Kernel's is '{}'",
                             name_of(block->getParent()), name));
 
-  // The code after the insertion point is moved to a separate block, which follows the last block of the
-  // body. The entry's variables, and the place for the library's variables, stay in the entry block.
+  // The code after the insertion point is moved to a separate block, after the last block of the body. The
+  // front end's variables, and the position for the library's variables, stay in the entry block.
   llvm::BasicBlock* rest = llvm::BasicBlock::Create(s.context, "rest", s.function);
   for (auto at = ir.GetInsertPoint(); at != block->end();) {
     llvm::Instruction& next = *at++;
@@ -176,8 +176,8 @@ void Builder::State::check_host() {
   check_shared();
 }
 
-// All declarations of dynamic shared memory begin at the same address, and the module's own variables are
-// placed before it.
+// Checks the use of shared memory. All declarations of dynamic shared memory begin at the same address, after
+// the module's own variables.
 void Builder::State::check_shared() {
   const SharedUse use = shared_use(*function, module->getDataLayout());
   for (const llvm::GlobalVariable* variable : use.dynamic)

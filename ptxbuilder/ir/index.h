@@ -1,14 +1,14 @@
-// Integers that are known either while the kernel is built or only on the device, and layouts of such
-// integers. Known parts are folded, and the others become code:
+// Defines integers that are known either while the kernel is built or only on the device, and layouts of such
+// integers. Known parts are folded, and unknown parts become code:
 //
-//   DeviceLayout a({64, n}, {1, 64});                 // n a u32
+//   DeviceLayout a({64, n}, {1, 64});                 // n is a u32
 //   u32 offset = a({row, column}).value();            // row + column * 64
 //   DeviceLayout tiles = zipped_divide(a, {16, 8});   // ((16,8),(4,n/8 rounded up))
 //
 // The algebra treats a device value as CuTe treats a value that is not static. A condition on the value is
-// assumed to hold if CuTe assumes it (tiles divide, strides are positive), and is not tested if CuTe does not
-// test it (modes in coalesce and inverses). Any other condition throws an Error that states what must be
-// known.
+// assumed to hold if CuTe assumes it, for example that extents are multiples of the tile and that strides are
+// positive. In coalesce and inverses, conditions that CuTe does not test are not tested. Any other condition
+// throws an Error that states what must be known.
 #pragma once
 
 #include "ptxbuilder/ir/value.h"
@@ -16,9 +16,9 @@
 
 namespace ptxbuilder {
 
-// An integer of the host or the device. Device values are unsigned: the results of all operations stay below
-// 2^32 or wrap around, so a known negative stride still counts backwards. A u32 that holds a constant counts
-// as known.
+// An integer that is known on the host, or only on the device. Device values are unsigned: the results of all
+// operations stay below 2^32 or wrap around, so a known negative stride still counts backwards. A u32 that
+// holds a constant counts as known.
 class Index {
  public:
   template <detail::HostInteger T>
@@ -27,7 +27,7 @@ class Index {
 
   // Returns the host integer, if the value is known.
   std::optional<int64_t> known() const { return known_; }
-  // Returns the integer as a device value. Throws Error for a host integer that does not fit into 32 bits.
+  // Returns the integer as a device value. Throws Error for a host integer that does not fit in 32 bits.
   u32 value(Where where = Where::here()) const;
 
  private:
@@ -65,7 +65,7 @@ using DeviceLayout = BasicLayout<Index>;
 using DeviceTiler = BasicTiler<Index>;
 using DeviceComposedLayout = BasicComposedLayout<Index>;
 
-// Converts tuples and layouts of host integers, so that they can be combined with device values.
+// Convert tuples and layouts of host integers, so that they can be combined with device values.
 DeviceTuple to_device(const IntTuple& tuple);
 DeviceLayout to_device(const Layout& layout);
 

@@ -1,5 +1,5 @@
-// PTX instructions as typed calls, named with the mnemonics of the manual, as `ptxb isa` lists them. C++
-// checks the operands in the same way as for calls by name (typed_calls.h).
+// Offers PTX instructions as typed calls. The names are the mnemonics in the PTX manual, which `ptxb isa`
+// lists. The C++ compiler checks the operands as it does for calls by name (typed_calls.h).
 //
 //   f32 y = instruction<"tanh.approx.f32">(x);
 //   auto [low, high] = instruction<"ld.global.v2.f32">(address);
@@ -10,7 +10,8 @@
 //   u64 state = instruction<"mbarrier.arrive.shared::cta.b64 count">(bar, 2);
 //
 // `ptxb isa --find TEXT` finds the word, and `ptxb isa "KEY"` shows operands, minimum targets and an example.
-// This is a separate header because the compiler needs about 20 ms to look up each instruction.
+// This header is separate from typed_calls.h because the compiler needs about 20 ms to look up each
+// instruction.
 #pragma once
 
 #include "ptxbuilder/ir/typed_calls.h"

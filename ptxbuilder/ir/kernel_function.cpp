@@ -52,7 +52,7 @@ bool may_use(const llvm::Function& kernel, const llvm::GlobalVariable& variable)
                      [&](const llvm::Function* f) { return f == &kernel || !is_entry(*f); });
 }
 
-// Thrown with the reason why a signature is not known.
+// Thrown if a signature is not known; `why` is the reason.
 struct Unknown {
   std::string why;
 };
@@ -66,7 +66,7 @@ bool prints(llvm::StringRef name) {
                                       [](char c) { return std::isgraph(static_cast<unsigned char>(c)); });
 }
 
-// Returns the name in the module if it has one that can be printed, otherwise arg0, arg1, ...
+// Returns the argument's name in the module if it can be printed, otherwise arg0, arg1, ...
 std::string name_of(const llvm::Argument& argument) {
   if (prints(argument.getName())) return argument.getName().str();
   std::string name = fmt::format("arg{}", argument.getArgNo());
@@ -78,7 +78,7 @@ std::string name_of(const llvm::Argument& argument) {
 }
 
 std::optional<DType> scalar_of(const llvm::Type& type) {
-  if (type.isIntegerTy(1) || type.isIntegerTy(8)) return DType::u8;  // NVPTX passes each of them as a byte
+  if (type.isIntegerTy(1) || type.isIntegerTy(8)) return DType::u8;  // NVPTX passes both types as a byte
   if (type.isIntegerTy(16)) return DType::u16;
   if (type.isIntegerTy(32)) return DType::u32;
   if (type.isIntegerTy(64)) return DType::u64;
@@ -89,8 +89,8 @@ std::optional<DType> scalar_of(const llvm::Type& type) {
   return std::nullopt;
 }
 
-// Adds the scalars and pointers that make up a type, in order, with names such as f1_0 for element 0 of field
-// 1. Returns false if the type has other parts.
+// Adds the parts of a type, which are scalars and pointers, in order. Their names are like f1_0, which is
+// element 0 of field 1. Returns false if the type has other parts.
 bool add_parts(llvm::Type& type, const std::string& name, std::vector<Parameter>& parts) {
   constexpr size_t kMost = 64;
   const auto add = [&](llvm::Type& part, size_t i) {
@@ -137,7 +137,7 @@ void add_offsets(llvm::Type& type, uint64_t at, const llvm::DataLayout& layout, 
     const uint64_t bytes = layout.getTypeAllocSize(type.getArrayElementType());
     for (uint64_t i = 0; i < type.getArrayNumElements(); ++i)
       add_offsets(*type.getArrayElementType(), at + i * bytes, layout, offsets);
-  } else if (const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(&type)) {  // its elements are scalars
+  } else if (const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(&type)) {  // the elements are scalars
     const uint64_t bytes = layout.getTypeStoreSize(vector->getElementType());
     for (uint64_t i = 0; i < vector->getNumElements(); ++i)
       offsets.push_back(static_cast<int>(at + i * bytes));
@@ -147,9 +147,9 @@ void add_offsets(llvm::Type& type, uint64_t at, const llvm::DataLayout& layout, 
   }
 }
 
-// LLVM does not distinguish signed from unsigned integers, and does not know to what a pointer points, so
-// integers are unsigned and pointers point to bytes. It does not distinguish a tensor map, which is 128 bytes
-// aligned to 64, from other structs either.
+// LLVM types do not distinguish signed from unsigned integers, and do not state to what a pointer points. The
+// parameters' integers are therefore unsigned, and their pointers point to bytes. A tensor map, which is 128
+// bytes aligned to 64, is not distinguished from other structs.
 Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& layout) {
   llvm::Type* const byval = argument.getParamByValType();
   llvm::Type& type = byval ? *byval : *argument.getType();
@@ -186,13 +186,14 @@ Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& l
   return p;
 }
 
-// Returns the size in the parameter space, in bytes.
+// Returns the argument's size in the parameter space, in bytes.
 uint64_t size_of(const llvm::Argument& argument, const llvm::DataLayout& layout) {
   llvm::Type* bytes = argument.getParamByValType();
   return layout.getTypeAllocSize(bytes ? bytes : argument.getType());
 }
 
-// Returns the signature that a Kernel recorded, if there is one and the function has not changed since.
+// Returns the signature that a Kernel recorded, if the function has a recorded signature and has not changed
+// since.
 std::optional<Signature> left_signature(const llvm::Function& kernel, const llvm::DataLayout& layout) {
   const llvm::MDNode* node = kernel.getMetadata(kMetadata);
   if (!node) return std::nullopt;
@@ -204,7 +205,7 @@ std::optional<Signature> left_signature(const llvm::Function& kernel, const llvm
   } catch (const Error& e) {
     unknown("its metadata is broken: {}", e.what());
   }
-  if (left.parameters.empty()) return left;  // the Kernel does not know the parameters
+  if (left.parameters.empty()) return left;  // the Kernel did not declare the parameters
   if (left.parameters.size() != kernel.arg_size())
     unknown("its metadata !{} has {} parameters, but the function has {}", kMetadata, left.parameters.size(),
             kernel.arg_size());

@@ -12,7 +12,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
-// log2(e) and ln(2), each as a sum of two f32; products of exponents with the first part of ln(2) are exact.
+// log2(e) and ln(2), each as a sum of two f32. Multiplying an exponent by the first part of ln(2) is exact.
 constexpr float kLog2eHigh = 0x1.715476p+0f, kLog2eLow = 0x1.4ae0cp-26f;
 constexpr float kLn2High = 0x1.62ep-1f, kLn2Low = 0x1.0bfbe8p-15f;
 
@@ -27,7 +27,7 @@ f32 polynomial(f32 x, std::span<const float> coefficients) {
 // Returns 2^n for n from -126 to 127.
 f32 power_of_two(s32 n) { return bit_cast<f32>((n + 127) << 23); }
 
-// Splits x = m 2^exponent, with m from sqrt(1/2) to sqrt(2).
+// Splits x = m * 2^exponent, with m from sqrt(1/2) to sqrt(2).
 struct Split {
   s32 exponent;
   f32 fraction;  // m - 1
@@ -51,17 +51,17 @@ f32 log1p_tail(f32 f) {
   return fma(square, -0.5f, square * f * polynomial(f, p));
 }
 
-// Returns the logarithm of an x that is not a positive finite number, and otherwise `value`.
+// Returns `value` if x is a positive finite number, and otherwise the logarithm of x.
 f32 logarithm_at_edges(f32 x, f32 value) {
   value = select(x == kInfinity, x, value);
   value = select(x == 0, f32(-kInfinity), value);
   return select(x >= 0, value, kNotANumber);
 }
 
-// Splits x = quadrant pi/2 + remainder, with the remainder within pi/4, in f64 so that no bits of an f32 are
-// lost.
+// Splits x = number * pi/2 + remainder, where |remainder| is at most pi/4. The computation is in f64 so that
+// no bits of the f32 are lost.
 struct Quadrant {
-  u32 number;  // only its two low bits matter
+  u32 number;  // only the two low bits matter
   f32 remainder;
 };
 
@@ -101,7 +101,8 @@ f32 exp2(f32 x, Approx approx) { return approx == Approx::yes ? ex2_approx_ftz_f
 
 f32 exp(f32 x, Approx approx) {
   if (approx == Approx::yes) return ex2_approx_ftz_f32(x * kLog2eHigh);
-  // e^x = 2^n 2^f. 2^n is applied as two factors, since n may exceed the exponent range of an f32.
+  // e^x = 2^n * 2^f. Two factors whose product is 2^n are applied, since n may exceed the exponent range of
+  // an f32.
   s32 n = cvt_rni_s32_f32(min(max(x, -104), 89) * kLog2eHigh);
   f32 f = fma(x, kLog2eLow, fma(x, kLog2eHigh, f32(0) - f32(n)));
   s32 half = n >> 1;
@@ -155,7 +156,8 @@ f32 sqrt(f32 x, Approx approx) {
 }
 
 f32 erf(f32 x, Approx approx) {
-  // The result is a polynomial in x^2 below 1, and 1 - e^-q above 1, where q is a polynomial.
+  // If |x| < 1, the result is x times a polynomial in x^2. Otherwise its magnitude is 1 - e^-q, where q is a
+  // polynomial.
   constexpr float p[] = {-9.66704457149e-6f, 0.000112659590256f, -0.000848408040554f, 0.00522103180786f,
                          -0.0268654307277f,  0.112837824952f,    -0.37612638468f,     0.128379167062f};
   constexpr float q[] = {-1.64267896843e-6f, 4.61647851613e-5f, -0.000597677274919f,

@@ -7,7 +7,8 @@
 namespace ptxbuilder {
 namespace {
 
-// A conversion of a printf format: 'd', 'u', 'c', 'f' or 'p', and whether it is the long long form.
+// A conversion in a printf format: its letter, which is 'd', 'u', 'c', 'f' or 'p', and whether it has the
+// long long form.
 struct Conversion {
   char letter;
   bool wide;

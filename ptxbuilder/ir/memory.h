@@ -1,5 +1,5 @@
-// Ordinary loads and stores through typed pointers, and printing. They use LLVM's loads and stores, so
-// addresses fold and loads merge.
+// Defines ordinary loads and stores through typed pointers, and printing. Loads and stores are LLVM
+// instructions, so that LLVM can fold addresses and merge loads.
 #pragma once
 
 #include <array>
@@ -16,12 +16,12 @@ void store(llvm::Value* address, std::span<const Value> values);
 }  // namespace detail
 
 // Represents the element to which a pointer points. It converts to the element's value, and an assignment
-// writes the element. Using an element that is kept with `auto` does not compile, because it would be read
-// at that point, after later writes.
+// writes the element. Using an Element that was stored with `auto` does not compile, because the read would
+// happen only at that use, after later writes.
 template <class T>
 class Element {
  public:
-  using Operand = T;  // right-hand side of += and the other compound assignments
+  using Operand = T;  // type of the right-hand side of compound assignments
 
   Element(llvm::Value* address, Where where) : address_(address), where_(where) {}
   Element(const Element&) = delete;
@@ -54,7 +54,7 @@ class Element {
 };
 
 // A pointer to elements of T in the state space of Address, gmem or smem. Indices count elements. An index is
-// a host integer, a u32 or, in global memory, a u64; a Var or an element in memory is accepted too.
+// a host integer, a u32 or, in global memory, a u64. A Var or an element in memory is also accepted.
 template <class T, class Address>
 class Pointer : public Value {
  public:
@@ -94,8 +94,8 @@ class Pointer : public Value {
   Element<T> operator[](Index i) const {
     return {detail::element_address(handle(), T::dtype, i.value.handle()), i.where};
   }
-  // This is a template so that a pointer, which converts to its Address and would then count bytes, does not
-  // match it.
+  // This operator is a template so that it does not match a pointer: a pointer converts to its Address, and
+  // the sum would then count bytes.
   template <class I>
   requires std::convertible_to<I, Index>
   friend Pointer operator+(Pointer p, I&& elements) {
@@ -131,9 +131,9 @@ void store(Pointer<T, Address> to, const std::array<T, count>& values, Where whe
 }
 
 // CUDA's device printf: `format` is written as in C, with %u %d %llu %lld %f %c %p matching the values, at
-// most 32 of them. The driver shows the text when the host synchronizes. It uses a little stack, and permits
-// ptxas's advisory about it. Do not use it in kernels with wgmma: an extern call serializes wgmmas (ptxas
-// advisory C7510).
+// most 32 of them. The driver shows the text when the host synchronizes. print() uses a little stack, and
+// permits ptxas's advisory about the stack. Do not use print() in kernels with wgmma, because an extern call
+// serializes wgmmas (ptxas advisory C7510).
 void print(std::string_view format, std::initializer_list<Value> values = {}, Where where = Where::here());
 
 }  // namespace ptxbuilder

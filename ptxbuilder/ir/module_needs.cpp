@@ -16,13 +16,14 @@
 namespace ptxbuilder {
 namespace {
 
-// The module flags that hold the requirements: ten times a .version, and sets of targets without duplicates.
-// Linking keeps the greatest .version and all sets.
+// The module flags that hold the requirements: the .version, times ten, and the sets of targets without
+// duplicates. Linking modules selects the greatest .version, and joins their sets.
 constexpr const char *kPtxFlag = "ptxbuilder.ptx", *kTargetsFlag = "ptxbuilder.targets";
-// The requirements of an instruction: the name of its row, and the targets that support it.
+// The metadata that holds the requirements of an instruction: the name of its row, and the targets that
+// support the row.
 constexpr const char* kRow = "ptxbuilder.row";
 
-// Returns the name with which errors begin, usually a file name.
+// Returns the module's name, usually a file name. Errors begin with it.
 std::string_view name_of(const llvm::Module& module) { return std::string_view(module.getName()); }
 
 isa::Targets targets_of(const llvm::Metadata* names, std::string_view where) {
@@ -34,15 +35,15 @@ isa::Targets targets_of(const llvm::Metadata* names, std::string_view where) {
   }
 }
 
-// Returns the text of inline asm that is not made from a row; the metadata of a row contains more information
-// than its text.
+// Returns the text of inline asm that was not emitted from a row, and otherwise "". For rows, the metadata
+// contains more information than the text.
 std::string_view own_asm(const llvm::Instruction& i) {
   const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
   const auto* text = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
   return text && !i.getMetadata(kRow) ? std::string_view(text->getAsmString()) : std::string_view();
 }
 
-// Calls `work` with each mnemonic and special register in a text that the manual lists, and with its
+// Calls `work` for each mnemonic and each special register in `text` that the manual lists, together with its
 // requirements.
 void each_floor(std::string_view text, const std::function<void(std::string_view, const isa::Floor&)>& work) {
   for (const auto& [mnemonic, operands] : isa::instructions_in(text))

@@ -9,8 +9,8 @@
 
 namespace ptxbuilder::detail {
 
-// Begins a body, such as "if_" at the line `where`, and ends it. `threads` are the threads that enter under
-// `conditions`: the conditions of a branch, or the bounds of a loop.
+// Begins the body of a construct, such as "if_", at the line `where`. The destructor ends the body. `threads`
+// are the threads that enter under `conditions`: the conditions of a branch, or the bounds of a loop.
 class OpenBody {
  public:
   OpenBody(std::string_view construct, Where where, const ThreadSet& threads = ThreadSet::all(),
@@ -24,7 +24,7 @@ class OpenBody {
   // Returns the threads that may enter, limited to those that enter all enclosing bodies.
   const ThreadSet& threads() const { return threads_; }
   const std::vector<const llvm::Value*>& conditions() const { return conditions_; }
-  std::string describe() const;  // "elect at gemm.cpp:41"
+  std::string describe() const;  // returns a text such as "elect at gemm.cpp:41"
   bool is_branch() const { return construct_ == "if_"; }
 
  private:
@@ -37,12 +37,12 @@ class OpenBody {
   std::vector<const llvm::Value*> conditions_;
 };
 
-// A condition in a loop that, according to the code before it, admits only whole warpgroups, and the
-// operation that relies on this.
+// A condition in a loop which, judging by the code before it, admits only whole warpgroups. An operation
+// relies on this.
 struct Judgement {
   const llvm::Value* condition;
   Where where;
-  std::string otherwise;  // text of the error if the condition turns out not to
+  std::string otherwise;  // text of the error if the condition turns out to divide a warpgroup
 };
 
 // Checks a loop's conditions again when the loop ends, since a later line may have changed the variables on
@@ -59,8 +59,8 @@ class LoopJudgements {
   size_t first_;
 };
 
-// While this object exists, new values belong to kernel `number` rather than to one of its bodies, since
-// their code goes to the kernel's top.
+// While this object exists, new values belong to kernel `number` itself instead of one of its bodies, because
+// their code is emitted at the top of the kernel.
 class OutsideOfBodies {
  public:
   explicit OutsideOfBodies(uint32_t number) : body_(std::exchange(open_body, number)) {}
@@ -72,7 +72,7 @@ class OutsideOfBodies {
 };
 
 uint32_t new_kernel_number();
-// Enters a kernel again, in its innermost open body if it has one.
+// Makes new values belong to the given body of a kernel or, if `innermost` is null, to the kernel itself.
 void enter(const OpenBody* innermost, uint32_t kernel);
 
 // Returns the error text for a value that is used outside its body. `made` is the line where the value was

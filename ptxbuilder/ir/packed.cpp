@@ -14,8 +14,8 @@ Builder::State& ours(std::initializer_list<llvm::Value*> values) {
   return s;
 }
 
-// Returns a register as a vector of two elements, since LLVM's instructions on such vectors become packed PTX
-// instructions.
+// Returns a register as a vector of two elements. LLVM translates instructions on vectors of two 16-bit
+// elements to packed PTX instructions.
 llvm::Value* as_pair(Builder::State& s, DType type, llvm::Value* word) {
   return s.ir.CreateBitCast(word, llvm::FixedVectorType::get(type_of(type, s.context), 2));
 }

@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox by Salmon, Moraes, Dror and Shaw (Parallel random numbers: as easy as
-// 1, 2, 3; 2011). The functions work on a kernel's values and on host integers, so the host can compute the
-// numbers that a kernel draws.
+// Computes counter-based random numbers: Philox by Salmon, Moraes, Dror and Shaw (Parallel random numbers: as
+// easy as 1, 2, 3; 2011). The functions work on a kernel's values and on host integers, so the host can
+// compute the numbers that a kernel draws.
 //
 //   const std::array<u32, 4> words = philox4x32({i, j, 0, 0}, {seed_low, seed_high});
 #pragma once
@@ -33,8 +33,8 @@ constexpr std::array<uint32_t, 2> kPhiloxWeyl = {0x9e3779b9, 0xbb67ae85};
 
 }  // namespace detail
 
-// Returns random words; `Word` is u32 or uint32_t. Different counters give independent words, and so do
-// different keys.
+// Returns random words; `Word` is u32 or uint32_t. Words for different counters or different keys are
+// independent.
 template <class Word>
 std::array<Word, 2> philox2x32(std::array<Word, 2> counter, Word key) {
   for (int round = 0; round < detail::kPhiloxRounds; ++round) {

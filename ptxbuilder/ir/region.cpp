@@ -13,8 +13,8 @@ namespace {
 
 thread_local const OpenBody* innermost_body = nullptr;
 
-// All threads share one counter, since a kernel may be finished on a different thread from the one on which
-// it was begun.
+// All threads share one counter of each kind, since a kernel may be begun on one thread and finished on
+// another.
 std::atomic<uint32_t> bodies = 0, kernels = 0;
 
 constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;
@@ -29,8 +29,8 @@ constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;
                           body->describe(), threads.describe(), cure));
 }
 
-// Records the conditions of a body that passed a check; the check is repeated at the end of the surrounding
-// loop.
+// Records the conditions of a body that has passed a check, so that the check can be repeated at the end of
+// the surrounding loop.
 void judge_at_end_of_loop(std::string_view operation, std::string_view whole) {
   Builder::State& s = Builder::current().state();
   if (s.loops == 0) return;
@@ -47,7 +47,8 @@ void judge_at_end_of_loop(std::string_view operation, std::string_view whole) {
     }
 }
 
-// Assignments have no source line, so an error names the line of the last code that was built before.
+// Returns the line of the last code built before an assignment, because the assignment itself has no source
+// line.
 Where line_before() {
   const Builder::State& s = Builder::current().state();
   return !callers::open_line && s.constant_line ? s.constant_line : s.nearest_line();

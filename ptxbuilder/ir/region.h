@@ -1,8 +1,8 @@
-// Records to which body of a branch, loop or role an object of the kernel belongs. C++ runs such a body once,
-// while the kernel is built; on the device it runs in some threads, never, or many times. A value is
-// therefore not a variable: assigning to an outer value in a body would change it for every thread and every
-// iteration, and a value that is made in a body does not exist after it. Both are errors here; use Var
-// instead.
+// Records to which body of a branch, loop or role an object of the kernel belongs. C++ runs a body once,
+// while the kernel is built. On the device, the body runs in some threads, never, or many times. A value is
+// therefore not a variable. Assigning to an outer value in a body would change it for every thread and every
+// iteration, and a value made in a body does not exist after the body. The library reports both as errors;
+// use a Var instead.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,10 @@ namespace ptxbuilder::detail {
 // number.
 inline constinit thread_local uint32_t open_body = 0;
 
-// The body in which an object was made, or to which it was copied. It is the first member of every class that
-// holds values, so an assignment is rejected before it has changed anything. Within one body, C++ can use
-// values like ordinary objects: sums in a host loop, std::swap, std::optional, vectors.
+// Stores the body in which an object was made, or to which it was copied. A Region is the first member of
+// every class that holds values, so that an invalid assignment is rejected before it has changed anything.
+// Within one body, C++ can use values like ordinary objects: sums in a host loop, std::swap, std::optional,
+// vectors.
 class Region {
  public:
   Region() noexcept : body_(open_body) {}
@@ -29,16 +30,15 @@ class Region {
   Region(const Region& other) noexcept : body_(other.copied()) {}
   // A moved object, such as an element of a vector that grows, stays in its body.
   Region(Region&& other) noexcept : body_(other.body()) { other.body_ |= kMoved; }
-  // Throws Error in a body that has begun since the object was made. An object whose body has ended, or which
-  // belongs to another kernel (for example in a container that outlives its kernel), becomes an object of the
-  // current body.
+  // Throws Error if the current body began after the assigned object was made. If that object's body has
+  // ended, or the object belongs to another kernel (for example in a container that outlives its kernel), it
+  // becomes an object of the current body.
   Region& operator=(const Region& other) {
     if (body_ != open_body || other.body_ != open_body) assign(other);
     return *this;
   }
-  // When a container replaces an outer value inside a body, it destroys the value there; an example is a
-  // vector to which another vector is moved. The kernel then cannot be finished, since a destructor cannot
-  // throw.
+  // A container that replaces an outer value inside a body destroys the value there, for example a vector to
+  // which another vector is moved. The destructor cannot throw, so it makes the kernel impossible to finish.
   ~Region() {
     if (body_ != open_body) destroy();
   }
@@ -50,12 +50,13 @@ class Region {
   void check_readable(const llvm::Value* handle) const {
     if (!is_open()) has_ended(handle);
   }
-  // Does the same for a variable, which only the threads and iterations of its body have initialised.
+  // Throws Error if a variable's body has ended, since only the threads and iterations of that body have
+  // initialized the variable.
   void check_variable() const {
     if (!is_open()) variable_has_ended();
   }
 
-  // This bit is set in the number for the code outside all bodies of a kernel.
+  // This bit is set in the number of a kernel, and clear in the number of a body.
   static constexpr uint32_t kKernel = uint32_t{1} << 31;
 
  private:
@@ -75,17 +76,17 @@ class Region {
 // Throws Error if a variable was moved from.
 [[noreturn]] void variable_was_moved();
 
-// Throws Error if some threads of a warpgroup do not, or may not, enter the innermost body, since `operation`
-// needs all 128 threads.
+// Throws Error if it is possible that some threads of a warpgroup enter the innermost body and others do not,
+// since `operation` needs all 128 threads.
 void check_whole_warpgroups(std::string_view operation);
-// Does the same if some of the CTA's `threads` threads do not enter.
+// Throws Error if some of the CTA's `threads` threads do not enter the innermost body.
 void check_all_threads(std::string_view operation, int threads);
-// Throws Error if more than one of the CTA's `threads` threads is certain to enter, since `operation` is for
-// one thread.
+// Throws Error if more than one of the CTA's `threads` threads is certain to enter the innermost body, since
+// `operation` is for one thread.
 void check_one_thread(std::string_view operation, int threads,
                       std::string_view advice = "call it in elect()");
-// Throws Error if lanes of a warp enter the innermost body without the others, or if no thread enters, since
-// `operation` elects one of the 32 lanes of a warp that enters as a whole.
+// Throws Error if only some lanes of a warp enter the innermost body, or if no thread enters. `operation`
+// elects one lane of each warp, and needs all 32 lanes.
 void check_whole_warps(std::string_view operation);
 
 }  // namespace ptxbuilder::detail

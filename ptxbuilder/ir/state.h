@@ -26,17 +26,18 @@ struct Builder::State {
   // Returns whether the function belongs to a front end, which then has its own module and IRBuilder.
   bool is_hosted() const { return !own_module; }
 
-  // The address of the Builder, as stored in its thread's list of kernels under construction; null once the
-  // kernel is finished or destroyed, which may happen on another thread.
+  // Entry of a thread's list of kernels under construction: the address of the Builder. It becomes null when
+  // the kernel is finished or destroyed, possibly on another thread.
   using Open = std::atomic<Builder*>;
 
   void create_function();
-  // Gives the function's parameters the attributes for their declarations: a tensor map and a struct stay in
-  // the parameter space.
+  // Sets the attributes of the function's parameters that keep tensor maps and structs in the parameter
+  // space.
   void set_parameter_attributes();
   void finish();
-  // Check a front end's function (ir/hosted.cpp). They throw Error unless its parameters are those declared,
-  // its shared memory and attributes agree with the signature, and all of its blocks have terminators.
+  // These functions check a front end's function (ir/hosted.cpp). They throw Error unless its parameters are
+  // those that were declared, its shared memory and attributes agree with the signature, and all of its
+  // blocks have terminators.
   void check_parameters() const;
   void check_host();
   void check_shared();
@@ -44,7 +45,7 @@ struct Builder::State {
     if (!function) create_function();
     return function;
   }
-  // Appends the values that the kernel uses: the parameter itself, or a struct's fields.
+  // Appends the values by which the kernel uses a parameter: the parameter itself, or the fields of a struct.
   void append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values);
   void set_line(Where where);
   void require(int ptx_version, isa::Targets targets, std::string_view instruction,
@@ -64,11 +65,11 @@ struct Builder::State {
   bool is_kernel = true;  // false for a device function
   // Declarations and variables are inserted before this instruction, at the top of the function.
   llvm::Instruction* entry_end = nullptr;
-  const uint32_t number = detail::new_kernel_number();  // number of the code outside all bodies
+  const uint32_t number = detail::new_kernel_number();  // identifies the code outside all bodies
   const detail::OpenBody* innermost = nullptr;
   int loops = 0;  // number of open loops
   std::vector<detail::Judgement> judgements;
-  std::unordered_set<const llvm::Value*> varying;  // variables that only part of a warpgroup has set
+  std::unordered_set<const llvm::Value*> varying;  // variables set by only a part of a warpgroup
   std::unordered_set<const llvm::Value*> uniform;  // values that are the same in a whole warpgroup
   llvm::GlobalVariable* shared = nullptr;
   std::vector<llvm::AllocaInst*> variables;
@@ -133,10 +134,11 @@ std::string name_of(const llvm::Function* function);
 llvm::Type* type_of(Class cls, llvm::LLVMContext& context);
 llvm::Type* type_of(DType type, llvm::LLVMContext& context);
 
-// Throws Error unless the kernel under construction made the value: LLVM would crash on a foreign value.
+// Throws Error unless the value belongs to the kernel under construction, because LLVM would crash on a
+// foreign value.
 void check_is_ours(const Builder::State& state, llvm::Value* value);
 
-// Returns a value's type as the author writes it: "u32", "smem", "tensor map".
+// Returns the name that the author uses for the type of a value, such as "u32", "smem" or "tensor map".
 std::string describe(llvm::Type* type);
 
 // NVPTX's data layout, except that shared pointers have 32 bits. Code generation takes the layout from the
@@ -144,8 +146,7 @@ std::string describe(llvm::Type* type);
 inline constexpr const char* kDataLayout =
     "e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
 
-// The attributes with which a kernel declares its threads and its cluster (NVPTX usage guide, "Kernel
-// Metadata").
+// The attributes that declare a kernel's threads and cluster (NVPTX usage guide, "Kernel Metadata").
 inline constexpr const char *kThreadsAttribute = "nvvm.maxntid", *kClusterAttribute = "nvvm.cluster_dim";
 
 // NVPTX address spaces (NVPTX usage guide, "Address Spaces").

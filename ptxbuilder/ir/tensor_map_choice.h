@@ -7,10 +7,9 @@
 
 namespace ptxbuilder {
 
-// Selects a map by number, for example the tensor of one rank in kernels that access the memory of several
-// ranks, or one of several destinations of a tile. The result can be used like any TensorMap, and checks of
-// its recipe apply to all of the maps. A number that is too large selects the last map. Throws Error if there
-// are no maps.
+// Selects a map by number. For example, a kernel that accesses the memory of several ranks selects the map
+// for one rank's tensor. The result can be used like any TensorMap, and checks of its recipe apply to all of
+// the maps. A number that is too large selects the last map. Throws Error if there are no maps.
 TensorMap choose(u32 number, const std::vector<TensorMap>& maps, Where where = Where::here());
 
 namespace detail {

@@ -10,16 +10,16 @@ namespace {
 
 using N = LayoutInteger<Index>;
 
-constexpr size_t kMostDimensions = 5;  // of a tensor map
+constexpr size_t kMostDimensions = 5;  // greatest number of dimensions of a tensor map
 
 Index one() { return Index(int64_t{1}); }
 
-// Returns a step along a dimension.
+// Returns a stride of `by` steps along a dimension.
 DeviceTuple step(const Index& by, size_t dimension) {
   return DeviceTuple(by).scaled_to({static_cast<int>(dimension)});
 }
 
-// Replaces the integers of a tuple with others, from left to right.
+// Replaces the integers of a tuple with `leaves`, from left to right, starting at leaf number `next`.
 DeviceTuple with_leaves(const DeviceTuple& tuple, const std::vector<DeviceTuple>& leaves, size_t& next) {
   if (!tuple.is_tuple()) return leaves[next++];
   std::vector<DeviceTuple> elements;
@@ -27,7 +27,7 @@ DeviceTuple with_leaves(const DeviceTuple& tuple, const std::vector<DeviceTuple>
   return DeviceTuple(std::move(elements));
 }
 
-// Returns how many steps remain before the end of a dimension.
+// Returns the number of steps from `first` to the end of a dimension.
 Index rest(const Index& size, const Index& first, const Index& step) {
   const Index left = N::subtract(size, first);
   const Index above =
@@ -65,8 +65,8 @@ TensorModes::TensorModes(const DeviceLayout& tensor, Where where) : tensor_(tens
       dimension_of_.push_back(runs.size() - 1);
     }
   }
-  // The contiguous dimension is moved to the front, unless it has one element and another dimension is
-  // contiguous too.
+  // The contiguous dimension is moved to the front. If several dimensions are contiguous, one with more than
+  // one element is preferred.
   size_t contiguous = runs.size();
   for (size_t i = 0; i < runs.size(); ++i)
     if (runs[i].stride.known() == 1 && (contiguous == runs.size() || runs[contiguous].size.known() == 1))

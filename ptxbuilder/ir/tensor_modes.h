@@ -2,8 +2,8 @@
 // layout algebra computes slices and tiles.
 //
 //   TensorView x(px, DeviceLayout({{8, n}, 64}, {{64, ld}, 1}));  // ((8,n),64):((64,ld),1)
-//   x({i, j}, k) = 1;                                  // row i of part j
-//   x(row, k) += 1;                                    // an integer counts through the parts of its mode
+//   x({i, j}, k) = 1;                                  // element k of row i in part j
+//   x(row, k) += 1;                                    // an integer counts through all parts of its mode
 //   TensorView part = x.slice({{_, j}, _});            // (8,64)
 //   load(x.tile({8, 32}, {row, col}).matrix(), layout) // a tile of 8 x 32: number `row` down, `col` across
 #pragma once
@@ -15,34 +15,34 @@ namespace ptxbuilder {
 
 // The modes of a tensor, and the dimensions along which they run. Neighbouring integers of one mode form a
 // single dimension if they are known and the second continues where the first ends: (8,4) with strides
-// (64,512) is 32 rows. The dimension of stride 1 comes first, as the innermost dimension of a tensor map; the
-// others follow in the order of the modes.
+// (64,512) is 32 rows. The first dimension is the one of stride 1, like the innermost dimension of a tensor
+// map. The other dimensions are in the order of the modes.
 class TensorModes {
  public:
   explicit TensorModes(const DeviceLayout& tensor, Where where = Where::here());
 
-  // Returns the shape of this view and, as strides, its steps along the dimensions:
+  // Returns the shape of this view. Its strides are steps along the dimensions, as in
   // ((4,2),16):((1@1,1@2),1@0).
   const DeviceLayout& layout() const { return layout_; }
   size_t dimensions() const { return dimensions_.size(); }
 
-  // Returns the modes at `_`; the other modes are fixed at the given coordinate.
+  // Returns the modes at whose positions `at` has `_`. The other modes are fixed at the given coordinates.
   TensorModes slice(const DeviceTiler& at, Where where = Where::here()) const;
-  // Divides the modes into tiles, as zipped_divide() does, and returns the tile whose number along each mode
-  // is `at`. Elements of the tile beyond the end of a dimension are outside the tensor.
+  // Divides the modes into tiles, as zipped_divide() does, and returns one tile. `at` is the tile's number
+  // along each mode. Elements of the tile beyond the end of a dimension are outside the tensor.
   TensorModes tile(const DeviceTiler& tiler, const DeviceTuple& at, Where where = Where::here()) const;
 
   // Returns the coordinates of an element along the dimensions, innermost first.
   std::vector<Index> coordinates(const DeviceTuple& at, Where where = Where::here()) const;
 
-  // Returns the shape and the strides of the tensor map for a tensor whose layout has these modes, as
-  // TensorCopy::map_tensor() does. Throws Error if integers differ from those that the kernel knows, or if
-  // the tensor cannot have a tensor map.
+  // Returns the shape and the strides of the tensor map for `tensor`, a layout with these modes, as
+  // TensorCopy::map_tensor() does. Throws Error if an integer of `tensor` differs from an integer that is
+  // known here, or if the tensor cannot have a tensor map.
   TensorCopy::MappedTensor map_tensor(const Layout& tensor, DType type, Where where = Where::here()) const;
 
   // The rows or the columns of a view with two modes.
   struct Axis {
-    // A part of a mode: `count` elements along a dimension, at distances of `step`.
+    // A part of a mode: `count` elements along a dimension, each `step` after the previous one.
     struct Part {
       Index count;
       size_t dimension;
@@ -53,7 +53,7 @@ class TensorModes {
   // Throws Error unless there are two modes.
   std::array<Axis, 2> axes(std::string_view operation) const;
   const std::vector<Index>& corner() const { return corner_; }  // coordinates of the first element
-  // Returns the number of elements along a dimension, and their distance.
+  // Returns the number of elements along a dimension, and the distance between neighbours.
   const detail::Dimension& dimension(size_t i) const { return dimensions_[i]; }
   // Throws Error unless the tensor can have a tensor map.
   void check_mapped(std::string_view operation) const;
@@ -63,7 +63,7 @@ class TensorModes {
 
   DeviceLayout tensor_, layout_;
   std::vector<detail::Dimension> dimensions_;
-  std::vector<size_t> dimension_of_;  // by integer of the tensor's shape
+  std::vector<size_t> dimension_of_;  // dimension for each integer of the tensor's shape
   std::vector<Index> corner_;
 };
 
@@ -72,7 +72,8 @@ llvm::Value* element_of(llvm::Value* start, DType type, const TensorModes& modes
 GlobalTile matrix_of(llvm::Value* start, DType type, const TensorModes& modes);
 }  // namespace detail
 
-// A tensor in global memory with such modes. Offsets have 64 bits; coordinates and strides have 32 bits.
+// A tensor in global memory whose modes may consist of modes. Offsets have 64 bits; coordinates and strides
+// have 32 bits.
 template <class T>
 class TensorView {
  public:
@@ -97,7 +98,7 @@ class TensorView {
     return element(DeviceTuple{a, b, c}, where);
   }
 
-  // These functions work as in TensorModes.
+  // These functions work like those of TensorModes.
   TensorView slice(const DeviceTiler& at, Where where = Where::here()) const {
     return TensorView(start_, modes_.slice(at, where));
   }
@@ -105,7 +106,7 @@ class TensorView {
     return TensorView(start_, modes_.tile(tiler, at, where));
   }
 
-  // Returns this view of two modes as a matrix for register tiles; elements outside the tensor are skipped.
+  // Returns this view of two modes as a matrix for register tiles, which skip elements outside the tensor.
   // Throws Error unless each mode runs along one dimension.
   TensorTile<T> matrix(Where where = Where::here()) const {
     AtLine line(where);

@@ -26,8 +26,8 @@ bool is_asm(const llvm::CallInst& call, std::string_view begins) {
   return text && text->getAsmString().starts_with(begins);
 }
 
-// warp_index() returns the value of lane 0's register, and warp_uniform() returns the greatest value in a
-// warp.
+// These functions recognize the instructions of warp_index(), which returns lane 0's value, and of
+// warp_uniform(), which returns the greatest value in a warp.
 bool is_of_lane_0(const llvm::CallInst& call) { return is_asm(call, "shfl.sync.idx.b32 $0, $1, 0, 31,"); }
 bool is_greatest(const llvm::CallInst& call) { return is_asm(call, "redux.sync.max.u32 $0, $1,"); }
 
@@ -67,7 +67,7 @@ bool compare(llvm::CmpInst::Predicate predicate, uint64_t a, uint64_t b, unsigne
   }
 }
 
-// An expression that depends on the thread's number. Several values are tried for its other inputs.
+// Evaluates expressions that depend on the thread's number. Several values are tried for their other inputs.
 class Expression {
  public:
   explicit Expression(const Builder::State& state) : state_(state), divides_(&own_divides_) {}
@@ -91,7 +91,7 @@ class Expression {
     return (*divides_)[value] = result;
   }
 
-  // Returns whether the value depends only on the thread's number; only values() determines this.
+  // Returns whether the last value passed to values() depends only on the thread's number.
   bool is_known() const { return leaves_.empty(); }
   const Values& values(const llvm::Value* value, int trial, size_t threads) {
     trial_ = trial;
@@ -102,8 +102,8 @@ class Expression {
 
  private:
   // Limits on the number of operations between a condition and the thread's number, and on the total number
-  // of operations examined. Conditions that authors write have only a few operations; longer ones are assumed
-  // to be the same in all threads.
+  // of operations examined. Conditions that authors write have only a few operations. A value with more
+  // operations is assumed to be the same in all threads.
   static constexpr int kDeepest = 40;
   static constexpr size_t kMost = 400;
 
@@ -133,8 +133,8 @@ class Expression {
     return result;
   }
 
-  // Returns whether a variable varies: a value stored so far varies, or only a part of a warpgroup has stored
-  // a value.
+  // Returns whether a variable varies. It does if one of the values stored so far varies, or if only a part
+  // of a warpgroup has stored a value.
   bool variable_varies(const llvm::Value* variable, int depth) {
     if (state_.varying.contains(variable)) return true;
     for (const llvm::User* user : variable->users())
@@ -224,8 +224,8 @@ class Expression {
     return result;
   }
 
-  // Tries values that only the device knows: one for each thread or, if all threads of a warpgroup have the
-  // same value, one for each warpgroup.
+  // Returns sample values for a value that is known only on the device: one for each thread or, if all
+  // threads of a warpgroup have the same value, one for each warpgroup.
   Values of_each(const llvm::Value* value) {
     auto* instruction = llvm::cast<llvm::Instruction>(value);
     bool divided = false;
@@ -249,8 +249,8 @@ class Expression {
     return false;
   }
 
-  // Returns numbers that are small, since conditions compare them with thread numbers, and equal in every
-  // build.
+  // Returns a sample value. Samples are small, since conditions compare them with thread numbers, and the
+  // same in every build.
   uint64_t sample(const llvm::Value* leaf, size_t thread) {
     constexpr uint64_t kSamples[] = {0, 1, 5, 48, 100, 200, 1000, 123456789};
     const size_t number = leaves_.try_emplace(leaf, leaves_.size()).first->second;

@@ -1,15 +1,15 @@
-// Offers every row as a typed call. C++ checks class, number and direction of its operands, and the length of
-// lists. A row of isa/names.def is called by its name, and a member of a family (isa/families.def) by name
-// and form. instruction.h offers calls of all other PTX instructions.
+// Offers every row as a typed call. The C++ compiler checks the class, number and direction of the operands,
+// and the length of lists. A row of isa/names.def is called by its name, and a member of a family
+// (isa/families.def) is called by name and form. instruction.h offers calls of all other PTX instructions.
 //
 //   pred done = mbarrier_try_wait_parity(bar, parity);
 //   mbarrier_arrive.when(lane == 0u)(bar);
 //   std::array<u32, 4> fragment = ldmatrix<MatrixForm{.matrices = 4}>(address);
 //
 // A list is a std::array, or the same number of values in braces. Named registers may replace a list that is
-// read; a list that is read and written, such as wgmma's accumulators, is then not a result. Accumulators
-// must be written before wgmma_fence(), but a constant is written only where it is used, so the initial d in
-// this example must not be a constant:
+// read. If they replace a list that is also written, such as wgmma's accumulators, the call does not return
+// that list. Accumulators must be written before wgmma_fence(), but a constant is written only where it is
+// used, so the initial d in this example must not be a constant:
 //
 //   constexpr WgmmaForm form = {.d = DType::f32, .a = DType::bf16, .b = DType::bf16, .n = 8};
 //   d = wgmma_mma_async<form>(d, a, b, pred(true), 1, 1, 0, 0);  // d is a std::array<f32, 4>
@@ -33,7 +33,8 @@ PTXBUILDER_FORM_TYPES(PTXBUILDER_USE)
 
 namespace detail {
 
-// An immediate is a host integer. A floating-point number is rejected, since it would have to be rounded.
+// An immediate, which is a host integer. A floating-point number is rejected, because converting it would
+// round it.
 class Immediate {
  public:
   template <class I>
@@ -80,7 +81,7 @@ PTXBUILDER_TYPE(b128, b128)
 PTXBUILDER_TYPE(imm, Immediate)
 #undef PTXBUILDER_TYPE
 
-// The registers that fill a list: values, as many as the list is long, or named registers.
+// The registers that fill a list: `length` values, or named registers.
 template <class T, size_t length>
 class ListOf {
  public:
@@ -97,7 +98,8 @@ class ListOf {
   Argument filling_;
 };
 
-// Named registers for a list that is read and written. Values in braces do not convert to this type.
+// Named registers for a list that is read and written. Values in braces do not convert to NamedList, so they
+// select the call with values.
 class NamedList {
  public:
   template <std::same_as<Registers> R>
@@ -115,12 +117,12 @@ struct Slot {
   size_t length;
 };
 
-// Returns whether a call accepts named registers instead of values for the operand; it then does not return
-// that operand.
+// Returns whether a call accepts named registers instead of values for the operand. A call with named
+// registers does not return the operand.
 constexpr bool is_accumulator(const isa::Operand& o) { return o.list && o.reads() && o.writes(); }
 
-// Returns whether the operand is among the inputs of a call or, if `written`, among its results. Accumulators
-// are values or, if `named`, registers with names.
+// Returns whether the operand is among the inputs of a call or, if `written`, among its results. If `named`,
+// accumulators are named registers.
 constexpr bool is_among(const isa::Operand& o, bool written, bool named) {
   return written ? o.writes() && !(named && is_accumulator(o)) : o.reads();
 }
@@ -169,7 +171,7 @@ Argument argument(const T& input) {
     return input;
 }
 
-// Returns the next result as a value or, if T is an array, as many of the next results as fill it.
+// Returns the next result as a value or, if T is an array, the next results as its elements.
 template <class T>
 T next_result(const Value*& next) {
   if constexpr (requires { std::tuple_size<T>::value; }) {
@@ -182,8 +184,8 @@ T next_result(const Value*& next) {
   }
 }
 
-// Returns whether a row can have a guard: if the guard were false, operands that are only written would be
-// undefined.
+// Returns whether a row can have a guard. An operand that is only written rules it out, because its value
+// would be undefined if the guard were false.
 constexpr bool can_be_guarded(const isa::Row& row) {
   for (const isa::Operand& o : row.operands)
     if (!o.reads()) return false;
@@ -204,7 +206,7 @@ struct Call<row, named, std::index_sequence<in...>, std::index_sequence<out...>>
       return std::tuple<OutputOf<row, named, out>...>{next_result<OutputOf<row, named, out>>(next)...};
   }
 
-  // The same call with a predicate: threads whose `guard` is false do nothing.
+  // The call under a predicate: threads whose `guard` is false do nothing.
   struct Guarded {
     pred guard;
     auto operator()(InputOf<row, named, in>... inputs, Where where = Where::here()) const {
@@ -261,17 +263,18 @@ using CallOf = std::conditional_t<has_accumulators(row), AccumulatingCall<row>, 
 PTXBUILDER_SHORT_NAMES(PTXBUILDER_CALL)
 #undef PTXBUILDER_CALL
 
-// Defines the families of isa/families.def, which states what each family does and which operands it takes.
+// Defines the families of isa/families.def as typed calls. That file states what each family does and which
+// operands it takes.
 #define PTXBUILDER_CALL(name, Form) \
   template <Form form>              \
   inline constexpr detail::CallOf<isa::name<form>()> name{};
 PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
 #undef PTXBUILDER_CALL
 
-// Declares a row of the author's own, written like a line of isa/manual: defines its typed call `name`, and
-// the row itself as `name_row`. `targets` is its lowest target, or several targets joined with `+`:
-// sm_90a+sm_100f. A row marked pure is dropped if its result is not used. compile/certify.h uses ptxas to
-// check the syntax and the minimum target.
+// Declares a row of the author's own, written like a line of isa/manual. Defines its typed call `name`, and
+// the row itself as `name_row`. `targets` is the row's lowest target, or several targets joined with `+`,
+// such as sm_90a+sm_100f. A call of a row marked pure is dropped if its result is not used. compile/certify.h
+// uses ptxas to check the syntax and the minimum target.
 //
 //   PTXBUILDER_ROW(brev, "brev.b32 {d:=u32}, {a:u32};", pure, 63, sm_75)
 //   u32 reversed = brev(x);
@@ -284,7 +287,7 @@ PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
                 "or write the operand as {name:=class}");                                                  \
   inline constexpr ::ptxbuilder::detail::CallOf<name##_row> name{};
 
-// Emits text of the author's own, whose holes (isa/row.h) are bound by name; {name} repeats an operand. A
+// Emits text of the author's own. Its holes (isa/row.h) are bound by name, and {name} repeats an operand. A
 // hole that is written, or read and written, is bound to a Var. A hole that is only read is bound to a value
 // or, for an immediate, to a host integer; a list such as f32x4 is bound to four operands in braces, or in a
 // vector or array. The text may contain several statements in braces.
@@ -296,7 +299,7 @@ PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
 //
 // The instruction is never moved or removed, like any instruction with side effects. Throws Error for a hole
 // that is unbound or unknown, that is bound to another class or number of operands, or that is written but
-// bound to something else than a Var; the Error names the hole.
+// not bound to a Var. The Error names the hole.
 class PtxBinding;
 void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Where where = Where::here());
 

@@ -5,8 +5,8 @@
 
 namespace ptxbuilder::detail {
 
-// Marks a value, such as a sum over all threads, as uniform: conditions on it are the same in the whole
-// warpgroup.
+// Marks a value, such as a sum over all threads, as uniform. The library then assumes that conditions on it
+// are the same in the whole warpgroup.
 void same_in_warpgroup(Value value);
 
 }  // namespace ptxbuilder::detail

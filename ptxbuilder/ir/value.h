@@ -1,5 +1,5 @@
-// Typed device values, with which a kernel computes. Where a device value is expected, host ints and floats
-// become constants; nothing else converts implicitly, so a wrong width or state space does not compile.
+// Defines the typed device values of a kernel. Host ints and floats become constants if a device value is
+// expected. Nothing else converts implicitly, so a wrong width or state space does not compile.
 #pragma once
 
 #include <concepts>
@@ -24,10 +24,10 @@ namespace ptxbuilder {
 
 using isa::Class;
 
-// An immutable value of the kernel under construction on this thread. It belongs to the body (of a branch,
-// loop or role) in which the object was made. On the host, it can be assigned to, for example to form a sum
-// in a host loop, but only in that body; elsewhere, assignment throws Error. Use a Var for a variable that
-// changes on the device.
+// An immutable value of the kernel under construction on this thread. A Value belongs to the body of a
+// branch, loop or role in which the C++ object was made. In that body, host code may assign to the object,
+// for example to form a sum in a host loop. In other bodies, the assignment throws Error. Use a Var for a
+// variable that changes on the device.
 class Value {
  public:
   explicit Value(llvm::Value* handle) : handle_(handle) {}
@@ -68,8 +68,8 @@ llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* inde
 template <class T>
 inline constexpr bool always_false = false;
 
-// A cell is a Var or an element in memory: value() reads it, and the assignment of an Operand or a result
-// writes it.
+// The operand type of a cell, which is a Var or an element in memory: value() reads the cell, and assigning
+// an Operand writes it.
 template <class C>
 using OperandOf = typename std::remove_cvref_t<C>::Operand;
 
@@ -79,10 +79,10 @@ concept CellOfAnother = std::derived_from<OperandOf<C>, Value> && !std::same_as<
 
 }  // namespace detail
 
-// A predicate register: comparisons return it, and if_, while_, select and .when() take it. `a && b` and `a
-// || b` evaluate both sides, like `a & b` and `a | b`, since C++ cannot make an overloaded operator stop
-// after the first side: guard a load with if_, not with the left side. As in any expression, at most one side
-// may have an effect.
+// A predicate register. Comparisons return it, and if_, while_, select and .when() take it. `a && b` and `a
+// || b` evaluate both sides, like `a & b` and `a | b`, since an overloaded operator cannot skip its second
+// side. Therefore guard a load with if_, not with the left side of &&. At most one side may have a side
+// effect.
 class pred : public Value {
  public:
   static constexpr Class cls = Class::pred;
@@ -114,7 +114,8 @@ class pred : public Value {
 
 namespace detail {
 
-// Gives a device type its operators, which argument-dependent lookup finds. Integer arithmetic wraps around.
+// Defines the operators of a device type as friends, so that argument-dependent lookup finds them. Integer
+// arithmetic wraps around.
 template <class Self>
 struct Operators {
   friend Self operator+(Self a, Self b) { return combine(Arithmetic::add, a, b); }
@@ -168,7 +169,8 @@ concept HostInteger = std::integral<T> && !std::same_as<T, bool>;
 template <class T>
 concept HostNumber = HostInteger<T> || std::floating_point<T>;
 
-// Returns a constant for a host integer, which must fit Host, the host type with the same width and sign.
+// Returns a constant for a host integer. It must fit in Host, the host type with the same width and
+// signedness as `cls`.
 template <class Host, HostInteger I>
 llvm::Value* checked_constant(Class cls, I value, Where where) {
   // Unary + converts a char to int, because in_range does not accept char.
@@ -199,8 +201,8 @@ llvm::Value* checked_constant(Class cls, I value, Where where) {
         : Name(std::forward<Cell>(cell).value()) {}                                                     \
   };
 
-// An integer on the device. Arithmetic wraps around; `explicit` conversions truncate, extend or round as
-// conversions in C++ do.
+// Integers on the device. Arithmetic wraps around. `explicit` conversions truncate, extend or round like
+// conversions in C++.
 PTXBUILDER_INTEGER(u16, uint16_t)
 PTXBUILDER_INTEGER(s16, int16_t)
 PTXBUILDER_INTEGER(u32, uint32_t)
@@ -229,7 +231,7 @@ PTXBUILDER_INTEGER(s64, int64_t)
         : Name(std::forward<Cell>(cell).value()) {}                                                     \
   };
 
-// A floating-point number on the device. Arithmetic rounds to nearest even.
+// Floating-point numbers on the device. Arithmetic rounds to nearest even.
 PTXBUILDER_FLOAT(f16)
 PTXBUILDER_FLOAT(bf16)
 PTXBUILDER_FLOAT(f32)
@@ -266,8 +268,8 @@ class gmem : public Value {
   friend gmem operator+(gmem a, u64 bytes) { return gmem(detail::address_add(a.handle(), bytes.handle())); }
 };
 
-// A generic byte address (64 bits): the address itself determines which memory an instruction without a state
-// space accesses. cvta.shared makes a generic address from a shared-memory address.
+// A generic byte address (64 bits). It determines which memory is accessed by an instruction without a state
+// space. cvta.shared converts a shared-memory address to a generic address.
 class generic_address : public Value {
  public:
   static constexpr Class cls = Class::generic;
@@ -334,8 +336,8 @@ void assign(C&& cell, const Result& result, const OperandOf<C>& operand) {
 
 }  // namespace detail
 
-// Defines a += b as a = a + b. For an element in memory, this is a load and a store, between which other
-// threads may write.
+// Defines a += b as a = a + b. For an element in memory, this is a load followed by a store, and other
+// threads may write the element in between.
 #define PTXBUILDER_ASSIGNMENT(symbol)                                                                     \
   template <class C>                                                                                      \
   requires requires(C && cell, const detail::OperandOf<C>& b) { std::forward<C>(cell).value() symbol b; } \
