@@ -1,5 +1,5 @@
-// Families use these functions to make the row of a form at compile time; print/ generates their keys, rules
-// and forms (printed_rows.h).
+// Defines the functions with which families make the row of a form at compile time. print/ generates the
+// families' keys, rules and forms (printed_rows.h).
 #pragma once
 
 #include <array>
@@ -24,7 +24,8 @@ struct Spelling {
   std::string_view text;
 };
 
-// Returns the spelling of a value in keys; for any other value returns its own name, which no key matches.
+// Returns the spelling of a value in keys. For a value that is not in `all`, returns the value's own name,
+// which matches no key.
 template <class Field>
 constexpr std::string_view spelled(Field value, std::initializer_list<Spelling<Field>> all) {
   for (const Spelling<Field>& one : all)
@@ -33,8 +34,8 @@ constexpr std::string_view spelled(Field value, std::initializer_list<Spelling<F
   return "?";
 }
 
-// Makes the row of the first of `keys` that a form of the manual has; if none has one, the syntax of the row
-// is empty.
+// Returns the row of the first of `keys` that belongs to one of `forms`. If none does, returns a row with
+// empty syntax.
 constexpr MadeRow member(std::initializer_list<Form> forms, std::span<const Text> keys, const Text& name) {
   for (const Text& key : keys)
     for (const Form& form : forms)

@@ -1,16 +1,18 @@
-// A form is a line of the manual with axes; each combination of choices along the axes yields a row.
+// Defines forms. A form is a line of the manual with axes, and each combination of choices along the axes
+// yields a row.
 //
 //   "ld.relaxed<scope=.cta|.cluster@78/sm_90|.gpu|.sys>.global<type=.u32|.f32> {d:=<type>}, [{a:gmem}];"
 //
-// <name=ALTERNATIVE|ALTERNATIVE> is an axis of the mnemonic; an alternative may be empty. An alternative
-// starts with its text. `=` may follow, with the value for holes, if it differs from the text without its dot
-// (.u8=u16). Then `@` may follow, with a minimum: a .version times ten, targets, or both (@86, @sm_90,
-// @78/sm_90), and, after a comma, the targets that support the alternative in an earlier .version
-// (@81/sm_89,78/sm_90). <name> in the mnemonic repeats the alternative. After the mnemonic:
+// <name=ALTERNATIVE|ALTERNATIVE> is an axis of the mnemonic. An alternative may be empty, and starts with its
+// text. Next may be `=` and the value for holes, if it differs from the text without its dot (.u8=u16). Next
+// may be `@` and a minimum: a .version times ten, targets, or both (@86, @sm_90, @78/sm_90). After a comma,
+// the minimum may name an earlier .version and the targets that support the alternative in that .version
+// (@81/sm_89,78/sm_90). <name> in the mnemonic repeats the alternative. After the mnemonic, a form may
+// contain:
 //   {d:=<type>}     the alternative as a class: u32
-//   {c:s32x<dim>}   the number in it as a count: 2 for .2d; <n/2> is half of it, <num*4> four times,
-//                   <dim-2> two less
-//   {c:s32*<dim>}   in braces, as many operands of their own: c0, c1
+//   {c:s32x<dim>}   the number in the alternative as a count: 2 for .2d; <n/2> is half, <num*4> four times,
+//                   <dim-2> two less than this number
+//   {c:s32*<dim>}   separate operands in braces, one for each count: c0, c1
 //   <hint?TEXT>     TEXT, unless the alternative is empty
 //   %<name>         the text of the alternative
 // If another form has the same mnemonic, the form begins with a distinguishing word, which may have axes:
@@ -23,11 +25,11 @@
 
 namespace ptxbuilder::isa {
 
-// An instruction with axes; its mnemonic contains one choice along each axis.
+// An instruction with axes. The mnemonic of each of its rows contains one choice along each axis.
 struct Form {
   std::string_view pattern;
   Effect effect = Effect::memory;
-  int ptx_version = 0;            // ten times the lowest .version of all choices
+  int ptx_version = 0;            // the lowest .version of all choices, times ten
   std::string_view targets = {};  // "sm_90a+sm_100f"
 };
 
@@ -35,7 +37,7 @@ struct Form {
 struct Choice {
   std::string_view axis;
   std::string_view text = {};   // text in the mnemonic
-  std::string_view value = {};  // text that a hole prints
+  std::string_view value = {};  // text that replaces the axis in a hole
   int ptx_version = 0;
   Targets targets = Targets::all();
   EarlyFloor early = {};
@@ -52,7 +54,7 @@ struct Choices {
       if (items[i].axis == axis) return items[i];
     throw "a form names an axis that its mnemonic does not have";
   }
-  // Adds the choice along one more axis.
+  // Adds the choice along another axis.
   constexpr void push(const Choice& choice) {
     if (count == items.size()) throw "a form has at most 12 axes";
     items[count++] = choice;
@@ -69,7 +71,7 @@ constexpr size_t find_or_end(std::string_view text, char what, size_t from = 0) 
 
 constexpr bool ends_mnemonic(char c) { return c == ' ' || c == ';'; }
 
-// The parts of a pattern: "#count mbarrier.arrive.shared::cta.b64 _, [{bar:smem}], {count:u32};"
+// The parts of a pattern such as "#count mbarrier.arrive.shared::cta.b64 _, [{bar:smem}], {count:u32};".
 struct PatternParts {
   std::string_view tag, mnemonic, operands;
 };
@@ -88,7 +90,7 @@ constexpr PatternParts parts_of(std::string_view pattern) {
   return parts;
 }
 
-// Parses an alternative: ".u8=u16@86/sm_90a+sm_100f".
+// Parses an alternative, such as ".u8=u16@86/sm_90a+sm_100f".
 constexpr Choice parse_alternative(std::string_view axis, std::string_view text) {
   Choice choice = {.axis = axis};
   const size_t at = find_or_end(text, '@');
@@ -160,7 +162,7 @@ constexpr bool match(std::string_view mnemonic, std::string_view key, Choices& c
   return false;
 }
 
-// Returns the first number in a text: 2 in ".v2" and in "2d".
+// Returns the first number in a text, which is 2 for ".v2" and for "2d".
 constexpr int number_in(std::string_view text) {
   size_t i = 0;
   while (i < text.size() && (text[i] < '0' || text[i] > '9')) ++i;
@@ -181,7 +183,7 @@ constexpr int count_of(std::string_view mention, const Choices& choices) {
   return mention[end] == '*' ? number * factor : number / factor;
 }
 
-// Returns the number of operands that a repeated hole at `from`, such as {c:s32*<dim>}, represents; 0 if the
+// Returns the number of operands that a repeated hole at `from`, such as {c:s32*<dim>}, denotes; 0 if the
 // hole is not repeated.
 constexpr int repetition(std::string_view text, size_t from, const Choices& choices) {
   const size_t end = find_or_end(text, '}', from);
@@ -245,7 +247,7 @@ constexpr void write_mnemonic(std::string_view mnemonic, const Choices& choices,
   }
 }
 
-// Returns the effect, the minimum target and the .version of a row, without its text.
+// Returns a row with the effect, the minimum target and the .version for these choices, but without text.
 constexpr MadeRow floor_row(const Form& form, const Choices& choices) {
   MadeRow row = {
       .effect = form.effect, .ptx_version = form.ptx_version, .targets = Targets::parse(form.targets)};
@@ -257,7 +259,7 @@ constexpr MadeRow floor_row(const Form& form, const Choices& choices) {
   return row;
 }
 
-// Returns the row for a choice along each axis.
+// Returns the row of a form for these choices.
 constexpr MadeRow row_of(const Form& form, const Choices& choices) {
   const PatternParts parts = parts_of(form.pattern);
   MadeRow row = floor_row(form, choices);
@@ -283,7 +285,7 @@ struct KeyParts {
   bool has_tag;
 };
 
-// Returns whether a row of this form has the key; if so, stores its choices in `choices`.
+// Returns whether a row of this form has the key. If so, stores the choices of that row in `choices`.
 constexpr bool has_row(const Form& form, const KeyParts& key, Choices& choices) {
   const char first = form.pattern[0];
   if (key.has_tag != (first == '#')) return false;

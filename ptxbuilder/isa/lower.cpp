@@ -9,7 +9,7 @@
 namespace ptxbuilder::isa {
 namespace {
 
-// Collects the parts of a call while iterating over the operands.
+// Collects the parts of a call, operand by operand.
 class Lowering {
  public:
   Lowering(const Row& row, std::span<const Filling> fillings, bool guarded)
@@ -17,7 +17,7 @@ class Lowering {
 
   InlineAsm run() {
     check();
-    // A text of several statements may write a result before it has read all of its operands, so results and
+    // A text with several statements may write a result before it has read all operands, so results and
     // operands must not share registers.
     early_ = std::count(row_.syntax.begin(), row_.syntax.end(), ';') > 1 ? "&" : "";
     for (size_t i = 0; i < row_.operands.size(); ++i) {
@@ -56,7 +56,7 @@ class Lowering {
                                 row_.name, o.name));
   }
 
-  // Fills operand i, which the instruction reads.
+  // Returns the filling of operand i, which the instruction reads.
   const Filling& filling(size_t i) const {
     size_t number = 0;
     for (size_t before = 0; before < i; ++before) number += row_.operands[before].reads();
@@ -112,8 +112,8 @@ class Lowering {
     return value;
   }
 
-  // Inline asm has no constraint for 8-bit registers, so the text declares a register itself, and moves the
-  // low bits of a 16-bit register into or out of it.
+  // Inline asm has no constraint for 8-bit registers. The text therefore declares an 8-bit register, and
+  // moves the low bits of a 16-bit register into or out of the 8-bit register.
   std::string narrow(size_t i, const std::string& wide) {
     const std::string name = fmt::format("narrow{}", i);
     before_ += fmt::format("{}.reg .b8 {}; ", before_.empty() ? "{ " : "", name);
@@ -164,8 +164,8 @@ class Lowering {
       inputs_ += ",b";
     }
     call_.arguments.insert(call_.arguments.end(), tied_.begin(), tied_.end());
-    // Registers that LLVM does not see keep an otherwise pure instruction in its place relative to other
-    // instructions that use them.
+    // An instruction with named registers must not be moved, even if it is otherwise pure: LLVM does not see
+    // which other instructions use these registers.
     call_.stays = row_.effect == Effect::memory || names_registers_;
     call_.constraints = outputs_ + inputs_ + ties_ + (call_.stays ? ",~{memory}" : "");
     if (!call_.constraints.empty()) call_.constraints.erase(0, 1);

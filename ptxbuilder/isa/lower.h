@@ -1,4 +1,4 @@
-// Turns a row into one inline asm call in LLVM's terms: text, constraints and effects. This code does not
+// Turns a row into one inline asm call of LLVM IR: its text, constraints and effects. This code does not
 // depend on LLVM, so any IR that supports LLVM's inline asm can emit the result of lower() (LLVM Language
 // Reference, "Inline Assembler Expressions").
 #pragma once
@@ -13,8 +13,8 @@
 
 namespace ptxbuilder {
 
-// Consecutive named PTX registers, acc0_0, acc0_1, ..., which are invisible to LLVM. They hold values that
-// must not be moved, copied or spilled without the author's knowledge, such as wgmma accumulators.
+// Consecutive named PTX registers, acc0_0, acc0_1, ... They are invisible to LLVM. They hold values that must
+// not be moved, copied or spilled without the author's knowledge, such as wgmma accumulators.
 struct Registers {
   std::string base;
   int first = 0, count = 0;
@@ -27,8 +27,8 @@ struct Registers {
 
 namespace ptxbuilder::isa {
 
-// Fills a hole that the instruction reads: with values of the caller's IR, each of which gets a register in
-// the asm; with named registers instead of values; or with a number, which is written into the asm.
+// Ways to fill a hole that the instruction reads: values of the caller's IR, each of which gets a register in
+// the asm; named registers; or a number, which is written into the asm.
 struct ValueCount {
   int count = 1;
 };
@@ -39,31 +39,33 @@ struct InlineAsm {
   std::string text;         // "@$2 mbarrier.arrive.shared::cta.b64 $0, [$1];"
   std::string constraints;  // "=l,r,b,~{memory}"
 
-  // A register of the call: number `item` of an operand of the row, or the guard.
+  // A register of the call: register number `item` of an operand of the row, or the guard.
   struct Register {
     static constexpr size_t kGuard = ~size_t{0};
     size_t operand;  // index in the row, or kGuard
     int item;
     Class cls;
   };
-  std::vector<Register> results;  // results of the call; several results are returned as a struct
+  std::vector<Register> results;  // results of the call, which returns several results as a struct
   // The arguments of the call, in this order: registers that are only read, the guard, and registers that are
   // read and written.
   std::vector<Register> arguments;
 
-  // True if the call must not be moved, reordered or duplicated. It is then sideeffect and convergent, and
-  // ~{memory} is among the constraints. Otherwise its results depend only on its arguments, and it is
-  // memory(none) and willreturn. In both cases, it is nounwind.
+  // True if the call must not be moved, reordered or duplicated. The call must then be marked sideeffect and
+  // convergent, and ~{memory} is among the constraints. Otherwise, the results depend only on the arguments,
+  // and the call must be marked memory(none) and willreturn. In either case, the call must be marked
+  // nounwind.
   bool stays;
 };
 
 // Lowers one instruction. `fillings` fill the operands that are read, in the row's order. If `guarded`, the
-// instruction runs only if a predicate, which is an additional argument, is true. Throws Error that names the
-// row, the operand and the rule, for a wrong number of fillings or registers, a number out of bounds, a
-// number where the row takes only a register, and a guard that would leave a result undefined.
+// instruction runs only if a predicate, which is an additional argument, is true. Throws Error for a wrong
+// number of fillings or registers, a number that is out of bounds, a number for an operand that must be a
+// register, or a guard that would leave a result undefined. The Error names the row, the operand and the
+// rule.
 InlineAsm lower(const Row& row, std::span<const Filling> fillings, bool guarded = false);
 
-// Throws Error with the text: mbarrier_init: operand 'bar' WHAT, in "mbarrier.init..."
+// Throws an Error such as: mbarrier_init: operand 'bar' WHAT, in "mbarrier.init..."
 [[noreturn]] void refuse_operand(const Row& row, const Operand& operand, std::string_view what);
 
 }  // namespace ptxbuilder::isa

@@ -1,4 +1,4 @@
-// Defines rows whose text a function makes from axes, at compile time or at run time.
+// Defines rows whose text is generated from axes, at compile time or at run time.
 #pragma once
 
 #include <initializer_list>
@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::isa {
 
-// Text made from patterns in which each `$` is replaced with the next piece, a string or a number.
+// Text built from patterns. Each `$` in a pattern is replaced with the next piece, a string or a number.
 class Text {
  public:
   // A string or a number.
@@ -23,7 +23,8 @@ class Text {
 
   constexpr Text() = default;
   constexpr Text(std::string_view pattern, std::initializer_list<Piece> pieces) { add(pattern, pieces); }
-  // Appends the pattern with its pieces. Throws a `const char*` if the numbers of `$` and pieces differ.
+  // Appends the pattern with its pieces. Throws a `const char*` unless there are as many pieces as `$` in the
+  // pattern.
   constexpr void add(std::string_view pattern, std::initializer_list<Piece> pieces) {
     const Piece* next = pieces.begin();
     const char* from = pattern.data();
@@ -73,7 +74,7 @@ struct MadeRow {
   Targets targets = {};
   EarlyFloor early = {};
 
-  // Returns the row, whose text is valid as long as this object exists.
+  // Returns the row. Its text is valid as long as this object exists.
   constexpr Row row(Names names = Names::none) const {
     return {name.view(), syntax.view(), effect, ptx_version, targets, {}, early, parse(syntax.view(), names)};
   }
@@ -81,7 +82,7 @@ struct MadeRow {
 
 namespace detail {
 
-// Returns the row that `make` makes from `form`.
+// The row that `make` returns for `form`.
 template <auto make, auto form>
 inline constexpr MadeRow made = make(form);
 template <auto make, auto form>

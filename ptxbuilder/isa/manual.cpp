@@ -18,8 +18,8 @@ namespace {
 
 using detail::AxisAt;
 
-// Calls `visit` with `chosen` and one choice along each of `axes`, for all combinations; the last axis varies
-// fastest.
+// Calls `visit` with `chosen` plus one choice along each of `axes`, for all combinations. The last axis
+// varies fastest.
 void for_each_choosing(const std::vector<std::vector<Choice>>& axes, const Choices& chosen,
                        const std::function<void(const Choices&)>& visit) {
   size_t count = 1;
@@ -35,7 +35,7 @@ void for_each_choosing(const std::vector<std::vector<Choice>>& axes, const Choic
   }
 }
 
-// Rows that own their texts; the addresses of the texts never change.
+// Stores rows together with their texts, at addresses that never change.
 class Kept {
  public:
   const Row* add(const MadeRow& made) {
@@ -66,14 +66,14 @@ constexpr Form kNamed[] = {
 #undef PTX_NAMED_FORM
 };
 
-// Removes the distinguishing word that may precede the mnemonic in a pattern.
+// Returns the pattern without the distinguishing word that may precede its mnemonic.
 constexpr std::string_view behind_tag(std::string_view pattern) {
   if (pattern[0] == '#') pattern.remove_prefix(detail::find_or_end(pattern, ' ') + 1);
   return pattern;
 }
 
-// Returns whether mnemonics begin with this word. If the first axis is part of the word, the word ends with
-// one of its choices.
+// Returns whether a pattern's mnemonics begin with this word. If the first axis is a part of the word, the
+// word must end with one of the axis's choices.
 bool begins(std::string_view mnemonic, std::string_view word) {
   size_t same = 0;
   while (same < word.size() && mnemonic[same] == word[same]) ++same;
@@ -87,7 +87,8 @@ bool begins(std::string_view mnemonic, std::string_view word) {
   return false;
 }
 
-// Returns "; tanh.approx.f32 is nearest: .approx is left out", or "" if no row begins with the same word.
+// Returns a text such as "; tanh.approx.f32 is nearest: .approx is left out", or "" if no row begins with the
+// same word.
 std::string like(std::string_view key) {
   const Nearest near = nearest(key);
   if (near.mnemonic.empty()) return "";
@@ -131,7 +132,7 @@ std::span<const Form* const> forms_of(std::string_view first_word) {
     return all;
   }();
   static std::mutex mutex;
-  static std::map<std::string, Forms, std::less<>> known;  // only words with forms
+  static std::map<std::string, Forms, std::less<>> known;  // contains only words that have forms
   const std::lock_guard lock(mutex);
   if (const auto found = known.find(first_word); found != known.end()) return found->second;
   Forms forms;

@@ -1,7 +1,8 @@
-// The manual consists of all forms in isa/manual. Keys, which are the mnemonics, identify its rows.
+// Defines the manual, which consists of all forms in isa/manual, and finds its rows by key. A key is a
+// mnemonic, sometimes followed by a distinguishing word (form.h).
 //
 //   isa::instruction<"tanh.approx.f32">()  the row, as a constant; any other text does not compile
-//   isa::instruction("tanh.approx.f32")    the same at run time; any other text throws Error
+//   isa::instruction("tanh.approx.f32")    the row, found at run time; any other text throws Error
 #pragma once
 
 #include <functional>
@@ -14,8 +15,8 @@ namespace ptxbuilder::isa {
 
 namespace detail {
 
-// The forms in the manual's order. The forms of a section follow its title, which is a form without a
-// mnemonic.
+// The forms in the manual's order. The title of a section is stored as a form without a mnemonic, before the
+// section's forms.
 inline constexpr Form kManual[] = {
 #define PTX_SECTION(title) Form{{title, sizeof(title) - 1}},
 #define PTX_FORM(pattern, effect, ptx_version, targets) \
@@ -29,7 +30,7 @@ inline constexpr Form kManual[] = {
 
 constexpr bool is_title(const Form& form) { return form.ptx_version == 0; }
 
-// Returns the row with that key; if there is none, its syntax is empty.
+// Returns the row with that key, or a row with empty syntax if there is none.
 constexpr MadeRow find_row(std::string_view key) {
   const KeyParts parts(key);
   if (parts.mnemonic.empty()) return {};
@@ -69,10 +70,10 @@ constexpr const Row& instruction() {
   return detail::found_row<key>;
 }
 
-// Does the same for a key that is known only at run time; the row exists until the program ends. Throws Error
-// that names the keys with the same beginning.
+// Returns the row with a key that is known only at run time. The row exists until the program ends. If there
+// is none, throws an Error that names the keys with the same beginning.
 const Row& instruction(std::string_view key, Where where = Where::here());
-// Returns null if no row has the key.
+// Returns the row with the key, or null if there is none.
 const Row* find_instruction(std::string_view key);
 
 // Returns the choices along each axis of a form, beginning with the axes of the distinguishing word.
@@ -80,12 +81,12 @@ std::vector<std::vector<Choice>> axes_of(const Form& form);
 // Returns the forms whose mnemonics begin with this word, including forms that contain names and therefore
 // have no call in C++.
 std::span<const Form* const> forms_of(std::string_view first_word);
-// Calls `visit` with each choice that makes a row with the mnemonic, for all distinguishing words; rows that
-// contain names come last.
+// Calls `visit` with each form and the choices along its axes that make a row with the mnemonic, whatever the
+// distinguishing word. Rows that contain names are visited last.
 void for_each_row_of(std::string_view mnemonic,
                      const std::function<void(const Form&, const Choices&)>& visit);
-// Returns the section of the manual that contains the row, which may have a short name; empty if there is
-// none.
+// Returns the title of the manual's section that contains the row, which may have a short name. Returns "" if
+// no section contains the row.
 std::string_view section_of(const Row& row);
 // Returns the rows with a mnemonic, except rows that contain names.
 std::vector<MadeRow> rows_of(std::string_view mnemonic);
@@ -93,7 +94,7 @@ std::vector<MadeRow> rows_of(std::string_view mnemonic);
 bool has_names(const Form& form);
 // Calls `visit` with each row of a form; the last axis varies fastest.
 void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& visit);
-// Calls `visit` with each row of the manual, in the manual's order, and with the row's section.
+// Calls `visit` with each row of the manual and the title of its section, in the manual's order.
 void for_each_instruction(const std::function<void(const MadeRow&, std::string_view section)>& visit);
 
 }  // namespace ptxbuilder::isa

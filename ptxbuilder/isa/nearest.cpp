@@ -18,7 +18,7 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-constexpr size_t kMostWords = 63;  // no row has even a third of these
+constexpr size_t kMostWords = 63;  // no row has even a third of this number
 
 Words words_of(std::string_view mnemonic) {
   Words words;
@@ -30,8 +30,8 @@ Words words_of(std::string_view mnemonic) {
   return words;
 }
 
-// Holds all mnemonics of the manual that begin with a word. The words are numbered, so that thousands of
-// mnemonics are compared quickly.
+// Holds all mnemonics of the manual that begin with a given word. Their words are stored as numbers, so that
+// thousands of mnemonics can be compared quickly.
 class Beginning {
  public:
   explicit Beginning(std::string_view first_word) {
@@ -68,8 +68,9 @@ class Beginning {
  private:
   size_t begin(size_t i) const { return i == 0 ? 0 : ends_[i - 1]; }
 
-  // Counts the words that only one of the mnemonics contains, the words out of place, and the words from the
-  // first difference onwards.
+  // Returns the distance between two mnemonics, as three numbers in order of importance. These count the
+  // words that only one mnemonic contains, the words of mnemonic i that are out of place, and its words from
+  // the first difference onwards.
   std::tuple<size_t, size_t, size_t> distance_of(const std::vector<int>& given, size_t i) const {
     const auto *first = numbers_.data() + begin(i), *last = numbers_.data() + ends_[i];
     const size_t size = ends_[i] - begin(i);
@@ -92,7 +93,7 @@ class Beginning {
 
   std::map<std::string, int, std::less<>> numbers_of_;
   std::vector<std::string_view> texts_;
-  std::vector<int> numbers_;  // of the words of all mnemonics, concatenated
+  std::vector<int> numbers_;  // numbers of the words of all mnemonics, concatenated
   std::vector<size_t> ends_;
 };
 
@@ -105,7 +106,7 @@ const Beginning& beginning(std::string_view first_word) {
                               : known.try_emplace(std::string(first_word), first_word).first->second;
 }
 
-// Returns the words of one mnemonic that the other does not contain, counting repetitions.
+// Returns the words of mnemonic `one` that `other` does not contain, counting repetitions.
 Words without(const Words& one, Words other) {
   Words rest;
   for (const std::string_view word : one) {

@@ -8,9 +8,9 @@ namespace ptxbuilder::isa {
 
 struct Nearest {
   std::string mnemonic;  // empty if no mnemonic begins with the same word
-  std::string differs;   // ".parity is left out", ".f16 is given instead of .f32"
-  // True if only the order of words differs, except the order of types, which determines the direction of a
-  // conversion. ptxas accepts most words in any order.
+  std::string differs;   // for example ".parity is left out" or ".f16 is given instead of .f32"
+  // True if the mnemonics differ only in the order of words, and their types are in the same order. ptxas
+  // accepts most words in any order, but the order of types determines the direction of a conversion.
   bool has_same_words = false;
 };
 // Returns the most similar mnemonic. Words that occur in only one of the two mnemonics count most, then the

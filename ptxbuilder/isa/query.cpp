@@ -13,7 +13,7 @@
 namespace ptxbuilder::isa {
 
 std::string validate(const Row& row, std::span<const Filling> fillings, bool guarded) {
-  AuthorsCode no_line;  // errors here do not name a line
+  AuthorsCode no_line;  // errors of lower() then do not name a line
   try {
     lower(row, fillings, guarded);
     return "";
@@ -70,7 +70,7 @@ std::optional<Floor> least_floor(const std::function<bool(const detail::PatternP
   return least;
 }
 
-// Counts the operands in a text; they are separated by commas outside brackets.
+// Returns the number of operands in a text, which are separated by commas outside brackets.
 size_t operands_in(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n;") == std::string_view::npos) return 0;
   size_t count = 1;
@@ -107,7 +107,7 @@ std::optional<Floor> floor_of_alike(std::string_view mnemonic) {
   for_each_instruction([&](const MadeRow& made, std::string_view) {
     const Row row = made.row();
     const std::string_view other = row.mnemonic();
-    size_t same = 0;  // length of the words with which both begin
+    size_t same = 0;  // length of the common leading words
     for (size_t i = 0; i <= std::min(mnemonic.size(), other.size()); ++i) {
       const bool ends = i == mnemonic.size() || mnemonic[i] == '.',
                  ends_there = i == other.size() || other[i] == '.';

@@ -18,8 +18,8 @@ using ptx_text::Instruction;
 using Given = ptx_text::Operand;
 using Kind = Given::Kind;
 
-// In the tree of a row's operands, a hole is a name that cannot occur in PTX: this prefix, followed by the
-// operand's number.
+// Prefix of a hole's name in the tree of a row's operands; the operand's number follows. Such a name cannot
+// occur in PTX.
 constexpr std::string_view kHole = "%operand.";
 
 size_t hole_of(std::string_view name) {
@@ -28,7 +28,7 @@ size_t hole_of(std::string_view name) {
 
 bool is_hole(const Given& pattern) { return pattern.kind == Kind::name && pattern.text.starts_with(kHole); }
 
-// A row with its operands as the parser returns them.
+// A row, and its operands as the parser returns them.
 struct Candidate {
   const Row* row;
   const Form* form;
@@ -54,7 +54,7 @@ std::vector<Given> pattern_of(const Row& row) {
   return ptx_text::parse_operands(text);
 }
 
-// Returns whether an operand is a constant, or a name of a constant or a register.
+// Returns whether an operand is a constant, or the name of a constant or register.
 bool is_scalar(const Given& given) {
   switch (given.kind) {
     case Kind::name:
@@ -74,7 +74,7 @@ bool is_scalar(const Given& given) {
 // Tries to match an instruction with one row.
 class Match {
  public:
-  // If lenient, also accepts what ptxas accepts beyond the row's syntax.
+  // If `lenient`, also accepts what ptxas accepts in addition to the row's syntax.
   Match(const Candidate& candidate, bool lenient, const RegisterTypes& types, Recognised& to)
       : row_(*candidate.row), lenient_(lenient), types_(types), to_(to) {}
 
@@ -134,7 +134,7 @@ class Match {
   Recognised& to_;
 };
 
-// Counts the registers that are declared with the type that the row would use.
+// Returns the number of registers whose declared type is the type that the row would use.
 int agreement(const Recognised& known, const RegisterTypes& types) {
   int count = 0;
   for (size_t i = 0; i < known.row->operands.size(); ++i) {
@@ -158,7 +158,7 @@ class Known {
     return known;
   }
 
-  // Returns an empty list if no row has the mnemonic.
+  // Returns the rows with the mnemonic, or an empty list if no row has it.
   const std::vector<Candidate>& rows_of(const std::string& mnemonic) {
     {
       const std::shared_lock lock(mutex_);

@@ -3,7 +3,7 @@
 //
 //   if (const Recognised known = recognise(instruction)) {
 //     known.row->name;        // "mbarrier.try_wait.parity.shared::cta.b64"
-//     known["bar"];           // the operand of that name in the row's syntax
+//     known["bar"];           // the operand that is called `bar` in the row's syntax
 //   } else {
 //     why_unknown(instruction);  // "mbarrier.init.shared::cta.b64 is nearest: .init is left out"
 //   }
@@ -20,30 +20,30 @@
 namespace ptxbuilder::isa {
 
 struct Recognised {
-  const Row* row = nullptr;  // null if no row matches; otherwise it exists until the program ends
+  const Row* row = nullptr;  // null if no row matches; otherwise valid until the program ends
   const Form* form = nullptr;
-  // Operands are in the row's order. A list is a vector, and a predicate may be `p` or `!p`.
+  // The instruction's operands, in the row's order. A list is a vector, and a predicate may be `p` or `!p`.
   std::array<const ptx_text::Operand*, std::tuple_size_v<decltype(Operands::items)>> operands = {};
 
   explicit operator bool() const { return row != nullptr; }
-  // Returns null if the row does not have an operand of that name.
+  // Returns the operand that the row's syntax calls `name`, or null if there is none.
   const ptx_text::Operand* operator[](std::string_view name) const {
     const size_t i = row->operands.find(name);
     return i < row->operands.size() ? operands[i] : nullptr;
   }
 };
 
-// A function that returns the type with which a register is declared, such as ".b32", or nothing. It is used
-// only if nothing else distinguishes the rows, as with those of mov.b64 {a, b}, c.
+// A function that returns the declared type of a register, such as ".b32", or nothing. It is called only if
+// nothing else distinguishes the rows, as for mov.b64 {a, b}, c.
 using RegisterTypes = std::function<std::string_view(std::string_view name)>;
 
-// Finds the row; the words of the mnemonic must be in the row's order. In addition to the syntax of a row,
-// ptxas accepts `_` for any of several results, `!p` or any number for a predicate that is read, the name of
-// a vector for a list, and braces around a single register.
+// Finds the row of an instruction. The words of the mnemonic must be in the row's order. In addition to the
+// syntax of a row, this function accepts what ptxas accepts: `_` for any of several results, `!p` or any
+// number for a predicate that is read, the name of a vector for a list, and braces around a single register.
 Recognised recognise(const ptx_text::Instruction& instruction, const RegisterTypes& types = {});
 
-// Returns the nearest row of an instruction that is not recognised, and what to change: "fence.sc.gpu is
-// nearest: .gpu.sc are in another order".
+// Returns the row that is nearest to an instruction without a row, and the difference, such as "fence.sc.gpu
+// is nearest: .gpu.sc are in another order".
 std::string why_unknown(const ptx_text::Instruction& instruction);
 
 }  // namespace ptxbuilder::isa

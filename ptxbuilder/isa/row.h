@@ -1,14 +1,14 @@
-// A row describes one PTX instruction: the manual's syntax line with typed holes, from which everything else
-// is derived.
+// Defines rows. A row describes one PTX instruction with the manual's syntax line, in which operands are
+// typed holes. Everything else is derived from this line.
 //
 //   "mbarrier.try_wait.parity.shared::cta.b64 {done:=pred}, [{bar:smem}], {parity:u32};"
 //
 // A hole is {name:class} for an operand that is read, {name:=class} for an operand that is written, and
 // {name:+class} for an operand that is read and written. A later {name} repeats the operand. `{{` and `}}`
-// stand for braces. A class may be a list, printed in braces, such as f32x4; an immediate bounds its values,
-// as in imm<24..256/8> (least, greatest, step) or imm<1..8*2>, which is 1, 2, 4 and 8. A scalar integer or
-// predicate that is read may be a number instead of a register; bounds on that number follow the class, as in
-// u32<0..15>. b32<> does not allow numbers.
+// stand for braces. A class may be a list, such as f32x4, which is printed in braces. The class of an
+// immediate bounds its values, as in imm<24..256/8> (least, greatest, step) or imm<1..8*2>, which allows 1,
+// 2, 4 and 8. A scalar integer or predicate that is read may be a number instead of a register. Bounds on
+// that number follow the class, as in u32<0..15>; b32<> does not allow numbers.
 #pragma once
 
 #include <array>
@@ -22,13 +22,13 @@
 
 namespace ptxbuilder::isa {
 
-// The class of an operand states its type. Addresses are typed by state space: smem and cluster are 32-bit
-// addresses in shared::cta and shared::cluster, and tmem is a 32-bit address in tensor memory. gmem is a
-// 64-bit global address, tmap is the 64-bit generic address of a tensor map, and local and constant are the
-// 64-bit addresses of their windows. b8 is an 8-bit register, which a few cvt instructions need; all other
-// instructions use the low half of a b16. `name` is the name of a label, a function or a parameter, and
-// `names` are the names in the parentheses of a call; rows with these classes are used only for reading PTX,
-// and have no call in C++.
+// The class of an operand is its type. Addresses have a class for each state space. smem and cluster are
+// 32-bit addresses in shared::cta and shared::cluster, and tmem is a 32-bit address in tensor memory. gmem is
+// a 64-bit global address, tmap is the 64-bit generic address of a tensor map, and local and constant are
+// 64-bit addresses in local and constant memory. b8 is an 8-bit register, which a few cvt instructions need.
+// All other instructions use the low half of a b16 for 8-bit values. `name` is the name of a label, a
+// function or a parameter, and `names` are the names in the parentheses of a call. Rows with `name` or
+// `names` are used only for reading PTX, and have no call in C++.
 enum class Class : uint8_t {
   pred,
   b16,
@@ -61,32 +61,33 @@ enum class Class : uint8_t {
 
 std::string_view name(Class cls);
 
-// Returns the register type with which an operand of this class is declared: ".pred", ".b32"; empty for imm.
+// Returns the register type in the declaration of an operand of this class, such as ".pred" or ".b32".
+// Returns "" for imm.
 std::string_view register_type(Class cls);
 
-// Returns the letter of LLVM's inline-asm constraint (LLVM Language Reference, "Supported Constraint Code
-// List: NVPTX").
+// Returns the letter of the class's inline-asm constraint (LLVM Language Reference, "Supported Constraint
+// Code List: NVPTX").
 char constraint(Class cls);
 
 // Determines whether an instruction reads an operand, writes it, or both.
 enum class Access : uint8_t { read, write, read_write };
 
-// One operand of an instruction, as described in its hole in the syntax.
+// One operand of an instruction, as described by its hole in the syntax.
 struct Operand {
   std::string_view name;
   Class cls = Class::pred;
   Access access = Access::read;
-  int count = 1;      // registers in a list; 1 for a single operand
-  bool list = false;  // whether it is printed in braces
+  int count = 1;      // number of registers in a list; 1 for a single operand
+  bool list = false;  // whether the operand is printed in braces
   // The bounds of an immediate, or of a number that replaces a register. If numbers are not allowed, `least`
   // exceeds `greatest`.
   int64_t least = 0, greatest = -1, step = 1;
-  bool doubles = false;  // whether each number is twice the previous one
+  bool doubles = false;  // whether each allowed number is twice the previous one
 
   constexpr bool reads() const { return access != Access::write; }
   constexpr bool writes() const { return access != Access::read; }
   constexpr bool takes_numbers() const { return least <= greatest; }
-  // Returns whether the operand may be this number.
+  // Returns whether the operand may be the number `value`.
   constexpr bool takes_number(int64_t value) const {
     if (value < least || value > greatest) return false;
     if (doubles) return value % least == 0 && std::has_single_bit(static_cast<uint64_t>(value / least));
@@ -126,14 +127,14 @@ struct Operands {
   }
 };
 
-// Finds the holes of a syntax line. Throws a `const char*` that states what is wrong. Rows are parsed while
-// the library is compiled, so a mistake in a row is a compile error; parse_at is for text that is known only
-// at run time. The classes `name` and `names` are allowed only in rows for reading PTX.
+// Finds the holes of a syntax line. parse() throws a `const char*` that states what is wrong. The library's
+// rows are parsed at compile time, so a mistake in a row is a compile error. parse_at() is for text that is
+// known only at run time. The classes `name` and `names` are allowed only in rows for reading PTX.
 enum class Names : uint8_t { none, some };
 constexpr Operands parse(std::string_view syntax, Names names = Names::none);
 Operands parse_at(std::string_view syntax, Where where);  // throws Error
 
-// Targets that support an instruction from an earlier .version than the other targets.
+// Targets that support an instruction in an earlier .version than the other targets.
 struct EarlyFloor {
   int ptx_version = 0;
   Targets targets = {};
@@ -141,34 +142,34 @@ struct EarlyFloor {
   friend constexpr bool operator==(const EarlyFloor&, const EarlyFloor&) = default;
 };
 
-// A PTX instruction: its syntax, what it requires, and what it does.
+// A PTX instruction: its syntax, its requirements and its effect.
 struct Row {
-  std::string_view name;    // name of the C++ function: the mnemonic with underscores instead of dots
+  std::string_view name;    // name of the C++ function, such as the mnemonic with underscores instead of dots
   std::string_view syntax;  // one instruction, ending in a semicolon
   Effect effect = Effect::memory;
-  int ptx_version = 0;  // ten times the lowest .version
+  int ptx_version = 0;  // the lowest .version, times ten
   Targets targets = Targets::all();
   // The LLVM intrinsic that prints this instruction, if it is preferred to asm.
   std::string_view intrinsic = {};
   EarlyFloor early = {};
   Operands operands = parse(syntax);
 
-  // Returns the mnemonic: "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16".
+  // Returns the mnemonic, such as "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16".
   constexpr std::string_view mnemonic() const {
     size_t end = syntax.find_first_of(" ;");
     return syntax.substr(0, end);
   }
-  // Returns whether the instruction has a result or an effect; otherwise it could be omitted.
+  // Returns whether the instruction has a result or an effect. An instruction with neither could be omitted.
   constexpr bool does_something() const {
     for (const Operand& o : operands)
       if (o.writes()) return true;
     return effect == Effect::memory;
   }
-  // Returns ten times the lowest .version in which the target supports the instruction.
+  // Returns the lowest .version, times ten, in which the target supports the instruction.
   constexpr int version_on(Sm sm) const { return early.targets.has(sm) ? early.ptx_version : ptx_version; }
-  // Returns whether an operand of an integer class, or a predicate, may be a number in the text. Numbers are
-  // not allowed if the register holds packed numbers, or if the instruction uses random bits or compares
-  // bf16.
+  // Returns whether a number may replace the register of an integer or predicate operand. This is not allowed
+  // if registers hold packed numbers, if the instruction compares bf16 or uses random bits, or for
+  // stackrestore.
   constexpr bool takes_numbers() const {
     const std::string_view all = mnemonic();
     if (all.starts_with("cvt.rs.") || all.starts_with("stackrestore.")) return false;
@@ -184,7 +185,8 @@ struct Row {
   }
 };
 
-// Returns "from 24 to 256 in steps of 8": the numbers that an operand allows; it must allow at least one.
+// Returns a description of the numbers that an operand allows, such as "from 24 to 256 in steps of 8". The
+// operand must allow at least one number.
 std::string bounds_text(const Operand& operand);
 
 // Returns a complete PTX module for `target` and `ptx_version`, with one kernel that contains only this
@@ -217,8 +219,8 @@ inline constexpr std::array kClasses = {
     ClassName{"names", Class::names},
 };
 
-// Replaces std::string_view's find, which compares a pointer to null; for text in an inline variable, that is
-// not a constant expression under GCC's -fsanitize=undefined.
+// Replaces std::string_view::find, which compares a pointer to null. If the text is in an inline variable,
+// this comparison is not a constant expression under GCC's -fsanitize=undefined.
 constexpr size_t find(std::string_view text, char c, size_t from = 0) {
   while (from < text.size() && text[from] != c) ++from;
   return from < text.size() ? from : std::string_view::npos;
@@ -258,12 +260,12 @@ constexpr int integer_bits(Class cls) {
   }
 }
 
-// Sets the range of numbers that fit into the bits of a class, from the least signed number to the greatest
+// Sets the range of numbers that fit in the bits of a class, from the least signed number to the greatest
 // unsigned number.
 constexpr void set_bounds_of_class(Operand& operand) {
   const int bits = integer_bits(operand.cls);
   if (operand.cls == Class::pred) {
-    operand.least = 0, operand.greatest = 1;  // PTX's constants for predicates
+    operand.least = 0, operand.greatest = 1;  // the constants that PTX allows for predicates
   } else if (bits == 64) {
     operand.least = INT64_MIN, operand.greatest = INT64_MAX;
   } else if (bits > 0) {
@@ -271,7 +273,7 @@ constexpr void set_bounds_of_class(Operand& operand) {
   }
 }
 
-// Parses "24..256/8" or "1..8*2".
+// Parses bounds such as "24..256/8" or "1..8*2".
 constexpr void parse_bounds(std::string_view text, Operand& operand) {
   size_t dots = find(text, '.');
   if (dots == std::string_view::npos || !text.substr(dots).starts_with(".."))

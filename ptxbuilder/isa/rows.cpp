@@ -17,7 +17,7 @@ namespace {
 class Table {
  public:
   Table() {
-    rows.reserve(1536);  // avoids copying rows, which are large
+    rows.reserve(1536);  // large enough for all rows, which are expensive to copy
 #define PTXBUILDER_ADD(name) rows.push_back(rows_def::name);
     PTXBUILDER_SHORT_NAMES(PTXBUILDER_ADD)
 #undef PTXBUILDER_ADD
@@ -33,7 +33,7 @@ class Table {
 
   std::vector<Row> rows;
   std::unordered_map<std::string_view, const Row*> by_name;
-  std::unordered_map<std::string_view, const Row*> by_key;  // members of families only
+  std::unordered_map<std::string_view, const Row*> by_key;  // contains only members of families
 
  private:
   std::string_view keep(std::string_view text) { return texts_.emplace_back(text); }
@@ -58,7 +58,7 @@ std::span<const Row> rows() { return table().rows; }
 const Row* find(std::string_view name) { return found(table().by_name, name); }
 
 std::string_view typed_call(const Row& row) {
-  static const auto calls = [] {  // of members of families
+  static const auto calls = [] {  // calls of members of families
     std::unordered_map<std::string, std::string> all;
     detail::for_each_member(
         [&](const MadeRow& m, std::string_view, const auto& call) { all.emplace(m.name.view(), call()); });

@@ -1,14 +1,13 @@
-// Each row here has a short name (names.def), a constant with which calls are typed at compile time, or is a
-// member of a family (families.def).
+// Offers the rows that have short names (names.def) or are members of families (families.def).
 //
-//   isa::rows_def::mbarrier_init                the row of a short name, a constant
+//   isa::rows_def::mbarrier_init                the row with a short name, a constant
 //   isa::ldmatrix<MatrixForm{.matrices = 4}>()  the row of a member, a constant
-//   isa::ldmatrix({.matrices = 4})              the same row, found in a table at run time
+//   isa::ldmatrix({.matrices = 4})              the row of the same member, found in a table at run time
 //
-// An invalid form does not compile; when the table is used, it throws Error.
+// An invalid form does not compile, or throws Error if the table is used.
 //
-// The build generates the rows from the manual (print/), since parsing one row would take the compiler of a
-// kernel about 20 ms.
+// The build generates the rows from the manual (print/), because the compiler would need about 20 ms to parse
+// each row that a kernel uses.
 #pragma once
 
 #include <span>
@@ -24,16 +23,17 @@ std::span<const Row> rows();
 // Returns the row with this function name, or null if there is none.
 const Row* find(std::string_view name);
 
-// Returns the typed C++ call of a row in the table: "mbarrier_init", "ldmatrix<MatrixForm{.matrices = 4}>".
+// Returns the typed C++ call of a row in the table, such as "mbarrier_init" or "ldmatrix<MatrixForm{.matrices
+// = 4}>".
 std::string_view typed_call(const Row& row);
 
-constexpr int wgmma_depth(DType ab) { return 32 / size_of(ab); }  // k: 32 bytes
+constexpr int wgmma_depth(DType ab) { return 32 / size_of(ab); }  // k, which is 32 bytes
 
-// Returns whether wgmma has this n for accumulators of type d.
+// Returns whether wgmma supports this n for accumulators of type d.
 bool wgmma_has_width(DType d, int n);
 
-// Returns the columns of each wgmma for a product with n columns: n or, if one wgmma cannot have n columns,
-// half of n; 0 if neither is possible.
+// Returns the number of columns of each wgmma in a product with n columns: n or, if one wgmma cannot have n
+// columns, n / 2. Returns 0 if neither is possible.
 int wgmma_width_of(DType d, int n);
 
 // Returns the element types for which cp.reduce.async.bulk supports this reduction.

@@ -33,7 +33,7 @@ const Target* target_before(Sm sm) {
 std::string Targets::text(std::string_view between) const {
   std::array<bool, kTargets.size()> named = {};
   Targets told;
-  for (const int kind : {0, 2, 1})  // generic targets, whose code runs on the most GPUs, then "f", then "a"
+  for (const int kind : {0, 2, 1})  // generic targets first, then "f", then "a"
     for (size_t i = 0; i < kTargets.size(); ++i) {
       const Targets those(kTargets[i].sm);
       if (static_cast<int>(kTargets[i].sm) % 10 != kind || (those & *this) != those || (those | told) == told)

@@ -14,8 +14,8 @@
 
 namespace ptxbuilder::isa {
 
-// Ten times the compute capability, plus 1 for an architecture-specific ("a") target, or 2 for a
-// family-specific ("f") target.
+// The value of an Sm is ten times the number in its name, plus 1 for an architecture-specific ("a") target,
+// or 2 for a family-specific ("f") target.
 enum class Sm : int {
   sm_75 = 750,
   sm_80 = 800,
@@ -43,8 +43,8 @@ enum class Sm : int {
 // A target of ptxas.
 struct Target {
   Sm sm;
-  std::string_view name;  // for ptxas -arch and LLVM's CPU
-  int ptx_version;        // ten times the lowest .version that supports it (PTX ISA, Release Notes)
+  std::string_view name;  // for ptxas's -arch and LLVM's CPU
+  int ptx_version;        // the lowest .version that supports this target, times ten (PTX ISA, Release Notes)
 };
 
 // All targets, in ascending order.
@@ -62,13 +62,13 @@ constexpr std::span<const Target> targets() { return kTargets; }
 
 std::string names_of_targets();  // "sm_75, sm_80, ..."
 
-// Throws Error that lists the names if there is no such target.
+// Returns the target. If no target has this name, throws an Error that lists the names.
 const Target& target(std::string_view name, Where where = Where::here());
 const Target& target(Sm sm);
 
 // Returns whether code whose lowest target is `needed` runs on `sm`. Code for a generic target runs on that
-// target and all later ones; family-specific code runs on the "a" and "f" targets of its family from its own
-// target onwards; architecture-specific code runs only on its own target (PTX ISA, ".target").
+// target and all later ones. Family-specific code runs on its own target and on the later "a" and "f" targets
+// of its family. Architecture-specific code runs only on its own target (PTX ISA, ".target").
 constexpr bool runs_on(Sm needed, Sm sm) {
   const int from = static_cast<int>(needed), on = static_cast<int>(sm);
   if (from % 10 == 1) return from == on;
@@ -80,12 +80,13 @@ constexpr bool runs_on(Sm needed, Sm sm) {
 class Targets {
  public:
   constexpr Targets() = default;
-  // Contains the targets that can run code for `least`.
-  constexpr Targets(Sm least) {  // NOLINT: a row names its least target
+  // Constructs the set of all targets that can run code for `least`.
+  constexpr Targets(Sm least) {  // NOLINT: a row states its least target
     for (size_t i = 0; i < kTargets.size(); ++i)
       if (runs_on(least, kTargets[i].sm)) bits_ |= uint32_t{1} << i;
   }
-  // Returns the targets with these names: "sm_90a+sm_100f". Throws a `const char*` for an unknown name.
+  // Returns the targets that can run code for one of the named targets, as in "sm_90a+sm_100f". Throws a
+  // `const char*` for an unknown name.
   static constexpr Targets parse(std::string_view names);
   static constexpr Targets all() { return Targets(kTargets.front().sm); }
 
@@ -98,7 +99,7 @@ class Targets {
   constexpr bool empty() const { return bits_ == 0; }
   // Returns the lowest target; the set must not be empty.
   constexpr const Target& least() const { return kTargets[static_cast<size_t>(std::countr_zero(bits_))]; }
-  // Returns the fewest names that describe the set: "sm_90", "sm_90a, sm_100f".
+  // Returns the shortest list of names that describes the set, such as "sm_90" or "sm_90a, sm_100f".
   std::string text(std::string_view between = ", ") const;
 
   friend constexpr Targets operator&(Targets a, Targets b) { return of_bits(a.bits_ & b.bits_); }
@@ -133,14 +134,14 @@ constexpr Targets Targets::parse(std::string_view names) {
   return all;
 }
 
-// Returns the previous target in the order of targets(), or null for the first target.
+// Returns the previous target in kTargets, or null for the first target.
 const Target* target_before(Sm sm);
 
 // Returns the previous .version, times ten, or nothing for the first known version (PTX ISA, Release Notes).
 // Throws Error for an unknown version.
 std::optional<int> version_before(int ptx_version);
 
-// Returns "8.0" for 80.
+// Returns the text of a .version, such as "8.0" for 80.
 std::string version_text(int ptx_version);
 
 }  // namespace ptxbuilder::isa

@@ -31,7 +31,7 @@ std::pair<std::string_view, std::string_view> split_once(std::string_view text, 
   return {text.substr(0, at), text.substr(at + between.size())};
 }
 
-// Parses a form, "MatrixForm: int matrices, bool transposed", or an axis, "Scope scope".
+// Parses a form, such as "MatrixForm: int matrices, bool transposed", or an axis, such as "Scope scope".
 Family family_of(std::string_view name, std::string_view form, std::string_view row_name,
                  std::string_view about, std::vector<std::string_view> keys) {
   Family family = {name, {}, about, row_name, {}, std::move(keys)};
@@ -45,7 +45,7 @@ Family family_of(std::string_view name, std::string_view form, std::string_view 
   return family;
 }
 
-// Returns the text of the parts, or nothing if a field has a value that a part cannot spell.
+// Returns the text of the parts for these values, or nothing if a part does not spell the value of its field.
 std::optional<std::string> written(const std::vector<Part>& parts, const Values& values) {
   std::string text;
   for (const Part& part : parts) {
@@ -57,8 +57,8 @@ std::optional<std::string> written(const std::vector<Part>& parts, const Values&
   return text;
 }
 
-// Calls `visit` with each combination of values that yields the key; in `values`, values that are not known
-// yet are negative.
+// Calls `visit` with each combination of values for which the parts yield the key. Negative elements of
+// `values` are not yet known.
 void for_each_match(std::span<const Part> parts, std::string_view key, Values& values,
                     const std::function<void(const Values&)>& visit) {
   if (parts.empty()) {
@@ -83,7 +83,8 @@ void find_members(Family& family) {
   std::vector<std::vector<Part>> keys;
   for (const std::string_view key : family.keys) keys.push_back(parts_of(key, family.fields));
   const std::vector<Part> name = parts_of(family.row_name, family.fields);
-  const auto is_first = [&](size_t number, const Values& values) {  // among the keys that the manual contains
+  const auto is_first = [&](size_t number, const Values& values) {  // whether `number` is the first of the
+                                                                    // keys that the manual contains
     for (size_t i = 0; i < number; ++i)
       if (const auto key = written(keys[i], values); key && find_instruction(*key)) return false;
     return true;

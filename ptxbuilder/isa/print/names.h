@@ -1,4 +1,4 @@
-// Reads names.def and families.def, with the rows of the manual to which they refer.
+// Reads names.def and families.def, and finds the rows of the manual to which they refer.
 #pragma once
 
 #include <string>
@@ -12,25 +12,27 @@ namespace ptxbuilder::isa::print {
 
 struct ShortName {
   std::string_view name, key;
-  // The operands that differ from the manual, separated by commas: a hole, "id:imm<0..15>", or a fixed text,
-  // "clamp=31", replaces the operand of the same name.
+  // The operands that differ from the manual, separated by commas. A hole, such as "id:imm<0..15>", or a
+  // fixed text, such as "clamp=31", replaces the operand of the same name.
   std::string_view operands = {};
   std::string_view intrinsic = {};  // LLVM intrinsic that prints the same instruction
-  bool stays = false;  // LLVM must not move the instruction, although its results depend only on its operands
+  bool stays = false;  // whether LLVM must not move the instruction, although its results depend only on its
+                       // operands
 };
 
 const std::vector<ShortName>& short_names();
 
-// Makes the row for a short name. Throws Error for a key or an operand that is not in the manual.
+// Returns the row for a short name. Throws Error for a key or an operand that is not in the manual.
 Row row_of(const ShortName& name);
 
-// The type of a field, with its words in C++ and in PTX. A value is the index of a word; int has no words.
+// The type of a field, with the spellings of its values in C++ and in PTX. A value is the index of a word.
+// The type int has no words.
 struct Axis {
   std::string_view name, about;
   std::vector<std::pair<std::string_view, std::string_view>> words;
 };
 
-const std::vector<Axis>& axes();  // the first ones, int, bool and DType, are common to all families
+const std::vector<Axis>& axes();  // the first three, int, bool and DType, are common to all families
 constexpr size_t kCommonAxes = 3;
 
 struct Field {
@@ -38,7 +40,7 @@ struct Field {
   std::string_view name;
 };
 
-using Values = std::vector<int>;  // one for each field
+using Values = std::vector<int>;  // one value for each field
 
 struct Member {
   std::string key, name;
@@ -52,16 +54,17 @@ struct Family {
   std::vector<Field> fields;
   std::vector<std::string_view> keys;
   std::vector<Member> members = {};     // ordered by their values
-  std::vector<const Form*> forms = {};  // forms of the manual from which the members are made
+  std::vector<const Form*> forms = {};  // the manual's forms for the members
 };
 
 const std::vector<Family>& families();
 
-// A part of a key or a name: a text, or a field whose values are spelled with these words or as numbers.
+// A part of a key or a name: a text, or a field. The values of the field are spelled with words or as
+// numbers.
 struct Part {
   std::string_view text = {};
   size_t field = 0;
-  bool is_text = false, is_all = false;  // is_all: every word is spelled as in PTX
+  bool is_text = false, is_all = false;  // is_all is true if every word is spelled as in PTX
   std::vector<std::pair<int, std::string_view>> words = {};
 };
 

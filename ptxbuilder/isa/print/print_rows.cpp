@@ -1,5 +1,5 @@
-// Generates code from the manual, for a kernel's headers and for the table: print_rows HEADER TABLE. The
-// header contains the rows with short names, already parsed, and each family's forms; the table contains the
+// Generates C++ code from the manual. `print_rows HEADER TABLE` writes a header, which contains the rows with
+// short names, already parsed, and the forms of each family. It also writes a table, which contains the
 // members of all families.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,7 +27,8 @@ std::string told(const Row& row) {
                      early.empty() ? "{}" : fmt::format("Targets::parse(\"{}\")", early.text("+")));
 }
 
-// Returns a constant with its operands, which takes half as long to compile as parsing them would.
+// Returns code for a row as a constant with parsed operands. This takes half as long to compile as parsing
+// the operands at compile time.
 std::string constant(const Row& row) {
   const auto number = [](int64_t n) {
     return n == INT64_MIN ? "INT64_MIN" : n == INT64_MAX ? "INT64_MAX" : std::to_string(n);
@@ -59,7 +60,8 @@ std::string in_form(const Family& family, const Field& field) {
   return family.form.empty() ? "form" : fmt::format("form.{}", field.name);
 }
 
-// Returns code for a text of made_row.h: `"ldmatrix_x$$", {form.matrices, form.transposed ? "_trans" : ""}`.
+// Returns code for a Text of made_row.h, such as `"ldmatrix_x$$", {form.matrices, form.transposed ? "_trans"
+// : ""}`.
 std::string made(std::string_view pattern, const Family& family) {
   std::string text;
   std::vector<std::string> pieces;
@@ -81,7 +83,7 @@ std::string made(std::string_view pattern, const Family& family) {
   return fmt::format("\"{}\", {{{}}}", text, fmt::join(pieces, ", "));
 }
 
-// Lists values in words: "1, 2 or 4", "f16 or bf16", "8 to 256 in steps of 8".
+// Returns a list of values in words, such as "1, 2 or 4", "f16 or bf16" or "8 to 256 in steps of 8".
 std::string choices(const Field& field, const std::set<int>& values) {
   std::vector<std::string> words;
   for (auto from = values.begin(); from != values.end();) {
@@ -108,8 +110,9 @@ std::string is_one_of(const Family& family, const Field& field, const std::set<i
   return fmt::format("detail::is_one_of({}, {{{}}})", in_form(family, field), fmt::join(all, ", "));
 }
 
-// The allowed values of a field, as a condition and in words: "n is 8 to 256 in steps of 8" or, if they
-// depend on an earlier field, "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d = s32)".
+// The allowed values of a field, as a condition and in words. An example is "n is 8 to 256 in steps of 8". If
+// the values depend on an earlier field, an example is "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d =
+// s32)".
 struct Rule {
   std::string condition, text;
 };
@@ -141,7 +144,8 @@ std::vector<Rule> rules_of(const Family& family) {
       while (!is_told_by([&](const Values& v) { return Values{v[known]}; }))
         if (++known == i)
           throw Error(fmt::format("{}: {} depends on two fields before it", family.name, field.name));
-      std::map<std::set<int>, std::set<int>> with;  // values, each with the values of the other field
+      std::map<std::set<int>, std::set<int>> with;  // sets of values of the field, by the values of the other
+                                                    // field
       for (const auto& [other, values] : values_by([&](const Values& v) { return Values{v[known]}; }))
         with[values].insert(other[0]);
       for (const auto& [values, others] : with) {
@@ -242,11 +246,11 @@ std::string header() {
          list("PTXBUILDER_FAMILIES", with_forms) + list("PTXBUILDER_FORM_TYPES", types);
 }
 
-// Returns a loop over the members, whose values, key and form are in an array.
+// Returns code for a loop over an array of the members' values, keys and forms.
 std::string members(const Family& family) {
   std::vector<std::string> values, fields, told;
   std::set<std::string_view>
-      known;  // the first member with a key owns the row; bits of u32 and s32 share one
+      known;  // the first member with a key owns the row; bit operations on u32 and s32 share a row
   for (const Member& m : family.members)
     if (known.insert(m.key).second)
       values.push_back(fmt::format("{{{}, {}, {}}}", fmt::join(m.values, ", "), m.key_number, m.form_number));
@@ -302,8 +306,8 @@ std::string table() {
   return text + "\n}  // namespace ptxbuilder::isa\n";
 }
 
-// Writes a file. If the file already contains this text, it keeps its modification time, so that files that
-// include it are not rebuilt.
+// Writes a file, unless the file already contains this text. The modification time then does not change, so
+// that files that include it are not rebuilt.
 void write(const char* path, const std::string& text) {
   std::ifstream before(path, std::ios::binary);
   if (std::string{std::istreambuf_iterator<char>(before), {}} == text) return;
