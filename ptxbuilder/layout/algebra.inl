@@ -1,5 +1,5 @@
-// Implements layout.h's algebra for the files that instantiate it: coalesce, composition, complement,
-// inverses, and the functions that use these.
+// Implements the algebra of layout.h for the files that instantiate it: coalesce, composition, complement,
+// inverses, and functions based on these.
 #pragma once
 
 #include <numeric>
@@ -15,8 +15,9 @@ bool known_equal(const BasicTuple<I>& a, const BasicTuple<I>& b) {
   return x && x == y && (a.basis() == b.basis() || *x == 0);
 }
 
-// Merges modes that continue where the previous mode ends. The last mode is handled first; with
-// `keep_beyond`, a last mode of size 1 still determines how the function continues beyond the domain.
+// Merges each mode with the previous mode if it continues where the previous mode ends. The last mode is
+// processed first. If `keep_beyond` is true, a last mode of size 1 still determines how the function
+// continues beyond its domain.
 template <class I>
 BasicLayout<I> coalesce(const BasicLayout<I>& layout, bool keep_beyond) {
   std::vector<BasicLayout<I>> flat = leaf_modes(layout), result;  // `result` is built from right to left
@@ -50,7 +51,7 @@ BasicLayout<I> coalesce(const BasicLayout<I>& layout, const BasicTuple<I>& profi
                  [&](const auto& l, const auto& p) { return coalesce(l, p, keep_beyond); });
 }
 
-// Returns a zero of the coordinates that the strides yield: a tuple of zeros or, for strides without a basis,
+// Returns the zero among the values that the strides yield: a tuple of zeros or, for strides without a basis,
 // the integer 0.
 template <class I>
 BasicTuple<I> coprofile(const BasicTuple<I>& stride) {
@@ -73,8 +74,8 @@ struct Fold {
   I rest_shape, rest_stride;
 };
 
-// Composes one mode of `a`, shape : stride, with rest_shape : rest_stride, and adds the result to the
-// composition.
+// Composes one mode of `a`, shape : stride, with the rest of `b`, rest_shape : rest_stride, and adds the
+// result to the composition.
 template <class I>
 void compose_mode(Fold<I>& f, const I& shape, const BasicTuple<I>& stride) {
   using N = LayoutInteger<I>;
@@ -126,7 +127,7 @@ BasicLayout<I> compose(const BasicLayout<I>& a, const BasicTuple<I>& shape, cons
   return unwrap(f.result);
 }
 
-// Merges neighbours that are both known, or both unknown, into one size.
+// Multiplies adjacent sizes into one size if both are known or both are unknown.
 template <class I>
 BasicTuple<I> coalesce_shape(const BasicTuple<I>& shape) {
   std::vector<BasicTuple<I>> result;
@@ -138,7 +139,7 @@ BasicTuple<I> coalesce_shape(const BasicTuple<I>& shape) {
   return result.size() == 1 ? result[0] : BasicTuple<I>(result);
 }
 
-// Returns the strides of coalesced modes, each with the mode's index, in sorted order.
+// Returns the strides of coalesced modes in sorted order, each with the index of its mode.
 template <class I>
 struct Sorted {
   int64_t stride;
@@ -155,7 +156,8 @@ std::vector<Sorted<I>> sort_strides(const std::vector<BasicLayout<I>>& modes, bo
     else if (all_known)
       throw Error(fmt::format("stride {} of the {} modes must be known", i, modes.size()));
   }
-  // Sorts by exchanges, as CuTe does: for modes with equal strides, this decides which mode an inverse uses.
+  // Sorts by exchanges, as CuTe does, because the order of modes with equal strides decides which mode an
+  // inverse uses.
   for (size_t i = 0; i < sorted.size(); ++i)
     for (size_t j = i + 1; j < sorted.size(); ++j)
       if (sorted[j].stride < sorted[i].stride) std::swap(sorted[i], sorted[j]);
@@ -245,7 +247,7 @@ BasicLayout<I> complement(const BasicLayout<I>& layout, TupleArgument<I> cotarge
           for (auto [stride, mode] : detail::sort_strides(modes, true)) ordered.push_back(modes[mode]);
           modes = std::move(ordered);
         }
-        I end(int64_t{1});  // the end of the range that the modes so far fill
+        I end(int64_t{1});  // end of the range that the modes so far fill
         for (const BasicLayout<I>& mode : modes) {
           const I& stride = mode.stride().value();
           std::optional<int64_t> d = detail::known(stride);
@@ -300,7 +302,7 @@ BasicLayout<I> left_inverse(const BasicLayout<I>& layout) {
         std::vector<BasicLayout<I>> modes = detail::modes(coalesce(layout));
         std::vector<I> before = detail::prefix_products(modes);
         std::vector<BasicTuple<I>> shapes, strides{int64_t{0}};
-        int64_t filled = 1;  // product of the shapes
+        int64_t filled = 1;  // product of the shapes so far
         size_t last = 0;
         for (auto [stride, mode] : detail::sort_strides(modes, true)) {
           last = mode;

@@ -1,4 +1,4 @@
-// Draws layouts as grids: the contents of the cells, and the three output formats.
+// Draws layouts: computes the contents of the cells, and writes the three output formats.
 #include "ptxbuilder/layout/draw.h"
 
 #include <fmt/format.h>
@@ -27,8 +27,8 @@ struct Colour {
   int red, green, blue;
 };
 
-// Returns a light colour, on which black text is readable, and which differs from the colours of neighbouring
-// numbers: hues are multiples of the golden angle.
+// Returns a light colour, so that black text is readable on it. Hues are multiples of the golden angle, so
+// that consecutive numbers have different colours.
 Colour colour_of(int64_t number) {
   double hue = 6 * (static_cast<double>(number % 64 * 6180339 % 10000000) / 10000000);
   auto channel = [&](double shift) {
@@ -72,7 +72,7 @@ LayoutGrid grid_of(const LayoutValue& value) {
   LayoutGrid grid = empty_grid(to_string(value), rows, size(layout) / rows);
   for (int64_t column = 0; column < grid.columns; ++column)
     for (int64_t row = 0; row < rows; ++row) {
-      // Positions are counted across all modes; the first mode varies fastest.
+      // Positions are counted across all modes, and the first mode varies fastest.
       int64_t i = column * rows + row;
       IntTuple offset = plain ? image(IntTuple(i), layout) : IntTuple((*composed)(i));
       int64_t colour = 0;
@@ -164,12 +164,12 @@ std::string to_latex(const LayoutGrid& grid) {
     for (const std::string& line : cell.lines) longest = std::max(longest, line.size());
   }
   double width = 0.4 + 0.2 * static_cast<double>(longest),
-         height = 0.5 + 0.4 * static_cast<double>(lines);  // in cm
+         height = 0.5 + 0.4 * static_cast<double>(lines);  // height of a cell, in cm
   std::string tex =
       "\\documentclass[convert]{standalone}\n\\usepackage{tikz}\n\\begin{document}\n"
       "\\begin{tikzpicture}[every node/.style={outer sep=0pt, font=\\ttfamily}]\n";
   std::string title;
-  for (char c : grid.title) {  // of the characters that occur, LaTeX treats only _ as a command
+  for (char c : grid.title) {  // LaTeX treats _ as a command; other such characters do not occur
     if (c == '_') title += '\\';
     title += c;
   }

@@ -17,7 +17,7 @@ constexpr int64_t kLargestTable = int64_t{1} << 20;
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Returns a character in the form in which messages show it.
+// Returns the text that represents a character in messages.
 std::string quoted(char c) {
   if (c >= ' ' && c <= '~') return fmt::format("'{}'", c);
   return fmt::format("the byte 0x{:02x}", static_cast<unsigned char>(c));
@@ -84,7 +84,7 @@ class Parser {
     return negative ? -static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude);
   }
 
-  // Parses 3, -3, or 3@0@1, where the innermost mode comes first.
+  // Parses an integer such as 3, -3, or 3@0@1. The innermost mode of a basis is first.
   LayoutValue scaled_integer() {
     int64_t value = integer();
     std::vector<int> basis;
@@ -107,7 +107,7 @@ class Parser {
       if (skip_base(chain)) continue;
       chain.push_back(term());
       if (std::holds_alternative<XorSwizzle>(chain.back()) &&
-          peek() == '_') {  // Sw<3,4,3>_smem_ptr[16b](0x7f00)
+          peek() == '_') {  // as in Sw<3,4,3>_smem_ptr[16b](0x7f00)
         ++at_;
         if (!skip_base(chain)) expected("a pointer, such as smem_ptr[16b](unset)");
       }
@@ -130,10 +130,10 @@ class Parser {
     });
   }
 
-  // Parses what CuTe prints before the layout of a tensor, and returns whether it was there: a pointer,
-  // smem_ptr[16b](unset) or gmem_ptr[32b](0x7f00), relative to which offsets count, or ArithTuple(_0,_0),
-  // relative to which coordinates count. A swizzle before a pointer acts on byte addresses; here it is
-  // converted to act on elements with the pointer's bits.
+  // Parses the base that CuTe prints before the layout of a tensor, and returns whether there is one. A base
+  // is a pointer, such as smem_ptr[16b](unset) or gmem_ptr[32b](0x7f00), or a coordinate, such as
+  // ArithTuple(_0,_0). A swizzle before a pointer acts on byte addresses; this function converts it to act on
+  // elements with the pointer's number of bits.
   bool skip_base(std::vector<LayoutValue>& chain) {
     const std::string_view name = word();
     const size_t begin = at_, behind = begin + name.size();
@@ -177,7 +177,7 @@ class Parser {
     return true;
   }
 
-  // Parses "16b".
+  // Parses a number of bits, such as "16b".
   int64_t integer_in_bits() {
     if (!is_digit(peek())) expected("the bits of an element, such as 16b");
     const size_t begin = at_;
@@ -215,7 +215,7 @@ class Parser {
     if (c == '(' || c == '<') {
       ++at_;
       std::vector<LayoutValue> elements = list(c == '(' ? ')' : '>');
-      // Parentheses only group if they contain one value that a tuple cannot hold, or one layout.
+      // Parentheses around one layout, or around one value that a tuple cannot hold, only group.
       bool integers =
           std::holds_alternative<IntTuple>(elements[0]) || std::holds_alternative<Tiler>(elements[0]);
       if (c == '(' && elements.size() == 1 && !integers) return elements[0];

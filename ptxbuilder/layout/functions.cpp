@@ -1,4 +1,4 @@
-// Implements the functions of layout expressions, which are in a table.
+// Implements the functions of layout expressions, with a table.
 #include "ptxbuilder/layout/functions.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Arguments = std::vector<LayoutValue>;
 
-// Describes a value for messages: "the layout 4:1".
+// Returns a description of a value for messages, such as "the layout 4:1".
 std::string describe(const LayoutValue& value) {
   constexpr const char* kinds[] = {"truth value", "tuple", "tiler", "layout", "swizzled layout", "swizzle"};
   const IntTuple* tuple = std::get_if<IntTuple>(&value);
@@ -31,7 +31,7 @@ int as_int(const LayoutValue& value) {
   return static_cast<int>(i);
 }
 
-// Applies f to a layout; if the layout has a swizzle, f is applied to what the swizzle follows.
+// Applies f to a layout. If the layout has a swizzle, f is applied to the layout without the swizzle.
 template <class F>
 LayoutValue below_swizzle(const LayoutValue& value, F f) {
   if (const ComposedLayout* c = std::get_if<ComposedLayout>(&value)) return c->with(f(c->layout()));
@@ -43,7 +43,7 @@ Layout layout_below_swizzle(const LayoutValue& value) {
   return as_layout(value);
 }
 
-// Returns a shape unchanged, and the shape of a layout.
+// Returns a shape unchanged, or the shape of a layout.
 IntTuple shape_of(const LayoutValue& value) {
   if (const IntTuple* tuple = std::get_if<IntTuple>(&value)) return *tuple;
   return layout_below_swizzle(value).shape();
@@ -93,11 +93,11 @@ LayoutValue idx2crd_of(const Arguments& a) {
 
 struct Entry {
   LayoutFunction function;
-  size_t least, most;  // numbers of arguments
+  size_t least, most;  // least and greatest number of arguments
   LayoutValue (*call)(const Arguments&);
 };
 
-// Wrappers for functions of a layout, of a layout and a tiler, and of a layout with a profile.
+// Wrappers for functions that take a layout, a layout and a tiler, or a layout and an optional profile.
 #define OF_LAYOUT(name)                                                  \
   +[](const Arguments& a) -> LayoutValue {                               \
     return below_swizzle(a[0], [](const Layout& l) { return name(l); }); \

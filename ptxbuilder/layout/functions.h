@@ -9,8 +9,8 @@ namespace ptxbuilder::detail {
 // for arguments that the function itself rejects.
 LayoutValue call_layout_function(std::string_view name, const std::vector<LayoutValue>& arguments);
 
-// Convert a value to the type that its context requires. Throw Error that names the value if it has another
-// type.
+// Convert a value to the type that its context requires. If the value has another type, these functions throw
+// an Error that names the value.
 Layout as_layout(const LayoutValue& value);
 IntTuple as_tuple(const LayoutValue& value);
 int64_t as_integer(const LayoutValue& value);

@@ -1,5 +1,5 @@
-// Defines nested tuples of integers, the shapes, strides and coordinates of layouts, with CuTe's functions
-// for them.
+// Defines nested tuples of integers and CuTe's functions for such tuples. Shapes, strides and coordinates of
+// layouts are nested tuples.
 #pragma once
 
 #include <concepts>
@@ -12,32 +12,33 @@
 
 namespace ptxbuilder {
 
-// An integer, or a tuple of integers and tuples: 4, (4,8), (4,(2,4)).
+// An integer, or a tuple of integers and tuples, such as 4, (4,8) or (4,(2,4)).
 //
-// Braces always make a tuple: IntTuple t = 4 is the integer, and IntTuple{4} is the tuple (4) of one element.
-// Use parentheses to copy.
+// Braces always make a tuple: IntTuple t = 4 is an integer, whereas IntTuple{4} is the tuple (4) of one
+// element. Therefore, use parentheses to copy a tuple.
 //
-// As a stride, an integer may scale a basis vector of a coordinate space: 2@1 steps by (0,2), and 3@0@1 by
-// (0,(3)), like TMA coordinates.
+// In a stride, an integer may scale a basis vector of a coordinate space, as for TMA coordinates: 2@1 means a
+// step of (0,2), and 3@0@1 means a step of (0,(3)).
 template <class I>
 class BasicTuple {
  public:
   BasicTuple() : value_(int64_t{0}) {}
   template <std::convertible_to<I> T>
-  BasicTuple(T value) : value_(std::move(value)) {}  // NOLINT: integers are tuples
+  BasicTuple(T value) : value_(std::move(value)) {}  // NOLINT: implicit
   BasicTuple(std::initializer_list<BasicTuple> elements) : BasicTuple(std::vector<BasicTuple>(elements)) {}
   // Throws Error if the vector is empty.
   explicit BasicTuple(std::vector<BasicTuple> elements);
 
   bool is_tuple() const { return !elements_.empty(); }
-  // Returns the integer; throws Error for a tuple.
+  // Returns the integer. Throws Error for a tuple.
   const I& value() const;
-  // Returns the elements of a tuple; empty for an integer.
+  // Returns the elements of a tuple, or an empty vector for an integer.
   const std::vector<BasicTuple>& elements() const { return elements_; }
   // Returns element i; for an integer, element 0 is the integer itself. Throws Error if i is out of range.
   const BasicTuple& operator[](size_t i) const;
 
-  // Returns the modes that lead to the basis vector, outermost first; empty for an ordinary integer.
+  // Returns the modes that lead to the basis vector, outermost first. The result is empty for an ordinary
+  // integer.
   const std::vector<int>& basis() const { return basis_; }
   BasicTuple scaled_to(std::vector<int> basis) const;
 
@@ -47,11 +48,11 @@ class BasicTuple {
   std::vector<BasicTuple> elements_;
 };
 
-// A tuple of integers that the host knows.
+// A tuple with integers that the host knows.
 using IntTuple = BasicTuple<int64_t>;
 
-// Excludes a parameter of a function template from deduction, so that its argument converts to the type that
-// the other parameters determine.
+// Excludes a parameter from the deduction of I, so that its argument converts to the type that the other
+// parameters determine.
 template <class I>
 using TupleArgument = const std::type_identity_t<BasicTuple<I>>&;
 
@@ -60,16 +61,17 @@ using TupleArgument = const std::type_identity_t<BasicTuple<I>>&;
 template <class I>
 bool operator==(const BasicTuple<I>& a, const BasicTuple<I>& b);
 
-// Returns "(4,(2,4))". Like CuTe, prints 3@0@1 with the innermost mode first.
+// Returns a text such as "(4,(2,4))". As in CuTe, the modes of a basis are printed innermost first, as in
+// 3@0@1.
 template <class I>
 std::string to_string(const BasicTuple<I>& tuple);
 
 template <class I>
-int rank(const BasicTuple<I>& tuple);  // 1 for an integer
+int rank(const BasicTuple<I>& tuple);  // returns 1 for an integer
 template <class I>
-int depth(const BasicTuple<I>& tuple);  // 0 for an integer
+int depth(const BasicTuple<I>& tuple);  // returns 0 for an integer
 template <class I>
-I size(const BasicTuple<I>& shape);  // product of all integers
+I size(const BasicTuple<I>& shape);  // returns the product of all integers
 template <class I>
 BasicTuple<I> flatten(const BasicTuple<I>& tuple);  // returns an integer unchanged
 
@@ -80,7 +82,7 @@ std::vector<BasicTuple<I>> leaves(const BasicTuple<I>& tuple);
 // Returns whether two tuples have the same structure.
 template <class I>
 bool congruent(const BasicTuple<I>& a, const BasicTuple<I>& b);
-// Returns whether `b` has the structure of `a`, except that integers of `a` may be tuples in `b`.
+// Returns whether `b` has the structure of `a`, except that `b` may have tuples in place of integers of `a`.
 template <class I>
 bool weakly_congruent(const BasicTuple<I>& a, const BasicTuple<I>& b);
 // Returns whether every coordinate into shape `a` is a coordinate into shape `b`. Throws Error if the answer
@@ -88,31 +90,32 @@ bool weakly_congruent(const BasicTuple<I>& a, const BasicTuple<I>& b);
 template <class I>
 bool compatible(const BasicTuple<I>& a, const BasicTuple<I>& b);
 
-// Returns strides that make a shape compact, from the left (the first mode is contiguous) or from the right.
-// The contiguous mode has stride `current`, and modes of size 1 have stride 0.
+// Return strides that make a shape compact, from the left (so that the first mode is contiguous) or from the
+// right. The contiguous mode has stride `current`, and modes of size 1 have stride 0.
 template <class I>
 BasicTuple<I> compact_column_major(const BasicTuple<I>& shape, std::type_identity_t<I> current = int64_t{1});
 template <class I>
 BasicTuple<I> compact_row_major(const BasicTuple<I>& shape, std::type_identity_t<I> current = int64_t{1});
-// Returns compact strides such that modes are contiguous in the order of `order`, which must be weakly
-// congruent to the shape: (2,3,4) with (2,0,1) yields (12,1,3).
+// Returns compact strides whose order follows `order`, which must be weakly congruent to the shape. For
+// example, (2,3,4) with (2,0,1) yields (12,1,3).
 template <class I>
 BasicTuple<I> compact_order(const BasicTuple<I>& shape, const IntTuple& order);
-// Returns strides that map every coordinate to itself: (1@0,1@1) for (4,8).
+// Returns strides that map every coordinate to itself, such as (1@0,1@1) for (4,8).
 template <class I>
 BasicTuple<I> basis_like(const BasicTuple<I>& shape);
 
-// Returns the offset of a coordinate. An integer is converted to a coordinate of the shape, leftmost mode
-// first; a tuple is evaluated mode by mode. The second function takes only strides without a basis; if
-// strides are omitted, the shape is compact from the left.
+// Return the offset of a coordinate. An integer is converted to a coordinate of the shape, leftmost mode
+// first; a tuple is evaluated mode by mode. The strides must not have a basis. If no strides are given, the
+// strides are compact from the left.
 template <class I = int64_t>
 I crd2idx(TupleArgument<I> coordinate, TupleArgument<I> shape, TupleArgument<I> stride);
 template <class I = int64_t>
 I crd2idx(TupleArgument<I> coordinate, TupleArgument<I> shape);
-// Returns a coordinate if the strides have a basis, otherwise the offset.
+// Returns the image of a coordinate: another coordinate if the strides have a basis, and an offset otherwise.
 template <class I = int64_t>
 BasicTuple<I> image(TupleArgument<I> coordinate, TupleArgument<I> shape, TupleArgument<I> stride);
-// Returns the coordinate of an index or, with strides, (index / stride) % shape in each mode.
+// Return the coordinate of an index. If strides are given, each mode of the result is (index / stride) %
+// shape.
 template <class I = int64_t>
 BasicTuple<I> idx2crd(TupleArgument<I> index, TupleArgument<I> shape);
 template <class I = int64_t>
@@ -121,8 +124,8 @@ BasicTuple<I> idx2crd(TupleArgument<I> index, TupleArgument<I> shape, TupleArgum
 template <class I = int64_t>
 BasicTuple<I> crd2crd(TupleArgument<I> coordinate, TupleArgument<I> from, TupleArgument<I> to);
 
-// Returns ceil(a / b). Two tuples are divided mode by mode; if only `a` is a tuple, it is divided from the
-// left, each mode taking its part of the divisor.
+// Returns ceil(a / b). Two tuples are divided mode by mode. If only `a` is a tuple, its modes are divided
+// from the left, and each mode reduces the divisor for the next mode.
 template <class I>
 BasicTuple<I> ceil_div(const BasicTuple<I>& a, TupleArgument<I> b);
 

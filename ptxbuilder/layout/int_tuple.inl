@@ -1,4 +1,4 @@
-// Implements int_tuple.h, for the files that instantiate it for one kind of integer.
+// Implements int_tuple.h for the files that instantiate it for one kind of integer.
 #pragma once
 
 #include <fmt/format.h>
@@ -85,7 +85,7 @@ I ceil_div_integer(const I& a, const I& b) {
   return N::divide(N::subtract(N::add(a, b), I(int64_t{1})), b);
 }
 
-// Returns a scaled basis vector as a coordinate: 3@1 becomes (0,3).
+// Returns a scaled basis vector as a coordinate; for example, 3@1 becomes (0,3).
 template <class I>
 BasicTuple<I> as_coordinate(const BasicTuple<I>& leaf) {
   BasicTuple<I> result(leaf.value());
@@ -97,8 +97,8 @@ BasicTuple<I> as_coordinate(const BasicTuple<I>& leaf) {
   return result;
 }
 
-// Returns the sum of coordinates. The shorter one is extended with zeros, and the integer 0 fits any
-// structure.
+// Returns the sum of two coordinates. The shorter coordinate is extended with zeros, and the integer 0 fits
+// any structure.
 template <class I>
 BasicTuple<I> add_coordinates(const BasicTuple<I>& a, const BasicTuple<I>& b) {
   if (!a.is_tuple() && !b.is_tuple()) return LayoutInteger<I>::add(a.value(), b.value());
@@ -215,7 +215,8 @@ BasicTuple<I> compact(const BasicTuple<I>& shape, I& current, bool from_the_left
   return BasicTuple<I>(std::move(strides));
 }
 
-// Returns the sizes of the parts of a shape that correspond to the integers of a profile, from left to right.
+// Returns the sizes of those parts of a shape that correspond to the integers of a profile, from left to
+// right.
 template <class I, class J>
 void sizes_at(const BasicTuple<I>& shape, const BasicTuple<J>& profile, std::vector<I>& sizes) {
   if (!profile.is_tuple()) return sizes.push_back(size(shape));
@@ -308,9 +309,9 @@ BasicTuple<I> image(TupleArgument<I> coordinate, TupleArgument<I> shape, TupleAr
 
 namespace detail {
 
-// Returns image() for host integers and strides without a basis as a number, without making a tuple, since
-// planning and proofs evaluate layouts for every element. Returns nothing if image() yields a tuple or
-// throws.
+// Returns image() as a number, for host integers and strides without a basis. The function does not make
+// tuples, because planning and proofs evaluate layouts for every element. Returns nullopt if image() would
+// return a tuple or throw.
 inline std::optional<int64_t> plain_offset(int64_t index, const IntTuple& shape, const IntTuple& stride) {
   using N = LayoutInteger<int64_t>;
   if (!shape.is_tuple()) {

@@ -1,4 +1,4 @@
-// Implements checked integers of the host, and tuples of these integers.
+// Implements checked host integers, and instantiates tuples of host integers.
 #include "ptxbuilder/layout/int_tuple.inl"
 
 namespace ptxbuilder {

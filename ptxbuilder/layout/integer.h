@@ -1,4 +1,4 @@
-// Defines the interface to integers that the layout algebra requires, and implements it for host integers.
+// Defines the interface that the layout algebra requires of integers, and implements it for host integers.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,15 @@
 
 namespace ptxbuilder {
 
-// The layout algebra's operations on an integer of type I. A specialization has the same functions as the one
-// for host integers below. Division and remainder round toward zero, as in C++. If an operand is not known
-// while the code is generated, known() returns nothing, and the algebra treats the integer as CuTe treats one
-// that is not static.
+// The operations of the layout algebra on integers of type I. Every specialization has the same functions as
+// LayoutInteger<int64_t> below. Division and remainder round toward zero, as in C++. If an integer is not
+// known while the code is generated, known() returns nullopt, and the algebra treats the integer the way CuTe
+// treats an integer that is not static.
 template <class I>
 struct LayoutInteger;
 
-// Host integers have 64 bits; every operation throws Error if its result does not fit.
+// Implements the operations for host integers of 64 bits. Every operation throws Error if its result does not
+// fit.
 template <>
 struct LayoutInteger<int64_t> {
   // A host integer is always known.

@@ -1,4 +1,4 @@
-// Instantiates layouts of host integers.
+// Instantiates layouts with host integers.
 #include "ptxbuilder/layout/tiling.inl"
 
 namespace ptxbuilder {

@@ -1,4 +1,4 @@
-// Implements the functions of layout.h that make and edit layouts, for files that instantiate them.
+// Implements the functions of layout.h that make and edit layouts, for the files that instantiate them.
 #pragma once
 
 #include "ptxbuilder/layout/int_tuple.inl"
@@ -17,7 +17,7 @@ auto naming(const char* function, F body, const Arguments&... arguments) {
     for (const std::string& text : {to_string(arguments)...})
       list.append(list.empty() ? "" : ", ").append(text);
     std::string why = e.what();
-    if (e.where()) why.resize(why.rfind(" ("));  // the line, which comes last, is not repeated
+    if (e.where()) why.resize(why.rfind(" ("));  // drops the source line, which the new Error appends again
     throw Error(fmt::format("{}({}): {}", function, list, why));
   }
 }
@@ -37,7 +37,7 @@ std::vector<BasicLayout<I>> leaf_modes(const BasicLayout<I>& layout) {
   return all;
 }
 
-// Returns a single mode unchanged, and several modes as a tuple.
+// Returns a single mode unchanged, or several modes as a tuple.
 template <class I>
 BasicLayout<I> unwrap(const std::vector<BasicLayout<I>>& modes) {
   return modes.size() == 1 ? modes[0] : concatenate(modes);
@@ -49,8 +49,8 @@ inline void check_range(const char* function, int begin, int end, int rank) {
         fmt::format("{}: the modes [{}, {}) are not in a layout of rank {}", function, begin, end, rank));
 }
 
-// Applies f(layout mode, profile mode) to each mode of the profile. If `keep_rest`, further modes of the
-// layout are appended.
+// Applies f(layout mode, profile mode) to each mode of the profile. If `keep_rest` is true, further modes of
+// the layout are appended.
 template <class I, class Profile, class F>
 BasicLayout<I> by_mode(const BasicLayout<I>& layout, const std::vector<Profile>& profile, bool keep_rest,
                        F f) {
@@ -127,7 +127,7 @@ BasicLayout<I>::BasicLayout(BasicTuple<I> shape, BasicTuple<I> stride)
 
 template <class I>
 BasicLayout<I> BasicLayout<I>::operator[](size_t i) const {
-  const BasicTuple<I>& shape = shape_[i];  // read the shape first, so that an error refers to it
+  const BasicTuple<I>& shape = shape_[i];  // read before the stride, so that an error refers to the shape
   return BasicLayout(shape, stride_[i]);
 }
 
@@ -216,7 +216,7 @@ BasicLayout<I> make_layout_like(const BasicLayout<I>& layout) {
                               to_string(layout)));
     flat.push_back(*stride);
   }
-  // Modes of stride 0 and of size 1 come first in the order, so their strides become 0.
+  // Modes of stride 0, whose sizes are now 1, are first in the order, so their strides become 0.
   std::vector<BasicLayout<I>> all = detail::leaf_modes(filter_zeros(layout));
   std::vector<BasicTuple<I>> shapes;
   for (const BasicLayout<I>& mode : all) shapes.push_back(mode.shape());
@@ -330,7 +330,7 @@ BasicLayout<I> replace(const BasicLayout<I>& layout, int i, LayoutArgument<I> mo
 template <class I>
 BasicLayout<I> zip(const BasicLayout<I>& layout) {
   if (!layout.shape().is_tuple()) return layout;
-  // As in CuTe, a tuple without modes to exchange becomes a single mode.
+  // As in CuTe, a tuple that has no modes to exchange becomes a single mode.
   if (!layout.shape()[0].is_tuple()) return concatenate(std::vector<BasicLayout<I>>{layout});
   std::vector<std::vector<BasicLayout<I>>> gathered(layout.shape()[0].elements().size());
   for (const BasicLayout<I>& mode : detail::modes(layout)) {

@@ -1,5 +1,5 @@
-// Defines CuTe's swizzles, which exclusive-or some bits of an offset with others, and layouts that apply a
-// swizzle.
+// Defines CuTe's swizzles, which compute the exclusive or of some bits of an offset and other bits, and
+// layouts that apply a swizzle.
 #pragma once
 
 #include "ptxbuilder/layout/layout.h"
@@ -7,14 +7,14 @@
 
 namespace ptxbuilder {
 
-// CuTe's Swizzle<B,M,S>: the B bits Y, which begin at bit M + max(S,0), are exclusive-ored onto the B bits Z,
-// which begin at bit M - min(S,0).
+// CuTe's Swizzle<B,M,S>, which replaces the B bits Z, beginning at bit M - min(S,0), with Z ^ Y. The B bits Y
+// begin at bit M + max(S,0).
 //
 //   S > 0:   ..... Y...Y ..... Z...Z m...m
 //                  |-B-|       |-B-| |-M-|      Y is S bits above Z
 class XorSwizzle {
  public:
-  // Throws Error unless B, M >= 0 and |S| >= B, and all bits are among the low 62.
+  // Throws Error unless B and M are nonnegative, |S| >= B, and all bits are among the low 62.
   XorSwizzle(int bits, int base, int shift);
 
   int bits() const { return bits_; }    // B
@@ -44,18 +44,18 @@ class XorSwizzle {
   int bits_, base_, shift_;
 };
 
-std::string to_string(const XorSwizzle& swizzle);  // "Sw<3,4,3>"
+std::string to_string(const XorSwizzle& swizzle);  // such as "Sw<3,4,3>"
 
 // Returns the swizzle that TMA and wgmma apply to byte offsets (PTX ISA, "Swizzling Modes"): Sw<3,4,3> for
 // 128 B, and Sw<0,4,3> without swizzling.
 XorSwizzle byte_swizzle(Swizzle swizzle);
-// Return the swizzle for offsets that count elements n times as wide (upcast), or n times as narrow
-// (downcast); n is a power of two.
+// Return the swizzle for offsets that count elements n times as wide (upcast), n times as narrow (downcast),
+// or of another width in bits (recast). n must be a power of two.
 XorSwizzle upcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle downcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle recast(const XorSwizzle& swizzle, int64_t from_bits, int64_t to_bits);
 
-// A layout swizzle o offset o layout: it maps c to swizzle(offset + layout(c)).
+// A layout with a swizzle, written as swizzle o offset o layout, which maps c to swizzle(offset + layout(c)).
 template <class I>
 class BasicComposedLayout {
  public:
@@ -71,8 +71,8 @@ class BasicComposedLayout {
     return swizzle_.apply(LayoutInteger<I>::add(offset_, layout_(coordinate)));
   }
 
-  // Returns the same swizzle and offset with another layout, on which the algebra operates:
-  // composed.with(logical_divide(composed.layout(), tiler)).
+  // Returns a composed layout with the same swizzle and offset, but another layout. The algebra can thus be
+  // applied to the layout alone: composed.with(logical_divide(composed.layout(), tiler)).
   BasicComposedLayout with(BasicLayout<I> layout) const { return {swizzle_, offset_, std::move(layout)}; }
 
  private:
@@ -81,7 +81,7 @@ class BasicComposedLayout {
   BasicLayout<I> layout_;
 };
 
-// A swizzled layout of integers that the host knows.
+// A swizzled layout with integers that the host knows.
 using ComposedLayout = BasicComposedLayout<int64_t>;
 
 template <class I>
@@ -91,20 +91,22 @@ bool operator==(const BasicComposedLayout<I>& a, const BasicComposedLayout<I>& b
 }
 
 template <class I>
-std::string to_string(const BasicComposedLayout<I>& composed) {  // "Sw<3,4,3> o 0 o (8,64):(64,1)"
+std::string to_string(const BasicComposedLayout<I>& composed) {  // such as "Sw<3,4,3> o 0 o (8,64):(64,1)"
   std::string text = to_string(composed.swizzle());
   text.append(" o ").append(LayoutInteger<I>::text(composed.offset()));
   return text.append(" o ").append(to_string(composed.layout()));
 }
 
-// Slices a composed layout: keeps the modes at `_`, and adds the other modes to the offset.
+// Slices a composed layout: retains the modes at which the coordinate is `_`, and adds the offset of the
+// other modes.
 template <class I>
 BasicComposedLayout<I> slice(TilerArgument<I> coordinate, const BasicComposedLayout<I>& composed) {
   I offset = LayoutInteger<I>::add(composed.offset(), slice_offset<I>(coordinate, composed.layout()));
   return {composed.swizzle(), offset, slice<I>(coordinate, composed.layout())};
 }
 
-// Changes the unit of offsets. If the unit becomes larger, the offset must be a multiple of it.
+// Changes the unit of offsets. If the unit becomes larger, the layout's own offset must be a multiple of the
+// new unit.
 ComposedLayout recast(const ComposedLayout& composed, int64_t from_bits, int64_t to_bits);
 
 }  // namespace ptxbuilder

@@ -24,8 +24,8 @@ BasicLayout<I> unzip(const BasicLayout<I>& layout, const BasicTiler<I>& tiler) {
   return concatenate(std::vector<BasicLayout<I>>{concatenate(first), concatenate(second)});
 }
 
-// Moves the modes of mode 1 to the level of mode 0 and, with `both`, the modes of mode 0 too. A tuple of one
-// element remains a tuple, as in CuTe.
+// Unpacks mode 1 into separate modes and, if `both` is true, mode 0 too. A tuple of one element remains a
+// tuple, as in CuTe.
 template <class I>
 BasicLayout<I> unpack(const BasicLayout<I>& zipped, bool both) {
   std::vector<BasicLayout<I>> result;
