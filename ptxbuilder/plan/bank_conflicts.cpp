@@ -26,7 +26,7 @@ TransferPlan plan(CopyAtom::Kind matrix, DType type, const Layout& thread_value,
   for (int bytes = 16; bytes >= size_of(type); bytes /= 2) atoms.push_back(CopyAtom::vector(bytes));
 
   std::optional<TransferPlan> best;
-  std::string narrowest;  // reason why the last candidate does not fit
+  std::string narrowest;  // why the last candidate does not fit
   for (const CopyAtom& atom : atoms) {
     try {
       TransferPlan candidate{TiledCopy(atom, type, thread_value, memory), {}};
@@ -47,7 +47,7 @@ TransferPlan plan(CopyAtom::Kind matrix, DType type, const Layout& thread_value,
 
 AccessCost access_cost(const ThreadAccess& access, int bytes, int matrices) {
   const int lanes = hopper::phase_lanes(matrices > 0 ? 16 : bytes);
-  const int used = matrices > 0 ? 8 * matrices : hopper::warp_threads;  // lanes whose addresses are used
+  const int used = matrices > 0 ? 8 * matrices : hopper::warp_threads;  // lanes that provide addresses
   AccessCost cost;
   for (int warp = 0; warp < access.threads(); warp += hopper::warp_threads)
     for (int i = 0; i < access.accesses(); ++i)

@@ -5,7 +5,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kRows = 8, kRowBytes = 16;  // rows of a matrix, and their size
+constexpr int kRows = 8, kRowBytes = 16;  // number of rows of a matrix, and the size of a row
 
 void check_matrices(std::string_view instruction, int matrices) {
   if (matrices != 1 && matrices != 2 && matrices != 4)
@@ -50,8 +50,8 @@ Layout CopyAtom::addressed(DType type, Where where) const {
   return make_layout({{rows, 32 / rows}, elements}, {{elements, 0}, 1});
 }
 
-// A lane holds 4 bytes of each matrix: those of row lane / 4 that begin at byte 4 (lane % 4) or, if
-// transposed, those of column lane / 4 that begin at row 2 (lane % 4).
+// A lane holds 4 bytes of row lane / 4 of each matrix, beginning at byte 4 * (lane % 4). In a transposed
+// matrix, a lane holds 2 elements of column lane / 4, beginning at row 2 * (lane % 4).
 Layout CopyAtom::held(DType type, Where where) const {
   CallersLine line(where);
   if (!is_matrix()) return addressed(type);

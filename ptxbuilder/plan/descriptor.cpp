@@ -33,7 +33,7 @@ std::string span_text(Swizzle swizzle) {
   return swizzle == Swizzle::none ? "no swizzle" : fmt::format("{} B swizzle", span_bytes(swizzle));
 }
 
-// Describes the distances that LBO and SBO state, for each major and swizzle.
+// Return descriptions of the distances that LBO and SBO specify, for a major and a swizzle.
 std::string leading_meaning(Major major, Swizzle swizzle) {
   if (major == Major::mn)
     return swizzle == Swizzle::none ? "from 8 rows of k to the next 8"
@@ -60,7 +60,7 @@ std::string type_refusal(DType dtype, Major major) {
   return "";
 }
 
-// Returns the error for a row that is not a multiple of the swizzle's span.
+// Returns the error message for a row that is not a multiple of the swizzle's span.
 std::string row_refusal(DType dtype, std::string_view along, int extent, int span) {
   int size = size_of(dtype), row = extent * size;
   Swizzle fits = widest_swizzle(row);
@@ -262,7 +262,7 @@ int WgmmaOperand::linear_offset(int mn, int k) const {
 int WgmmaOperand::offset(int mn, int k) const { return static_cast<int>(layout_({int64_t{mn}, int64_t{k}})); }
 
 MatrixDescriptor WgmmaOperand::descriptor(uint32_t start_address) const {
-  // One instruction is 32 or 64 bytes deep along k, so it crosses atoms of 16 bytes or of 8 rows.
+  // One instruction covers 32 or 64 bytes along k, so it extends over several atoms of 16 bytes or of 8 rows.
   uint32_t along_mn = mn_ > atom_mn() ? static_cast<uint32_t>(atom_stride_mn()) : 0;
   uint32_t along_k = instruction_k() > atom_k() ? static_cast<uint32_t>(atom_stride_k()) : 16;
   MatrixDescriptor d;

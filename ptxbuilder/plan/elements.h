@@ -1,14 +1,16 @@
-// Declares element types of tiles and tensor cores that are not types of device values: `shared<e4m3>(...)`.
+// Declares element types of tiles and tensor cores that device values cannot have, for calls such as
+// `shared<e4m3>(...)`.
 #pragma once
 
 #include "ptxbuilder/dtype.h"
 
 namespace ptxbuilder {
 
-// The element types as C++ types, for declarations of tiles.
+// An f32 for tensor cores, which read only the upper 19 bits.
 struct tf32 {
-  static constexpr DType dtype = DType::tf32;  // tensor cores read only the upper 19 bits of an f32
+  static constexpr DType dtype = DType::tf32;
 };
+// An 8-bit float with 4 exponent bits and 3 mantissa bits.
 struct e4m3 {
   static constexpr DType dtype = DType::e4m3;
 };

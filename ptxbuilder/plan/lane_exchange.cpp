@@ -14,7 +14,8 @@ using OfLane = std::array<uint32_t, kLanes>;
 
 bool has(uint32_t lanes, int lane) { return (lanes >> lane & 1) != 0; }
 
-// Returns the LaneFunction with the given values in `lanes`, at least one lane, or nothing if there is none.
+// Returns the LaneFunction that has the given values in `lanes`, which must contain at least one lane.
+// Returns nullopt if there is no such function.
 std::optional<LaneFunction> fitted(uint32_t lanes, const OfLane& values) {
   LaneFunction f;
   const int first = std::countr_zero(lanes);
@@ -32,13 +33,13 @@ std::optional<LaneFunction> fitted(uint32_t lanes, const OfLane& values) {
   return f;
 }
 
-// Tells a lane where an element is: in which lane, in which register, and at which position in the register.
+// The current position of an element: the lane, the register, and the position in the register.
 struct Source {
   uint32_t lane, word, place;
 };
-using Sources = std::array<Source, kLanes>;  // for one value of the new layout, indexed by lane
+using Sources = std::array<Source, kLanes>;  // sources for one value of the new layout, indexed by lane
 
-// Returns the sources of every value, or nothing if one of them is in another warp.
+// Returns the sources of all values, or nothing if a source is in another warp.
 std::vector<Sources> sources_of(const RegisterLayout& from, const RegisterLayout& to, uint32_t per) {
   std::vector<std::vector<std::pair<int, int>>> holders(static_cast<size_t>(from.elements()));
   for (int lane = 0; lane < kLanes; ++lane)
@@ -64,12 +65,13 @@ std::vector<Sources> sources_of(const RegisterLayout& from, const RegisterLayout
   return all;
 }
 
-// A register that is made from other lanes' registers: the source lane and register of each lane in `lanes`.
+// A register that is gathered from other lanes. `from` and `word` hold the source lane and the source
+// register of each lane in `lanes`.
 struct Group {
   uint32_t lanes = 0;
   OfLane from = {}, word = {};
 
-  // Adds a lane's source; returns false if the lane already uses another register.
+  // Adds a lane's source. Returns false if the lane already has a different source.
   bool add(int lane, const Source& source) {
     const auto l = static_cast<size_t>(lane);
     if (has(lanes, lane)) return from[l] == source.lane && word[l] == source.word;
@@ -82,15 +84,16 @@ struct Group {
 
 class Planner {
  public:
-  // If `by_distance`, elements of a register form a group if the exclusive or of their two lanes is equal.
-  // Otherwise, the elements at one position of the register form a group, in all lanes.
+  // If `by_distance` is true, the elements of a new register form a group if they have the same exclusive or
+  // of source lane and destination lane. Otherwise, the elements at one position of the register form a
+  // group, in all lanes.
   explicit Planner(bool by_distance) : by_distance_(by_distance) {}
 
-  // Makes the register with the given elements. Returns false if that is impossible.
+  // Plans the steps that compute the register with the given elements. Returns false if that is impossible.
   bool make(const std::vector<Sources>& places, uint32_t per) {
     std::vector<Group> groups;
     std::map<uint32_t, size_t> of_distance;
-    std::vector<OfLane> group_at(places.size());  // by position and lane
+    std::vector<OfLane> group_at(places.size());  // index in `groups` for each position and lane
     for (size_t i = 0; i < places.size(); ++i) {
       Group group;
       for (int lane = 0; lane < kLanes; ++lane) {
@@ -131,8 +134,9 @@ class Planner {
     return known->second;
   }
 
-  // Returns the register for some of a group's lanes: one shuffle, or a selection between the registers of
-  // two halves of the lanes that have no source register in common. Returns -1 if neither is possible.
+  // Returns the step that gathers a group's register for `lanes`. This is a shuffle, or a selection between
+  // the registers for two halves of the lanes that have no source register in common. Returns -1 if neither
+  // is possible.
   int gathered(const Group& group, uint32_t lanes) {
     std::array<uint32_t, 5> set_in = {0xaaaaaaaa, 0xcccccccc, 0xf0f0f0f0, 0xff00ff00, 0xffff0000};
     auto words_of = [&](uint32_t some) {
@@ -169,8 +173,8 @@ class Planner {
     return f ? step({.kind = Step::Kind::shuffle, .a = word, .lanes = *f}) : -1;
   }
 
-  // Returns the register with the groups' elements at their new positions: one permutation of two registers
-  // or, for three and four registers, a permutation of two permutations.
+  // Returns the step that moves the groups' elements to their new positions. This is a permutation of two
+  // registers or, for three or four registers, a permutation of two permutations.
   int combined(const std::vector<int>& registers, const std::vector<Sources>& places,
                const std::vector<OfLane>& group_at, uint32_t per) {
     auto pair = [&](size_t first) {
@@ -196,12 +200,12 @@ class Planner {
     return permuted(low, high, std::vector<uint32_t>(places.size(), kAllLanes), chosen, per);
   }
 
-  // Returns a permutation of a and b. `chosen` is, by position and lane, the number of the element, counted
-  // over a and then b. Values in lanes outside `lanes` do not matter.
+  // Returns a permutation of a and b. `chosen` gives the number of the chosen element for each position and
+  // lane; elements are numbered through a and then b. Values in lanes outside `lanes` do not matter.
   int permuted(int a, int b, const std::vector<uint32_t>& lanes, const std::vector<OfLane>& chosen,
                uint32_t per) {
     const uint32_t bytes = 4 / per;
-    LaneFunction selector;  // four bits for each byte
+    LaneFunction selector;  // its value has four bits for each byte
     LaneFunction as_it_is{0x3210, {}};
     for (uint32_t i = 0; i < per; ++i) {
       std::optional<LaneFunction> place = LaneFunction{i, {}};
@@ -250,7 +254,7 @@ std::optional<LaneExchange> exchange_within_warps(const RegisterLayout& from, co
   if (sources.empty()) return std::nullopt;
   std::optional<LaneExchange> best;
   for (bool by_distance : {false, true}) {
-    if (by_distance && per == 1) break;  // a single element need not be combined
+    if (by_distance && per == 1) break;  // a register with a single element needs no combination
     Planner planner(by_distance);
     bool can = true;
     for (size_t v = 0; v < sources.size() && can; v += per)

@@ -20,7 +20,7 @@ void check_major(DType type, Major major) {
         fmt::format("wgmma: {} cannot be MN-major: only 16-bit elements can be transposed", name(type)));
 }
 
-// Returns a mode made of the parts that are larger than 1.
+// Returns a mode that consists of the parts with more than one element.
 Layout mode_of(const std::vector<std::pair<int64_t, int64_t>>& modes) {
   std::vector<IntTuple> shape, stride;
   for (auto [extent, step] : modes)

@@ -8,9 +8,9 @@
 
 namespace ptxbuilder {
 
-// The offsets are layout(0), layout(1) and so on. Code that needs the offsets of many elements calls this
-// function, which computes them mode by mode, because layout({t, v}) is layout[0](t) + layout[1](v), and each
-// evaluation walks the whole layout.
+// Returns layout(0), layout(1) and so on. Each evaluation of a layout walks all of its modes. Code that needs
+// many offsets of a layout with two modes should call this function for each mode, because layout({t, v}) is
+// layout[0](t) + layout[1](v).
 inline std::vector<int64_t> offsets_of(const Layout& layout) {
   std::vector<int64_t> offsets;
   for (int64_t i = 0; i < size(layout); ++i) offsets.push_back(layout(i));

@@ -1,5 +1,5 @@
-// Records what a kernel does with its tiles: the plans from which its copies and matrix instructions are
-// made. Emission evaluates these plans on device values, and the proof on host integers.
+// Records how a kernel uses its tiles: the plans of its copies and matrix instructions. Emission evaluates
+// these plans on device values, and the proof evaluates them on host integers.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@
 
 namespace ptxbuilder {
 
-// A tile in shared memory. Its offset is relative to the start of dynamic shared memory, which is aligned to
+// A tile in shared memory. `offset` is relative to the start of dynamic shared memory, which is aligned to
 // 1024 bytes.
 struct TileRecord {
-  std::string text;  // "bf16 128x64 tile, 128 B swizzle"
+  std::string text;  // such as "bf16 128x64 tile, 128 B swizzle"
   DType dtype = DType::bf16;
   int rows = 0, cols = 0;
   uint32_t offset = 0;
   int stage_bytes = 0, stages = 1;
-  // The number of bytes by which a view's address moves for each row, or for each panel of columns, that the
-  // view skips.
+  // The number of bytes by which a view's address advances for each row, or for each panel, that precedes the
+  // view.
   int row_bytes = 0, panel_bytes = 0;
   int panel_cols = 0;
 
@@ -34,9 +34,9 @@ struct ElementRecord {
   bool operator==(const ElementRecord&) const = default;
 };
 
-// A view: its extents, and its first row and column. If only the device knows the first row, it may be any
-// multiple of `row_step`. If only the device knows the first column, it may be any multiple of `col_step` or,
-// if that is 0, the start of any panel.
+// A view of a tile, given by its extents and its first row and column. If only the device knows the first
+// row, the row may be any multiple of `row_step`. If only the device knows the first column, the column may
+// be any multiple of `col_step` or, if `col_step` is 0, the start of any panel.
 struct ViewRecord {
   int tile = 0;
   std::optional<int> first_row, first_col;
@@ -44,105 +44,104 @@ struct ViewRecord {
   int row_step = 8, col_step = 0;
 };
 
-// A copy by TMA between a view and one or more boxes of a tensor.
+// A TMA copy between a view and one or more boxes of a tensor.
 struct CopyRecord {
   bool is_store = false;
-  bool is_bulk = false;  // whether it copies contiguous bytes without a tensor map; the recipe describes them
+  bool is_bulk = false;  // whether `recipe` describes contiguous bytes, not a tensor map
   ViewRecord view;
-  std::string map;  // name of the parameter
+  std::string map;  // name of the tensor map's parameter
   TensorMapRecipe recipe;
 
-  TmaBoxes boxes;  // boxes of the view, each copied by one instruction
-  // The rows and columns of the view by which one step along each dimension of the tensor map moves;
+  TmaBoxes boxes;  // boxes of the view; one instruction copies each box
+  // The number of view rows and columns by which a step along each dimension of the tensor map advances,
   // innermost dimension first.
   struct Step {
     int rows = 0, cols = 0;
   };
   std::vector<Step> steps;
-  // The CTAs that share a load; each CTA fetches some of the boxes for its whole group.
+  // The CTAs that share a load. Each CTA fetches some of the boxes for its entire group.
   MulticastGroups groups;
 
   Where where = Where::here();
 };
 
-// An operand of a product in shared memory: a view, and the parts from which its instructions' descriptors
-// are made.
+// An operand of a product in shared memory: a view, and the terms from which the descriptors of the
+// instructions are computed.
 struct OperandRecord {
   ViewRecord view;
-  bool transposed = false;  // whether the view's rows are along k, and its columns along m or n
-  bool mn_major = false;    // trans operand of the instructions
-  uint64_t descriptor = 0;  // without the start address, which is the view's address plus start(block, step)
-  std::vector<int> along_mn, along_k;  // in bytes, indexed by block and by step
+  bool transposed = false;             // whether the view's rows are along k, and its columns along m or n
+  bool mn_major = false;               // value of the instructions' trans operand
+  uint64_t descriptor = 0;             // descriptor without its start, which is the view's address + start()
+  std::vector<int> along_mn, along_k;  // offsets in bytes, indexed by block and by step
 
-  // Returns the bytes from the start of the view to a block along m or n and a step along k.
+  // Returns the offset in bytes from the start of the view to a block along m or n and a step along k.
   int start(int block, int step) const {
     return along_mn[static_cast<size_t>(block)] + along_k[static_cast<size_t>(step)];
   }
 };
 
-// A register that a copy by threads has loaded: register number `word` among those that each thread receives
-// from thread_copies[copy], counted over all of its accesses. If `copy` is -1, nothing is known about the
+// A register that a copy by threads has loaded. `word` numbers the registers that each thread receives from
+// thread_copies[copy], counted over all of its accesses. If `copy` is -1, nothing is known about the
 // register.
 struct LoadedWord {
   int copy = -1, word = 0;
 };
 
-// The metadata of a sparse A for one instruction: a register of each thread, and the sparsity selector, which
-// determines the threads whose registers the instruction reads.
+// The metadata of a sparse A for one instruction: one register of each thread, and the sparsity selector. The
+// selector determines the threads whose registers the instruction reads.
 struct MetadataRecord {
   LoadedWord word;
   int selector = 0;
 };
 
-// One call of mma: D[m, n] += A[m, k] B[n, k], divided into blocks of rows and of columns, and into steps
-// along k. A step is 32 bytes or, for a sparse A, which stores half of its k, 64 bytes of B.
+// One call to mma(): D[m, n] += A[m, k] B[n, k], divided into blocks of rows and columns, and into steps
+// along k. A step is 32 bytes long. For a sparse A, which stores half of its k, a step covers 64 bytes of B.
 struct MmaRecord {
   DType a_type = DType::bf16;
   int m = 0, n = 0, k = 0;
-  std::optional<OperandRecord> a;  // absent if A is in registers
+  std::optional<OperandRecord> a;  // empty if A is in registers
   OperandRecord b;
-  // The registers of A, four for each step of each block, and the element of A that is in each of their
-  // values.
+  // The registers of A, four for each step of each block, and the layout of A's elements in these registers.
   std::vector<LoadedWord> a_words;
   std::optional<RegisterLayout> a_layout;
-  int block = 64;                             // rows of A that one instruction reads
-  int columns = 0;                            // columns of B that one instruction reads
-  std::vector<MetadataRecord> metadata = {};  // indexed by block and, within it, by step; empty if A is dense
+  int block = 64;                             // number of rows of A that one instruction reads
+  int columns = 0;                            // number of columns of B that one instruction reads
+  std::vector<MetadataRecord> metadata = {};  // ordered by block, then by step; empty if A is dense
   bool is_sparse() const { return !metadata.empty(); }
   int a_k() const { return is_sparse() ? k / 2 : k; }  // number of elements that A stores along k
   Where where = Where::here();
 };
 
-// A copy by threads between a view and their registers, or from global memory to a view. Its lists are
+// A copy that threads make between a view and their registers, or from global memory to a view. The lists are
 // ordered by access and, within an access, by thread.
 struct ThreadCopyRecord {
   // The direction of the copy.
   enum class Kind : uint8_t { from_global, to_registers, from_registers };
   Kind kind = Kind::from_global;
-  std::string text;  // "load by 128 threads x 4 times ldmatrix.x4"
+  std::string text;  // such as "load by 128 threads x 4 times ldmatrix.x4"
   ViewRecord view;
   DType dtype = DType::bf16;
   int threads = 0;
-  int bytes = 0;     // contiguous bytes at one address
-  int matrices = 0;  // number of matrices of an ldmatrix or stmatrix; 0 if each thread makes its own accesses
+  int bytes = 0;       // number of contiguous bytes at one address
+  int matrices = 0;    // number of matrices per ldmatrix or stmatrix; 0 for other instructions
   bool trans = false;  // whether the instruction exchanges rows and columns
   // The address of each access, in bytes from the start of the view.
   std::vector<int> addresses;
-  // The elements of the view that the thread's registers hold, low bits first; for a copy from global memory,
-  // the elements that the thread fetches.
+  // The elements of the view that each thread's registers hold, low bits first. For a copy from global
+  // memory, the elements that each thread fetches.
   std::vector<ElementRecord> elements;
   Where where = Where::here();
 
   bool transposed = false;  // whether the register tile's rows are the columns of `elements`
   // The exchange of accesses, if there is one. `addresses` and `elements` are in the order in which a thread
-  // makes its accesses, which is the order after the exchange.
+  // makes its accesses, that is, the order after the exchange.
   std::optional<Exchange> exchange;
 
-  int values() const {  // number of a thread's values in an access
+  int values() const {  // number of values that a thread holds for one access
     return (matrices > 0 ? 4 * matrices : bytes) / size_of(dtype);
   }
   int accesses() const { return static_cast<int>(addresses.size()) / threads; }
-  // Returns the number of the i-th value of an access among all values of the thread.
+  // Returns the index of an access's i-th value among all values of the thread.
   int value(int thread, int access, int i) const {
     return (exchange ? exchange->made(thread, access) : access) * values() + i;
   }
@@ -161,7 +160,8 @@ struct ThreadCopyRecord {
   }
 };
 
-// A warp's mma.sync, and the sources of its registers. The layouts are those of its MmaAtom.
+// An mma.sync of one warp, with the layouts of its MmaAtom. `a` and `b` state which copies have loaded the
+// registers.
 struct WarpMmaRecord {
   int m = 0, n = 0;
   DType a_type = DType::bf16, b_type = DType::bf16;
@@ -170,15 +170,15 @@ struct WarpMmaRecord {
   Where where = Where::here();
 };
 
-// A store of a register tile: a warpgroup writes some columns of 64 rows to a buffer, which is a stage of a
-// tile, and TMA stores boxes from the buffer.
+// A store of a register tile. A warpgroup writes some columns of 64 rows to a buffer, which is a stage of a
+// shared tile, and TMA stores boxes from the buffer.
 struct StoreRecord {
   int tile = 0;
-  std::vector<int> stages;  // stages of the buffers, one for each warpgroup
+  std::vector<int> stages;  // stage that each warpgroup uses as its buffer
   bool transposed = false;  // whether the tensor's rows are the register tile's columns
-  bool pairs = false;       // whether each column was made from two columns of the accumulators
+  bool pairs = false;       // whether each column was computed from two columns of the accumulators
   int first_col = 0, cols = 0;
-  ThreadCopyRecord written;  // its view is the buffer
+  ThreadCopyRecord written;  // copy from registers to the buffer
   // A part that TMA stores, and the column of the register tile at which the part begins.
   struct Piece {
     CopyRecord copy;
@@ -188,7 +188,7 @@ struct StoreRecord {
   Where where = Where::here();
 };
 
-// All copies, products and stores of a kernel, for the proof.
+// Lists all copies, products and stores of a kernel, for the proof.
 struct KernelRecord {
   std::string kernel;
   std::vector<TileRecord> tiles;
@@ -198,7 +198,7 @@ struct KernelRecord {
   std::vector<WarpMmaRecord> warp_mmas;
   std::vector<StoreRecord> stores;
 
-  // Returns the index of a tile in `tiles`, after adding the tile if it is new.
+  // Returns the index of a tile in `tiles`. Adds the tile if it is new.
   int number(const TileRecord& tile) {
     for (size_t i = 0; i < tiles.size(); ++i)
       if (tiles[i] == tile) return static_cast<int>(i);

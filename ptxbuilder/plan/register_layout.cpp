@@ -24,8 +24,8 @@ void check_multiple(std::string_view name, std::string_view extent, int n, int o
     throw Error(fmt::format("{}: {} = {} must be a multiple of {}", name, extent, n, of));
 }
 
-// Returns `blocks` blocks of the registers of one wgmma, each 64 rows below the previous one; `beside` is as
-// in MmaRegisters.
+// Returns the layout of `blocks` times the registers of one wgmma, each block 64 rows below the previous one.
+// `beside` is as in `MmaRegisters::beside`.
 RegisterLayout of_wgmma(const std::string& name, int blocks, int cols, int beside) {
   Layout block = mma_registers({kThreads / 32, 2, beside, cols}, cols, 1);
   return RegisterLayout({blocks * hopper::wgmma_rows, cols},
@@ -44,7 +44,7 @@ struct RegisterLayout::Plan {
   Layout layout;
   std::string name;
   bool splat = false;
-  std::vector<int> threads, values;  // the number that each of them adds to the element
+  std::vector<int> threads, values;  // number that each thread and each value adds to the element
 };
 
 RegisterLayout::RegisterLayout(TileExtent extent, const Layout& thread_value, std::string name, Where where) {
@@ -65,7 +65,7 @@ RegisterLayout::RegisterLayout(TileExtent extent, const Layout& thread_value, st
   for (int64_t offset : offsets_of(thread_value[1])) plan->values.push_back(static_cast<int>(offset));
   plan->splat = elements > 1 && cosize(thread_value) == 1;
   if (!plan->splat) {
-    std::vector<int> last(static_cast<size_t>(elements), -1);  // the last thread that held each element
+    std::vector<int> last(static_cast<size_t>(elements), -1);  // last thread so far that holds each element
     for (int t = 0; t < kThreads; ++t)
       for (int v : plan->values) {
         int element = plan->threads[static_cast<size_t>(t)] + v;
@@ -171,8 +171,8 @@ RegisterLayout wgmma_a(DType type, int m, int k, Where where) {
   }
 }
 
-// If there are 16 columns, lanes 0 to 3 of every four hold the columns that begin at 0, 8, 4 and 12, so the
-// exchange with wgmma_layout is between lanes 0 and 1, and between lanes 2 and 3.
+// In every 16 columns, lanes 0 to 3 of every four hold the columns that begin at 0, 8, 4 and 12. The exchange
+// with wgmma_layout is thus between lanes 0 and 1, and between lanes 2 and 3.
 RegisterLayout wgmma_upcast_2x(int m, int k, Where where) {
   CallersLine line(where);
   check_rows("wgmma_upcast_2x", m);
@@ -191,7 +191,8 @@ RegisterLayout wgmma_upcast_4x(int m, int k, Where where) {
   return RegisterLayout({m, k}, layout, fmt::format("wgmma_upcast_4x({}, {})", m, k));
 }
 
-// Lane l holds rows 2 (l / 8) and 2 (l / 8) + 1 of column 2 (l % 4) + l / 4 % 2 in each 8 x 8 elements.
+// In each block of 8 x 8 elements, lane l holds rows 2 * (l / 8) and 2 * (l / 8) + 1 of column 2 * (l % 4) +
+// l / 4 % 2.
 RegisterLayout wgmma_transposed(int m, int n, Where where) {
   CallersLine line(where);
   check_rows("wgmma_transposed", m);

@@ -10,8 +10,8 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kStored = kSparseGroup / 2;                  // stored elements of a group
-constexpr int kBlockGroups = kSparseBlock / kSparseGroup;  // groups of a row
+constexpr int kStored = kSparseGroup / 2;                  // number of stored elements in a group
+constexpr int kBlockGroups = kSparseBlock / kSparseGroup;  // number of groups in a row of a block
 constexpr uint32_t kFirstTwo = kFirstTwoOfEach & 15;
 
 void check_shape(const char* name, DType type, int64_t rows, int64_t cols, Where where) {
@@ -26,8 +26,8 @@ void check_shape(const char* name, DType type, int64_t rows, int64_t cols, Where
             name, rows, cols, kSparseGroup));
 }
 
-// Accesses the four bits of groups in the metadata of a matrix. Positions within a block are tabulated, since
-// a layout is slow to evaluate.
+// Accesses the four bits of each group in the metadata of a matrix. Positions within a block are tabulated,
+// since evaluating a layout is slow.
 class Places {
  public:
   Places(DType type, int64_t rows, int64_t cols) : line_words_(metadata_shape(rows, cols).words) {
@@ -53,7 +53,7 @@ class Places {
   std::array<int, kSparseBlock* kBlockGroups> within_ = {};
 };
 
-// Calls `work` with a null pointer to an unsigned integer of the type's size.
+// Calls `work` with a null pointer whose type points to an unsigned integer of the element's size.
 template <class Work>
 auto by_size(DType type, const Work& work) {
   return size_of(type) == 2 ? work(static_cast<uint16_t*>(nullptr)) : work(static_cast<uint8_t*>(nullptr));
@@ -64,8 +64,8 @@ bool is_zero(DType type, Bits element) {
   return element == 0 || (is_float(type) && element == Bits{1} << (8 * sizeof(Bits) - 1));
 }
 
-// Returns the four bits for the elements that are stored: the nonzero ones, and as many zeros as are needed
-// for two elements.
+// Returns the four bits for the two elements that are stored: the nonzero elements and, if there are fewer
+// than two, zeros.
 template <class Bits>
 std::optional<uint32_t> chosen(DType type, const Bits* group) {
   uint32_t kept = 0;
@@ -83,8 +83,9 @@ std::optional<uint32_t> chosen(DType type, const Bits* group) {
 
 Layout metadata_layout(DType type) {
   // A thread's word has eight positions. Four threads share each of 8 rows, and the next warp has the next 16
-  // rows. With 16-bit elements, a word holds four groups of a row, and four of the row 8 rows further down;
-  // with 8-bit elements, it holds eight groups of one of these two rows, which alternate between threads.
+  // rows. With 16-bit elements, a word holds four groups of a row, and four groups of the row that is 8 rows
+  // further down. With 8-bit elements, a word holds eight groups of one of these two rows; the rows alternate
+  // between threads.
   return size_of(type) == 2 ? make_layout({{8, 2, 4}, {4, 4}}, {{32, 4, 256}, {1, 8}})
                             : make_layout({{8, 2, 4}, {8, 2}}, {{32, 8, 256}, {1, 16}});
 }

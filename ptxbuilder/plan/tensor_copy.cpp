@@ -11,7 +11,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int64_t kStrideLimit = 1LL << 40;  // in bytes
+constexpr int64_t kStrideLimit = 1LL << 40;  // exclusive limit, in bytes
 
 std::vector<TensorMode> tiled(const std::vector<TensorMode>& modes, const TileTransform& by) {
   const size_t count = by.tiling.size(), kept = modes.size() - std::min(count, modes.size());
@@ -51,7 +51,7 @@ std::vector<TensorMode> transposed(const std::vector<TensorMode>& modes, const T
   return result;
 }
 
-// Returns whether a mode is a whole dimension of the tensor, which is neither tiled nor collapsed.
+// Returns whether a mode is a whole dimension of the tensor, that is, neither tiled nor collapsed.
 bool is_whole(const std::vector<TensorMode>& modes, const TensorMode& mode) {
   return mode.parts.empty() && mode.step == 1 &&
          std::count_if(modes.begin(), modes.end(),
@@ -187,10 +187,11 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
   place_boxes();
 }
 
-// Boxes are contiguous, so a dimension can be divided only if all outer dimensions are divided into single
-// elements. Panels are parts of the map's last dimension, so each panel is a box.
+// Chooses the extents of a box along lies_. Boxes are contiguous, so a dimension can be divided only if all
+// outer dimensions are divided into single elements. Panels are parts of the map's last dimension, so each
+// panel needs its own boxes.
 void TensorCopy::choose_pieces() {
-  const size_t panels = lies_.size() - map_.size();  // 1 if there are panels
+  const size_t panels = lies_.size() - map_.size();  // 1 if there are panels, otherwise 0
   pieces_.assign(lies_.size(), 1);
   bool cut = false;
   for (size_t i = lies_.size(); i-- > panels;) {
@@ -204,7 +205,8 @@ void TensorCopy::choose_pieces() {
                     text(extents_), name(dtype_), lies_.back().extent, hopper::box_extent));
 }
 
-// Boxes are in the order of lies_, where panels are part of the map's last dimension.
+// Computes the digits of the boxes, in the order of lies_, in which panels are part of the map's last
+// dimension.
 void TensorCopy::place_boxes() {
   const size_t panels = lies_.size() - map_.size();
   box_.assign(pieces_.begin() + static_cast<std::ptrdiff_t>(panels), pieces_.end());

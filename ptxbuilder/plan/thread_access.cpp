@@ -46,7 +46,7 @@ int64_t ThreadAccess::address(int thread, int i) const {
 std::optional<ThreadAccess::Split> ThreadAccess::make_split() const {
   Split split;
   const int64_t period = memory_.swizzle().period();
-  int64_t known = 0;  // the bits that are set in accesses
+  int64_t known = 0;  // bits that are set in the accesses' parts
   for (int i = 0; i < accesses(); ++i) {
     const int64_t offset = of_access(i);
     split.inside.push_back(offset % period);
@@ -73,9 +73,9 @@ std::optional<ThreadAccess::Split> ThreadAccess::make_split() const {
   return split;
 }
 
-// An address is T ^ A, the sum of a thread's part T and an access's part A, which have no bit in common.
-// Accesses that are exchanged differ in a constant D, whose bits occur in no other access or thread, so the
-// threads that the exchange concerns use T + D instead of T.
+// An address is T ^ A, which is also the sum of the thread's part T and the access's part A, because T and A
+// have no bit in common. Exchanged accesses differ in a constant D. The bits of D occur in no other access or
+// thread, so the threads that the exchange concerns use T + D instead of T.
 std::optional<ThreadAccess> ThreadAccess::exchanged(Exchange exchange) const {
   const int other = exchange.access_bit;
   if (exchange_ || !split_ || !split_->bits || !split_->apart || accesses() % (2 * other) != 0 ||

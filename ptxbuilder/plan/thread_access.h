@@ -1,5 +1,5 @@
-// Plans where each access of a thread to shared memory begins. The plan consists of one composed layout, and
-// of the contributions of the thread and of the access to the address.
+// Plans the address at which each access of a thread to shared memory begins. The plan consists of one
+// composed layout, and of the parts of the address that depend on the thread and on the access.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace ptxbuilder {
 
-// Converts a layout that counts elements to one that counts bytes.
+// Converts a layout that counts elements to a layout that counts bytes.
 ComposedLayout in_bytes(const ComposedLayout& elements, int element_bytes);
 
-// Changes the order of accesses in some threads: each thread whose number contains the bit `thread_bit` swaps
-// accesses i and i ^ access_bit. Each member has exactly one bit set.
+// Changes the order of accesses in some threads. Each thread whose number contains the bit `thread_bit` swaps
+// accesses i and i ^ access_bit. In both members, exactly one bit is set.
 struct Exchange {
   int thread_bit, access_bit;
 
@@ -26,9 +26,9 @@ struct Exchange {
 // The addresses in shared memory at which the accesses of threads begin.
 class ThreadAccess {
  public:
-  // `memory` maps (row, column) to an element, counted from a start that is aligned to the swizzle's pattern.
-  // Access i of thread t begins at element threads(t) + accesses[i] of the tile, where elements are counted
-  // column by column.
+  // Plans the accesses. Access i of thread t begins at element threads(t) + accesses[i] of the tile, where
+  // elements are counted column by column. `memory` maps (row, column) to an element in memory, counted from
+  // a start that is aligned to the swizzle's pattern.
   ThreadAccess(const ComposedLayout& memory, int element_bytes, const Layout& threads,
                std::vector<int64_t> accesses);
 
@@ -38,17 +38,18 @@ class ThreadAccess {
   int64_t address(int thread, int i) const;
 
   // Returns the same accesses with an exchange. Returns nullopt if an XOR with a constant cannot express the
-  // exchange, or if there already is one.
+  // exchange, or if the accesses already have an exchange.
   std::optional<ThreadAccess> exchanged(Exchange exchange) const;
   const std::optional<Exchange>& exchange() const { return exchange_; }
 
-  // Shows code that emits addresses how the thread and the access contribute to an address. With a split, the
-  // address is
+  // Separates the parts of an address that depend on the thread and on the access, for code that emits
+  // addresses. The address is
   //   swizzle(of_thread + inside[i]) + outside[i].
-  // of_thread is the sum of bits[b] over all bits b that are set in the thread's number or, without `bits`,
-  // the offset that memory().layout() gives for the thread's element. If `apart`, of_thread and inside[i]
-  // have no bit in common (before any exchange), and swizzle(of_thread) ^ swizzle(inside[i]) replaces the
-  // swizzle of the sum. `taken` holds the bits that are set in swizzle(of_thread) for any thread.
+  // of_thread is the sum of bits[b] over all bits b that are set in the thread's number. If `bits` is not
+  // set, of_thread is the offset that memory().layout() yields for the thread's element. If `apart` is true,
+  // of_thread and inside[i] have no bit in common (before any exchange), and swizzle(of_thread) ^
+  // swizzle(inside[i]) replaces the swizzle of the sum. `taken` contains the bits that are set in
+  // swizzle(of_thread) for any thread.
   struct Split {
     std::optional<std::vector<int>> bits;
     std::vector<int64_t> inside, outside;
@@ -56,7 +57,7 @@ class ThreadAccess {
     int64_t taken = 0;
   };
   const std::optional<Split>& split() const { return split_; }
-  const ComposedLayout& memory() const { return memory_; }  // (row, column) -> byte
+  const ComposedLayout& memory() const { return memory_; }  // maps (row, column) to a byte
   const Layout& layout_of_threads() const { return threads_; }
   int64_t element_of(int i) const { return accesses_[static_cast<size_t>(i)]; }
 
@@ -69,8 +70,8 @@ class ThreadAccess {
   ComposedLayout memory_;
   Layout threads_;
   std::vector<int64_t> accesses_;
-  std::vector<int64_t> of_thread_;        // in elements
-  std::vector<int64_t> of_row_, of_col_;  // in bytes
+  std::vector<int64_t> of_thread_;        // offset of each thread, in elements
+  std::vector<int64_t> of_row_, of_col_;  // offsets of rows and columns, in bytes
   std::optional<Exchange> exchange_;
   std::optional<Split> split_;
 };

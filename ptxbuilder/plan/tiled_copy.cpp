@@ -15,10 +15,12 @@ IntTuple modes_of(const Layout& mode, const std::vector<Repeat>& repeats, bool s
   return IntTuple(std::move(modes));
 }
 
-// Returns (thread, (element, access)) -> element of the tile, for addresses instead of registers.
+// Returns the layout (thread, (element, access)) -> element of the tile that counts the elements at a
+// thread's addresses instead of the elements in its registers.
 Layout by_address(const CopyAtom& atom, DType type, const Layout& thread_value) {
   const int64_t held = atom.register_bytes() / size_of(type);
-  // Modes: ((threads of the instruction, their values), (other threads, further instructions)).
+  // The layout has the modes ((threads of the instruction, their values), (other threads, further
+  // instructions)).
   Layout tiles = zipped_divide(thread_value, {int64_t{atom.threads()}, held});
   Layout of_tile = composition(right_inverse(atom.held(type)), atom.addressed(type));
   Layout one = composition(coalesce(tiles[0]), of_tile);
@@ -53,13 +55,13 @@ Layout threads_along_rows(int64_t rows, int64_t cols, int64_t threads, int64_t e
   };
   if (rows < 1 || cols < 1 || threads < 1 || elements < 1) refuse("all must be at least 1");
   if (cols % elements != 0) refuse("these do not divide a row");
-  const int64_t chunks = cols / elements;  // per row
+  const int64_t chunks = cols / elements;  // number of chunks per row
   if (chunks % threads == 0)
     return make_layout({threads, {elements, chunks / threads, rows}},
                        {elements * rows, {rows, threads * elements * rows, 1}});
   if (threads % chunks != 0 || rows % (threads / chunks) != 0)
     refuse(fmt::format("its {} rows of {} pieces cannot be divided equally among them", rows, chunks));
-  const int64_t across = threads / chunks;  // rows at a time
+  const int64_t across = threads / chunks;  // number of rows that all threads cover at a time
   return make_layout({{chunks, across}, {elements, rows / across}}, {{elements * rows, 1}, {rows, across}});
 }
 
@@ -114,7 +116,7 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
         refuse(fmt::format("thread {}, access {} begins at byte {}, which is not a multiple of {}", t, a,
                            bytes.front(), atom.bytes()));
     }
-  // Selects the first of the contiguous elements.
+  // Selects the first of each access's contiguous elements.
   Layout value = zipped_divide(elements[1], together);
   first_ = concatenate<int64_t>({elements[0], value[1]});
   access_.emplace(memory, size_of(type), elements[0], offsets_of(value[1]));

@@ -1,5 +1,5 @@
-// Describes the boxes in which TMA copies a tile, and the CTAs of a cluster that share them. Emission
-// evaluates both on device values, and the proof on host integers.
+// Describes the boxes in which TMA copies a tile, and the CTAs of a cluster that share the boxes. Emission
+// evaluates these descriptions on device values, and the proof evaluates them on host integers.
 #pragma once
 
 #include <array>
@@ -10,17 +10,17 @@
 
 namespace ptxbuilder {
 
-// Boxes of one size: the address of each in shared memory, and its origin in the tensor. A box's number is
-// written in mixed radix; its address and its origin are sums over the digits.
+// Boxes of one size: the address of each box in shared memory, and its origin in the tensor. A box's number
+// is written in mixed radix, so that its address and its origin are sums over the digits.
 struct TmaBoxes {
   // A digit from 0 to count - 1. Each increment moves the box by `bytes` in shared memory, and by `step`
   // along `dimension` of the tensor map. Dimension 0 is the innermost.
   struct Digit {
     int count, dimension, step, bytes;
   };
-  std::vector<Digit> digits;  // digits of a box's number; the first changes fastest
+  std::vector<Digit> digits;  // digits of a box's number; the first digit changes fastest
   int rank = 1;               // number of dimensions of the tensor map
-  int parts = 1;  // number of CTAs that fetch count() / parts consecutive boxes each; divides count()
+  int parts = 1;  // number of CTAs, which must divide count(); each fetches count() / parts consecutive boxes
 
   int count() const {
     int all = 1;
@@ -29,8 +29,8 @@ struct TmaBoxes {
   }
   int boxes_of_part() const { return count() / parts; }
 
-  // The address of a box, in bytes from the first byte of the tile, and its origin, in coordinates relative
-  // to the tile's origin, innermost first.
+  // The address of a box, in bytes from the first byte of the tile, and the box's origin, in coordinates
+  // relative to the tile's origin, innermost first.
   template <class I>
   struct Box {
     I bytes;
@@ -46,8 +46,8 @@ struct TmaBoxes {
       start = N::add(start, N::multiply(by, I(digit.step)));
       box.bytes = N::add(box.bytes, N::multiply(by, I(digit.bytes)));
     };
-    // Digits that take all of their values within a part depend only on i, so the host knows them. The other
-    // digits are the digits of `rest`, which also depends on the part.
+    // A digit that takes all of its values within a part depends only on i, so the host knows it. The
+    // remaining digits are the digits of `rest`, which also depends on the part.
     int each = boxes_of_part();
     size_t next = 0;
     for (; next < digits.size() && each % digits[next].count == 0; ++next) {
@@ -70,12 +70,12 @@ struct TmaBoxes {
 // (x, y, z) has rank x + extents[0] * (y + extents[1] * z).
 struct MulticastGroups {
   std::array<int, 3> extents = {1, 1, 1};  // extents of the cluster
-  std::array<bool, 3> axes = {};           // along x, y and z
-  // The ranks of the CTAs in the group of rank 0, one bit for each. The mask of any other group is this one,
+  std::array<bool, 3> axes = {};           // axes along which a group extends: x, y and z
+  // The ranks of the CTAs in the group of rank 0, one bit for each. The mask of any other group is this mask,
   // shifted by the rank of that group's first CTA.
   uint32_t first_mask = 1;
 
-  // Returns the groups, in a cluster of these extents, whose CTAs differ only along the axes.
+  // Returns the groups in a cluster of these extents. The CTAs of a group differ only along the axes.
   static MulticastGroups along(const std::array<int, 3>& extents, const std::array<bool, 3>& axes) {
     MulticastGroups groups{extents, axes, 1};
     for (size_t axis = 0; axis < 3; ++axis) {
@@ -99,8 +99,8 @@ struct MulticastGroups {
     for (size_t i = 0; i < axis; ++i) step *= extents[i];
     return step;
   }
-  // Computes, for the CTA at (x, y, z), the rank of the first CTA of its group, and its own number in the
-  // group, where the first axis varies fastest.
+  // Compute, for the CTA at (x, y, z), the rank of the first CTA of its group, and the CTA's own number in
+  // the group. In the numbering, the first axis varies fastest.
   template <class I>
   I first_rank(const std::array<I, 3>& at) const {
     using N = LayoutInteger<I>;
