@@ -76,7 +76,7 @@ Registers Accumulator::registers(int block, Where where) const {
 
 namespace detail {
 
-// Converts between the registers of an accumulator, or of a part of one, and words of a tile.
+// Converts between words of a tile and the registers of an accumulator, or of a part of an accumulator.
 class AccumulatorRegisters {
  public:
   AccumulatorRegisters(const Accumulator& accumulator, std::string_view operation, DType dtype,

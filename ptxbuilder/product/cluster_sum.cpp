@@ -9,10 +9,9 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kGroupColumns = 8;                // columns of a warpgroup's access, which has 64 rows
-constexpr int kVector = 4;                      // elements of a thread's access
-constexpr int kGroupBytes = 128 * kVector * 4;  // size of a warpgroup's access, in which threads follow each
-                                                // other
+constexpr int kGroupColumns = 8;                // number of columns in a warpgroup's access to 64 rows
+constexpr int kVector = 4;                      // number of elements in a thread's access
+constexpr int kGroupBytes = 128 * kVector * 4;  // size of a warpgroup's access, in thread order
 
 int ctas_of(Kernel& kernel, ClusterAxis axis, int n, Where where) {
   AtLine line(where);
@@ -53,7 +52,7 @@ u32 ClusterSum::first_column(Where where) const {
   return n_ % columns() == 0 && n_ / columns() == ctas_ ? first : min(first, u32(n_ - columns()));
 }
 
-// Returns the rank in the cluster of the CTA at a position in the line.
+// Returns the cluster rank of the CTA at position `place` in the line.
 u32 ClusterSum::rank_of(u32 place) const { return detail::rank_in_line(axis_, place); }
 
 RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where where) const {
@@ -62,12 +61,12 @@ RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where wh
     throw Error(fmt::format("cluster sum: an accumulator of {} x {} {}, but {} x {} f32 was declared",
                             acc.m(), acc.n(), name(acc.dtype()), m_, n_));
   const int groups = n_ / kGroupColumns,
-            blocks = m_ / 64;  // kVector elements of a thread are in 8 columns of a block
+            blocks = m_ / 64;  // each thread holds kVector elements in 8 columns of a block
   u32 thread = tid_x() & 127, group = detail::warpgroup_in_cta() - detail::first_warpgroup_of_role();
   smem mine = scratch + group * (blocks * groups * kGroupBytes) + thread * (kVector * 4);
   auto at = [&](int block, u32 i) { return mine + (i + block * groups) * kGroupBytes; };
 
-  role_.sync();  // the last wgmma of the other warpgroups has read the memory
+  role_.sync();  // after this, the wgmmas of all warpgroups have read the memory
   for (int block = 0; block < blocks; ++block)
     for (int i = 0; i < groups; ++i) {
       const RegisterTile<f32> part = load<f32>(acc, {64 * block, kGroupColumns * i, 64, kGroupColumns});

@@ -1,12 +1,13 @@
-// Functions on tiles that a store applies to a product before rounding. They compose like other functions:
+// Defines functions on tiles that a store applies to a product before rounding. The functions compose like
+// other functions:
 //
 //   GlobalTensor bias(pbias, {n}), residual(pc, {m, n}, {ldc, 1});
 //   store<bf16>(D, acc, row, col, [&](const RegisterTile<f32>& x, const PanelPlace& at) {
 //     return gelu(add_residual(add_bias(x * alpha, bias, at), residual, at, beta));
 //   });
 //
-// Rows and columns are those of the output, even if the store is transposed: a bias applies to the columns of
-// the output. Elements that are read outside a tensor are 0.
+// Rows and columns refer to the output, even if the store is transposed. For example, a bias applies to the
+// columns of the output. Elements that are read outside a tensor are 0.
 #pragma once
 
 #include "ptxbuilder/product/store.h"
@@ -14,12 +15,12 @@
 
 namespace ptxbuilder {
 
-// Returns max(x, 0), but keeps NaN, which max() would drop.
+// Returns max(x, 0), but retains NaN, which max() would drop.
 inline RegisterTile<f32> relu(const RegisterTile<f32>& x) {
   return select(x < 0, RegisterTile<f32>(0, x.layout()), x);
 }
 
-// Returns the square of relu(x); it is infinite above the square root of the greatest f32.
+// Returns the square of relu(x), which is infinite if x is above the square root of the greatest f32.
 inline RegisterTile<f32> relu_squared(const RegisterTile<f32>& x) { return x * relu(x); }
 
 // Returns 1 / (1 + e^-x), using the approximate ex2 (PTX ISA, ex2.approx).
@@ -37,7 +38,7 @@ inline RegisterTile<f32> gelu(const RegisterTile<f32>& x) {
   return x * sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
 }
 
-// The derivatives of these functions, for the backward pass through a network:
+// Return the derivatives of the activations above, for the backward pass through a network.
 inline RegisterTile<f32> relu_slope(const RegisterTile<f32>& x) {
   return select(x > 0, RegisterTile<f32>(1, x.layout()), 0);
 }
@@ -49,26 +50,26 @@ inline RegisterTile<f32> silu_slope(const RegisterTile<f32>& x) {
 inline RegisterTile<f32> gelu_slope(const RegisterTile<f32>& x) {
   constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
   const RegisterTile<f32> s = sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
-  // When x^2 would be infinite, s (1 - s) is already 0.
+  // The bound avoids an infinite x^2. For such an x, s (1 - s) is already 0.
   const RegisterTile<f32> square = min(x * x, 1e30F);
   return s + x * s * (1 - s) * (square * (3 * 0.044715 * kTwoRootTwoOverPi) + kTwoRootTwoOverPi);
 }
 
-// Return columns 0, 2, 4... or 1, 3, 5... of a panel, half of its columns, for a store with
-// StoreOptions::pairs. Each thread holds both columns of a pair, so no instructions are needed. Throws Error
-// for a tile that is not in wgmma_layout(64, n) with a multiple of 16 columns.
+// Return columns 0, 2, 4... or columns 1, 3, 5... of a panel, for a store with StoreOptions::pairs. Each
+// thread holds both columns of a pair, so no instructions are needed. Both functions throw Error unless the
+// tile is in wgmma_layout(64, n) and n is a multiple of 16.
 //   silu(even_columns(x)) * odd_columns(x)
 RegisterTile<f32> even_columns(const RegisterTile<f32>& x, Where where = Where::here());
 RegisterTile<f32> odd_columns(const RegisterTile<f32>& x, Where where = Where::here());
 
-// Returns x rounded to T, for networks that store the sums in T before they continue with them.
+// Returns x rounded to T, for networks that store sums as T before further operations.
 template <TileElement T>
 RegisterTile<f32> rounded(const RegisterTile<f32>& x) {
   return astype<f32>(astype<T>(x));
 }
 
-// Returns the elements for a panel of a vector with one element for each column (row) of the output. In
-// arithmetic with the panel, each element applies to its column (row).
+// Return the elements that belong to a panel, from a vector with one element for each column (row) of the
+// output. In arithmetic with the panel, each element applies to its own column (row).
 template <TileElement T>
 RegisterTile<f32> of_columns(const GlobalTensor<T, 1>& v, const RegisterLayout& panel, const PanelPlace& at) {
   if (at.transposed) return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));
@@ -79,8 +80,8 @@ RegisterTile<f32> of_rows(const GlobalTensor<T, 1>& v, const RegisterLayout& pan
   if (at.transposed) return astype<f32>(load(v.as_row().tile(0, at.col), panel.reduced_cols()));
   return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));
 }
-// Returns the elements for a panel of a matrix with the output's shape, or of one such matrix per batch.
-// Throws Error for batches if the store has none.
+// Return the elements that belong to a panel, from a matrix with the output's shape or from a tensor with one
+// such matrix per batch. If the store has no batch, the overload for batches throws Error.
 template <TileElement T>
 RegisterTile<f32> of_elements(const GlobalTensor<T, 2>& c, const RegisterLayout& panel,
                               const PanelPlace& at) {
@@ -98,7 +99,7 @@ template <TileElement T>
 RegisterTile<f32> add_bias(const RegisterTile<f32>& x, const GlobalTensor<T, 1>& bias, const PanelPlace& at) {
   return x + of_columns(bias, x.layout(), at);
 }
-// Multiplies each column (row) of x by its scale.
+// Multiply each column (row) of x by its own scale.
 template <TileElement T>
 RegisterTile<f32> scale_columns(const RegisterTile<f32>& x, const GlobalTensor<T, 1>& scales,
                                 const PanelPlace& at) {
@@ -109,15 +110,16 @@ RegisterTile<f32> scale_rows(const RegisterTile<f32>& x, const GlobalTensor<T, 1
                              const PanelPlace& at) {
   return x * of_rows(scales, x.layout(), at);
 }
-// Returns x + beta c, rounded once. c may be the memory that the output will overwrite.
+// Returns x + beta c, rounded once. c may be in the memory that the output overwrites.
 template <TileElement T, size_t rank>
 RegisterTile<f32> add_residual(const RegisterTile<f32>& x, const GlobalTensor<T, rank>& c,
                                const PanelPlace& at, const TileArgument<f32>& beta = 1) {
   return fma(of_elements(c, x.layout(), at), beta, x);
 }
 
-// Returns x unchanged. If the greatest absolute value in an output of `rows` x `cols` exceeds the number that
-// `greatest` points to, or is a NaN, it replaces that number. Use this for the scales of 8-bit outputs.
+// Returns x unchanged, and raises the number at `greatest` to the greatest absolute value in an output of
+// `rows` x `cols`. If the output contains a NaN, the number becomes NaN. Use this function to compute the
+// scales of 8-bit outputs.
 RegisterTile<f32> amax(const RegisterTile<f32>& x, gptr<f32> greatest, const Index& rows, const Index& cols,
                        const PanelPlace& at, Where where = Where::here());
 

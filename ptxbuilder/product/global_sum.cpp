@@ -11,19 +11,18 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kCols = 8;          // columns of a vector that each thread holds, in hopper::wgmma_rows rows
-constexpr int kVectorBytes = 16;  // size of a thread's vector
-constexpr int kPieceBytes = 128 * kVectorBytes;  // size of a warpgroup's vectors, in which threads follow
-                                                 // each other
-constexpr int kInFlight = 16;                    // vectors that a thread loads before it adds them
+constexpr int kCols = 8;                         // number of columns in which each thread holds one vector
+constexpr int kVectorBytes = 16;                 // size of a thread's vector
+constexpr int kPieceBytes = 128 * kVectorBytes;  // size of a warpgroup's vectors, in thread order
+constexpr int kInFlight = 16;                    // number of vectors that a thread loads before it adds them
 
-// Marks sums of this launch as stored. Any number that does not occur otherwise would do.
+// Marks this launch's sums as stored. Any number that does not occur in memory otherwise would do.
 constexpr uint64_t kMark = 0xc2b2ae3d27d4eb4f;
 constexpr int kMarkBytes = 8;
 
 int vector_count(int m, int n) { return m / hopper::wgmma_rows * (n / kCols); }
-// Returns the size of the marks: one for each of a CTA's two places and each of the greatest number of
-// owners.
+// Returns the size of the marks of a CTA. Each of its two places has one mark for each owner, for the
+// greatest number of owners.
 int mark_bytes(int m, int n, int consumers) { return 2 * kMarkBytes * vector_count(m, n) * consumers; }
 
 }  // namespace
@@ -61,8 +60,8 @@ u32 GlobalSum::place_of(const TileParts& parts, u32 rank) const { return parts.p
 
 u32 GlobalSum::warpgroup() const { return detail::warpgroup_in_cta() - detail::first_warpgroup_of_role(); }
 
-// Returns the address of the calling thread's vectors for the same warpgroup of the CTA at a place, one piece
-// after the other.
+// Returns the address at which a place holds the vectors of the thread with this thread's number. The vectors
+// are stored one piece after the other.
 gmem GlobalSum::sums(u32 place) const {
   const u64 number(place * consumers_ + warpgroup());
   const u64 marks = u64(nctaid_x() * nctaid_y()) * static_cast<uint64_t>(mark_bytes(m_, n_, consumers_));
@@ -71,13 +70,13 @@ gmem GlobalSum::sums(u32 place) const {
 }
 
 // Returns the address of a mark. The marks of one tile for one owner are adjacent, so the lanes that read
-// them share cache lines.
+// these marks share cache lines.
 gmem GlobalSum::mark(u32 owner, u32 place) const {
   const u32 line = warpgroup() * vector_count(m_, n_) + owner;
   return memory_ + u64(line * (2 * nctaid_x() * nctaid_y()) + place) * static_cast<uint64_t>(kMarkBytes);
 }
 
-// Stores a piece of the sums to this thread's vectors in memory.
+// Stores a piece of this thread's sums to the thread's vectors in memory.
 void GlobalSum::store_piece(const Accumulator& acc, gmem to, int row, int col) const {
   for (int at = col; at < col + piece_cols_; at += kCols) {
     const RegisterTile<f32> x = load<f32>(acc, {row, at, hopper::wgmma_rows, kCols});
@@ -87,8 +86,8 @@ void GlobalSum::store_piece(const Accumulator& acc, gmem to, int row, int col) c
   }
 }
 
-// Pieces that other CTAs complete are stored first. A CTA stores its own pieces after it has notified the
-// others, while it waits for their pieces.
+// First stores the pieces that other CTAs complete, and notifies these CTAs. Then stores this CTA's own
+// pieces, while the other CTAs store theirs.
 void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where) const {
   AtLine line(where);
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
@@ -107,13 +106,13 @@ void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where
   };
   store_pieces(false);
   sync_warpgroup();
-  const u32 owner = tid_x() & 127;  // one thread notifies each owner
+  const u32 owner = tid_x() & 127;  // a separate thread notifies each owner
   if_((owner < owners) & (owner != parts.rank),
       [&] { st_release_gpu_global_u64(mark(owner, place_of(parts, parts.rank)), u64(kMark)); });
   store_pieces(true);
 }
 
-// One thread waits for each of the other CTAs.
+// Waits for all other CTAs of the tile. Each thread waits for different CTAs.
 void GlobalSum::wait(const TileParts& parts) const {
   Var<u32> rank(tid_x() & 127);
   while_([&] { return rank.value() < parts.count; },
@@ -131,7 +130,7 @@ void GlobalSum::wait(const TileParts& parts) const {
   sync_warpgroup();
 }
 
-// `at_once` is the number of parts whose loads are in flight together.
+// Returns the sum of a piece over all parts. The loads of `at_once` parts are in flight together.
 RegisterTile<f32> GlobalSum::total(u32 piece, const TileParts& parts) const {
   const int vectors = piece_cols_ / kCols, at_once = std::clamp(kInFlight / vectors, 1, most_parts_);
   const RegisterLayout layout = wgmma_layout(hopper::wgmma_rows, piece_cols_);

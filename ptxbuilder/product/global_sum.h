@@ -1,5 +1,5 @@
-// Sums the accumulators of a tile whose k is divided among several CTAs of the grid, through global memory,
-// in a single launch.
+// Sums the accumulators of a tile whose k is divided among several CTAs of the grid. The sums pass through
+// global memory, in a single launch.
 #pragma once
 
 #include <functional>
@@ -11,43 +11,46 @@ namespace ptxbuilder {
 
 // A CTA's share of a tile. All CTAs that share the tile must pass the same values, except for `rank`.
 struct TileParts {
-  u32 count;   // number of CTAs that share the tile, at least one
-  u32 rank;    // this CTA's number among them, in an order that is the same in every launch
-  u32 owners;  // number of CTAs, counted from rank 0, that complete pieces of the tile: all, or one
-  u32 place;   // index of the place in memory for the sums of rank 0; the places of the other ranks follow at
-               // distances of `apart`, and are not shared with other tiles
+  u32 count;   // number of CTAs that share the tile; at least one
+  u32 rank;    // number of this CTA among the CTAs of the tile, in an order that is the same in every launch
+  u32 owners;  // number of CTAs, counted from rank 0, that complete pieces of the tile: all CTAs or one
+  u32 place;   // index of the place in memory for the sums of rank 0; the places of further ranks follow at
+               // distances of `apart`, and no other tile uses them
 };
 
-// Each CTA stores its sums, and completes some pieces: it adds the sums of all CTAs for a piece in the order
-// of ranks, so that results are bit-for-bit reproducible. A piece consists of some columns of 64 rows of a
-// warpgroup's accumulator. Pieces are numbered along each block of 64 rows in turn, and owners take them in
-// turn.
+// Adds the sums of several CTAs. Each CTA stores its own sums. A CTA that owns pieces also completes them: it
+// adds the sums of all CTAs for a piece in the order of ranks, so that results are bit-for-bit reproducible.
+// A piece consists of some columns of 64 rows of a warpgroup's accumulator. Pieces are numbered along each
+// block of 64 rows, one block after the other, and are distributed round-robin among the owners.
 //
-// This code runs once per launch, when its instructions are not in the cache yet, so it is short: a loop
-// processes the pieces.
+// The code runs once per launch, when its instructions are not in the cache yet. A loop processes the pieces,
+// to keep the code short.
 //
-// A CTA that completes a piece waits for all others, so all CTAs must run at once: the grid must not have
-// more CTAs than fit on the GPU. Each place is used at most once in a launch, so there need
-// not be more places than stores of sums, which are at most twice the number of CTAs.
+// A CTA that completes a piece waits for all other CTAs of the tile. All CTAs must therefore run at once, so
+// the grid must not have more CTAs than fit on the GPU. Each place is used at most once in a launch. A launch
+// stores sums at most twice for each CTA, so no more than this number of places is needed.
 //
-// Launches that overlap need separate memory. The memory need not be initialised: a 64-bit mark, which is too
-// long to be there by chance, shows that sums have been stored, and is removed when they are read.
+// Launches that overlap need separate memory. The memory need not be initialised. A 64-bit mark, which is too
+// long to occur in memory by chance, shows that sums have been stored. The mark is removed when the sums are
+// read.
 class GlobalSum {
  public:
-  // The role of the sum has `consumers` warpgroups, each with an f32 accumulator of m x n, in pieces of
-  // `piece_cols` columns. No tile has more than `most_parts` parts; their places are `apart` from each other,
-  // because a cluster whose CTAs divide k computes one tile per CTA at the same time. Throws Error if a
-  // number is less than one, or if the pieces do not divide the columns.
+  // Prepares sums in a role of `consumers` warpgroups, each of which has an f32 accumulator of m x n, divided
+  // into pieces of `piece_cols` columns. No tile may have more than `most_parts` parts. The places of a
+  // tile's parts are `apart` places from each other, because a cluster whose CTAs divide k computes one tile
+  // per CTA at the same time. Throws Error if a number is less than one, or if `piece_cols` does not divide
+  // the columns.
   GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts, int apart, gptr<f32> memory,
             Where where = Where::here());
-  // Returns the size that `memory` needs for a grid of `ctas` CTAs and `places` places, for any pieces.
+  // Returns the number of bytes that `memory` needs for a grid of `ctas` CTAs and `places` places, for pieces
+  // of any size.
   static size_t bytes(int m, int n, int consumers, int ctas, int places);
 
-  // Writes the sums to memory. All threads of a warpgroup call this, after wgmma_wait(0).
+  // Writes this CTA's sums to memory. All threads of a warpgroup must call this, after wgmma_wait(0).
   void give(const Accumulator& acc, const TileParts& parts, Where where = Where::here()) const;
 
-  // Waits until all other CTAs have stored their sums, and runs `body` for each of this CTA's pieces. All
-  // threads of a warpgroup call this, after give().
+  // Waits until all other CTAs of the tile have stored their sums, and runs `body` for each of this CTA's
+  // pieces. All threads of a warpgroup must call this, after give().
   void complete(const TileParts& parts,
                 const std::function<void(u32 piece, const RegisterTile<f32>& sum)>& body,
                 Where where = Where::here()) const;

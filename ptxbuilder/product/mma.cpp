@@ -16,8 +16,8 @@ namespace {
 using detail::operand_of;
 using detail::TileContext;
 
-// Returns the record from which an operand's descriptors are made; `part` is the part that one instruction
-// reads.
+// Returns the record from which an operand's descriptors are computed. `part` is the part of the operand that
+// one instruction reads.
 OperandRecord record_of(const TileView& view, const WgmmaOperand& whole, const WgmmaOperand& part) {
   OperandRecord record;
   record.view = detail::record_view(TileContext::of(Builder::current()).record, view);
@@ -40,18 +40,18 @@ bool multiply_together(DType a, DType b) {
   return a == b || both(DType::e4m3, DType::e5m2) || both(DType::s8, DType::u8);
 }
 
-// The metadata of A in registers: for every 64 elements of k, one word for each block of 64 rows.
+// The metadata of A in registers: one word for each block of 64 rows and every 64 elements along k.
 struct Metadata {
   std::vector<Value> words;
   std::vector<LoadedWord> loads;
-  int blocks, steps_of_word;  // steps_of_word: instructions along k that share a word
+  int blocks, steps_of_word;  // number of row blocks, and of instructions along k that share a word
 
   size_t at(int block, int step) const { return static_cast<size_t>(step / steps_of_word * blocks + block); }
   int selector(int step) const { return step % steps_of_word; }
 };
 
-// Loads this thread's words for m rows and k elements along k. Words that are 0 come from outside the tensor;
-// they would select an element twice, which is undefined.
+// Loads this thread's words for m rows and k elements along k. A word of 0 comes from outside the tensor.
+// Such a word would select the same element twice, which is undefined, so it is replaced.
 Metadata load_metadata(const TileView& view, DType type, int m, int k) {
   const SharedTile& tile = view.tile();
   const int blocks = m / kSparseBlock, lines = k / kSparseBlock;
@@ -76,7 +76,7 @@ Metadata load_metadata(const TileView& view, DType type, int m, int k) {
   return metadata;
 }
 
-// Returns the row of wgmma.mma_async.sp for these types and columns.
+// Returns the instruction row of wgmma.mma_async.sp for these types and n columns.
 const isa::Row& sparse_row(DType d, DType a, DType b, int n, bool saturate) {
   return isa::instruction(fmt::format("wgmma.mma_async.sp.sync.aligned.m64n{}k{}{}.{}.{}.{}", n,
                                       64 / size_of(a), saturate ? ".satfinite" : "", name(d), name(a),
@@ -87,7 +87,7 @@ const isa::Row& sparse_row(DType d, DType a, DType b, int n, bool saturate) {
 
 namespace detail {
 
-// A call of mma, with A in shared memory or in registers.
+// A call to mma() with A in shared memory or in registers.
 class WgmmaCall {
  public:
   WgmmaCall(Accumulator& d, DType a_type, const std::string& a_text, const TileView& b,
@@ -112,8 +112,8 @@ class WgmmaCall {
                               a_rows, a_depth, b_.k(), b_.mn()));
   }
 
-  // Emits the instructions; `a(block, step)` returns operand A of an instruction. If A is in registers,
-  // `a_record` is empty, and the registers are `a_words` in `a_layout`. `metadata` is the metadata of a
+  // Emits the instructions. `a(block, step)` returns an instruction's operand A. If A is in registers,
+  // `a_record` is empty, and `a_words` are the registers, in `a_layout`. `metadata` is the metadata of a
   // sparse A.
   void emit(const std::optional<OperandRecord>& a_record, const std::vector<LoadedWord>& a_words,
             const std::optional<RegisterLayout>& a_layout, const std::function<Argument(int, int)>& a,
@@ -245,8 +245,8 @@ void mma(Accumulator& d, const SparseTile& a, const TileView& b, const MmaOption
     throw Error(
         fmt::format("mma: a sparse A of {} along k; it stores half of k, which must be a multiple of {}", k,
                     kSparseBlock));
-  // The tensor cores read the words while they multiply, as with A in registers, but ptxas reuses such a
-  // register for another value as soon as the product is issued.
+  // As with A in registers, the tensor cores read the metadata words while they multiply. ptxas, however,
+  // reuses such a register for another value as soon as the product is issued, so the product gets copies.
   detail::ProductGroups& products = TileContext::of(Builder::current()).products;
   Metadata metadata = load_metadata(a.metadata, type, operand.mn(), k);
   metadata.words = products.ahead_of_fence(metadata.words, "the metadata of a sparse A");

@@ -7,17 +7,17 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kBytes = 16;  // bytes of an access
+constexpr int kBytes = 16;  // size of an access, in bytes
 constexpr int kThreads = 128;
 
-// A part of the buffer that a thread stores.
+// A part of the buffer that one thread stores with one access.
 struct Piece {
   smem from;
   u32 row, col;  // position in the matrix
   pred is_there;
 };
 
-// Adds 16 bytes of shared memory to elements in global memory.
+// Adds 16 bytes of elements in shared memory to elements in global memory.
 void add(DType type, gmem to, smem from) {
   if (type == DType::f32)
     instruction<"red.relaxed.gpu.global.add.v4.f32">(to, load<4>(sptr<f32>(from)));
@@ -29,7 +29,7 @@ void add(DType type, gmem to, smem from) {
 
 }  // namespace
 
-// All row numbers are loaded first, so that the thread waits for them only once.
+// Loads all row numbers first, so that the thread waits for them only once.
 void scatter_rows(const TileView& buffer, const ScatteredRows& to, u32 row, u32 col, u32 end) {
   const int size = size_of(buffer.tile().dtype()), elements = kBytes / size;
   const int across = buffer.tile().cols() / elements, pieces = buffer.row_count() * across;

@@ -17,9 +17,9 @@ using detail::TileValues;
 
 constexpr int kBufferBytes = 64 * 128;
 
-// Describes how a tile passes through a buffer: `cols` columns of 64 rows at a time, in boxes of `box_cols`
-// columns. The last panel contains the remaining columns or, with `repeats`, as many columns as the others,
-// some of which the previous panel contains too.
+// Describes how a tile passes through a buffer: 64 rows of `cols` columns at a time, in boxes of `box_cols`
+// columns. The last panel contains the remaining columns. With `repeats`, it has the same width as the other
+// panels, and shares some columns with the previous panel.
 struct Passage {
   TileShape buffer;
   Swizzle swizzle;
@@ -27,8 +27,8 @@ struct Passage {
   bool repeats = false;
 };
 
-// Returns adjacent boxes that are as wide as the widest swizzle whose span divides the rows, or boxes of the
-// widest swizzle.
+// Returns adjacent boxes as wide as the widest swizzle whose span divides the tile's rows. With `repeats`,
+// boxes have the span of the 128-byte swizzle if the tile is wider but not a multiple of this span.
 Passage upright(int cols, DType type, bool repeats) {
   const int widest = span_bytes(Swizzle::b128) / size_of(type);
   if (repeats && cols > widest && cols % widest != 0)
@@ -40,8 +40,8 @@ Passage upright(int cols, DType type, bool repeats) {
   return {{hopper::wgmma_rows, at_once, swizzle == Swizzle::none ? box_cols : 0}, swizzle, at_once, box_cols};
 }
 
-// Returns boxes whose rows are the tile's columns; they have the greatest number of columns that divides all
-// columns.
+// Returns boxes whose rows are the tile's columns. A box covers the greatest number of tile columns that
+// divides `cols` and fits in a buffer.
 Passage transposed(int cols, DType type) {
   const int row_bytes = hopper::wgmma_rows * size_of(type), most = kBufferBytes / row_bytes;
   int box_cols = most;
@@ -50,8 +50,8 @@ Passage transposed(int cols, DType type) {
   return {{at_once, hopper::wgmma_rows}, widest_swizzle(row_bytes), at_once, box_cols};
 }
 
-// The buffers of a role's warpgroups, and the path through them. Everything that does not depend on the
-// device is determined here.
+// The buffers of a role's warpgroups, and the path of a tile through them. This class determines everything
+// that does not depend on the device.
 class Staging {
  public:
   Staging(DType type, TileExtent tile, const StoreOptions& options)
@@ -99,7 +99,7 @@ class Staging {
   bool is_transposed() const { return options_.transposed; }
   bool has_pairs() const { return options_.pairs; }
   int buffers() const { return options_.buffers; }
-  // Returns the part of the given tile from which a panel is made.
+  // Returns the part of the stored tile from which panel i is computed.
   TilePart source(int i) const {
     const TilePart at = part(i);
     return options_.pairs ? TilePart{at.row, 2 * at.col, at.rows, 2 * at.cols} : at;
@@ -109,7 +109,7 @@ class Staging {
     return options_.pairs ? wgmma_32bit(at.cols) : wgmma_layout(at.rows, at.cols);
   }
   bool has_batches() const { return options_.batch.has_value(); }
-  // Returns the number of panels, counted across each block of 64 rows in turn.
+  // Returns the number of panels in all blocks of 64 rows.
   int panels() const { return tile_.rows / hopper::wgmma_rows * panels_across(); }
   TilePart part(int i) const {
     int col = i % panels_across() * passage_.cols;
@@ -126,15 +126,16 @@ class Staging {
   // Returns whether other stores may also use the buffers.
   bool is_shared() const { return options_.staging.has_value(); }
   // Returns how many of the most recent copies did not use panel i's buffer, if panels are stored in order,
-  // tile by tile. If the number of panels is odd, the last buffer is also the first of the next tile.
+  // tile by tile. If the buffers do not divide the number of panels, a tile's first buffer may also be the
+  // previous tile's last buffer.
   int younger(int i) const {
     const bool anew = i == 0 && (is_shared() || panels() % options_.buffers != 0);
     return anew ? 0 : options_.buffers - 1;
   }
 
-  // Stores panel i of a tile at row m, column n. The copy that last used its buffer must not be among the
-  // `pending` most recent copies. If threads store some panels, copies are not counted, and `pending` must be
-  // 0.
+  // Stores panel i of a tile at row m, column n. The copy that last used the panel's buffer must not be among
+  // the `pending` most recent copies. If threads store some panels, copies are not counted, and `pending`
+  // must be 0.
   void emit(const std::optional<TensorMap>& map, int i, const TileValues& panel, u32 m, u32 n,
             const std::optional<u32>& batch, int pending) const {
     if (options_.scattered) return emit_scattered(i, panel, m, n, *batch);
@@ -167,8 +168,8 @@ class Staging {
     kernel().stores.push_back(std::move(record));
   }
 
-  // Stores a panel to scattered rows. All threads must finish storing the buffer's previous contents before
-  // they write it again.
+  // Stores a panel to scattered rows. All threads must have stored the buffer's previous contents before any
+  // thread writes to the buffer again.
   void emit_scattered(int i, const TileValues& panel, u32 m, u32 n, u32 end) const {
     const TilePart at = part(i);
     u32 group = detail::warpgroup_in_cta() - detail::first_warpgroup_of_role();
@@ -184,7 +185,7 @@ class Staging {
                          options_.transposed ? row : col, end);
   }
 
-  // Stores, by threads, a panel whose first element is at row m, column n of the output.
+  // Makes threads store a panel whose first element is at row m, column n of the output.
   void emit_by_threads(const TileValues& panel, u32 m, u32 n, const std::optional<u32>& batch) const {
     const ThreadStore& to = *options_.threads;
     u32 row = options_.transposed ? n : m, col = options_.transposed ? m : n;
@@ -208,7 +209,7 @@ class Staging {
     return options_.transposed ? buffer.rows(0, cols) : buffer.cols(0, cols);
   }
 
-  // Stores a panel's columns, beginning at `first`: all of them or, if transposed, one box.
+  // Stores a panel's columns, beginning at `first`: all columns or, if the store is transposed, one box.
   StoreRecord::Piece copy(TensorMap to, const TileView& buffer, const TilePart& at, int first, u32 m, u32 n,
                           const std::optional<u32>& batch) const {
     const int first_col = at.col + first;
@@ -250,7 +251,7 @@ class Staging {
   std::optional<SharedTile> buffers_;
 };
 
-// Applies the epilogue to a source's panels before they are stored.
+// Applies the epilogue to the panels of a source and rounds the results.
 class Finish {
  public:
   Finish(DType type, const StoreSource& from, const Epilogue& epilogue, const Staging& staging, u32 m, u32 n,
@@ -368,12 +369,12 @@ void PanelStore::store(const StoreSource& from, u32 m, u32 n, const Epilogue& ep
 }
 
 struct DeferredStore::State {
-  // A panel that waits until its step stores it.
+  // A rounded panel that is held in registers until its step stores it.
   struct Kept {
     std::vector<llvm::Value*> words;
     RegisterLayout layout;
   };
-  PanelStore panels;  // stores the panels
+  PanelStore panels;
   const Staging& staging;
   DType type;
   std::optional<TensorMap> to;
@@ -381,7 +382,7 @@ struct DeferredStore::State {
   Var<u32> m, n;
   std::optional<Var<u32>> batch;
   Var<pred> holds;
-  Where taken = {};  // the last take() without a step after it
+  Where taken = {};  // source line of the last take(), until a step follows
 };
 
 DeferredStore::DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options,
@@ -400,8 +401,8 @@ DeferredStore::DeferredStore(const PanelStore& panels, Where where) {
     const TileValues zeros =
         detail::tile_convert(type, detail::filled(DType::f32, f32(0), staging.layout(i)));
     std::vector<llvm::Value*> words = detail::tile_variables(zeros);
-    // Columns that are also in the previous panel are kept only once. A word holds two 16-bit elements of one
-    // of a thread's two rows.
+    // Columns that are also in the previous panel occupy registers only once. A word holds two 16-bit
+    // elements of one of a thread's two rows.
     if (const int shared = staging.repeated(i)) {
       const std::vector<llvm::Value*>& before = state_->kept.back().words;
       std::copy(before.end() - shared / 4, before.end(), words.begin());
@@ -446,7 +447,7 @@ void DeferredStore::step(int i, Where where) {
     const State::Kept& kept = s.kept[static_cast<size_t>(i)];
     std::optional<u32> batch;
     if (s.batch) batch = s.batch->value();
-    // Other stores may run between two steps.
+    // Other stores may use a shared buffer between two steps.
     const int pending = s.staging.is_shared() ? 0 : s.staging.younger(i);
     s.staging.emit(s.to, i, detail::tile_read(kept.words, s.type, kept.layout), s.m, s.n, batch, pending);
   });
@@ -455,12 +456,12 @@ void DeferredStore::step(int i, Where where) {
 void DeferredStore::skip(Where where) {
   AtLine line(where);
   State& s = *state_;
-  // Writes zeros, so that the tile is no longer live, and code before this point can use the registers.
+  // Writes zeros, so that the tile is no longer live, and code before this point can use its registers.
   for (const State::Kept& kept : s.kept) {
     const TileValues zeros = detail::tile_convert(s.type, detail::filled(DType::f32, f32(0), kept.layout));
     detail::tile_assign(kept.words, kept.layout, {kept.layout, zeros.words});
   }
-  // Panels that were stored in the meantime may have used the next step's buffer last.
+  // Panels that were stored in the meantime may have used the next step's buffer most recently.
   detail::wait_stores_read(0);
   s.holds = pred(false);
 }

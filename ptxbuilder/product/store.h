@@ -1,4 +1,4 @@
-// Stores tiles from registers to global memory, through shared memory, with TMA.
+// Stores tiles from registers to global memory, through shared memory and with TMA.
 #pragma once
 
 #include "ptxbuilder/product/accumulator.h"
@@ -6,23 +6,24 @@
 
 namespace ptxbuilder {
 
-// A row-major output in memory, in which threads store what TMA cannot: TMA needs rows that begin at
-// multiples of 16 bytes, and writes whole units of 16 bytes at their ends. TMA stores the first `by_tma`
-// columns, a multiple of 16 bytes or 0, and the tensor map has only these columns. TMA stores whole panels
-// that end at or before `by_tma`; the extents of the tensor map bound their rows. Threads store the elements
-// of the other panels, bounded by `rows` and `cols`. Batches are `rows` * `stride` elements apart.
+// A row-major output in which threads store the columns that TMA cannot store. TMA needs rows that begin at
+// multiples of 16 bytes, and writes whole units of 16 bytes at the ends of rows. TMA stores the first
+// `by_tma` columns, which must be a multiple of 16 bytes or 0, and the tensor map has only these columns.
+// More precisely, TMA stores all panels that end at or before `by_tma`, up to the last row of the tensor map.
+// Threads store the elements of the other panels, up to `rows` and `cols`. Batches are `rows` * `stride`
+// elements apart.
 struct ThreadStore {
-  gmem start;                      // start of the first batch; the other batches follow without gaps
-  u32 rows, cols, stride, by_tma;  // `stride` in elements
+  gmem start;                      // address of the first batch; the other batches follow without gaps
+  u32 rows, cols, stride, by_tma;  // `stride` is in elements
 };
 
-// A row-major matrix whose row index[i] receives row i of the output, in the columns before `cols`. The
-// matrix has `rows` rows, which are `stride` elements apart. Rows outside the matrix are not written; neither
-// are rows i from the store's `batch` onwards. Threads write 16 bytes at a time: the start, the stride and
-// `cols` must be multiples of 16 bytes, and index[0] must always be readable. Rows that the index contains
-// twice are written twice, in no particular order. With `adds`, elements of f32, f16 or bf16 are added to the
-// matrix instead: each addition is atomic and rounds, and the order of additions to an element is not
-// defined.
+// A row-major matrix whose row index[i] receives columns 0 to `cols` - 1 of row i of the output. The matrix
+// has `rows` rows, which are `stride` elements apart. A row i is not written if row index[i] is outside the
+// matrix, or if i is not less than the store's `batch`. Threads write 16 bytes at a time, so the start, the
+// stride and `cols` must be multiples of 16 bytes. index[0] must always be readable. Rows that the index
+// contains twice are written twice, in no particular order. If `adds` is true, elements of f32, f16 or bf16
+// are added to the matrix instead. Each addition is atomic and rounds; the order of additions to an element
+// is not defined.
 struct ScatteredRows {
   gmem start;
   u32 rows, cols, stride;
@@ -30,9 +31,10 @@ struct ScatteredRows {
   bool adds = false;
 };
 
-// Gives the coordinates, in a tensor with more dimensions, of the element at a row and column of the output,
-// and of its batch if there is one. The columns of a box are along the innermost dimension only. Its 64 rows
-// are folded (see FoldedRows) or, if `inner_rows` is 0, all along the next dimension.
+// Maps an element of the output to a tensor with more dimensions. `at` returns the coordinates of the element
+// at a row, a column and, if there are batches, a batch. The columns of a box run along the innermost
+// dimension only. The 64 rows of a box are folded (see FoldedRows) or, if `inner_rows` is 0, all run along
+// the next dimension.
 struct StorePlaces {
   std::function<std::vector<u32>(u32 row, u32 col, const std::optional<u32>& batch)> at;
   int inner_rows = 0;
@@ -40,61 +42,63 @@ struct StorePlaces {
 
 // The options of store().
 struct StoreOptions {
-  // The tensor's rows are the tile's columns: stores D^T, for products whose operands were exchanged.
+  // If true, stores D^T: the tensor's rows are the tile's columns. Use this for products whose operands were
+  // exchanged.
   bool transposed = false;
-  // The number of staging buffers of each warpgroup, 1 to 4. With one buffer, writing waits for the previous
-  // copy.
+  // The number of staging buffers of each warpgroup, 1 to 4. If there is only one buffer, each write waits
+  // for the previous copy.
   int buffers = 2;
-  // The number of columns of a panel, which must divide the output's columns. 0: as many as fit into a
-  // buffer.
+  // The number of columns of a panel, which must divide the output's columns. The default, 0, selects as many
+  // columns as fit in a buffer.
   int columns = 0;
-  // Allows columns to be stored twice, with the same values: if the columns of a tile do not fill whole boxes
-  // of 128 bytes, the last panel begins earlier. Without this option, boxes are narrow enough to divide the
-  // columns. Do not use it with an epilogue that reads the memory being stored.
+  // Allows columns to be stored twice, with the same values. If the columns of a tile do not fill whole boxes
+  // of 128 bytes, the last panel then begins earlier. If the option is not set, boxes are narrow enough to
+  // divide the columns. Do not set the option for an epilogue that reads the memory being stored.
   bool repeats = false;
-  // The epilogue makes one column of the output from two columns of the tile, as even_columns() and
-  // odd_columns() (epilogue.h) do: the output has half as many columns. Cannot be combined with `transposed`.
+  // Set this if the epilogue computes one column of the output from two columns of the tile, for example with
+  // even_columns() and odd_columns() (epilogue.h). The output then has half of the tile's columns. Cannot be
+  // combined with `transposed`.
   bool pairs = false;
-  // The third coordinate, for a tensor of batches.
+  // The third coordinate of the boxes, for a tensor of batches.
   std::optional<u32> batch = {};
-  // If batches are in several tensors, this returns the tensor map of a batch, and the third coordinate in
-  // it.
+  // A function for batches in several tensors, which returns the tensor map of a batch, and the batch's third
+  // coordinate in this map.
   std::function<std::pair<TensorMap, u32>(u32 batch)> place_of_batch = {};
-  // Further coordinates, the same for all boxes.
+  // Further coordinates, which are the same for all boxes.
   std::vector<uint32_t> outer = {};
-  // The coordinates of boxes. Folded rows cannot be combined with `transposed`.
+  // If set, computes the coordinates of boxes. Folded rows cannot be combined with `transposed`.
   std::optional<StorePlaces> places = {};
-  // Threads store the panels that TMA does not store as a whole, one element at a time.
+  // If set, threads store the panels that TMA does not store completely, one element at a time.
   std::optional<ThreadStore> threads = {};
-  // A PanelStore stores to these rows, without TMA.
+  // If set, a PanelStore stores to these rows, without TMA.
   std::optional<ScatteredRows> scattered = {};
-  // The memory of the staging buffers: a tile, or a view of a tile, whose contents are lost. Several stores
-  // by the same warpgroups may use the same memory, one after the other. All of the role's warpgroups must
-  // have finished using its contents and, before anything else is written there, the store itself must have
-  // finished: wait_stores(0, StoreWait::read). Without this option, a store has buffers of its own. Throws
-  // Error that states how many bytes are needed if there are too few.
+  // The memory of the staging buffers: a tile, or a view of a tile, whose contents are lost. If no memory is
+  // given, a store has buffers of its own. Several stores by the same warpgroups may use the same memory, one
+  // after the other. Before the store, all of the role's warpgroups must have finished using the memory's
+  // contents. Before other data is written to the memory, the store must have finished, so call
+  // wait_stores(0, StoreWait::read). If the memory is too small, an Error states how many bytes are needed.
   std::optional<SharedRegion> staging = {};
 };
 
-// The position of the first element of a panel in the output: the coordinates that the store received, plus
-// the panel's position in the tile. With `transposed`, `row` is a column of the output, and `col` a row; with
-// `pairs`, `col` counts the columns of the sums, two for each column of the output.
+// The position of a panel's first element in the output: the coordinates that the store received, plus the
+// panel's position in the tile. If the store is transposed, `row` is a column of the output, and `col` is a
+// row. With StoreOptions::pairs, `col` counts the columns of the sums, two for each column of the output.
 struct PanelPlace {
   u32 row, col;
   std::optional<u32> batch;
-  bool transposed;  // the panel's rows are the output's columns
+  bool transposed;  // whether the panel's rows are the output's columns
 };
 
-// A function on tiles that changes sums before they are rounded. It receives one panel at a time, 64 rows and
-// as many columns as fit into a staging buffer, so that values that it loads do not occupy registers for
-// long. product/epilogue.h contains some epilogues; they compose like other functions. The function is also
-// applied to elements outside the tensor, which are then dropped.
+// A function on tiles that transforms sums before they are rounded. The function receives one panel at a
+// time: 64 rows, and as many columns as fit in a staging buffer. Values that an epilogue loads thus do not
+// occupy registers for long. product/epilogue.h contains some epilogues, which compose like other functions.
+// Epilogues are also applied to elements outside the tensor, and the results are dropped.
 using Epilogue = std::function<RegisterTile<f32>(const RegisterTile<f32>& sums, const PanelPlace& place)>;
 
 // The source of a store: a tile in wgmma_layout, or an accumulator.
 class StoreSource {
  public:
-  StoreSource(const Accumulator& from);  // NOLINT: a kind of tile
+  StoreSource(const Accumulator& from);  // NOLINT: implicit, so that store() accepts an accumulator
   template <TileElement T>
   StoreSource(const RegisterTile<T>& x) requires(!std::same_as<T, pred>)  // NOLINT
       : StoreSource(x.values()) {}
@@ -112,12 +116,13 @@ class StoreSource {
   std::function<detail::TileValues(const TilePart&)> part_;
 };
 
-// Stores a tile with TMA to the box at row m, column n (of the output) of a row-major tensor, through buffers
-// of 64 rows x 128 bytes for each warpgroup of the role, or through `options.staging`. The tile passes
-// through `epilogue`, if there is one, and is rounded to `type`: f32, f16, bf16, e4m3, e5m2 or, without an
-// epilogue, its own type. All threads of the warpgroup call this; elements outside the tensor are dropped.
-// When this returns, the copies may still be reading the buffers; the next store waits for them, and so does
-// the end of the role. Throws Error if no box fits the number of columns.
+// Stores a tile with TMA to the box at row m, column n (of the output) of a row-major tensor. The tile passes
+// through buffers of 64 rows x 128 bytes for each warpgroup of the role, or through `options.staging`.
+// `epilogue`, if there is one, is applied to the tile, and the result is rounded to `type`: f32, f16, bf16,
+// e4m3, e5m2 or, without an epilogue, the tile's own type. All threads of the warpgroup must call this.
+// Elements outside the tensor are dropped. When the call returns, the copies may still be reading the
+// buffers. The next store waits for these copies, and so does the role at its end. Throws Error if no box
+// fits the number of columns.
 void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
            const StoreOptions& options = {}, Where where = Where::here());
 inline void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n,
@@ -144,24 +149,26 @@ void store(TensorMap to, const RegisterTile<T>& x, u32 m, u32 n, const StoreOpti
   store(T::dtype, to, x, m, n, nullptr, options);
 }
 
-// Stores tiles of one size, whose panels can be stored one at a time.
+// Stores tiles of one size. The panels of a tile can also be stored one at a time.
 class PanelStore {
  public:
-  // Set `options.batch`, to any value, if the tensor has batches or rows are scattered; scattered rows need
-  // no tensor map. Throws Error as store() does.
+  // Prepares stores of tiles of extent `tile`. Set `options.batch`, to any value, if the tensor has batches
+  // or rows are scattered. Scattered rows do not need a tensor map. Throws Error under the same conditions as
+  // store().
   PanelStore(DType type, std::optional<TensorMap> to, TileExtent tile, const StoreOptions& options = {},
              Where where = Where::here());
 
-  // Returns the number of the tile's columns in a panel; if `options.columns` is set, all panels have this
-  // width.
+  // Returns how many of the tile's columns are in a panel. All panels have this width if `options.columns` is
+  // set.
   int panel_columns() const;
 
-  // Applies the epilogue to `panel`, and stores the result as one panel of a tile at row m, column n of the
-  // output. Panels are numbered across each block of 64 rows in turn. They may be stored in any order, and
-  // under a condition that is the same for the whole warpgroup.
+  // Applies the epilogue to `panel`, and stores the result as panel `number` of a tile at row m, column n of
+  // the output. Panels are numbered across the first block of 64 rows, then across the next block, and so on.
+  // Panels may be stored in any order, and under a condition that is the same in all threads of the
+  // warpgroup.
   void store_panel(u32 number, const StoreSource& panel, u32 m, u32 n, const Epilogue& epilogue = nullptr,
                    std::optional<u32> batch = {}, Where where = Where::here()) const;
-  // Stores a whole tile.
+  // Stores all panels of a tile.
   void store(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
              std::optional<u32> batch = {}, Where where = Where::here()) const;
 
@@ -171,34 +178,35 @@ class PanelStore {
   std::shared_ptr<const State> state_;
 };
 
-// A store that overlaps with the products of the next tile. take() rounds a tile into separate registers,
-// after which the next products may begin. Each step() stores a part of the tile; call it while wgmmas run.
-// Only 16-bit types are possible; 64 rows x 256 columns occupy 64 registers of each thread.
+// A store that overlaps with the products of the next tile. take() rounds a tile into separate registers, and
+// then the next products may begin. Each step() stores a part of the tile; call step() while wgmmas run. Only
+// 16-bit types are possible. A tile of 64 rows x 256 columns occupies 64 registers of each thread.
 //   DeferredStore out(DType::bf16, D, {64, 256});
 //   for each tile: { ...; wgmma_group(...); out.step(0); wgmma_wait(0); ...; out.take(acc, m, n); }
 //   out.finish();
 class DeferredStore {
  public:
-  // Set `options.batch`, to any value, if the tensor has batches; take() receives the batch of each tile.
+  // Prepares stores of tiles of extent `tile`. Set `options.batch`, to any value, if the tensor has batches;
+  // take() receives the batch of each tile.
   DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options = {},
                 Where where = Where::here());
-  // Does the same through the buffers of `panels`, which may store other tiles once all steps of this store
+  // Prepares stores through the buffers of `panels`, which may store other tiles once all steps of this store
   // are done.
   explicit DeferredStore(const PanelStore& panels, Where where = Where::here());
 
-  // Returns the number of steps. Between two calls of take(), call each step once, in order; if steps are
-  // omitted, a part of the tile is lost. Before the first take(), steps do nothing. Finishing the kernel
-  // throws Error if no steps follow the last take().
+  // Returns the number of steps. Between two calls to take(), call each step once, in order; otherwise, a
+  // part of the tile is lost. Before the first take(), steps do nothing. Kernel::finish() throws Error if no
+  // steps follow the last take().
   int steps() const;
   void step(int i, Where where = Where::here());
 
-  // Takes a tile for the box at row m, column n.
+  // Takes a tile that the following steps store to the box at row m, column n.
   void take(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
             std::optional<u32> batch = {}, Where where = Where::here());
-  // Call this instead of take(), after all steps, to make the steps until the next take() do nothing. When it
-  // returns, TMA has read the buffers of panels that were stored in the meantime.
+  // Makes the steps until the next take() do nothing. Call this instead of take(), after all steps. When the
+  // call returns, TMA has read the buffers of panels that were stored in the meantime.
   void skip(Where where = Where::here());
-  // Runs all steps for the last tile.
+  // Stores the last tile by running all steps.
   void finish(Where where = Where::here());
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 using detail::TileContext;
 
-// The first warp of the CTA allocates the columns; the allocation writes their address to shared memory.
+// Makes the first warp of the CTA allocate the columns. The allocation writes their address to shared memory.
 tmem allocate(Kernel& kernel, uint32_t columns) {
   Builder& builder = kernel.builder();
   const uint32_t offset = builder.allocate_shared("tensor memory", 4, 1, 4);
@@ -86,7 +86,7 @@ void mma(TensorAccumulator& d, const TileView& a, const TileView& b, Where where
   MmaRecord record = {left.dtype(),        d.m(), d.n(), left.k(), record_of(a, left),
                       record_of(b, right), {},    {},    d.m(),    d.n()};
   const u64 a_start = first_descriptor(a, *record.a), b_start = first_descriptor(b, record.b);
-  instruction<"tcgen05.fence::after_thread_sync">();  // follows the wait for the operands
+  instruction<"tcgen05.fence::after_thread_sync">();  // needed after the wait for the operands
   for (int step = 0; step < static_cast<int>(record.b.along_k.size()); ++step) {
     instruction<"tcgen05.mma.cta_group::1.kind::f16">(d.address(), a_start + (record.a->start(0, step) >> 4),
                                                       b_start + (record.b.start(0, step) >> 4), what,
@@ -108,15 +108,15 @@ RegisterTile<f32> load(const TensorAccumulator& from, int first_col, int cols, W
     throw Error(
         fmt::format("load: columns {} to {} of {} in tensor memory; a load reads 1, 2, 4, ... 128 columns",
                     first_col, first_col + cols - 1, from.n()));
-  // The load and its wait are one asm statement, since LLVM could otherwise move code that uses the registers
-  // before a wait that does not name them.
+  // The load and its wait form one asm statement. LLVM could move code that uses the registers before a
+  // separate wait, which would not name these registers.
   const std::string name = fmt::format("tcgen05.ld.sync.aligned.32x32b.x{}.b32", cols);
   const std::string text =
       fmt::format("{{{{ {} {{r:=f32x{}}}, [{{taddr:tmem}}]; tcgen05.wait::ld.sync.aligned; }}}}", name, cols);
   isa::Row row = isa::instruction(name);
   row.syntax = text;
   row.operands = isa::parse_at(text, where);
-  instruction<"tcgen05.fence::after_thread_sync">();  // follows the wait for the products
+  instruction<"tcgen05.fence::after_thread_sync">();  // needed after the wait for the products
   const u32 lane = warp_index() % 4 * 32;             // the first lane that this warp can access
   const std::vector<Argument> arguments = {tmem(u32(from.address()) + (lane << 16) + first_col)};
   return RegisterTile<f32>(detail::TileValues{DType::f32, strided({128, cols}, cols),

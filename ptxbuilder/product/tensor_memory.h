@@ -1,6 +1,6 @@
-// Products whose sums are in tensor memory (PTX ISA, tcgen05), for sm_100a and related targets. They have
-// been checked against the manual, with ptxas, with a proof of the bytes that descriptors read, and on the
-// emulator, but they have not been run on such a device.
+// Emits products whose sums are in tensor memory (PTX ISA, tcgen05), for sm_100a and related targets. The
+// code has not been run on such a device. It has been checked against the manual, with ptxas, with a proof of
+// the bytes that descriptors read, and on the emulator.
 #pragma once
 
 #include "ptxbuilder/registers/tile.h"
@@ -8,21 +8,21 @@
 
 namespace ptxbuilder {
 
-// A tile of 128 x n in f32: lane i of tensor memory holds row i, and the columns of the memory are the tile's
-// columns (PTX ISA, "Data path layout organization", for 128 rows on one CTA). n must be a multiple of 16 up
-// to 256. The first product overwrites the tile.
+// A tile of 128 x n elements in f32. Lane i of tensor memory holds row i, and the columns of tensor memory
+// are the tile's columns (PTX ISA, "Data path layout organization", for 128 rows on one CTA). n must be a
+// multiple of 16 up to 256. The first product overwrites the tile.
 class TensorAccumulator {
  public:
-  // Allocates columns of tensor memory: the next power of two, at least 32. All threads of the CTA
-  // synchronize, which makes barriers that were initialised before visible to them. Throws Error inside a
-  // role; finishing the kernel throws Error if free() was not called.
+  // Allocates columns of tensor memory. Their number is n rounded up to a power of two, but at least 32. All
+  // threads of the CTA synchronize, which makes barriers that were initialised before visible to them. Throws
+  // Error inside a role. Kernel::finish() throws Error if free() was not called.
   TensorAccumulator(Kernel& kernel, int n, Where where = Where::here());
 
   int m() const { return 128; }
   int n() const { return n_; }
   tmem address() const { return address_; }
 
-  // Synchronizes all threads of the CTA, and frees the columns. Nothing may access them afterwards.
+  // Synchronizes all threads of the CTA, and frees the columns. No code may access the columns afterwards.
   void free(Where where = Where::here());
 
  private:
@@ -35,18 +35,20 @@ class TensorAccumulator {
   std::shared_ptr<bool> freed_;
 };
 
-// Computes D += A B: issues the tcgen05.mma of whole tiles of f16 or bf16, one for every 16 elements of k.
-// The same single thread must make all calls. The products run asynchronously until tcgen05_commit() signals
-// that they are complete. A view has rows along m (or n) and columns along k; a transposed view has rows
-// along k. Throws Error that names the shapes, types or swizzle that do not fit.
+// Computes D += A B: issues the tcgen05.mma instructions for whole tiles of f16 or bf16, one for every 16
+// elements along k. The same single thread must make all calls. The products run asynchronously until
+// tcgen05_commit() signals that they are complete. The rows of a view run along m (or n), and its columns
+// along k; the rows of a transposed view run along k. If shapes, types or swizzles do not fit, an Error names
+// them.
 void mma(TensorAccumulator& d, const TileView& a, const TileView& b, Where where = Where::here());
 
-// Arrives once at a barrier of this CTA when all products that the calling thread has issued are complete:
-// the stages that they read are then free, and the sums may be loaded.
+// Arrives once at a barrier of this CTA when all products that the calling thread has issued are complete.
+// The stages that the products read are then free, and the sums may be loaded.
 void tcgen05_commit(smem barrier, Where where = Where::here());
 
-// Loads `cols` columns, a power of two up to 128, beginning at `first_col`; thread i receives row i. All
-// threads of one warpgroup call this after they have waited for the barrier of a tcgen05_commit().
+// Loads `cols` columns, a power of two up to 128, beginning at column `first_col`. Thread i receives row i.
+// All threads of one warpgroup must call this after they have waited for the barrier passed to
+// tcgen05_commit().
 RegisterTile<f32> load(const TensorAccumulator& from, int first_col, int cols, Where where = Where::here());
 
 }  // namespace ptxbuilder
