@@ -1,5 +1,5 @@
-// Proves TMA copies: one box copies each element of a view to the right address, in every CTA that shares the
-// copy.
+// Proves TMA copies: each element of a view is copied to the right address exactly once, in every CTA that
+// shares the copy.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@ std::string verb_of(const CopyRecord& copy) {
 }
 std::string memory_of(const CopyRecord& copy) { return copy.is_bulk ? "contiguous memory" : copy.map; }
 
-// Returns the axes in words: "x and z".
+// Returns the axes in words, such as "x and z".
 std::string axes_text(const MulticastGroups& groups) {
   std::vector<char> names;
   for (size_t i = 0; i < 3; ++i)
@@ -29,7 +29,7 @@ std::array<int64_t, 3> place_of(const MulticastGroups& groups, int rank) {
   return {rank % x, rank / x % y, rank / x / y};
 }
 
-// Returns whether two CTAs share a load, which they do if they differ only along the axes.
+// Returns whether two CTAs share a load. They do if their positions differ only along the axes of the group.
 bool share(const MulticastGroups& groups, int one, int other) {
   const auto at = place_of(groups, one), beside = place_of(groups, other);
   for (size_t i = 0; i < 3; ++i)
@@ -37,7 +37,7 @@ bool share(const MulticastGroups& groups, int one, int other) {
   return true;
 }
 
-// Checks one copy to every CTA and stage, and from every start that its view may have.
+// Checks one copy for every CTA, every stage, and every position at which its view may begin.
 class Copy {
  public:
   Copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads)
@@ -75,13 +75,13 @@ class Copy {
     return parts;
   }
 
-  // Checks one copy to one stage of one CTA: it must contain every element of the view exactly once, and
-  // nothing else.
+  // Checks one copy to one stage of one CTA. The copy must contain every element of the view exactly once,
+  // and nothing else.
   void bring(Element corner, const std::vector<int64_t>& parts, int stage) {
     Image& image = images_[static_cast<size_t>(stage)];
     std::vector<bool> seen(static_cast<size_t>(copy_.view.rows) * static_cast<size_t>(copy_.view.cols));
     const std::string operation = fmt::format("{} of '{}'", verb_of(copy_), memory_of(copy_));
-    const int64_t unit = copy_.is_bulk ? 16 : 128;  // in bytes
+    const int64_t unit = copy_.is_bulk ? 16 : 128;  // alignment in bytes
     const int64_t stage_start = int64_t{tile_.offset} + int64_t{stage} * tile_.stage_bytes;
     for (int64_t part : parts) {
       for (int b = 0; b < copy_.boxes.boxes_of_part(); ++b) {

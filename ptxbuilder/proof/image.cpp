@@ -39,7 +39,7 @@ std::string view_text(const ViewRecord& view, const TileRecord& tile) {
 int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matrices) {
   constexpr int kWarp = 32, kRows = 8, kBanks = 32, kBankBytes = 4;
   const int together = matrices > 0 ? kRows : std::min(kWarp, kBanks * kBankBytes / bytes);
-  const int used = matrices > 0 ? kRows * matrices : kWarp;  // lanes whose addresses are used
+  const int used = matrices > 0 ? kRows * matrices : kWarp;  // number of lanes whose addresses are used
   const int threads = static_cast<int>(addresses.size());
   size_t most = 1;
   for (int first = 0; first < threads; first += together) {

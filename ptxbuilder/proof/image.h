@@ -1,5 +1,5 @@
-// Provides the basis of proofs: the address of each element in shared memory, and the address at which the
-// TMA unit puts it.
+// Provides the basis of proofs: the elements in shared memory by address, and the addresses at which the TMA
+// unit stores elements.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace ptxbuilder::detail {
 
 using Element = Counterexample::Element;
 
-// Returns the element in the view that is element i of a box, where the first dimension varies fastest.
+// Returns the element of the view that is element i of a box. The box's first dimension varies fastest.
 inline Element element_of(const CopyRecord& copy, const TmaBoxes::Box<int64_t>& box, uint32_t i) {
   Element e;
   for (size_t d = 0; d < copy.steps.size(); ++d) {
@@ -26,19 +26,19 @@ inline Element element_of(const CopyRecord& copy, const TmaBoxes::Box<int64_t>& 
   return e;
 }
 
-// Returns the address at which the TMA unit stores a box's element (PTX ISA, "Tensor Swizzling Modes"). It
-// stores a box in shared memory without gaps, the first dimension innermost. Then 16-byte chunks are
-// permuted: the lowest 1, 2 or 3 bits of a chunk's number are exclusive-ored with the lowest bits of the
-// number of its 128-byte line. Lines and chunks are counted from address 0 of shared memory.
+// Returns the address at which the TMA unit stores a box's element (PTX ISA, "Tensor Swizzling Modes"). The
+// unit stores a box in shared memory without gaps, the first dimension innermost. Then it permutes chunks of
+// 16 bytes: the lowest 1, 2 or 3 bits of a chunk's number are XORed with the lowest bits of the number of the
+// chunk's 128-byte line. Lines and chunks are counted from address 0 of shared memory.
 inline uint32_t where_tma_puts(const TensorMapRecipe& recipe, uint32_t start, uint32_t element) {
   const auto size = static_cast<uint32_t>(size_of(recipe.dtype));
   const uint32_t byte = start + element * size, line = byte / 128;
-  constexpr std::array<uint32_t, 4> taking_part = {1, 2, 4, 8};  // lines per period
+  constexpr std::array<uint32_t, 4> taking_part = {1, 2, 4, 8};  // lines in a period of the swizzle
   const uint32_t lines = taking_part[static_cast<size_t>(recipe.swizzle)];
   return (byte / 16 ^ line % lines) * 16 + byte % 16;
 }
 
-// The elements of a tile, indexed by their addresses in one of the tile's stages.
+// The elements of a tile, indexed by their addresses in a stage of the tile.
 class Image {
  public:
   explicit Image(const TileRecord& tile)
@@ -81,35 +81,35 @@ int address_of(const ThreadCopyRecord& copy, int access, int thread, int i);
 struct Tried {
   uint64_t elements = 0;
   std::optional<Counterexample> counterexample = {};
-  int bank_ways = 0;  // see Proof::Link
+  int bank_ways = 0;  // as in Proof::Link
 };
 
-// Returns the greatest number of different words in one bank among those that lanes of a warp access at a
-// time (8 rows of a matrix, or as many lanes as access 128 bytes); 1 means no conflict. `addresses` are the
-// addresses of an access of `bytes` bytes, by thread.
+// Returns the greatest number of different words in one bank that the lanes of a phase access; 1 means no
+// conflict. A phase consists of 8 rows of a matrix, or of the lanes that access 128 bytes. `addresses` holds
+// each thread's address of an access of `bytes` bytes.
 int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matrices);
 
-// Each of the following parts of a proof has its own file. try_copy checks one TMA copy, from every position
-// at which its view may begin, against the images of all stages; if it `reads`, the images must contain the
-// expected elements.
+// The following functions check parts of a proof, and are in several files. try_copy() checks one TMA copy,
+// for every position at which its view may begin, in all stages. A copy that `reads` must find the expected
+// elements in the images; other copies fill the images.
 Tried try_copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads);
 std::string text_of(const CopyRecord& copy, const TileRecord& tile);
 // Checks operand 'A' or 'B' of a product. If copies have loaded A into registers, A is one matrix. If A was
-// computed, its layout determines where elements are.
+// computed, its layout determines the positions of its elements.
 Tried try_operand(const MmaRecord& mma, char name, const TileRecord& tile, const std::vector<Image>& images);
 std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile);
 Tried try_computed_a(const MmaRecord& mma);
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma);
-// Checks the words of metadata that the instructions of a sparse A read, in registers that copies have
-// loaded.
+// Checks the words of metadata that instructions with a sparse A read, in registers that copies have loaded.
 Tried try_metadata(const KernelRecord& kernel, const MmaRecord& mma);
-// Checks the accesses of threads to one stage of a tile, with the view beginning at `corner`: writes fill the
-// image, and reads are compared with it.
+// Checks the accesses of threads to one stage of a tile, through a view that begins at `corner`. Writes fill
+// the image, and reads are compared with it.
 Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,
                       Image& image);
-// Checks that the registers of an mma.sync hold a 16 x k part of A and an 8 x k part of B, with the same k.
+// Checks that the registers of an mma.sync hold a 16 x k part of A and an 8 x k part of B, for the same range
+// of k.
 Tried try_warp_mma(const KernelRecord& kernel, const WarpMmaRecord& mma);
-// Checks that the elements of a register tile are stored to the right positions of the tensor.
+// Checks that the elements of a register tile are stored at the right positions of the tensor.
 Tried try_store(const KernelRecord& kernel, const StoreRecord& store);
 
 }  // namespace ptxbuilder::detail

@@ -1,5 +1,5 @@
-// Proves what the tensor cores read: operands of wgmma through a descriptor, A in registers, and the metadata
-// of a sparse A.
+// Proves that tensor cores read the right elements: operands of wgmma through a descriptor, A in registers,
+// and the metadata of a sparse A.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kBlock = 64;  // rows of A that one wgmma reads from registers
 
-// Returns the address at which wgmma and tcgen05 read element `mn` along m or n, and `k`, in the matrix of
-// one instruction. They read core matrices of 8 rows of 16 bytes (PTX ISA, "Matrix Descriptor Format",
-// "Strides").
+// Returns the address at which wgmma and tcgen05 read an element in the matrix of one instruction: number
+// `mn` along m or n, and number `k` along k. These instructions read core matrices of 8 rows of 16 bytes (PTX
+// ISA, "Matrix Descriptor Format", "Strides").
 uint32_t where_wgmma_reads(uint64_t descriptor, bool mn_major, int size, int mn, int k) {
   auto field = [&](int from) { return static_cast<uint32_t>(descriptor >> from & 0x3fff) * 16; };
   const uint32_t start = field(0), leading = field(16), stride = field(32),
@@ -20,7 +20,7 @@ uint32_t where_wgmma_reads(uint64_t descriptor, bool mn_major, int size, int mn,
   constexpr std::array<uint32_t, 4> spans = {16, 128, 64, 32};
   const uint32_t span = spans[descriptor >> 62];
   // `along` is the offset along the contiguous dimension, in bytes, and `across` is the index along the other
-  // one.
+  // dimension.
   const auto along = static_cast<uint32_t>(mn_major ? mn : k) * static_cast<uint32_t>(size),
              across = static_cast<uint32_t>(mn_major ? k : mn);
   uint32_t byte = start + across % 8 * span + along % span;
@@ -28,21 +28,21 @@ uint32_t where_wgmma_reads(uint64_t descriptor, bool mn_major, int size, int mn,
     byte += along / span * stride + across / 8 * leading;
   else if (span == 16 || mn_major)
     byte += along / span * leading + across / 8 * stride;
-  else  // an instruction never leaves the span
+  else  // an instruction reads only within one span
     byte += along / span * span + across / 8 * stride;
-  // The pattern begins `base` lines of 128 bytes above a multiple of 1024.
+  // The swizzle pattern begins `base` lines of 128 bytes after a multiple of 1024 bytes.
   const uint32_t line = byte / 128 + 8 - base;
   return (byte / 16 ^ line % (span / 16)) * 16 + byte % 16;
 }
 
-// An operand of one instruction in a product: A has blocks of rows, and B has a single block with all
-// columns.
+// An operand of a product. A consists of blocks of rows, one for each instruction, and B is a single block
+// with all columns.
 struct Reader {
   const OperandRecord& operand;
   const TileRecord& tile;
   char name;     // 'A' or 'B'
   int mn, k;     // extents of the product
-  int block_mn;  // extent of one instruction
+  int block_mn;  // extent of a block along m or n
   int depth_bytes;
   Where where;
 
@@ -67,8 +67,8 @@ Tried try_instruction(const Reader& reader, Element corner, int stage, int block
   const TileRecord& tile = reader.tile;
   const int size = size_of(tile.dtype);
   const int64_t stage_start = start_of(tile, stage, {}), view = start_of(tile, stage, corner);
-  // This repeats the kernel's own computation, which inserts the view's start into the address bits, and adds
-  // the advance.
+  // Repeats the kernel's own computation, which inserts the view's start into the address bits and adds the
+  // advance.
   const uint64_t bits = (static_cast<uint64_t>(view >> 4 & 0x3fff) | o.descriptor) +
                         static_cast<uint64_t>(o.start(block, step) >> 4);
   for (int i = 0; i < reader.block_mn; ++i)
@@ -96,7 +96,7 @@ Tried try_instruction(const Reader& reader, Element corner, int stage, int block
   return tried;
 }
 
-// Adds the elements that a part has checked; returns whether the part is proved.
+// Adds the result of a part to `all`. Returns whether the part is proved.
 bool add(Tried& all, Tried part) {
   all.elements += part.elements;
   all.counterexample = std::move(part.counterexample);
@@ -141,9 +141,9 @@ std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile) {
 
 namespace {
 
-// Returns the element of A in value `e` of register `number`, counted over blocks and steps (wgmma, PTX ISA,
-// "Register Fragments"). Register 2 c + h of a step holds 4 bytes of row 16 warp + lane / 4 + 8 h of a block,
-// beginning at byte 16 c + 4 (lane % 4) of the step.
+// Returns the element of A in value `e` of register `number` of a thread. Registers are numbered over all
+// blocks and steps (PTX ISA, wgmma, "Register Fragments"). Register 2 * c + h of a step holds 4 bytes of row
+// 16 * warp + lane / 4 + 8 * h of a block, beginning at byte 16 * c + 4 * (lane % 4) of the step.
 Element read_from_register(const MmaRecord& mma, int number, int thread, int e) {
   const int size = size_of(mma.a_type), steps = mma.k * size / 32;
   const int r = number % 4, step = number / 4 % steps, block = number / 4 / steps;
@@ -169,7 +169,7 @@ Tried another_element(const MmaRecord& mma, int number, int thread, Element want
 
 Tried try_computed_a(const MmaRecord& mma) {
   Tried tried;
-  const int held = 4 / size_of(mma.a_type);  // values per register
+  const int held = 4 / size_of(mma.a_type);  // number of values in a register
   for (int number = 0; number < static_cast<int>(mma.a_words.size()); ++number)
     for (int thread = 0; thread < RegisterLayout::kThreads; ++thread)
       for (int e = 0; e < held; ++e) {
@@ -185,7 +185,7 @@ Tried try_computed_a(const MmaRecord& mma) {
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
   Tried tried;
   const int size = size_of(mma.a_type);
-  std::optional<Element> corner;  // first element of the view from which all elements come
+  std::optional<Element> corner;  // first element of the view that all registers must belong to
   for (size_t i = 0; i < mma.a_words.size(); ++i) {
     const LoadedWord& word = mma.a_words[i];
     const ThreadCopyRecord& copy = kernel.thread_copies[static_cast<size_t>(word.copy)];
@@ -209,24 +209,26 @@ Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
 
 namespace {
 
-// The position of the metadata that selects a group's stored elements: a word of a block, and a half byte.
+// The position of the metadata of a group, which selects the group's stored elements: a word of a block, and
+// a half byte of the word.
 struct GroupPlace {
   int word, half_byte;
   bool operator==(const GroupPlace&) const = default;
 };
 
-// Returns the thread whose register an instruction with this selector reads, for a row of 64 and a group of
-// the instruction (PTX ISA, wgmma.mma_async.sp, "Sparse matrix storage"). With 16-bit types there are 8
-// groups; two of every four threads hold them, each for a row and for the row 8 further down. With 8-bit
-// types there are 16 groups; each of four threads holds 8 groups of one of these rows.
+// Returns the position of the metadata that an instruction with this selector reads for a row, 0 to 63, and a
+// group (PTX ISA, wgmma.mma_async.sp, "Sparse matrix storage"). `word` is the number of the thread that holds
+// it. For 16-bit types, there are 8 groups. Two of every four threads hold them, each for a row and for the
+// row 8 further down. For 8-bit types, there are 16 groups, and each of four threads holds 8 groups of one of
+// these rows.
 GroupPlace looked_at(int size, int row, int group, int selector) {
   const int quad = 32 * (row / 16) + 4 * (row % 8), lower = row % 16 / 8;
   return size == 2 ? GroupPlace{quad + 2 * selector + group / 4, 4 * lower + group % 4}
                    : GroupPlace{quad + 2 * (group / 8) + lower, group % 8};
 }
 
-// Returns the position at which a block of compress_2_4() stores a row's group, one of 16 along 64 elements
-// of k.
+// Returns the position at which compress_2_4() stores the metadata of a group in a block. `group` is 0 to 15,
+// along 64 elements of k.
 GroupPlace arranged(int size, int row, int group) {
   const int quad = 32 * (row / 16) + 4 * (row % 8), lower = row % 16 / 8;
   return size == 2 ? GroupPlace{quad + group / 4, 4 * lower + group % 4}
@@ -240,7 +242,7 @@ Tried try_metadata(const KernelRecord& kernel, const MmaRecord& mma) {
   Tried tried;
   const int size = size_of(mma.a_type), steps = static_cast<int>(mma.b.along_k.size());
   const int groups = mma.k / kGroup, of_step = groups / steps;
-  std::optional<Element> corner;  // first element of the view from which all words come
+  std::optional<Element> corner;  // first element of the view that all words must belong to
   for (int row = 0; row < mma.m; ++row)
     for (int group = 0; group < groups; ++group) {
       const int block = row / kBlock, step = group / of_step;
@@ -251,7 +253,8 @@ Tried try_metadata(const KernelRecord& kernel, const MmaRecord& mma) {
       const Element held =
           kernel.thread_copies[static_cast<size_t>(record.word.copy)].held(read.word, record.word.word);
       const Element first{held.row - wanted.row, held.col - wanted.col};
-      if (!corner) corner = Element{first.row, first.col / kBlockWords * kBlockWords};  // blocks are whole
+      if (!corner)
+        corner = Element{first.row, first.col / kBlockWords * kBlockWords};  // the start of its block
       if (*corner == first && read.half_byte == right.half_byte) {
         ++tried.elements;
         continue;

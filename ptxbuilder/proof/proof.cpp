@@ -32,7 +32,7 @@ class Prover {
  private:
   using Images = std::vector<Image>;
 
-  // Checks the writers of a tile first, since they produce the images of its stages, and then its readers.
+  // Checks the writers of a tile, which produce the images of its stages, and then the readers.
   void prove_tile(int number) {
     const TileRecord& tile = record_.tiles[static_cast<size_t>(number)];
     Images images(static_cast<size_t>(tile.stages), Image(tile));
@@ -40,7 +40,8 @@ class Prover {
     auto copies = [&](bool stores) {
       for (const CopyRecord& copy : record_.copies)
         if (copy.view.tile == number && copy.is_store == stores && proof_) {
-          Images apart(static_cast<size_t>(tile.stages), Image(tile));  // images whose contents are not known
+          Images apart(static_cast<size_t>(tile.stages), Image(tile));  // separate images for copies from
+                                                                        // tiles with unknown contents
           take(try_copy(copy, tile, stores && !written ? apart : images, stores && written),
                text_of(copy, tile), copy.where);
           written |= !stores;
@@ -135,7 +136,7 @@ class Prover {
          store.where);
   }
 
-  // Records the result of a part; `text` describes the part.
+  // Records the result of a part of the proof. `text` describes the part.
   void take(Tried tried, std::string text, Where where) {
     if (tried.counterexample) {
       if (!proof_.counterexample) proof_.counterexample = std::move(tried.counterexample);
@@ -146,7 +147,8 @@ class Prover {
     add({std::move(text), tried.elements, where, tried.bank_ways});
   }
 
-  // Calls on different lines, or in an unrolled loop, are reported as one.
+  // Adds a statement. Statements of several lines, or of an unrolled loop, are reported as one if their texts
+  // are equal.
   void add(Proof::Link link) {
     for (Proof::Link& known : proof_.links)
       if (known.text == link.text) {

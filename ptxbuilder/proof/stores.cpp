@@ -14,13 +14,13 @@ Element accumulator(int thread, int i) {
   return {16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2};
 }
 
-// Returns the position of a pair, which consists of accumulators 2i and 2i + 1, neighbours in a row.
+// Returns the position of pair i, which consists of accumulators 2i and 2i + 1. They are neighbours in a row.
 Element pair(int thread, int i) {
   const Element first = accumulator(thread, 2 * i);
   return {first.row, first.col / 2};
 }
 
-// A buffer, with the accumulator that is stored at each element.
+// A buffer in shared memory, and the accumulator that is stored at each of its elements.
 class Buffer {
  public:
   Buffer(const StoreRecord& store, const TileRecord& tile, int stage)
@@ -42,7 +42,7 @@ class Buffer {
   }
 
  private:
-  // Returns the element in the register from which an access takes value `i`.
+  // Returns the accumulators' element in the register that an access stores as value `i`.
   Element held(int access, int thread, int i) const {
     const int value = store_.first_col / 2 + store_.written.value(thread, access, i);
     return store_.pairs ? pair(thread, value) : accumulator(thread, value);
@@ -75,7 +75,7 @@ class Buffer {
                        thread);
   }
 
-  // Checks the elements that an epilogue assumes for an access.
+  // Checks that the epilogue gets the right position of each element that an access stores.
   void tell(int access) {
     for (int thread = 0; thread < kThreads; ++thread)
       for (int i = 0; i < store_.written.values(); ++i) {
@@ -142,7 +142,7 @@ class Buffer {
 
   const StoreRecord& store_;
   const TileRecord& tile_;
-  int64_t start_;  // relative to the start of dynamic shared memory
+  int64_t start_;  // start of the buffer, relative to the start of dynamic shared memory
   std::vector<std::optional<Element>> lies_;
   std::vector<bool> stored_;
   Tried tried_;

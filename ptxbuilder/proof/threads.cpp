@@ -1,5 +1,4 @@
-// Proves copies that threads make: with cp.async, with ldmatrix and stmatrix, and with ordinary loads and
-// stores.
+// Proves copies by threads: with cp.async, with ldmatrix and stmatrix, and with ordinary loads and stores.
 #include <fmt/format.h>
 
 #include "ptxbuilder/isa/hopper.h"
@@ -10,12 +9,12 @@ namespace {
 
 using Kind = ThreadCopyRecord::Kind;
 
-constexpr int kMatrixRows = 8, kMatrixRowBytes = 16;  // rows of an 8x8 matrix, and their size
+constexpr int kMatrixRows = 8, kMatrixRowBytes = 16;  // rows of an 8x8 matrix, and bytes in a row
 
 }  // namespace
 
-// Returns the address of a value. With ldmatrix and stmatrix (PTX ISA), lane l addresses row l % 8 of matrix
-// l / 8, and holds 4 bytes of each matrix: from row l / 4 or, with .trans, from column l / 4.
+// Returns the address of a value. In ldmatrix and stmatrix, lane l addresses row l % 8 of matrix l / 8. It
+// holds 4 bytes of each matrix, from row l / 4 or, with .trans, from column l / 4 (PTX ISA).
 int address_of(const ThreadCopyRecord& copy, int access, int thread, int i) {
   const int size = size_of(copy.dtype);
   if (copy.matrices == 0) return copy.addresses[copy.index(access, thread)] + i * size;
@@ -82,7 +81,7 @@ namespace {
 struct RegisterOperand {
   char name;  // 'A' or 'B'
   const std::vector<LoadedWord>& words;
-  const Layout& layout;  // maps (lane, value) to the index in rows x k, counted column by column
+  const Layout& layout;  // maps (lane, value) to an index in the matrix of rows x k, column by column
   int rows;
   DType dtype;
 };
@@ -95,8 +94,8 @@ Element held_by(const KernelRecord& kernel, const RegisterOperand& o, int warp, 
                                                                    word.word * per_word + v % per_word);
 }
 
-// Returns the part's first element if it is the same for all registers; otherwise returns nothing, and
-// records a counterexample.
+// Returns the first element of the warp's part, as it follows from each register. If registers disagree,
+// returns nothing, and records a counterexample.
 std::optional<Element> corner_of(const KernelRecord& kernel, const WarpMmaRecord& mma,
                                  const RegisterOperand& o, int warp, Tried& tried) {
   std::optional<Element> corner;
