@@ -42,7 +42,7 @@ class Lexer {
     }
   }
 
-  // Skips white space; returns comments and lines of a C preprocessor.
+  // Skips white space and comments. Returns the comments, and the lines of a C preprocessor.
   std::vector<std::string_view> skip_trivia() {
     std::vector<std::string_view> comments;
     while (!done()) {
@@ -74,7 +74,7 @@ class Lexer {
     while (!done() && continues_word(peek())) advance();
   }
 
-  // Skips a dotted word: .b32, .2d, .shared::cta, .mbarrier::complete_tx::bytes.
+  // Skips a dotted word, such as .b32, .2d, .shared::cta or .mbarrier::complete_tx::bytes.
   void skip_dotted() {
     advance();
     skip_word();

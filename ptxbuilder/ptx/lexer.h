@@ -26,16 +26,17 @@ struct Token {
   Kind kind = Kind::end;
   std::string_view text;  // points into the source, which must outlive the token
   Position at;
-  std::vector<std::string_view> comments;  // as they are written, a line comment without its newline
+  std::vector<std::string_view> comments;  // comments as they are written; a line comment does not include
+                                           // its newline
 
   bool is(std::string_view spelling) const { return kind != Kind::text && text == spelling; }
 };
 
-// Throws Error "ptx LINE:COLUMN: message".
+// Throws an Error "ptx LINE:COLUMN: message".
 [[noreturn]] void fail(Position at, const std::string& message);
 
-// Returns the tokens of `source`; the last one has kind `end`. Throws Error "ptx LINE:COLUMN: ..." for a byte
-// that cannot begin a token, and for an unterminated string or comment.
+// Returns the tokens of `source`; the last token has kind `end`. Throws an Error "ptx LINE:COLUMN: ..." for a
+// byte that cannot begin a token, or for an unterminated string or comment.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace ptxbuilder::ptx_text

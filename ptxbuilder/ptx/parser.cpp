@@ -12,8 +12,8 @@ namespace {
 
 using Kind = Token::Kind;
 
-// The limit for nested braces and parentheses, and for the height of an expression's tree; real files stay
-// below ten. Code that walks the tree recurses to the same depth.
+// The limit on the nesting of braces and parentheses, and on the height of an expression's tree. Both are
+// below ten in real files. Code that walks the tree recurses to the same depth.
 constexpr int max_depth = 200;
 
 constexpr std::array<std::string_view, 9> declaring = {
@@ -25,8 +25,8 @@ bool is_one_of(std::string_view text, const std::array<std::string_view, n>& lis
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Returns an operator's precedence (PTX ISA, "Operator Precedence"): larger numbers bind tighter; 0 for words
-// that are not operators.
+// Returns an operator's precedence (PTX ISA, "Operator Precedence"). Operators with larger numbers bind
+// tighter. Returns 0 for words that are not operators.
 int precedence(std::string_view op) {
   if (op == "||") return 1;
   if (op == "&&") return 2;
@@ -68,7 +68,7 @@ class Parser {
   }
 
  private:
-  // Counts the depth of the recursion while it exists.
+  // Counts one level of recursion while this object exists.
   struct Deeper {
     explicit Deeper(Parser& p) : parser(p) {
       if (++parser.depth_ > max_depth) parser.fail(fmt::format("braces nest deeper than {}", max_depth));
@@ -347,7 +347,7 @@ class Parser {
 
   // --- operands ---
 
-  // Parses a word with its dotted suffixes: %tid.x, add.s32.
+  // Parses a word with its dotted suffixes, such as %tid.x or add.s32.
   std::string name(const char* what) {
     std::string text = take(Kind::word, what);
     while (now().kind == Kind::dotted) text += take();
@@ -356,8 +356,8 @@ class Parser {
 
   Operand operand() { return ternary(); }
 
-  // Returns the height of a tree whose parts have at most the height `parts`. Even without parentheses, a
-  // chain like a+b+c+... becomes a tree.
+  // Returns the height of a tree whose parts have at most the height `parts`. Throws Error if the tree is too
+  // high. A chain like a+b+c+... also becomes a tree, even without parentheses.
   int above(int parts) const {
     if (parts >= max_depth) fail(fmt::format("the expression nests deeper than {}", max_depth));
     return parts + 1;
@@ -378,7 +378,7 @@ class Parser {
     return o;
   }
 
-  // Returns the operator at this position, which has one or two tokens, or "" if there is none.
+  // Returns the operator at the current position, which may consist of two tokens, or "" if there is none.
   std::string peek_operator() const {
     if (now().kind != Kind::punctuation) return {};
     std::string two = std::string(now().text) + std::string(ahead(1).text);
@@ -443,7 +443,7 @@ class Parser {
                : now().is("[") ? Operand::Kind::address
                                : Operand::Kind::list;
       o.parts = parts(now().is("{") ? "}" : now().is("[") ? "]" : ")");
-      // The text that may follow the address of an ld becomes the operand's text.
+      // An address in an ld may be followed by .unified, which becomes the operand's text.
       if (o.kind == Operand::Kind::address && now().is(".unified")) o.text = take();
       return o;
     }
@@ -465,14 +465,14 @@ class Parser {
   std::vector<Token> tokens_;
   size_t next_ = 0;
   int depth_ = 0;
-  int height_ = 0;                     // of the last operand that was parsed
-  std::vector<std::string> comments_;  // comments of the tokens that were consumed since the last statement
+  int height_ = 0;                     // height of the last operand that was parsed
+  std::vector<std::string> comments_;  // comments of the tokens since the last statement
 };
 
 }  // namespace
 
 Module parse(std::string_view source) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write a byte order mark
   if (source.starts_with(kByteOrderMark)) source.remove_prefix(kByteOrderMark.size());
   return Parser(source).module();
 }

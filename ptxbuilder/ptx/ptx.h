@@ -1,5 +1,5 @@
-// Defines the syntax tree of PTX text: parse() builds it and print() writes it; it preserves everything in
-// the text except white space.
+// Defines the syntax tree of PTX text. parse() builds the tree, and print() writes it as text. The tree
+// preserves everything in the text except white space.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Operand {
     number,   // 12, 0x1fU, 0f3F800000: stored in `text`, without a sign
     text,     // "nounroll", including its quotes
     vector,   // {a, b, {c, d}}: stored in `parts`
-    address,  // [a+4], [map, {x, y}]: `parts` has one for each comma-separated part
+    address,  // [a+4], [map, {x, y}]: the parts that commas separate are stored in `parts`
     list,     // (a, b): stored in `parts`
     unary,    // -1, !p, ~x: `text` is the operator, and there is one part
     binary,   // a+4, a|b: `text` is the operator; a ? b : c is "?" with three parts
@@ -41,34 +41,36 @@ struct Guard {
 
 struct Instruction {
   std::optional<Guard> guard;
-  std::string opcode;  // including its modifiers: "mbarrier.try_wait.parity.shared::cta.b64"
+  std::string opcode;  // including modifiers: "mbarrier.try_wait.parity.shared::cta.b64"
   std::vector<Operand> operands;
 };
 
-// Larger ranges of registers are rejected: with 2 billion registers, ptxas does not finish within a minute.
+// The greatest number of registers in a range. ptxas does not finish within a minute for a range of 2 billion
+// registers.
 inline constexpr int64_t most_registers = 1 << 24;
 
-// A name in a declaration: %r<177>, x[4][], y = {1, 2}.
+// A name in a declaration, such as %r<177>, x[4][] or y = {1, 2}.
 struct Declarator {
   std::string name;
-  std::string count;                 // of a register range, as spelled: "177"; otherwise empty
-  std::vector<std::string> extents;  // of an array; "" for an extent that is not stated
+  std::string count;                 // the count of a register range, as spelled: "177"; otherwise empty
+  std::vector<std::string> extents;  // the extents of an array; "" for an extent that is not stated
   std::optional<Operand> initializer;
   Position at;  // position of the name
 };
 
 // `.reg .b32 %r<4>;`, `.extern .shared .align 1024 .b8 smem[];`, or a parameter of a function.
 struct Declaration {
-  std::vector<std::string> qualifiers;  // tokens before the first name: ".shared", ".align", "1024", ".b8"
+  std::vector<std::string> qualifiers;  // tokens before the first name, such as ".shared", ".align", "1024",
+                                        // ".b8"
   std::vector<Declarator> names;        // may be empty for a parameter of a prototype
 
   bool has(std::string_view qualifier) const;
-  std::string_view after(
-      std::string_view qualifier) const;  // the token after the qualifier; empty if the qualifier is absent
+  std::string_view after(std::string_view qualifier) const;  // returns the token after the qualifier; empty
+                                                             // if the qualifier is absent
 };
 
-// A directive that does not declare a name: .version, .target, .file, .loc, .pragma, .maxntid, .section,
-// .branchtargets.
+// A directive that does not declare a name, such as .version, .target, .file, .loc, .pragma, .maxntid,
+// .section or .branchtargets.
 struct Directive {
   std::vector<std::string> tokens;  // beginning with the directive's name; commas are included
   bool semicolon = false;
@@ -81,14 +83,14 @@ struct Function {
   std::vector<std::string> linkage;  // ".visible", ".extern", ".weak"
   bool entry = false;
   std::vector<std::string> attributes;               // ".attribute" and its tokens
-  bool has_results = false, has_parameters = false;  // whether there are parentheses
+  bool has_results = false, has_parameters = false;  // whether there are parentheses for them
   std::vector<Declaration> results, parameters;
   std::string name;
-  std::vector<Directive> directives;  // .maxntid 128, .reqnctapercluster 2, 1, 1
+  std::vector<Directive> directives;  // such as .maxntid 128 or .reqnctapercluster 2, 1, 1
   bool has_body = false;
   std::vector<Statement> body;
-  std::vector<std::string> closing_comments;  // between the last statement and the closing brace
-  bool semicolon = false;                     // whether a semicolon ends it, as in a prototype
+  std::vector<std::string> closing_comments;  // comments between the last statement and the closing brace
+  bool semicolon = false;                     // whether a semicolon ends the function, as in a prototype
 };
 
 struct Statement {
@@ -103,7 +105,7 @@ struct Statement {
   Declaration declaration;
   Directive directive;
   std::vector<Statement> block;               // { ... }
-  std::vector<std::string> closing_comments;  // at the end of the block, before its closing brace
+  std::vector<std::string> closing_comments;  // comments at the end of the block, before its closing brace
   std::vector<Function> function;             // one element, for kind function
 };
 
@@ -111,13 +113,13 @@ struct Module {
   std::vector<Statement> statements;
   std::vector<std::string> closing_comments;
 
-  // Returns the function `name`, a definition rather than a prototype if both exist, or null if there is
-  // none.
+  // Returns the function `name`, or null if there is none. If the module contains a prototype and a
+  // definition, returns the definition.
   const Function* find(std::string_view name) const;
 };
 
-// Throws Error "ptx LINE:COLUMN: ..." if the text is not PTX, or is nested more than 200 levels deep.
-// Instructions are not looked up; any word is accepted.
+// Parses a module. Any word is accepted as an instruction. Throws an Error "ptx LINE:COLUMN: ..." if the text
+// is not PTX, or is nested more than 200 levels deep.
 Module parse(std::string_view source);
 
 // Returns the operands of an instruction, up to its semicolon. Throws the same errors as parse().
@@ -134,7 +136,7 @@ std::string print(const Instruction& instruction);
 // other operand.
 std::optional<int64_t> integer_value(const Operand& operand);
 
-// Returns the parts of an opcode: ld, global, v4 and f32 for "ld.global.v4.f32".
+// Returns the parts of an opcode, such as ld, global, v4 and f32 for "ld.global.v4.f32".
 std::vector<std::string_view> split_opcode(std::string_view opcode);
 
 }  // namespace ptxbuilder::ptx_text
