@@ -12,7 +12,8 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// The registers of an exchange between lanes. Values that depend on the lane's number are computed only once.
+// Emits an exchange between lanes, and holds the resulting registers. Values that depend on the lane's number
+// are computed only once.
 class Exchanged {
  public:
   Exchanged(const LaneExchange& exchange, const std::vector<u32>& words) : lane_(thread_in_warpgroup() & 31) {
@@ -53,10 +54,10 @@ class Exchanged {
     return known->second;
   }
 
-  // Bits of the lane's number that move by the same distance are moved together; a bit that becomes several
-  // bits is moved separately.
+  // Emits the computation of f. Bits of the lane's number that move by the same distance are shifted
+  // together. A bit that affects several bits of the result is handled separately.
   u32 computed(const LaneFunction& f) {
-    std::map<int, uint32_t> moved;  // bits, by the distance that they move up
+    std::map<int, uint32_t> moved;  // mask of the bits for each distance of a left shift
     u32 value = f.at_0;
     for (int bit = 0; bit < 5; ++bit) {
       const uint32_t becomes = f.of_bit[static_cast<size_t>(bit)];
@@ -78,21 +79,21 @@ class Exchanged {
   std::map<LaneFunction, u32> values_;
 };
 
-// Describes rows in shared memory that are 16 bytes longer than necessary, so that they begin in different
-// banks.
+// The arrangement of a tile that passes through shared memory. Rows are 16 bytes longer than necessary, so
+// that they begin in different banks.
 struct ThroughMemory {
   ThroughMemory(DType dtype, const RegisterLayout& layout)
       : row((layout.cols() * size_of(dtype) + 15) / 16 * 16 + (layout.rows() > 1 ? 16 : 0)),
         rows{byte_swizzle(Swizzle::none), 0,
              make_layout({layout.rows(), layout.cols()}, {row / size_of(dtype), 1})} {}
 
-  int row;  // in bytes
+  int row;  // distance between rows, in bytes
   ComposedLayout rows;
 };
 
-// Returns the number of instructions of the path through shared memory: accesses, with an additional shift
-// for those of less than one register; the two barriers; and the additional instructions for addresses, about
-// 14, compared with about 6 for the lanes of an exchange.
+// Returns the number of instructions of the path through shared memory, for the comparison with an exchange.
+// It includes the accesses, an additional shift for each access of less than one register, two barriers, and
+// 8 instructions for addresses. Addresses need about 14 instructions, 8 more than the lanes of an exchange.
 int instructions_through_memory(DType dtype, const RegisterLayout& from, const RegisterLayout& to) {
   constexpr int kBarriers = 2, kAddresses = 8;
   const ThroughMemory memory(dtype, from);

@@ -1,5 +1,5 @@
-// Converts register tiles between element types, two elements at once where the hardware supports packed
-// conversions (PTX ISA, cvt and cvt.pack).
+// Converts register tiles between element types, two elements at a time if the hardware has a packed
+// conversion (PTX ISA, cvt and cvt.pack).
 #include <fmt/format.h>
 
 #include "ptxbuilder/ir/typed_calls.h"
@@ -15,13 +15,13 @@ Value emitted(const isa::Row& row, const std::vector<Argument>& arguments) {
   return Builder::current().emit(row, arguments, std::nullopt)[0];
 }
 
-// Calls pair(i, i + 1) for the elements below `count`; a last element without a partner is paired with
-// itself.
+// Calls pair(i, i + 1) for each pair of elements below `count`. If the last element has no partner, it is
+// paired with itself.
 void each_pair(size_t count, const std::function<void(size_t, size_t)>& pair) {
   for (size_t i = 0; i < count; i += 2) pair(i, std::min(i + 1, count - 1));
 }
 
-// Combines pairs of bytes, in the low halves of registers, into registers of four bytes.
+// Combines pairs of bytes, which are in the low halves of registers, into registers of four bytes.
 std::vector<Value> join_halves(const std::vector<u32>& halves) {
   std::vector<Value> words;
   each_pair(halves.size(),
@@ -29,7 +29,7 @@ std::vector<Value> join_halves(const std::vector<u32>& halves) {
   return words;
 }
 
-// Convert registers of e4m3 or e5m2 to registers of two f16, which represent them exactly, and back.
+// Convert registers of e4m3 or e5m2 to registers of two f16, which represent the elements exactly, and back.
 std::vector<Value> halves_of_fp8(const TileValues& x) {
   std::vector<Value> words;
   size_t count = static_cast<size_t>(x.layout.values() + 1) / 2;
@@ -46,7 +46,7 @@ std::vector<Value> fp8_of_halves(DType to, const std::vector<Value>& words) {
   return join_halves(halves);
 }
 
-// Returns every element as an f32, rounded once if an integer has too many bits.
+// Returns every element as an f32. An integer with too many bits is rounded once.
 std::vector<f32> as_f32(const TileValues& x) {
   std::vector<f32> values;
   if (is_fp8(*x.dtype)) return as_f32({DType::f16, x.layout, halves_of_fp8(x)});
@@ -94,7 +94,8 @@ std::vector<Value> from_f32(DType to, const std::vector<f32>& x) {
   return join_halves(halves);
 }
 
-// Returns every element of an integer type in 32 bits, extended according to the type's sign.
+// Returns every element of an integer type in 32 bits, sign-extended if the type is signed and zero-extended
+// otherwise.
 std::vector<Value> as_integers(const TileValues& x) {
   std::vector<Value> values = elements_of(x);
   if (x.dtype == DType::s8)
@@ -104,7 +105,7 @@ std::vector<Value> as_integers(const TileValues& x) {
 
 std::vector<Value> bytes_of(DType to, std::vector<Value> x, bool is_unsigned) {
   std::vector<u32> halves;
-  if (is_unsigned)  // a number that cvt.pack would treat as negative is a large number
+  if (is_unsigned)  // cvt.pack would treat large unsigned numbers as negative
     for (Value& v : x) v = min(u32(v.handle()), 255u);
   each_pair(x.size(), [&](size_t low, size_t high) {
     halves.emplace_back(emitted(isa::cvt_pack_integer(to), {x[high], x[low], u32(0)}).handle());
@@ -112,7 +113,7 @@ std::vector<Value> bytes_of(DType to, std::vector<Value> x, bool is_unsigned) {
   return join_halves(halves);
 }
 
-std::vector<Value> bf16_of_integers(const TileValues& x) {  // rounded once
+std::vector<Value> bf16_of_integers(const TileValues& x) {  // each element is rounded once
   std::vector<Value> values;
   for (Value v : as_integers(x))
     values.push_back(x.dtype == DType::u32 ? cvt_rn_bf16_u32(u32(v.handle()))
@@ -123,7 +124,7 @@ std::vector<Value> bf16_of_integers(const TileValues& x) {  // rounded once
 std::vector<Value> converted(DType to, const TileValues& x) {
   DType from = *x.dtype;
   if (to == from) return x.words;
-  if (to == DType::f32 && from == DType::tf32) return x.words;  // an f32 without changes
+  if (to == DType::f32 && from == DType::tf32) return x.words;  // tf32 is an unchanged f32
   if (is_tile_integer(from) && is_wide_integer(to)) return as_integers(x);
   if (is_tile_integer(from) && is_int8(to)) return bytes_of(to, as_integers(x), from == DType::u32);
   if (is_tile_integer(from) && to == DType::bf16) return bf16_of_integers(x);

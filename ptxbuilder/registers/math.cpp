@@ -1,4 +1,5 @@
-// Implements arithmetic on register tiles: the layout of each result, and one instruction per register.
+// Implements arithmetic on register tiles: determines the layout of each result, and emits one instruction
+// per register.
 #include "ptxbuilder/ir/math.h"
 
 #include <fmt/format.h>
@@ -25,9 +26,10 @@ bool is_line(TileExtent part, TileExtent whole) {
   return (part.rows == whole.rows && part.cols == 1) || (part.cols == whole.cols && part.rows == 1);
 }
 
-// The layout of a result, and the operands in that layout: splats are converted to the layout of other tiles,
-// and tiles with one value per row or column to the layout of tiles with all elements. Since an operator has
-// no source line, the line of the first operand that has one is open while this object exists.
+// Determines the layout of a result, and converts the operands to this layout. Splats are converted to the
+// layout of other tiles, and tiles with one value per row or column to the layout of tiles with all elements.
+// An operator has no source line, so the current line, while this object exists, is the line of the first
+// operand that has one.
 class Common {
  public:
   explicit Common(std::initializer_list<const TileOperand*> operands) : line_(line_of(operands)) {
@@ -41,7 +43,7 @@ class Common {
 
   const RegisterLayout& layout() const { return *whole_; }
 
-  // Returns an operand's registers.
+  // Returns an operand's registers in the common layout.
   std::vector<Value> words(std::optional<DType> dtype, const TileOperand& o) const {
     const int per = per_word(dtype);
     if (!o.layout || o.layout->is_splat())
@@ -49,7 +51,7 @@ class Common {
     if (*o.layout == *whole_) return o.words;
     return tile_broadcast({dtype, *o.layout, o.words}, *whole_).words;
   }
-  // Returns a thread's elements, for operations without a packed instruction.
+  // Returns a thread's elements of an operand, for operations without a packed instruction.
   std::vector<Value> elements(std::optional<DType> dtype, const TileOperand& o) const {
     return elements_of({dtype, *whole_, words(dtype, o)});
   }

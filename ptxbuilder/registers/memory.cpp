@@ -17,8 +17,8 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kAccessBytes = 16;  // size of the widest access
-constexpr int kWordBytes = 4;     // size of a register
+constexpr int kAccessBytes = 16;  // size of the widest access, in bytes
+constexpr int kWordBytes = 4;     // size of a register, in bytes
 
 }  // namespace
 
@@ -44,14 +44,14 @@ int widest_vector(const RegisterLayout& layout, const ComposedLayout& memory, in
 
 namespace {
 
-// The shared-memory accesses of threads that hold a layout; each access has `vector` values.
+// The shared-memory accesses of threads that hold a tile in a layout. Each access moves `vector` values.
 struct VectorAccess {
   VectorAccess(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes, int vector)
       : vector(vector),
-        // Coordinates are exchanged, since a register layout counts elements along rows.
+        // Row and column are exchanged, since a register layout counts elements along rows.
         access(memory.with(select(memory.layout(), {1, 0})), element_bytes, layout.thread_value()[0],
                first_elements(layout, vector)) {
-    // An exchange moves whole registers, and every thread must take part in it.
+    // An exchange of accesses moves whole registers, and every thread must make all of its accesses.
     if (vector * element_bytes >= kWordBytes && replicated_bits(layout) == 0)
       access = with_fewest_conflicts(access, vector * element_bytes);
   }
@@ -68,7 +68,7 @@ struct VectorAccess {
   ThreadAccess access;
 };
 
-// Reorder words from a thread's layout to the order of its accesses, and back.
+// Reorder words from the order of a thread's layout to the order of its accesses, and back.
 std::vector<Value> in_order(const ThreadAccess& access, std::vector<Value> words) {
   if (!access.exchange()) return words;
   const Exchange exchange = *access.exchange();
@@ -84,7 +84,7 @@ std::vector<Value> in_order(const ThreadAccess& access, std::vector<Value> words
   return words;
 }
 
-// Adds the accesses of a load or store of a view to the kernel's record.
+// Records the accesses of a load or store of a view.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& view,
             const VectorAccess& vectors, const RegisterLayout& layout) {
   ThreadCopyRecord r;
@@ -99,8 +99,8 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& 
                 });
 }
 
-// Computes the addresses of a thread's global-memory accesses, indexed by their first value, and which
-// accesses are skipped.
+// Computes the addresses of a thread's global-memory accesses, indexed by the first value of each access, and
+// determines which accesses are skipped.
 class GlobalAddresses {
  public:
   GlobalAddresses(const GlobalTile& tile, int element_bytes, const RegisterLayout& layout)
@@ -122,7 +122,7 @@ class GlobalAddresses {
       of_thread_ = tile.address + u64(sum_of_bits(thread, sum_->bits).value());
     else if (rows_ && cols_)
       of_thread_ = tile.address + offset(sum_of_bits(thread, rows_->bits), sum_of_bits(thread, cols_->bits));
-    // An extent that contains the whole tile is not a bound.
+    // An extent of at least the tile's size needs no check.
     auto bounds = [&](const std::optional<s32>& extent, int most) {
       auto known = extent ? builder.constant(*extent) : std::nullopt;
       return extent && !(known && static_cast<int32_t>(known->value) >= most);
@@ -142,7 +142,7 @@ class GlobalAddresses {
   }
 
   bool bounded() const { return bounded_rows_ || bounded_cols_; }
-  // Returns whether a value is inside a bounded tile.
+  // Returns whether a value is inside the tile's bounds.
   pred inside(int value) const {
     const s32 row(places_.row(value)), col(places_.col(value));
     if (!bounded_cols_) return row < *tile_.rows;
@@ -163,17 +163,17 @@ class GlobalAddresses {
   Places places_;
   std::optional<Additive> rows_, cols_, sum_;
   gmem of_thread_;
-  std::map<int, gmem> lines_;  // by the row that the value adds
+  std::map<int, gmem> lines_;  // addresses of rows, by the row that the value adds
   bool bounded_rows_ = false, bounded_cols_ = false;
 };
 
-// Collects 32-bit registers, which accesses fill in order.
+// Collects the 32-bit registers that accesses fill, in order.
 class Registers32 {
  public:
   explicit Registers32(DType dtype) : per_(per_word(dtype)), bits_(8 * size_of(dtype)) {}
 
-  // Appends the result of an access of `elements` elements: whole registers, or the low bits of one register
-  // whose other bits are 0.
+  // Appends the result of an access of `elements` elements. `brought` contains whole registers, or one
+  // register in which only the low bits are not 0.
   void append(const std::vector<u32>& brought, int elements) {
     if (elements >= per_) {
       words_.insert(words_.end(), brought.begin(), brought.end());
@@ -192,13 +192,13 @@ class Registers32 {
   std::vector<u32> words_;
 };
 
-// Reads `vector` elements at each of `addresses`, which are indexed by the access's first value, into
-// registers.
+// Loads `vector` elements into registers at each of `addresses`, which are indexed by the first value of each
+// access.
 template <class Addresses>
 TileValues load_at(Addresses addresses, int vector, DType dtype, const RegisterLayout& layout) {
   TileValues x{dtype, layout, {}};
   const int bytes = vector * size_of(dtype);
-  Registers32 narrow(dtype);  // registers that accesses of 1 or 2 bytes fill
+  Registers32 narrow(dtype);  // filled by accesses of 1 or 2 bytes
   for (int v = 0; v < layout.values(); v += vector) {
     llvm::Value* address = addresses(v).handle();
     if (bytes >= 4) {
@@ -227,9 +227,10 @@ void store_at(Addresses addresses, int vector, const TileValues& x) {
   }
 }
 
-// Returns the matrix instruction that moves a view to or from registers of a layout, and so replaces more
-// accesses of 2, 4 or 8 bytes, or nothing if there is none. It does not cause more bank conflicts, since four
-// neighbouring lanes access a row of a matrix.
+// Returns a copy that moves a view to or from registers with a matrix instruction, and replaces a larger
+// number of accesses of 2, 4 or 8 bytes. Returns nullopt if no matrix instruction fits. The instruction does
+// not cause more bank conflicts, since in the accesses that it replaces, four neighbouring lanes access each
+// row of a matrix.
 std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vector,
                                      const RegisterLayout& layout) {
   const int bytes = size_of(view.tile().dtype());
@@ -248,13 +249,13 @@ std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vect
             stores ? CopyAtom::stmatrix(matrices, trans) : CopyAtom::ldmatrix(matrices, trans);
         return TiledCopy(atom, view.tile().dtype(), by_columns, memory);
       } catch (const Error&) {
-        continue;  // the rows of its matrices do not have 16 bytes
+        continue;  // the rows of the matrices do not have 16 bytes
       }
     }
   return std::nullopt;
 }
 
-// A splat is stored as the tile that it represents.
+// Returns a tile whose elements threads can store; a splat is expanded to the tile that it represents.
 TileValues for_storing(const TileValues& x) {
   if (!x.layout.is_splat()) return x;
   int vector = kAccessBytes / size_of(*x.dtype);
@@ -279,8 +280,8 @@ void check_view(std::string_view what, const TileView& view, DType dtype, const 
 }
 
 // Returns the layout that load() uses by default: strided, with the widest vectors that divide the rows of a
-// panel. Vectors of a transposed view are not within rows, so its 16-bit elements use the layout that
-// ldmatrix.trans loads.
+// panel. In a transposed view, adjacent elements are not in the same row, so a view of 16-bit elements uses
+// the layout that ldmatrix.trans loads.
 RegisterLayout layout_for(const TileView& view) {
   TileExtent extent = extent_of(view);
   if (view.is_transposed() && size_of(view.tile().dtype()) == 2 && extent.rows % 64 == 0 &&
@@ -291,7 +292,7 @@ RegisterLayout layout_for(const TileView& view) {
   return strided(extent, vector);
 }
 
-// Returns the number of elements of the widest accesses of a tile in global memory.
+// Returns the number of elements in the widest accesses to a tile in global memory.
 int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int bytes,
                   const RegisterLayout& layout) {
   const bool by_columns = tile.row_stride.known() == 1 && tile.col_stride.known() != 1;
@@ -307,8 +308,8 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   return std::min(tile.vector, widest_vector(layout, {byte_swizzle(Swizzle::none), 0, elements}, bytes));
 }
 
-// Returns the number of a tile's rows (or columns) that are in the tensor, or nothing if only the device
-// knows it.
+// Returns how many of a tile's rows (or columns) are in the tensor, or nullopt if only the device knows this
+// number.
 std::optional<int64_t> known_extent(const std::optional<s32>& left, int extent) {
   if (!left) return extent;
   const auto known = Builder::current().constant(*left);
@@ -316,7 +317,8 @@ std::optional<int64_t> known_extent(const std::optional<s32>& left, int extent) 
   return std::clamp<int64_t>(static_cast<int32_t>(known->value), 0, extent);
 }
 
-// Throws Error if several elements would be stored to one address, where the last one written would remain.
+// Throws Error if several elements would be stored to the same address, because only one of them would
+// remain.
 void check_apart(const GlobalTile& to, const RegisterLayout& layout) {
   const auto rows = known_extent(to.rows, layout.rows()), cols = known_extent(to.cols, layout.cols());
   const auto down = to.row_stride.known(), across = to.col_stride.known();
@@ -331,15 +333,15 @@ void check_apart(const GlobalTile& to, const RegisterLayout& layout) {
                     *rows, *cols, *down, *across));
 }
 
-// Returns an access such as "@{inside:pred} ld.global.v4.b32 {d:+b32x4}, [{a:gmem}];".
+// Returns the text of an access, such as "@{inside:pred} ld.global.v4.b32 {d:+b32x4}, [{a:gmem}];".
 std::string access_text(std::string_view operation, int bytes, std::string_view operands) {
   constexpr std::string_view widths[] = {".u8", ".b16", ".b32", ".v2.b32", ".v4.b32"};
   return fmt::format("@{{inside:pred}} {}{} {}", operation, widths[std::countr_zero(unsigned(bytes))],
                      operands);
 }
 
-// Emits accesses that are guarded by a predicate, as one instruction each: skipped elements keep the
-// register's value. A predicate that the host knows is not in a register, and needs no guard.
+// Loads elements with a single instruction, guarded by a predicate. If the instruction is skipped, the
+// registers retain `fill`. A predicate that the host knows is not in a register, and needs no guard.
 std::vector<u32> load_where(pred inside, gmem address, int bytes, u32 fill) {
   const size_t count = static_cast<size_t>(std::max(1, bytes / 4));
   if (auto known = Builder::current().constant(inside)) {

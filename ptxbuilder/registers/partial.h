@@ -1,11 +1,11 @@
-// Reductions along rows or columns that remain partial results, one in each thread that shares the row or
-// column, until a single exchange at the end. Use them for sums that a loop carries:
+// Defines partial reductions along rows or columns. Each thread that shares a row or column holds a partial
+// result, until a single exchange at the end. Use partial reductions for sums that a loop carries:
 //
 //   Var<Partial<f32, Reduction::add>> sums(partial_rows<Reduction::add>(p));  // no shuffle
 //   for_(...) { ... sums *= shrink; sums += partial_rows<Reduction::add>(p); }
 //   o /= complete(sums);                                                      // shuffles, once
 //
-// A partial result is not a sum yet, so only complete() makes a tile from it.
+// A partial result is not the final sum, so only complete() converts it to a tile.
 #pragma once
 
 #include "ptxbuilder/registers/tile.h"
@@ -13,12 +13,12 @@
 namespace ptxbuilder {
 
 template <class T>
-concept PartialElement = std::same_as<T, f32> || IntegerElement<T>;  // f16 and bf16 are summed in f32
+concept PartialElement = std::same_as<T, f32> || IntegerElement<T>;  // f16 and bf16 must be reduced in f32
 
 template <PartialElement T, Reduction operation>
 class Partial;
 
-// A partial reduction with the caller's line.
+// A partial reduction and the caller's source line.
 template <PartialElement T, Reduction operation>
 struct PartialArgument {
   PartialArgument(const Partial<T, operation>& partial, Where where = Where::here())  // NOLINT
@@ -43,8 +43,8 @@ class Partial {
   // Returns the layout of the completed tile.
   const RegisterLayout& layout() const { return values_.own.layout; }
 
-  // Combines two partial reductions with the operation. Throws Error unless the same threads share the rows
-  // (or columns) of both.
+  // Combine two partial reductions with the operation. The functions throw Error unless the same threads
+  // share rows (or columns) in both partial reductions.
   friend Partial operator+(const Partial& a, const Argument& b) requires(operation == Reduction::add) {
     return a.combined(b);
   }
@@ -58,7 +58,8 @@ class Partial {
     return a.combined(b);
   }
 
-  // Multiplies a sum by a scalar, or by a completed tile of the same layout with a factor for each element.
+  // Multiply or divide a sum by a scalar, or by a completed tile of the same layout that holds a separate
+  // factor for each row (or column).
   friend Partial operator*(const Partial& a,
                            const TileArgument<T>& factor) requires(operation == Reduction::add) {
     return Partial(detail::partial_scale(detail::Arithmetic::mul, a.values_, factor));
@@ -69,9 +70,9 @@ class Partial {
     return Partial(detail::partial_scale(detail::Arithmetic::div, a.values_, divisor));
   }
 
-  // Completes the reduction: first with shuffles between the lanes that share a row or column, and then, if
-  // several warps share it, through shared memory. All these threads get the same result, as from
-  // reduce_rows() or reduce_cols().
+  // Completes the reduction, first with shuffles between the lanes that share a row or column, and then, if
+  // several warps share a row or column, through shared memory. All threads that share a row or column get
+  // the same result, as from reduce_rows() or reduce_cols().
   friend RegisterTile<T> complete(const Partial& x, Where where = Where::here()) {
     AtLine line(where);
     return RegisterTile<T>(detail::tile_complete(operation, x.values_));
@@ -89,7 +90,8 @@ class Partial {
   detail::PartialValues values_;
 };
 
-// Reduces only the thread's own elements, to one value for each of its rows (or columns).
+// Reduce only the elements that a thread holds itself, to one value for each of the thread's rows (or
+// columns).
 template <Reduction operation, TileLike X>
 requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_rows(
     const X& x, Where where = Where::here()) {
@@ -103,8 +105,8 @@ requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_c
   return Partial<ElementOf<X>, operation>(detail::tile_partial(operation, detail::values_of(x), false));
 }
 
-// A mutable partial reduction. For every value that is assigned to it, the same threads must share rows or
-// columns as for the first value.
+// A mutable partial reduction. In every assigned value, the same threads must share rows or columns as in the
+// initial value.
 template <PartialElement T, Reduction operation>
 class Var<Partial<T, operation>> {
  public:

@@ -1,5 +1,4 @@
-// Computes, on the device, where the elements of a thread's values are: their rows and columns, and their
-// addresses in memory.
+// Computes the rows and columns of a thread's values on the device, and provides scratch memory.
 #pragma once
 
 #include "ptxbuilder/plan/register_layout.h"
@@ -7,12 +6,12 @@
 
 namespace ptxbuilder::detail {
 
-// Returns the number of this thread in its warpgroup, 0 to 127. Throws Error in a CTA without roles that does
+// Returns the number of this thread in its warpgroup, 0 to 127. Throws Error if the CTA has no roles and does
 // not have 128 threads.
 u32 thread_in_warpgroup();
 
-// The row and the column of each value of this thread. The part that depends on the thread is computed only
-// once.
+// Computes the row and the column of each value of this thread. The part that depends on the thread is
+// computed only once.
 class Places {
  public:
   Places(const RegisterLayout& layout);
@@ -31,8 +30,9 @@ class Places {
 // Runs `body` in only one of the threads that hold the same elements.
 void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body);
 
-// Returns `bytes` bytes of shared memory for each warpgroup of the role, 16-byte aligned. The next call may
-// return the same memory: call sync_warpgroup() before writing it, and between writing and reading it.
+// Returns the address of `bytes` bytes of shared memory for this warpgroup, aligned to 16 bytes. The next
+// call may return the same memory, so call sync_warpgroup() before you write to the memory, and again before
+// you read the data.
 smem scratch(int bytes);
 
 }  // namespace ptxbuilder::detail

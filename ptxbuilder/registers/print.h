@@ -1,4 +1,4 @@
-// Prints tiles in registers; the host shows them as matrices.
+// Prints register tiles. The host shows the tiles as matrices.
 #pragma once
 
 #include "ptxbuilder/registers/tile.h"
@@ -11,10 +11,10 @@ void print_tile(const MessageText& text, char type, const RegisterLayout& layout
                 const std::function<u32(int)>& bits);
 }
 
-// Sends a tile to the host, which prints its rows and columns under the title `text`. Emits nothing unless
-// the kernel is built while a ChecksScope is open (ptxbuilder/tile/check.h); each message in its buffer holds
-// six elements. Throws Error for more than 2^15 rows or 2^16 columns. 8-bit elements are converted to f32
-// first, as with astype<f32>(x).
+// Sends a tile to the host, which prints the tile's rows and columns under the title `text`. Emits nothing
+// unless a ChecksScope was open when the kernel was begun (ptxbuilder/tile/check.h). Each message in the
+// scope's buffer holds six elements. Throws Error for more than 2^15 rows or 2^16 columns. Elements of 8 bits
+// must be converted first, for example with astype<f32>(x).
 template <TileLike X>
 requires NumberElement<ElementOf<X>> || std::same_as<ElementOf<X>, pred>
 void print(detail::MessageText text, const X& tile) {

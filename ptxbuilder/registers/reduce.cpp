@@ -12,9 +12,9 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kLaneBits = 5;  // among the seven bits of a thread's number
+constexpr int kLaneBits = 5;  // number of lane bits among the seven bits of a thread's number
 
-Value exchanged(Value value, Class cls, int lane_mask) {  // with the lane whose number differs in `lane_mask`
+Value exchanged(Value value, Class cls, int lane_mask) {  // returns the value of lane ^ lane_mask
   u32 word = shfl_sync_bfly(bit_cast<u32>(u32(bit_cast<u32>(value).handle())), lane_mask);
   return cls == Class::f32 ? Value(bit_cast<f32>(word)) : Value(word);
 }
@@ -24,7 +24,7 @@ Arithmetic arithmetic_of(Reduction operation) {
   return operations[static_cast<int>(operation)];
 }
 
-// Reduces a thread's own 32-bit elements for each row or column.
+// Reduces a thread's own 32-bit elements, separately for each row or column.
 class Own {
  public:
   Own(Reduction operation, const TileValues& x, bool keep_rows)
@@ -50,8 +50,8 @@ class Own {
   }
 
  private:
-  // Reduces the elements in one row or column as a tree, for short dependence chains and small rounding
-  // errors.
+  // Reduces the elements of one row or column in the form of a tree, to keep dependence chains short and
+  // rounding errors small.
   Value of(int kept) const {
     const Class cls = word_class(x_.dtype);
     std::vector<Value> level;
@@ -74,13 +74,13 @@ class Own {
   int shared_bits_ = 0;
 };
 
-// Exchanges values between the warps whose numbers differ in `warps`, two bits. Each warp writes its values,
-// in a reduced layout, to shared memory, once for all lanes that hold the same values, and reads the values
-// of the other warps.
+// Exchanges values between the warps whose numbers differ in the bits of `warps`, which has two bits. Each
+// warp writes its values, in a reduced layout, to shared memory, and reads the values of the other warps. If
+// several lanes hold the same values, the values are written once.
 void exchange_between_warps(Reduction operation, TileValues& x, int warps) {
   const Class cls = word_class(x.dtype);
   std::vector<Value>& values = x.words;
-  std::array<int, 7> lane_bits = {};  // index among the lanes whose values differ
+  std::array<int, 7> lane_bits = {};  // terms of a lane's offset, in bytes, among lanes with different values
   int lanes = 1, equal_lanes = 0;
   for (size_t b = 0; b < kLaneBits; ++b) {
     if (x.layout.of_thread(1 << b) == 0) {
@@ -105,7 +105,7 @@ void exchange_between_warps(Reduction operation, TileValues& x, int warps) {
   for (size_t v = 0; v < values.size(); ++v) {
     auto of = [&](int mask) { return Value(load(at(warp ^ mask, v), cls, 1)); };
     auto both = [&](Value a, Value b) { return combined(operation, cls, a, b); };
-    // Every warp adds the same pairs, so that all results are equal.
+    // Every warp combines the same pairs, so that all results are equal.
     if (warps != 3) values[v] = both(values[v], of(warps));
     if (warps == 3) values[v] = both(both(values[v], of(1)), both(of(2), of(3)));
   }

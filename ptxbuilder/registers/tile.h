@@ -1,16 +1,16 @@
-// Tiles of values in the registers of a warpgroup. They have the same arithmetic as scalars, applied to each
-// element:
+// Defines tiles of values in the registers of a warpgroup. Tiles have the same arithmetic as scalars, applied
+// to each element:
 //
 //   auto l = load<f16>(sL[0]), r = load<f16>(sR[0]);       // 128 threads, a share each
 //   store(sO[0], max(l + r, 0));
 //
-// All 128 threads of a warpgroup make each call, in a role or in a CTA of 128 threads. Values are SSA values
-// of the kernel; a 32-bit register holds two f16 or bf16, or four bytes. Tiles are never in local memory. The
-// operands of an operation must have the same layout. An operand may also be a scalar, have a splat layout,
-// or have one value for each row or column of the other operand, as the results of reductions do: o *=
-// shrink. Otherwise the operation throws Error that names both layouts. A Var of a tile is accepted in place
-// of a tile. A Var of a scalar, or an element in memory of the tile's type, is accepted in place of a scalar:
-// x * p[i].
+// All 128 threads of a warpgroup must make each call, in a role or in a CTA of 128 threads. Values are SSA
+// values of the kernel. A 32-bit register holds two f16 or bf16 elements, or four bytes. Tiles are never in
+// local memory. The operands of an operation must have the same layout. As an exception, an operand may be a
+// scalar or have a splat layout. An operand may also have one value for each row or column of the other
+// operand, like the result of a reduction in o *= shrink. For all other layouts, the operation throws an
+// Error that names both layouts. A Var of a tile is accepted in place of a tile. A Var of a scalar, or an
+// element in memory of the tile's type, is accepted in place of a scalar, as in x * p[i].
 #pragma once
 
 #include "ptxbuilder/ir/math.h"
@@ -20,14 +20,13 @@
 
 namespace ptxbuilder {
 
-// The element types of a tile: f32, f16, bf16, tf32, e4m3, e5m2, s8, u8, s32,
-// u32, and pred for comparisons.
+// The element types of a tile; pred is the type of comparisons.
 template <class T>
 concept TileElement = std::same_as<T, f32> || std::same_as<T, f16> || std::same_as<T, bf16> ||
     std::same_as<T, tf32> || std::same_as<T, e4m3> || std::same_as<T, e5m2> || std::same_as<T, s8> ||
     std::same_as<T, u8> || std::same_as<T, s32> || std::same_as<T, u32> || std::same_as<T, pred>;
 
-// The element types that have arithmetic. Other types must be converted first, for example with
+// The element types that have arithmetic. Elements of other types must be converted first, for example with
 // astype<f32>(x).
 template <class T>
 concept FloatElement = std::same_as<T, f32> || std::same_as<T, f16> || std::same_as<T, bf16>;
@@ -41,7 +40,7 @@ concept BitsElement = IntegerElement<T> || std::same_as<T, pred>;
 template <TileElement T>
 class RegisterTile;
 
-// A type that can be used as a RegisterTile<ElementOf<X>>: such a tile itself, or a Var of one.
+// A type that can be used as a RegisterTile<ElementOf<X>>: the tile type itself, or a Var of it.
 template <class X>
 using ElementOf = typename X::element_type;
 template <class X>
@@ -52,7 +51,7 @@ template <class X, class T>
 concept ScalarSource = std::convertible_to<X, T> &&
     (std::same_as<std::remove_cvref_t<X>, Var<T>> || std::same_as<std::remove_cvref_t<X>, Element<T>>);
 
-// A tile or a scalar, with the caller's line, since an operator has no parameter for the line.
+// A tile or a scalar, and the caller's source line, since an operator cannot take the line as a parameter.
 template <class T>
 struct TileArgument : detail::TileOperand {
   TileArgument(const RegisterTile<T>& tile, Where where = Where::here())  // NOLINT
@@ -69,7 +68,7 @@ struct TileArgument : detail::TileOperand {
       : TileArgument(static_cast<T>(std::forward<X>(x)), where) {}
 };
 
-// A scalar with the caller's line.
+// A scalar and the caller's source line.
 template <class T>
 struct ScalarArgument : TileArgument<T> {
   ScalarArgument(T value, Where where = Where::here()) : TileArgument<T>(value, where) {}  // NOLINT
@@ -88,15 +87,16 @@ struct ScalarArgument : TileArgument<T> {
                                       const RegisterTile& b) requires Element<T> {                           \
     return arithmetic(detail::Arithmetic::operation, a, b.operand());                                        \
   }
-// Both sides have the same type, since C++20 would otherwise find its rewritten comparisons (b == a for a ==
-// b) ambiguous.
+// Both parameters have the same type, since otherwise the comparisons that C++20 rewrites (b == a for a == b)
+// would be ambiguous.
 #define PTXBUILDER_TILE_COMPARISON(symbol, comparison)                                                  \
   friend RegisterTile<pred> operator symbol(const TileArgument<T>& a,                                   \
                                             const TileArgument<T>& b) requires NumberElement<T> {       \
     return RegisterTile<pred>(detail::tile_comparison(detail::Comparison::comparison, T::dtype, a, b)); \
   }
 
-// A tile whose elements are distributed over the threads of a warpgroup according to its layout.
+// A tile of elements in registers. The layout determines how the elements are distributed over the threads of
+// a warpgroup.
 template <TileElement T>
 class RegisterTile {
  public:
@@ -105,15 +105,15 @@ class RegisterTile {
   explicit RegisterTile(detail::TileValues values) : values_(std::move(values)) {}
   RegisterTile(const RegisterTile&) = default;
   RegisterTile& operator=(const RegisterTile&) = default;
-  // Copies the other tile without changing it, as with any value.
+  // Copies the other tile, and leaves it valid, as for any value.
   RegisterTile(RegisterTile&& other) : region_(std::move(other.region_)), values_(other.values_) {}
-  // Sets every element to `value`, which must be equal in all threads; for values that differ between
-  // threads, use of().
+  // Makes a tile in which every element is `value`, which must be equal in all threads. For values that
+  // differ between threads, use of().
   RegisterTile(T value, const RegisterLayout& layout) requires NumberElement<T>
       : values_(detail::filled(T::dtype, value, layout)) {}
 
-  // Makes a tile from this thread's elements: element i is elements[i], or element(i). Threads that hold the
-  // same element must pass the same value.
+  // Make a tile from this thread's elements. The thread's element i is elements[i] or element(i). Threads
+  // that hold the same element must pass the same value.
   static RegisterTile of(const RegisterLayout& layout, const std::vector<T>& elements,
                          Where where = Where::here()) requires NumberElement<T> || std::same_as<T, pred> {
     AtLine line(where);
@@ -127,8 +127,8 @@ class RegisterTile {
     for (int i = 0; i < layout.values(); ++i) elements.push_back(element(i));
     return of(layout, elements, where);
   }
-  // Makes a tile from this thread's 32-bit registers, as an instruction returns them, with lower elements
-  // first.
+  // Makes a tile from this thread's 32-bit registers, for example from the results of an instruction.
+  // Elements with lower numbers are in lower bits.
   static RegisterTile of_registers(const RegisterLayout& layout, const std::vector<u32>& registers,
                                    Where where = Where::here()) requires(!std::same_as<T, pred>) {
     AtLine line(where);
@@ -149,8 +149,8 @@ class RegisterTile {
     return T(detail::tile_element(values_, i).handle());
   }
 
-  // Returns a part of a tile in wgmma_layout, again in wgmma_layout. The part's first row and its rows must
-  // be multiples of 64, and its first column and its columns multiples of 8.
+  // Returns a part of a tile. The tile must be in wgmma_layout, and so is the part. The part's first row and
+  // number of rows must be multiples of 64, and its first column and number of columns multiples of 8.
   RegisterTile part(const TilePart& part, Where where = Where::here()) const {
     AtLine line(where);
     return RegisterTile(detail::tile_part(values_, part));
@@ -159,7 +159,7 @@ class RegisterTile {
   PTXBUILDER_TILE_OPERATOR(+, add, NumberElement)
   PTXBUILDER_TILE_OPERATOR(-, sub, NumberElement)
   PTXBUILDER_TILE_OPERATOR(*, mul, NumberElement)
-  PTXBUILDER_TILE_OPERATOR(/, div, NumberElement)  // rounds floats to nearest even; see also divide()
+  PTXBUILDER_TILE_OPERATOR(/, div, NumberElement)  // floats are rounded to nearest even
   PTXBUILDER_TILE_OPERATOR(%, rem, IntegerElement)
   PTXBUILDER_TILE_OPERATOR(<<, shl, IntegerElement)
   PTXBUILDER_TILE_OPERATOR(>>, shr, IntegerElement)
@@ -206,7 +206,7 @@ class RegisterTile {
     return RegisterTile(detail::tile_arithmetic(operation, detail::dtype_of_element<T>(), a, b));
   }
 
-  detail::Region region_;  // lets a vector move its values without checking them
+  detail::Region region_;  // lets a vector move its elements without checks
   detail::TileValues values_;
 };
 
@@ -222,7 +222,7 @@ TileValues values_of(const X& x) {
 
 }  // namespace detail
 
-// Returns condition ? a : b for each element; one of a and b may be a scalar.
+// Return condition ? a : b for each element. Either a or b may be a scalar.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> select(const RegisterTile<pred>& condition,
                                                                        const X& a,
@@ -240,8 +240,8 @@ requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> select(const Reg
       detail::tile_select(ElementOf<X>::dtype, condition.operand(), a, no.operand()));
 }
 
-// Applies the functions of ir/math.h to each element; f16 and bf16 are computed in f32, and then rounded to
-// nearest even.
+// Defines a function that applies a function of ir/math.h to each element. f16 and bf16 are computed in f32,
+// and then rounded to nearest even.
 #define PTXBUILDER_TILE_FUNCTION(function)                                                              \
   template <TileLike X>                                                                                 \
   requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> function(const X& x,                   \
@@ -249,7 +249,7 @@ requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> select(const Reg
     return RegisterTile<ElementOf<X>>(detail::tile_function(                                            \
         detail::values_of(x), [approx](f32 v) { return ptxbuilder::function(v, approx); }));            \
   }
-// The accuracy of each function depends on Approx.
+// The accuracy of the following functions depends on `approx`.
 PTXBUILDER_TILE_FUNCTION(exp)
 PTXBUILDER_TILE_FUNCTION(exp2)
 PTXBUILDER_TILE_FUNCTION(log)
@@ -262,7 +262,7 @@ PTXBUILDER_TILE_FUNCTION(sqrt)
 PTXBUILDER_TILE_FUNCTION(erf)
 #undef PTXBUILDER_TILE_FUNCTION
 
-// Returns a / b, approximated to within 2 units in the last place (PTX ISA, div.full).
+// Returns a / b. With Approx::yes, the error is up to 2 units in the last place (PTX ISA, div.full).
 template <TileLike X>
 requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> divide(const X& a,
                                                                       const TileArgument<ElementOf<X>>& b,
@@ -272,9 +272,10 @@ requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> divide(const X& a
   return RegisterTile<ElementOf<X>>(detail::tile_divide_approx(ElementOf<X>::dtype, dividend.operand(), b));
 }
 
-// Return each element's row, or column, in a layout, for masks such as select(row_index(l) >= col_index(l),
-// s, 0). Both count from the tile's corner, so a warpgroup must add the start of its tile. They are u32, so
-// their differences wrap around instead of becoming negative: compare sums, or differences of astype<s32>().
+// Return the row or the column of each element in a layout, for masks such as select(row_index(l) >=
+// col_index(l), s, 0). Rows and columns are counted from the tile's corner, so a warpgroup must add the start
+// of its tile. The indices are u32, so their differences wrap around instead of becoming negative. Compare
+// sums instead, or differences of astype<s32>().
 inline RegisterTile<u32> row_index(const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
   return RegisterTile<u32>(detail::tile_index(layout, true));
@@ -285,8 +286,9 @@ inline RegisterTile<u32> col_index(const RegisterLayout& layout, Where where = W
 }
 
 // Converts the elements to another type (PTX ISA, cvt). Conversions to floats round to nearest even, except
-// that tf32 rounds ties away from zero; e4m3 and e5m2 clamp. Conversions from floats to integers round toward
-// zero and clamp, and NaN becomes 0. Between integers, s8 and u8 clamp, and s32 and u32 keep their bits.
+// that tf32 rounds ties away from zero. Conversions to e4m3 and e5m2 clamp. Conversions from floats to
+// integers round toward zero and clamp, and NaN becomes 0. In conversions between integers, s8 and u8 clamp,
+// and s32 and u32 retain their bits.
 template <TileElement To, TileLike X>
 RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::same_as<To, pred> &&
                                                                           !std::same_as<ElementOf<X>, pred>) {
@@ -294,9 +296,10 @@ RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::
   return RegisterTile<To>(detail::tile_convert(To::dtype, detail::values_of(x)));
 }
 
-// Reduces each row (column) to one value, in the layout's reduced_rows() (reduced_cols()). It reduces in
-// registers first, then with shuffles between the lanes that share a row, then through shared memory if
-// several warps share it. All threads that share a row get the row's value. f16 and bf16 are reduced in f32.
+// Reduce each row (column) to one value, in the layout's reduced_rows() (reduced_cols()). Elements are
+// reduced in registers first, then with shuffles between the lanes that share a row, and then, if several
+// warps share a row, through shared memory. All threads that share a row get the row's value. f16 and bf16
+// are reduced in f32.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_rows(Reduction operation, const X& x,
                                                                             Where where = Where::here()) {
@@ -309,7 +312,7 @@ requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_cols(Redu
   AtLine line(where);
   return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, detail::values_of(x), false));
 }
-// Returns one value for the whole tile, in every thread.
+// Reduces a whole tile to one value, which every thread receives.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> ElementOf<X> reduce_all(Reduction operation, const X& x,
                                                              Where where = Where::here()) {
@@ -318,21 +321,21 @@ requires NumberElement<ElementOf<X>> ElementOf<X> reduce_all(Reduction operation
   return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, rows, false)).value(0);
 }
 
-// Spreads one value per row over all columns of `layout`, or one value per column over all rows. No
-// instructions are needed. Throws Error unless x has the layout that a reduction of `layout` returns.
+// Repeats one value per row in all columns of `layout`, or one value per column in all rows. No instructions
+// are needed. Throws Error unless x has the layout that a reduction of a tile in `layout` would have.
 template <TileLike X>
 RegisterTile<ElementOf<X>> broadcast(const X& x, const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
   return RegisterTile<ElementOf<X>>(detail::tile_broadcast(detail::values_of(x), layout));
 }
 
-// Returns the same elements in another layout. Equal layouts need no instructions. If each warp holds the
-// elements that its lanes need, the lanes exchange registers, without shared memory or a barrier, unless this
-// takes more instructions than shared memory would. The exchange consists of shuffles, selections and byte
-// permutations; the alternative through shared memory consists of stores and loads, with two instructions for
-// each access of less than 4 bytes, two barriers, and 8 instructions for addresses. All 128 threads must call
-// this. Throws Error that names both layouts if the extents differ, or if different values would become a
-// splat.
+// Returns the same elements in another layout. A cast between equal layouts needs no instructions. If each
+// warp holds the elements that its lanes need, the lanes exchange registers with shuffles, selections and
+// byte permutations, without shared memory or a barrier. If this would take more instructions than a path
+// through shared memory, or if elements move between warps, the elements pass through shared memory. The
+// comparison counts the following instructions for that path: stores and loads, with two instructions for
+// each access of less than 4 bytes; two barriers; and 8 instructions for addresses. All 128 threads must make
+// this call. If the extents differ, or if different values would become a splat, an Error names both layouts.
 template <TileLike X>
 RegisterTile<ElementOf<X>> layout_cast(
     const X& x, const RegisterLayout& layout,
@@ -341,13 +344,13 @@ RegisterTile<ElementOf<X>> layout_cast(
   return RegisterTile<ElementOf<X>>(detail::tile_layout_cast(detail::values_of(x), layout));
 }
 
-// A mutable tile, for values that a loop changes. Every assigned value must have the layout of the first
-// value.
+// A mutable tile, for values that change in a loop. Every assigned value must have the same layout as the
+// initial value.
 template <TileElement T>
 class Var<RegisterTile<T>> {
  public:
   using element_type = T;
-  using Operand = TileArgument<T>;  // right-hand side of += and the other compound assignments
+  using Operand = TileArgument<T>;  // type of the right-hand side of += and other compound assignments
 
   explicit Var(const RegisterTile<T>& initial, Where where = Where::here())
       : variables_(detail::tile_variables(initial.values())), layout_(initial.layout()) {

@@ -48,8 +48,8 @@ TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layou
   if (per_word(dtype) == 1) return {dtype, layout, elements};
   TileValues x{dtype, layout, {}};
   size_t per = static_cast<size_t>(per_word(dtype));
-  // Parts of a register beyond the last element repeat it, so that all parts of a splat's register have the
-  // same value.
+  // Parts of a register beyond the last element repeat the last element, so that all parts of a splat's
+  // register have the same value.
   auto at = [&](size_t i) { return elements[std::min(i, elements.size() - 1)]; };
   for (size_t v = 0; v < elements.size(); v += per) {
     if (is_half(dtype)) {
@@ -76,7 +76,7 @@ TileValues tile_part(const TileValues& x, const TilePart& part) {
   if (!(x.layout == wgmma_layout(extent.rows, extent.cols)))
     throw Error(fmt::format("part: of a tile of {}; layout_cast it to wgmma_layout({}, {}) first",
                             x.layout.describe(), extent.rows, extent.cols));
-  // A thread's values are ordered by groups of 8 columns, and within blocks of 64 rows.
+  // A thread's values are ordered by blocks of 64 rows and, within a block, by groups of 8 columns.
   const int of_8_columns = 4 / per_word(x.dtype), of_block = extent.cols / 8 * of_8_columns;
   TileValues y{x.dtype, wgmma_layout(part.rows, part.cols), {}};
   for (int block = part.row / 64; block < (part.row + part.rows) / 64; ++block) {

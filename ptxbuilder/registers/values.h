@@ -1,4 +1,4 @@
-// Implements register tiles without a static element type; RegisterTile adds the type.
+// Defines register tiles without a static element type. RegisterTile adds the type.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"
@@ -8,20 +8,21 @@
 
 namespace ptxbuilder {
 
-// A reduction combines several elements into one.
+// An operation that combines several elements into one.
 enum class Reduction : uint8_t { add, max, min, prod };
 
 namespace detail {
 
 // The registers of one thread, in the order of the layout's values. A register holds one f32, tf32, s32, u32
-// or predicate, or two f16 or bf16, or four bytes. Bits beyond the last element are undefined.
+// or predicate, two f16 or bf16 elements, or four bytes. Bits beyond the last element are undefined.
 struct TileValues {
   std::optional<DType> dtype;  // empty for predicates
   RegisterLayout layout;
   std::vector<Value> words;
 };
 
-// A tile or, without a layout, a scalar: one register that contains the scalar in each of its parts.
+// A tile or, if there is no layout, a scalar. For a scalar, there is one register, which contains the scalar
+// in each of its parts.
 struct TileOperand {
   std::optional<RegisterLayout> layout;
   std::vector<Value> words;
@@ -30,9 +31,9 @@ struct TileOperand {
 
 inline TileOperand operand_of(const TileValues& x) { return {x.layout, x.words, {}}; }
 
-// One value for each row or column, in the layout of a reduction. A thread holds the result of its own
-// elements only. Threads whose numbers differ only in `shared_bits` share a row or column. Elements have 32
-// bits.
+// A partial reduction: one value for each row or column, in the layout of the completed reduction. A thread
+// holds the result of only its own elements. Threads whose numbers differ only in `shared_bits` share a row
+// or column. Elements have 32 bits.
 struct PartialValues {
   TileValues own;
   int shared_bits;
@@ -51,15 +52,15 @@ constexpr std::optional<DType> dtype_of_element() {
   return std::nullopt;
 }
 
-// Returns a thread's elements: f32 (also for tf32), f16, bf16, s32, u32 or pred values; elements of 8 bits
-// are returned as u32.
+// Returns the elements that a thread holds as f32 (also for tf32), f16, bf16, s32, u32 or pred values.
+// Elements of 8 bits are returned as u32.
 std::vector<Value> elements_of(const TileValues& x);
 TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layout,
                          const std::vector<Value>& elements);
 Value tile_element(const TileValues& x, int i);
 TileValues tile_part(const TileValues& x, const TilePart& part);
-// Make a tile from a thread's elements or registers. Throw Error unless there are as many as the layout
-// needs.
+// Make a tile from a thread's elements or registers. Both functions throw Error if the layout requires a
+// different number of elements or registers.
 TileValues tile_of_elements(std::optional<DType> dtype, const RegisterLayout& layout,
                             const std::vector<Value>& elements);
 TileValues tile_of_registers(DType dtype, const RegisterLayout& layout, const std::vector<u32>& registers);
@@ -68,7 +69,8 @@ std::vector<u32> registers_of(const TileValues& x);
 TileOperand scalar_operand(DType dtype, Value value, Where where);
 TileValues filled(DType dtype, Value value, const RegisterLayout& layout);
 
-// If `dtype` is empty, the operands are predicates, and the operation must be `and`, `or` or exclusive `or`.
+// Applies an operation to each element. If `dtype` is empty, the operands are predicates, and the operation
+// must be bit_and, bit_or or bit_xor.
 TileValues tile_arithmetic(Arithmetic operation, std::optional<DType> dtype, const TileOperand& a,
                            const TileOperand& b);
 TileValues tile_comparison(Comparison comparison, DType dtype, const TileOperand& a, const TileOperand& b);
