@@ -13,7 +13,7 @@ namespace {
 
 using detail::TileContext;
 
-constexpr int kBits = 32;  // bits of the register with the parities
+constexpr int kBits = 32;  // number of bits in the register that holds the parities
 
 void check_arrivals(const std::vector<int>& arrivals, Where where) {
   AtLine line(where);
@@ -122,7 +122,7 @@ void Phases::wait(u32 index, Where where) {
 
 struct ClusterBarriers::Arrivals {
   std::vector<int> roles;  // roles that call arrive(); -1 stands for a kernel without roles
-  Builder::Place place;    // where the barriers are initialised
+  Builder::Place place;    // place at which the barriers are initialised
 };
 
 ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, const std::string& name,
@@ -139,7 +139,7 @@ ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, co
       arrivals_(arrivals) {
   AtLine line(where);
   if (axes.empty()) throw Error("cluster barriers: no axis was given; give x, y, z or some of them");
-  detail::cluster_size(kernel.builder());  // which must not change after this
+  detail::cluster_size(kernel.builder());  // the size must not change after this call
   const int in_line = ctas_in_line_;
   if (in_line > 1) TileContext::of(kernel.builder()).meet_at_end = true;
 
@@ -160,7 +160,7 @@ void ClusterBarriers::arrive(u32 index, Where where) {
   const int role = TileContext::of(Builder::current()).role, peers = ctas_in_line_;
   std::vector<int>& roles = arrivals_->roles;
   if (std::find(roles.begin(), roles.end(), role) == roles.end()) roles.push_back(role);
-  bar_warp_sync(0xffffffff);  // orders the accesses of the other lanes before the arrivals
+  bar_warp_sync(0xffffffff);  // orders the other lanes' accesses before the arrivals
   smem barrier = (*this)[index];
   u32 lane = laneid();
   if (peers == 1)

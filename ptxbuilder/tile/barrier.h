@@ -1,4 +1,5 @@
-// mbarriers in shared memory: one thread initialises them, and threads wait for the parity of a phase.
+// Defines mbarriers in shared memory. One thread initialises them, and threads wait for the parity of a
+// phase.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
@@ -10,18 +11,19 @@ namespace ptxbuilder {
 // role makes them visible to other threads.
 class Barriers {
  public:
-  // Reports refer to the barriers by `names`; each name covers an equal share of them: {"full", "empty"}.
+  // Reports refer to the barriers by `names`, such as {"full", "empty"}. Each name covers an equal share of
+  // the barriers.
   Barriers(Kernel& kernel, const std::vector<int>& arrivals,
            const std::vector<std::string>& names = {"barrier"}, Where where = Where::here());
 
-  // Returns the address of one barrier, given a host or device index.
+  // Returns the address of barrier `index`. The host or the device knows the index.
   smem operator[](u32 index) const;
   int size() const { return count_; }
   // Returns whether threads of other CTAs arrive at the barriers.
   bool of_cluster() const { return of_cluster_; }
 
  protected:
-  // Reserves room for `count` barriers, which `initialize` initialises in one thread.
+  // Reserves memory for `count` barriers. One thread runs `initialize`, which must initialise them.
   Barriers(Kernel& kernel, int count, const std::vector<std::string>& names, bool of_cluster,
            const std::function<void(const Barriers&)>& initialize, Where where);
 
@@ -33,27 +35,27 @@ class Barriers {
 
 // Spins until the phase of this parity has completed; the parity of the first phase is 0.
 void barrier_wait(smem barrier, u32 parity, Where where = Where::here());
-// Does the same; afterwards this thread also sees what threads of other CTAs of the cluster did before they
-// arrived.
+// Spins until the phase of this parity has completed. This thread then also sees what threads of other CTAs
+// of the cluster wrote before they arrived.
 void barrier_wait_cluster(smem barrier, u32 parity, Where where = Where::here());
 
-// Determines what the first wait on a barrier does if nobody has arrived yet: it waits for phase 0, or it
-// passes. A producer's wait for a stage must pass, since every stage is empty at the start.
+// Determines whether the first wait on a barrier waits for phase 0 or passes at once. A producer's first wait
+// for a stage must pass, since every stage is empty at the start.
 enum class FirstWait : uint8_t { waits, passes };
 
-// Tracks which phase of each of up to 32 barriers this thread waits for next: one register holds the
-// parities, one bit for each barrier. Every thread has its own Phases, and must wait for every phase in turn,
-// since a phase has the same parity as the second phase after it.
+// Tracks, for up to 32 barriers, the phase for which this thread waits next. One register holds the parities,
+// one bit for each barrier. Every thread has its own Phases. A thread must wait for every phase, since a
+// phase has the same parity as the second phase after it.
 class Phases {
  public:
   explicit Phases(const Barriers& barriers, FirstWait first = FirstWait::waits, Where where = Where::here());
 
-  // Waits until the phase has completed. The next wait is for the following phase.
+  // Waits until the next phase of barrier `index` has completed, and advances to the phase after it.
   void wait(u32 index, Where where = Where::here());
-  // Advances to the next phase without waiting. Call it if another thread has seen the phase complete, and
-  // this thread has since met that thread at a barrier such as sync_threads().
+  // Advances to the following phase without waiting. Use this if another thread has observed that the phase
+  // has completed, and this thread has since met that thread at a barrier such as sync_threads().
   void skip(u32 index, Where where = Where::here());
-  // Returns the parity of the phase for which the next wait waits.
+  // Returns the parity of the phase for which the next wait() waits.
   u32 parity(u32 index, Where where = Where::here()) const;
 
  private:
@@ -61,18 +63,19 @@ class Phases {
   Var<u32> parities_;
 };
 
-// Barriers at which CTAs of a cluster meet. Each CTA has its own. An arrival reaches the barriers of all CTAs
-// in line along `axes`: the CTA itself, and the CTAs that differ from it along only one of the axes.
-// Finishing the kernel determines how many arrivals complete a phase: one for each warp of each role that
-// calls arrive(), in all CTAs in line. The CTAs wait for each other before they exit.
+// Barriers at which CTAs of a cluster meet. Each CTA has its own barriers. An arrival reaches the barriers of
+// all CTAs in line along `axes`: the CTA itself, and the CTAs whose position differs along only one of the
+// axes. A phase completes when each warp of each role that calls arrive(), in all CTAs in line, has arrived;
+// Kernel::finish() computes this number of arrivals. The CTAs wait for each other before they exit.
 class ClusterBarriers : public Barriers {
  public:
-  // Call Kernel::cluster() first. If nothing calls arrive(), finishing the kernel throws Error.
+  // Makes `count` barriers. Call Kernel::cluster() first. If arrive() is never called, Kernel::finish()
+  // throws Error.
   ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, const std::string& name = "cluster barrier",
                   Where where = Where::here());
 
-  // All threads of a warp call this. A thread of any CTA in line that has waited sees what this warp's
-  // threads did before they arrived.
+  // Arrives at barrier `index` of all CTAs in line. All threads of a warp must call this. A thread that has
+  // waited, in any of these CTAs, sees what this warp's threads wrote before they arrived.
   void arrive(u32 index, Where where = Where::here());
 
   // Returns the number of CTAs whose arrivals complete a phase of one barrier.

@@ -19,10 +19,10 @@ std::string block_text(const BlockSpec& spec) {
   return fmt::format("a block of {} {}", extents, name(spec.dtype()));
 }
 
-// Returns the widest swizzle whose span divides a row, and with which the stages, and the panels of a row,
-// are contiguous.
+// Returns the widest swizzle whose span divides a row, and which leaves no gaps between stages or between the
+// panels of a row.
 Swizzle swizzle_for(int row_bytes, int rows) {
-  constexpr int kRows = 8;  // rows after which a swizzle repeats
+  constexpr int kRows = 8;  // number of rows after which a swizzle repeats
   for (Swizzle swizzle : {Swizzle::b128, Swizzle::b64, Swizzle::b32}) {
     const int span = span_bytes(swizzle);
     if (row_bytes % span == 0 && int64_t{rows} * row_bytes % (kRows * span) == 0 &&
@@ -32,7 +32,7 @@ Swizzle swizzle_for(int row_bytes, int rows) {
   return Swizzle::none;
 }
 
-// Returns the tile of a block; throws Error for a block that cannot be copied.
+// Returns the shared tile for a block. Throws Error for a block that cannot be copied.
 SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std::string& name) {
   const std::vector<int>& extents = spec.shape().extents();
   const auto refuse = [&](const std::string& rule) {
@@ -146,7 +146,8 @@ void detail::BlockCopy::by_threads(const GlobalTile& tile, const TileView& view,
         fmt::format("{}: {}: the elements of a row of its GlobalTensor are not contiguous; pass the "
                     "transposed() tensor if the elements of a column are",
                     name_, block_text(spec_)));
-  // Uses the widest accesses that divide a row, and all threads or, if these do not divide the block, fewer.
+  // Uses the widest accesses that divide a row. Uses all threads, or fewer threads if the number of threads
+  // does not divide the block.
   for (int elements = std::min(tile.vector, kUnit / size); elements > 0; elements /= 2)
     for (int threads = threads_; threads > 0 && cols % elements == 0; threads /= 2) {
       const int pieces = cols / elements;

@@ -34,8 +34,9 @@ gmem element_of(gmem base, DType type, u32 index) {
   return base + u64(index) * static_cast<uint64_t>(size_of(type));
 }
 
-// Records the copy for the proof as a copy of boxes that `parts` CTAs share: rows, or the columns of a single
-// row. Parts that are not whole rows are not recorded.
+// Records the copy for the proof as a copy of boxes that the CTAs of a group share. A box consists of rows,
+// or of the columns of a single row. The copy is not recorded if a CTA's part does not consist of complete
+// rows.
 void record_bulk(bool is_store, const TileView& view, const MulticastGroups& groups) {
   const SharedTile& tile = view.tile();
   const int rows = view.row_count(), parts = groups.count(), dimension = rows > 1 ? 1 : 0;
@@ -57,8 +58,9 @@ void record_bulk(bool is_store, const TileView& view, const MulticastGroups& gro
   kernel.copies.push_back(std::move(record));
 }
 
-// Calls `copy` for each row of a view, with its address in shared memory, its number, and its address in the
-// matrix. Rows are handled in groups: all row numbers of a group are loaded before the first one is needed.
+// Calls `copy` for each row of a view with the row's address in shared memory, its number, and its address in
+// the matrix. Rows are processed in groups: all row numbers of a group are loaded before the first one is
+// used.
 void each_row(const TileView& view, const detail::RowsByIndex& rows, bool clamps,
               const std::function<void(smem, u32, gmem)>& copy) {
   constexpr int kMost = 8;
@@ -81,7 +83,7 @@ void each_row(const TileView& view, const detail::RowsByIndex& rows, bool clamps
   for_(0, u32(static_cast<uint32_t>(count)), static_cast<uint32_t>(together), body);
 }
 
-// Returns the number of bytes in a row of a view, whose rows are copied separately.
+// Returns the number of bytes in a row of a view. The rows are copied separately.
 uint32_t row_bytes_of(const TileView& view, const detail::RowsByIndex& rows, std::string_view operation) {
   detail::check_upright(view, operation);
   (void)bulk_bytes(view, rows.type, rows.column, 1, operation);

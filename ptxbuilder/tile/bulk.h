@@ -5,44 +5,46 @@
 
 namespace ptxbuilder {
 
-// Copies contiguous elements, beginning at `start` and as many as the view has (PTX ISA, cp.async.bulk). The
-// view determines the other properties of the copy, as for tma_load in tile/tma.h; CTAs that share a load
-// fetch equal parts of its bytes. The view must be contiguous, without a swizzle, and hold a multiple of 16
-// bytes, less than 1 MiB; `start` must be aligned to 16 bytes. Throws Error if the host knows that one of
-// these does not hold, or if types differ.
+// Copy contiguous elements between the view and global memory, beginning at element `start` (PTX ISA,
+// cp.async.bulk). The view determines the number of elements and the other properties of the copy, as for
+// tma_load in tile/tma.h. CTAs that share a load fetch equal parts of its bytes. The view must be contiguous,
+// without a swizzle, and hold a multiple of 16 bytes, less than 1 MiB. Element `start` must be aligned to 16
+// bytes. Both functions throw Error if the host knows that one of these conditions is violated, or if the
+// types differ.
 template <class T>
 void bulk_load(const LoadView& to, gptr<T> from, u32 start, Where where = Where::here());
 template <class T>
 void bulk_store(gptr<T> to, u32 start, const CopyView& from, Where where = Where::here());
-// Combines each element with the one in memory, as tma_reduce does (PTX ISA, cp.reduce.async.bulk).
+// Combines each element of the view with the corresponding element in global memory, as tma_reduce does (PTX
+// ISA, cp.reduce.async.bulk).
 template <class T>
 void bulk_reduce(CopyReduction reduction, gptr<T> to, u32 start, const CopyView& from,
                  Where where = Where::here());
 
-// A matrix in global memory whose rows are selected by number. It has `count` rows, which are `stride`
-// elements apart.
+// A matrix in global memory whose rows are selected by number. The matrix has `count` rows, which are
+// `stride` elements apart.
 template <class T>
 struct IndexedRows {
   gptr<T> first;
   u32 stride, count;
 };
-// Maps a row of a view to the number of a row of the matrix, which the function may load from memory.
+// Maps a row of a view to the number of a row of the matrix. The function may load this number from memory.
 using RowIndex = std::function<u32(u32 row)>;
 
-// Loads selected rows into the rows of a view, beginning at `column` of the matrix, each row with its own
-// copy. One thread calls this, and a pipeline counts it as one load of the view. A row number outside the
-// matrix selects the last row. As for bulk_load(), views must be contiguous and columns and row starts
-// aligned; CTAs cannot share the load.
+// Loads selected rows of the matrix into the rows of a view, beginning at `column` of the matrix. Each row is
+// copied separately. One thread calls this function, and a pipeline counts the call as one load of the view.
+// A row number outside the matrix selects the last row. As for bulk_load(), the view must be contiguous, and
+// columns and row starts must be aligned. CTAs cannot share the load.
 template <class T>
 void bulk_gather(const LoadView& to, const IndexedRows<T>& from, const RowIndex& index, u32 column = 0,
                  Where where = Where::here());
-// Stores the rows of a view to selected rows; a row whose number is outside the matrix is dropped. If two
-// rows have the same number, either of them may remain.
+// Stores the rows of a view to selected rows of the matrix; a row whose number is outside the matrix is
+// dropped. If two rows have the same number, the matrix may retain either of them.
 template <class T>
 void bulk_scatter(const IndexedRows<T>& to, const CopyView& from, const RowIndex& index, u32 column = 0,
                   Where where = Where::here());
-// Works like bulk_scatter(), but combines each element with the one in memory, as bulk_reduce() does; rows
-// with the same number are all combined.
+// Works like bulk_scatter(), but combines each element with the corresponding element in memory, as
+// bulk_reduce() does. Rows with the same number are all combined.
 template <class T>
 void bulk_scatter_reduce(CopyReduction reduction, const IndexedRows<T>& to, const CopyView& from,
                          const RowIndex& index, u32 column = 0, Where where = Where::here());

@@ -13,7 +13,7 @@ using detail::MessageText;
 using detail::MessageValue;
 using SiteKind = ReportFormat::Site::Kind;
 
-// The number of messages of the innermost scope, or 0 if no scope is open.
+// The number of messages for which the innermost scope reserves space, or 0 if no scope is open.
 constinit thread_local uint32_t scope_messages = 0;
 
 // Throws Error unless the text has a {} for each value, and no other braces.
@@ -53,7 +53,8 @@ u64 bits_of(const MessageValue& v) {
   }
 }
 
-// Each thread that executes this reserves a message. The site is written last, which completes the message.
+// Emits code that makes each thread reserve and write a message. The site is written last, because it marks
+// the message as complete.
 void write_message(const detail::Reporting& report, uint32_t site, const std::vector<MessageValue>& values) {
   const gmem memory = report.memory();
   const u32 index =

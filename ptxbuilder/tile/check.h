@@ -1,31 +1,32 @@
-// Checks and prints values inside a kernel; the host reports them with their source lines.
+// Checks and prints values inside a kernel. The host reports failed checks and printed values with their
+// source lines.
 //
 //   check(row < rows, "row {} of {}", row, rows);
 //   print("stage {} begins at {}", stage, offset);
 //   check_finite(sum);
 //
-// These functions emit code only if the kernel is built while a ChecksScope is open. Each thread that runs
-// them writes its own message.
+// These functions emit code only if a ChecksScope was open when the kernel was begun. Each thread that
+// executes the code writes its own message.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
 
 namespace ptxbuilder {
 
-// While a scope exists, kernels that are begun on this thread check and print. Such a kernel has one more
-// parameter, "report", which runtime::LoadedKernel passes. Messages are stored directly to host memory, so
-// they can also be written in roles with few registers and between wgmma instructions. A failed check does
-// not stop the kernel: synchronize(), which waits for the launch, throws the Error.
+// While a scope exists, kernels that are begun on this thread check and print values. Such a kernel has one
+// more parameter, "report", for which runtime::LoadedKernel passes memory. Messages are stored directly to
+// host memory, so they can also be written in roles with few registers and between wgmma instructions. A
+// failed check does not stop the kernel; the synchronize() that waits for the launch throws the Error.
 class ChecksScope {
  public:
-  // A launch has room for `messages` messages; further messages are only counted. Throws Error unless
+  // Reserves space for `messages` messages per launch; further messages are only counted. Throws Error unless
   // `messages` is 1 to 2^20.
   explicit ChecksScope(uint32_t messages = 1024, Where where = Where::here());
   ~ChecksScope();
   ChecksScope(const ChecksScope&) = delete;
   ChecksScope& operator=(const ChecksScope&) = delete;
 
-  // Returns the number of messages of the innermost scope, or 0 if no scope is open.
+  // Returns the number of messages for which the innermost scope reserves space, or 0 if no scope is open.
   static uint32_t messages();
 
  private:
@@ -34,7 +35,7 @@ class ChecksScope {
 
 namespace detail {
 
-// A value of a message: its bits, and a letter that states their type.
+// A value in a message, and a letter that denotes its type.
 struct MessageValue {
   Value value;
   char type;
@@ -52,7 +53,8 @@ struct MessageValue {
   MessageValue(bf16 v) : MessageValue(f32(v)) {}  // NOLINT
 };
 
-// A message's format string, whose number of {} is checked against the values, and the caller's line.
+// The format string of a message, and the caller's source line. The number of {} is checked against the
+// number of values.
 struct MessageText {
   std::string_view text;
   Where where;
@@ -63,28 +65,28 @@ struct MessageText {
 
 void check(pred holds, const MessageText& text, std::vector<MessageValue> values);
 void print(const MessageText& text, std::vector<MessageValue> values);
-// Sends the host the elements of a tile that this thread holds, each with its row and column. `make` returns
-// an element by its number, and is called only for elements for which a message is written.
+// Sends the host the elements of a tile that this thread holds, each with its row and column. make(i) returns
+// element i, and is called only for elements that are sent.
 void print_elements(const MessageText& text, char type, int count, const std::function<u64(int)>& make);
 // Returns whether the kernel being built checks and prints.
 bool prints();
 
 }  // namespace detail
 
-// Reports to the host if `holds` is false in a thread that executes this. `text` must have a {} for each of
-// up to six values; otherwise this throws Error.
+// Sends the host a message from each thread in which `holds` is false. Throws Error unless `text` contains
+// one {} for each value, or if there are more than six values.
 template <class... V>
 void check(pred holds, detail::MessageText text, V... values) {
   detail::check(holds, text, {detail::MessageValue(values)...});
 }
 
-// Sends the host the values of each thread that executes this.
+// Sends the host a message with the values from each thread that executes this code.
 template <class... V>
 void print(detail::MessageText text, V... values) {
   detail::print(text, {detail::MessageValue(values)...});
 }
 
-// Checks that `value` is finite and in [least, greatest].
+// Check that `value` is finite, or that it is in [least, greatest].
 void check_finite(f32 value, Where where = Where::here());
 void check_range(f32 value, float least, float greatest, Where where = Where::here());
 

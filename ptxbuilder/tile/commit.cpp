@@ -48,7 +48,7 @@ void commit_smem(Where where) {
 void wait_stores(int pending, StoreWait until, Where where) {
   AtLine line(where);
   detail::check_whole_warpgroups("wait_stores");
-  // A thread that has not committed any stores does not have to wait.
+  // Threads that have not committed any stores do not wait.
   if (until == StoreWait::read)
     cp_async_bulk_wait_group_read(pending);
   else

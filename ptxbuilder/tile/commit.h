@@ -1,4 +1,4 @@
-// Orders accesses to shared memory: threads write it, TMA reads it, and threads write it again.
+// Orders accesses to shared memory that threads write, TMA reads, and threads then write again.
 #pragma once
 
 #include "ptxbuilder/tile/bulk.h"
@@ -7,40 +7,41 @@
 namespace ptxbuilder {
 
 // Makes data that the threads of this warpgroup have written to shared memory visible to TMA and wgmma, which
-// read through the async proxy: each thread executes a fence (PTX ISA, fence.proxy.async), and then the
-// threads meet at a barrier. All threads of the warpgroup call this; outside roles, all threads of the CTA
-// do.
+// read through the async proxy. Each thread executes a fence (PTX ISA, fence.proxy.async), and then the
+// threads meet at a barrier. All threads of the warpgroup must call this; outside roles, all threads of the
+// CTA.
 void commit_smem(Where where = Where::here());
 
-// Determines what a wait for a store waits for: `read`, TMA has read shared memory, which may be written
-// again; `written`, the store has written global memory, which a thread may read.
+// Determines when a wait for a store ends. `read`: when TMA has read shared memory, so that threads may write
+// it again. `written`: when the store has written global memory, so that a thread may read it.
 enum class StoreWait : uint8_t { read, written };
 
-// Waits until at most `pending` (0 to 63) store groups that the storing thread of this warpgroup committed
-// with cp_async_bulk_commit_group are unfinished. All threads of the warpgroup call this, and continue
-// together; outside roles, all threads of the CTA do.
+// Waits until at most `pending` (0 to 63) store groups are unfinished. Only groups that the storing thread of
+// this warpgroup committed with cp_async_bulk_commit_group count. All threads of the warpgroup must call
+// this, and continue together; outside roles, all threads of the CTA.
 void wait_stores(int pending, StoreWait until = StoreWait::written, Where where = Where::here());
 
 namespace detail {
 
-// Returns true in the one thread of a warpgroup that issues and commits its stores and waits for them;
-// outside roles, in one thread of the CTA.
+// Returns true in the one thread of this warpgroup that issues and commits stores and waits for them; outside
+// roles, in one thread of the CTA.
 pred issues_stores();
-// Makes the end of the role wait until its stores have read shared memory, which must remain valid until
-// then.
+// Makes the role wait at its end until its stores have read shared memory. The contents of shared memory must
+// remain valid until then.
 void end_role_after_stores();
-// Calls commit_smem(); then the storing thread issues and commits `stores`. The end of the role waits for
-// them.
+// Calls commit_smem(), and makes the storing thread issue and commit `stores`. The role waits for these
+// stores at its end.
 void store_group(const std::function<void()>& stores);
 // Makes the storing thread wait until TMA has read the shared memory of all but `pending` groups.
 void wait_stores_read(int pending);
 
 }  // namespace detail
 
-// Stores a view of a tile that the threads of this warpgroup have written: calls commit_smem(), then one
-// thread stores the view by TMA to the box at `coordinates`, as tma_store does. All threads of the warpgroup
-// call this; outside roles, all threads of the CTA do. When this returns, TMA may still be reading the view,
-// so call wait_stores(0, StoreWait::read) before you write to it again. The end of the role waits too.
+// Stores a view of a tile that the threads of this warpgroup have written. Calls commit_smem(); then one
+// thread stores the view to the box at `coordinates`, as tma_store does. All threads of the warpgroup must
+// call this; outside roles, all threads of the CTA. When the call returns, TMA may still be reading the view,
+// so call wait_stores(0, StoreWait::read) before you write to the view again. The role always waits for the
+// store at its end.
 //   store(sOut[0], x);
 //   store_out(D, sOut[0], col, row);
 inline void store_out(detail::MapArgument to, const CopyView& from, const std::vector<u32>& coordinates) {
@@ -51,7 +52,8 @@ template <detail::Coordinate... C>
 void store_out(detail::MapArgument to, const CopyView& from, C... coordinates) {
   store_out(to, from, std::vector<u32>{detail::coordinate(coordinates, to.where)...});
 }
-// Store slices of a tensor, as tma_store (tma_tensor.h) does, or contiguous elements, as bulk_store does.
+// Store to slices of a tensor, as tma_store (tma_tensor.h) does, or to contiguous elements, as bulk_store
+// does.
 inline void store_out(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices,
                       const CopyView& from, Where where = Where::here()) {
   AtLine line(where);
@@ -63,7 +65,8 @@ void store_out(gptr<T> to, u32 start, const CopyView& from, Where where = Where:
   detail::store_group([&] { bulk_store(to, start, from); });
 }
 
-// Works like store_out(), but combines each element with the one in memory, as in tma_reduce and bulk_reduce.
+// Works like store_out(), but combines each element with the corresponding element in memory, as tma_reduce
+// and bulk_reduce do.
 //   reduce_out(CopyReduction::add, D, sOut[0], col, row);
 inline void reduce_out(CopyReduction reduction, detail::MapArgument to, const CopyView& from,
                        const std::vector<u32>& coordinates) {

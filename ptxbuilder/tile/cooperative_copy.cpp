@@ -11,15 +11,15 @@ namespace {
 using Kind = CopyAtom::Kind;
 using SharedAddresses = detail::ThreadAddresses<smem, Index>;
 
-// Returns the row and column of an access's first element. A tuple of coordinates may be shorter, if all
-// further coordinates are 0.
+// Returns the row and column of an access's first element. A tuple may have fewer coordinates if all further
+// coordinates are 0.
 template <class I>
 std::pair<I, I> coordinates_of(const BasicLayout<I>& coordinates, const I& thread, int access) {
   BasicTuple<I> at = image<I>({thread, I(access)}, coordinates);
   return {at[0].value(), rank(at) > 1 ? at[1].value() : I(0)};
 }
 
-// Adds accesses [first, first + count) of a view to the kernel's record.
+// Records accesses [first, first + count) of a view.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy& copy,
             const SharedPlace& place, int first, int count) {
   if (!place.view) return;
@@ -46,12 +46,12 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy&
   });
 }
 
-// Reports the writes to a producer's stage.
+// Notifies the stage if `to` is in a producer's stage.
 void tell(const SharedPlace& to, std::string_view operation, bool by_cp_async) {
   if (to.filling) to.filling->filling()->write(*to.filling, operation, by_cp_async);
 }
 
-// Records the registers that the most recently recorded copy has loaded.
+// Stores which registers the most recently recorded copy has loaded.
 void remember(const std::vector<u32>& registers) {
   detail::TileContext& context = detail::TileContext::of(Builder::current());
   const int copy = static_cast<int>(context.record.thread_copies.size()) - 1;
@@ -64,7 +64,7 @@ class GlobalAddresses {
  public:
   GlobalAddresses(const TiledCopy& copy, const GlobalTile& tile, u32 thread)
       : copy_(copy), tile_(tile), thread_(thread), coordinates_(to_device(copy.coordinates())) {
-    // The elements of an access are adjacent in global memory too.
+    // The elements of an access must be adjacent in global memory too.
     const IntTuple& shape = copy.memory().layout().shape();
     ComposedLayout rows = panel_layout(copy.dtype(), size(shape[0]), size(shape[1]), Swizzle::none);
     TiledCopy(CopyAtom::vector(copy.atom().bytes()), copy.dtype(), copy.thread_value(), rows);

@@ -7,13 +7,13 @@ namespace ptxbuilder {
 
 class LoadView;
 
-// A place in shared memory, with options for any copy between it and other memory. Functions that compute
-// with a tile do not accept options.
+// A place in shared memory, with options for copies from or to this place. Functions that compute with a tile
+// do not accept views with options.
 class CopyView {
  public:
-  CopyView(TileView place) : place_(std::move(place)) {}  // NOLINT: a copy without options
+  CopyView(TileView place) : place_(std::move(place)) {}  // NOLINT: implicit, a view without options
 
-  // These functions work as in TileView; each adds an option to those that this view already has.
+  // These functions work as in TileView. Each returns a view with one more option.
   CopyView evict(Eviction eviction) const;
   CopyView when(pred condition) const;
   LoadView multicast(ClusterAxes axes) const;
@@ -31,14 +31,14 @@ class CopyView {
   std::optional<pred> condition_;
 };
 
-// A view for loads. In addition to CopyView's options, it states the barrier that counts the loads' bytes,
-// the CTAs that share the loads, and the value outside the tensor.
+// A view for loads, with more options than CopyView: the barrier that counts the bytes of the loads, the CTAs
+// that share the loads, and the value for elements outside the tensor.
 class LoadView {
  public:
   LoadView(TileView place) : copy_(std::move(place)) {}  // NOLINT
   LoadView(CopyView copy) : copy_(std::move(copy)) {}    // NOLINT
 
-  // Each of these functions returns the same view with one more option for its loads.
+  // Each of these functions returns a copy of this view with one more option for its loads.
   LoadView evict(Eviction eviction) const;
   LoadView when(pred condition) const;
   LoadView multicast(ClusterAxes axes) const;

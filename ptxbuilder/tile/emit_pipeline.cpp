@@ -14,14 +14,14 @@ namespace ptxbuilder {
 namespace detail {
 namespace {
 
-// Throws Error in a branch or a loop that was begun after the body `outer`.
+// Throws Error in a branch or a loop inside the body `outer`.
 void check_in_body(uint32_t outer, std::string_view operation, std::string_view rule) {
   if (open_body != outer)
     throw Error(fmt::format("{}: inside the {}; {}", operation, OpenBody::innermost()->describe(), rule));
 }
 
-// Returns the branch around the current code, inside the body `outer`, that some steps may skip: the
-// outermost branch that either all threads or no threads enter.
+// Returns the outermost branch around the current code, inside the body `outer`, that either all threads or
+// no threads enter. Some steps may skip such a branch.
 const OpenBody* branch_of_steps(uint32_t outer) {
   const OpenBody* found = nullptr;
   for (const OpenBody* b = OpenBody::innermost(); b && b->number() != outer; b = b->outer())
@@ -35,7 +35,7 @@ u32 thread_of_role() {
   return in_role() ? tid_x() - u32(hopper::warpgroup_threads * first_warpgroup_of_role()) : u32(tid_x());
 }
 
-// The loading side of a pipeline; it fills the stages, in one role or in all threads.
+// The loading side of a pipeline, which fills the stages, in one role or in all threads.
 class LoadEnd {
  public:
   explicit LoadEnd(const PipelineParts& parts) : parts_(parts) {
@@ -92,7 +92,8 @@ class PipelineOutputs {
     return output.tile()[output.spec().options().fixed ? u32(0) : stage_.value()];
   }
   bool has_fixed() const { return fixed_; }
-  // After this, the body may write to all outputs: stores have read the fixed outputs of the previous run.
+  // Waits until stores have read the fixed outputs of the previous run, so that the body may write to all
+  // outputs.
   void begin_run() {
     if (!fixed_) return;
     wait_stores_read(0);
@@ -116,8 +117,8 @@ class PipelineOutputs {
     else
       sync_warpgroup();
   }
-  // Stores what all threads have written, after all previous stores except the last `pending` have read their
-  // stages, since one of these stages is written next.
+  // Stores the outputs that all threads have written. First waits until all previous stores except the last
+  // `pending` have read their stages, since the body writes to one of these stages next.
   void leave(bool fixed, const GridIndex& at, int pending) const {
     const auto each = [&](bool by_threads, const std::function<void(size_t)>& send) {
       for (size_t i = 0; i < parts_.outputs.size(); ++i)
@@ -148,7 +149,7 @@ class PipelineOutputs {
   Var<u32> stage_;
 };
 
-// A call of out(): its source line, and the branch around it if some steps may skip the call.
+// Describes a call to out(): its source line, and the branch around it if some steps may skip the call.
 struct Asked {
   Where where;
   const llvm::Value* condition = nullptr;
@@ -156,7 +157,7 @@ struct Asked {
   std::string described = {};
 };
 
-// The state of a step while the body of the pipeline is emitted.
+// Holds the state of a step while the body of the pipeline is emitted.
 struct StepState {
   StepState(const PipelineParts& parts, std::vector<Consumer>& consumers, const PipelineOutputs& outputs,
             GridIndex at, u32 number, u32 warpgroup)
@@ -194,7 +195,7 @@ struct StepState {
   void fill(size_t ring, const Stage& stage) {
     for (size_t i : parts.rings[ring].inputs) ins[i] = parts.inputs[i].tile()[stage];
   }
-  // Throws Error for an output for which some steps do not call out().
+  // Throws Error if there is an output for which some steps do not call out().
   void check_outputs() const {
     for (size_t i = 0; i < asked.size(); ++i) {
       if (asked[i].empty())
@@ -202,7 +203,7 @@ struct StepState {
             fmt::format("{}: the body never calls out({}), so the old contents of shared memory would be "
                         "stored to the tensor",
                         parts.operation, i));
-      const auto in_every_step = [&](const Asked& a) {  // counts calls in both sides of a branch
+      const auto in_every_step = [&](const Asked& a) {  // true also if both sides of a branch contain a call
         return !a.condition || std::ranges::any_of(asked[i], [&](const Asked& b) {
           return b.condition == a.condition && b.branch != a.branch;
         });
@@ -222,15 +223,15 @@ struct StepState {
   std::vector<Consumer>& consumers;
   GridIndex at;
   u32 number, warpgroup;
-  uint32_t body;                               // body of the kernel in which the step runs
-  std::vector<std::optional<Stage>> stages;    // by ring
+  uint32_t body;                               // number of the kernel body in which the step runs
+  std::vector<std::optional<Stage>> stages;    // indexed by ring
   std::vector<std::optional<Where>> released;  // by ring: source line of the release
   std::vector<std::optional<Where>> waited;    // by input: source line of the wait
   std::vector<std::optional<TileView>> ins;
   std::vector<TileView> outs;
-  std::vector<std::vector<Asked>> asked;  // by output: calls of out()
+  std::vector<std::vector<Asked>> asked;  // by output: calls to out()
   bool manual_wait = false, manual_release = false;
-  bool is_over = false;  // true once the pipeline has ended, although a copy of the step may still exist
+  bool is_over = false;  // set when the pipeline has ended, since a copy of the step may still exist
 };
 
 // The computing side of a pipeline: the warpgroups that run the body.
@@ -247,7 +248,7 @@ class ComputeEnd {
 
   u32 warpgroup() const { return warpgroup_; }
 
-  // Runs the body for each step; calls `refill` with each ring whose stage is handed back.
+  // Runs the body for each step. Calls `refill` for each ring when a stage of the ring is handed back.
   void run(const GridShape& grid, const GridIndex& tile, const PipelineBody& body,
            const std::function<void(u32 step, size_t ring)>& refill = nullptr) {
     Fixed fixed(parts_.rings.size());
@@ -273,7 +274,7 @@ class ComputeEnd {
 
  private:
   using Fixed = std::vector<std::optional<Stage>>;
-  using Kept = std::vector<std::vector<Var<Stage>>>;  // the oldest stage comes first
+  using Kept = std::vector<std::vector<Var<Stage>>>;  // the oldest stage is first
   using Sums = std::vector<ProductGroups::Accumulator>;
 
   void steps(const GridShape& grid, const GridIndex& tile, const PipelineBody& body,
@@ -306,8 +307,8 @@ class ComputeEnd {
       outputs_.end_step(state->at);
     });
   }
-  // Ends a run. A run without steps has not written fixed outputs or the sums of products; these sums are set
-  // to zero.
+  // Ends a run. A run without steps has not written fixed outputs or sums of products. In this case, no
+  // outputs are stored, and the sums are set to zero.
   void end_run(const GridShape& grid, const GridIndex& tile, const Sums& sums) const {
     const auto outputs = [&] {
       AtLine line(parts_.where);
@@ -319,13 +320,14 @@ class ComputeEnd {
     if (sums.empty()) return;
     if_(steps.value() == 0, [&] {
       AtLine line(parts_.where);
-      // The author may leave products of the last steps in flight, but here no step has run.
+      // The host assumes that the body's last products may still be in flight here, although the body has not
+      // run.
       if (std::any_of(sums.begin(), sums.end(), [](const auto& sum) { return sum->group.has_value(); }))
         wgmma_wait_group(0);
       for (const auto& sum : sums) sum->clear();
     });
   }
-  // Hands back the oldest stage in `kept`, or this stage if `kept` is empty.
+  // Hands back the oldest stage in `kept`, or `stage` if `kept` is empty.
   void release(size_t ring, const Stage& stage, std::vector<Var<Stage>>& kept) {
     if (kept.empty()) return consumers_[ring].release(stage);
     consumers_[ring].release(kept.front());
@@ -362,7 +364,7 @@ void PipelineStep::wait(int number, Where where) {
     throw Error(fmt::format("wait: input {} was already waited for, at {}; wait once per step", number,
                             to_string(*waited)));
   waited = Where::here();
-  if (!s.stages[ring]) s.wait(ring);  // otherwise it has arrived together with another input
+  if (!s.stages[ring]) s.wait(ring);  // otherwise, the input has arrived together with another one
 }
 
 void PipelineStep::release(int number, Where where) {
@@ -448,7 +450,7 @@ void emit_pipeline(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in, 
   const u32 steps = detail::steps_of(grid),
             warpgroup = threads == hopper::warpgroup_threads ? u32(0) : warp_index() / 4;
   const auto ahead = [&](size_t ring) { return u32(parts.rings[ring].stages - parts.rings[ring].delay); };
-  std::vector<std::unique_ptr<detail::GridWalk>> next(parts.rings.size());  // of the blocks being loaded
+  std::vector<std::unique_ptr<detail::GridWalk>> next(parts.rings.size());  // next position of each ring
   const auto load_next = [&](size_t ring) {
     load(ring, next[ring]->at());
     next[ring]->next();
@@ -514,8 +516,8 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
   detail::check_grid(grid, operation);
   if (o.compute_warpgroups < 1)
     throw Error(fmt::format("{}: {} warpgroups compute; at least one", operation, o.compute_warpgroups));
-  // Computing threads share the registers that loading threads leave in an SM, rounded down to the
-  // granularity of setmaxnreg.
+  // Computing threads share the registers of an SM that loading threads do not use. The number per thread is
+  // rounded down to the granularity of setmaxnreg.
   constexpr int kStep = hopper::role_register_step, kAll = hopper::sm_registers / hopper::warpgroup_threads;
   const int registers = o.compute_registers.value_or(
       std::min(hopper::most_role_registers, (kAll - o.memory_registers) / o.compute_warpgroups) / kStep *

@@ -1,4 +1,4 @@
-// Defines grids of steps: their axes, with or without names, and the indices of a step along them.
+// Defines grids of steps: their axes, with or without names, and the index of a step along each axis.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace ptxbuilder {
 
-// An axis of a grid: its number of steps, known to the host or the device, and optionally a name.
+// An axis of a grid: a number of steps, which the host or the device knows, and optionally a name.
 struct GridAxis {
   template <detail::HostInteger I>
-  GridAxis(I size) : size(size) {}    // NOLINT: a size is an axis
+  GridAxis(I size) : size(size) {}    // NOLINT: implicit, so that a size can be passed as an axis
   GridAxis(u32 size) : size(size) {}  // NOLINT
   GridAxis(std::string name, Index size) : name(std::move(name)), size(size) {}
 
@@ -25,7 +25,7 @@ struct GridAxis {
 // The axes of a grid, outermost first: the last axis varies fastest.
 using GridShape = std::vector<GridAxis>;
 
-// Selects an axis by number or name, and holds the caller's line.
+// Selects an axis by number or name, and holds the caller's source line.
 struct AxisName {
   AxisName(int number, Where where = Where::here()) : number(number), where(where) {}         // NOLINT
   AxisName(std::string_view name, Where where = Where::here()) : name(name), where(where) {}  // NOLINT
@@ -37,42 +37,43 @@ struct AxisName {
   Where where;
 };
 
-// The position of a step in a grid: a number along each axis, accessed by the axis's number or name.
+// The position of a step in a grid, as one index for each axis. An axis is selected by its number or name.
 class GridIndex {
  public:
   GridIndex() = default;
-  // Throws Error unless there are as many names as numbers; "" means no name.
+  // Throws Error unless the two lists have the same length. The name "" stands for an axis without a name.
   GridIndex(std::vector<std::string> names, std::vector<u32> at);
 
-  // Returns the step's number along an axis. Throws Error that lists the axes if this axis does not exist.
+  // Returns the step's number along an axis. If this axis does not exist, the function throws an Error that
+  // lists the axes.
   u32 operator[](const AxisName& axis) const;
   int size() const { return static_cast<int>(at_.size()); }
-  std::string axis(int number) const;  // describes an axis: axis 0 ("row")
+  std::string axis(int number) const;  // returns a description such as: axis 0 ("row")
 
-  // Returns an index with the axes of this one, followed by the axes of `inner`.
+  // Returns an index with the axes of this index, followed by the axes of `inner`.
   GridIndex with(const GridIndex& inner) const;
-  // Returns the same index, but makes its errors also state why it has no more axes.
+  // Returns a copy of this index whose errors also state `why` there are no further axes.
   GridIndex alone(std::string why) const;
 
  private:
   std::string axes() const;
   std::vector<std::string> names_;  // "" for an axis without a name
   std::vector<u32> at_;
-  std::string why_;  // the reason why the index does not have more axes
+  std::string why_;  // why the index has no further axes
 };
 
-// Returns how many of `steps` steps belong to this CTA in a grid along x whose CTAs take steps in turn: steps
-// ctaid_x(), ctaid_x() + nctaid_x(), and so on.
+// Returns how many of `steps` steps belong to this CTA if the steps are distributed round-robin among the
+// CTAs of a grid along x. This CTA's steps are ctaid_x(), ctaid_x() + nctaid_x(), and so on.
 u32 steps_of_cta(u32 steps, Where where = Where::here());
 
 namespace detail {
 
-// Throws Error for an axis that the host knows to have no steps, and for two axes with the same name.
+// Throws Error if the host knows that an axis has no steps, or if two axes have the same name.
 void check_grid(const GridShape& shape, std::string_view operation);
-// Returns the number of steps of a grid.
+// Returns the number of steps in a grid.
 u32 steps_of(const GridShape& shape);
 
-// Walks over the steps of a grid, in row-major order, without divisions.
+// Walks over the steps of a grid in row-major order, without divisions.
 class GridWalk {
  public:
   explicit GridWalk(const GridShape& shape);
@@ -86,7 +87,7 @@ class GridWalk {
   std::vector<Var<u32>> at_;
 };
 
-// Runs `body` for each step of a grid, one after the other; `number` counts them from 0.
+// Runs `body` for each step of a grid, one after the other. `number` counts the steps from 0.
 void for_each_step(const GridShape& shape, const std::function<void(const GridIndex& at, u32 number)>& body);
 
 }  // namespace detail

@@ -11,7 +11,7 @@ namespace {
 // The seed of the innermost scope.
 constinit thread_local std::optional<uint64_t> scope_seed;
 
-// Returns whether a warp sleeps before an instruction. Polls are excluded, since how often a warp polls
+// Returns whether a warp may sleep before an instruction. Polls are excluded, since how often a warp polls
 // depends on other warps. Instructions between the products of a group are excluded because a sleep would
 // separate the products.
 bool is_dealing(std::string_view mnemonic) {
@@ -37,15 +37,16 @@ bool is_dealing(std::string_view mnemonic) {
   return false;
 }
 
-// Produces the numbers that determine how long a warp sleeps: all threads of a warp have the same numbers as
-// long as they take the same path.
+// Generates the pseudorandom numbers that determine how long a warp sleeps. All threads of a warp have the
+// same numbers as long as they take the same path.
 class Jitter {
  public:
   explicit Jitter(uint64_t seed)
       : seed_(static_cast<uint32_t>(seed ^ seed >> 32) * 0x9e3779b9u + 0x7f4a7c15u) {}
 
-  // Makes the warp sleep one time in four, for up to 2047 ns (PTX ISA, nanosleep: the time is a hint). A
-  // guard would be a branch, around which ptxas serializes wgmma (C7520).
+  // Makes the warp sleep in one of four calls, for up to 2047 ns (PTX ISA, nanosleep: the time is a hint).
+  // The other calls sleep for 0 ns, because a branch around the instruction would make ptxas serialize wgmma
+  // (C7520).
   void sleep() {
     Builder& builder = Builder::current();
     if (!state_) begin(builder);

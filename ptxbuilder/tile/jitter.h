@@ -1,10 +1,10 @@
-// Adds seeded delays at points where a kernel's threads interact, so that a GPU runs schedules that rarely
-// occur otherwise.
+// Adds seeded delays at points where a kernel's threads interact. The delays provoke schedules that rarely
+// occur on a GPU otherwise.
 //
 //   const JitterScope shaken(seed);
 //   Kernel k = my_kernel();
 //
-// No delays are emitted unless such a scope is open.
+// No delays are emitted unless a JitterScope is open.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"
@@ -12,9 +12,9 @@
 namespace ptxbuilder {
 
 // While a scope exists, kernels begun on this thread sleep for up to a few microseconds before some of their
-// arrivals, barriers, fences, asynchronous copies, and signals in global memory. In each launch with the same
-// seed, a warp of a CTA sleeps equally long at the same point of its execution; the seed changes the timing
-// of the kernel, but not what it does. A Kernel on a front end's function never sleeps.
+// arrivals, barriers, fences, asynchronous copies, and signals in global memory. In every launch with the
+// same seed, a warp of a CTA sleeps equally long at the same point of its execution. The seed changes the
+// timing of the kernel, but not its results. A Kernel on a front end's function never sleeps.
 class JitterScope {
  public:
   explicit JitterScope(uint64_t seed);
@@ -28,7 +28,7 @@ class JitterScope {
 
 namespace detail {
 
-// Makes the kernel sleep as described above if a scope is open.
+// Adds the delays to a kernel if a JitterScope is open.
 void begin_jitter(Builder& builder);
 
 }  // namespace detail

@@ -14,22 +14,22 @@ namespace {
 
 using detail::TileContext;
 
-// Takes the index from lane 0's register, so that ptxas knows that all lanes have the same value, and
-// generates branches and indexing without divergence.
+// Returns the warp's index, read from lane 0's register. ptxas then treats the value as equal in all lanes,
+// and generates branches and indexing without divergence.
 u32 uniform_warp_index() { return shfl_sync_idx(tid_x() >> 5, 0); }
 
-// Returns the number of registers of a CTA: those of the multiprocessor, divided by the number of CTAs that
-// it holds at once.
+// Returns the number of registers of a CTA: the multiprocessor's registers, divided by the number of CTAs
+// that run on it at once.
 int registers_of_cta(const Builder& builder) {
   return hopper::sm_registers / static_cast<int>(builder.held_at_once());
 }
-// Returns the number of registers of a thread at the kernel's start, as ptxas chooses it from .maxntid and
+// Returns the number of registers that a thread has at the kernel's start. ptxas derives it from .maxntid and
 // .minnctapersm.
 int launch_registers(const Builder& builder, int threads) {
   return std::min(registers_of_cta(builder) / threads / 8 * 8, 248);
 }
 
-// Emits the setmaxnreg of each role, now that the threads of all roles are known.
+// Emits the setmaxnreg instruction of each role. Must be called when all roles are known.
 void finish_roles(Builder& builder) {
   TileContext& context = TileContext::of(builder);
   if (context.roles.empty()) return;
@@ -85,7 +85,7 @@ std::string role_in_words(const TileContext::Role& role) {
                          : fmt::format("warpgroups {} to {}", role.first, role.first + role.count - 1);
 }
 
-// Checks the rules of the grid against the parameters to which they refer.
+// Checks the grid's rules, and the parameters to which they refer.
 void check_grid(Builder& builder) {
   if (!builder.signature().grid) return;
   const AuthorsCode finish_is_not_to_blame;
@@ -93,8 +93,8 @@ void check_grid(Builder& builder) {
   const GridRule check(builder.signature());
 }
 
-// Names all axes of a kind, ending with x, and calls `each` with every axis and its number. New names replace
-// earlier names of the same kind.
+// Names all axes of a kind; the last axis is x. Calls `each` with every axis and its number. New names
+// replace earlier names of the same kind.
 template <class List, class Each>
 void name_axes(TileContext& context, TileContext::Axis::Of of, const List& axes, const Each& each) {
   const char* kind = of == TileContext::Axis::Of::grid ? "grid" : "cluster";

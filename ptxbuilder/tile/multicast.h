@@ -1,5 +1,4 @@
-// Computes the ranks and masks of the CTAs along some axes of a cluster, which share a load or meet at a
-// barrier.
+// Computes the ranks and masks of CTAs that share a load or meet at a barrier along some axes of a cluster.
 #pragma once
 
 #include "ptxbuilder/ir/index.h"
@@ -13,16 +12,16 @@ std::array<u32, 3> place_in_cluster();
 // Returns the groups that the axes form in the kernel's clusters.
 MulticastGroups multicast_groups(ClusterAxes axes);
 
-// Describes this CTA as a member of its group.
+// The position of this CTA in its group, and the CTAs of the group.
 struct GroupMember {
-  Index place;  // its number in the group; the first axis varies fastest
+  Index place;  // number of this CTA in the group; the first axis varies fastest
   u16 mask;     // bit r is set if the CTA of rank r is in the group
 };
 GroupMember group_member(const MulticastGroups& groups);
 
-// The CTAs in line with this one along the axes are this CTA and those that differ from it along only one of
-// the axes. ctas_in_line() returns their number, and rank_in_line() returns the rank of the i-th. The CTAs
-// along the first axis come first.
+// Return the number of CTAs in line with this CTA, and the rank of the i-th of them. The CTAs in line are
+// this CTA itself and the CTAs whose position differs along exactly one of the axes. The CTAs along the first
+// axis are numbered first.
 int ctas_in_line(ClusterAxes axes);
 u32 rank_in_line(ClusterAxes axes, u32 i);
 

@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kWarpgroup = 128;  // threads of a warpgroup
+constexpr int kWarpgroup = 128;  // number of threads in a warpgroup
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void NamedBarrier::arrive(Where where) const {
   emit(isa::rows_def::bar_arrive);
 }
 
-// Warpgroup i of the CTA uses barrier i + 1.
+// Uses barrier i + 1 for warpgroup i of the CTA.
 void sync_warpgroup(Where where) {
   AtLine line(where);
   detail::check_whole_warpgroups("sync_warpgroup");

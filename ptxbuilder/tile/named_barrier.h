@@ -1,16 +1,17 @@
-// Defines barriers for some threads of a CTA, which PTX identifies with numbers.
+// Defines barriers for some of a CTA's threads. PTX identifies these barriers by number.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"
 
 namespace ptxbuilder {
 
-// A barrier at which `threads` threads of the CTA, in whole warps of any roles, meet any number of times (PTX
-// ISA, bar). Kernel::named_barrier makes it; it can be used only in that kernel.
+// A barrier at which `threads` threads of the CTA meet, any number of times (PTX ISA, bar). The threads form
+// whole warps, which may be in different roles. Kernel::named_barrier() makes the barrier, and only that
+// kernel can use it.
 class NamedBarrier {
  public:
-  // All threads of a warp call this. It waits until `threads` threads have called sync() or arrive(), and the
-  // caller then sees what these threads did before.
+  // Waits until `threads` threads have called sync() or arrive(). The caller then sees the memory writes that
+  // these threads made before their calls. All threads of a warp must call this function.
   void sync(Where where = Where::here()) const;
   // Arrives without waiting.
   void arrive(Where where = Where::here()) const;

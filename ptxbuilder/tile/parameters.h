@@ -1,4 +1,4 @@
-// Declares parameters for kernels in which some parameters exist only for some operations.
+// Declares parameters for kernels that need some of their parameters only for some operations.
 #pragma once
 
 #include <map>
@@ -7,11 +7,11 @@
 
 namespace ptxbuilder {
 
-// A list of parameters by name; only those that the operation needs are added.
+// A list of named parameters. The caller adds only the parameters that its operation needs.
 class Parameters {
  public:
-  // Adds a parameter; the launch's arguments follow the order of the calls. A tensor map's type follows from
-  // its copies.
+  // Adds a parameter. A launch passes arguments in the order of these calls. The type of a tensor map is
+  // determined by its copies.
   void add(std::string name, Parameter::Kind kind, DType type, std::string meaning) {
     index_[name] = all_.size();
     Parameter& one = all_.emplace_back();
@@ -25,7 +25,8 @@ class Parameters {
     values_ = kernel.builder().declare_parameters(std::move(all_), where);
   }
 
-  // Returns a parameter's value in its declared type. Throws Error that lists the names if it is missing.
+  // Returns a parameter's value as its declared type. If there is no parameter with this name, the function
+  // throws an Error that lists the names.
   template <class T>
   T get(const std::string& name) const {
     return T(values_[index_of(name)].handle());

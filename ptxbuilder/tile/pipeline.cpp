@@ -14,7 +14,7 @@ struct detail::Ring {
   smem full(u32 stage) const { return barriers[stage]; }
   smem empty(u32 stage) const { return barriers[stage] + 8 * stages; }
   uint32_t stage_bytes() const;
-  // Advances to the next stage; the parity flips when the ring starts over.
+  // Advances to the next stage. The parity flips when the ring starts over.
   void advance(Var<u32>& stage, Var<u32>& parity) const;
   void skip(Var<u32>& stage, Var<u32>& parity, u32 count) const;
   u32 previous(u32 stage) const { return select(stage == 0, u32(stages), stage) - 1; }
@@ -24,17 +24,17 @@ struct detail::Ring {
   }
 
   int stages;
-  int consumers;           // consumers of a CTA
-  int filling_warpgroups;  // warpgroups whose threads fill the stages; 0 if one thread fills them by TMA
+  int consumers;           // number of consumer warpgroups in a CTA
+  int filling_warpgroups;  // number of warpgroups that fill the stages; 0 if one thread fills them with TMA
   bool exchanges;          // whether threads store to the stages of other CTAs
   ClusterAxes axes;        // axes along which CTAs fill stages together
-  int peers;               // CTAs that release stages to a producer: those in line with it along the axes
+  int peers;               // number of CTAs in line along `axes`, which release stages to a producer
   std::vector<SharedTile> tiles;
   Barriers barriers;
   mutable std::vector<int> consuming =
-      {};                           // roles of all calls of consumer(); -1 stands for a kernel without roles
+      {};                           // role of each call to consumer(); -1 stands for a kernel without roles
   mutable bool given_back = false;  // whether one consumer releases stages for all
-  // State whether phases of the full barriers complete, and whether any code waits for them.
+  // Set if any code completes phases of the full barriers, and if any code waits for these phases.
   mutable bool is_filled = false, is_waited_for = false;
 };
 
@@ -44,8 +44,8 @@ std::string describe(const detail::Ring& ring) {
   return fmt::format("{} stages of {} B", ring.stages, ring.stage_bytes());
 }
 
-// Returns the arrivals of the full and empty barriers: one producer, or each filling thread, arrives at the
-// full barriers, and every warp of the consumers arrives at the empty barriers.
+// Returns the number of arrivals for each full and empty barrier. One producer or each filling thread arrives
+// at a full barrier, and every warp of the consumers arrives at an empty barrier.
 std::vector<int> arrivals(int stages, int consumers, int filling_warpgroups, int peers) {
   if (stages < 1 || consumers < 1)
     throw Error(
@@ -63,8 +63,8 @@ int warpgroups_of(int role) {
 
 constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::z;
 
-// Loads must fetch all bytes of a stage that its barrier expects, so the host must know which rows and panels
-// they load.
+// Checks that the host knows which rows and panels a load fetches, because the loads must fetch all bytes
+// that a stage's barrier expects.
 void check_known(const LoadView& view) {
   if (view.condition())
     throw Error(
@@ -78,7 +78,8 @@ void check_known(const LoadView& view) {
                     place.row_count(), place.tile().cols(), place.whole().describe()));
 }
 
-// A shared load may write only to CTAs that report when they have read the previous contents of the stage.
+// Checks a shared load. The load may write only to CTAs that release the stage when they have read its
+// previous contents.
 void check_shared(const LoadView& view, const detail::Ring& ring) {
   const ClusterAxes axes = view.multicast_axes();
   const MulticastGroups groups = detail::multicast_groups(axes);
@@ -108,7 +109,7 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
 
 }  // namespace
 
-// Tracks what has filled a stage while the kernel is built; it does not hold device values.
+// Tracks the writes that fill a stage while the kernel is built. Holds no device values.
 struct detail::Filling final : StageFilling {
   explicit Filling(std::shared_ptr<const Ring> of) : ring(std::move(of)) {
     for (const SharedTile& tile : ring->tiles)
@@ -122,7 +123,7 @@ struct detail::Filling final : StageFilling {
   void exchange(const TileView& to, ClusterAxis axis) override;
   // Records that threads write a tile.
   void fill(const SharedTile& tile, std::string_view operation, bool by_cp_async);
-  // Throws Error with the tile's number if one of the tiles is not filled.
+  // Throws an Error with the tile's number if one of the tiles is not filled.
   void check_filled(std::string_view operation, std::string_view way) const;
   // Throws Error for CTAs that release the stage together but do not share any of its loads.
   void check_axes() const;
@@ -130,9 +131,9 @@ struct detail::Filling final : StageFilling {
   size_t number(const SharedTile& tile, std::string_view operation) const;
 
   std::shared_ptr<const Ring> ring;
-  std::vector<std::vector<bool>> filled;                           // by tile, panel and row
+  std::vector<std::vector<bool>> filled;                           // indexed by tile, panel and row
   ClusterAxes shared;                                              // axes along which loads are shared
-  bool has_copies = false, has_stores = false, committed = false;  // cp.async, st.shared, commit()
+  bool has_copies = false, has_stores = false, committed = false;  // set by cp.async, st.shared, commit()
 };
 
 std::shared_ptr<detail::StageFilling> Stage::filling() const { return filling_; }
@@ -171,7 +172,8 @@ void detail::Filling::load(const LoadView& to) {
   }
   shared = shared | to.multicast_axes();
   if (!ring->by_threads()) return;  // the barrier already expects all bytes, since acquire()
-  // The copying thread has not committed yet, so the phase cannot complete before this.
+  // The copying thread has not committed yet, so the phase cannot complete before the barrier expects the
+  // bytes.
   const auto bytes = static_cast<uint32_t>(to.place().bytes());
   if (to.condition())
     mbarrier_expect_tx.when (*to.condition())(*to.barrier(), bytes);
@@ -204,7 +206,7 @@ void detail::Filling::exchange(const TileView& to, ClusterAxis axis) {
                     "ClusterAxis::{}, .exchanges = true}}, so that a CTA stores only when the other one has "
                     "released the stage",
                     wrong, "xyz"[static_cast<size_t>(axis)]));
-  // A third CTA could release a stage again before the first has seen the release of the second.
+  // A third CTA could release a stage again before the first CTA has seen the release by the second CTA.
   if (ctas > 2)
     throw Error(fmt::format(
         "store_async: {} CTAs along {} exchange the stages of a pipeline; at most two can, since with more a "
@@ -212,7 +214,7 @@ void detail::Filling::exchange(const TileView& to, ClusterAxis axis) {
         ctas, "xyz"[static_cast<size_t>(axis)]));
   filled[i].assign(filled[i].size(), true);
   shared = shared | axis;
-  // This thread has not committed yet, so the phase cannot complete before it expects the bytes.
+  // This thread has not committed yet, so the phase cannot complete before the barrier expects the bytes.
   mbarrier_expect_tx.when((tid_x() & 127) == 0)(*to.stage_barrier(), static_cast<uint32_t>(to.bytes()));
 }
 
@@ -264,7 +266,7 @@ void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, i
                     const ThreadProducers& producers) {
   const auto [filling_warpgroups, axes, exchanges] = producers;
   kernel.builder().check_current();
-  if (!axes.empty()) detail::cluster_size(kernel.builder());  // which must not change after this
+  if (!axes.empty()) detail::cluster_size(kernel.builder());  // the size must not change after this call
   const int peers = detail::ctas_in_line(axes);
   Barriers barriers(kernel, arrivals(stages, consumers, filling_warpgroups, peers), {"full", "empty"});
   if (tiles.empty()) throw Error("pipeline: it needs at least one tile");
@@ -317,7 +319,7 @@ void detail::Ring::skip(Var<u32>& stage, Var<u32>& parity, u32 count) const {
   parity = parity.value() ^ (turns & 1);
 }
 
-// An unused barrier is in phase 0, so a wait for parity 1 passes: initially, the producer finds every stage
+// A new barrier is in phase 0, so a wait for parity 1 passes: initially, the producer finds every stage
 // empty.
 Producer::Producer(std::shared_ptr<const detail::Ring> ring)
     : ring_(std::move(ring)), stage_(0), parity_(1) {}
@@ -354,7 +356,7 @@ Stage Producer::acquire(Where where) {
   return stage;
 }
 
-// Returns what is known about a stage that threads of this producer have acquired.
+// Returns the state of a stage that threads of this producer have acquired.
 detail::Filling& Producer::filling(const Stage& stage, std::string_view operation) const {
   if (!stage.filling_) throw Error(fmt::format("{}: needs a producer's stage, from acquire()", operation));
   if (stage.ring_ != ring_)
@@ -379,11 +381,11 @@ void Producer::commit(const Stage& stage, Where where) {
     cp_async_mbarrier_arrive_noinc(full);
     return;
   }
-  // This arrival happens when the copies have arrived; the counted arrival makes stores visible.
+  // This arrival occurs when the copies have arrived. The counted arrival below makes stores visible.
   if (filling.has_copies) ptx("cp.async.mbarrier.arrive.shared::cta.b64 [{bar:smem}];", {{"bar", full}});
   if (filling.has_copies) return mbarrier_arrive(full);
-  // One lane arrives on behalf of the warp, whose stores precede its barrier, since a barrier in shared
-  // memory processes arrivals one by one.
+  // A barrier in shared memory processes arrivals one by one, so one lane arrives on behalf of the warp. The
+  // warp's barrier orders the stores of all lanes before this arrival.
   bar_warp_sync(0xffffffff);
   mbarrier_arrive_count.when(laneid() == 0)(full, u32(32));
 }
@@ -426,7 +428,7 @@ Stage Consumer::wait(Where where) {
     ring_->wait(full, parity_);
   }
   // Threads have written through the generic proxy. A fence on either side of the barrier is enough (PTX ISA,
-  // proxies); on this side, it also covers copies that arrive by themselves.
+  // proxies). A fence on the consumer's side also covers copies that arrive by themselves.
   if (ring_->by_threads()) fence_proxy_async<Space::shared>();
   ring_->advance(stage_, parity_);
   if (refills_) *refills_ = refills_->value() - 1;
@@ -462,8 +464,8 @@ void Consumer::peek(Where where) {
   *seen_full_ = mbarrier_test_wait_parity(ring_->full(stage_), parity_);
 }
 
-// Every warp arrives, since each warp has waited for its own part of the wgmma group only; lane i arrives at
-// CTA i.
+// Every warp must arrive, since each warp has waited only for its own part of the wgmma group. Lane i arrives
+// at the i-th CTA in line.
 void Consumer::arrive(u32 stage, pred unless, int consumers) const {
   detail::check_whole_warpgroups("release");
   smem empty = ring_->empty(stage);
@@ -478,8 +480,8 @@ void Consumer::arrive(u32 stage, pred unless, int consumers) const {
     mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_));
 }
 
-// Returns whether the stage `behind` stages before the next one will be filled again; true if that is not
-// known.
+// Returns whether the stage that is `behind` stages before the next stage will be filled again; returns true
+// if the total number of stages is not known.
 pred Consumer::refilled(int behind) const { return refills_ ? refills_->value() > -behind : pred(true); }
 
 u32 Consumer::previous(u32 stage) const { return ring_->previous(stage); }
@@ -518,7 +520,7 @@ void Consumer::release_previous(const Stage& stage, pred first, Where where) {
   if (ring_->stages < 2)
     throw Error("release_previous: with one stage the producer would wait for the stage that is kept");
   arrive(previous(stage.index()), first | !refilled(2));
-  *stage.released_ = true;  // if release_last() follows
+  *stage.released_ = true;  // release_last() must follow
   if (late_) return;
   late_ = std::make_shared<bool>(false);
   Builder::current().on_finish([late = late_, where] {
@@ -565,7 +567,7 @@ Var<Stage>& Var<Stage>::operator=(const Argument& argument) {
   AtLine line(argument.where);
   index_ = stage.index_;
   refilled_ = *stage.refilled_;
-  *stage.released_ = true;  // set if the variable's flag is set
+  *stage.released_ = true;  // the variable's own flag must be set too
   return *this;
 }
 
@@ -582,7 +584,7 @@ Turns::Turns(Kernel& kernel, int warpgroups, Where where)
     throw Error(where, fmt::format("turns: {} warpgroups; there must be at least two", warpgroups));
 }
 
-// The first warpgroup's first wait passes, since it is for the phase before a barrier's first phase.
+// The first wait of warpgroup 0 passes, since it waits for the phase before its barrier's first phase.
 WarpgroupTurn::WarpgroupTurn(const Barriers& turns, u32 index)
     : turns_(turns), index_(index), parity_(select(index == 0, u32(1), u32(0))) {}
 

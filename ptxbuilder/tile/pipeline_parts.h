@@ -1,4 +1,4 @@
-// Makes the parts that the loading side and the computing side of a pipeline share.
+// Makes the parts of a pipeline that its loading side and its computing side share.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@
 
 namespace ptxbuilder::detail {
 
-inline constexpr int kOutputStages = 2;  // one is written while the other is stored
+inline constexpr int kOutputStages = 2;  // one stage is written while the other is stored
 
 // Returns whether the code that is being emitted is in a role.
 bool in_role();
 
-// The shared parts of a pipeline. They are made before the roles.
+// The parts of a pipeline that both sides share. These parts are made before the roles.
 struct PipelineParts {
   // A group of inputs that are loaded and handed back together.
   struct Ring {
@@ -31,12 +31,12 @@ struct PipelineParts {
 
   std::string operation;
   Where where = Where::here();  // source line of the author's call
-  int load_threads;             // threads that load inputs, or 0 if one thread loads them by TMA
+  int load_threads;             // number of threads that load inputs; 0 if one thread loads them with TMA
   int compute_warpgroups;
   std::vector<BlockCopy> inputs, outputs;
   std::vector<Ring> rings;
   std::vector<size_t> ring_of;          // index in `rings` of each input's ring
-  std::optional<NamedBarrier> meeting;  // for several warpgroups of a role
+  std::optional<NamedBarrier> meeting;  // set if a role has several warpgroups
 };
 
 }  // namespace ptxbuilder::detail

@@ -73,7 +73,7 @@ void ProductGroups::product_of_copies(const char* what) {
 }
 
 void ProductGroups::commit() {
-  if (fence_) Builder::current().emit_at(std::exchange(fence_, nullptr), [] {});  // removes the marker
+  if (fence_) Builder::current().emit_at(std::exchange(fence_, nullptr), [] {});  // releases the place
   open_ = false;
 }
 
@@ -125,7 +125,7 @@ void ProductGroups::follow(const Event& event, bool next_round) {
     case Event::Kind::access:
       if (const std::optional<int>& group = event.accumulator->group) {
         const char* const is_read = event.accumulator->is_read;
-        const int before = committed() - (is_read && next_round ? 1 : 0);  // the reading group is open
+        const int before = committed() - (is_read && next_round ? 1 : 0);  // the group that reads is open
         throw Error(
             event.where,
             fmt::format(

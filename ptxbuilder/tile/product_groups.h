@@ -1,5 +1,5 @@
-// Tracks groups of products in flight while a kernel is emitted: which accumulators the tensor cores may
-// still be writing (PTX ISA, wgmma.commit_group, wgmma.wait_group).
+// Tracks the groups of products that are in flight while a kernel is emitted, and thus the accumulators that
+// tensor cores may still be writing (PTX ISA, wgmma.commit_group, wgmma.wait_group).
 #pragma once
 
 #include <functional>
@@ -11,19 +11,18 @@
 
 namespace ptxbuilder::detail {
 
-// The known state of one accumulator, or of registers that one product reads: A, or the metadata of a sparse
-// A.
+// Holds what is known about one accumulator, or about registers that one product reads. Such registers hold
+// A, or the metadata of a sparse A.
 struct AccumulatorState {
-  bool written = false;                   // whether a product has written it since it was made or zeroed
-  std::optional<int> group;               // group that writes it, if the group may be in flight
-  const char* is_read = nullptr;          // name of the operand that the group reads from the registers, or
-                                          // null if they are an accumulator
+  bool written = false;                   // set by a product or a write, cleared by Accumulator::zero()
+  std::optional<int> group;               // group that writes the accumulator, if the group may be in flight
+  const char* is_read = nullptr;          // name of the operand in the registers; null for an accumulator
   std::function<void()> clear = nullptr;  // zeroes an accumulator's registers
 };
 
-// Follows code in the order in which it is emitted; the branches of a condition count as consecutive code.
-// The effect of a loop's end on its beginning is checked once the loop has been emitted. Errors that depend
-// on values known only to the device, such as a loop without iterations, are left to the emulator.
+// Follows code in the order of emission; the branches of a condition count as consecutive code. Once a loop
+// has been emitted, its body is checked again with the state that its first pass left. Only the emulator can
+// find errors that depend on values known to the device, such as a loop without iterations.
 class ProductGroups {
  public:
   using Accumulator = std::shared_ptr<AccumulatorState>;
@@ -34,8 +33,8 @@ class ProductGroups {
   // Error outside a group.
   void fence();
   // Returns copies of registers that a product reads. The copies are made before the fence, since ptxas
-  // serialises products if their registers are written between them (advisory C7513). Throws Error, which
-  // calls the registers `what`, if they are computed after the group's first product.
+  // serialises products if their registers are written between them (advisory C7513). Throws Error if the
+  // registers are computed after the group's first product; the message calls them `what`.
   std::vector<Value> ahead_of_fence(const std::vector<Value>& registers, const char* what);
   // Records that a product of the open group writes the accumulator.
   void product(const Accumulator& accumulator);
@@ -47,19 +46,19 @@ class ProductGroups {
   // Records that at most `pending` groups are unfinished from this point.
   void wait(int pending);
 
-  // Record that the author reads or writes an accumulator. Both throw Error that names the group if a group
-  // may still be writing it. read() also throws Error for an accumulator that was never written, and write()
-  // after an open group's first product.
+  // Record that the author's code reads or writes an accumulator. If a group may still be writing the
+  // accumulator, both throw an Error that names the group. read() also throws Error for an accumulator that
+  // was never written, and write() throws Error after the first product of an open group.
   void read(const Accumulator& accumulator);
   void write(const Accumulator& accumulator);
 
-  // Calls `emission`, and returns the accumulators whose first write is by a product that it emits.
+  // Calls `emission`, and returns the accumulators that are first written by a product that `emission` emits.
   std::vector<Accumulator> begun_in(const std::function<void()>& emission);
 
-  // Ends a role: its products are not in flight in the code of the next role.
+  // Ends a role: the role's products are not in flight in the code of the next role.
   void end_role();
 
-  // Enclose the body of a loop, whose events are checked once more at the loop's end.
+  // Enclose the body of a loop. end_loop() checks the events of the body once more.
   void begin_loop();
   void end_loop();
 
@@ -74,11 +73,11 @@ class ProductGroups {
   void follow(const Event& event, bool next_round);
   int committed() const { return static_cast<int>(groups_.size()) - (open_ ? 1 : 0); }
 
-  std::vector<Where> groups_;                  // source lines where groups were begun, by number
-  std::vector<Accumulator>* begun_ = nullptr;  // belongs to the innermost begun_in()
+  std::vector<Where> groups_;                  // source line where each group was begun, by group number
+  std::vector<Accumulator>* begun_ = nullptr;  // result of the innermost begun_in()
   bool open_ = false;
-  Builder::Place fence_;             // fence of the open group, once it has one
-  std::vector<Accumulator> flying_;  // accumulators whose group may be in flight
+  Builder::Place fence_;             // fence of the open group, once emitted
+  std::vector<Accumulator> flying_;  // accumulators that a group in flight may be writing
   std::vector<Event> events_;        // events of the loops being emitted
   std::vector<size_t> loops_;        // index in events_ where each loop begins
 };

@@ -19,7 +19,7 @@ using detail::TileContext;
 using Event = ProfileFormat::Event;
 using Kind = ProfileFormat::Kind;
 
-// The settings of the innermost scope; without a scope, nothing is recorded.
+// The settings of the innermost scope. Without a scope, `records` is 0, and nothing is recorded.
 struct Asked {
   uint32_t records = 0;
   ProfileScope::Detail detail{};
@@ -27,7 +27,7 @@ struct Asked {
 constinit thread_local Asked asked;
 
 constexpr uint32_t kIdle = uint32_t{1} << 31;  // larger than the number of records of any warp
-constexpr uint32_t kSlotBytes = 4;  // counter in shared memory for the records of a warp's diverged lanes
+constexpr uint32_t kSlotBytes = 4;             // size of a counter for the records of a warp's diverged lanes
 
 void check_name(std::string_view what, std::string_view name) {
   if (name.empty()) throw Error(fmt::format("{}: its name is empty", what));
@@ -38,7 +38,7 @@ uint32_t body_now() {
   return body ? body->number() : 0;
 }
 
-// Tells how many lanes of a warp reach the code that is being emitted, if any lane does.
+// States how many lanes of a warp execute the code that is being emitted, if any lane does.
 enum class Lanes : uint8_t { one, some, all };
 
 Lanes lanes_that_come() {
@@ -91,23 +91,23 @@ class Profiling {
 
   ProfileScope::Detail detail_;
   ProfileFormat format_;
-  std::map<std::string, uint32_t, std::less<>> names_;  // numbers of the names of regions and marks
-  std::map<ProfileFormat::Site, uint32_t> sites_;       // numbers of the sites
-  uint32_t role_ = 0;                                   // number of the role that is being emitted
+  std::map<std::string, uint32_t, std::less<>> names_;  // numbers of the names of regions, marks and spans
+  std::map<ProfileFormat::Site, uint32_t> sites_;
+  uint32_t role_ = 0;             // number of the role being emitted
   bool completes_ = false;        // whether a wait added by the profile is being emitted
-  std::optional<uint32_t> wait_;  // name of the wait_region that is being emitted
-  // Variables of a thread, set by start(): the address of its warp's header, and the index of the next unit,
-  // which is at least kIdle in lanes that do not record.
+  std::optional<uint32_t> wait_;  // number of the name of the wait_region() being emitted
+  // Variables of each thread, set by start(): the address of its warp's header, and the index of the next
+  // unit. The index is at least kIdle in lanes that do not record.
   llvm::Value *header_ = nullptr, *next_ = nullptr;
-  std::optional<uint32_t> slots_;  // counters in shared memory, for diverged lanes
+  std::optional<uint32_t> slots_;  // offset of the counters of diverged lanes in shared memory
 
-  // A body's record that is noted but not yet written.
+  // A record whose events have been noted, but whose stores have not been emitted yet.
   struct Noted {
     ProfileFormat::Site site;
     std::vector<llvm::Value*> words;
     uint32_t body = 0;
-    std::vector<Builder::Place> stores;  // where full units are stored
-    Builder::Place last;                 // after its last event and its stores
+    std::vector<Builder::Place> stores;  // places at which full units are stored
+    Builder::Place last;                 // place after the last event and its stores
     bool is_event = true;                // whether `last` is right after the last event
 
     bool is_full() const {
@@ -118,8 +118,8 @@ class Profiling {
   Noted noted_;
 };
 
-// Returns the address of the record counter of diverged lanes, in shared memory that is allocated for the
-// first record.
+// Returns the address of this warp's record counter for diverged lanes. The shared memory is allocated for
+// the first record.
 smem Profiling::slot() {
   Builder& builder = Builder::current();
   constexpr int kMostWarps = hopper::cta_threads / 32;
@@ -166,14 +166,15 @@ void Profiling::begin_role(std::string name, int first_warpgroup, int warpgroups
   record(Kind::begin, role_);
 }
 
-// The role of a warp ends when all of its lanes have finished, including an elected lane.
+// Records the end of a role. A warp's role ends when all lanes of the warp have finished, including an
+// elected lane.
 void Profiling::end_role() {
   bar_warp_sync(0xffffffff);
   record(Kind::end, role_);
 }
 
-// Lanes of a warp may diverge at any time. If whole warps or a single lane reach the code, the code itself
-// determines which lane records. That lane is always the same, so it can count records in a register.
+// Records an event. Lanes of a warp may diverge at any time. If entire warps or a single lane execute the
+// code, the same lane always records, so it can count records in a register.
 void Profiling::record(Kind kind, uint32_t name, u32 value) {
   if (lanes_that_come() != Lanes::some) return note(kind, name, value);
   const u32 together = instruction<"activemask.b32">();
@@ -181,19 +182,20 @@ void Profiling::record(Kind kind, uint32_t name, u32 value) {
   bar_warp_sync(together);
 }
 
-// Begins a region at the time of the warp's last event. Diverged lanes may not have one.
+// Begins a region at the time of the warp's last event. Diverged lanes may not have a last event.
 void Profiling::record_next(uint32_t name) {
   if (lanes_that_come() == Lanes::some) return record(Kind::begin, name);
   note(Kind::begin, name, 0, Time::before);
 }
 
-// Records only the time, as the end of a region that cannot be open, since no other region has this name.
+// Records only the time. The event is the end of a region that cannot be open, since no other region has its
+// name.
 void Profiling::record_time() {
   if (lanes_that_come() != Lanes::some) note(Kind::end, number_of(""), 0);
 }
 
-// A wait has a complete record of its own, so the record of the body around it continues after it. If units
-// of that record would otherwise be overwritten by the wait's record, they are stored first.
+// Records a wait. The wait has a complete record of its own, so the record of the surrounding body continues
+// after the wait. Units of the surrounding record that the wait's record would overwrite are stored first.
 void Profiling::record_wait(const std::function<pred()>& has_to_wait, const std::function<void()>& loop) {
   if (!wait_) return loop();
   if (!noted_.stores.empty()) write_noted();
@@ -207,8 +209,8 @@ void Profiling::record_wait(const std::function<pred()>& has_to_wait, const std:
   });
 }
 
-// Diverged lanes write one record for each time, and the region of an instruction needs the beginning of the
-// outer region.
+// Records the waits in `body`. In diverged lanes, which write one record for each time, and with regions of
+// instructions, which need the beginning of the outer region, this is an ordinary region.
 void Profiling::record_waits(uint32_t name, const std::function<void()>& body) {
   const bool whole = lanes_that_come() == Lanes::some || detail_ == ProfileScope::Detail::instructions;
   if (whole) record(Kind::begin, name);
@@ -219,8 +221,8 @@ void Profiling::record_waits(uint32_t name, const std::function<void()>& body) {
   if (whole) record(Kind::end, name);
 }
 
-// An instruction that waits or sends is a region; the products of a group form one region, from their fence
-// to their end, since no code may come between them.
+// Records instructions. An instruction that waits or copies forms a region. The products of a group form a
+// single region, from their fence to their end, since no code may be inserted between them.
 void Profiling::record(Builder::When when, const isa::Row& row) {
   constexpr std::array<std::string_view, 12> kTimed = {
       "mbarrier.try_wait",    "mbarrier.test_wait",   "bar.sync",      "barrier.sync",
@@ -241,7 +243,8 @@ void Profiling::record(Builder::When when, const isa::Row& row) {
   if (timed != kTimed.end()) record(before ? Kind::begin : Kind::end, number_of(*timed));
 }
 
-// A wait right after the issue, which only the profiled kernel contains, shows when the operation completes.
+// Adds a wait right after an operation has been issued, which shows when the operation completes. Only
+// profiled kernels contain such a wait.
 void Profiling::complete(std::string_view what, const std::function<void()>& wait) {
   const uint32_t number = number_of(fmt::format("{}{}", what, kCompletion));
   record(Kind::begin, number);
@@ -256,14 +259,14 @@ namespace {
 u64 bits(gmem address) { return u64(detail::convert(Class::gmem, Class::u64, address.handle())); }
 gmem address(u64 bits) { return gmem(detail::convert(Class::u64, Class::gmem, bits.handle())); }
 
-// Returns the address of a unit minus the header's size, which the store adds. This is a single asm
-// instruction, since ptxas would otherwise split the computation, and execute half of it an iteration
-// earlier.
+// Returns the address of a unit minus the header's size, which the store adds. The address is computed in a
+// single asm instruction, since ptxas would otherwise split the computation, and execute half of it in the
+// previous iteration.
 gmem unit_at(u64 header, u32 index) {
   return address(instruction<"mad.wide.u32">(index, u32(kRecordBytes), header));
 }
 
-// Stores one unit of a record; the first unit begins with the site.
+// Stores one unit of a record. The first unit begins with the site.
 void store_unit(gmem record, uint32_t unit, uint32_t site, std::span<llvm::Value* const> words, pred fits) {
   const auto word = [&](uint32_t i) {
     const uint32_t at = unit * kWordsOfUnit + i;
@@ -277,10 +280,11 @@ void store_unit(gmem record, uint32_t unit, uint32_t site, std::span<llvm::Value
 
 }  // namespace
 
-// A warp that multiplies must not lose time between its products, so recording issues as few instructions per
-// step as possible. An event right after another does not read the clock. The events of a body form one
-// record, because all code between them runs equally often; they share the site, the address and the count. A
-// unit is stored when it is full: after the issue of the next products, or where another event follows.
+// Adds an event to the record of the current body. A warp that multiplies must not lose time between its
+// products, so recording issues as few instructions per step as possible. An event right after another event
+// does not read the clock. The events of a body form one record, because all code between them runs equally
+// often, and share the site, the address and the count. A full unit is stored after the next products are
+// issued, or when another event follows.
 void Profiling::note(Kind kind, uint32_t name, u32 value, Time time) {
   Builder& builder = Builder::current();
   const bool is_here = !noted_.site.empty() && noted_.body == body_now();
@@ -357,7 +361,7 @@ void Profiling::write(uint32_t site, std::span<llvm::Value* const> words,
   });
 }
 
-// Diverged lanes may execute this at the same time.
+// Writes a separate record for one event. Diverged lanes may execute this code at the same time.
 void Profiling::write_apart(Kind kind, uint32_t name, u32 value) {
   const bool has_value = ProfileFormat::has_value(kind);
   std::optional<u32> clock;
@@ -372,7 +376,7 @@ void Profiling::write_apart(Kind kind, uint32_t name, u32 value) {
 }
 
 // Emits code at the kernel's entry, where there is no control flow yet. The lane that records for its warp is
-// the lane that elect() chooses.
+// the lane that elect() would choose.
 void Profiling::start() {
   Builder& builder = Builder::current();
   const uint32_t threads = builder.signature().threads, warps = (threads + 31) / 32;
@@ -410,10 +414,10 @@ void Profiling::end() {
   builder.signature().profile = format_;
 }
 
-// The grid's first warp measures the cost of recording when it has finished the kernel; it has space for
-// these records. Only whole warps can satisfy the condition.
+// Measures the cost of recording, in the grid's first warp, when this warp has finished the kernel and still
+// has space for the records. The condition holds either for all lanes of a warp or for none.
 void Profiling::calibrate() {
-  constexpr uint32_t kTogether = 8;  // large enough that most of the measured records do not include the loop
+  constexpr uint32_t kTogether = 8;  // records per iteration; most do not include the loop's cost
   const auto record_nothing = [&] {
     set(header_, bits(Builder::current().own_parameter(kParameter)) - sizeof(Header));
     set(next_, select(get<u32>(next_) < kIdle, u32(0), u32(kIdle)));

@@ -8,9 +8,9 @@
 namespace ptxbuilder {
 namespace {
 
-// Returns x / d. If x is below 2^21, which is nearly always the case, this uses f32, whose error is then less
-// than one. It takes about 150 clocks, a third of the time of an integer division, for which the tensor cores
-// would have to wait between tiles.
+// Returns x / d. For x below 2^21, which is nearly always the case, the quotient is computed in f32, with an
+// error of less than one. This takes about 150 clocks, a third of the time of an integer division. The tensor
+// cores would have to wait for a division between tiles.
 u32 quotient(u32 x, u32 d) {
   Var<u32> result(0);
   if_(
@@ -24,7 +24,8 @@ u32 quotient(u32 x, u32 d) {
   return result;
 }
 
-// Returns x / d if `condition` holds, and `otherwise` if not, for device or host numbers.
+// Returns x / d if `condition` holds, and `otherwise` if it does not. One overload is for device numbers, and
+// one for host numbers.
 u32 quotient_where(pred condition, u32 x, u32 d, u32 otherwise) {
   Var<u32> result(otherwise);
   if_(condition, [&] { result = quotient(x, d); });
@@ -38,7 +39,7 @@ int64_t less_of(int64_t a, int64_t b) { return std::min(a, b); }
 u32 chosen(pred condition, u32 a, u32 b) { return select(condition, a, b); }
 int64_t chosen(bool condition, int64_t a, int64_t b) { return condition ? a : b; }
 
-// Returns the row and column of position `linear` in an order.
+// Returns the row and column of position `linear` in a raster.
 template <class Number>
 std::pair<Number, Number> place_in_groups(const Number& linear, const Number& rows, const Number& cols,
                                           const Raster& raster) {
@@ -47,11 +48,12 @@ std::pair<Number, Number> place_in_groups(const Number& linear, const Number& ro
     return {col, row};
   }
   const Number group(raster.group);
-  const Number tiles = cols * group;  // tiles of a full group
+  const Number tiles = cols * group;  // number of tiles in a full group
   const Number above = quotient_where(linear >= tiles, linear, tiles, Number(0));
   const Number first = above * group, within = linear - above * tiles;
   const Number height = less_of(rows - first, group);  // the last group may have fewer rows
-  const Number in_group = quotient_where(height < group, within, height, within / group);  // usually a shift
+  // The division by `group` is usually a shift.
+  const Number in_group = quotient_where(height < group, within, height, within / group);
   const Number row = first + (within - in_group * height);
   if (!raster.snake) return {row, in_group};
   return {row, chosen((above & Number(1)) == 1, cols - Number(1) - in_group, in_group)};
@@ -68,7 +70,8 @@ Raster snake(int minor_dim, int tile_width) {
   return {tile_width, minor_dim == 1, true};
 }
 
-// The blocks of tiles that clusters take in turn, and the blocks that this cluster takes.
+// Describes the blocks of tiles that are distributed round-robin among the clusters: their number of rows and
+// columns, this cluster's first block, and the step to its next block.
 struct Blocks {
   u32 rows, cols, first, step;
 };
@@ -108,7 +111,7 @@ HostTileIndex planar_snake(int64_t linear, int64_t rows, int64_t cols, int minor
 TileIndex grouped_raster(Raster raster, Where where) {
   AtLine line(where);
   u32 cols = nctaid_x(), rows = nctaid_y();
-  u32 linear = ctaid_y() * cols + ctaid_x();  // the order in which CTAs start
+  u32 linear = ctaid_y() * cols + ctaid_x();  // CTAs start in this order
   return grouped_raster(linear, rows, cols, raster);
 }
 

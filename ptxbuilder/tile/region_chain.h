@@ -1,5 +1,5 @@
-// Defines chains of adjacent regions, such as, in a loop, the wait of a step right after the products of the
-// previous step.
+// Defines chains of adjacent regions. In a loop, for example, a step's wait can directly follow the products
+// of the previous step.
 #pragma once
 
 #include "ptxbuilder/tile/profile.h"
@@ -11,15 +11,16 @@ void in_next_region(std::string_view name, const std::function<void()>& body, Wh
 void record_time();
 }  // namespace detail
 
-// Each region of a chain begins at the time of the warp's previous event, which is usually the end of the
-// previous region in the chain, so a region reads the clock once instead of twice. Code between two regions
-// counts towards the second. The first region begins where the chain is created. As with other regions, only
-// the bodies are emitted unless the kernel is profiled.
+// A chain of regions. Each region begins at the time of the warp's previous event, usually the end of the
+// previous region in the chain. A region thus reads the clock only once instead of twice. Code between two
+// regions counts towards the second. The first region begins where the chain is created. As with other
+// regions, only the bodies are emitted if the kernel is not profiled.
 class RegionChain {
  public:
   RegionChain() { detail::record_time(); }
 
-  // Runs `body`, and returns what `body` returns. Throws Error if the name is empty.
+  // Runs `body` as the next region of the chain, and returns the result of `body`. Throws Error if the name
+  // is empty.
   template <std::invocable<> Body>
   auto region(std::string_view name, Body&& body, Where where = Where::here()) -> std::invoke_result_t<Body> {
     return detail::result_within(

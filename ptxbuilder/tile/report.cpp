@@ -20,14 +20,14 @@ uint32_t Reporting::site(ReportFormat::Site::Kind kind, std::string text, std::s
 }
 
 void Reporting::add_role(std::string name, int first_warp, int warps, bool within) {
-  // Reports name the first role of a warp.
+  // Reports use the first role in the list that contains a warp.
   format_.roles.insert(within && !format_.roles.empty() ? format_.roles.end() - 1 : format_.roles.end(),
                        {std::move(name), static_cast<uint32_t>(first_warp), static_cast<uint32_t>(warps)});
 }
 
 gmem Reporting::memory() const { return Builder::current().own_parameter(kReportParameter); }
 
-// The address is recomputed wherever it is needed, so that it does not occupy registers in between.
+// Emits the computation anew in each call, so that the address does not occupy registers between its uses.
 gmem Reporting::slot(uint32_t bytes) const {
   const u32 warps = (ntid_x() + 31) >> 5;
   const u32 cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
@@ -36,8 +36,8 @@ gmem Reporting::slot(uint32_t bytes) const {
                      uint64_t{format_.messages} * kMessageBytes);
 }
 
-// Diverged lanes of a warp write the state in any order: any lane may write last, and the writes of two lanes
-// do not mix.
+// Diverged lanes of a warp write the state in any order. Any lane may write last, but each write is a single
+// store, so the writes of two lanes do not mix.
 void Reporting::write_state(WarpState state, uint32_t site) const {
   const u32 cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
   instruction<"st.relaxed.sys.global.v4.u32">.when(is_leader())(
@@ -61,7 +61,7 @@ void add_own_pointer(Builder& builder, std::string_view name, std::string_view m
   pointer.dtype = DType::u64;
   pointer.meaning = meaning;
   builder.add_own_parameter(std::move(pointer));
-  // The writes need registers, which the kernel may not have.
+  // The kernel may not have enough registers for the writes, so these advisories are permitted.
   builder.waive("spills");
   builder.waive("stack");
 }

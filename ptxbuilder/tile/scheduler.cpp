@@ -22,7 +22,7 @@ Index digit(Index& number, const Index& size) {
   return last;
 }
 
-// Returns the position of a step in a grid whose steps are numbered tile by tile, and row-major within each
+// Returns the position of a step in a grid. Steps are numbered tile by tile, and in row-major order within a
 // tile.
 GridIndex index_of(const GridShape& grid, const std::vector<int>& tiling, u32 number) {
   const size_t rank = grid.size();
@@ -55,7 +55,8 @@ void check_tiling(const GridShape& grid, const std::vector<int>& tiling) {
                               i, size ? fmt::format(", which has {}", *size) : ""));
 }
 
-// Throws Error if another loop of the kernel also uses the counter, which would then count for both loops.
+// Throws Error if another loop of the kernel uses the same counter, because the counter would then count for
+// both loops.
 void claim_counter(Kernel& k, gptr<u32> counter) {
   const auto [other, is_new] =
       detail::TileContext::of(k.builder()).work_counters.emplace(counter.handle(), Where::here());
@@ -96,7 +97,7 @@ void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& op
   AtLine line(where);
   detail::check_grid(grid, "nd_loop");
   check_tiling(grid, options.tiling);
-  // The loop would skip the steps of a partial tile.
+  // The loop would skip the steps of partial tiles.
   for (size_t i = 0; i < options.tiling.size(); ++i)
     if (!grid[i].size.known() && options.tiling[i] > 1)
       if_(grid[i].size.value() % static_cast<uint32_t>(options.tiling[i]) != 0, [] { trap(); });
@@ -114,8 +115,8 @@ void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& op
 u32 WorkCounter::take(u32 all, Where where) const {
   AtLine line(where);
   const auto add = [&](u32 number) { return instruction<"atom.global.add.u32">(gmem(counter_), number); };
-  // The thread that takes number 0 sets this bit, which tells the last thread that the counter began at 0.
-  // Each CTA takes one more number after its last one, so the bit is set by then.
+  // The thread that takes number 0 sets this bit, so that the last thread can tell that the counter began at
+  // 0. Each CTA takes one more number after its last step, so the bit is set by then.
   constexpr uint32_t kBegan = uint32_t{1} << 31;
   const u32 found = add(1), taken = found & ~kBegan, last = all + (nctaid_x() - 1);
   if_(taken == 0, [&] { add(kBegan); });
@@ -168,8 +169,7 @@ struct DynamicSteps::State {
   WorkCounter counter;
   u32 steps;
   Announcements announcements;
-  std::vector<int> roles;  // roles that have called each(): the first role takes numbers, and the others read
-                           // them
+  std::vector<int> roles;  // roles that have called each(); only the first role takes numbers
 };
 
 DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_warpgroups, Where where) {
@@ -181,7 +181,7 @@ DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_
   if (reading_warpgroups < 1)
     throw Error(fmt::format("dynamic steps: {} warpgroups read them; there must be at least one",
                             reading_warpgroups));
-  constexpr int kPlaces = 4, kWords = 4;  // places of 16 bytes, in which one word is used
+  constexpr int kPlaces = 4, kWords = 4;  // a place has 16 bytes, but only one word is used
   state_ = std::make_shared<State>(State{
       WorkCounter(counter), steps, Announcements(k, kPlaces, kWords, 4 * reading_warpgroups, "step"), {}});
   k.builder().on_finish([state = state_, reading_warpgroups, where = Where::here()] {
@@ -262,7 +262,7 @@ void dynamic_scheduling_loop(Kernel& k, gptr<u32> counter, const GridShape& grid
   const u32 all = detail::steps_of(grid);
   const WorkCounter from(counter);
   const sptr<u32> place(k.shared(DType::u32, {1, 4}, Swizzle::none, 1, "step")[0].address());
-  // All threads have read the previous step when one thread writes the next one.
+  // One thread writes the next step only after all threads have read the previous step.
   const auto next = [&] {
     if_(tid_x() == 0, [&] { place[0] = from.take(all); });
     sync_threads();
@@ -288,7 +288,7 @@ void dynamic_scheduling_loop(Kernel& k, const std::function<void(const LoopStep&
   check_of_cta(k);
   k.builder().require(86, isa::Sm::sm_100, "dynamic_scheduling_loop without a counter");
   std::vector<std::string> names;
-  for (const auto& axis : detail::TileContext::of(k.builder()).axes)  // outermost first
+  for (const auto& axis : detail::TileContext::of(k.builder()).axes)  // the list is outermost first
     if (axis.of == detail::TileContext::Axis::Of::grid) names.push_back(axis.name);
   if (names.empty()) names = {"z", "y", "x"};
   const smem answer = k.shared(DType::u32, {1, 4}, Swizzle::none, 1, "next CTA")[0].address();
@@ -301,7 +301,7 @@ void dynamic_scheduling_loop(Kernel& k, const std::function<void(const LoopStep&
   while_(
       [&] { return goes_on.value(); },
       [&] {
-        // The next step is requested while this one is computed.
+        // The next step is requested while the current step is computed.
         if_(tid_x() == 0, [&] {
           constexpr uint32_t kBytes = 16;
           mbarrier_arrive_expect_tx(answered[0], kBytes);
@@ -324,8 +324,7 @@ void dynamic_scheduling_loop(Kernel& k, const std::function<void(const LoopStep&
         at[0] = u32(x), at[1] = u32(y), at[2] = u32(z);
         goes_on = is_taken;
         number = number.value() + 1;
-        fence_proxy_async<Space::shared>();  // all threads have read the answer before the next one is
-                                             // written
+        fence_proxy_async<Space::shared>();  // orders these reads before the next answer's write
         sync_threads();
       });
 }

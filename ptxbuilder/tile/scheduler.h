@@ -1,5 +1,5 @@
-// Loops over the steps of a grid. A CTA takes its steps either by a rule that all roles evaluate or from a
-// counter.
+// Loops over the steps of a grid. Either a rule that all roles evaluate determines a CTA's steps, or the CTA
+// takes its steps from a counter.
 #pragma once
 
 #include "ptxbuilder/tile/barrier.h"
@@ -7,43 +7,45 @@
 
 namespace ptxbuilder {
 
-// A loop divides its steps among `size` members; this member has number `index`.
+// A group of `size` members that share the steps of a loop. This member has number `index`.
 struct Collective {
   u32 index = 0, size = 1;
 };
-// Returns the collective along named axes of the grid, cluster or role; the last axis varies fastest.
+// Returns the collective of the members along the named axes of the grid, cluster or role. The last axis
+// varies fastest.
 Collective collective(std::initializer_list<std::string_view> axes, Where where = Where::here());
 
-// The body of nd_loop() receives a LoopStep for each step.
+// Describes one step to the body of nd_loop().
 struct LoopStep {
   GridIndex index;
-  u32 number;  // number of this step among this member's steps, from 0
+  u32 number;  // number of this step among this member's steps, counted from 0
 };
 
 // The options of nd_loop().
 struct LoopOptions {
-  // The number of steps of a tile along each axis, each a divisor of the axis. The grid is traversed tile by
-  // tile, and the steps of a tile are consecutive. If this is empty, the grid is traversed row by row.
+  // The number of steps of a tile along each axis. It must divide the length of the axis. The grid is
+  // traversed tile by tile, and the steps of a tile are consecutive. If `tiling` is empty, the grid is
+  // traversed row by row.
   std::vector<int> tiling = {};
 };
 
 // Runs `body` for the steps of a grid that belong to this member of the collective: steps index, index +
-// size, and so on, in row-major order. The sizes of axes may be known only on the device. If four members
-// share a grid of 2 x 3, the first gets (0,0) and (1,1), and the last gets (1,0).
+// size, and so on, in row-major order. The sizes of axes may be known only on the device. For example, if
+// four members share a grid of 2 x 3 steps, the first member gets (0,0) and (1,1), and the last gets (1,0).
 //
 //   k.grid({{"cta", "multiprocessors"}});
 //   nd_loop({{"m", rows}, {"n", cols}}, collective({"cta"}), [&](const LoopStep& s) { ... s.index["m"] ...
 //   });
 //
-// Throws Error if an axis has no steps or the tiling does not divide it, and names the axis. If only the
-// device knows the axis, the kernel traps instead.
+// Throws an Error that names the axis if an axis has no steps or the tiling does not divide it. If only the
+// device knows the length of the axis, the kernel traps instead.
 void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& options,
              const std::function<void(const LoopStep&)>& body, Where where = Where::here());
 inline void nd_loop(const GridShape& grid, const Collective& who,
                     const std::function<void(const LoopStep&)>& body, Where where = Where::here()) {
   nd_loop(grid, who, {}, body, where);
 }
-// Does the same, and also passes a value from step to step; returns the last value.
+// Runs `body` like the overloads above, and also passes a value from step to step; returns the last value.
 template <class T>
 T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& options, const T& init,
           const std::type_identity_t<std::function<T(const LoopStep&, const T&)>>& body,
@@ -54,12 +56,13 @@ T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& optio
   return carry;
 }
 
-// A counter in global memory from which CTAs take the numbers of their work items. It must be zero before the
-// first launch, and is zero again after each launch: every CTA takes one number too many, and the last CTA to
-// do so resets the counter. Launches that overlap need separate counters, and so do different loops of a
-// kernel. In each CTA of a grid along x, one thread calls take() until it returns `all` or more, and never
-// again. `all` is at most 2^31 minus the number of CTAs. If the counter did not begin at 0, the launch traps
-// at the line of take() or of the loop; --checks reports the number taken.
+// A counter in global memory from which CTAs take the numbers of their work items. The counter must be zero
+// before the first launch, and is zero again after each launch. Every CTA takes one number too many, and the
+// last CTA that does so resets the counter. Launches that overlap need separate counters, and so do different
+// loops of a kernel. The grid must run along x. In each CTA, one thread calls take() until it returns `all`
+// or more, and does not call it again. `all` must be at most 2^31 minus the number of CTAs. If the counter
+// did not begin at 0, the launch traps at the source line of take() or of the loop; with --checks, the kernel
+// also reports the number taken.
 class WorkCounter {
  public:
   explicit WorkCounter(gptr<u32> counter) : counter_(counter) {}
@@ -70,21 +73,23 @@ class WorkCounter {
   gptr<u32> counter_;
 };
 
-// Words that one thread of a CTA announces to other threads in rounds, some rounds before the readers need
-// them.
+// Passes words from one thread of a CTA to other threads, in rounds. The thread can announce a round's words
+// several rounds before the readers need them.
 class Announcements {
  public:
-  // `readers` is the number of arrivals that hand back a place; one thread or one warp makes each arrival.
+  // Makes `places` places of `words` words each, which the rounds use cyclically. A place is free again once
+  // done() has made `readers` arrivals.
   Announcements(Kernel& kernel, int places, int words, int readers, const std::string& name = "work",
                 Where where = Where::here());
 
-  // Waits in the announcing thread until the place for this round is free. The thread then writes to the
-  // place and publishes it.
+  // begin() waits in the announcing thread until the place for this round is free. The thread then writes to
+  // the place and calls publish().
   sptr<u32> begin(u32 round, Where where = Where::here()) const;
   void publish(u32 round, Where where = Where::here()) const;
-  // Waits in a reader until the round is announced. The reader may read the words until it calls done().
+  // Waits in a reader until the words of the round have been published. The reader may read the words until
+  // it calls done().
   sptr<u32> read(u32 round, Where where = Where::here()) const;
-  // Hands back the place of a round; `stands` is true in the threads that arrive for a reader.
+  // Hands back the place of a round. Each thread for which `stands` is true makes one arrival.
   void done(u32 round, pred stands, Where where = Where::here()) const;
 
  private:
@@ -94,24 +99,25 @@ class Announcements {
   Barriers announced_, read_;
 };
 
-// Steps that CTAs take from an atomic counter when they need them, like Pallas' dynamic_scheduling_loop, but
-// on sm_90. Of the roles that call each(), the one emitted first takes the numbers, in one thread, and
-// announces them to `reading_warpgroups` warpgroups, whose threads all call each().
+// Steps that CTAs take from an atomic counter when they need them, like dynamic_scheduling_loop in Pallas,
+// but on sm_90. Among the roles that call each(), the role emitted first takes the numbers, in one thread,
+// and announces them to the other roles. These other roles have `reading_warpgroups` warpgroups, in which all
+// threads call each().
 //
-// An example, in which two computing warpgroups use the steps as SpecializedOptions::tiles:
+// In the following example, two computing warpgroups use the steps as SpecializedOptions::tiles:
 //
 //   DynamicSteps tiles(k, counter, rows * cols, 2);
 //   options.tiles = tiles.order([&](u32 i) { return GridIndex({"row", "col"}, {i / cols, i % cols}); });
 class DynamicSteps {
  public:
-  // Throws Error for a kernel with clusters, whose CTAs would not take the same steps. Finishing the kernel
-  // throws Error unless exactly `reading_warpgroups` warpgroups read the steps.
+  // Throws Error for a kernel with clusters, because a cluster's CTAs would not take the same steps.
+  // Kernel::finish() throws Error unless exactly `reading_warpgroups` warpgroups read the steps.
   DynamicSteps(Kernel& kernel, gptr<u32> counter, u32 steps, int reading_warpgroups,
                Where where = Where::here());
 
-  // Runs `body` for each step of this CTA. A role calls this once.
+  // Runs `body` for each step of this CTA. Each role may call this function once.
   void each(const std::function<void(u32 step)>& body, Where where = Where::here()) const;
-  // Returns these steps as the tile order of a pipeline that loads by TMA; `index` maps a step to its tile.
+  // Returns these steps as the tile order of a pipeline that loads with TMA. `index` maps a step to its tile.
   std::function<void(const std::function<void(const GridIndex&)>&)> order(std::function<GridIndex(u32)> index,
                                                                           Where where = Where::here()) const;
 
@@ -120,15 +126,16 @@ class DynamicSteps {
   std::shared_ptr<State> state_;
 };
 
-// Runs `body` for steps that the CTA takes from a counter. All threads of the CTA call this, outside roles,
-// branches and loops, and are synchronized between two steps.
+// Runs `body` for steps that the CTA takes from a counter. All threads of the CTA must make this call outside
+// roles, branches and loops. The threads are synchronized between two steps.
 void dynamic_scheduling_loop(Kernel& kernel, gptr<u32> counter, const GridShape& grid,
                              const std::function<void(const LoopStep&)>& body, Where where = Where::here());
 
-// Does the same with cluster launch control, on sm_100 and later, without a counter: a launch has a CTA for
-// each step, and a running CTA takes over the work of CTAs that have not begun (PTX ISA,
-// clusterlaunchcontrol). The index is a CTA's index in the grid, with the axis names of Kernel::grid(), or
-// "z", "y", "x". The code follows the manual, and ptxas accepts it, but it has not been tested on a device.
+// Runs `body` for steps that the CTA takes with cluster launch control, on sm_100 and later, without a
+// counter. A launch has one CTA for each step, and a running CTA takes over the work of CTAs that have not
+// begun (PTX ISA, clusterlaunchcontrol). A step's index is a CTA's index in the grid; its axes have the names
+// given to Kernel::grid(), or "z", "y", "x". The code follows the manual and is accepted by ptxas, but it has
+// not been tested on a device.
 void dynamic_scheduling_loop(Kernel& kernel, const std::function<void(const LoopStep&)>& body,
                              Where where = Where::here());
 

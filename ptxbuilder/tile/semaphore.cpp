@@ -74,8 +74,8 @@ void semaphore_signal_parallel(const std::vector<SemaphoreSignal>& signals, Wher
         {{"counter", s.semaphore.counter_}, {"count", s.count}});
 }
 
-// Each CTA adds 1, except one, which adds what is missing to 2^31: when all have arrived, the top bit has
-// changed, and the lower bits are as before.
+// Every CTA adds 1, except for one CTA, whose addend makes the sum of all addends 2^31. When all CTAs have
+// arrived, the top bit has changed, and the lower bits have their previous values.
 void GridBarrier::sync(Where where) const {
   AtLine line(where);
   if (detail::TileContext::of(Builder::current()).role >= 0)

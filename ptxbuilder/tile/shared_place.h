@@ -1,4 +1,4 @@
-// Defines places in shared memory that threads copy from or to.
+// Defines the places in shared memory from and to which threads copy.
 #pragma once
 
 #include "ptxbuilder/layout/swizzle.h"
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// An address, a view of a tile, or a slice of a tile. For a view or a slice, the kernel's record holds the
-// copied elements, so that the copy can be proved.
+// A place given by an address, a view of a tile, or a slice of a tile. For a view or a slice, the copied
+// elements are added to the kernel's record, so that prove() can check the copy.
 struct SharedPlace {
   SharedPlace(smem address) : address(address) {}  // NOLINT
   SharedPlace(const TileView& view)                // NOLINT
@@ -20,8 +20,8 @@ struct SharedPlace {
 
   smem address;
   std::optional<ViewRecord> view;
-  bool transposed = false;          // whether the view is transposed
-  std::optional<TileView> filling;  // view of a producer's stage that records what is written to it
+  bool transposed = false;
+  std::optional<TileView> filling;  // set for a producer's stage, which tracks writes to this view
 };
 
 }  // namespace ptxbuilder

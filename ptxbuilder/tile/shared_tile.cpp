@@ -12,7 +12,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kRowUnit = 16;  // TMA and wgmma need rows of multiples of this number of bytes
+constexpr int kRowUnit = 16;  // TMA and wgmma need rows whose size is a multiple of this number of bytes
 
 // Returns the offset of a coordinate from the start of a stage, in bytes, before the swizzle is applied.
 u32 device_offset(const SharedTile& tile, const DeviceTuple& at) {
@@ -33,7 +33,7 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
   if (shape.rows < 1 || shape.cols < 1 || stages < 1)
     throw Error(fmt::format("shared: rows, cols and stages must be positive, but are {}, {} and {}",
                             shape.rows, shape.cols, stages));
-  constexpr int kMost = hopper::shared_bytes;  // most elements, of one byte each
+  constexpr int kMost = hopper::shared_bytes;  // maximum number of elements, if each has one byte
   if (shape.rows > kMost || shape.cols > kMost || int64_t{shape.rows} * shape.cols > kMost)
     throw Error(fmt::format("shared: {} x {} elements are more than shared memory holds, {} bytes",
                             shape.rows, shape.cols, kMost));
@@ -105,7 +105,8 @@ SharedTile::SharedTile(const SharedRegion& place, DType dtype, TileShape shape, 
   offset_ = place.offset();
 }
 
-// A swizzle's pattern repeats every 8 rows; TMA needs an alignment of 128 bytes in any case.
+// Returns the size of a swizzle's pattern, which repeats every 8 rows, but at least 128 bytes, which TMA
+// always needs.
 uint32_t SharedTile::alignment() const {
   return static_cast<uint32_t>(std::max(128, 8 * span_bytes(swizzle_)));
 }

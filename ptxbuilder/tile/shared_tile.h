@@ -1,5 +1,5 @@
-// Describes tiles in shared memory: the layout of their rows and panels, and what copies and matrix
-// instructions need to know about them.
+// Describes tiles in shared memory: the layout of their rows and panels, and the properties that copies and
+// matrix instructions need.
 #pragma once
 
 #include <memory>
@@ -10,27 +10,27 @@
 
 namespace ptxbuilder {
 
-// The four swizzles of TMA and wgmma, named after the number of bytes that one pattern spans.
+// The four swizzles of TMA and wgmma, named after the number of bytes that one pattern spans. The kind
+// without a swizzle is SwizzleNone.
 inline constexpr Swizzle SwizzleNone = Swizzle::none, Swizzle32B = Swizzle::b32, Swizzle64B = Swizzle::b64,
                          Swizzle128B = Swizzle::b128;
 
 // The shape of a tile in shared memory.
 struct TileShape {
-  int rows, cols;  // columns are contiguous
-  // The number of columns of a panel, which must divide cols; 0 makes the whole row a single panel. Only for
-  // tiles without a swizzle: wgmma reads such tiles in panels of 16 bytes.
+  int rows, cols;  // the elements of a row are contiguous
+  // The number of columns of a panel, which must divide cols. If `panel_cols` is 0, each row belongs to a
+  // single panel. Only tiles without a swizzle can have panels: wgmma reads such tiles in panels of 16 bytes.
   int panel_cols = 0;
 };
 
 // An axis of a cluster.
 enum class ClusterAxis : uint8_t { x, y, z };
 
-// A set of a cluster's axes: ClusterAxis::x | ClusterAxis::y.
+// A set of a cluster's axes, such as ClusterAxis::x | ClusterAxis::y.
 class ClusterAxes {
  public:
   constexpr ClusterAxes() = default;
-  constexpr ClusterAxes(ClusterAxis axis)
-      : bits_(1u << static_cast<unsigned>(axis)) {}  // NOLINT: one of them
+  constexpr ClusterAxes(ClusterAxis axis) : bits_(1u << static_cast<unsigned>(axis)) {}  // NOLINT: implicit
   constexpr bool empty() const { return bits_ == 0; }
   constexpr bool has(size_t axis) const { return (bits_ >> axis & 1) != 0; }  // 0 for x, 1 for y, 2 for z
   friend constexpr ClusterAxes operator|(ClusterAxes a, ClusterAxes b) {
@@ -51,68 +51,75 @@ class CopyView;
 class LoadView;
 
 namespace detail {
-// Is notified of copies and writes that fill the tiles of a producer's stage.
+// An interface that tracks the copies and writes that fill the tiles of a producer's stage.
 struct StageFilling {
   virtual ~StageFilling() = default;
-  virtual void load(const LoadView& to) = 0;  // called before a bulk copy is issued
-  virtual void write(const TileView& to, std::string_view operation, bool by_cp_async) = 0;  // by threads
-  virtual void exchange(const TileView& to, ClusterAxis axis) = 0;  // by threads of CTAs along an axis
+  // Must be called before a bulk copy is issued.
+  virtual void load(const LoadView& to) = 0;
+  // Must be called when threads write to the tile.
+  virtual void write(const TileView& to, std::string_view operation, bool by_cp_async) = 0;
+  // Must be called when threads of CTAs along an axis write to each other's tile.
+  virtual void exchange(const TileView& to, ClusterAxis axis) = 0;
 };
 }  // namespace detail
 
-// A place in shared memory: one stage of a tile, or some of its rows or columns. The device may compute its
-// address.
+// A view of a place in shared memory: one stage of a tile, or some rows or columns of the stage. The device
+// may compute the view's address.
 class TileView {
  public:
-  // Returns `count` rows, starting at row `first`, which must be a multiple of 8 so that the swizzle's
-  // pattern begins there. If the device computes `first`, it is not checked; neither is the index of a stage.
+  // Returns a view of `count` rows, starting at row `first`, which must be a multiple of 8 so that the
+  // swizzle's pattern begins there. If the device computes `first`, its value is not checked; neither is the
+  // index of a stage.
   TileView rows(u32 first, int count, Where where = Where::here()) const;
-  // Returns `count` columns, beginning at `first`, in whole panels. If the device computes `first`, it is
-  // rounded down to the start of a panel.
+  // Returns a view of `count` columns, beginning at column `first`. The columns must form whole panels. If
+  // the device computes `first`, its value is rounded down to the start of a panel.
   TileView cols(u32 first, int count, Where where = Where::here()) const;
-  // Returns the same bytes with rows and columns exchanged, for example for a wgmma operand stored along m or
-  // n.
+  // Returns a view of the same bytes with rows and columns exchanged, for example for a wgmma operand stored
+  // along m or n.
   TileView transposed() const;
-  // A place itself has no copy options, so each of the following functions returns a view that only copies
-  // accept.
+  // A TileView has no copy options. Each of the following functions returns a view with an option, which only
+  // copies accept.
   //
-  // TMA loads that use multicast() fetch this view once for all CTAs of the cluster along `axes`, at least
-  // one axis: each CTA fetches some of the rows for all of these CTAs, and expects the bytes of the whole
-  // view. If there is only one CTA along the axes, this is an ordinary load.
+  // Makes TMA loads fetch this view once for all CTAs of the cluster along `axes`, which must not be empty.
+  // Each of these CTAs fetches some of the rows for all of them, and expects the bytes of the whole view. If
+  // there is only one CTA along the axes, the load is an ordinary load.
   LoadView multicast(ClusterAxes axes) const;
-  // Makes `barrier` count the bytes of loads into this view. With on(), the caller arrives there and
-  // expects the bytes. With expecting(), each load expects the bytes of the whole view and arrives once (PTX
-  // ISA, mbarrier.arrive.expect_tx), so a barrier that counts one arrival per load needs no other arrivals.
+  // Make `barrier` count the bytes of loads into this view. With on(), the caller itself must arrive at the
+  // barrier and make it expect the bytes. With expecting(), each load makes the barrier expect the bytes of
+  // the whole view and arrives once (PTX ISA, mbarrier.arrive.expect_tx). A barrier that counts one arrival
+  // per load then needs no other arrivals.
   LoadView on(smem barrier) const;
   LoadView expecting(smem barrier) const;
-  // Sets the value that TMA loads into this view use for elements outside the tensor: zero by default, or NaN
-  // for f16, bf16, tf32, f32 and f64. All loads through a tensor map must use the same value.
+  // Sets the value that TMA loads into this view use for elements outside the tensor. The default is zero;
+  // f16, bf16, tf32, f32 and f64 can also use NaN. All loads through a tensor map must use the same value.
   LoadView outside(OobFill fill) const;
-  // Makes TMA copies from and to this view pass a hint to L2. By default, they pass none.
+  // Makes TMA copies from and to this view pass a hint to L2. By default, copies do not pass a hint.
   CopyView evict(Eviction eviction) const;
-  // Makes the TMA copies from and to this view only in threads for which `condition` is true; only these
-  // threads expect the bytes of expecting(). Cannot be used for views of a pipeline's stage, which expects
-  // all of its bytes.
+  // Restricts TMA copies from and to this view to threads for which `condition` is true; with expecting(),
+  // only these threads arrive at the barrier. A load into a stage that TMA alone fills cannot have a
+  // condition, because the stage's barrier expects all bytes of the stage.
   CopyView when(pred condition) const;
 
   const SharedTile& tile() const { return *tile_; }
   smem address() const { return address_; }
   int row_count() const { return rows_; }
-  // whole() is the tile that contains this view; first_row() and first_col() state where the view begins in
-  // the tile, if the host knows it. tile() is a tile with only the columns of the view.
+  // whole() is the tile that contains this view. first_row() and first_col() are the view's first row and
+  // column in that tile, if the host knows them. tile() is a tile that consists of only the columns of the
+  // view.
   const SharedTile& whole() const { return *whole_; }
-  // stage() is the stage of whole() that contains the view, if the host knows it.
+  // stage() is the stage of whole() that contains the view, if the host knows which it is.
   const std::optional<int>& first_row() const { return first_row_; }
   const std::optional<int>& first_col() const { return first_col_; }
   const std::optional<int>& stage() const { return stage_; }
   bool is_transposed() const { return transposed_; }
-  int bytes() const;  // size of its elements
-  // Maps (row, column), or (column, row) if the view is transposed, to the number of the element, counted
-  // from the view's address. All code that computes addresses uses this. Throws Error if the view begins, or
-  // may begin, inside the swizzle's pattern, since the swizzle can then not be applied to the offset only.
+  int bytes() const;  // size of the view's elements
+  // Returns the layout that maps (row, column), or (column, row) if the view is transposed, to the number of
+  // the element, counted from the view's address. All code that computes addresses uses this layout. Throws
+  // Error if the view begins, or may begin, inside the swizzle's pattern, since the swizzle could then not be
+  // applied to the offset alone.
   ComposedLayout layout(Where where = Where::here()) const;
-  // If this is a view of a pipeline's stage, return the barrier that counts the bytes of loads into it and,
-  // in a producer, the object that tracks what fills the stage.
+  // Return members that are set for a view of a pipeline's stage: the barrier that counts the bytes of loads
+  // into the view and, in a producer, the object that tracks writes to the stage.
   const std::optional<smem>& stage_barrier() const { return stage_barrier_; }
   const std::shared_ptr<detail::StageFilling>& filling() const { return filling_; }
 
@@ -130,21 +137,23 @@ class TileView {
   std::shared_ptr<detail::StageFilling> filling_;
 };
 
-// `stages` contiguous tiles of rows x cols elements. A tile consists of row-major panels. A panel is as wide
-// as the swizzle's span or, without a swizzle, as the shape states; its bytes are laid out as TMA writes one
-// box and wgmma reads it. Only layout() determines where an element is.
+// A tile of rows x cols elements, in `stages` contiguous stages. The tile consists of row-major panels. A
+// panel is as wide as the swizzle's span or, without a swizzle, has the width that the shape states. Its
+// bytes are laid out the way TMA writes a box and wgmma reads it. Only layout() determines the position of an
+// element.
 class SharedTile {
  public:
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, std::string name,
              Where where = Where::here());
-  // Makes a tile in the memory of other tiles, beginning at their first byte. It must not be in use at the
-  // same time as they are; the emulator reports that as a race. Throws Error if `place` belongs to another
-  // kernel, is too small, or is not aligned to the swizzle's pattern (8 spans, at least 128 bytes).
+  // Makes a tile in the memory of another tile, beginning at the first byte of `place`. The two tiles must
+  // not be in use at the same time; the emulator reports overlapping use as a race. Throws Error if `place`
+  // belongs to another kernel, is too small, or is not aligned to the swizzle's pattern (8 spans, at least
+  // 128 bytes).
   SharedTile(const SharedRegion& place, DType dtype, TileShape shape, Swizzle swizzle, int stages,
              Where where = Where::here());
 
-  // Makes a tile without a swizzle whose rows may have any number of bytes. Only threads can use such a tile:
-  // TMA and products require rows of a multiple of 16 bytes.
+  // Makes a tile without a swizzle whose rows may have any number of bytes. Only threads can use such a tile,
+  // because TMA and products require rows of a multiple of 16 bytes.
   static SharedTile for_threads(Builder& builder, DType dtype, TileShape shape, int stages, std::string name);
 
   TileView operator[](u32 stage) const;
@@ -155,8 +164,8 @@ class SharedTile {
   int cols() const { return shape_.cols; }
   Swizzle swizzle() const { return swizzle_; }
   int stages() const { return stages_; }
-  // Maps (row, column) to the number of the element, counted from the start of a stage. The column is (column
-  // in the panel, panel).
+  // Returns the layout that maps (row, column) to the number of the element, counted from the start of a
+  // stage. The column is itself a pair: (column in the panel, panel).
   const ComposedLayout& layout() const { return layout_; }
   // Returns the offset of an element from the start of a stage, in bytes, before the swizzle is applied.
   int linear_offset(int row, int col) const;
@@ -165,23 +174,23 @@ class SharedTile {
   int panel_row_bytes() const { return linear_offset(1, 0); }         // distance between rows of a panel
   int panel_bytes() const { return linear_offset(0, panel_cols()); }  // distance between panels
   int stage_bytes() const { return shape_.rows * shape_.cols * size_of(dtype_); }
-  uint32_t offset() const { return offset_; }  // from the start of dynamic shared memory
+  uint32_t offset() const { return offset_; }  // offset in dynamic shared memory
   bool operator==(const SharedTile& other) const {
     return owner_ == other.owner_ && offset_ == other.offset_;
   }
 
-  std::string describe() const;  // "bf16 128x64 tile, 128 B swizzle"
+  std::string describe() const;  // such as "bf16 128x64 tile, 128 B swizzle"
 
  private:
-  friend class TileView;      // because cols() makes a narrower tile
-  friend class SharedRegion;  // because it reads owner_
-  // Makes a tile that has no place yet; the size of a row must be a multiple of `row_unit` bytes.
+  friend class TileView;      // cols() makes a narrower tile
+  friend class SharedRegion;  // reads owner_
+  // Makes a tile that has no memory yet. The size of a row must be a multiple of `row_unit` bytes.
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, int row_unit,
              Where where);
   void take_place(Builder& builder, std::string name);
-  uint32_t alignment() const;    // alignment of a stage
-  void lay_out();                // sets the members that follow from the shape
-  detail::Region region_;        // a loop cannot exchange tiles; use one tile with two stages instead
+  uint32_t alignment() const;    // alignment of a stage, in bytes
+  void lay_out();                // sets the members that are derived from the shape
+  detail::Region region_;        // rejects assignments of tiles in a loop; use a tile with two stages instead
   const Builder::State* owner_;  // state of the kernel that owns the tile
   DType dtype_;
   TileShape shape_;
@@ -193,13 +202,13 @@ class SharedTile {
 };
 
 // The shared memory of a tile with all its stages, or of a view that the host knows to be contiguous. Another
-// tile can be made in this memory when no code needs its contents any more.
+// tile can be made in this memory when no code needs the contents any more.
 class SharedRegion {
  public:
-  SharedRegion(const SharedTile& tile);                             // NOLINT: a tile is a place too
+  SharedRegion(const SharedTile& tile);                             // NOLINT: implicit
   SharedRegion(const TileView& view, Where where = Where::here());  // NOLINT
 
-  uint32_t offset() const { return offset_; }  // from the start of dynamic shared memory
+  uint32_t offset() const { return offset_; }  // offset in dynamic shared memory
   int bytes() const { return bytes_; }
   std::string describe() const { return text_; }  // "2 stages of a bf16 128x64 tile, 128 B swizzle"
 

@@ -9,13 +9,13 @@
 
 namespace ptxbuilder::detail {
 
-// Returns the sum of bits[b] over the bits b that are set in `thread`. I is Index or, on the host, int64_t.
+// Returns the sum of bits[b] over all bits b that are set in `thread`. I is Index or, on the host, int64_t.
 template <class I>
 I sum_of_bits(const I& thread, std::span<const int> bits) {
   using N = LayoutInteger<I>;
   I sum(0);
   for (size_t first = 0, next; first < bits.size(); first = next) {
-    // Each iteration handles a run of bits, each with twice the stride of the previous bit.
+    // Each iteration handles a run of bits in which each bit has twice the stride of the previous bit.
     for (next = first + 1; next < bits.size() && bits[next] == 2 * bits[next - 1];) ++next;
     if (bits[first] == 0) continue;
     I digit =
@@ -26,7 +26,7 @@ I sum_of_bits(const I& thread, std::span<const int> bits) {
 }
 
 // Computes the addresses of one thread's accesses, relative to `start`. A is smem and I is Index, or both are
-// int64_t. The part of the address that depends on the thread is computed only once.
+// int64_t. The part that depends on the thread is computed only once.
 template <class A, class I>
 class ThreadAddresses {
  public:
@@ -50,7 +50,7 @@ class ThreadAddresses {
     const int64_t inside = split.inside[static_cast<size_t>(i)],
                   outside = split.outside[static_cast<size_t>(i)];
     if (!split.apart) return moved(moved(start_, swizzle.apply(N::add(of_thread_, I(inside)))), I(outside));
-    // Known bits can simply be added, except those that the thread's part may set too.
+    // The known bits can simply be added, except for bits that the thread's part may also set.
     const int64_t offset = swizzle(inside), met = offset & split.taken;
     auto base = bases_.find(met);
     if (base == bases_.end()) base = bases_.emplace(met, moved(start_, N::bit_xor(of_thread_, I(met)))).first;
@@ -78,7 +78,7 @@ class ThreadAddresses {
   A start_;
   const ThreadAccess& access_;
   I thread_, of_thread_;
-  std::map<int64_t, A> bases_;  // indexed by the bits that are combined with exclusive or
+  std::map<int64_t, A> bases_;  // base addresses, indexed by the bits that are combined with exclusive or
 };
 
 }  // namespace ptxbuilder::detail

@@ -10,7 +10,7 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kPlaces = 4, kWords = 4;  // places of 16 bytes; further axes of a tile are not compared
+constexpr int kPlaces = 4, kWords = 4;  // a place of 16 bytes holds the first 4 axes of a tile
 
 int compared(const GridIndex& tile) { return std::min(tile.size(), kWords); }
 

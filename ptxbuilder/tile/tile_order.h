@@ -1,5 +1,5 @@
-// Checks that the roles of a pipeline take the same tiles: while the kernel is built, for tiles that are
-// known then, and otherwise on the device, if the kernel contains checks.
+// Checks that the roles of a pipeline process the same tiles. Tiles that the host knows are checked while the
+// kernel is built; other tiles are checked on the device if the kernel contains checks.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@ class TileOrderCheck {
  public:
   TileOrderCheck(Kernel& kernel, int compute_warpgroups);
 
-  // The loading role calls loads(), and then the computing role calls computes(), each once; the returned
-  // function is called for each tile. It throws Error for a tile that the host knows to differ from the
-  // loading role's tile. If the kernel contains checks (ChecksScope), the roles exchange their tiles on the
-  // device.
+  // The loading role calls loads() once, and then the computing role calls computes() once. Each role then
+  // calls the returned function for each of its tiles. The function that computes() returns throws Error if
+  // the host knows that a tile differs from the loading role's tile. If the kernel contains checks
+  // (ChecksScope), the roles exchange their tiles on the device.
   std::function<void(const GridIndex& tile)> loads(bool one_thread);
   std::function<void(const GridIndex& tile)> computes();
-  // Throws Error if the host knows that the roles take different numbers of tiles.
+  // Throws Error if the host knows that the roles process different numbers of tiles.
   void end() const;
 
  private:

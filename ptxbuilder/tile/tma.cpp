@@ -15,20 +15,21 @@ namespace {
 constexpr int kSharedAlignment =
     128;  // alignment of a box in shared memory (CUDA programming guide, tensor map swizzle)
 
-// The columns and rows of a box: the columns of a panel, and the rows that each CTA that shares a load
-// fetches. Folded rows continue along one more dimension.
+// The extents of a box: the columns of a panel, and the rows that one of the CTAs sharing a load fetches.
+// Folded rows continue along one more dimension.
 struct BoxExtents {
   int cols, rows, outer_rows = 1;
 };
 
-// The arrangement of a view's rows in the tensor: along one dimension, folded along two with `inner` rows
-// along the first, or pixels.
+// The arrangement of a view's rows in the tensor. The rows run along one dimension, are folded along two
+// dimensions with `inner` rows along the first, or are pixels.
 struct RowsOfView {
   int inner = 0;
   bool pixels = false;
 };
 
-// Returns what the author can do to make the boxes of a tile small enough along a dimension.
+// Returns the end of an error message, which advises the author how to make the boxes of a tile small enough
+// along a dimension.
 std::string smaller_boxes(const SharedTile& tile, int dimension, int extent) {
   if (dimension > 0)
     return fmt::format("; or copy fewer of its {} rows at a time: tile[s].rows(first, count)", extent);
@@ -43,7 +44,7 @@ std::string smaller_boxes(const SharedTile& tile, int dimension, int extent) {
 }
 
 // Returns the largest number of columns or rows that a box may have. If `extent` does not fit into one box,
-// this is a multiple of `unit` that divides `extent`.
+// the result is a multiple of `unit` that divides `extent`.
 int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std::string_view operation) {
   if (extent <= hopper::box_extent) return extent;
   if (extent % unit != 0)
@@ -57,7 +58,7 @@ int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std:
   return most;
 }
 
-// Returns the extents of boxes of `rows` folded rows.
+// Returns the extents of a box that holds `rows` folded rows.
 BoxExtents folded(int rows, int inner, int cols, const SharedTile& tile, std::string_view operation) {
   const BoxExtents box = rows >= inner ? BoxExtents{cols, inner, rows / inner} : BoxExtents{cols, rows};
   if (inner < 1 || (rows % inner != 0 && inner % rows != 0))
@@ -71,7 +72,7 @@ BoxExtents folded(int rows, int inner, int cols, const SharedTile& tile, std::st
   return box;
 }
 
-// Returns the extents of the boxes of a view that is copied in `parts` parts.
+// Returns the extents of the boxes of a view that `parts` CTAs copy in equal parts.
 BoxExtents box_extents(const TileView& view, int parts, RowsOfView of, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int rows = view.row_count() / parts;
@@ -94,9 +95,9 @@ BoxExtents box_extents(const TileView& view, int parts, RowsOfView of, std::stri
   return {cols, cols == tile.panel_cols() ? box_extent(rows, 1, 8, tile, operation) : 1};
 }
 
-// Returns the boxes of a view, one for each panel, or more if a box would be too large; each of `parts` CTAs
-// fetches an equal number of rows of each panel. A part may begin inside a swizzle's pattern, which depends
-// on addresses rather than on boxes.
+// Returns the boxes of a view: one for each panel, or more if a box would be too large. Each of `parts` CTAs
+// fetches an equal number of rows of each panel. A part may begin inside a swizzle's pattern, because the
+// pattern depends on addresses rather than on boxes.
 TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int all = view.row_count(), rows = all / parts, row_bytes = tile.panel_row_bytes();
@@ -148,7 +149,7 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std:
   return boxes;
 }
 
-// Throws Error if the host knows that CTAs of a group give different coordinates for the block that they
+// Throws Error if the host knows that CTAs of a group use different coordinates for the block that they
 // share.
 void check_multicast(const MulticastGroups& groups, const std::vector<u32>& coordinates,
                      std::string_view operation) {
@@ -180,7 +181,8 @@ TensorMapRecipe recipe(const TileView& view, int rank, int parts, RowsOfView of,
   return r;
 }
 
-// Returns the record of a copy of a view, without device values, and binds the tensor map to the copy.
+// Returns the record of a copy from or to a view, without device values, and binds the tensor map to the
+// copy.
 CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const MulticastGroups& groups,
                 const std::vector<u32>& coordinates, std::optional<OobFill> fill, RowsOfView of,
                 std::string_view operation) {
@@ -198,7 +200,7 @@ CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const Multic
   record.view = record_view(TileContext::of(builder).record, view);
   record.map = parameter.name;
   record.recipe = parameter.tensor_map;
-  // The pixels count as one dimension.
+  // The pixels form one dimension of the recorded box.
   if (of.pixels) record.recipe.box[1] = record.recipe.pixels;
   record.steps.resize(static_cast<size_t>(rank));
   record.steps[0].cols = 1;

@@ -1,4 +1,4 @@
-// Copies of tiles between global and shared memory by TMA (PTX ISA, cp.async.bulk.tensor).
+// Emits TMA copies of tiles between global and shared memory (PTX ISA, cp.async.bulk.tensor).
 #pragma once
 
 #include "ptxbuilder/ir/index.h"
@@ -12,7 +12,8 @@ using isa::CopyReduction;
 
 namespace detail {
 
-// A destination with the caller's line, since the last parameter of a variadic function cannot be the line.
+// A destination and the caller's source line, since a variadic function cannot take the line as its last
+// parameter.
 struct Destination {
   template <std::convertible_to<LoadView> V>
   Destination(V view, Where where = Where::here()) : view(std::move(view)), where(where) {}  // NOLINT
@@ -20,8 +21,8 @@ struct Destination {
   Where where;
 };
 
-// Coordinates are signed, since a box may begin before its tensor. The Error for a host integer out of range
-// names the caller's line rather than a line of this header.
+// Converts a coordinate. Coordinates are signed, since a box may begin before its tensor. If a host integer
+// is out of range, the Error names the caller's line rather than a line of this header.
 inline u32 coordinate(u32 c, Where) { return c; }
 inline u32 coordinate(s32 c, Where) { return u32(c); }
 inline u32 coordinate(HostInteger auto c, Where where) { return u32(s32(c, where)); }
@@ -35,11 +36,12 @@ struct MapArgument {
   Where where;
 };
 
-// `inner_rows` is FoldedRows::inner or 0, and `offsets` is Im2colOffsets::along or empty.
+// Emits a load. `inner_rows` is FoldedRows::inner or 0, and `offsets` is Im2colOffsets::along or empty.
 void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates, int inner_rows = 0,
                const std::vector<u32>& offsets = {});
 void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
-// Returns the instruction that stores a box or, with `reduction`, combines it with the elements in memory.
+// Returns the instruction that stores a box or, with `reduction`, combines the box's elements with the
+// elements in memory.
 const isa::Row& tensor_store_row(int rank, std::optional<CopyReduction> reduction, bool cache_hint);
 // Emits the store, and returns its record.
 CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& from,
@@ -50,15 +52,15 @@ CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reducti
 void each_box(const TmaBoxes& boxes, const Index& part, smem start, const std::vector<u32>& coordinates,
               const std::function<void(smem, const std::vector<Argument>&)>& copy);
 
-// Prepares a load: checks that the view has a barrier, notifies the stage to which the view belongs, if any,
-// and makes the barrier of expecting() expect the bytes.
+// Prepares a load. Checks that the view has a barrier, records the load in the stage to which the view
+// belongs, if any, and makes the barrier of expecting() expect the bytes.
 void begin_load(const LoadView& to, std::string_view operation);
-// Throws Error for a transposed view, since copies do not exchange rows and columns.
+// Throws Error for a transposed view, since copies cannot exchange rows and columns.
 void check_upright(const TileView& place, std::string_view operation);
 // Returns a view's L2 hint as an operand of an instruction.
 std::optional<u64> cache_policy(const std::optional<Eviction>& eviction);
-// Throws Error unless the type has this reduction; it names the type's reductions and the types with this
-// reduction.
+// Throws Error unless the type has this reduction. The message names the type's reductions and the types with
+// this reduction.
 void check_reduction(CopyReduction reduction, DType type, std::string_view operation);
 // Throws Error if the host knows that a box does not begin at a multiple of 16 bytes along the innermost
 // dimension. TMA rejects such a box, whether it is inside or outside the tensor.
@@ -67,51 +69,52 @@ void check_innermost(u32 coordinate, DType type, std::string_view operation);
 // Adds a view and its tile to the kernel's record.
 ViewRecord record_view(KernelRecord& record, const TileView& view);
 
-// Completes a parameter's recipe. `fill` is the value that a load uses outside the tensor; it is empty for a
-// store. Throws Error if an earlier copy needed another recipe; `copy` describes the new copy.
+// Completes the recipe of a tensor map parameter. `fill` is the value that a load uses outside the tensor; it
+// is empty for a store. Throws Error if an earlier copy needed another recipe. `copy` describes the new copy
+// in the message.
 void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill,
                      const std::string& copy, std::string_view operation);
 
 }  // namespace detail
 
 // Loads the box at `coordinates` into a view. There are 1 to 5 coordinates, in elements, innermost first. A
-// negative coordinate is before the tensor. The first coordinate must be a multiple of 16 bytes. Elements
-// outside the tensor become zeros, or the value set with `.outside()`. One thread calls this, or all threads
-// call it and `.when()` selects one. The view's barrier counts the bytes: the barrier of its stage, of
-// `.on(bar)` or of `.expecting(bar)`. A tile wider than its swizzle's span needs one copy for each panel.
-// More than 256 rows, which must be a multiple of 8, are divided into several copies with an equal number of
-// rows. If a panel has more than 256 columns, which must be a multiple of 128 bytes, its rows are copied one
-// by one, each in several copies. The tensor map's recipe (box, swizzle, type, fill) follows from the view.
-// Throws Error if the box is illegal, if another copy uses the map with another box or fill, or if the view
-// has no barrier.
+// negative coordinate denotes a position before the tensor. The first coordinate must be a multiple of 16
+// bytes. Elements outside the tensor become zeros, or the value set with `.outside()`. Either one thread
+// makes this call, or all threads make it and `.when()` selects one. The view's barrier counts the bytes: the
+// barrier of the view's stage, of `.on(bar)` or of `.expecting(bar)`. A tile wider than its swizzle's span
+// needs one copy for each panel. A view of more than 256 rows, which must be a multiple of 8, is divided into
+// several copies with an equal number of rows. If a panel has more than 256 columns, which must be a multiple
+// of 128 bytes, its rows are copied one by one, each in several copies. The tensor map's recipe (box,
+// swizzle, type, fill) follows from the view. Throws Error if the box is illegal, if another copy uses the
+// map with another box or fill, or if the view has no barrier.
 template <detail::Coordinate... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
   detail::emit_load(to, from, {detail::coordinate(coordinates, to.where)...});
 }
-// Does the same with a list of coordinates, whose length is known when the kernel is built. A negative
-// coordinate is given in two's complement.
+// Loads the box at `coordinates`, a list whose length is known when the kernel is built. Negative coordinates
+// are given in two's complement.
 inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates) {
   detail::emit_load(to, from, coordinates);
 }
 
 // Makes the rows of a view run along two dimensions of the tensor: `inner` rows along the second-innermost
-// dimension, repeated along the next dimension. `inner` must divide the number of rows. In this way, a tile's
-// rows can be the product of two modes of a tensor, each with its own bound.
+// dimension, repeated along the next dimension. `inner` must divide the number of rows. A tile's rows can
+// thus be the product of two modes of a tensor, and each mode has its own bound.
 struct FoldedRows {
   int inner;
 };
-// Loads folded rows with a single copy of at most 256 rows along each dimension. CTAs that share the load
-// fetch whole multiples of `inner` rows, or parts that divide `inner`.
+// Loads folded rows with a single copy of at most 256 rows along each dimension. If CTAs share the load, each
+// fetches a multiple of `inner` rows, or a number of rows that divides `inner`.
 inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates,
                      FoldedRows rows) {
   detail::emit_load(to, from, coordinates, rows.inner);
 }
 
-// Makes the rows of a view pixels of images (PTX ISA, cp.async.bulk.tensor, im2col mode), in a tensor of 3 to
-// 5 dimensions. The innermost dimension counts channels, and the outermost one images. The pixels run from
-// corner to corner of the box, with the steps that the tensor's argument states (runtime::im2col()), and
-// continue in the next image. Each pixel is read at an offset of 0 to 65535 along each dimension between the
-// channels and the images, which is the position of a filter's tap in the window.
+// Makes each row of a view hold one pixel of an image (PTX ISA, cp.async.bulk.tensor, im2col mode). The
+// tensor has 3 to 5 dimensions: the innermost dimension counts channels, and the outermost dimension counts
+// images. The pixels run from corner to corner of the box, with the steps that runtime::im2col() sets for the
+// tensor's argument, and continue in the next image. Each pixel is read at an offset of 0 to 65535 along each
+// dimension between the channels and the images. The offset is the position of a filter's tap in the window.
 struct Im2colOffsets {
   std::vector<u32> along;
 };
@@ -122,10 +125,10 @@ inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u
   detail::emit_load(to, from, coordinates, 0, offsets.along);
 }
 
-// Prefetches into L2 what a load into the view would fetch, so that the load is faster (PTX ISA,
+// Prefetches into L2 the data that a load into the view would fetch, so that the load is faster (PTX ISA,
 // cp.async.bulk.prefetch.tensor). Nothing is written to the view, and L2 stays coherent, so the call may
 // precede griddepcontrol_wait(). Throws Error for a view with a barrier of its own, an L2 hint or a fill
-// other than zeros, since these would have no effect.
+// other than zeros, since these options would have no effect.
 template <detail::Coordinate... C>
 void tma_prefetch(detail::Destination like, TensorMap from, C... coordinates) {
   detail::emit_prefetch(like, from, {detail::coordinate(coordinates, like.where)...});
@@ -134,10 +137,10 @@ inline void tma_prefetch(detail::Destination like, TensorMap from, const std::ve
   detail::emit_prefetch(like, from, coordinates);
 }
 
-// Stores a view to the box at `coordinates`; elements outside the tensor are dropped. One thread calls this,
-// or all threads call it and `.when()` selects one. Before the call, all threads that wrote to the view
-// execute fence_proxy_async<Space::shared> and meet at a barrier. After it, the calling thread commits the
-// store with cp_async_bulk_commit_group.
+// Stores a view to the box at `coordinates`; elements outside the tensor are dropped. Either one thread makes
+// this call, or all threads make it and `.when()` selects one. Before the call, all threads that wrote to the
+// view must execute fence_proxy_async<Space::shared> and meet at a barrier. After the call, the calling
+// thread must commit the store with cp_async_bulk_commit_group.
 template <detail::Coordinate... C>
 void tma_store(detail::MapArgument to, const CopyView& from, C... coordinates) {
   detail::tma_store(to, std::nullopt, from, {detail::coordinate(coordinates, to.where)...});
@@ -151,9 +154,10 @@ inline void tma_store(detail::MapArgument to, const CopyView& from, const std::v
   detail::tma_store(to, std::nullopt, from, coordinates, rows.inner);
 }
 
-// Works like tma_store(), but combines each element with the one in global memory: add, min, max, inc, dec,
-// bit_and, bit_or, bit_xor (PTX ISA, cp.reduce.async.bulk.tensor). Throws Error that lists the type's
-// reductions if `reduction` is not among them.
+// Works like tma_store(), but combines each element with the corresponding element in global memory (PTX ISA,
+// cp.reduce.async.bulk.tensor). The reductions are add, min, max, inc, dec, bit_and, bit_or and bit_xor. If
+// the type does not have this reduction, the function throws an Error that lists the reductions that the type
+// has.
 template <detail::Coordinate... C>
 void tma_reduce(CopyReduction reduction, detail::MapArgument to, const CopyView& from, C... coordinates) {
   detail::tma_store(to, reduction, from, {detail::coordinate(coordinates, to.where)...});

@@ -69,7 +69,7 @@ void check_view(const TensorCopy& copy, const TileView& view, std::string_view o
     throw Error(fmt::format(
         "{}: {} of {} rows of a {}, whose panels are not contiguous; {} needs contiguous elements", operation,
         view.row_count(), tile.rows(), view.whole().describe(), copy.describe()));
-  // The swizzle's pattern begins at address 0, and a tile with that swizzle begins where the pattern does.
+  // The swizzle's pattern repeats from address 0, and a tile with this swizzle begins where a pattern begins.
   const int pattern = 8 * span_bytes(copy.swizzle());
   if (pattern == 0 || tile.swizzle() == copy.swizzle()) return;
   if (tile.offset() % static_cast<uint32_t>(pattern) != 0 || view.whole().stage_bytes() % pattern != 0 ||
@@ -80,7 +80,7 @@ void check_view(const TensorCopy& copy, const TileView& view, std::string_view o
                     operation, view.whole().describe(), pattern, span_bytes(copy.swizzle())));
 }
 
-// Returns the record of a copy of a view, without device values.
+// Returns the record of a copy from or to a view, without device values.
 CopyRecord plan(const TensorCopy& copy, bool is_store, TensorMap map, const TileView& view,
                 const MulticastGroups& groups) {
   Builder& builder = Builder::current();
@@ -92,7 +92,7 @@ CopyRecord plan(const TensorCopy& copy, bool is_store, TensorMap map, const Tile
   record.boxes = copy.boxes();
   record.groups = groups;
   const size_t last = copy.extents().size() - 1;
-  // The number by which the view's row increases from one index of a dimension to the next.
+  // The number of view rows between one index of a dimension and the next.
   std::vector<int64_t> rows(last + 1, 1);
   for (size_t d = last; d-- > 1;) rows[d - 1] = rows[d] * copy.extents()[d];
   for (size_t m = copy.map_modes().size(); m-- > 0;) {
@@ -169,7 +169,7 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
                       "length, within the tile",
                       length, known->value, extents[i], i));
   }
-  // Modes: ((row and column within a part), (row and column of the part)).
+  // The layout has the modes ((row and column within a part), (row and column of the part)).
   Layout parts = zipped_divide(memory.layout(), {rows.length, cols.length});
   const XorSwizzle& swizzle = memory.swizzle();
   const int64_t pattern =

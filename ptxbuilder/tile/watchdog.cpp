@@ -15,7 +15,8 @@ using SiteKind = ReportFormat::Site::Kind;
 // The limit of the innermost scope, or 0 if no scope is open.
 constinit thread_local uint32_t scope_milliseconds = 0;
 
-// For a wait that exceeds its limit, writes what the warp waits for, and then marks the warp as waiting.
+// Handles a wait that exceeds its limit: writes the object for which the warp waits, and then marks the warp
+// as waiting.
 void write_wait(const detail::Reporting& report, const detail::Awaited& awaited, uint32_t site) {
   const pred leads = detail::is_leader();
   const gmem slot = report.slot();
@@ -31,10 +32,10 @@ void write_wait(const detail::Reporting& report, const detail::Awaited& awaited,
   instruction<"st.relaxed.sys.global.v2.u64">.when(leads)(slot + uint64_t{offsetof(Slot, counter)},
                                                           {counter, word});
   report.write_state(WarpState::waits, site);
-  instruction<"fence.acq_rel.sys">();  // the host sees the writes before a trap
+  instruction<"fence.acq_rel.sys">();  // makes the writes visible to the host before a trap
 }
 
-// Describes the barrier and its number of threads, from the instruction's operands.
+// Returns a description of the barrier and its number of threads, derived from the instruction's operands.
 std::string barrier_in_words(std::span<const Argument> arguments) {
   const Builder& builder = Builder::current();
   auto known = [&](size_t i) -> std::optional<uint64_t> {
@@ -52,8 +53,8 @@ std::string barrier_in_words(std::span<const Argument> arguments) {
                 : fmt::format("the barrier of its warpgroup, of {}", of);
 }
 
-// Emits while_(goes_on, body) with the watchdog's time limit. If the first try of a wait succeeds, the clock
-// is not read.
+// Emits while_(goes_on, body) with the watchdog's time limit. If the first attempt to wait succeeds, the
+// clock is not read.
 void watched_while(const detail::Awaited& awaited, const std::function<pred()>& goes_on,
                    const std::function<void()>& body) {
   const detail::Reporting* const report = detail::reporting();

@@ -1,25 +1,25 @@
-// Sets a time limit for every wait of a kernel, so that a kernel that hangs reports where it waits, and for
-// what.
+// Sets a time limit for every wait of a kernel, so that a kernel that hangs reports where it waits and what
+// it waits for.
 //
 //   const Compiled compiled = [&] {
 //     const WatchdogScope watched;  // waits of more than a second are reported
 //     return compiler.compile(my_kernel());
 //   }();
 //
-// No watchdog code is emitted unless such a scope is open.
+// No watchdog code is emitted unless a WatchdogScope is open.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
 
 namespace ptxbuilder {
 
-// While a scope exists, kernels begun on this thread watch their waits: for mbarriers, for counters in global
-// memory, and at barriers of threads and of the cluster. Such a kernel has one more parameter, "report",
-// which runtime::LoadedKernel passes. A wait for an mbarrier or a counter that takes longer than the limit is
-// reported, and after twice the limit it ends the launch with a trap. Waits at barriers of threads and of
-// clusters have no limit; they are reported when other waits end the launch, or when synchronize() gives up.
-// A Kernel on a front end's function is never watched; neither is a loop around mbarrier_try_wait that the
-// author writes.
+// While a scope exists, kernels begun on this thread watch their waits for mbarriers, for counters in global
+// memory, and at barriers for threads and for the cluster. Such a kernel has one more parameter, "report",
+// for which runtime::LoadedKernel passes memory. A wait for an mbarrier or a counter is reported if it takes
+// longer than the limit, and ends the launch with a trap after twice the limit. Waits at barriers for threads
+// and for the cluster have no limit; they are reported when other waits end the launch, or when synchronize()
+// gives up. A Kernel on a front end's function is never watched, nor is a loop around mbarrier_try_wait that
+// the kernel's author writes.
 class WatchdogScope {
  public:
   // Throws Error unless the limit is 1 to 2^20 ms.
@@ -37,16 +37,16 @@ class WatchdogScope {
 
 namespace detail {
 
-// The condition for which a loop waits: a phase of an mbarrier has completed, or a counter in global memory
-// has reached a value.
+// The condition for which a loop waits: either a phase of an mbarrier has completed, or a counter in global
+// memory has reached a value.
 struct Awaited {
   std::optional<smem> barrier = {};
   std::optional<gmem> counter = {};
   bool is_wide = false;  // whether the counter has 64 bits
-  u32 expected = 1;      // the parity, or the counter's value
+  u32 expected = 1;      // the expected parity, or the expected value of the counter
   std::string_view what = {};
-  // Tests, without blocking, whether the loop has to wait. A profile needs this if goes_on() blocks, as
-  // try_wait does.
+  // Tests without blocking whether the loop has to wait. A profile needs this function if goes_on() blocks,
+  // as try_wait does.
   std::function<pred()> has_to_wait = nullptr;
 };
 
@@ -54,7 +54,7 @@ struct Awaited {
 void wait_while(
     const Awaited& awaited, const std::function<pred()>& goes_on, const std::function<void()>& body = [] {});
 
-// Observes barrier instructions of threads and of the cluster, and records waits at them.
+// Observes the barrier instructions for threads and for the cluster, and records waits at them.
 void watch_barriers(Builder& builder);
 
 }  // namespace detail
