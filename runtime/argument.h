@@ -1,5 +1,4 @@
-// Represents the values of kernel parameters, with the types that a launch checks against the kernel's
-// sidecar.
+// The values of kernel parameters, with the types that a launch checks against the kernel's sidecar.
 #pragma once
 
 #include <array>
@@ -15,25 +14,25 @@
 
 namespace ptxbuilder::runtime {
 
-// The value of a parameter; the functions below make arguments. An argument allocates memory only for the
+// The value of a parameter. The functions below create arguments. An argument allocates memory only for the
 // fields of a struct.
 struct Argument {
   static constexpr size_t kMaxRank = 5;
 
   Parameter::Kind kind = Parameter::Kind::scalar;
   DType dtype = DType::u32;
-  std::string_view name = {};  // parameter for which it is meant; if empty, the parameter at its position
-  uint64_t bits = 0;           // of a scalar, in the low bytes
-  View memory = {};            // of a pointer or tensor
-  size_t rank = 0;             // of a tensor; the innermost dimension comes first in the lists below
+  std::string_view name = {};  // name of the intended parameter; if empty, its position decides
+  uint64_t bits = 0;           // for a scalar, its bits in the low bytes
+  View memory = {};            // for a pointer or a tensor
+  size_t rank = 0;             // for a tensor; the innermost dimension comes first in the lists below
   std::array<uint64_t, kMaxRank> shape = {};                 // in elements
-  std::array<uint64_t, kMaxRank - 1> strides = {};           // in bytes, of dimensions 1 to rank - 1
-  std::shared_ptr<const std::vector<Argument>> fields = {};  // of a struct
-  const TensorMapRecipe* recipe = nullptr;  // of a tensor map array: recipe with which its maps were encoded
-  std::shared_ptr<const Im2col> im2col = {};  // of a tensor for an im2col map
-  bool overlaps = false;                      // of a tensor, whether its rows may overlap; see overlapping()
+  std::array<uint64_t, kMaxRank - 1> strides = {};           // in bytes, for dimensions 1 to rank - 1
+  std::shared_ptr<const std::vector<Argument>> fields = {};  // for a struct
+  const TensorMapRecipe* recipe = nullptr;                   // for a tensor map array, the recipe of its maps
+  std::shared_ptr<const Im2col> im2col = {};                 // for a tensor that an im2col map describes
+  bool overlaps = false;  // for a tensor, whether its rows may overlap; see overlapping()
 
-  // Returns the same argument, which is then accepted only for the parameter with this name. The text must
+  // Returns a copy of this argument that is accepted only for the parameter with this name. The text must
   // outlive the launch.
   Argument named(std::string_view parameter) const {
     Argument copy = *this;
@@ -76,7 +75,7 @@ template <class T>
 concept Scalar =
     (std::integral<T> && !std::same_as<T, bool>) || std::same_as<T, float> || std::same_as<T, double>;
 
-// The DType of a C++ type: u32 for uint32_t, f32 for float.
+// Returns the DType of a C++ type: u32 for uint32_t, f32 for float.
 template <Scalar T>
 constexpr DType dtype_of() {
   if constexpr (std::same_as<T, float>) return DType::f32;
@@ -88,7 +87,7 @@ constexpr DType dtype_of() {
   return is_signed ? DType::s64 : DType::u64;
 }
 
-// Makes an argument for a scalar parameter.
+// Returns an argument for a scalar parameter.
 template <Scalar T>
 Argument scalar(T value) {
   Argument argument{.kind = Parameter::Kind::scalar, .dtype = dtype_of<T>()};
@@ -96,32 +95,32 @@ Argument scalar(T value) {
   return argument;
 }
 
-// Makes an argument of a type that does not exist in C++: scalar_bits(DType::bf16, 0x3f80) is 1.
+// Returns an argument of a type that does not exist in C++: scalar_bits(DType::bf16, 0x3f80) is 1.
 Argument scalar_bits(DType dtype, uint64_t bits);
 
-// Makes an argument for a pointer to elements of a type.
+// Returns an argument for a pointer to elements of a type.
 Argument pointer(View memory, DType dtype);
 
-// Makes an argument for a struct from its fields in order, which are scalars and pointers, and may be named.
-// The launch lays them out as a C compiler does:
+// Returns an argument for a struct. `fields` are its fields in order. They must be scalars or pointers, and
+// may be named. The launch lays them out as a C compiler does:
 //   runtime::structure({runtime::scalar(2.0f).named("alpha"),
 //                       runtime::pointer(bias, DType::f32).named("bias")})
 Argument structure(std::vector<Argument> fields);
 
-// Throws Error unless the rank is 1 to 5, as a tensor map requires.
+// Throws an Error unless the rank is 1 to 5, as a tensor map requires.
 void check_rank(size_t rank);
 
-// Make arguments for a tensor. `shape` is in elements; `strides` is in bytes, for dimensions 1 to rank - 1;
-// the innermost dimension comes first in both. Without strides, the tensor has no gaps. Throw Error unless
-// the rank is 1 to 5 and there are rank - 1 strides.
+// Return an argument for a tensor. `shape` is in elements; `strides` is in bytes, for dimensions 1 to rank -
+// 1. The innermost dimension comes first in both. Without strides, the tensor has no gaps. Throw an Error
+// unless the rank is 1 to 5 and there are rank - 1 strides.
 Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
                 std::span<const uint64_t> strides = {});
 Argument tensor(View memory, DType dtype, std::initializer_list<uint64_t> shape,
                 std::initializer_list<uint64_t> strides = {});
-// Returns the same tensor for an im2col map, whose copies walk over pixels as `walk` specifies.
+// Returns a copy of `tensor` for an im2col map, whose copies walk over pixels as `walk` specifies.
 Argument im2col(Argument tensor, Im2col walk);
-// Returns the same tensor for rows that may overlap, as those of windows do; a launch rejects other tensors
-// with such strides. The kernel should only read it.
+// Returns a copy of `tensor` whose rows may overlap, like those of sliding windows. A launch rejects other
+// tensors with such strides. The kernel should only read the tensor.
 Argument overlapping(Argument tensor);
 
 }  // namespace ptxbuilder::runtime

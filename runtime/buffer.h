@@ -1,4 +1,4 @@
-// Provides device memory that frees itself, with typed copies.
+// Device memory that is freed automatically, with typed copies.
 #pragma once
 
 #include <ranges>
@@ -9,14 +9,14 @@
 
 namespace ptxbuilder::runtime {
 
-// A range of device memory that is owned by others. View{} is a null pointer.
+// A range of device memory that another object owns. View{} is a null pointer.
 struct View {
   Address address = 0;
   size_t bytes = 0;
 };
 
-// Owns one allocation. Copies wait for all work that was queued before. A buffer may outlive its device, but
-// its memory does not: any use of the buffer then throws Error.
+// Owns one allocation. Copies wait for all work that was queued before. If a buffer outlives its device, its
+// memory is already freed, and any use of the buffer throws an Error.
 class Buffer {
  public:
   Buffer() = default;  // has no memory
@@ -25,7 +25,7 @@ class Buffer {
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
 
-  // Makes a buffer that contains `values`, a vector, array or span.
+  // Returns a buffer that contains `values`, a vector, array or span.
   template <std::ranges::contiguous_range Values>
   static Buffer of(Device& device, const Values& values) {
     Buffer buffer(device, std::ranges::size(values) * sizeof(*std::ranges::data(values)));
@@ -36,14 +36,15 @@ class Buffer {
   Address address() const { return device_ ? all().address : 0; }
   size_t bytes() const { return view_.bytes; }
 
-  // Converts to a View, for kernel arguments. Throws Error if the buffer has no memory; for a null pointer,
-  // pass View{}.
+  // Converts to a View, for kernel arguments. Throws an Error if the buffer has no memory. To pass a null
+  // pointer, use View{}.
   operator View() const;                         // NOLINT: meant to be implicit
-  View part(size_t offset, size_t bytes) const;  // throws Error unless the part is inside the buffer
+  View part(size_t offset, size_t bytes) const;  // throws an Error unless the part is inside the buffer
 
   void fill(uint8_t value = 0);  // queued like a launch
 
-  // Copy values at `offset` bytes. Throw Error if the values exceed the buffer.
+  // Copy values to or from the buffer, starting at byte `offset`. Throw an Error if the values exceed the
+  // buffer.
   template <std::ranges::contiguous_range Values>
   void copy_in(const Values& values, size_t offset = 0) {
     static_assert(std::is_trivially_copyable_v<std::ranges::range_value_t<Values>>);
@@ -54,7 +55,7 @@ class Buffer {
     static_assert(std::is_trivially_copyable_v<std::ranges::range_value_t<Values>>);
     copy_bytes_out(std::as_writable_bytes(std::span(values)), offset);
   }
-  // Returns the contents of the whole buffer. Throws Error if its size is not a multiple of sizeof(T).
+  // Returns the contents of the whole buffer. Throws an Error if its size is not a multiple of sizeof(T).
   template <class T>
   std::vector<T> copy_out() const {
     std::vector<T> values(count_of(sizeof(T)));
@@ -63,7 +64,7 @@ class Buffer {
   }
 
  private:
-  View all() const;  // throws Error if the buffer has no memory, or its device no longer exists
+  View all() const;  // throws an Error if the buffer has no memory, or if its device no longer exists
   void copy_bytes_in(std::span<const std::byte> bytes, size_t offset);
   void copy_bytes_out(std::span<std::byte> bytes, size_t offset) const;
   size_t count_of(size_t element_bytes) const;

@@ -19,7 +19,7 @@ template <class... Args>
   throw Error("corrupt cubin: " + fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Returns the sections of the file, each of which has been checked to be inside the file.
+// Returns the sections of the file. Throws an Error unless all of them are inside the file.
 std::vector<Elf64_Shdr> read_sections(const std::string& image, const Elf64_Ehdr& header) {
   const uint64_t table_bytes = uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
   if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) refuse("no table of sections");

@@ -8,8 +8,8 @@ namespace ptxbuilder::runtime {
 
 bool is_cubin(const std::string& image);  // checks the ELF magic number
 
-// Throws Error if the image is not a complete CUDA ELF file, or does not contain a kernel with this name (the
-// error lists its kernels).
+// Throws an Error if the image is not a complete CUDA ELF file, or if it does not contain a kernel with this
+// name. In the second case, the error lists the kernels in the image.
 void check_cubin(const std::string& image, const std::string& kernel);
 
 }  // namespace ptxbuilder::runtime

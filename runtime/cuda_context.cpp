@@ -50,7 +50,7 @@ CudaContext::CudaContext(const std::string& target, const std::string& library,
 }
 
 CudaContext::~CudaContext() {
-  // A failed release needs no action, since the end of the process releases the context too.
+  // A failed release can be ignored, because the context is released anyway when the process ends.
   if (!abandoned_) (void)driver_.device_primary_ctx_release.status(ordinal_);
 }
 

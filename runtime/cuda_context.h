@@ -1,4 +1,4 @@
-// Manages a GPU's primary context, which all CUDA code of a process shares.
+// Manages a GPU's primary context, which all CUDA code in a process shares.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@ namespace ptxbuilder::runtime {
 
 class CudaContext {
  public:
-  // Uses GPU `ordinal` or, without a number, the first GPU that runs code for `target`. Throws Error if there
-  // is no driver, no GPU with this number, or no GPU that runs such code.
+  // Uses GPU `ordinal` or, if it is not set, the first GPU that runs code for `target`. Throws an Error if
+  // there is no driver, no GPU with this number, or no GPU that runs such code.
   explicit CudaContext(const std::string& target, const std::string& library = "libcuda.so.1",
                        std::optional<cu::Ordinal> ordinal = std::nullopt);
   ~CudaContext();
@@ -23,7 +23,7 @@ class CudaContext {
   int compute_capability() const { return compute_capability_; }
   int attribute(cu::DeviceAttribute attribute) const;
 
-  // Lets kernels of this context access the memory of `peer`. Throws Error if the GPUs cannot access each
+  // Lets kernels of this context access the memory of `peer`. Throws an Error if the GPUs cannot access each
   // other.
   void reach(const CudaContext& peer) const;
 
@@ -31,16 +31,16 @@ class CudaContext {
   void make_current() const { driver_.ctx_set_current(context_); }
 
   enum class For : uint8_t {
-    memory,  // the memory belongs to this context
-    launch,  // any context of the same GPU suffices, such as the context of the caller's stream
+    memory,  // the call needs this context, to which the memory belongs
+    launch,  // the call works in any context of the same GPU, such as that of the caller's stream
   };
-  // Makes this the calling thread's context if its current one does not suffice, and then returns the
-  // previous context for leave().
+  // Makes this the calling thread's context if the current context does not suffice. In that case, returns
+  // the previous context, which must be passed to leave().
   std::optional<cu::Context> enter(For what) const;
   void leave(cu::Context before) const noexcept { (void)driver_.ctx_set_current.status(before); }
 
-  // Makes this the calling thread's context, which nearly every call of the driver requires, while the Scope
-  // exists. The destructor restores the previous context.
+  // Makes this the calling thread's context while the Scope exists, because nearly every driver call requires
+  // it. The destructor restores the previous context.
   class Scope {
    public:
     explicit Scope(const CudaContext& context, For what = For::memory)
@@ -56,7 +56,8 @@ class CudaContext {
     std::optional<cu::Context> before_;
   };
 
-  // Keeps the context until the process ends, since releasing it would wait for a kernel that does not end.
+  // Leaves the context alive until the process ends, because releasing it would wait for a kernel that never
+  // ends.
   void abandon() { abandoned_ = true; }
 
  private:
@@ -74,7 +75,7 @@ class CudaContext {
 // stream.
 class RelaxedCapture {
  public:
-  // Fails only if the driver has shut down, which the next call of the driver will report.
+  // Fails only if the driver has shut down. The next driver call will report that.
   explicit RelaxedCapture(const cu::Driver& driver) noexcept
       : driver_(driver),
         is_changed_(driver.thread_exchange_capture_mode.status(&mode_) == cu::Status::success) {}
@@ -90,9 +91,10 @@ class RelaxedCapture {
   bool is_changed_;
 };
 
-// The buffers for the log of the driver's PTX compiler, and the options that pass them. Line numbers are not
-// requested: with CU_JIT_GENERATE_LINE_INFO, the compiler of driver 580.159 corrupts the heap of the process
-// after a few modules without .loc lines ("free(): invalid pointer"), whichever program calls it.
+// The buffers for the log of the driver's PTX compiler, and the options that pass them to the driver. Line
+// numbers are not requested: with CU_JIT_GENERATE_LINE_INFO, the compiler of driver 580.159 corrupts the heap
+// of the process after a few modules without .loc lines ("free(): invalid pointer"), whichever program calls
+// it.
 class JitLog {
  public:
   JitLog();

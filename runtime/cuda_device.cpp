@@ -33,7 +33,7 @@ class CudaDevice final : public Device {
       if (!queue_.settle()) return;
       const CudaContext::Scope scope(context_);
       (void)driver().mem_free.status(address);
-    } catch (const Error&) {  // the driver has shut down, and has freed the memory
+    } catch (const Error&) {  // the driver has shut down and has freed the memory
     }
   }
   void copy_in(Address to, const void* from, size_t bytes) override;
@@ -114,8 +114,8 @@ Address CudaDevice::allocate(size_t bytes) {
   return address;
 }
 
-// Copies wait before and after, so that they neither read memory that a kernel is still writing, nor hang if
-// the kernel never ends.
+// Copies wait for the stream before and after the copy. They therefore do not read memory that a kernel is
+// still writing, and do not hang if the kernel never ends.
 void CudaDevice::copy_in(Address to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   const RelaxedCapture any_capture(driver());
@@ -157,7 +157,7 @@ void CudaDevice::queue_fill(Address to, uint8_t value, size_t bytes, Stream stre
 
 TensorMap CudaDevice::encode_in_scope(const TensorMapView& a) {
   TensorMap map;
-  const uint64_t no_stride = 0;  // for rank 1, since the driver needs an address even if it reads nothing
+  const uint64_t no_stride = 0;  // for rank 1, because the driver requires a valid address
   const TensorMapRecipe& recipe = a.recipe;
   const uint64_t* const strides = a.strides.empty() ? &no_stride : a.strides.data();
   std::array<uint32_t, 5> element_strides = {};
@@ -173,7 +173,7 @@ TensorMap CudaDevice::encode_in_scope(const TensorMapView& a) {
   const Status status = a.im2col ? encode(driver().tensor_map_encode_im2col, a.im2col->lower.data(),
                                           a.im2col->upper.data(), recipe.box[0], recipe.pixels)
                                  : encode(driver().tensor_map_encode_tiled, recipe.box.data());
-  // If the map is for the next kernel, this call is the first to report the failure of an earlier kernel.
+  // If the map is for the next kernel, this call may be the first to report the failure of an earlier kernel.
   if (status != Status::invalid_value) queue_.expect(status, call);
   if (status != Status::success)
     throw Error(fmt::format(
@@ -250,7 +250,8 @@ class CudaMappedMemory final : public MappedMemory {
     address_ = address;
     bytes_ = {static_cast<std::byte*>(host_), bytes};
   }
-  // The memory of a failed device remains until the process ends, as does everything else.
+  // The memory of a device that has failed remains allocated until the process ends, like everything else
+  // that the device holds.
   ~CudaMappedMemory() override {
     const RelaxedCapture any_capture(queue_.driver());
     if (!queue_.settle()) return;
@@ -277,7 +278,7 @@ class CudaStream final : public OwnedStream {
     queue.driver().stream_create(&stream, cu::kStreamNonBlocking);
     stream_ = Stream(stream);
   }
-  // The driver destroys the stream when its work is done.
+  // The driver destroys the stream once its work is done.
   ~CudaStream() override { (void)queue_.driver().stream_destroy.status(queue_.handle(stream_)); }
 
  private:
@@ -295,7 +296,8 @@ class CudaEvent final : public Event {
 
   void record(Stream stream) override {
     queue_.check_usable();
-    const CudaContext::Scope scope(queue_.context());  // nullptr means the context's default stream
+    // The scope is necessary because a null stream means the default stream of the current context.
+    const CudaContext::Scope scope(queue_.context());
     queue_.expect(queue_.driver().event_record.status(event_, queue_.handle(stream)), "cuEventRecord");
   }
   void hold(Stream stream) override {
@@ -325,11 +327,11 @@ class CudaGraph final : public Graph {
     const CudaContext::Scope scope(queue.context());
     const cu::Stream handle = queue.handle(stream);
     cu::Graph graph = nullptr;
-    // The capture is relaxed, so that a kernel can be loaded in the meantime with any driver.
+    // The capture is relaxed, so that a kernel can be loaded during the capture, whatever the driver version.
     driver().stream_begin_capture(handle, cu::CaptureMode::relaxed);
     try {
       work(stream);
-    } catch (...) {  // the stream must leave the capture, and its graph is discarded
+    } catch (...) {  // the capture must be ended, and its graph is discarded
       if (driver().stream_end_capture.status(handle, &graph) == Status::success && graph)
         (void)driver().graph_destroy.status(graph);
       throw;
@@ -340,7 +342,7 @@ class CudaGraph final : public Graph {
     if (status != Status::success) driver().loaded.fail("cuGraphInstantiateWithFlags", status);
     driver().graph_upload(exec_, queue.stream());
   }
-  // The driver frees the graph when its launches are done.
+  // The driver frees the graph once its launches are done.
   ~CudaGraph() override {
     if (exec_) (void)driver().graph_exec_destroy.status(exec_);
   }
@@ -372,7 +374,8 @@ std::unique_ptr<Graph> CudaDevice::capture(const std::function<void(Stream)>& wo
   return std::make_unique<CudaGraph>(queue_, work);
 }
 
-// Events that mark times in the stream. If the device hangs, they remain until the process ends.
+// Events that record times in the stream. If the device hangs, they are not destroyed before the process
+// ends.
 class Events {
  public:
   Events(CudaQueue& queue, size_t count) : queue_(queue), events_(count) {
@@ -397,8 +400,8 @@ std::vector<double> CudaDevice::time(int warm_up, int count, const std::function
   if (warm_up < 0 || count < 1) throw Error(fmt::format("time: {} warm-up calls, {} calls", warm_up, count));
   queue_.check_usable();
   const CudaContext::Scope scope(context_);
-  // The driver's queue is finite, and the host blocks when it is full, so a kernel that hangs must be noticed
-  // before that.
+  // The driver's queue is finite, and the host blocks if it is full. A kernel that hangs must therefore be
+  // noticed before the other launches are queued.
   if (warm_up > 0) {
     queue();
     queue_.wait();

@@ -1,4 +1,4 @@
-// Opens devices of the CUDA driver.
+// Opens a GPU through the CUDA driver.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::runtime {
 
-// Opens GPU `ordinal`, in the driver's numbering of the GPUs that CUDA_VISIBLE_DEVICES leaves visible, or,
-// without a number, the first GPU that runs code for `target`. Throws Error that states why no GPU fits.
-// `library` is the driver's file.
+// Opens GPU `ordinal` or, if it is not set, the first GPU that runs code for `target`. The driver numbers the
+// GPUs that CUDA_VISIBLE_DEVICES leaves visible. Throws an Error that states why no GPU is suitable.
+// `library` is the path of the driver's library.
 std::unique_ptr<Device> open_cuda_device(const std::string& target = "sm_90a",
                                          const std::string& library = "libcuda.so.1",
                                          std::optional<int> ordinal = std::nullopt);

@@ -30,8 +30,8 @@ void CudaProgram::load(const std::string& image) {
   if (!cubin && image.find(".version") == std::string::npos)
     throw Error(fmt::format("the image of kernel '{}', {} B, is neither a cubin nor PTX text",
                             signature_.kernel, image.size()));
-  // For PTX, the log is never freed: the library stays loaded, and the driver writes to the log whenever it
-  // compiles the text, once for each context.
+  // The log of a PTX compilation is never freed, because the library stays loaded, and the driver writes to
+  // the log when it compiles the text, once for each context.
   auto log = std::make_unique<JitLog>();
   cu::Library library = nullptr;
   Status status = driver_.library_load_data.status(&library, image.c_str(), log->options(), log->values(),
@@ -42,7 +42,7 @@ void CudaProgram::load(const std::string& image) {
       throw Error(fmt::format("the image has no kernel '{}': the sidecar belongs to another image",
                               signature_.kernel));
   }
-  // Loads the kernel into the device's own context now, rather than at the first launch.
+  // Loads the kernel into the device's own context now instead of at the first launch.
   cu::Function loaded = nullptr;
   if (status == Status::success) status = driver_.kernel_get_function.status(&loaded, kernel_);
   if (!cubin) log_ = log->information();
@@ -55,7 +55,8 @@ void CudaProgram::load(const std::string& image) {
       status == Status::out_of_memory ? Error::Kind::out_of_memory : Error::Kind::compile);
 }
 
-// Compares the sidecar's parameters with those of the image, if the driver reports them.
+// Throws an Error if the sidecar's parameters do not match those of the image, provided that the driver
+// reports them.
 void CudaProgram::check_parameters() const {
   if (!driver_.kernel_get_param_info.available()) return;
   size_t offset = 0, size = 0;
@@ -78,8 +79,8 @@ void CudaProgram::check_threads() const {
                             signature_.kernel, signature_.threads, most));
 }
 
-// More than 48 KB must be requested explicitly (CUDA C++ Programming Guide, "Shared Memory", compute
-// capability 9.0).
+// Dynamic shared memory above 48 KB must be requested explicitly (CUDA C++ Programming Guide, "Shared
+// Memory", compute capability 9.0).
 void CudaProgram::reserve_shared_memory() const {
   const uint64_t fixed = static_cast<uint64_t>(attribute(FunctionAttribute::shared_size_bytes));
   const auto limit = static_cast<uint64_t>(

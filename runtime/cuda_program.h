@@ -1,4 +1,4 @@
-// Represents a kernel that the CUDA driver has loaded, and that was checked against its sidecar.
+// A kernel that the CUDA driver has loaded, and that was checked against its sidecar.
 #pragma once
 
 #include "runtime/cuda_queue.h"
@@ -8,15 +8,16 @@ namespace ptxbuilder::runtime {
 
 class CudaProgram final : public Program {
  public:
-  // Throws Error if the driver rejects the image, if image and sidecar do not match, or if the GPU cannot
+  // Throws an Error if the driver rejects the image, if image and sidecar do not match, or if the GPU cannot
   // hold the kernel's threads, shared memory or cluster.
   CudaProgram(CudaQueue& queue, const std::string& image, const Signature& signature);
 
   std::string log() const override { return log_; }
   const Signature& signature() const { return signature_; }
-  // Returns the kernel, which launches accept instead of a function; it is valid in every context of the GPU.
+  // Returns the kernel as a function. Launches accept a kernel in place of a function, in every context of
+  // the GPU.
   cu::Function function() const { return reinterpret_cast<cu::Function>(kernel_); }
-  const std::string* name() const { return name_; }  // exists as long as the queue
+  const std::string* name() const { return name_; }  // valid as long as the queue exists
 
  private:
   void load(const std::string& image);

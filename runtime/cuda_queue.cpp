@@ -12,8 +12,9 @@ namespace {
 using cu::Status;
 using std::chrono::milliseconds;
 
-// Polls at intervals that grow up to 1/8 of the time waited so far, since the driver's own waits have no
-// limit. Returns not_ready when `limit` has passed.
+// Calls `query` until it returns a status other than not_ready, or until `limit` has passed. The intervals
+// grow to 1/8 of the time that has passed so far. Polling is necessary because the driver's own waits have no
+// limit.
 template <class Query>
 Status poll(Query&& query, milliseconds limit) {
   using Clock = std::chrono::steady_clock;
@@ -27,8 +28,8 @@ Status poll(Query&& query, milliseconds limit) {
   }
 }
 
-// Returns whether kernels or the hardware cause this status: it destroys the context, and every later call
-// returns it again.
+// Returns whether a failure of a kernel or of the hardware causes this status. Such a failure destroys the
+// context, and every later call returns the same status.
 bool ends_context(Status status) {
   switch (status) {
     case Status::ecc_uncorrectable:
@@ -79,7 +80,7 @@ std::string CudaQueue::last_kernel() const {
   return name ? *name : "";
 }
 
-// Records the first failure, which caused all later ones.
+// Records the first failure, which is the cause of all later ones. Returns `why`.
 std::string CudaQueue::fail(const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (!failed_.load(std::memory_order_relaxed)) failure_ = why;
@@ -112,7 +113,8 @@ void CudaQueue::wait_silently(milliseconds limit, Stream stream) {
   check_usable();
   const CudaContext::Scope scope(context_);
   finish(poll([&] { return driver().stream_query.status(handle(stream)); }, limit), limit);
-  // This returns at once, since the stream is done, but makes the driver print what kernels have printed.
+  // This returns at once, because the stream is done, but it makes the driver print what kernels have
+  // printed.
   finish(driver().stream_synchronize.status(handle(stream)), limit);
 }
 
@@ -132,7 +134,7 @@ bool CudaQueue::settle() noexcept {
   try {
     wait_silently(kLimit, {});
   } catch (const Error&) {
-    return false;  // failure_ stores the reason for the next call that may throw
+    return false;  // failure_ contains the reason, which the next call that may throw will report
   }
   return true;
 }

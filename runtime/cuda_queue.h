@@ -1,5 +1,5 @@
-// Manages the CUDA device's own stream, and waits with a time limit for any stream, so that a kernel that
-// hangs does not hang the process. Any thread may use the queue at any time.
+// Manages the CUDA device's own stream. Waits for any stream with a time limit, so that a kernel that hangs
+// does not hang the process. Any thread may use the queue at any time.
 #pragma once
 
 #include <atomic>
@@ -17,11 +17,11 @@ namespace ptxbuilder::runtime {
 
 class CudaQueue {
  public:
-  // The limit of every wait for which the caller does not set one.
+  // The limit of every wait for which the caller does not specify one.
   static constexpr std::chrono::milliseconds kLimit = std::chrono::seconds(30);
 
-  // `about_failure` returns text that is appended to a launch's error, and `work_done` is called after each
-  // wait.
+  // `about_failure` returns text that is appended to the error of a failed launch. `work_done` is called
+  // after each wait.
   CudaQueue(CudaContext& context, std::function<std::string()> about_failure,
             std::function<void()> work_done);
   ~CudaQueue();
@@ -35,24 +35,24 @@ class CudaQueue {
     return stream.is_own() ? stream_ : static_cast<cu::Stream>(stream.handle());
   }
 
-  // Must be called before each call of the driver. Throws Error if a kernel has failed or hung, because the
+  // Must be called before each driver call. Throws an Error if a kernel has failed or hung, because the
   // context can then no longer be used.
   void check_usable() const;
 
-  // Throws Error that names the last kernel launched if `status` shows that a kernel failed, which nearly
-  // every later call of the driver reports. Also throws Error if the call itself failed.
+  // Throws an Error if `status` is not success. If the status shows that a kernel has failed, which nearly
+  // every later driver call reports, the error names the last kernel that was launched.
   void expect(cu::Status status, std::string_view call);
 
-  // Wait for all work queued on a stream, or for one event. Throw TimeoutError after `limit`.
+  // Wait for all work that is queued on a stream, or for one event. Throw a TimeoutError after `limit`.
   void wait(std::chrono::milliseconds limit = kLimit, Stream stream = {});
   void wait(cu::Event event, std::chrono::milliseconds limit = kLimit);
 
-  // Waits, in destructors, until nothing is queued. Returns false if the queue cannot become empty; memory,
-  // modules and the context must then remain until the process ends, because the driver's calls to free them
-  // would never return.
+  // Waits in destructors until nothing is queued. Returns false if that is impossible. Memory, modules and
+  // the context must then remain until the process ends, because the driver calls that free them would never
+  // return.
   bool settle() noexcept;
 
-  // Returns a name for note_launch(), which exists as long as the queue.
+  // Returns a name for note_launch() that is valid as long as the queue exists.
   const std::string* intern(const std::string& kernel);
   void note_launch(const std::string* kernel) { last_kernel_.store(kernel, std::memory_order_relaxed); }
 
@@ -66,7 +66,7 @@ class CudaQueue {
   std::function<std::string()> about_failure_;
   std::function<void()> work_done_;
   cu::Stream stream_ = nullptr;
-  std::atomic<const std::string*> last_kernel_ = nullptr;  // most recently queued
+  std::atomic<const std::string*> last_kernel_ = nullptr;  // the kernel that was queued last
   std::atomic<bool> failed_ = false;
   mutable std::mutex mutex_;  // guards the members below
   std::set<std::string> names_;

@@ -1,5 +1,5 @@
-// Defines streams and events for a device without streams, which has a single queue in which everything runs
-// in order.
+// Defines streams and events for a device without streams. Such a device has a single queue, in which
+// everything runs in order.
 #include "runtime/device.h"
 
 #include "runtime/tensor_map.h"
@@ -7,7 +7,7 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-// An event of the single queue, in which later work always runs after the event.
+// An event in the single queue. Work that is queued later always runs after the event.
 class InOrderEvent final : public Event {
  public:
   explicit InOrderEvent(Device& device) : device_(device) {}

@@ -1,4 +1,4 @@
-// Defines the interface of devices that run kernels: GPUs with the CUDA driver, and the emulator on the CPU.
+// The interface of devices that run kernels: GPUs with the CUDA driver, and the emulator on the CPU.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace ptxbuilder::runtime {
 
 class LoadedKernel;
 
-using Address = uint64_t;  // in device global memory, in bytes
+using Address = uint64_t;  // byte address in the device's global memory
 
 // Extents along x, y and z, such as those of a grid.
 struct Dim3 {
@@ -28,16 +28,16 @@ struct Dim3 {
   bool operator==(const Dim3&) const = default;
 };
 
-// Thrown if a kernel did not finish in time. This process cannot use a GPU any more, and should end.
+// Thrown if a kernel did not finish in time. This process cannot use a GPU any more and should end.
 class TimeoutError : public Error {
  public:
   using Error::Error;
 };
 
-// A queue of launches and copies, which run one after the other; work in different streams may run at once.
+// A queue of launches and copies, which run one after the other. Work in different streams may run at once.
 // Stream{} is the device's own stream. Any CUstream of the caller is accepted: nullptr is CUDA's default
 // stream, and 2 is the default stream of the calling thread (cuda.h, CU_STREAM_PER_THREAD). A device without
-// streams, such as the emulator, has one queue for all of them.
+// streams, such as the emulator, has one queue for all streams.
 class Stream {
  public:
   Stream() = default;
@@ -51,7 +51,7 @@ class Stream {
   bool is_own_ = true;
 };
 
-// A stream that Device::create_stream() made. It must not outlive its device.
+// A stream that Device::create_stream() has created. It must not outlive its device.
 class OwnedStream {
  public:
   OwnedStream() = default;
@@ -70,14 +70,14 @@ class Event {
  public:
   virtual ~Event() = default;
 
-  virtual void record(Stream stream = {}) = 0;  // after the work that is queued there so far
-  virtual void hold(Stream stream) = 0;  // makes work that is queued there from now on wait for the event
+  virtual void record(Stream stream = {}) = 0;  // the event occurs after all work that is queued so far
+  virtual void hold(Stream stream) = 0;         // makes work that is queued later wait for the event
   virtual bool is_done() = 0;
-  // Throws Error if a kernel failed, and TimeoutError after `limit`.
+  // Waits for the event. Throws an Error if a kernel failed, and a TimeoutError after `limit`.
   virtual void wait(std::chrono::milliseconds limit = std::chrono::seconds(30)) = 0;
 };
 
-// Launches and copies that were recorded once, and can be queued again as a whole. The graph must not outlive
+// Launches and copies that were recorded once and can be queued again as a whole. The graph must not outlive
 // its device, its kernels, or the memory that it reads and writes.
 class Graph {
  public:
@@ -91,39 +91,38 @@ struct Launch {
   Dim3 grid = {0, 0, 0};  // required; a launch without a grid is rejected
   Dim3 block, cluster;
   uint32_t dynamic_shared_bytes = 0;
-  bool programmatic_dependent_launch = false;  // may start before the previous launch has finished
-  // Starts only when all CTAs can run at once, which is necessary if CTAs wait for each other. The launch
-  // fails if its CTAs do not fit on the device.
+  bool programmatic_dependent_launch = false;  // whether it may start before the previous launch has finished
+  // Makes all CTAs run at once, which is necessary if CTAs wait for each other. The launch fails if
+  // its CTAs do not fit on the device.
   bool cooperative = false;
   Stream stream = {};
-  bool is_checked = false;  // everything except the stream has passed check()
+  bool is_checked = false;  // whether everything except the stream has passed check()
 };
 
-// An encoded tensor map, in the form of a kernel's `__grid_constant__` parameter.
+// An encoded tensor map. It has the form of a kernel's `__grid_constant__` parameter.
 struct alignas(64) TensorMap {
   std::array<std::byte, 128> bytes = {};
 };
 
-// The pixels over which copies of an im2col map walk. The tensor's innermost dimension counts the channels of
-// a pixel, and its outermost dimension counts images. The lists are for the dimensions between these,
+// The pixels over which copies with an im2col map walk. The tensor's innermost dimension contains the
+// channels of a pixel, and its outermost dimension the images. The lists are for the dimensions in between,
 // innermost first.
 struct Im2col {
   std::vector<int> lower, upper;  // corners of the box of pixels, relative to the first and to the last pixel
-  std::vector<uint32_t> steps = {};  // distance between pixels; if empty, the recipe's element strides
+  std::vector<uint32_t> steps = {};  // distance between pixels; if empty, the recipe's element strides apply
 };
 
-// The arguments of cuTensorMapEncodeTiled or, with pixels, of cuTensorMapEncodeIm2col. In lists, the
-// innermost dimension comes first.
+// The arguments of cuTensorMapEncodeTiled or, for pixels, of cuTensorMapEncodeIm2col. The innermost dimension
+// comes first in all lists.
 struct TensorMapView {
   const TensorMapRecipe& recipe;
   Address address;
   std::span<const uint64_t> shape;    // in elements
-  std::span<const uint64_t> strides;  // in bytes, for dimensions 1 to rank - 1, since dimension 0 is
-                                      // contiguous
-  const Im2col* im2col = nullptr;     // for a recipe with pixels
+  std::span<const uint64_t> strides;  // in bytes, for dimensions 1 to rank - 1; dimension 0 is contiguous
+  const Im2col* im2col = nullptr;     // set if the recipe is for pixels
   bool overlaps = false;              // whether a row may extend beyond the start of the next one
 
-  // Returns the distance between consecutive elements (or pixels) that a copy takes.
+  // Returns the distance between consecutive elements or pixels that a copy transfers.
   uint32_t element_stride(size_t d) const;
 };
 
@@ -143,7 +142,7 @@ struct TensorMapArguments {
 
 // The properties of a device.
 struct DeviceProperties {
-  std::string name;        // "NVIDIA H100 80GB HBM3"
+  std::string name;        // for example "NVIDIA H100 80GB HBM3"
   int compute_capability;  // for example 90
   int multiprocessors;
   size_t memory_bytes;
@@ -153,23 +152,23 @@ struct DeviceProperties {
 };
 
 // A kernel that was loaded onto a device. The caller of load() owns it, and it must not outlive its device.
-// The driver keeps its code until the process ends, since unloading it would break graphs and captures in
-// progress.
+// The code stays loaded until the process ends, because unloading it would break graphs and
+// captures in progress.
 class Program {
  public:
   virtual ~Program() = default;
 
-  // Returns what the driver's compiler reported about PTX text: registers, spills, advisories. Empty for a
-  // cubin.
+  // Returns what the driver's compiler reported about PTX text, such as registers, spills and advisories.
+  // Returns an empty string for a cubin.
   virtual std::string log() const { return ""; }
 };
 
-// Host memory that kernels of the device can access too. The host can read it while kernels run, and after
+// Host memory that kernels on the device can access too. The host can read it while kernels run, and after
 // they have failed. It must not outlive its device.
 class MappedMemory {
  public:
   virtual ~MappedMemory() = default;
-  Address address() const { return address_; }  // of the first byte, for use in a kernel
+  Address address() const { return address_; }  // address of the first byte, for use in a kernel
   std::span<std::byte> bytes() const { return bytes_; }
 
  protected:
@@ -177,20 +176,19 @@ class MappedMemory {
   std::span<std::byte> bytes_;
 };
 
-// Receives what kernels report to the host in addition to their results. Any number of threads may call it at
-// once.
+// Receives what kernels report to the host in addition to their results. Several threads may call it at once.
 class Reporter {
  public:
   virtual ~Reporter() = default;
-  // Returns lines for the error of a launch that failed or did not end, each preceded by a newline. May be
-  // empty.
+  // Returns lines for the error of a launch that failed or did not end. Each line is preceded by a newline.
+  // The text may be empty.
   virtual std::string about_failure() = 0;
-  // Called by the device when queued work is done. Throws Error if a kernel has reported an error.
+  // Called by the device when queued work is done. Throws an Error if a kernel has reported an error.
   virtual void work_done() = 0;
 };
 
-// A device that runs kernels. Any number of threads may use it at any time, even at once. No call changes a
-// thread's current CUDA context.
+// A device that runs kernels. Several threads may use it at once. No call changes a thread's current CUDA
+// context.
 class Device {
  public:
   Device() = default;
@@ -198,7 +196,7 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Expires with the device, so that objects that outlive the device can detect this.
+  // Returns a pointer that expires with the device, so that objects that outlive the device can detect this.
   std::weak_ptr<const void> lifetime() const { return alive_; }
 
   virtual DeviceProperties properties() const = 0;
@@ -206,7 +204,7 @@ class Device {
   // Returns whether load() needs PTX text even if there is a cubin.
   virtual bool wants_ptx() const { return false; }
 
-  // Manage memory. Sizes are in bytes, and an allocation is aligned to 256 bytes. Copies wait until the
+  // Manage memory. Sizes are in bytes, and allocations are aligned to 256 bytes. Copies wait until the
   // device's own stream has done all its queued work; fill() is queued on that stream, like a launch.
   virtual Address allocate(size_t bytes) = 0;
   virtual void release(Address address) noexcept = 0;
@@ -214,31 +212,32 @@ class Device {
   virtual void copy_out(void* to, Address from, size_t bytes) = 0;
   virtual void fill(Address to, uint8_t value, size_t bytes) = 0;
 
-  // Do the same on a stream. These functions return at once, and the host's memory must not change until the
-  // copies are done.
+  // Like the functions above, but queued on a given stream. These functions return at once. Host memory must
+  // not be changed or freed until the copies are done.
   virtual void queue_copy_in(Address to, const void* from, size_t bytes, Stream) { copy_in(to, from, bytes); }
   virtual void queue_copy_out(void* to, Address from, size_t bytes, Stream) { copy_out(to, from, bytes); }
   virtual void queue_fill(Address to, uint8_t value, size_t bytes, Stream) { fill(to, value, bytes); }
 
-  // Loads the entry `signature.kernel` from a cubin, or from PTX text, which the driver compiles, or the
-  // emulator reads. Throws Error with the driver's log if the image is rejected.
+  // Loads the entry `signature.kernel` from a cubin or from PTX text, which the driver compiles or the
+  // emulator reads. Throws an Error that contains the driver's log if the image is rejected.
   virtual std::unique_ptr<Program> load(const std::string& image, const Signature& signature) = 0;
 
-  // Checks every rule of the tensor map, and encodes it. Throws Error that names the rule and the numbers.
+  // Checks all rules for the tensor map and encodes it. Throws an Error that names the violated rule and the
+  // numbers.
   TensorMap encode(const TensorMapView& map);
 
-  // Queues one launch; `parameters[i]` points to the value of the i-th kernel parameter, which is copied. The
-  // call neither waits nor allocates memory with the driver, so the caller may capture it.
+  // Queues one launch. `parameters[i]` points to the value of the i-th kernel parameter, which is copied. The
+  // call neither waits nor allocates memory through the driver, so the caller may capture it.
   void launch(Program& program, const Launch& launch, std::span<const void* const> parameters);
 
-  // Returns the CUstream of the device's own stream, for libraries that queue work of their own on it, or
+  // Returns the CUstream of the device's own stream, for libraries that queue their own work on it. Returns
   // null on a device without streams.
   virtual void* stream() const { return nullptr; }
-  // Makes the device's CUDA context current in the calling thread, for libraries that need one.
+  // Makes the device's CUDA context current in the calling thread, for libraries that need a context.
   virtual void make_current() {}
 
-  // Lets kernels of this device access the peer's memory from now on, at the addresses that the peer uses.
-  // Throws Error unless the two are devices of one host that can access each other.
+  // Lets kernels on this device access the peer's memory from now on, at the addresses that the peer uses.
+  // Throws an Error unless both are devices of one host that can access each other.
   virtual void reach(Device& peer);
 
   // Returns whether work queued on the stream is recorded instead of executed.
@@ -247,31 +246,32 @@ class Device {
   // Create a stream or an event that the caller owns.
   virtual std::unique_ptr<OwnedStream> create_stream() { return std::make_unique<OwnedStream>(); }
   virtual std::unique_ptr<Event> create_event();
-  // Records the work that `work` queues on the stream passed to it; nothing is executed yet. Throws Error on
-  // a device that cannot record, and rethrows what `work` throws.
+  // Records the work that `work` queues on the stream that is passed to it, without executing it. Throws an
+  // Error on a device that cannot record, and rethrows what `work` throws.
   virtual std::unique_ptr<Graph> capture(const std::function<void(Stream)>& work);
 
-  // Waits for all work that was queued on the device's own stream, or on another one. Throws Error if a
-  // kernel failed, and TimeoutError if the work was not done after `limit`. After either error, this process
-  // cannot use the device again.
+  // Waits for all work that was queued on the device's own stream, or on the given stream. Throws an Error if
+  // a kernel failed, and a TimeoutError if the work was not done after `limit`. After either error, this
+  // process cannot use the device again.
   virtual void synchronize(std::chrono::milliseconds limit = std::chrono::seconds(30)) = 0;
   virtual void synchronize(Stream, std::chrono::milliseconds limit = std::chrono::seconds(30)) {
     synchronize(limit);
   }
 
-  // Returns memory that contains zeros. Throws Error on a device without such memory.
+  // Returns memory that initially contains zeros. Throws an Error on a device without such memory.
   virtual std::unique_ptr<MappedMemory> map_memory(size_t bytes);
-  // Calls the reporter, as long as it exists, when work is done and when a launch has failed.
+  // Makes the device call the reporter, as long as it exists, when work is done and when a launch has failed.
   void add_reporter(std::weak_ptr<Reporter> reporter);
 
-  // Calls `queue` `warm_up` times, then `count` times, and returns the device time of each of the last
-  // `count` calls in microseconds. Throws Error on a device whose clock does not measure speed.
+  // Calls `queue` `warm_up` times, then `count` times. Returns the device time of each of the last `count`
+  // calls in microseconds. Throws an Error on a device whose clock does not measure speed.
   virtual std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) = 0;
 
  protected:
-  friend class LoadedKernel;  // encodes several maps and launches in one scope
+  friend class LoadedKernel;  // it encodes several maps and launches in one scope
 
-  // While a Scope exists, the device's CUDA context is current, and only the library's own code runs.
+  // Makes the device's CUDA context current while it exists. Only the library's own code may run during that
+  // time.
   class Scope {
    public:
     explicit Scope(Device& device) : device_(device), before_(device.enter()) {}
@@ -286,7 +286,7 @@ class Device {
     std::optional<void*> before_;
   };
 
-  // Implement encode() and launch() in a scope, with a map that check(map) has accepted.
+  // Implement encode() and launch() while a Scope exists. check(map) has already accepted the map.
   virtual TensorMap encode_in_scope(const TensorMapView& map) = 0;
   virtual void launch_in_scope(Program& program, const Launch& launch,
                                std::span<const void* const> parameters) = 0;
@@ -296,7 +296,7 @@ class Device {
   virtual std::optional<void*> enter() { return std::nullopt; }
   virtual void leave(void* /*before*/) noexcept {}
 
-  // Returns what all reporters state about a failure.
+  // Returns the texts of all reporters about a failure.
   std::string about_failure() const;
   void tell_work_done() const;
 

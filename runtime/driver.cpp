@@ -6,7 +6,7 @@
 namespace ptxbuilder::runtime::cu {
 namespace {
 
-// Returns what the caller can do about a status, or "" if that is not known.
+// Returns what the user can do about a status, or "" if that is not known.
 const char* advice(Status status) {
   switch (status) {
     case Status::no_device:

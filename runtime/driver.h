@@ -1,5 +1,5 @@
-// Declares the CUDA driver's entry points. They are looked up in libcuda at run time, so that building and
-// linking do not need CUDA.
+// The CUDA driver's entry points. They are looked up in libcuda at run time, so that CUDA is not needed to
+// build and link the library.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
 
-// The types and values of the CUDA driver API that are used here, with the names in its manual, but without
+// The types and values of the CUDA driver API that are used here. They have the names in the manual without
 // the CU_ prefixes. tests/runtime/driver_layout_test.cpp compares all of them with cuda.h.
 namespace ptxbuilder::runtime::cu {
 
@@ -133,7 +133,7 @@ struct LaunchConfig {
   unsigned attribute_count;
 };
 
-// CUDA_KERNEL_NODE_PARAMS_v2: a launch in a graph. Either `function` or `kernel` may be null.
+// CUDA_KERNEL_NODE_PARAMS_v2, a launch in a graph. Either `function` or `kernel` may be null.
 struct KernelNode {
   Function function;
   unsigned grid_x, grid_y, grid_z;
@@ -151,29 +151,29 @@ constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
 enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 
-// Returns the type that a tensor map declares for elements of `type`; 8-bit floats are copied as bytes.
+// Returns the element type of a tensor map for elements of `type`. 8-bit floats are copied as bytes.
 TensorMapDataType data_type(DType type);
 
 // An open shared library, such as libcuda. It stays open until the process ends, because the driver's threads
 // outlive every object here.
 class SharedLibrary {
  public:
-  // Throws Error with the loader's reason if there is no such library.
+  // Throws an Error that contains the loader's reason if there is no such library.
   explicit SharedLibrary(const std::string& path);
 
   void* find(const char* symbol) const;    // null if the library does not have the symbol
-  void* symbol(const char* symbol) const;  // throws Error that names the CUDA version that added the symbol
+  void* symbol(const char* symbol) const;  // throws an Error that names the required CUDA version
   [[noreturn]] void fail(std::string_view call, Status status) const;
   std::string describe(
-      Status status) const;  // "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"
-  std::string explain(Status status) const;  // also states what to do about it, if that is known
+      Status status) const;  // for example "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"
+  std::string explain(Status status) const;  // describes the status and, if it is known, what to do about it
 
  private:
   std::string path_;
   void* handle_ = nullptr;
 };
 
-// An entry point. A call throws Error for every status except success.
+// An entry point. A call throws an Error for every status except success.
 template <class... Args>
 class Entry {
  public:
@@ -202,8 +202,8 @@ class Entry {
   Pointer function_;
 };
 
-// All entry points in use. If the driver has several versions of a call, the name includes the version's
-// suffix, which cuda.h appends through a macro.
+// All entry points that are used. If the driver has several versions of a call, the name includes the
+// version's suffix, which cuda.h appends through a macro.
 struct Driver {
   explicit Driver(const std::string& path = "libcuda.so.1") : loaded(path) {}
   Driver(const Driver&) = delete;
@@ -223,14 +223,14 @@ struct Driver {
   Entry<Context> ctx_set_current{loaded, "cuCtxSetCurrent"};
   Entry<Context*> ctx_get_current{loaded, "cuCtxGetCurrent"};
   Entry<Ordinal*> ctx_get_device{loaded, "cuCtxGetDevice"};
-  // Only kernels that access other GPUs need the following entry.
+  // Required only by kernels that access other GPUs.
   Entry<Context, unsigned /*0*/> ctx_enable_peer_access{loaded, "cuCtxEnablePeerAccess",
                                                         Entry<Context, unsigned>::Need::optional};
 
   Entry<size_t*, size_t*> mem_get_info{loaded, "cuMemGetInfo_v2"};
   Entry<DevicePtr*, size_t> mem_alloc{loaded, "cuMemAlloc_v2"};
   Entry<DevicePtr> mem_free{loaded, "cuMemFree_v2"};
-  // Only kernels that report need the following entries.
+  // The next three entries are required only by kernels that report.
   Entry<void**, size_t, unsigned> mem_host_alloc{loaded, "cuMemHostAlloc",
                                                  Entry<void**, size_t, unsigned>::Need::optional};
   Entry<DevicePtr*, void*, unsigned /*0*/> mem_host_get_device_pointer{
@@ -248,10 +248,10 @@ struct Driver {
   Entry<Event, Stream> event_record{loaded, "cuEventRecord"};
   Entry<Stream, Event, unsigned> stream_wait_event{loaded, "cuStreamWaitEvent"};
   Entry<Stream, CaptureMode> stream_begin_capture{loaded, "cuStreamBeginCapture_v2"};
-  Entry<Stream, int* /*CUstreamCaptureStatus: 0 where nothing is captured*/> stream_is_capturing{
+  Entry<Stream, int* /*CUstreamCaptureStatus: 0 if nothing is captured*/> stream_is_capturing{
       loaded, "cuStreamIsCapturing"};
   Entry<Stream, Graph*> stream_end_capture{loaded, "cuStreamEndCapture"};
-  Entry<CaptureMode* /*in: the thread's next, out: the one before*/> thread_exchange_capture_mode{
+  Entry<CaptureMode* /*in: the new mode, out: the previous mode*/> thread_exchange_capture_mode{
       loaded, "cuThreadExchangeStreamCaptureMode"};
   Entry<GraphExec*, Graph, unsigned long long /*flags*/> graph_instantiate{loaded,
                                                                            "cuGraphInstantiateWithFlags"};
@@ -263,15 +263,15 @@ struct Driver {
   Entry<float*, Event, Event> event_elapsed_time{loaded, "cuEventElapsedTime"};
   Entry<Event> event_destroy{loaded, "cuEventDestroy_v2"};
 
-  // Kernels of a library have no context of their own; the driver loads them in the context where they are
-  // launched.
+  // Kernels of a library have no context of their own. The driver loads them into the context in which they
+  // are launched.
   Entry<Library*, const void*, JitOption*, void**, unsigned, int* /*library options*/, void**, unsigned>
       library_load_data{loaded, "cuLibraryLoadData"};
   Entry<Kernel*, Library, const char*> library_get_kernel{loaded, "cuLibraryGetKernel"};
   Entry<Function*, Kernel> kernel_get_function{loaded, "cuKernelGetFunction"};
   Entry<int*, FunctionAttribute, Kernel, Ordinal> kernel_get_attribute{loaded, "cuKernelGetAttribute"};
   Entry<FunctionAttribute, int, Kernel, Ordinal> kernel_set_attribute{loaded, "cuKernelSetAttribute"};
-  // CUDA 12.4 added this.
+  // CUDA 12.4 added this entry.
   Entry<Kernel, size_t, size_t*, size_t*> kernel_get_param_info{
       loaded, "cuKernelGetParamInfo", Entry<Kernel, size_t, size_t*, size_t*>::Need::optional};
   Entry<const LaunchConfig*, Function, void**, void**> launch_kernel_ex{loaded, "cuLaunchKernelEx"};

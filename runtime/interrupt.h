@@ -7,7 +7,7 @@ namespace ptxbuilder::runtime {
 
 // Makes the emulator call the function from time to time while the calling thread itself executes a launch's
 // CTAs. If the function returns true, the launch ends as if its time limit had passed. An empty function
-// turns this off.
+// disables this.
 void interrupt_by(std::function<bool()> is_interrupted);
 
 bool is_interrupted();

@@ -126,7 +126,7 @@ void check_fits_at_once(const Launch& launch, const Signature& signature, int mu
   const uint64_t shared =
       hopper::reserved_shared_bytes + uint64_t{signature.static_shared_bytes} + launch.dynamic_shared_bytes;
   const uint64_t registers =
-      std::max(8u, (signature.registers.value_or(0) + 7) / 8 * 8);  // in units of 256 per warp
+      std::max(8u, (signature.registers.value_or(0) + 7) / 8 * 8);  // allocated in units of 256 per warp
   const uint64_t most =
       std::min<uint64_t>({hopper::sm_ctas, hopper::sm_threads / threads, hopper::sm_shared_bytes / shared,
                           hopper::sm_registers / (registers * threads)});

@@ -1,4 +1,4 @@
-// Defines a value that the first caller computes while all other callers wait for it.
+// A value that the first caller computes while all other callers wait for it.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@ namespace ptxbuilder::runtime {
 template <class T>
 class Lazy {
  public:
-  // Returns the value that the first successful `make` returned. Throws what `make` throws; the next caller
-  // then calls its own `make`.
+  // Returns the value that the first successful `make` has returned. Rethrows what `make` throws; the next
+  // caller then calls its own `make`.
   template <class Make>
   T& get(Make&& make) {
     if (T* known = ready_.load(std::memory_order_acquire)) return *known;

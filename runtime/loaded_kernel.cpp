@@ -13,8 +13,8 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-// A launch uses this much of the stack; larger launches take memory from the heap. A kernel's parameters have
-// up to 4 KB, or about 32 KB since PTX 8.1.
+// The stack memory that a launch uses for its values; a larger launch allocates memory on the heap. A
+// kernel's parameters occupy up to 4 KB, or about 32 KB since PTX 8.1.
 constexpr size_t kStackBytes = 8192;
 
 bool is_missing(Dim3 grid) { return grid.x == 0 && grid.y == 0 && grid.z == 0; }
@@ -41,8 +41,8 @@ std::string names(std::span<const Parameter> parameters) {
   return text;
 }
 
-// Calls `refuse` with what is wrong with an argument for `parameter`, which is one of `all`: the parameters
-// of a kernel, or the fields of a struct.
+// Calls `refuse` with a description of the problem if `argument` does not fit `parameter`. `all` contains the
+// parameters of the kernel, or the fields of the struct.
 template <class Refuse>
 void check_argument(const Parameter& parameter, const Argument& argument, const char* all_are,
                     std::span<const Parameter> all, Refuse&& refuse) {
@@ -66,7 +66,7 @@ void check_argument(const Parameter& parameter, const Argument& argument, const 
                        names(parameter.fields), argument.fields->size()));
 }
 
-// Takes a flag if it is free, and releases it on destruction.
+// Sets a flag if it is clear, and clears it on destruction.
 struct Taken {
   explicit Taken(std::atomic_flag& the_flag)
       : flag(the_flag), is_mine(!flag.test_and_set(std::memory_order_acquire)) {}
@@ -135,8 +135,8 @@ LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, co
   }
 }
 
-// The values of a launch's parameters: pointers to them, as the driver needs them, and the bytes of values
-// that an argument does not hold itself.
+// The values of a launch's parameters: pointers to them, as the driver requires, and the bytes of the values
+// that an argument does not contain itself.
 class LoadedKernel::Values {
  public:
   explicit Values(const LoadedKernel& kernel) : kernel_(kernel), count_(kernel.offsets_.size()) {
@@ -145,7 +145,8 @@ class LoadedKernel::Values {
     values_ = reinterpret_cast<const void**>(bytes_ + kernel.bytes_);
   }
 
-  // Calls `value` with each parameter's number and bytes, to obtain a pointer to its value.
+  // Calls `value` with the number and the bytes of each parameter, to obtain a pointer to the parameter's
+  // value.
   template <class Value>
   std::span<const void* const> fill(Value&& value) {
     size_t i = 0;
@@ -153,7 +154,7 @@ class LoadedKernel::Values {
       const AuthorsCode no_line;  // refuse() names the line
       for (; i < count_; ++i) values_[i] = value(i, bytes_ + kernel_.offsets_[i]);
     } catch (const Error& e) {
-      if (e.kind() == Error::Kind::device) throw;  // the problem is not in the argument
+      if (e.kind() == Error::Kind::device) throw;  // the argument is not the cause
       kernel_.refuse(i, e.what());
     }
     return {values_, count_};
@@ -227,7 +228,7 @@ TensorMapArray LoadedKernel::tensor_maps(std::string_view parameter, std::span<c
       const AuthorsCode no_line;  // refuse() names the line
       maps.push_back(device_->encode(checked_map(i, tensor)));
     } catch (const Error& e) {
-      if (e.kind() == Error::Kind::device) throw;  // the problem is not in the argument
+      if (e.kind() == Error::Kind::device) throw;  // the argument is not the cause
       refuse_one(e.what());
     }
   }
@@ -277,7 +278,7 @@ void LoadedKernel::launch_prepared(const PreparedLaunch& prepared, std::span<con
                                    Stream stream) const {
   check_count(values.size());
   const Device::Scope scope(*device_);
-  const Taken taken(prepared.last_->taken);  // until the driver has read the contents
+  const Taken taken(prepared.last_->taken);  // until the driver has read the values
   std::optional<PreparedLaunch::Last> own;
   PreparedLaunch::Last& last =
       taken.is_mine ? *prepared.last_ : own.emplace(prepared.arguments_, prepared.report_);
@@ -298,7 +299,7 @@ void LoadedKernel::encode(PreparedLaunch::Last::Map& map, const Argument& tensor
     check_address(view);
     map.encoded = device_->encode_in_scope(view);
   } catch (const Error& e) {
-    if (e.kind() == Error::Kind::device) throw;  // the problem is not in the argument
+    if (e.kind() == Error::Kind::device) throw;  // the argument is not the cause
     refuse(map.parameter, e.what());
   }
   map.address = address;
@@ -308,7 +309,7 @@ void LoadedKernel::on_print(std::function<void(const std::string&)> print) {
   if (report_) report_->on_print(std::move(print));
 }
 
-// If a kernel reports, its last parameter belongs to the runtime.
+// If a kernel reports, its last parameter belongs to the runtime, not to the author.
 std::span<const Parameter> LoadedKernel::authors_parameters() const {
   return std::span(signature_.parameters).first(signature_.parameters.size() - (report_ ? 1 : 0));
 }

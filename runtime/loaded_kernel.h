@@ -1,5 +1,4 @@
-// Represents a compiled kernel on a device, and launches it with arguments that are checked against its
-// sidecar.
+// A compiled kernel on a device. It is launched with arguments that are checked against its sidecar.
 #pragma once
 
 #include <atomic>
@@ -20,7 +19,7 @@ namespace ptxbuilder::runtime {
 
 // The options of a launch. Block, cluster and shared memory are properties of the kernel.
 struct LaunchOptions {
-  Dim3 grid = {0, 0, 0};  // number of CTAs; if not set, the kernel's rule determines it (Kernel::grid)
+  Dim3 grid = {0, 0, 0};  // number of CTAs; if not set, the kernel's own rule determines it (Kernel::grid)
   bool programmatic_dependent_launch = false;
   bool cooperative = false;  // see Launch; always true for a kernel whose signature requires it
   Stream stream = {};        // by default, the device's own stream
@@ -29,11 +28,11 @@ struct LaunchOptions {
 class LoadedKernel;
 
 // Tensor maps in device memory, for a parameter of kind tensor_map_array in any kernel with the same recipe.
-// The array, and the memory of its tensors, must outlive the launches that use the array.
+// The array and the memory of its tensors must outlive the launches that use the array.
 class TensorMapArray {
  public:
   size_t size() const { return buffer_.bytes() / sizeof(TensorMap); }
-  operator Argument() const;  // NOLINT: an argument of a launch
+  operator Argument() const;  // NOLINT: meant to be implicit, as an argument of a launch
 
  private:
   friend class LoadedKernel;
@@ -44,15 +43,16 @@ class TensorMapArray {
   TensorMapRecipe recipe_;
 };
 
-// A launch whose arguments have been checked, for further launches that differ only in addresses, scalar
-// values and the stream; these need only a fraction of the host's time. LoadedKernel::prepare() makes it. It
-// must not outlive its kernel, or be used after the kernel was moved. Any thread may launch it at any time.
+// A launch whose arguments have been checked. It is used for further launches that differ only in addresses,
+// scalar values and the stream. Such launches take only a fraction of the time on the host.
+// LoadedKernel::prepare() creates it. It must not outlive its kernel, or be used after the kernel was moved.
+// Any thread may launch it at any time.
 class PreparedLaunch {
  public:
-  // Queues one launch. `values` has an element for each parameter: a scalar's bits, or the address of a
+  // Queues one launch. `values` has one element for each parameter: the bits of a scalar, or the address of a
   // pointer or tensor. The memory at an address must be at least as large as that of the argument that was
-  // checked. Throws Error unless there is one value for each parameter, and if a tensor's address does not
-  // have the alignment that its tensor map needs.
+  // checked. Throws an Error if the number of values is wrong, or if a tensor's address lacks the alignment
+  // that its tensor map requires.
   void operator()(std::span<const uint64_t> values, Stream stream, Where where = Where::here()) const;
 
  private:
@@ -67,7 +67,7 @@ class PreparedLaunch {
         last_(std::make_unique<Last>(arguments, report)) {}
 
   // The values of the last launch. The next launch with the same addresses uses the same tensor maps. A
-  // thread that finds this object in use makes its own tensor maps.
+  // thread that finds this object in use encodes its own tensor maps.
   struct Last {
     struct Map {
       size_t parameter;
@@ -77,10 +77,10 @@ class PreparedLaunch {
     Last(std::span<const Argument> arguments, std::optional<Address> report);
 
     std::atomic_flag taken = ATOMIC_FLAG_INIT;
-    std::vector<uint64_t> values;  // indexed by the author's parameters
+    std::vector<uint64_t> values;  // one for each of the author's parameters
     std::vector<Map> maps;
     Address report;                     // the kernel's last parameter, if it reports
-    std::vector<const void*> pointers;  // pointers to these values, by parameter
+    std::vector<const void*> pointers;  // pointers to these values, one for each parameter
   };
 
   const LoadedKernel* kernel_;
@@ -90,11 +90,11 @@ class PreparedLaunch {
   std::unique_ptr<Last> last_;
 };
 
-// A kernel on a device, which it must not outlive. Any number of threads may launch it at any time.
+// A kernel on a device. It must not outlive the device. Any thread may launch it at any time.
 class LoadedKernel {
  public:
-  // `image` is a cubin or PTX text. Throws Error if the signature does not belong to a kernel in the image,
-  // or if the device rejects the image.
+  // `image` is a cubin or PTX text. Throws an Error if the signature does not belong to a kernel in the
+  // image, or if the device rejects the image.
   LoadedKernel(Device& device, const std::string& image, Signature signature, Where where = Where::here());
 
   // Reads NAME.json and the image with the same name: NAME.ptx if the device needs PTX; otherwise NAME.cubin
@@ -106,27 +106,28 @@ class LoadedKernel {
 
   const Signature& signature() const { return signature_; }
 
-  // Sets the function that receives each line that the kernel prints; by default, lines go to standard output
-  // (see print() in ptxbuilder/tile/check.h). Does nothing if the kernel does not print.
+  // Sets the function that receives each line that the kernel prints. By default, lines are written to
+  // standard output (see print() in ptxbuilder/tile/check.h). Does nothing if the kernel does not print.
   void on_print(std::function<void(const std::string&)> print);
 
-  // Returns the log of the driver's compiler for PTX text; empty for a cubin.
+  // Returns the log of the driver's compiler for PTX text, or an empty string for a cubin.
   std::string log() const { return program_->log(); }
 
-  // Queues one launch, for which tensor maps are encoded. Throws Error that names the parameter if the
-  // arguments do not match the parameters in number, kind, type, rank or (if given) name, or if a tensor
-  // breaks a rule of its tensor map or extends beyond its memory. Also throws Error if the grid is missing
-  // and the kernel has no rule for it, if the rule yields no grid, or if the grid is not a multiple of the
-  // cluster.
+  // Encodes the tensor maps and queues one launch. Throws an Error that names the parameter if the arguments
+  // do not match the parameters in number, kind, type, rank or (if specified) name. Does the same if a tensor
+  // violates a rule of its tensor map or extends beyond its memory. Also throws an Error if the grid is
+  // missing and the kernel has no rule for it, if the rule yields no grid, or if the grid is not a multiple
+  // of the cluster.
   void launch(const LaunchOptions& options, std::span<const Argument> arguments, Where where = Where::here());
   void launch(const LaunchOptions& options, std::initializer_list<Argument> arguments,
               Where where = Where::here()) {
     launch(options, std::span(arguments.begin(), arguments.size()), where);
   }
 
-  // Encodes a tensor map for each of `tensors`, which must come from tensor(), with the parameter's recipe.
-  // Throws Error that names the parameter, the tensor and the rule if a tensor breaks a rule of the map or
-  // extends beyond its memory, and throws Error if no parameter with that name takes a tensor map array.
+  // Encodes a tensor map with the parameter's recipe for each of `tensors`, which must be results of
+  // tensor(). Throws an Error that names the parameter, the tensor and the rule if a tensor violates a rule
+  // of the map or extends beyond its memory. Also throws an Error if no parameter with that name takes a
+  // tensor map array.
   TensorMapArray tensor_maps(std::string_view parameter, std::span<const Argument> tensors,
                              Where where = Where::here()) const;
   TensorMapArray tensor_maps(std::string_view parameter, std::initializer_list<Argument> tensors,
@@ -134,13 +135,13 @@ class LoadedKernel {
     return tensor_maps(parameter, std::span(tensors.begin(), tensors.size()), where);
   }
 
-  // Checks arguments and grid as launch() does, but only once for many launches. Throws the same errors, and
-  // also throws Error if a parameter is a struct, or if the grid is not given, since a kernel's rule may
+  // Checks arguments and grid like launch(), but only once for many launches. Throws the same errors. Also
+  // throws an Error if a parameter is a struct, or if the grid is not specified, because a kernel's rule may
   // yield different grids for different scalars.
   PreparedLaunch prepare(const LaunchOptions& options, std::span<const Argument> arguments,
                          Where where = Where::here()) const;
 
-  // Returns the grid that the kernel's rule yields for these arguments. Throws Error if the kernel has no
+  // Returns the grid that the kernel's rule yields for these arguments. Throws an Error if the kernel has no
   // rule, or if the rule yields no grid.
   Dim3 grid(std::span<const Argument> arguments, Where where = Where::here()) const;
 
@@ -163,14 +164,14 @@ class LoadedKernel {
   Device* device_;
   Signature signature_;
   std::unique_ptr<Program> program_;
-  // Offsets by parameter: those of tensor maps and structs in the bytes of a launch, and those of fields in
-  // their struct.
+  // Offsets by parameter. offsets_ are those of tensor maps and structs in the bytes of a launch, and
+  // field_offsets_ are those of fields in their struct.
   std::vector<size_t> offsets_;
   std::vector<std::vector<int>> field_offsets_;
   size_t bytes_ = 0;
   std::optional<GridRule> grid_;
   std::shared_ptr<KernelReport> report_;  // null unless the kernel reports
-  int multiprocessors_ = 0;               // number of the device's multiprocessors, if there is a rule
+  int multiprocessors_ = 0;               // number of multiprocessors, if there is a rule
 };
 
 }  // namespace ptxbuilder::runtime

@@ -1,4 +1,4 @@
-// Provides ranges for profilers such as Nsight Systems through NVIDIA's tools extension (NVTX 3), without its
+// Ranges for profilers such as Nsight Systems, through NVIDIA's tools extension (NVTX 3) but without its
 // headers.
 //
 // A tool sets NVTX_INJECTION64_PATH to its library. The library is loaded at the first range, and stores its
@@ -32,7 +32,7 @@ class NvtxTool {
   static constexpr uint32_t kPushText = 9, kPop = 11, kCount = 16;
   static constexpr uint32_t kCoreModule = 1, kCallbacksTable = 1, kVersionTable = 3, kVersion = 3;
 
-  // Correspond to NvtxExportTableCallbacks and NvtxExportTableVersionInfo.
+  // These structs correspond to NvtxExportTableCallbacks and NvtxExportTableVersionInfo.
   struct Callbacks {
     size_t bytes;
     int (*module_table)(uint32_t module, Function*** table, unsigned* last);
@@ -53,7 +53,7 @@ class NvtxTool {
       functions() = {};
   }
 
-  // The functions that the tool sets, through pointers.
+  // Returns the table of functions. The tool sets them through pointers to the elements.
   static std::array<Function, kCount>& functions() {
     static std::array<Function, kCount> all = {};
     return all;
@@ -70,8 +70,7 @@ class NvtxTool {
   }
   static int module_table(uint32_t module, Function*** table, unsigned* last) {
     static std::array<Function*, kCount + 1> places = [] {
-      std::array<Function*, kCount + 1> all = {};  // the first element, and the one after the last function,
-                                                   // are null
+      std::array<Function*, kCount + 1> all = {};  // the first and the last element are null
       for (uint32_t i = 1; i < kCount; ++i) all[i] = &functions()[i];
       return all;
     }();
@@ -87,7 +86,7 @@ class NvtxTool {
 // A range of time in this thread. Ranges may be nested.
 class NvtxRange {
  public:
-  // Returns whether a tool is attached. If not, a range does not need a name.
+  // Returns whether a tool is attached. If none is, a range does not need a name.
   static bool is_on() { return detail::NvtxTool::here().is_there(); }
 
   explicit NvtxRange(const char* name) : is_pushed_(is_on()) {

@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::runtime {
 
-// The emulator is a separate library, which a program may omit; linking ptxbuilder::emulator adds it.
+// The emulator is a separate library, which a program may omit. Linking ptxbuilder::emulator adds it.
 [[gnu::weak]] std::unique_ptr<Emulator> open_emulator(const EmulatorOptions&);
 
 std::unique_ptr<Device> open_device(const std::string& name, const std::string& target,

@@ -11,7 +11,7 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-// A message of protocol buffers: consecutive fields, each with its number and wire type.
+// A protocol buffer message: consecutive fields, each with its number and wire type.
 class Message {
  public:
   Message& number(uint32_t field, uint64_t value) {
@@ -45,7 +45,7 @@ class Message {
   std::string bytes_;
 };
 
-// The numbers of the fields, by message (perfetto/trace/trace.proto and the files that it imports).
+// The numbers of the fields, grouped by message (perfetto/trace/trace.proto and the files that it imports).
 namespace trace {
 constexpr uint32_t packet = 1;
 }
@@ -56,12 +56,12 @@ constexpr uint64_t state_is_cleared = 1, needs_state = 2;
 }  // namespace packet
 namespace descriptor {
 constexpr uint32_t uuid = 1, name = 2, process = 3, parent = 5;
-constexpr uint32_t pid = 1, process_name = 6;  // of the process in it
+constexpr uint32_t pid = 1, process_name = 6;  // fields of the process descriptor
 }  // namespace descriptor
 namespace event {
 constexpr uint32_t annotations = 4, type = 9, name_iid = 10, track = 11;
 constexpr uint64_t slice_begin = 1, slice_end = 2, instant = 3;
-constexpr uint32_t real_value = 5, annotation_name = 10;  // of an annotation
+constexpr uint32_t real_value = 5, annotation_name = 10;  // fields of an annotation
 }  // namespace event
 namespace interned {
 constexpr uint32_t event_names = 2, iid = 1, name = 2;
@@ -126,7 +126,7 @@ class Writer {
   std::set<uint32_t> seen_;
 };
 
-// Writes the slices of a warp in order of time: an inner slice begins after its outer slice, and ends before
+// Writes the slices of a warp in order of time. An inner slice begins after its outer slice and ends before
 // it.
 void write_regions(Writer& writer, uint64_t track, const std::vector<Profile::Region>& regions) {
   std::vector<const Profile::Region*> open;
@@ -142,10 +142,10 @@ void write_regions(Writer& writer, uint64_t track, const std::vector<Profile::Re
   close(0);
 }
 
-// Writes spans. Those with the same name and CTA that are open at once get separate tracks, since slices on
+// Writes spans. Spans with the same name and CTA that are open at once get separate tracks, because slices on
 // one track must nest.
 void write_spans(Writer& writer, uint64_t& uuid, const Profile& profile) {
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<std::pair<uint64_t, double>>> tracks;  // ends
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<std::pair<uint64_t, double>>> tracks;  // last ends
   std::map<uint32_t, uint32_t> multiprocessors;
   for (const Profile::Track& track : profile.tracks) multiprocessors[track.cta] = track.sm;
   std::map<uint64_t, std::vector<const Profile::Span*>> slices;

@@ -5,9 +5,9 @@
 
 namespace ptxbuilder::runtime {
 
-// Returns a trace (perfetto.protos.Trace) with a process for each multiprocessor and, in the process, a track
-// for each warp. Regions are slices; marks are instants with an annotation "value", which holds the marked
-// value.
+// Returns a trace (perfetto.protos.Trace). It contains a process for each multiprocessor and, in the process,
+// a track for each warp. Regions become slices. Marks become instants with an annotation "value" that holds
+// the marked value.
 std::string perfetto_trace(const Profile& profile);
 
 }  // namespace ptxbuilder::runtime

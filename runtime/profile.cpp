@@ -49,9 +49,9 @@ double nanoseconds_between(uint64_t from, uint64_t to) {
   return static_cast<double>(static_cast<int64_t>(to - from));
 }
 
-// Aligns the multiprocessors' clocks, each of which counts separately. The shared timer shows that all clocks
-// have the same rate. The timer has a coarser resolution, so its readings lag by up to one of its ticks; the
-// reading that lags least aligns a multiprocessor.
+// Aligns the multiprocessors' clocks, which count separately. A comparison with the shared timer
+// shows that all clocks have the same rate. The timer has a coarser resolution, so its readings lag by up to
+// one tick of the timer. A multiprocessor is aligned with the reading that lags least.
 class Clocks {
  public:
   explicit Clocks(const std::vector<Header>& headers) {
@@ -76,7 +76,7 @@ class Clocks {
     return anchor.time + period * nanoseconds_between(anchor.clock, clock);
   }
 
-  double period = 1;  // period of a clock, in nanoseconds
+  double period = 1;  // clock period in nanoseconds
 
  private:
   struct Anchor {
@@ -86,9 +86,9 @@ class Clocks {
   std::map<uint32_t, Anchor> anchors_;
 };
 
-// Extends the clocks of records, which hold only their low bits, in order. A warp's leader writes its records
-// in the order of their last clocks; diverged lanes may record slightly earlier times than those in the
-// previous record.
+// Extends the clocks of records, which contain only the low bits, in order. A warp's leader writes its
+// records in the order of their last clocks. Diverged lanes may record times that are slightly earlier than
+// those in the previous record.
 class Unwrapped {
  public:
   explicit Unwrapped(uint64_t first) : clock_(first) {}
@@ -98,7 +98,8 @@ class Unwrapped {
     const uint32_t ahead = low - static_cast<uint32_t>(clock_), back = uint32_t{0} - ahead;
     clock_ = back < kDisorder ? clock_ - back : clock_ + ahead;
   }
-  // Returns the time of a clock in this record, which is at most 2^32 clocks older than the last one.
+  // Returns the time of a clock in this record, which is at most 2^32 clocks older than the record's last
+  // clock.
   uint64_t time(uint32_t low) const { return clock_ - (static_cast<uint32_t>(clock_) - low); }
   uint64_t now() const { return clock_; }
   // Returns the last time of the previous record.
@@ -109,13 +110,13 @@ class Unwrapped {
   uint64_t clock_, before_ = 0;
 };
 
-// The clocks that recording takes: those for reading a clock, and those for writing a record of one unit.
+// The cost of recording, in clocks: of reading a clock, and of writing a record of one unit.
 struct Cost {
   double clock = 0, record = 0;
 
   explicit Cost(std::span<const std::byte> memory) {
     std::vector<double> reads, writes;
-    constexpr uint64_t kFirst = kCalibrationRecords / 4;  // earlier records fill the caches
+    constexpr uint64_t kFirst = kCalibrationRecords / 4;  // earlier records only fill the caches
     for (uint64_t i = kFirst; i + 1 < kCalibrationRecords; ++i) {
       const auto record = at<Record>(memory, i), next = at<Record>(memory, i + 1);
       for (uint32_t word = 0; word + 1 < kWords; ++word)
@@ -132,8 +133,8 @@ struct Timed {
   ProfileFormat::Event event;
   uint64_t clock;
   uint32_t value;
-  bool reads;      // whether it is the first event at its clock
-  uint32_t units;  // units of its record, if it is the record's last event
+  bool reads;      // whether it is the first event at its clock, so that the clock was read for it
+  uint32_t units;  // units of its record, if it is the last event in the record
 };
 
 uint32_t words_of(const ProfileFormat::Site& site) {
@@ -145,7 +146,7 @@ uint32_t words_of(const ProfileFormat::Site& site) {
   return words;
 }
 
-// Makes a track's regions and marks from its events.
+// Creates a track's regions and marks from its events.
 class TrackReader {
  public:
   TrackReader(Profile::Track& track, double period, const Cost& cost)
@@ -154,7 +155,7 @@ class TrackReader {
   void take(const Timed& timed, double time) {
     const uint32_t name = timed.event.name;
     if (timed.reads) spent_ += cost_.clock;
-    // A region that begins at the time of the previous event includes the store of that event's record.
+    // A region that begins at the time of the previous event includes the time to store that event's record.
     if (timed.event.clock != ProfileFormat::kBefore) at_event_ = spent_;
     switch (timed.event.kind) {
       case Kind::begin:
@@ -189,11 +190,12 @@ class TrackReader {
  private:
   struct Open {
     size_t region;
-    double spent;      // clocks spent on recording before its content
-    double inner = 0;  // net time of the regions directly inside it
+    double spent;      // clocks spent on recording before the region's content
+    double inner = 0;  // net time of the regions directly inside the region
   };
 
-  // An end is ignored if its beginning was lost, or if diverged lanes recorded the beginning.
+  // Ends the region with this name. Ignores the event if its beginning was lost or was recorded by diverged
+  // lanes.
   void end(uint32_t name, double time) {
     if (std::none_of(open_.begin(), open_.end(),
                      [&](const Open& open) { return track_.regions[open.region].name == name; }))
@@ -208,7 +210,7 @@ class TrackReader {
     Profile::Region& region = track_.regions[open.region];
     region.end = std::max(time, region.begin);
     region.ended = ended;
-    // A region is at least as long as the regions in it, even if recording took less time than usual.
+    // A region takes at least as long as the regions in it, even if recording took less time than usual.
     const double whole = region.end - region.begin;
     region.net = std::clamp(whole - period_ * (spent_ - open.spent), std::min(open.inner, whole), whole);
     if (!open_.empty()) open_.back().inner += region.net;
@@ -219,17 +221,18 @@ class TrackReader {
   const Cost& cost_;
   std::vector<Open> open_;
   double spent_ = 0;     // clocks spent on recording so far
-  double at_event_ = 0;  // the same value at the time of the last event
+  double at_event_ = 0;  // value of spent_ at the time of the last event
 };
 
-// An end of a span in a CTA. Spans are identified by a name and a number.
+// The beginning or end of a span in a CTA. A span is identified by its name and number.
 struct SpanEnd {
   uint32_t cta, name, number;
   double time;
   bool begins;
 };
 
-// Ends without an open span are ignored, since all warps of a warpgroup may record the same end.
+// Returns the spans. Ends without an open span are ignored, because all warps of a warpgroup may record the
+// same end.
 std::vector<Profile::Span> spans_of(std::vector<SpanEnd> ends, const std::vector<Profile::Track>& tracks) {
   std::map<uint32_t, double> last;  // by CTA
   for (const Profile::Track& track : tracks) last[track.cta] = std::max(last[track.cta], track.end);
@@ -251,7 +254,7 @@ std::vector<Profile::Span> spans_of(std::vector<SpanEnd> ends, const std::vector
   return spans;
 }
 
-// Returns whether a region is a role, which is an outermost region with the role's name.
+// Returns whether a region represents a role, i.e. is an outermost region with the role's name.
 bool is_role(const Profile& profile, const Profile::Track& track, const Profile::Region& region) {
   return track.role >= 0 && region.depth == 0 &&
          profile.names[region.name] == profile.roles[static_cast<size_t>(track.role)];
@@ -259,7 +262,7 @@ bool is_role(const Profile& profile, const Profile::Track& track, const Profile:
 
 uint32_t records_lost(uint32_t counted, uint32_t room) { return counted > room ? counted - room : 0; }
 
-// Returns the number of records per warp for which 4 GB suffice, with `warps` warps.
+// Returns the largest number of records per warp that fits into 4 GB if there are `warps` warps.
 uint64_t most_records(uint64_t warps) {
   constexpr uint64_t kMost = (uint64_t{4} << 30) / kRecordBytes;
   uint64_t records = kMostRecords;
@@ -297,7 +300,7 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
   for (uint64_t i = 0; kCalibrationRecords + (i + 1) * part <= all; ++i) {
     const auto header = at<Header>(memory, kCalibrationRecords + i * part);
     if (header.started > 1) refuse(fmt::format("warp {} has started {} times", i, header.started));
-    if (header.started == 0) continue;  // the grid is smaller
+    if (header.started == 0) continue;  // the launch had a smaller grid
     if (header.last_clock == 0) {
       ++profile.unfinished;
       continue;
@@ -382,11 +385,11 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
     last = n == 0 ? track.end : std::max(last, track.end);
     profile.recorded += track.recorded;
     profile.lost += track.lost;
-    // Records of diverged lanes have a quarter of the space.
+    // Records of diverged lanes have only a quarter of the space.
     if (track.lost > 0) wanted = std::max({wanted, uint64_t{h.records}, 4 * uint64_t{h.apart}});
     profile.tracks.push_back(std::move(track));
   }
-  // The number is doubled, since loops that wait have a different number of iterations in each run.
+  // The number is doubled, because loops that wait have a different number of iterations in each run.
   profile.wanted =
       static_cast<uint32_t>(std::min(2 * wanted, most_records((all - kCalibrationRecords) / part)));
   for (Profile::Track& track : profile.tracks) {
@@ -405,7 +408,7 @@ std::vector<Profile::Row> Profile::rows() const {
     std::vector<double> times;
     double total = 0;
   };
-  constexpr int kAcross = std::numeric_limits<int>::max();  // spans, which follow the roles
+  constexpr int kAcross = std::numeric_limits<int>::max();  // key of spans, which follow the roles
   std::map<int, std::map<std::string, Found>> found;        // by role and region
   const auto add_to = [&](int role, const std::string& region, double time) {
     Found& f = found[role][region];
@@ -427,7 +430,7 @@ std::vector<Profile::Row> Profile::rows() const {
     }
     std::vector<std::string> paths;
     for (const Region& region : track.regions) {
-      if (has_role && region.depth == 0) {  // time before or after a role is not part of the role
+      if (has_role && region.depth == 0) {  // time before or after a role does not belong to the role
         paths = {""};
         if (&region == &*role) add("", region.net);
         continue;
@@ -481,7 +484,7 @@ std::string Profile::summary() const {
   for (const Row& row : all) width = std::max({width, row.role.size(), row.region.size() + 2});
   text += fmt::format("{:{}} {:>9} {:>12} {:>8} {:>11} {:>11}\n", "role, region", width, "count", "total",
                       "share", "p50", "p95");
-  double covered = 0;  // of the role's time, by its outermost regions
+  double covered = 0;  // share of the role's time that its outermost regions cover
   for (size_t i = 0; i < all.size(); ++i) {
     const Row& row = all[i];
     text += fmt::format("{:{}} {:9} {:>12} {:7.1f}% {:>11} {:>11}\n",

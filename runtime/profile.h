@@ -1,4 +1,4 @@
-// Represents the profile that a kernel has recorded: what each warp did and when, and a summary of the times.
+// The profile that a kernel has recorded: what each warp did and when, and a summary of the times.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Profile {
     int depth;          // number of enclosing regions in its warp
     double begin, end;  // as recorded
     double net;         // duration, without the cost of recording inside the region
-    bool ended;         // whether its end was recorded; otherwise it ends with the region around it
+    bool ended;         // whether its end was recorded; otherwise it ends with its enclosing region
   };
   // A value that a warp marked, and the time of the mark.
   struct Mark {
@@ -24,26 +24,26 @@ struct Profile {
     double time;
     double value;
   };
-  // A span of time, which may begin and end in different warps of a CTA.
+  // A period of time that may begin and end in different warps of a CTA.
   struct Span {
     uint32_t name, cta;
-    uint32_t number;    // distinguishes spans of the same name
+    uint32_t number;    // distinguishes spans with the same name
     double begin, end;  // as recorded
     bool ended;         // whether its end was recorded; otherwise it ends with the CTA
   };
   // The recording of one warp.
   struct Track {
-    uint32_t sm, cta, warp;  // a CTA is counted along x, y and z; a warp is counted in its CTA
+    uint32_t sm, cta, warp;  // CTAs are numbered along x, y and z; warps are numbered in their CTA
     int role;                // index in `roles`; -1 if the kernel has no roles
     double begin, end;
     uint32_t recorded, lost;      // events recorded, and records lost
     double recording;             // the time that recording took
-    std::vector<Region> regions;  // sorted by their beginnings
+    std::vector<Region> regions;  // sorted by beginning
     std::vector<Mark> marks;
   };
   // The total time of the regions with the same name and nesting, over all warps of a role.
   struct Row {
-    std::string role, region;  // the region is, for example, "wait" or "tile/wait"; "" is the role itself
+    std::string role, region;  // `region` is, for example, "wait" or "tile/wait"; "" is the role itself
     size_t count;
     double total, share;  // `share` is relative to the role's time
     double p50, p95;
@@ -52,33 +52,34 @@ struct Profile {
   std::string kernel;
   std::vector<std::string> names, roles;
   std::vector<Track> tracks;
-  std::vector<Span> spans;      // sorted by their beginnings
+  std::vector<Span> spans;      // sorted by beginning
   double time = 0;              // duration of the kernel, to the end of its last warp
-  double clock_period = 0;      // of the multiprocessors' clocks, in nanoseconds
-  double event_cost = 0;        // cost of an event with a time of its own, in a full record
+  double clock_period = 0;      // period of the multiprocessors' clocks, in nanoseconds
+  double event_cost = 0;        // cost of an event that reads the clock itself, in a full record
   uint64_t recorded = 0;        // number of events
   uint64_t lost = 0, room = 0;  // records of events; `room` is per warp
-  // The number of records per warp with which another run should lose none, at most as many as 4 GB hold; 0
-  // if none was lost.
+  // The number of records per warp that another run needs to lose none. It is limited by 4 GB of memory,
+  // and is 0 if no record was lost.
   uint32_t wanted = 0;
   uint64_t unfinished = 0;  // warps that did not finish; they have no track
 
-  // Rows are sorted by role, and then by time. Spans have the role kSpans, whose time is the time of the CTAs
-  // with spans. Their shares can exceed 1, because several spans may be open at once.
+  // rows() returns rows that are sorted by role and then by time. Spans have the role kSpans, and their
+  // shares refer to the time of the CTAs with spans. These shares can exceed 1, because several spans may be
+  // open at once.
   static constexpr const char* kSpans = "spans of CTAs";
   std::vector<Row> rows() const;
-  std::string summary() const;  // the rows as a table in text form
+  std::string summary() const;  // the rows as a text table
 };
 
-// The memory to which a profiled kernel writes its records. It is the last argument of each launch; a new
-// launch overwrites it.
+// The memory to which a profiled kernel writes its records. It is the last argument of each launch. A new
+// launch overwrites its contents.
 class ProfileBuffer {
  public:
-  // Makes a buffer for launches on `grid` or a smaller grid. Throws Error if the kernel is not profiled, or
-  // if its warps have space for more records than can be addressed.
+  // Creates a buffer for launches on `grid` or a smaller grid. Throws an Error if the kernel is not profiled,
+  // or if its warps have space for more records than can be addressed.
   ProfileBuffer(Device& device, const Signature& signature, Dim3 grid, Where where = Where::here());
 
-  operator Argument() const;  // NOLINT: an argument of a launch
+  operator Argument() const;  // NOLINT: meant to be implicit, as an argument of a launch
   Profile read() const;       // waits for queued work
 
  private:
@@ -86,7 +87,8 @@ class ProfileBuffer {
   Buffer buffer_;
 };
 
-// Decodes the memory of a ProfileBuffer. Throws Error if a kernel with this signature cannot have written it.
+// Decodes the memory of a ProfileBuffer. Throws an Error if a kernel with this signature cannot have written
+// it.
 Profile decode_profile(const Signature& signature, std::span<const std::byte> memory);
 
 }  // namespace ptxbuilder::runtime

@@ -26,7 +26,7 @@ std::string duration(double nanoseconds) {
                            : fmt::format("{:.1f} us", nanoseconds * 1e-3);
 }
 
-// Returns a colour; regions with the same name have the same colour.
+// Returns a colour. Regions with the same name have the same colour.
 const char* colour(size_t name) {
   constexpr std::array<const char*, 8> kColours = {"#4e79a7", "#f28e2b", "#59a14f", "#e15759",
                                                    "#b07aa1", "#76b7b2", "#edc948", "#9c755f"};
@@ -85,7 +85,7 @@ class Svg {
     }
   }
 
-  // Returns the number of the innermost name in a path.
+  // Returns the number of the innermost name in a path of regions.
   size_t name_of(const std::string& region) const {
     const std::string last = region.substr(region.rfind('/') + 1);
     return static_cast<size_t>(std::find(profile_.names.begin(), profile_.names.end(), last) -

@@ -7,8 +7,8 @@
 
 namespace ptxbuilder::runtime {
 
-// Returns the text of an SVG file. It contains the rows of summary(), each with a bar for its share, and
-// below them the regions of the CTA that began first, with one line for the first warp of each warpgroup.
+// Returns the text of an SVG file. It contains the rows of summary(), each with a bar for its share. Below
+// them are the regions of the CTA that began first, with one line for the first warp of each warpgroup.
 std::string profile_svg(const Profile& profile);
 
 }  // namespace ptxbuilder::runtime

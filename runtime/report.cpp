@@ -75,7 +75,7 @@ std::string filled(const Site& site, const ReportedMessage& message) {
   return text;
 }
 
-// A warp of a launch that waits.
+// A warp of a launch that is waiting.
 struct Waiting {
   uint32_t warp;  // number in its CTA
   Slot slot;
@@ -102,7 +102,7 @@ class Picture {
       else if (slot.state == WarpState::runs)
         ++running_;
     }
-    // Waits that exceed their limit come first, because other warps wait for them.
+    // Warps whose wait has exceeded its limit come first, because the other warps wait for them.
     std::stable_sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) {
       return (a.slot.state == WarpState::waits) > (b.slot.state == WarpState::waits);
     });
@@ -186,7 +186,7 @@ class Picture {
   }
 
   std::string mbarrier(const Waiting& w) const {
-    // On an H100, the barrier's word reads as 0.
+    // An H100 returns 0 for the mbarrier's word.
     if (w.slot.word == 0)
       return fmt::format("mbarrier {}: the device does not show what is missing", object(w));
     if (!is_initialised(w))
@@ -221,20 +221,21 @@ class Picture {
     return text;
   }
 
-  // Each CTA adds 1 to the counter, except the first, which adds what is missing to 2^31 (GridBarrier::sync).
+  // Each CTA adds 1 to the counter, except the first, which adds 2^31 minus the number of the other CTAs
+  // (GridBarrier::sync).
   static uint64_t missing_ctas(const Waiting& w) {
     constexpr uint64_t kAll = uint64_t{1} << 31;
     const uint64_t come = w.slot.word & (kAll - 1);
     return come > kAll / 2 ? kAll - come : w.slot.expected - come;
   }
 
-  // Returns false if a barrier was never initialised, or was overwritten.
+  // Returns false if an mbarrier was never initialised, or was overwritten.
   static bool is_initialised(const Waiting& w) {
     const MbarrierWord m = decode(w.slot.word);
     return (w.slot.word & 1) == 0 && m.expected > 0 && m.pending <= m.expected;
   }
 
-  // Returns the roles of the CTA's warps that have ended, without roles that still wait.
+  // Returns the roles of the CTA's warps that have ended, except roles that are still waiting.
   std::string gone(uint32_t cta) const {
     std::string roles;
     for (const ProfileFormat::Role& role : report_.roles) {
@@ -314,13 +315,13 @@ class Picture {
 // Assembles tiles from the elements that their threads have reported.
 class PrintedTiles {
  public:
-  // A tile is placed among the messages where its first element is.
+  // Adds an element to its tile. A tile appears among the messages at the position of its first element.
   void take(const ReportedMessage& message, std::vector<KernelMessages::Message>& messages) {
     for (const uint64_t word : message.values) {
       if (!(word & kIsElement)) continue;
       const TileElementWord e = tile_element(word);
       const Source source{message.site, message.cta, message.thread / 128};
-      // A second value for the same element belongs to the warpgroup's next print.
+      // A second value of the same element belongs to the warpgroup's next print of the tile.
       const uint32_t turn = turns_[{source, e.row, e.col}]++;
       const auto [place, is_new] = numbers_.try_emplace({source, turn}, tiles_.size());
       if (is_new) {
@@ -392,7 +393,7 @@ KernelMessages read_messages(const Signature& signature, Dim3 grid, std::span<co
   PrintedTiles tiles;
   for (uint32_t i = 0; i < std::min(written, room); ++i) {
     const auto message = read_at<ReportedMessage>(memory, kHeaderBytes + uint64_t{i} * kMessageBytes);
-    if (message.site < 1 || message.site > signature.report->sites.size()) continue;  // not complete yet
+    if (message.site < 1 || message.site > signature.report->sites.size()) continue;  // still incomplete
     const Site& site = signature.report->sites[message.site - 1];
     if (site.kind == Site::Kind::tile) {
       tiles.take(message, all.messages);

@@ -1,5 +1,5 @@
-// Receives what kernels report to the host in addition to their results: waits that do not end, checks that
-// fail, and prints.
+// Receives what kernels report to the host in addition to their results: waits that do not end, failed
+// checks, and prints.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,8 @@ class KernelReport final : public Reporter {
 
   // Returns the memory for a launch on `grid`. It exists as long as this object.
   Address memory_for(Dim3 grid);
-  // Sets the function that receives the lines that the kernel prints; by default, they go to standard output.
+  // Sets the function that receives the lines that the kernel prints. By default, lines are written to
+  // standard output.
   void on_print(std::function<void(const std::string&)> print);
 
   // Called by the device: about_failure() after a failure, and work_done() when work is done.
@@ -32,7 +33,7 @@ class KernelReport final : public Reporter {
   struct Memory {
     Dim3 grid;  // grid of the last launch
     std::unique_ptr<MappedMemory> mapped;
-    uint64_t ctas;  // for this many CTAs
+    uint64_t ctas;  // number of CTAs for which there is space
   };
 
   Device& device_;
@@ -42,14 +43,15 @@ class KernelReport final : public Reporter {
   std::function<void(const std::string&)> print_;
 };
 
-// Describes, from the memory of a launch on `grid`, which warps wait, for what, and why. Empty if none waits.
+// Describes which warps of a launch on `grid` are waiting, for what, and why. `memory` is the launch's
+// memory. Returns an empty string if no warp is waiting.
 std::string describe_waits(const Signature& signature, Dim3 grid, std::span<const std::byte> memory);
 
-// The messages of a launch. `lost` counts those for which there was no space.
+// The messages of a launch. `lost` is the number of messages for which there was no space.
 struct KernelMessages {
   // A message of check() or print().
   struct Message {
-    bool is_check;  // whether it is from a check() that failed
+    bool is_check;  // true if the message is from a check() that failed
     std::string text;
   };
   std::vector<Message> messages;

@@ -1,5 +1,5 @@
-// Includes the whole runtime: devices, memory and launches. It needs neither LLVM nor CUDA;
-// runtime/compile/load.h compiles a kernel for a device.
+// Includes the whole runtime: devices, memory and launches. Neither LLVM nor CUDA is needed. To compile a
+// kernel for a device, include runtime/compile/load.h.
 #pragma once
 
 #include "ptxbuilder/version.h"

@@ -18,35 +18,36 @@ constexpr uint64_t kSmallMemory = 128 * 1024;  // in bytes
 
 using Breach = std::optional<TensorMapBreach>;
 
-// `nearest` contains the legal values near the present value, the best first.
+// Returns a breach of a rule. `nearest` contains the legal values near the current value, the best first.
 template <class... Args>
 Breach breaks(const char* member, int index, std::vector<uint64_t> nearest,
               fmt::format_string<Args...> format, Args&&... args) {
   return TensorMapBreach{member, index, std::move(nearest), fmt::format(format, std::forward<Args>(args)...)};
 }
 
-// Returns whether `value` is a multiple of `of`, a power of two. This needs no division, since each launch
-// checks every address and stride.
+// Returns whether `value` is a multiple of `of`, which must be a power of two. This avoids a division,
+// because each launch checks every address and stride.
 bool is_multiple(uint64_t value, uint64_t of) { return (value & (of - 1)) == 0; }
 
 uint64_t round_down(uint64_t value, uint64_t to) { return value / to * to; }
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
-// Returns the multiples of `to` next to `value`, the higher first, since a box that is rounded up still
-// covers all its elements, and a stride is padded. 0 is not offered as the lower multiple.
+// Returns the multiples of `to` nearest to `value`. The higher one comes first, because a box that is rounded
+// up still covers all its elements, and a stride that is rounded up adds padding. 0 is not offered as the
+// lower multiple.
 std::vector<uint64_t> multiples(uint64_t value, uint64_t to) {
   std::vector<uint64_t> both = {round_up(value, to)};
   if (value >= to) both.push_back(round_down(value, to));
   return both;
 }
 
-// Returns a text such as "48 or 64".
+// Returns the nearest multiples as a text such as "48 or 64".
 std::string neighbours(uint64_t value, uint64_t to) {
   uint64_t below = round_down(value, to), above = round_up(value, to);
   return below == 0 ? fmt::format("{}", above) : fmt::format("{} or {}", below, above);
 }
 
-// Returns the alignment of addresses and strides: 16 bytes, or 32 if the map interleaves by 32.
+// Returns the alignment of addresses and strides in bytes: 32 if the map interleaves by 32, otherwise 16.
 uint64_t alignment(const TensorMapRecipe& recipe) { return recipe.interleave == Interleave::b32 ? 32 : 16; }
 
 const char* alignment_reason(const TensorMapRecipe& recipe) {
@@ -92,7 +93,7 @@ Breach element_strides_breach(const TensorMapRecipe& recipe) {
   return {};
 }
 
-// All dimensions of a corner share 16 bits.
+// The rules for im2col maps. All dimensions of a corner share 16 bits.
 Breach im2col_breach(const TensorMapView& a) {
   const bool wanted = a.recipe.pixels != 0;
   if (wanted != (a.im2col != nullptr))
@@ -102,7 +103,7 @@ Breach im2col_breach(const TensorMapView& a) {
                          : "a tensor without corners, or load its pixels with Im2colOffsets");
   if (!wanted) return {};
   const Im2col& walk = *a.im2col;
-  const size_t inner = a.shape.size() - 2;  // dimensions between the channels and the images
+  const size_t inner = a.shape.size() - 2;  // number of dimensions between the channels and the images
   if (walk.lower.size() != inner || walk.upper.size() != inner ||
       (!walk.steps.empty() && walk.steps.size() != inner))
     return breaks("im2col", -1, {},
@@ -134,9 +135,10 @@ Breach strides_breach(const TensorMapView& a) {
       return breaks("strides", i, {kStrideEnd - align},
                     "the stride of dimension {}, {} B, is not below 2^40 B; at most {} B", i + 1, stride,
                     kStrideEnd - align);
-    // Any dimension except the first may be the slowest, so each is compared only with the row. An
-    // interleaved row is not contiguous, and no steps are made along a dimension of one element. A pixel may
-    // overlap the next ones, as in a line of a window.
+    // Any dimension except the first may have the largest stride, so each stride is compared only with the
+    // row. No comparison is made for an interleaved map, whose rows are not contiguous; for a dimension of
+    // one element, along which no step is made; or for pixels, which may overlap the next ones, as in a line
+    // of a window.
     const bool is_held =
         a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 && a.recipe.pixels == 0 && !a.overlaps;
     const uint64_t least = is_held ? row : 0;
@@ -271,7 +273,7 @@ void correct_small_map(TensorMap& encoded, const TensorMapView& a, int compute_c
   const bool blackwell = compute_capability >= 100 && compute_capability < 130;
   if (!blackwell || extent_bytes(a) >= kSmallMemory) return;
   const std::array packed = packed_strides(a.recipe.dtype, a.shape);
-  if (std::equal(a.strides.begin(), a.strides.end(), packed.begin())) return;  // without gaps
+  if (std::equal(a.strides.begin(), a.strides.end(), packed.begin())) return;  // the tensor has no gaps
   encoded.bytes[85 / 8] &= ~(std::byte{1} << (85 % 8));
 }
 

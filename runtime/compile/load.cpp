@@ -12,7 +12,8 @@
 namespace ptxbuilder {
 namespace {
 
-// Checks the names of waivers, which nothing else does if nothing is assembled.
+// Throws an Error if a waiver's name is not valid. Otherwise the names would be checked only if something is
+// assembled.
 void check_waivers(const std::vector<std::string>& waived) {
   const std::vector<std::string> valid = waiver_names();
   for (const std::string& waiver : waived)
@@ -67,8 +68,9 @@ Compiler compiler_for(const runtime::Device& device, const LoadOptions& options)
   tools.ptxas = options.ptxas;
   tools.cache = options.cache;
   tools.assemble = !options.driver_assembles && !device.wants_ptx();
-  tools.else_ptx = true;  // the driver has its own compiler
-  // A named ptxas that does not exist is an error, even if the device reads PTX and therefore needs no ptxas.
+  tools.else_ptx = true;  // the driver can compile the PTX
+  // A ptxas that is named but does not exist is an error, even if the device reads PTX and therefore needs no
+  // ptxas.
   if (!tools.assemble && !options.ptxas.empty()) (void)Ptxas(PtxasSearch::from_environment(options.ptxas));
   return Compiler(tools);
 }

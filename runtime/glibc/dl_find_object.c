@@ -1,4 +1,4 @@
-// Finds the unwind table for the code at an address. glibc 2.35 and newer have a function for this; with an
+// Finds the unwind table for the code at an address. glibc 2.35 and newer have a function for this. With an
 // older glibc, all loaded objects are searched.
 #include "runtime/glibc/dl_find_object.h"
 
@@ -11,7 +11,7 @@
 
 int (*ptxbuilder_glibc_find_object)(void* address, struct dl_find_object* found);
 
-// The function is looked up once, at the start, since dlsym() acquires locks and memory, which must not
+// The function is looked up once, at startup, because dlsym() acquires locks and memory, which must not
 // happen while an exception is handled.
 __attribute__((constructor)) static void find_glibcs(void) {
   void* function = dlsym(RTLD_DEFAULT, "_dl_find_object");

@@ -1,5 +1,5 @@
-// Intercepts the calls of a program to libcuda, as libptxb_record.so, and passes them on. A program finds the
-// functions through the linker, dlsym() or cuGetProcAddress().
+// Implements libptxb_record.so, which intercepts a program's calls to libcuda and passes them on. A program
+// may find the driver's functions through the linker, dlsym() or cuGetProcAddress().
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ F driver_call(const char* name) {
   return reinterpret_cast<F>(driver_symbol(name));
 }
 
-// These objects exist until the process ends, since its threads may call the driver until then.
+// These objects exist until the process ends, because its threads may call the driver until then.
 std::recursive_mutex& mutex() {
   static auto& made = *new std::recursive_mutex;
   return made;
@@ -88,7 +88,7 @@ record::Graphs& graphs() {
   return made;
 }
 
-// Calls the driver, and notifies the recorder if the call succeeds.
+// Calls the driver, and calls `tell` with the recorder if the driver call succeeded.
 template <class Tell, class... P, class... A>
 Status passed_on(const char* name, Tell tell, Status (*)(P...), A... arguments) {
   const auto call = driver_call<Status (*)(P...)>(name);
@@ -101,7 +101,7 @@ Status passed_on(const char* name, Tell tell, Status (*)(P...), A... arguments) 
   return status;
 }
 
-// Launches, and records memory before and after the launch. Other launches wait in the meantime.
+// Performs a launch, and records the memory before and after it. Other launches wait in the meantime.
 template <class Call>
 Status launched(Handle function, const record::LaunchShape& shape, void** parameters, void** extra,
                 Call call) {
@@ -157,7 +157,7 @@ std::string file_at(const char* path) {
   return text;
 }
 
-// The PTX that each linker has received.
+// Returns the PTX that each linker has received.
 std::map<Handle, std::string>& links() {
   static auto& made = *new std::map<Handle, std::string>;
   return made;
@@ -282,7 +282,7 @@ Status cuTensorMapEncodeIm2col(void* map, TensorMapDataType type, uint32_t rank,
                    fill);
 }
 
-// Calls for a thread's default stream have different names.
+// Defines launch calls. The variants for a thread's default stream have different names.
 #define LAUNCHES(suffix)                                                                                   \
   Status cuLaunchKernel##suffix(Handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
                                 unsigned bz, unsigned shared, cu::Stream stream, void** p, void** extra) { \
@@ -326,7 +326,7 @@ Status cuGraphExecKernelNodeSetParams_v2(GraphExec exec, GraphNode node, const K
 Status cuGraphExecDestroy(GraphExec exec) {
   return PASS(cuGraphExecDestroy, (void)r; graphs().destroyed(exec), exec);
 }
-// Other changes of an instantiated graph are not tracked.
+// The effects of other changes to an instantiated graph are not tracked.
 Status cuGraphExecMemcpyNodeSetParams(GraphExec exec, GraphNode node, const void* parameters,
                                       Context context) {
   return PASS(cuGraphExecMemcpyNodeSetParams, (void)r;
@@ -433,7 +433,7 @@ void replace(const char* symbol, void** function, int version, uint64_t flags) {
   if (!function || !*function) return;
   constexpr uint64_t per_thread_stream = 2;
   const std::string name = symbol;
-  // In earlier versions, these names without a version referred to other functions.
+  // Before CUDA 12, these names without a version referred to other functions.
   const bool is_old = (name == "cuGetProcAddress" || name.starts_with("cuGraph")) && version < 12000;
   for (const char* suffix : {"_ptsz", "_v2", "", "WithFlags"}) {
     const bool is_of_thread = std::strcmp(suffix, "_ptsz") == 0;
@@ -445,8 +445,8 @@ void replace(const char* symbol, void** function, int version, uint64_t flags) {
   }
 }
 
-// Reports on the program that was named even if it has not called the driver, and on its child processes only
-// if they have.
+// Prints a summary. The program that was named always prints it, even if it has not called the driver. Its
+// child processes print it only if they have called the driver.
 [[gnu::destructor]] void tell_summary() {
   const std::lock_guard lock(mutex());
   const char* named = std::getenv("PTXB_RECORD_PROCESS");
@@ -474,7 +474,7 @@ Status cuGetProcAddress_v2(const char* symbol, void** function, int version, uin
   return status;
 }
 
-// The last call is a tail call, so that RTLD_NEXT refers to the caller's library.
+// The last call is a tail call, so that RTLD_NEXT refers to the library of dlsym()'s caller.
 void* dlsym(void* handle, const char* name) noexcept {
   if (void* own = own_call(name); own && real_dlsym()(handle, name)) return own;
   return real_dlsym()(handle, name);

@@ -20,7 +20,7 @@ Handle function_of(const cu::KernelNode& node) {
 
 }  // namespace
 
-// Consecutive nodes in a possible order of execution: one wanted kernel, or several other nodes.
+// Consecutive nodes in a possible order of execution: either one wanted kernel, or any number of other nodes.
 struct Graphs::Part {
   std::vector<cu::GraphNode> nodes;
   bool is_wanted = false;
@@ -57,7 +57,7 @@ void Graphs::kernel_set(cu::GraphExec exec, cu::GraphNode node, const cu::Kernel
     changed(exec);
 }
 
-// Returns the nodes, each after the nodes for which it waits.
+// Returns the nodes in an order in which each node follows the nodes for which it waits.
 std::vector<cu::GraphNode> Graphs::ordered(cu::Graph graph) const {
   size_t count = 0, edges = 0;
   must(driver_.nodes(graph, nullptr, &count), "the driver does not tell its nodes");
@@ -103,7 +103,7 @@ std::vector<Graphs::Part> Graphs::parts_of(cu::Graph graph) const {
   return parts;
 }
 
-// Makes a part, which is a copy of the graph from which all other nodes are removed.
+// Creates the graph of a part: a copy of the whole graph from which all other nodes are removed.
 void Graphs::make(cu::Graph graph, const std::vector<cu::GraphNode>& all, Part& part) const {
   must(driver_.clone(&part.graph, graph), "the driver does not copy it");
   const std::set<cu::GraphNode> own(part.nodes.begin(), part.nodes.end());

@@ -30,13 +30,13 @@ class Graphs {
  public:
   Graphs(Recorder& recorder, GraphCalls driver) : recorder_(recorder), driver_(driver) {}
 
-  void instantiated(cu::GraphExec exec, cu::Graph graph);  // or updated from this graph
+  void instantiated(cu::GraphExec exec, cu::Graph graph);  // also called after an update from `graph`
   void kernel_set(cu::GraphExec exec, cu::GraphNode node, const cu::KernelNode* kernel);
-  void changed(cu::GraphExec exec);  // by a call whose effect is not known
+  void changed(cu::GraphExec exec);  // called for changes whose effect is not known
   void destroyed(cu::GraphExec exec);
 
-  // Launches the graph, whole or in parts, with `call`, which may be the variant for the thread's default
-  // stream.
+  // Launches the graph, as a whole or in parts, through `call`, which may be the variant for the thread's
+  // default stream.
   using Call = cu::Status (*)(cu::GraphExec, cu::Stream);
   cu::Status launch(cu::GraphExec exec, cu::Stream stream, Call call);
 
@@ -49,7 +49,8 @@ class Graphs {
 
   Recorder& recorder_;
   GraphCalls driver_;
-  // Copies of the graphs that were instantiated, since the program may destroy its own; null if not known.
+  // Copies of the graphs that were instantiated, because the program may destroy its own graphs. A copy is
+  // null if the graph is not known.
   std::map<cu::GraphExec, cu::Graph> kept_;
 };
 

@@ -35,7 +35,7 @@ T read(const void* from) {
   return value;
 }
 
-// Returns the end of the last part of an ELF file.
+// Returns the size of an ELF file, i.e. the end of its last part.
 size_t bytes_of_elf(const char* file) {
   const auto header = read<Elf64_Ehdr>(file);
   size_t end = std::max<size_t>(sizeof header, header.e_shoff + size_t{header.e_shnum} * header.e_shentsize);
@@ -73,7 +73,7 @@ Image image_at(const void* data) {
 
 std::optional<std::string> PtxSources::beside(std::string_view cubin) const {
   for (const std::filesystem::path& folder : folders_) {
-    std::error_code error;  // for a folder that does not exist
+    std::error_code error;  // set for a folder that does not exist
     for (auto file = std::filesystem::recursive_directory_iterator(
              folder, std::filesystem::directory_options::skip_permission_denied, error);
          !error && file != std::filesystem::recursive_directory_iterator(); file.increment(error)) {

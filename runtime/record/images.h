@@ -22,26 +22,27 @@ struct Image {
   }
 };
 
-// Returns the image to which `data` points, as cuModuleLoadData() accepts it: a text that ends with a zero, a
-// cubin, a fatbin, or a wrapper around a fatbin. The length of each follows from its contents.
+// Returns the image to which `data` points. Like cuModuleLoadData(), accepts a text that ends with a zero, a
+// cubin, a fatbin, or a wrapper around a fatbin. The length of the image follows from its contents.
 Image image_at(const void* data);
 
 class PtxSources {
  public:
-  // In these folders, as in Triton's cache, the PTX of a .cubin file has the same name with .ptx.
+  // `folders` are folders such as Triton's cache, in which the PTX of a .cubin file is stored in a .ptx file
+  // with the same name.
   explicit PtxSources(std::vector<std::filesystem::path> folders) : folders_(std::move(folders)) {}
 
-  // Records that a linker made this cubin from this PTX.
+  // Records that a linker created this cubin from this PTX.
   void linked(std::string cubin, std::string ptx) { linked_[std::move(cubin)] = std::move(ptx); }
 
-  // Returns the PTX text that contains the kernel. Throws Error that states what was found instead.
+  // Returns the PTX text that contains the kernel. Throws an Error that states what was found instead.
   std::string find(const Image& image, const std::string& kernel) const;
 
  private:
   std::optional<std::string> beside(std::string_view cubin) const;
 
   std::vector<std::filesystem::path> folders_;
-  std::map<std::string, std::string> linked_;  // by cubin
+  std::map<std::string, std::string> linked_;  // indexed by cubin
 };
 
 }  // namespace ptxbuilder::runtime::record

@@ -19,9 +19,9 @@ struct Buffer {
   std::string name;
   Address address = 0;
   std::vector<std::byte> before;
-  std::optional<DType> dtype = {};        // from a tensor map of this memory
-  std::string symbol = {};                // of a variable in the module
-  std::vector<std::string> members = {};  // pointers and tensor maps in it, as JSON
+  std::optional<DType> dtype = {};        // element type, from a tensor map of this memory
+  std::string symbol = {};                // name, if the buffer is a variable in the module
+  std::vector<std::string> members = {};  // pointers and tensor maps in the buffer, as JSON
 };
 
 std::string hexadecimal(const std::byte* bytes, size_t count) {
@@ -30,7 +30,7 @@ std::string hexadecimal(const std::byte* bytes, size_t count) {
   return text;
 }
 
-// Returns a folder name that is made from a kernel's name.
+// Returns the name of a kernel's folder.
 std::string plain(std::string_view kernel) {
   std::string text;
   const std::string name = demangled(kernel);
@@ -67,7 +67,7 @@ struct Recorder::Launch {
   std::filesystem::path folder;
   std::string head, parameters;  // parts of launch.json
   std::vector<Buffer> buffers;
-  std::vector<std::string> cut;  // buffers that are parts of their allocations
+  std::vector<std::string> cut;  // buffers that are recorded only in part
 };
 
 Wanted Wanted::from_environment() {
@@ -117,8 +117,8 @@ void Recorder::encoded(const void* map, RecordedMap recorded) {
   maps_.insert_or_assign(bytes, std::move(recorded));
 }
 
-// Returns what is known about a function. If the program obtained it through other calls, the driver is
-// queried.
+// Returns what is known about a function. Queries the driver if the program obtained the function through a
+// call that is not intercepted.
 const Recorder::Function* Recorder::function_of(Handle handle) {
   if (const auto at = functions_.find(handle); at != functions_.end()) return &at->second;
   const char* name = nullptr;
@@ -168,7 +168,8 @@ void Recorder::note(const std::string& kernel, const std::string& why) {
 std::optional<std::pair<Address, size_t>> Recorder::allocation_of(Address address) const {
   if (auto after = allocations_.upper_bound(address); after != allocations_.begin())
     if (const auto& [base, bytes] = *std::prev(after); address - base < bytes) return std::pair{base, bytes};
-  // The memory may have been allocated before the recorder started, or through calls that it does not know.
+  // The memory may have been allocated before the recorder started, or through a call that is not
+  // intercepted.
   constexpr Address least = 1 << 16, most = uint64_t{1} << 57;
   cu::DevicePtr base = 0;
   size_t bytes = 0;
@@ -178,7 +179,7 @@ std::optional<std::pair<Address, size_t>> Recorder::allocation_of(Address addres
   return std::pair{base, bytes};
 }
 
-// Returns the buffer that contains an address. If the buffer is new, its contents are read first.
+// Returns the place of an address in a buffer. If the buffer is new, its contents are read first.
 std::optional<Recorder::Place> Recorder::place_of(Launch& launch, Address address) {
   for (size_t i = 0; i < launch.buffers.size(); ++i)
     if (const Buffer& b = launch.buffers[i]; address - b.address < b.before.size())
@@ -263,8 +264,8 @@ std::string Recorder::value(Launch& launch, const std::byte* bytes, size_t count
   return fmt::format(R"({{{}"struct": [{{"at": 0, "raw": "{}"}}{}], "bytes": {}}})", at, raw, members, count);
 }
 
-// Finds pointers and tensor maps in a buffer. Only recorded allocations count, since any number might look
-// like an address.
+// Finds pointers and tensor maps in a buffer. Only addresses in recorded allocations count, because any
+// number might look like an address.
 void Recorder::scan(Launch& launch, size_t buffer) {
   constexpr size_t most = 64 << 20;
   const std::vector<std::byte> bytes = launch.buffers[buffer].before;
@@ -314,7 +315,7 @@ void Recorder::add_variables(Launch& launch, const Module& module, const std::st
 
 std::shared_ptr<Recorder::Launch> Recorder::begin(Handle function, const LaunchShape& shape,
                                                   void** parameters, const std::byte* packed) {
-  if (is_capturing(shape.stream)) return nullptr;  // it is recorded when its graph is launched
+  if (is_capturing(shape.stream)) return nullptr;  // the launch is recorded when its graph is launched
   ++seen_;
   const Function* known = function_of(function);
   if (!known) {
@@ -349,7 +350,7 @@ std::shared_ptr<Recorder::Launch> Recorder::begin(Handle function, const LaunchS
     if (shape.cluster) launch->head += fmt::format(", \"cluster\": {}", extents(*shape.cluster));
     if (shape.cooperative) launch->head += ", \"cooperative\": true";
     std::filesystem::create_directories(wanted_.folder);
-    for (uint64_t n = recorded_;; ++n) {  // processes of one program share the folder
+    for (uint64_t n = recorded_;; ++n) {  // several processes of a program may use the folder
       launch->folder = wanted_.folder / fmt::format("{}-{}", n, plain(f.name));
       if (std::filesystem::create_directory(launch->folder)) break;
     }

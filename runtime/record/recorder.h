@@ -1,6 +1,6 @@
-// Tracks the modules, memory and tensor maps of a program through its calls of the driver. For each wanted
-// launch, it writes a folder that `ptxb sim` can run: NAME.ptx, launch.json, and the bytes of buffers before
-// and after the launch.
+// Tracks the modules, memory and tensor maps of a program by intercepting its driver calls. For each
+// wanted launch, it writes a folder that `ptxb sim` can run: NAME.ptx, launch.json, and the contents of
+// buffers before and after the launch.
 #pragma once
 
 #include <array>
@@ -27,15 +27,15 @@ using Handle = const void*;
 
 struct Wanted {
   std::filesystem::path folder = "ptxb-record";
-  std::string kernel = {};     // part of its name, demangled or as in the PTX; "" for all kernels
-  uint64_t launches = 10;      // most launches that are recorded
-  uint64_t bytes = 256 << 20;  // most bytes of an allocation; of a larger one, this many from a pointer
+  std::string kernel = {};     // part of the kernel's name, demangled or as in the PTX; "" for all kernels
+  uint64_t launches = 10;      // largest number of launches to record
+  uint64_t bytes = 256 << 20;  // largest part of an allocation to record, starting at a pointer
   std::vector<std::filesystem::path> ptx = {};
   // Returns the options that `ptxb record` has set in the environment.
   static Wanted from_environment();
 };
 
-// The driver's functions that the recorder needs; null for those that the driver lacks.
+// The driver functions that the recorder needs. A function is null if the driver lacks it.
 struct DriverCalls {
   cu::Status (*synchronize)() = nullptr;
   cu::Status (*copy_out)(void*, cu::DevicePtr, size_t) = nullptr;
@@ -56,7 +56,7 @@ struct LaunchShape {
   cu::Stream stream = nullptr;
 };
 
-// Returns the bytes of all parameters if the launch passes them in its "extra", or null if it passes a list.
+// Returns the bytes of all parameters if the launch passes them through `extra`, or null if it passes a list.
 const std::byte* packed(void** parameters, void** extra);
 
 struct RecordedMap {
@@ -76,8 +76,8 @@ class Recorder {
   void released(Address address) { allocations_.erase(address); }
   void encoded(const void* map, RecordedMap recorded);
 
-  // begin() is called before a launch, and its result is passed to end() after the launch. `parameters` holds
-  // a pointer to each parameter, or is null if `packed` holds all of them.
+  // begin() is called before a launch, and its result is passed to end() after the launch. `parameters`
+  // contains a pointer to each parameter, or is null if `packed` contains all parameters.
   struct Launch;
   std::shared_ptr<Launch> begin(Handle function, const LaunchShape& shape, void** parameters,
                                 const std::byte* packed);
@@ -86,8 +86,8 @@ class Recorder {
   // Returns whether begin() would record the kernel.
   bool wants(Handle function);
   bool is_capturing(cu::Stream stream) const;
-  void passed(size_t launches) { seen_ += launches; }  // counts unwanted launches
-  // Reports, only once, why something is not recorded.
+  void passed(size_t launches) { seen_ += launches; }  // counts launches that are not wanted
+  // Reports why something is not recorded, only once for each reason.
   void note(const std::string& kernel, const std::string& why);
 
   // Returns the report that is printed when the program ends.
