@@ -15,8 +15,9 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// The host's arithmetic is IEEE's for as long as this lives, in the thread that makes it and in those that it
-// starts. Callers may have chosen otherwise: XLA's threads on the CPU flush denormals to zero.
+// Restores the default IEEE arithmetic of the host during its lifetime, in the thread that creates it and in
+// threads that this thread starts. Callers may have changed it; for example, XLA's CPU threads flush
+// denormals to zero.
 class IeeeArithmetic {
  public:
   IeeeArithmetic() {
@@ -76,11 +77,11 @@ void DeviceGroup::drain(std::chrono::steady_clock::time_point deadline,
       throw EmulatorError(e.fault(), e.ptx_line(), report);
     }
   }
-  forget();  // the host has waited for all
+  forget();  // the host has waited for all launches
   if (trace_) trace_->write();
 }
 
-// Takes the launch from the device's queue.
+// Removes the next launch from the device's queue and prepares to run it.
 DeviceGroup::Running DeviceGroup::begin(uint32_t device) {
   PerDevice& on = devices_[device];
   Running running{std::move(on.queue.front()), nullptr};
@@ -97,8 +98,9 @@ DeviceGroup::Running DeviceGroup::begin(uint32_t device) {
   grid.reports = &reports_;
   grid.shadow = &shadow_;
   const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
-  // Like ptxas, this gives each thread of a kernel that uses setmaxnreg an even share of the SM's registers
-  // for whole warpgroups, in eights, but no more than the most that a setmaxnreg asks for.
+  // Like ptxas, this divides the SM's registers evenly among the whole warpgroups of a kernel that uses
+  // setmaxnreg, rounded down to a multiple of eight per thread. A thread gets no more than the largest count
+  // that a setmaxnreg requests.
   const uint32_t most = kernel.threads_most ? kernel.threads_most : threads, group = 128;
   const uint32_t share =
       hopper::sm_registers / kernel.ctas_least / ((most + group - 1) / group * group) / 8 * 8;
@@ -142,7 +144,8 @@ void DeviceGroup::run_one(uint32_t device, std::chrono::steady_clock::time_point
   end(running);
 }
 
-// Any launch may communicate with launches of other devices, even if its own CTAs do not communicate.
+// Runs launches of several devices together. Any of them may communicate with launches on other devices, even
+// if its own CTAs do not communicate.
 void DeviceGroup::run_together(std::chrono::steady_clock::time_point deadline) {
   if (options.exploration)
     throw Error("launches of several devices are queued at once, and an exploration runs those of one");

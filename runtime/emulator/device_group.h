@@ -1,4 +1,5 @@
-// Devices of one process that share an address space: what is queued on them, and how it runs.
+// Devices of one process that share an address space, the launches that are queued on them, and how these
+// run.
 #pragma once
 
 #include <deque>
@@ -15,7 +16,7 @@ namespace ptxbuilder::runtime::emulator {
 
 class DeviceGroup;
 
-// A program holds this; launches of the program that are still queued share it.
+// A loaded program. The Program object owns it together with the program's queued launches.
 struct LoadedProgram {
   LoadedProgram(std::shared_ptr<DeviceGroup> the_group, const Signature& the_signature)
       : group(std::move(the_group)), signature(the_signature) {}
@@ -27,7 +28,7 @@ struct LoadedProgram {
   Signature signature;
   Kernel kernel;
   std::vector<Address> allocations;
-  std::vector<std::vector<std::byte>> first;  // what they held when the program was loaded
+  std::vector<std::vector<std::byte>> first;  // initial contents of each allocation
 };
 
 struct QueuedLaunch {
@@ -40,7 +41,7 @@ class DeviceGroup {
  public:
   DeviceGroup(const EmulatorOptions& options, uint32_t devices);
 
-  // A caller or reader of any of this holds the mutex.
+  // The caller must hold the mutex to call functions or to read members.
   mutable std::recursive_mutex mutex;
   EmulatorOptions options;
   GlobalMemory memory;
@@ -48,18 +49,19 @@ class DeviceGroup {
 
   void queue(uint32_t device, QueuedLaunch launch) { devices_[device].queue.push_back(std::move(launch)); }
   void let_reach(uint32_t device, uint32_t peer) { devices_[device].reaches |= uint64_t{1} << peer; }
-  // Runs all queued launches: those of one device one after the other, and those of several devices at once.
-  // `about_failure` adds to the report of a failed launch, after which all others are dropped.
+  // Runs all queued launches. Launches on one device run one after the other, and launches on several devices
+  // run at once. `about_failure` returns a text for the report of a failed launch, after which all others are
+  // dropped.
   void drain(std::chrono::steady_clock::time_point deadline,
              const std::function<std::string()>& about_failure);
 
  private:
   struct PerDevice {
     std::deque<QueuedLaunch> queue;
-    bool has_launch_ahead = false;  // that the host has not waited for
-    uint64_t reaches = 0;           // a bit for each device
+    bool has_launch_ahead = false;  // whether there is a launch that the host has not waited for
+    uint64_t reaches = 0;           // devices whose memory it can access, one bit each
   };
-  // A launch while it runs.
+  // A launch that is running.
   struct Running {
     QueuedLaunch queued;
     std::unique_ptr<Grid> grid;

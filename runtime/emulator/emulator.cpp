@@ -257,7 +257,7 @@ class EmulatorDevice : public Emulator {
     return std::chrono::steady_clock::now() + std::chrono::hours(24);
   }
 
-  // A capture has recorded this operation on its stream, with the function that performs it.
+  // The operations that a capture has recorded on its stream, each with the function that performs it.
   using Actions = std::vector<std::function<void()>>;
   class RecordedGraph;
 
@@ -270,7 +270,8 @@ class EmulatorDevice : public Emulator {
     action();
   }
 
-  // Features of a kernel that the emulator lacks: they are reported when they are executed, if ever.
+  // Describes the instructions of a kernel that the emulator lacks. They are faults only if they are
+  // executed.
   static std::string refused(const Kernel& kernel) {
     constexpr size_t kMost = 20;
     if (kernel.refused.empty()) return {};
@@ -285,7 +286,8 @@ class EmulatorDevice : public Emulator {
     return text;
   }
 
-  // A launch copies the number of bytes that the PTX declares from the caller's address.
+  // Checks that the sizes of parameters in the PTX match the sidecar, because a launch copies the number of
+  // bytes that the PTX declares.
   static void check_parameters(const LoadedProgram& program) {
     const std::vector<Parameter>& said = program.signature.parameters;
     const std::vector<Variable>& there = program.kernel.parameters;
@@ -302,10 +304,10 @@ class EmulatorDevice : public Emulator {
 
   std::shared_ptr<DeviceGroup> group_;
   uint32_t number_;
-  std::recursive_mutex& mutex_ = group_->mutex;  // of all that follows
+  std::recursive_mutex& mutex_ = group_->mutex;  // guards all members below
   EmulatorOptions& options_ = group_->options;
   GlobalMemory& memory_ = group_->memory;
-  std::map<void*, Actions> captures_ = {};  // under way, by stream
+  std::map<void*, Actions> captures_ = {};  // captures in progress, by stream
   std::exception_ptr failed_;
 };
 
@@ -346,7 +348,7 @@ bool EmulatorDevice::is_capturing(Stream stream) {
 }
 
 std::unique_ptr<Graph> EmulatorDevice::capture(const std::function<void(Stream)>& work) {
-  char stream = 0;  // its address is unique among streams meanwhile
+  char stream = 0;  // its address identifies the stream during the capture
   auto end = [&] {
     const std::lock_guard lock(mutex_);
     return captures_.extract(&stream);

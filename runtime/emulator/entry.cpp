@@ -7,7 +7,8 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-// .reqntid 128, 2 has tokens ".reqntid", "128", ",", "2"; extents that are left out are 1.
+// Returns the extents in a directive. The directive ".reqntid 128, 2" has the tokens ".reqntid", "128", ",",
+// "2". Omitted extents are 1.
 Dim3 extents(const ptx_text::Directive& d) {
   auto at = [&](size_t i) {
     return 2 * i + 1 < d.tokens.size() ? emulator::to_number(d.tokens[2 * i + 1]) : 1;
@@ -44,7 +45,7 @@ Entry entry(const ptx_text::Module& module, const ptx_text::Function& f) {
   return e;
 }
 
-// The properties that a launch must know, as names and values.
+// Returns the properties that a launch must respect, as names and values.
 std::vector<std::pair<std::string, std::string>> asks(const Entry& e) {
   auto text = [](const std::optional<Dim3>& d) {
     return d ? fmt::format("{} x {} x {}", d->x, d->y, d->z) : "any";

@@ -1,4 +1,4 @@
-// Reads what the kernels of a PTX text require of a launch, for users without a sidecar for them.
+// Finds out what the kernels of a PTX text require from a launch, for users who have no sidecar.
 #pragma once
 
 #include <optional>
@@ -19,18 +19,19 @@ struct Entry {
   std::string name;
   std::vector<EntryParameter> parameters;
   std::optional<Dim3> block;         // .reqntid
-  std::optional<uint32_t> threads;   // the largest allowed number: .maxntid
+  std::optional<uint32_t> threads;   // .maxntid: the largest number of threads
   std::optional<Dim3> cluster;       // .reqnctapercluster
-  uint64_t static_shared_bytes = 0;  // of its own variables and the module's
+  uint64_t static_shared_bytes = 0;  // variables of the kernel and of the module
   bool dynamic_shared = false;       // whether there is an .extern .shared
 };
 
-// Returns the kernels in the order of the text. Throws Error "ptx LINE:COLUMN: ..." if it is not PTX.
+// Returns the kernels in the order of the text. Throws an Error "ptx LINE:COLUMN: ..." if the text is not
+// PTX.
 std::vector<Entry> entries(const std::string& ptx);
 
-// Throws Error unless the kernel of `edited` requires the same of a launch as that of `original`, so that it
-// can run in its place: the same name, parameters, threads, cluster, and kinds of shared memory. The error
-// names the difference, with both values.
+// Throws an Error unless the kernel of `edited` can be launched like that of `original`: it must have the
+// same name, parameters, threads, cluster, and kinds of shared memory. The error names the difference with
+// both values.
 void check_replaces(const std::string& edited, const std::string& original, const std::string& kernel);
 
 }  // namespace ptxbuilder::runtime

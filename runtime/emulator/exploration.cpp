@@ -51,7 +51,8 @@ bool Exploration::begin() {
       is_complete_ = true;
       return false;
     }
-    // A schedule that is equivalent to others takes time as well.
+    // `runs_` also counts schedules that were abandoned because they are equivalent to others. Such schedules
+    // take time too.
     if (explored_ < (most_ + 1) / 2 && runs_ < 8 * most_) return true;
     mode_ = Mode::directed;
     planned_.push_back({});
@@ -65,7 +66,8 @@ bool Exploration::begin() {
 
 void Exploration::end() { ++explored_; }
 
-// Goes back to the last choice with an untried alternative, and takes that.
+// Returns to the last choice that has an untried alternative, and chooses the alternative. Returns false if
+// there is none.
 bool Exploration::advance() {
   for (; !nodes_.empty(); nodes_.pop_back()) {
     Node& n = nodes_.back();
@@ -180,14 +182,14 @@ void Exploration::done(const Footprint& footprint, std::span<const uint64_t> beg
   Node& node = nodes_[picked_];
   node.footprint = footprint;
   const size_t process = number_of(last_);
-  // A sleeper wakes up if the step touches what the sleeper is about to touch.
+  // A sleeping process wakes up if the step accesses what the process is about to access.
   std::vector<Sleeper> asleep;
   for (const auto* list : {&node.asleep, &node.tried})
     for (const Sleeper& s : *list)
       if (s.process != last_ && !s.next.clashes(footprint)) asleep.push_back(s);
   asleep_ = std::move(asleep);
 
-  std::vector<size_t> earlier;  // steps with which it clashes
+  std::vector<size_t> earlier;  // steps that clash with this step
   for (const auto& [place, writes] : footprint.places()) {
     const Place& p = places_[place];
     if (p.write) earlier.push_back(p.write - 1);
@@ -196,7 +198,7 @@ void Exploration::done(const Footprint& footprint, std::span<const uint64_t> beg
   std::ranges::sort(earlier, std::greater<>());
   std::vector<uint32_t> clock = clocks_[process];
   for (const uint64_t other : met) join(clock, clocks_[number_of(other)]);
-  std::vector<size_t> races;  // nothing but the schedule has put these first
+  std::vector<size_t> races;  // steps that precede this step only because of the schedule
   for (const size_t i : earlier) {
     const Step& s = steps_[i];
     if (s.process == process) continue;
@@ -226,13 +228,14 @@ bool Exploration::is_behind(const std::vector<uint32_t>& clock, const Step& earl
   return earlier.process < clock.size() && clock[earlier.process] >= earlier.number;
 }
 
-// The last step must be tried before an earlier one, and so must the steps between that it needs: one of
-// those that can begin is wanted at the point where the earlier one was picked.
+// Plans to try the last step before an earlier one, together with the steps in between on which it depends.
+// At the choice that picked the earlier step, marks one of the processes that can begin this sequence as
+// wanted.
 void Exploration::reverse(size_t earlier) {
   const Step &first = steps_[earlier], &last = steps_.back();
   if (mode_ == Mode::directed) return want(first.node, names_[last.process]);
   Node& node = nodes_[first.node];
-  std::vector<size_t> between;  // steps that do not come after the earlier one, and the last
+  std::vector<size_t> between;  // steps that do not depend on the earlier one, and the last step
   std::vector<bool> has_step(clocks_.size());
   uint64_t wanted = 0;
   for (size_t i = earlier + 1; i < steps_.size(); ++i) {
@@ -252,7 +255,7 @@ void Exploration::reverse(size_t earlier) {
   want(first.node, wanted);
 }
 
-// The process must be tried at that point; if it cannot go on there, all that can are tried.
+// Marks a process to be tried at a choice. If the process cannot continue there, marks all that can.
 void Exploration::want(size_t node, uint64_t process) {
   Node& n = nodes_[node];
   const auto at = std::ranges::find(n.processes, process);

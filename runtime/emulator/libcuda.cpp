@@ -1,6 +1,7 @@
-// libcuda.so.1 on the emulator, for programs that launch exported kernels and have no GPU: the parts of the
-// driver that they call, and its memory, streams, events and graphs. Queued work is done when the call
-// returns. As on a GPU, nothing works any more once a kernel has failed.
+// An implementation of libcuda.so.1 on the emulator, for programs that launch exported kernels on a machine
+// without a GPU. It provides the parts of the driver that such programs call, including memory, streams,
+// events and graphs. Queued work is done before the call returns. As on a GPU, nothing works any more once a
+// kernel has failed.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -24,7 +25,7 @@ namespace {
 struct PtxKernel {
   const std::string& ptx;
   const runtime::Entry& entry;
-  std::map<std::vector<uint32_t>, std::unique_ptr<Program>> programs = {};  // by the shape of the launch
+  std::map<std::vector<uint32_t>, std::unique_ptr<Program>> programs = {};  // by shape of the launch
 };
 
 struct PtxModule {
@@ -33,11 +34,11 @@ struct PtxModule {
   std::map<std::string, PtxKernel> functions = {};
 };
 
-// They live until the process ends, like the driver, whose threads may still call then.
+// These objects exist until the process ends, because the driver's threads may still call functions then.
 std::recursive_mutex& mutex = *new std::recursive_mutex;
 std::string &last_kernel = *new std::string, &fatal_report = *new std::string;
 Status fatal = Status::success;
-thread_local std::string report;  // of the thread's last call that failed
+thread_local std::string report;  // report of the thread's last call that failed
 
 Emulator& device() {
   static Emulator& opened = *open_emulator().release();
@@ -49,7 +50,8 @@ Status failed(Status status, std::string words) {
   return status;
 }
 
-// Runs it, unless a kernel failed before. Errors without a status of their own become `refused`.
+// Runs `body` unless a kernel has failed before, and returns its status. Returns `refused` for errors without
+// a status of their own.
 template <class Body>
 Status guarded(Body&& body, Status refused = Status::invalid_value) {
   const std::lock_guard lock(mutex);
@@ -139,7 +141,7 @@ runtime::Launch launch_of(const LaunchConfig& config, const runtime::Entry& entr
   return launch;
 }
 
-// Returns pointers to each parameter, whose bytes are stored one after the other in "extra".
+// Returns a pointer to each parameter. "extra" contains the bytes of the parameters one after the other.
 std::vector<void*> unpacked(const runtime::Entry& entry, void** extra) {
   constexpr auto pointer_follows = uintptr_t{1};
   std::vector<void*> parameters;
@@ -180,7 +182,7 @@ Status run(PtxKernel& f, const LaunchConfig& config, void** parameters, void** e
   });
 }
 
-// The graph that receives what is queued on a stream meanwhile.
+// The graph that receives operations that are queued on a stream during its capture.
 GraphHandle* captured = nullptr;
 cu::Stream captured_stream = nullptr;
 bool is_captured(cu::Stream stream) { return captured && stream == captured_stream; }
@@ -214,13 +216,13 @@ Status launched(PtxKernel& f, const LaunchConfig& config, void** parameters, voi
     captured->capture({GraphNodeType::kernel, {}, kept(f, config, parameters, extra), {}});
   });
 }
-// Runs the operation, or adds it to the graph.
+// Runs the operation, or adds it to the graph if the stream is captured.
 Status queued(cu::Stream stream, GraphNodeType type, std::function<Status()> operation) {
   if (!is_captured(stream)) return operation();
   return guarded([&] { captured->capture({type, std::move(operation), {}, {}}); });
 }
 
-// One object represents all, since none has a state.
+// Returns a handle of an object without state. One object represents all of them.
 template <class Handle>
 Handle handle() {
   return reinterpret_cast<Handle>(16);
@@ -231,7 +233,7 @@ Handle handle() {
 #pragma GCC visibility push(default)
 extern "C" {
 
-// The name of the kernel that was launched last: it identifies the kernel of an export.
+// Returns the name of the kernel that was launched last, which identifies the kernel of an export.
 const char* ptxbuilder_last_kernel() { return last_kernel.c_str(); }
 
 // A name without a version refers to the newest version.
@@ -239,7 +241,7 @@ Status cuGetProcAddress_v2(const char* symbol, void** address, int, uint64_t, in
   return guarded(
       [&] {
         Dl_info own;
-        void* self = dladdr(reinterpret_cast<void*>(&settled), &own)  // which cannot be any other
+        void* self = dladdr(reinterpret_cast<void*>(&settled), &own)  // finds this library
                          ? dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD)
                          : nullptr;
         *address = nullptr;
@@ -266,7 +268,7 @@ Status cuGetErrorName(Status status, const char** text) {
                                                 : "an error of another driver";
   return Status::success;
 }
-// The emulator's report, which belongs to the thread's last call that failed.
+// Returns the emulator's report of the thread's last call that failed.
 Status cuGetErrorString(Status status, const char** text) {
   *text = status == Status::success ? "no error" : report.c_str();
   return Status::success;
@@ -516,7 +518,7 @@ Status cuTensorMapEncodeTiled(void* map, TensorMapDataType type, uint32_t rank, 
   return guarded([&] {
     TensorMapRecipe recipe = recipe_of(type, rank, element_strides, interleave, swizzle, promotion, fill);
     recipe.box.assign(box, box + rank);
-    // The driver takes rows that overlap, too.
+    // The driver accepts rows that overlap, too.
     const TensorMap encoded = device().encode({recipe,
                                                reinterpret_cast<Address>(address),
                                                {shape, rank},

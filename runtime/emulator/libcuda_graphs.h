@@ -1,4 +1,4 @@
-// Graphs of the emulator's libcuda: launches, copies and fills in the order in which they were added.
+// Graphs of the emulated libcuda: launches, copies and fills in the order in which they were added.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::runtime::cu {
 
-// A launch with the bytes of its parameters.
+// A launch and the bytes of its parameters.
 struct KeptLaunch {
   void* function = nullptr;
   LaunchConfig config{};
@@ -27,15 +27,15 @@ struct KeptLaunch {
 
 }  // namespace ptxbuilder::runtime::cu
 
-// The driver's handles point to these objects.
+// The objects to which the driver's handles point.
 struct ptxbuilder::runtime::cu::GraphNodeHandle {
   GraphNodeType type;
-  std::function<Status()> operation;  // of a node that is not a launch
+  std::function<Status()> operation;  // for a node that is not a launch
   KeptLaunch launch;
-  std::vector<GraphNodeHandle*> behind;  // nodes of the same graph
+  std::vector<GraphNodeHandle*> behind;  // the nodes of the same graph that must run before this one
   const GraphNodeHandle* original = nullptr;
   GraphHandle* graph = nullptr;
-  std::vector<void*> told = {};  // pointers to the parameters, for callers that asked for them
+  std::vector<void*> told = {};  // pointers to the parameters, for callers that request them
 };
 
 struct ptxbuilder::runtime::cu::GraphHandle {
@@ -45,7 +45,7 @@ struct ptxbuilder::runtime::cu::GraphHandle {
     node.graph = this;
     return *nodes.emplace_back(std::make_unique<GraphNodeHandle>(std::move(node)));
   }
-  // A captured node follows the node before it.
+  // Adds a captured node, which follows the node before it.
   void capture(GraphNodeHandle node) {
     if (!nodes.empty()) node.behind = {nodes.back().get()};
     add(std::move(node));
