@@ -3,7 +3,7 @@
 namespace ptxbuilder::runtime::emulator {
 
 void add_checks(Cluster& cluster) {
-  // The reports of a CTA that exits are in this order.
+  // When a CTA exits, the checks report in the order in which they are added here.
   add_exits(cluster.observers, cluster);
   add_swizzles(cluster.observers, cluster);
   add_tile_copies(cluster.observers, cluster);

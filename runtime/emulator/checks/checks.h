@@ -1,17 +1,18 @@
-// The checks: each is an observer (machine/observer.h) in a file of its own, which adds it to a cluster.
+// Declares the checks. Each check is an observer (machine/observer.h) in its own file; a function of that
+// file adds the observer to a cluster.
 #pragma once
 
 #include "runtime/emulator/machine/machine.h"
 
 namespace ptxbuilder::runtime::emulator {
 
-// Checks for all launches: unfinished work of a CTA that exits, tiles that are filled with one swizzle and
-// read with another, and tensor copies that are probably mistakes.
+// These checks run for every launch. They report unfinished work of a CTA that exits, tiles that are filled
+// with one swizzle and read with another, and tensor copies that are probably mistakes.
 void add_exits(Observers& observers, Cluster& cluster);
 void add_swizzles(Observers& observers, Cluster& cluster);
 void add_tile_copies(Observers& observers, Cluster& cluster);
-// Additional checks for launches that are checked: races and missing fences in shared memory, the rules of
-// mbarriers, and those of registers that a wgmma still uses.
+// These checks run only if `Cluster::checks` is set. They report races and missing fences in shared and
+// global memory, and violations of the rules for mbarriers and for registers that a wgmma is still using.
 void add_races(Observers& observers, Cluster& cluster);
 void add_global_races(Observers& observers, Cluster& cluster);
 void add_mbarriers(Observers& observers, Cluster& cluster);

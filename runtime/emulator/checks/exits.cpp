@@ -1,4 +1,5 @@
-// A CTA must not exit with copies in flight, or after only a part of a warpgroup has executed setmaxnreg.
+// Reports a CTA that exits while its copies are in flight, or after only part of a warpgroup has executed
+// setmaxnreg.
 #include <fmt/format.h>
 
 #include "runtime/emulator/checks/checks.h"
@@ -11,7 +12,7 @@ class Exits final : public Observer {
   void cta_exit(Cta& cta) override {
     const Warp& last = *cta.warps.back();
     for (const auto& [fault, pc] : cta.uninitialised) last.find(fault, pc);
-    for (const auto& warp : cta.warps) {  // setmaxnreg is one instruction of a whole warpgroup
+    for (const auto& warp : cta.warps) {  // setmaxnreg must be executed by the whole warpgroup
       const Warp& first = *cta.warps[warp->index / 4 * 4];
       if (warp->register_share.changes == first.register_share.changes) continue;
       const bool is_more = warp->register_share.changes > first.register_share.changes;

@@ -1,6 +1,6 @@
-// Races in global memory: between CTAs of a launch, between warps of one CTA, between lanes of a warp, and
-// with the previous launch if the two may overlap; and copies of the async proxy that read what threads have
-// written without a fence.proxy.async.
+// Reports races in global memory: between the CTAs of a launch, the warps of a CTA and the lanes of a warp,
+// and with the previous launch if the two may overlap. Also reports copies through the async proxy that read
+// data written by threads without a fence.proxy.async in between.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class GlobalRaces final : public Observer {
     auto standing = [&](const GlobalDeed& earlier, bool wrote) {
       return this->standing(w.causality.knowledge(), me, deed, earlier, wrote);
     };
-    std::vector<std::byte> stored;  // empty if it is not known
+    std::vector<std::byte> stored;  // empty if the stored values are not known
     bool meets_own = false;
     const Address end = a.address + a.bytes;
     for (Address from = a.address; from < end;) {
@@ -55,7 +55,7 @@ class GlobalRaces final : public Observer {
   }
 
  private:
-  // A cluster's actor among those of all.
+  // Returns the device-wide actor for an actor of this cluster.
   const GlobalActor* actor_of(Actor local) {
     if (local >= actors_.size()) actors_.resize(std::max<size_t>(local + 1, cluster_.actors.size()));
     if (!actors_[local]) {
@@ -93,7 +93,7 @@ class GlobalRaces final : public Observer {
     return fenced && (*fenced)[by.local] >= earlier.time ? Standing::over : Standing::unfenced;
   }
 
-  // The launch is an earlier one on the same device.
+  // Returns whether `by` belongs to an earlier launch on the same device.
   bool is_prior(const GlobalActor& by) const {
     return by.launch != cluster_.grid.id && by.device == cluster_.grid.device;
   }
@@ -103,7 +103,8 @@ class GlobalRaces final : public Observer {
            (scope == Scope::gpu && by.device == me.device);
   }
 
-  // Lanes of a warp are threads like others: their accesses are ordered if they meet or learn of them.
+  // The lanes of a warp are checked like any other threads: their accesses are ordered only if the lanes have
+  // met or synchronized.
   void log_lanes(const Warp& w, const Allocation& allocation, const GlobalAccess& a, bool meets_own) {
     if (a.deed.actor >= lanes_.size()) lanes_.resize(a.deed.actor + 1);
     LaneLog& log = lanes_[a.deed.actor];
@@ -165,7 +166,8 @@ class GlobalRaces final : public Observer {
     return false;
   }
 
-  // Newly allocated memory is undefined: a sum must begin with zeros that someone has written.
+  // Reports an addition to newly allocated memory that nothing has written. Such memory is undefined, so the
+  // program must zero it before it adds to it.
   static void require_written(const Warp& w, const Allocation& allocation, const GlobalAccess& a,
                               Address from, Address end) {
     if (const auto offset = allocation.first_unwritten(from - allocation.address, end - from))
@@ -197,7 +199,7 @@ class GlobalRaces final : public Observer {
                                 "memory comes between",
                                 a.what, where, earlier),
                     lane);
-    // A store of the value that is already there is not a race.
+    // Storing a value that is already there is not a race, so it is only noted.
     if (!stored.empty() && clash.earlier_wrote && !is_prior && is_the_same(allocation, a, clash, stored))
       return w.note(
           fmt::format("{} {} what is there already, and nothing orders it after the other write: {}", a.what,
@@ -213,7 +215,8 @@ class GlobalRaces final : public Observer {
            lane);
   }
 
-  // Returns true if the word gets the value that it has, or will have once an earlier copy is done.
+  // Returns true if the store writes the value that the word already holds, or will hold once an earlier copy
+  // is done.
   bool is_the_same(const Allocation& allocation, const GlobalAccess& a, const GlobalClash& clash,
                    const std::vector<std::byte>& stored) const {
     const Address from = std::max(a.address, clash.address),
@@ -228,8 +231,8 @@ class GlobalRaces final : public Observer {
 
   const Cluster& cluster_;
   GlobalShadow& shadow_;
-  std::vector<const GlobalActor*> actors_;  // by actor of the cluster; null before its first access
-  std::vector<LaneLog> lanes_;              // by actor of the cluster
+  std::vector<const GlobalActor*> actors_;  // indexed by the cluster's actor; null if unused so far
+  std::vector<LaneLog> lanes_;              // indexed by the cluster's actor
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The last accesses of a warp's lanes to global memory since all lanes have met: only what the lanes do
-// together orders these accesses (machine/lane_order.h).
+// A log of the latest accesses of a warp's lanes to global memory. It is cleared when all lanes have met,
+// because later accesses of the lanes are then ordered after those in the log (machine/lane_order.h).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Consecutive lanes from `lane` on access `each` bytes one after the other; or, if `each` is 0, `count` lanes
-// access the same bytes.
+// An access by consecutive lanes, starting with lane `lane`. Each lane accesses `each` bytes, one lane after
+// the other; or, if `each` is 0, `count` lanes access the same bytes.
 struct LoggedAccess {
   Address address;
   uint32_t bytes, each, stamp, pc;
@@ -38,7 +38,8 @@ class LaneLog {
       next_ = (next_ + 1) % most;
     }
   }
-  // Calls f for each access that overlaps and conflicts with it, the last first, until f returns true.
+  // Calls f for each logged access that overlaps and conflicts with `now`, starting with the latest, until f
+  // returns true.
   template <class F>
   void each_conflict(const LaneOrder& order, const LoggedAccess& now, F f) const {
     const size_t count = accesses_.size();
@@ -53,9 +54,9 @@ class LaneLog {
   }
 
  private:
-  static constexpr size_t least = 32, most = 128;  // older accesses are forgotten
+  static constexpr size_t least = 32, most = 128;  // beyond `most`, an access replaces the oldest
   std::vector<LoggedAccess> accesses_;
-  size_t next_ = 0;  // the oldest, once there are so many
+  size_t next_ = 0;  // index of the oldest access, once there are `most`
   uint32_t newest_ = 0;
 };
 

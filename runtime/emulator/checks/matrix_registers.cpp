@@ -1,5 +1,5 @@
-// The rules of registers that wgmma and tcgen05.ld still use (PTX ISA, wgmma.mma_async, wgmma.fence,
-// tcgen05.wait).
+// Reports violations of the rules for registers that wgmma and tcgen05.ld are still using (PTX ISA,
+// wgmma.mma_async, wgmma.fence, tcgen05.wait).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,8 +78,8 @@ class MatrixRegisterRules final : public Observer {
 
   static size_t number(Register r) { return static_cast<size_t>(r.at) / 128; }
 
-  // The number of wgmma.fences when another instruction last touched a register, by CTA, warp and
-  // register.
+  // The number of wgmma.fences that the warp had executed when another instruction last accessed a register.
+  // Indexed by CTA, warp and register.
   std::vector<std::vector<std::vector<uint32_t>>> touched_;
 };
 

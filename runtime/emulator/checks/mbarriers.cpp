@@ -1,6 +1,6 @@
-// The rules of mbarriers: an init is published before others use the object, a waiter does not miss a phase,
-// and somebody waits for what completes (PTX ISA, "Parallel Synchronization and Communication Instructions:
-// mbarrier").
+// Reports violations of the rules for mbarriers: an init must be published before others use the object, a
+// waiter must not miss a phase, and some thread must wait for each completed phase (PTX ISA, "Parallel
+// Synchronization and Communication Instructions: mbarrier").
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,14 +24,14 @@ class MbarrierRules final : public Observer {
                          "comes between",
                          name_for(w, m), init),
              lane);
-    // libcu++'s memcpy_async omits the fence if a CTA copies to itself, and so do Triton's copies of
-    // tensors.
+    // This is only a note, because libcu++'s memcpy_async omits the fence if a CTA copies to itself, and
+    // Triton omits it for tensor copies.
     if (by == SignalledBy::copy && m.cta == &w.cta && !published && !fenced)
       w.note(fmt::format("a copy is to signal mbarrier {}, but no fence.mbarrier_init or fence.proxy.async "
                          "follows its init at line {}",
                          name_for(w, m), init),
              lane);
-    // The release of barrier.cluster.arrive orders the init ahead of what other threads do, but not of
+    // The release of barrier.cluster.arrive orders the init before accesses by other threads, but not before
     // copies.
     if (m.cta != &w.cta && !published && !fenced && (by == SignalledBy::copy || !seen))
       w.find(Fault::mbarrier_init,
@@ -45,7 +45,8 @@ class MbarrierRules final : public Observer {
     if (&w.cta == m.cta) known_phase(w, m, lane) = m.phase;
   }
 
-  // It waits for the first phase that it does not know to be over, or for the previous one.
+  // Records a wait, and reports a wait for a phase that its parity no longer identifies. A wait by parity is
+  // for the first phase that the thread does not know to be complete, or for the phase before that one.
   void mbarrier_wait(Warp& w, const Mbarrier& m, const MbarrierWait& wait) override {
     Seen& seen = seen_of(m);
     seen.waited = true;
@@ -91,8 +92,8 @@ class MbarrierRules final : public Observer {
             "the CTA exits with mbarrier {} in the midst of phase {}: initialised for {} arrivals, it has "
             "got {}",
             cta.name(offset), m->phase, m->count, m->count - m->pending);
-        // A pipeline may end like this; but if more warps arrive than a phase takes, the count is probably
-        // wrong.
+        // A pipeline may end in the middle of a phase. But if more warps arrive than a phase needs, the count
+        // is probably wrong.
         if (arriving_warps(*m) > m->count)
           last.find(Fault::arrival_count,
                     fmt::format("{}. Either the count or the arrivals of some phase are wrong{}", left,
@@ -103,10 +104,10 @@ class MbarrierRules final : public Observer {
 
  private:
   struct Seen {
-    bool observed = true;  // a wait has seen the last completed phase
-    bool waited = false;   // anybody has ever waited for a phase
-    std::vector<uint32_t>
-        known;  // of each thread of its CTA: the latest phase in which it has arrived or waited
+    bool observed = true;         // whether a wait has observed the last completed phase
+    bool waited = false;          // whether any thread has ever waited for a phase
+    std::vector<uint32_t> known;  // for each thread of the mbarrier's CTA, the latest phase in which the
+                                  // thread has arrived or waited
   };
 
   Seen& seen_of(const Mbarrier& m) {
@@ -119,7 +120,7 @@ class MbarrierRules final : public Observer {
     return seen.known[w.index * 32 + static_cast<uint32_t>(lane)];
   }
 
-  std::vector<Seen> seen_;  // by the mbarrier's actor
+  std::vector<Seen> seen_;  // indexed by the mbarrier's actor
 };
 
 }  // namespace

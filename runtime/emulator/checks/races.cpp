@@ -1,6 +1,6 @@
-// Races in shared memory, and accesses of the async proxy that no fence orders after those of the generic
-// proxy: between threads and asynchronous operations with the shadow of each CTA (machine/shadow.h), and
-// between lanes of one warp with their marks.
+// Reports races in shared memory, and accesses of the async proxy that no fence orders after those of the
+// generic proxy. Accesses by threads and asynchronous operations are checked with the shadow of each CTA
+// (machine/shadow.h), accesses by lanes of one warp with their marks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,8 +54,8 @@ class Races final : public Observer {
     return writes ? cta.shadow.write(made, begin, end - begin, k)
                   : cta.shadow.read(made, begin, end - begin, k);
   }
-  // Records an access of [begin, end). Returns the first clash that is real even though some lanes of the
-  // other warp have released since; the others are recorded as ordered accesses.
+  // Records an access to [begin, end) and returns its first real clash. A clash with an earlier access is not
+  // real if all lanes that made the access have released it since; `released_since` tests that.
   std::optional<Clash> check(const Warp& w, Cta& cta, Access made, uint32_t begin, uint32_t end,
                              bool writes) {
     const auto clash = record(cta, made, begin, end, writes, w.causality.knowledge());
@@ -69,11 +69,12 @@ class Races final : public Observer {
   void settle(Warp& w, Clash clash, const SharedAccess& a, uint32_t offset, int first);
   static void find(const Warp& w, const Clash& clash, const Cta& cta, const char* what, int lane);
 
-  std::vector<LaneMarks> marks_;  // of each CTA
+  std::vector<LaneMarks> marks_;  // one element per CTA
 };
 
-// Returns whether the earlier access is over for a thread that knows `k` because each lane that made it has
-// released it since, itself or through a lane that it had met, though not all lanes of its warp have.
+// Returns whether the earlier access happens before everything that a thread with knowledge `k` does next,
+// although its whole warp has not synchronized with the thread. That is the case if each lane that made the
+// access has released it since, itself or through a lane that it had met.
 bool Races::released_since(const Clash& clash, const Cta& cta, const Knowledge& k) {
   if (clash.conflict != Conflict::unordered || k.told[clash.earlier.actor] < clash.earlier.time) return false;
   const ActorName& who = cta.cluster.actors[clash.earlier.actor];
@@ -94,7 +95,7 @@ std::optional<Clash> Races::without_released(Clash first, const Knowledge& known
                                              uint32_t begin, uint32_t end, bool writes) {
   std::optional<Clash> clash = first;
   while (clash && released_since(*clash, cta, known)) {
-    Knowledge of_word = known;  // this says nothing about the other words of that access
+    Knowledge of_word = known;  // only this word is known to be ordered after the earlier access
     const uint32_t next = std::min(end, clash->offset + 4);
     std::optional<Clash> more = clash;
     while (more && released_since(*more, cta, known)) {
@@ -108,8 +109,8 @@ std::optional<Clash> Races::without_released(Clash first, const Knowledge& known
   return clash;
 }
 
-// An access of a.bytes from `offset` on clashes, whose first lane is `first`. Threads that store the value
-// that other threads have stored do not race: a note reports them.
+// Reports the clashes of an access of a.bytes bytes at `offset`, whose first lane is `first`. Storing a value
+// that another thread has already stored is not a race, and is only noted.
 void Races::settle(Warp& w, Clash clash, const SharedAccess& a, uint32_t offset, int first) {
   std::vector<std::byte> all(a.offsets ? size_t{32} * a.bytes : a.bytes);
   const bool is_known = a.values(all.data());
@@ -158,7 +159,8 @@ bool one_writer(const LaneMark& m) {
   return std::bit_cast<uint32_t>(m.writers) == m.writers[0] * 0x01010101u;
 }
 
-// Looks for other lanes of the warp with unordered accesses to bytes [from, to) of a word.
+// Reports accesses by other lanes of the warp to bytes [from, to) of a word if nothing orders them before
+// this access.
 void Races::check_lanes(const Warp& w, const SharedAccess& a, int lane, bool is_atomic, const LaneMark& m,
                         uint32_t at, uint32_t from, uint32_t to) {
   const LaneOrder& order = w.causality.lanes();
@@ -206,7 +208,8 @@ void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
           m.writers.fill(static_cast<uint8_t>(lane));
           continue;
         }
-        // If lanes write parts of a word with one instruction, all are known, otherwise the last.
+        // If several lanes write parts of a word with one instruction, all these lanes are recorded,
+        // otherwise only the last lane.
         const bool joins = m.wrote == now && m.writer_warp == warp && m.wrote_pc == pc;
         const auto writers = m.writers;
         m = {now, pc, 0, 0, 0, is_atomic, warp, 0, {}};
@@ -214,7 +217,7 @@ void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
           m.writers[b] = b >= from && b < to ? static_cast<uint8_t>(lane)
                          : joins             ? writers[b]
                                              : LaneMark::nobody;
-      } else if (to - from == 4) {  // which lane read a part of a word is not known
+      } else if (to - from == 4) {  // a lane that reads only part of a word is not recorded
         if (m.read != now || m.reader_warp != warp) m.readers = 0;
         m.read = now;
         m.read_pc = pc;

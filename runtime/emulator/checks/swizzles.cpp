@@ -1,5 +1,5 @@
-// A tile that a tensor copy has filled with one swizzle, and wgmma reads with another: the product is
-// probably wrong.
+// Emits a note if a tensor copy has filled a tile with one swizzle and wgmma reads the tile with another: the
+// product is probably wrong.
 #include <fmt/format.h>
 
 #include "runtime/emulator/checks/checks.h"
@@ -40,7 +40,7 @@ class Swizzles final : public Observer {
     uint32_t end, pc;
     Swizzle swizzle;
   };
-  std::vector<std::map<uint32_t, Tile>> filled_;  // of each CTA, by offset
+  std::vector<std::map<uint32_t, Tile>> filled_;  // one map per CTA, by the tile's offset
 };
 
 }  // namespace

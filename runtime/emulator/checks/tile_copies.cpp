@@ -1,5 +1,5 @@
-// Notes about tensor copies that are probably mistakes: tiles outside of their tensor, multicasts of
-// different blocks, and tiles that have been sent before.
+// Emits notes about tensor copies that are probably mistakes: tiles outside their tensor, multicasts of
+// different blocks, and tiles that have already been sent.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,7 +19,7 @@ Coordinates coordinates(const TileCopy& c) {
   return at;
 }
 
-// Outermost first, as in a BlockIndex.
+// Formats coordinates from the outermost dimension to the innermost, like a BlockIndex.
 std::string in_words(const Coordinates& at, size_t rank) {
   return fmt::format("({})", fmt::join(at.rend() - static_cast<ptrdiff_t>(rank), at.rend(), ", "));
 }
@@ -62,14 +62,15 @@ class TileCopies final : public Observer {
     Address tensor;
     Coordinates at;
   };
-  // A part of a block that CTAs share: how many copies have filled it, and the last of them.
+  // A part of a block that several CTAs fill together: the number of copies that have filled the part, and
+  // the latest of these copies.
   struct Part {
     uint64_t copies = 0;
     uint32_t issuer = 0, pc = 0, bytes = 0;
     Address tensor = 0;
     Coordinates at = {};
   };
-  // Returns the stage of an object of shared memory that contains an offset.
+  // One stage of an object in dynamic shared memory, as a range of offsets in the CTA's shared memory.
   struct Stage {
     uint32_t begin, bytes;
   };
@@ -96,8 +97,8 @@ class TileCopies final : public Observer {
     while (at != sent.end() && at->first < offset + bytes) at = sent.erase(at);
   }
 
-  // Some boxes of a tile may be outside of the tensor, but not all: if this box begins further out than the
-  // whole tile is long, the tile contains nothing of the tensor.
+  // Emits a note if a tile is wholly outside its tensor. Some boxes of a tile may be outside, but not all: if
+  // a box is further outside than the whole tile is long, no box of the tile overlaps the tensor.
   static void check_place(Warp& w, const TileCopy& c) {
     const auto stage = stage_of(c.cta, c.offset);
     if (!stage) return;
@@ -113,8 +114,8 @@ class TileCopies final : public Observer {
     }
   }
 
-  // Once CTAs have filled a stage together, their boxes are those of one block: they fill its bounds, and lie
-  // in the stage in the order of their coordinates.
+  // Emits a note if several CTAs fill a stage by multicast with boxes of different blocks. Once the stage is
+  // full, its boxes must fill the bounds of one block, and be in the order of their coordinates.
   void check_multicast(Warp& w, const TileCopy& c) {
     const auto stage = stage_of(c.cta, c.offset);
     if (!stage) return;
@@ -151,7 +152,8 @@ class TileCopies final : public Observer {
                     line(w, other->pc), in_words(other->at, c.at.size())));
   }
 
-  // Two boxes may differ along one dimension: the one that is after the other has the greater coordinate.
+  // Two boxes may differ along only one dimension, and the box that comes later in the stage must have the
+  // greater coordinate.
   static bool follows(const Coordinates& a, const Coordinates& b) {
     const auto first = std::ranges::mismatch(a, b);
     if (first.in1 == a.end()) return false;
@@ -159,8 +161,8 @@ class TileCopies final : public Observer {
     return differ_again || *first.in1 < *first.in2;
   }
 
-  std::vector<std::map<uint32_t, Sent>> sent_;  // of each CTA, by offset: unchanged since it was sent
-  std::map<std::pair<uint32_t, uint32_t>, std::map<uint32_t, Part>> parts_;  // by CTA and stage, and offset
+  std::vector<std::map<uint32_t, Sent>> sent_;  // one map per CTA; unchanged tiles by offset
+  std::map<std::pair<uint32_t, uint32_t>, std::map<uint32_t, Part>> parts_;  // by stage, then offset
 };
 
 }  // namespace
