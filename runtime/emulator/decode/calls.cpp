@@ -1,5 +1,5 @@
-// Calls, and the functions that they reach: functions of the module by name or address, and those that the
-// emulator provides.
+// Decodes calls, and finds the functions that they reach: functions of the module, by name or address, and
+// functions that the emulator provides.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void Decoder::index_functions() {
   }
 }
 
-// Returns the function that an .alias names, or the name itself.
+// Returns the name of the function for which `name` is an .alias; if `name` is not an alias, returns `name`.
 std::string Decoder::function_named(const std::string& name) const {
   const auto alias = aliases_.find(name);
   return alias == aliases_.end() ? name : alias->second;
@@ -32,7 +32,7 @@ std::string Decoder::function_named(const std::string& name) const {
 
 namespace {
 
-// Returns the names that the instructions of a body call, and whether one of them is alloca.
+// Returns the names of the functions that a body calls, and sets `allocates` if the body contains an alloca.
 std::set<std::string> callees_of(const ptx_text::Function& f, bool& allocates) {
   std::set<std::string> callees;
   std::vector<const std::vector<ptx_text::Statement>*> bodies{&f.body};
@@ -56,11 +56,11 @@ std::set<std::string> callees_of(const ptx_text::Function& f, bool& allocates) {
 
 }  // namespace
 
-// Returns whether some function may be recursive, is called through its address, or allocates memory on the
+// Returns whether any function may be recursive, is called through its address, or allocates memory on the
 // stack.
 bool Decoder::needs_frames() const {
   std::unordered_map<std::string, std::vector<std::string>> callers;
-  std::unordered_map<std::string, size_t> left;  // callees that may still lead back
+  std::unordered_map<std::string, size_t> left;  // callees that may be in a cycle
   bool needs = false;
   for (const auto& [name, f] : functions_)
     for (const std::string& text : callees_of(*f, needs)) {
@@ -83,7 +83,7 @@ bool Decoder::needs_frames() const {
   return done < functions_.size();
 }
 
-// Returns the number of a function's routine, which is created if needed.
+// Returns the number of the function's routine, and creates the routine if needed.
 uint32_t Decoder::want(const std::string& function) {
   const auto [at, fresh] = routine_numbers_.try_emplace(function, static_cast<uint32_t>(wanted_.size()));
   if (fresh) wanted_.push_back(functions_.at(function));
@@ -128,7 +128,7 @@ std::vector<CallValue> Decoder::passed_values(Decode& d, const ptx_text::Operand
 
 namespace {
 
-// The parameters and results of a function that the emulator provides.
+// The parameters and results of a function that the emulator provides, e.g. vprintf.
 struct Provided {
   std::string_view name;
   std::vector<CallValue> arguments, results;
@@ -187,7 +187,8 @@ uint32_t Decoder::add_call_by_address(Decode& d, const ptx_text::Operand& callee
   return static_cast<uint32_t>(calls_.size() - 1);
 }
 
-// Compares the arguments or results of a call with those of the function.
+// Throws an Error if the arguments or results of a call do not match those of the function in number and
+// size.
 void Decoder::check_call(const CallSite& call, const char* what, const std::vector<CallValue>& given,
                          const std::vector<CallValue>& taken) {
   if (given.size() != taken.size())
@@ -203,7 +204,7 @@ void Decoder::link_calls() {
   for (size_t k = 0; k < calls_.size(); ++k) {
     const CallSite& site = calls_[k];
     const Call& call = kernel_.calls[k];
-    if (site.callee.empty()) continue;  // the function in its register is known only at run time
+    if (site.callee.empty()) continue;  // a call through a register: the function is known only at run time
     const Provided* p = functions_.at(site.callee)->has_body ? nullptr : provided(site.callee);
     const Routine& routine = kernel_.routines[call.routine];
     check_call(site, "arguments", call.arguments, p ? p->arguments : routine.parameters);

@@ -1,4 +1,5 @@
-// Finds where the sides of a branch meet again: the immediate post-dominator of its block.
+// Finds the points at which the sides of branches meet again. Such a point is the immediate post-dominator of
+// the branch's block.
 #include <algorithm>
 #include <set>
 
@@ -39,13 +40,14 @@ class PostDominators {
     }
   }
 
-  // Returns the block's immediate post-dominator; nothing for the exit, or if the block never reaches it.
+  // Returns the block's immediate post-dominator; returns none for the exit, or if the block never reaches
+  // it.
   uint32_t of(uint32_t block) const { return parent_[block] == exit_ ? none : parent_[block]; }
 
   static constexpr uint32_t none = ~0u;
 
  private:
-  // Post order of the reversed graph from the exit, without recursion.
+  // Computes the post order of the reversed graph, starting at the exit, without recursion.
   void order() {
     std::vector<std::pair<uint32_t, size_t>> stack{{exit_, 0}};
     std::vector<bool> seen(exit_ + 1);

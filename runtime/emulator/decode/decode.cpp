@@ -1,4 +1,4 @@
-// The operands and modifiers of one instruction, for the functions that decode it.
+// The functions of Decode that decode the operands and modifiers of one instruction.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ std::optional<uint64_t> literal_bits(const ptx_text::Operand& o, Type type) {
       if (hex_float) {
         std::from_chars(text.data() + 2, text.data() + text.size(), bits, 16);
         const bool single = text[1] == 'f' || text[1] == 'F';
-        if (single && bytes(type) == 4 && !negative) return bits;  // NaNs keep their bits
+        if (single && bytes(type) == 4 && !negative) return bits;  // preserves the bits of a NaN
         if (!single && bytes(type) == 8 && !negative) return bits;
         value = single ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)))
                        : std::bit_cast<double>(bits);
@@ -237,7 +237,7 @@ uint32_t Decode::label(const ptx_text::Operand& o) const {
 }
 
 AddressOperand Decode::address(const ptx_text::Operand& o, size_t part, Space* of_symbol) {
-  // Addresses wrap around, as they do in a register.
+  // Addresses wrap around at 64 bits, like sums in a register.
   auto sum = [](int64_t a, uint64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + b); };
   const ptx_text::Operand* inside = &o;
   if (o.kind == ptx_text::Operand::Kind::address) {

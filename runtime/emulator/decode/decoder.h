@@ -1,4 +1,4 @@
-// Turns one kernel of a PTX module into the dense form that is executed.
+// Decodes one kernel of a PTX module into the dense form that the emulator executes.
 #pragma once
 
 #include <algorithm>
@@ -55,22 +55,22 @@ bool is_signed(Type type);
 bool is_float(Type type);
 std::optional<Type> type_named(std::string_view name);
 
-// The most bytes that a warp's registers may take; its constants may take as many.
+// The largest number of bytes for a warp's registers, and for its constants.
 inline constexpr uint32_t most_registers = 0x4000'0000;
 
-// Thrown while an instruction is decoded. The instruction then becomes one that reports this text when it
-// is executed.
+// Thrown while an instruction is decoded. The instruction is then replaced with one that reports this text if
+// it is executed.
 struct Refused {
   std::string why;
 };
 
-// The targets to which control may go from an instruction.
+// The targets to which an instruction may jump.
 struct Jump {
   std::vector<uint32_t> targets;
-  bool leaves = false;  // control goes on to the next instruction only if the guard is false
+  bool leaves = false;  // whether the next instruction is reached only if the guard is false
 };
 
-// A register that may be wider than the value in it.
+// A register that may be wider than the value that it holds.
 struct WideRegister {
   Register r;
   uint8_t bytes;
@@ -78,15 +78,14 @@ struct WideRegister {
 
 class Decoder;
 
-// One instruction during decoding: a row of the manual, with the words and operands that the manual's syntax
-// specifies; its operands become registers.
+// Decodes one instruction. `row` is the matching row of the manual; its syntax names the words and operands
+// of the instruction. Decoding turns operands into registers.
 class Decode {
  public:
   Decode(Decoder& decoder, const ptx_text::Instruction& text, const isa::Recognised& row, Instruction& out,
          size_t scope);
 
-  // Sets the handler that executes the instruction, and the handler's operands. Decoding ends with this
-  // call.
+  // Sets the handler that executes the instruction, and the handler's operands. A decoder calls this last.
   template <auto handler>
   void run(const OperandsOf<handler>& operands) {
     out_.set<handler>(operands);
@@ -98,38 +97,43 @@ class Decode {
 
   const ptx_text::Instruction& text;
   const isa::Recognised& row;
-  const std::vector<std::string_view> words;  // of the mnemonic, after the first
+  const std::vector<std::string_view> words;  // words of the mnemonic after the first
 
   size_t count() const { return text.operands.size(); }
   const ptx_text::Operand& operand(size_t i) const { return text.operands[i]; }
-  // Returns an operand by its name in the row's syntax, or null if it does not exist.
+  // Returns the operand that has this name in the row's syntax, or null if the instruction does not have it.
   const ptx_text::Operand* find(std::string_view name) const { return row[name]; }
   const ptx_text::Operand& operator[](std::string_view name) const { return *row[name]; }
 
   bool has(std::string_view word) const { return std::ranges::find(words, word) != words.end(); }
-  std::string_view one_of(std::initializer_list<std::string_view> any) const;  // empty if there is none
-  // Returns the n-th word that is a type.
+  std::string_view one_of(std::initializer_list<std::string_view> any) const;  // returns the first word that
+                                                                               // the mnemonic contains, or an
+                                                                               // empty string
+  // Returns the n-th word that names a type; type_or() returns `otherwise` if it does not exist.
   Type type_or(Type otherwise, size_t n = 0) const;
   Type type(size_t n = 0) const;
 
-  // Registers. `type` gives the width, which the operand must have.
+  // Return the register of an operand. The operand must have the width of `type`.
   Register source(const ptx_text::Operand& operand, Type type);
   Register source(size_t i, Type type) { return source(operand(i), type); }
   Register destination(const ptx_text::Operand& operand, Type type);
   Register destination(size_t i, Type type) { return destination(operand(i), type); }
-  Register sink(const ptx_text::Operand& operand, Type type);  // the same, or no_register for _
-  Predicate predicate(const ptx_text::Operand& operand);       // p or !p
+  Register sink(const ptx_text::Operand& operand, Type type);  // accepts _, and returns no_register for it
+  Predicate predicate(const ptx_text::Operand& operand);       // accepts p and !p
   uint8_t register_bytes(
-      const ptx_text::Operand& operand) const;  // 0 if it is not a register, and for predicates
-  // Returns a register of the type's own width, or a wider one of up to 8 bytes.
+      const ptx_text::Operand& operand) const;  // 0 if the operand is a predicate, or not a register
+  // Returns the operand's register, which must have the type's width or be wider, up to 8 bytes.
   WideRegister wide(const ptx_text::Operand& operand, Type type, bool writes);
   int64_t immediate(size_t i);
   uint32_t label(const ptx_text::Operand& operand) const;
-  // Returns [base + displacement]. If a symbol is in it, `of_symbol` gets the symbol's space.
+  // Returns [base + displacement]. If the operand contains a symbol, stores the symbol's space in
+  // `of_symbol`.
   AddressOperand address(const ptx_text::Operand& operand, size_t part = 0, Space* of_symbol = nullptr);
-  // Returns the offset of a variable, or sym+4, in the running function's frame; nothing for other operands.
+  // Returns the offset of a variable in the running function's frame, if the operand is such a variable or
+  // variable+4; otherwise returns nothing.
   std::optional<uint64_t> in_frame(const ptx_text::Operand& operand) const;
-  // Return the parts of a vector operand, or the operand alone; and each part as a register.
+  // parts() returns the parts of a vector operand, or the operand itself if it is not a vector. The other
+  // functions return each part as a register.
   using Parts = std::vector<const ptx_text::Operand*>;
   static Parts parts(const ptx_text::Operand& operand);
   std::vector<Register> sources(const Parts& parts, Type type);
@@ -138,19 +142,22 @@ class Decode {
   RegisterList list(const std::vector<Register>& registers);
 
   [[noreturn]] void refuse(const std::string& why) const { throw Refused{why}; }
-  // Throws Error "ptx LINE:COLUMN: ..." for what no sm_90a GPU accepts: then the kernel does not run at all.
+  // Throws an Error "ptx LINE:COLUMN: ..." for code that no sm_90a GPU accepts. The kernel then does not run
+  // at all.
   [[noreturn]] void reject(const std::string& why) const;
   Decoder& decoder;
   const size_t scope;
-  // Specifies how the values of these sources go into the result: moves them from `reads` to `passed`.
+  // Specifies how the values of these sources flow into the result, and moves the sources from `reads` to
+  // `passed`.
   void passes(Flow flow, const std::vector<Register>& registers);
-  // Specifies that a source decides more than the result; without a source, that all do.
+  // Specifies that this source affects more than the result, like an address does; needs_all() specifies that
+  // for all sources.
   void needs(Register r);
   void needs_all();
 
   std::vector<Register> reads, writes;
-  std::vector<Register> held;            // registers that a wgmma continues to use
-  std::vector<Register> needed, passed;  // not among the reads; as in RegisterUse
+  std::vector<Register> held;            // registers that a wgmma continues to use after the instruction
+  std::vector<Register> needed, passed;  // not contained in `reads`; see RegisterUse
   Flow flow = Flow::uses;
   Predicate decides;
   uint8_t flow_bytes = 0;
@@ -162,11 +169,12 @@ class Decode {
 };
 
 using DecodeFunction = void (*)(Decode&);
-// The key is the first word of the mnemonic, or as many words as are needed ("cp.async.bulk"); the longest
-// match wins.
+// Decoders by the first words of the mnemonic. A key consists of as many words as are needed
+// ("cp.async.bulk"), and the longest matching key wins.
 using DecodeTable = std::unordered_map<std::string_view, DecodeFunction>;
 const DecodeTable& decode_table();
-// Decodes add, sub, mul, fma and similar floating-point instructions, distinguished by the mnemonic.
+// Decodes add, sub, mul, fma and similar floating-point instructions. The mnemonic determines which of these
+// an instruction is.
 void decode_float_arithmetic(Decode& d);
 void add_integer(DecodeTable& table);
 void add_bits(DecodeTable& table);
@@ -191,7 +199,7 @@ void add_tensor_memory(DecodeTable& table);
 void add_video(DecodeTable& table);
 void add_wmma(DecodeTable& table);
 
-// Throws Error "ptx LINE:COLUMN: ..." if it is not a module that runs on sm_90a.
+// Throws an Error "ptx LINE:COLUMN: ..." if the module cannot run on sm_90a.
 void validate(const ptx_text::Module& module);
 
 class Decoder {
@@ -200,12 +208,12 @@ class Decoder {
           uint32_t device = 0);
 
   Kernel run();
-  // Allocations made for the module's variables, which the program owns.
+  // The allocations for the module's variables. The program owns them.
   std::vector<Address> allocations;
 
-  // The size in bytes of a declared name, which is 0 if an extent is left open, and its alignment. Both
-  // functions throw Error "ptx LINE:COLUMN: ...": for an extent that is not a number of elements, and for an
-  // alignment that is not a power of two.
+  // size_of() returns the size of a declared name in bytes, or 0 if an extent is left open; align_of()
+  // returns the name's alignment. size_of() throws an Error "ptx LINE:COLUMN: ..." if an extent is not a
+  // number of elements or the size is too large, and align_of() if an alignment is not a power of two.
   static uint64_t size_of(const ptx_text::Declaration& d, const ptx_text::Declarator& name);
   static uint32_t align_of(const ptx_text::Declaration& d, const ptx_text::Declarator& name);
 
@@ -214,15 +222,15 @@ class Decoder {
 
   struct Symbol {
     enum class Kind : uint8_t { reg, address } kind = Kind::reg;
-    Register at = {};  // of a register
+    Register at = {};  // the register, if kind is `reg`
     uint8_t bytes = 0;
     bool predicate = false;
-    Space space = Space::generic;  // of an address
+    Space space = Space::generic;  // the address space, if kind is `address`
     uint64_t value = 0;
     uint32_t size = 0;
-    bool in_frame = false;  // `value` counts from where the running function's frame begins
+    bool in_frame = false;  // whether `value` is an offset in the running function's frame
   };
-  // %r<177>: a range of registers. Each gets a place when the text first names it.
+  // A range of registers such as %r<177>. Each register is allocated when the text first names it.
   struct Range {
     uint32_t count;
     uint8_t bytes;
@@ -233,8 +241,8 @@ class Decoder {
     std::unordered_map<std::string, Symbol> symbols = {};
     std::unordered_map<std::string, Range> ranges = {};
     std::unordered_map<std::string, uint32_t> labels = {};
-    std::unordered_map<std::string, std::vector<std::string>> tables = {};   // .branchtargets
-    std::unordered_map<std::string, std::vector<std::string>> vectors = {};  // registers of .v2 and .v4
+    std::unordered_map<std::string, std::vector<std::string>> tables = {};   // .branchtargets by label
+    std::unordered_map<std::string, std::vector<std::string>> vectors = {};  // parts of .v2 and .v4
   };
   struct Placed {
     const ptx_text::Instruction* text;
@@ -242,14 +250,15 @@ class Decoder {
   };
   struct CallSite {
     ptx_text::Position at;
-    std::string callee;  // empty for a call by address
+    std::string callee;  // empty if the call is through an address
   };
 
   void variables();
   void declare_global(const ptx_text::Declaration& d);
   void declare_registers(const ptx_text::Declaration& d, size_t scope);
   void declare_vectors(const ptx_text::Declaration& d, size_t scope, size_t parts);
-  void declare_parameter(const ptx_text::Declaration& d, const ptx_text::Declarator& name);  // of the kernel
+  // Declares a parameter of the kernel.
+  void declare_parameter(const ptx_text::Declaration& d, const ptx_text::Declarator& name);
   uint64_t initial_bits(const ptx_text::Operand& o, uint64_t bytes);
   void function(const ptx_text::Function& f);
   void walk(const std::vector<ptx_text::Statement>& statements, size_t scope);
@@ -294,48 +303,50 @@ class Decoder {
   Register allocate_constant(uint32_t width);
 
   const ptx_text::Module& module_;
-  bool is_blackwell_ = false;  // its instructions are those of sm_100a, in place of sm_90a's
+  bool is_blackwell_ = false;  // whether the instructions of sm_100a are accepted instead of those of sm_90a
   GlobalMemory& memory_;
-  uint32_t device_;  // whose memory holds the module's variables
+  uint32_t device_;  // number of the device whose memory holds the module's variables
   Kernel kernel_;
   std::vector<Scope> scopes_;
   std::vector<Placed> placed_;
   std::vector<CallSite> calls_;
-  std::vector<const ptx_text::Function*> wanted_;  // of each routine
+  std::vector<const ptx_text::Function*> wanted_;  // the function of each routine
   std::unordered_map<std::string, const ptx_text::Function*> functions_;
-  std::unordered_map<std::string, uint64_t> addresses_;  // of functions
+  std::unordered_map<std::string, uint64_t> addresses_;  // addresses of functions
   std::unordered_map<std::string, std::string> aliases_;
   std::unordered_map<std::string, uint32_t> routine_numbers_;
   std::deque<ptx_text::Instruction>
-      rewritten_;  // those that name vector registers, or have words in another order
-  std::unordered_map<std::string, isa::Nearest> nearest_;  // of mnemonics without a row
+      rewritten_;  // instructions that name vector registers, or whose words are in another order
+  std::unordered_map<std::string, isa::Nearest> nearest_;  // nearest rows of mnemonics that match no row
   bool has_vectors_ = false;
-  std::vector<RegisterWidth> placed_registers_;  // those of the routine that is decoded
-  uint32_t kernel_local_ = 0;                    // bytes of local memory that the entry uses initially
+  std::vector<RegisterWidth> placed_registers_;  // registers of the routine that is being decoded
+  uint32_t kernel_local_ = 0;                    // bytes of local memory that the entry itself uses
   std::map<std::pair<uint64_t, uint32_t>, Register> constants_;
   uint32_t next_register_ = 0, constant_bytes_ = 0;
   SourceLine source_;
-  std::vector<Jump> jumps_;  // of each instruction
+  std::vector<Jump> jumps_;  // one element per instruction
   std::vector<Register> matrix_registers_;
   std::map<uint32_t, uint16_t> file_numbers_;
-  std::string debug_strings_;                   // the contents of .debug_str
-  std::map<std::string, size_t> debug_labels_;  // where a string begins there
-  // Indices in Kernel::inlined_calls, by file, line and column of a .loc, and by file, line, caller and
+  std::string debug_strings_;                   // contents of .debug_str
+  std::map<std::string, size_t> debug_labels_;  // offset in debug_strings_ of each label of .debug_str
+  // Indices into Kernel::inlined_calls: by the file, line and column of a .loc, and by file, line, caller and
   // function.
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, int32_t> calls_of_places_;
   std::map<std::tuple<uint16_t, uint32_t, int32_t, std::string>, size_t> numbers_of_calls_;
 
  public:
-  // Adds a call, and returns its index in Kernel::calls.
+  // Adds a call and returns its index in Kernel::calls.
   uint32_t add_call(Decode& d, const ptx_text::Operand& callee, const ptx_text::Operand* results,
                     const ptx_text::Operand* arguments);
   uint32_t add_call_by_address(Decode& d, const ptx_text::Operand& callee, const ptx_text::Operand* results,
                                const ptx_text::Operand* arguments);
-  // Returns the name of a function without a body that the emulator provides; otherwise nothing.
+  // Returns the name of a function that the emulator provides because the module has no body for it;
+  // otherwise returns an empty string.
   std::string provided_by_emulator(const std::string& name) const;
-  // Returns the address of a function of the module, which can then be called through it.
+  // Returns the address of a function of the module. Once it has an address, the function can be called
+  // through it.
   std::optional<uint64_t> function_address(const std::string& name);
-  uint32_t add_targets(const std::vector<uint32_t>& targets);  // the first one's index in Kernel::targets
+  uint32_t add_targets(const std::vector<uint32_t>& targets);  // returns the first index in Kernel::targets
   std::vector<uint32_t> branch_targets(const std::string& table, size_t scope) const;
   const Kernel& kernel() const { return kernel_; }
   void communicates() { kernel_.communicates = kernel_.takes_turns = true; }
@@ -348,18 +359,20 @@ class Decoder {
 inline uint32_t align_up(uint64_t value, uint64_t to) {
   return static_cast<uint32_t>((value + to - 1) / to * to);
 }
-uint32_t to_number(std::string_view text);  // at most 2^32 - 1; 0 if the text is not an integer
+uint32_t to_number(std::string_view text);  // at most 2^32 - 1; 0 if `text` is not an integer
 
-// A stretch of instructions that is entered only at its first and left only at its last.
+// A basic block: a sequence of instructions that is entered only at its first instruction and left only at
+// its last.
 struct Block {
-  uint32_t from = 0, to = 0;         // program counters
-  std::vector<uint32_t> successors;  // blocks; empty if the thread or the function ends
+  uint32_t from = 0, to = 0;         // program counters [from, to)
+  std::vector<uint32_t> successors;  // indices of blocks; empty if the thread or the function ends here
 };
-// Returns the blocks of code[from, to), in order; `jumps` are those of all code.
+// Returns the basic blocks of code[from, to) in order. `jumps` contains the jumps of the whole code.
 std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std::vector<Jump>& jumps,
                                 uint32_t from, uint32_t to);
 
-// Fills Kernel::reconvergence: where the sides of each branch of kernel.code[from, to) meet again.
+// Fills Kernel::reconvergence with the points where the sides of each branch in kernel.code[from, to) meet
+// again.
 void find_reconvergence(Kernel& kernel, const std::vector<Jump>& jumps, uint32_t from, uint32_t to);
 
 }  // namespace ptxbuilder::runtime::emulator

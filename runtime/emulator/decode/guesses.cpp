@@ -1,7 +1,7 @@
-// Plain loads that only guess. A loop of compare and swap may begin with a plain load of the word that others
-// swap, as in CUDA's guide: the result of a wrong guess is discarded, since the swap then stores nothing.
-// Such a load does not race. Its value is used only in swaps that compare it with the word, and in tests
-// whether they found it there.
+// Finds plain loads that only guess a value. A loop of compare and swap may begin with a plain load of the
+// word that other threads swap, as in CUDA's guide. If the guess is wrong, the swap stores nothing, so the
+// result of the guess is discarded. Such a load is not a race. A load is a guess if its value is used only in
+// swaps that compare it with the word, and in tests whether the swap found it there.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -27,7 +27,7 @@ bool is_plain_load(std::string_view opcode) {
 
 bool is_swap(std::string_view opcode) { return opcode.starts_with("atom.") && has(opcode, ".cas."); }
 
-// These registers hold the value of the load, values computed from it, or the value that a swap has found.
+// The registers that hold the value of the load, values computed from it, or the value that a swap has found.
 struct Carriers {
   std::set<int32_t> copies, computed, found;
 
@@ -37,7 +37,7 @@ struct Carriers {
       for (auto* set : {&copies, &computed, &found}) set->erase(r.at);
     if (into) into->insert(r.at);
   }
-  // Joins the states of two paths that meet; returns true if the result differs from this state.
+  // Merges the state of another path that reaches the same block. Returns true if that changes this state.
   bool join(const Carriers& other) {
     const size_t before = copies.size() + computed.size() - found.size();
     copies.insert(other.copies.begin(), other.copies.end());
@@ -47,10 +47,11 @@ struct Carriers {
   }
 };
 
-// Follows the value of one load through a routine.
+// Follows the value of one load through a routine, to find out whether the load only guesses.
 class Guess {
  public:
-  // `compared` and `fresh` are the registers of a swap that decide whether it stores, and what it stores.
+  // The registers of a swap: `compared` decides whether the swap stores, and `fresh` is the value that it
+  // stores.
   struct Swap {
     Register compared, fresh;
   };
@@ -82,7 +83,8 @@ class Guess {
   }
 
  private:
-  // Processes one instruction; returns false if the value decides something there.
+  // Processes one instruction. Returns false if the load's value may decide anything except the outcome of a
+  // swap.
   bool step(Carriers& state, uint32_t pc) {
     const RegisterUse& use = kernel_.uses[pc];
     const std::string_view opcode = opcodes_[pc];
@@ -118,7 +120,7 @@ class Guess {
     } else if (opcode.starts_with("mov.") && sources.size() == 1 && state.found.contains(sources[0].at)) {
       into = &state.found;
     } else if (opcode.starts_with("call")) {
-      return false;  // the instruction does not name what is passed to it
+      return false;  // the call may pass the value, but the instruction does not name the arguments
     }
     if (into == &state.copies && pc != load_ && !state.copies.contains(sources[0].at)) into = &state.computed;
     for (Register r : use.writes) state.write(r, guard == no_register, into);
@@ -135,10 +137,10 @@ class Guess {
 
 }  // namespace
 
-// Finds the registers whose values reach the compared registers of swaps, only through moves.
+// Finds the registers whose values reach the compared register of a swap through moves only.
 std::set<int32_t> Decoder::compared_by_swaps() const {
   std::set<int32_t> met;
-  std::unordered_multimap<int32_t, int32_t> moves;  // by where they go
+  std::unordered_multimap<int32_t, int32_t> moves;  // from destination to source
   std::vector<int32_t> waiting;
   for (uint32_t pc = 0; pc < placed_.size(); ++pc) {
     const std::string_view opcode = placed_[pc].text->opcode;
@@ -174,7 +176,7 @@ void Decoder::find_guesses() {
     };
     return Guess::Swap{at(2), at(3)};
   };
-  size_t steps = 1 << 22;  // after this many, the remaining loads count as ordinary ones
+  size_t steps = 1 << 22;  // a limit on the work: the remaining loads count as ordinary loads
   for (const Routine& routine : kernel_.routines) {
     const std::vector<Block> blocks = basic_blocks(kernel_.code, jumps_, routine.entry, routine.end);
     for (uint32_t pc = routine.entry; pc < routine.end; ++pc)

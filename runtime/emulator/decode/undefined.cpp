@@ -1,5 +1,5 @@
-// The registers that a thread may read before it has written them, so that only they are followed while the
-// kernel runs (machine/undefined.h).
+// Finds the registers that a thread may read before it has written them, so that only these registers are
+// tracked while the kernel runs (machine/undefined.h).
 #include <algorithm>
 #include <unordered_map>
 
@@ -8,7 +8,7 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// The numbers of the registers that are defined.
+// A set of the numbers of defined registers.
 class Defined {
  public:
   Defined(size_t count, bool all) : words_((count + 63) / 64, all ? ~uint64_t{0} : 0) {}
@@ -18,7 +18,7 @@ class Defined {
     const uint64_t bit = uint64_t{1} << (n % 64);
     words_[n / 64] = defined ? words_[n / 64] | bit : words_[n / 64] & ~bit;
   }
-  // Keeps only what `other` has as well; returns true if that removes something.
+  // Removes the registers that are not in `other`. Returns true if that changes the set.
   bool meet(const Defined& other) {
     bool less = false;
     for (size_t w = 0; w < words_.size(); ++w) {
@@ -51,7 +51,7 @@ void Decoder::number_registers() {
 // defined if all paths from the entry write a defined value to it.
 std::vector<Register> Decoder::read_undefined(const Routine& routine) const {
   const std::vector<Block> blocks = basic_blocks(kernel_.code, jumps_, routine.entry, routine.end);
-  std::unordered_map<int32_t, size_t> numbers;  // by Register::at, of those that the routine names
+  std::unordered_map<int32_t, size_t> numbers;  // by Register::at, for the registers that the routine names
   auto number = [&](Register r) {
     if (r.at >= 0) numbers.try_emplace(r.at, numbers.size());
   };
@@ -62,7 +62,7 @@ std::vector<Register> Decoder::read_undefined(const Routine& routine) const {
     number(kernel_.code[pc].guard);
   }
   auto is_defined = [&](const Defined& state, Register r) { return r.at < 0 || state[numbers.at(r.at)]; };
-  // Returns the state after an instruction, from the state before it.
+  // Changes the state before an instruction to the state after it.
   auto step = [&](Defined& state, uint32_t pc) {
     const RegisterUse& use = kernel_.uses[pc];
     auto defined = [&](Register r) { return is_defined(state, r); };

@@ -1,5 +1,5 @@
-// Checks that ptxas makes on a module before it examines instructions, and the parser does not: a kernel that
-// could not be built is not run.
+// Checks that ptxas makes on a module before it examines instructions, and that the parser does not make. A
+// kernel that ptxas would not build does not run here either.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,7 +69,8 @@ void check_function_directive(const Directive& d) {
       ptx_text::fail(d.at, fmt::format("{} is {}, and takes numbers from 1 on", name, d.tokens[k]));
 }
 
-// Braces must nest like the extents, with no more values than the extents allow.
+// Checks that the braces of an initializer nest like the extents, and contain no more values than the extents
+// allow.
 void check_values(const ptx_text::Operand& o, const std::string& name, std::span<const std::string> extents) {
   const bool braces = o.kind == ptx_text::Operand::Kind::vector;
   if (braces == extents.empty())

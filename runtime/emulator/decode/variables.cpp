@@ -1,4 +1,5 @@
-// Lays out the variables of a module: registers, and each memory space; and writes what globals start with.
+// Lays out the variables of a module, i.e. registers and each memory space, and writes the initial values of
+// global variables.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace ptxbuilder::runtime::emulator {
 
 namespace {
 
-// A bound above any meaningful declaration; products of extents stay far from 64 bits.
+// A bound above any meaningful size. It is small enough that products of extents do not overflow 64 bits.
 constexpr uint64_t most_bytes = uint64_t{1} << 40;
 
 std::optional<int64_t> number_in(std::string_view text) {
@@ -24,7 +25,7 @@ std::optional<int64_t> number_in(std::string_view text) {
   return ptx_text::integer_value(o);
 }
 
-// Returns the bytes of one element of a declared type, which must not be a vector.
+// Returns the size in bytes of one element of a declared type, which must not be a vector.
 uint64_t scalar_bytes(const ptx_text::Declaration& d) {
   uint64_t size = 0;
   for (const std::string& q : d.qualifiers)
@@ -56,7 +57,8 @@ uint64_t Decoder::size_of(const ptx_text::Declaration& d, const ptx_text::Declar
 }
 
 uint32_t Decoder::align_of(const ptx_text::Declaration& d, const ptx_text::Declarator& name) {
-  // After .ptr, .align is the alignment of the memory to which the parameter points.
+  // After .ptr, .align specifies the alignment of the memory to which the parameter points, not of the
+  // parameter.
   if (auto said = d.after(".align"); !said.empty() && !d.has(".ptr")) {
     const uint32_t align = to_number(said);
     if (!std::has_single_bit(align))
@@ -86,7 +88,7 @@ void Decoder::variables() {
 
 namespace {
 
-// Returns the elements of an initialiser in order, through all its braces.
+// Calls `write` with each element of an initializer, in order.
 void write_values(const ptx_text::Operand& o, const std::function<void(const ptx_text::Operand&)>& write) {
   if (o.kind != ptx_text::Operand::Kind::vector) return write(o);
   for (const ptx_text::Operand& part : o.parts) write_values(part, write);
@@ -119,7 +121,7 @@ bool is_float_literal(std::string_view text) {
 
 }  // namespace
 
-// One element of an initialiser: a number, sym, sym+4, generic(sym)+4.
+// Returns the bits of one element of an initializer: a number, sym, sym+4 or generic(sym)+4.
 uint64_t Decoder::initial_bits(const ptx_text::Operand& o, uint64_t width) {
   const bool negative = o.kind == ptx_text::Operand::Kind::unary && o.text == "-";
   const ptx_text::Operand& number = negative ? o.parts[0] : o;
@@ -142,7 +144,7 @@ uint64_t Decoder::initial_bits(const ptx_text::Operand& o, uint64_t width) {
   const Symbol* symbol = find(base->text, 0);
   if (symbol && symbol->kind == Symbol::Kind::address) return symbol->value + static_cast<uint64_t>(offset);
   if (const auto function = function_address(base->text)) return *function;
-  if (functions_.contains(function_named(base->text))) return 0;  // a function without a body
+  if (functions_.contains(function_named(base->text))) return 0;  // the function has no body
   ptx_text::fail(base->at, fmt::format("{} is not declared", base->text));
 }
 
@@ -185,7 +187,7 @@ void Decoder::declare_registers(const ptx_text::Declaration& d, size_t scope) {
   }
 }
 
-// A register of .v2 or .v4 becomes several registers: %v.x or %v.r, %v.y or %v.g, and so on.
+// Declares the parts of a .v2 or .v4 register as registers: %v.x or %v.r, %v.y or %v.g, and so on.
 void Decoder::declare_vectors(const ptx_text::Declaration& d, size_t scope, size_t parts) {
   has_vectors_ = true;
   const Range range{0, static_cast<uint8_t>(scalar_bytes(d)), false};
@@ -214,7 +216,7 @@ void Decoder::declare_vectors(const ptx_text::Declaration& d, size_t scope, size
 }
 
 Decoder::Symbol Decoder::place_register(const std::string& name, const Range& range) {
-  // A register is 32 lanes of its width, a predicate one word.
+  // A register takes 32 times its width, once for each lane; a predicate takes one word.
   const uint32_t bytes_of_all = range.predicate ? 4 : range.bytes * 32u;
   if (!range.predicate) next_register_ = align_up(next_register_, 32);
   if (next_register_ > most_registers - bytes_of_all)
@@ -251,7 +253,7 @@ void Decoder::declare(const ptx_text::Declaration& d, size_t scope) {
       symbol.value = dynamic ? 0 : kernel_.shared_bytes;
       kernel_.shared.push_back({name.name, symbol.value, size});
       kernel_.shared_bytes += static_cast<uint32_t>(size);
-    } else {  // .local, and the .param of a call
+    } else {  // .local, or a .param that is an argument of a call
       symbol.value = allocate_local(d, name);
       symbol.in_frame = kernel_.frames_apart() && scope != 0;
     }
