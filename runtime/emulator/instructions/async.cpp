@@ -1,4 +1,4 @@
-// Stores and reductions that signal an mbarrier (PTX ISA, st.async, red.async).
+// Executes stores and reductions that signal an mbarrier (PTX ISA, st.async, red.async).
 #include <fmt/format.h>
 
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 struct AsyncStore {
   AddressOperand a, mbar;
   RegisterList b;
-  std::optional<Reduction> reduction;  // of red.async
+  std::optional<Reduction> reduction;  // set for red.async
   Type type;
 };
 

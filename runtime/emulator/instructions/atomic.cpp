@@ -1,4 +1,4 @@
-// Atomic operations (PTX ISA, atom, red).
+// Executes atomic operations (PTX ISA, atom, red).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -87,7 +87,7 @@ void reduce_codes(std::byte* place, const std::byte* data, uint32_t bytes, F res
 }  // namespace
 
 void reduce_into(std::byte* place, const std::byte* data, uint32_t bytes_in_all, Reduction op, Type type) {
-  if (op == Reduction::add && type == Type::f32)  // this is what most kernels ask for
+  if (op == Reduction::add && type == Type::f32)  // the most frequent case
     return reduce_codes<float>(place, data, bytes_in_all, [](float a, float b) { return a + b; });
   const auto result = [&](uint64_t a, uint64_t b) { return reduce(op, type, a, b); };
   switch (bytes(type)) {
@@ -115,8 +115,8 @@ namespace {
 struct Atomic {
   AddressOperand a;
   RegisterList b;
-  RegisterList d;  // what stood there: empty in red and for _; each may be none
-  Register c;      // of cas: what is stored where b is found
+  RegisterList d;  // receive the previous values; empty for red, and no_register for _
+  Register c;      // for cas, the value that is stored if b is found
   Reduction op;
   Type type;
   Space space;
@@ -124,7 +124,7 @@ struct Atomic {
   Scope scope;
 };
 
-// Adds operands, which are side by side as in global memory, to what is there.
+// Adds operands, which are contiguous like the memory, to global memory at an address.
 void add_to(Warp& w, const Atomic& x, uint64_t address, const std::byte* operands, size_t all) {
   std::byte* place = w.grid().memory.find(address, static_cast<uint32_t>(all))->at(address);
   WeakMemory* weak = w.weak();
@@ -133,7 +133,7 @@ void add_to(Warp& w, const Atomic& x, uint64_t address, const std::byte* operand
   if (weak) weak->end_store(w, address, true);
 }
 
-// Puts what `count` lanes add, from the first on, side by side.
+// Copies the operands of `count` lanes, starting at lane `first`, to contiguous memory.
 void gather(const Warp& w, const Atomic& x, int first, int count, std::byte* to) {
   const auto width = static_cast<uint32_t>(bytes(x.type));
   const auto registers = w.listed(x.b);
@@ -149,12 +149,12 @@ void gather(const Warp& w, const Atomic& x, int first, int count, std::byte* to)
     }
 }
 
-// It keeps what the lanes of an instruction add to global memory ahead of the turn: as much to each address.
+// The postponed additions to global memory of one instruction. Each address gets the same number of bytes.
 struct PutOff {
   std::vector<uint64_t> addresses = {};
   std::vector<std::byte> operands = {};
 
-  // Adds `added` bytes of `count` lanes from the first on, who add side by side.
+  // Records an addition of `added` bytes by `count` lanes, starting at lane `first`, to contiguous memory.
   void add(Warp& w, const Atomic& x, uint64_t address, int first, int count, uint32_t added) {
     addresses.push_back(address);
     const size_t from = operands.size();
@@ -176,8 +176,8 @@ GlobalAccess addition(const Warp& w, const Atomic& x, uint64_t address, uint32_t
           .scope = x.scope};
 }
 
-// Tells of all lanes at once where they lie side by side in global memory and none learns anything by its
-// word.
+// Reports the accesses of all lanes to the checks as one access, if the lanes access contiguous global memory
+// and none of its words passes on any knowledge. Returns whether that was the case.
 bool touch_together(Warp& w, const Atomic& x, Lanes lanes, uint32_t size) {
   if (w.weak()) return false;
   const auto t = together(w, x.a, lanes, size);
@@ -204,7 +204,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
   const auto width = static_cast<uint32_t>(bytes(type)), length = x.b.size;
   constexpr uint32_t nowhere = ~0u;
   if (w.cluster().ahead && w.causality.has_published()) return w.await_turn();
-  std::array<uint32_t, 32> places;  // of each lane in the CTA's shared memory
+  std::array<uint32_t, 32> places;  // offset of each lane's access in the CTA's shared memory
   PutOff sums;
   const bool is_told = touch_together(w, x, lanes, width * length);
   const int first = __builtin_ctz(lanes);

@@ -1,4 +1,5 @@
-// Barriers of a CTA and of a cluster, and fences (PTX ISA, bar, barrier, barrier.cluster, fence, membar).
+// Executes barriers of a CTA and of a cluster, and fences (PTX ISA, bar, barrier, barrier.cluster, fence,
+// membar).
 #include <fmt/format.h>
 
 #include "runtime/emulator/instructions/handlers.h"
@@ -10,17 +11,17 @@ namespace {
 enum class BarKind : uint8_t { sync, arrive, red_popc, red_and, red_or };
 
 struct Bar {
-  Register a;   // the barrier
-  Register b;   // how many threads; none for all
-  Register d;   // of red: a register for popc, else a predicate
-  Predicate c;  // of red
+  Register a;   // number of the barrier
+  Register b;   // number of threads; no_register for all threads
+  Register d;   // for bar.red, the result: a register for popc, otherwise a predicate
+  Predicate c;  // for bar.red
   BarKind kind;
   bool aligned;
 
   bool reduces() const { return kind >= BarKind::red_popc; }
 };
 
-// bar.red gives each of its threads this.
+// Writes the result of bar.red for these lanes.
 void give_result(Warp& w, const Bar& x, Lanes lanes, const Barrier& b) {
   if (x.kind == BarKind::red_popc) return for_lanes(lanes, [&](int k) { w.at<uint32_t>(x.d)[k] = b.result; });
   const bool yes = x.kind == BarKind::red_and ? b.result == b.result_threads : b.result != 0;
@@ -50,7 +51,8 @@ void execute_bar(Warp& w, const Bar& x, Lanes lanes) {
            lane);
   b.expected = expected;
   b.all = all;
-  // A barrier counts warps: lanes that have left, or never were, count with the first that arrive.
+  // A barrier counts whole warps: lanes that have exited or never existed count as arriving with the first
+  // lanes of the warp.
   Lanes& who = b.who[w.index];
   const Lanes arriving = lanes | (~who & ~w.alive);
   who |= arriving;
@@ -106,7 +108,7 @@ void execute_cluster_arrive(Warp& w, const ClusterArrive& x, Lanes lanes) {
   if (c.checks) {
     Knowledge k = w.causality.release();
     if (x.relaxed)
-      c.barrier.gathered.inits.join(k.inits);  // .relaxed orders nothing but what a fence has published
+      c.barrier.gathered.inits.join(k.inits);  // .relaxed orders only inits that a fence has published
     else
       c.barrier.gathered.join(k);
   }
@@ -142,7 +144,7 @@ void decode_cluster(Decode& d) {
     d.run<execute_cluster_wait>({d.has("aligned")});
 }
 
-// fence.proxy.async, of shared or of global memory, or of both.
+// Describes a fence.proxy.async of shared memory, global memory, or both.
 struct ProxyFence {
   bool shared, global;
 };
@@ -156,11 +158,12 @@ void execute_init_fence(Warp& w, Lanes) { w.causality.fence_inits(); }
 
 struct MemoryFence {
   Scope scope;
-  bool sequential;  // .sc, which membar is as well
+  bool sequential;  // .sc; also true for membar
 };
 
-// Fences of .sc are ordered among themselves as they come here, where their scopes reach both. One of the GPU
-// settles all stores, which is as good: it says nothing to the checks of races.
+// Orders a .sc fence with those before it, in the order of execution. A fence with cluster or CTA scope is
+// ordered with fences whose scopes include both threads. A fence with a wider scope settles all stores
+// instead. The order does not count for the race checks.
 void order_sequentially(Warp& w, Scope scope) {
   constexpr uint64_t nowhere = ~uint64_t{0};
   GlobalMemoryOrder& order = *w.grid().order;
@@ -179,7 +182,7 @@ void execute_memory_fence(Warp& w, const MemoryFence& x, Lanes) {
   if (kernel.names_semantics) w.causality.fence(x.scope);
   if (x.sequential && w.weak()) {
     order_sequentially(w, x.scope);
-    if (kernel.names_semantics) w.causality.fence(x.scope);  // which passes on that order as well
+    if (kernel.names_semantics) w.causality.fence(x.scope);  // so that the fence passes on this order too
   }
   if (x.scope >= Scope::gpu || kernel.communicates) w.causality.publish(x.scope);
 }
@@ -221,7 +224,7 @@ void Cta::complete(uint32_t id) {
           give_result(*warp, x, f.lanes, b);
 }
 
-// All threads of the cluster that have not exited have to arrive.
+// Completes the cluster's barrier if all threads of the cluster that have not exited have arrived.
 void Cluster::complete_barrier() {
   bool any = false;
   for (const Warp* warp : all_)

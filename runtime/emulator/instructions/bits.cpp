@@ -1,5 +1,5 @@
-// Logic, shifts and bit fields (PTX ISA, "Logic and Shift Instructions", popc, clz, bfind, brev, bfe, bfi,
-// prmt).
+// Executes logic instructions, shifts and operations on bit fields (PTX ISA, "Logic and Shift Instructions",
+// popc, clz, bfind, brev, bfe, bfi, prmt).
 #include <algorithm>
 #include <bit>
 
@@ -70,7 +70,7 @@ struct BfindShift {
   }
 };
 
-// Shift amounts past the width are the width (PTX ISA, shl, shr).
+// Shift amounts greater than the width count as the width (PTX ISA, shl, shr).
 template <class T>
 struct Shl {
   T operator()(T a, uint32_t n) const {
@@ -90,7 +90,7 @@ template <class T>
 struct Bfe {
   T operator()(T a, uint32_t from, uint32_t length) const {
     constexpr uint32_t width = 8 * sizeof(T);
-    if (sizeof(T) < 8) from &= 255, length &= 255;  // of 64 bits an H100 takes the whole numbers
+    if (sizeof(T) < 8) from &= 255, length &= 255;  // an H100 uses all bits of these numbers if T has 64 bits
     length = std::min(length, 2 * width), from = std::min(from, width);
     using U = Wrap<T>;
     if (length == 0) return 0;
@@ -103,7 +103,7 @@ struct Bfe {
   }
 };
 
-// f = b, with `length` bits of a from bit `position` on.
+// f is b, with `length` bits of a inserted at bit `position`.
 struct BitFieldInsert {
   Register f, a, b, position, length;
 };
@@ -126,7 +126,7 @@ void execute_bfi(Warp& w, const BitFieldInsert& x, Lanes lanes) {
 }
 
 template <template <class> class Op>
-void decode_count(Decode& d) {  // to .u32
+void decode_count(Decode& d) {  // the result is .u32
   Type type = d.type();
   const Unary x{d.destination(0, Type::u32), d.source(1, type)};
   with_integer(d, type, [&](auto zero) {
@@ -145,7 +145,7 @@ void decode_shift(Decode& d) {
   });
 }
 
-// and, or, xor, not: also of predicates, which are words of 32 lanes.
+// Execute and, or, xor and not of predicates. A predicate is a word with one bit per lane.
 template <template <class> class Op>
 void execute_predicates(Warp& w, const Binary& x, Lanes lanes) {
   w.set_predicate(x.d, lanes, Op<uint32_t>{}(*w.at<uint32_t>(x.a), *w.at<uint32_t>(x.b)));
@@ -163,7 +163,8 @@ void decode_logic(Decode& d) {
   else
     d.run<execute_predicates<Op>>(binary_operands(d, type));
   if (flow == Flow::uses) return;
-  // The operands are known to be there now; none is among the reads any more.
+  // The operands were decoded above, so decoding them again cannot fail. `reads` is cleared first, because
+  // passes() removes only one entry per register from it.
   d.reads.clear();
   d.passes(flow, {d.source(1, type), d.source(2, type)});
   d.flow_bytes = static_cast<uint8_t>(bytes(type));
@@ -177,7 +178,7 @@ void decode_not(Decode& d) {
 
 struct Lop3 {
   Register d, a, b, c;
-  uint8_t table;  // immLut: bit 4 a + 2 b + c is the result of these bits
+  uint8_t table;  // immLut: bit 4 a + 2 b + c is the result for bits a, b and c
 };
 
 void execute_lop3(Warp& w, const Lop3& x, Lanes lanes) {
@@ -207,12 +208,12 @@ void decode_lop3(Decode& d) {
                        d.source(3, Type::b32), static_cast<uint8_t>(d.immediate(4))});
 }
 
-// The d of lop3, and a predicate: whether it is not 0, combined with q.
+// lop3 with a second result: a predicate that is true if d is not 0, combined with q.
 struct Lop3Predicate {
   Lop3 lop3;
   Register p;
   Predicate q;
-  bool conjunction;  // .and, else .or
+  bool conjunction;  // .and if true, otherwise .or
 };
 
 void execute_lop3_predicate(Warp& w, const Lop3Predicate& x, Lanes lanes) {
@@ -240,7 +241,7 @@ void decode_lop3_predicate(Decode& d, bool conjunction) {
       {lop3, d.destination(to.parts[1], Type::pred), d.predicate(d.operand(5)), conjunction});
 }
 
-// bmsk: ones from bit a on, b of them.
+// bmsk: b ones, starting at bit a.
 struct BitMask {
   bool clamps;
   uint32_t operator()(uint32_t a, uint32_t b) const {
@@ -250,7 +251,7 @@ struct BitMask {
   }
 };
 
-// szext: the low b bits of a, extended by zeros or by the highest of them.
+// szext: the low b bits of a, extended with zeros or with the highest of these bits.
 template <bool extends_sign>
 struct Extend {
   bool clamps;
@@ -286,7 +287,7 @@ void decode_szext(Decode& d) {
   d.has("s32") ? decode_clamping<Extend<true>>(d) : decode_clamping<Extend<false>>(d);
 }
 
-// fns: the place of the n-th one bit of a mask, from a base on, up or down.
+// fns: the position of the n-th one bit of a mask, counted up or down from `base`.
 struct FindNthSet {
   uint32_t operator()(uint32_t mask, uint32_t base, int32_t n) const {
     if (n == 0) return base < 32 && (mask >> base & 1) ? base : ~0u;
@@ -310,7 +311,7 @@ struct Permute {
   PermuteMode mode;
 };
 
-// PTX ISA, prmt: selects bytes of {b, a}; the modes make the selectors from the low two bits of c.
+// prmt: selects bytes of {b, a}. The modes derive the selectors from the low two bits of c (PTX ISA, prmt).
 uint32_t permute(uint32_t a, uint32_t b, uint32_t c, PermuteMode mode) {
   const uint64_t from = (uint64_t{b} << 32) | a;
   uint32_t selector = c, n = c & 3;
@@ -347,7 +348,7 @@ void decode_prmt(Decode& d) {
   d.run<execute_prmt>({to, a, b, c, mode});
 }
 
-// The funnel of {b, a}.
+// shf: a funnel shift of {b, a}.
 struct FunnelShift {
   Register d, a, b, c;
   bool left, wrap;

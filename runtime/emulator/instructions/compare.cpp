@@ -1,4 +1,4 @@
-// Comparison and selection (PTX ISA, "Comparison and Selection Instructions").
+// Executes comparisons and selections (PTX ISA, "Comparison and Selection Instructions").
 #include <array>
 #include <bit>
 #include <cmath>
@@ -57,7 +57,7 @@ struct BrainValue {
   uint16_t bits;
   operator float() const { return from_bf16(bits); }
 };
-// A subnormal number counts as 0 under .ftz.
+// A number that counts as 0 if it is subnormal, because of .ftz.
 template <class T>
 struct Flushed {
   T x;
@@ -74,7 +74,7 @@ auto value(T x) {
     return x;
 }
 
-// Returns a bit for each byte, which is 0 or 1.
+// Returns a word with a bit for each of these bytes, which are 0 or 1.
 Lanes packed(const std::array<uint8_t, 32>& bytes) {
   Lanes bits = 0;
   for (size_t k = 0; k < 4; ++k) {
@@ -87,7 +87,7 @@ Lanes packed(const std::array<uint8_t, 32>& bytes) {
 
 template <Relation relation, class T>
 Lanes compare(const T* a, const T* b) {
-  std::array<uint8_t, 32> each;  // a byte for each lane: the compiler compares many lanes at once so
+  std::array<uint8_t, 32> each;  // a byte per lane lets the compiler compare many lanes at once
   for (size_t k = 0; k < 32; ++k) each[k] = holds<relation>(value(a[k]), value(b[k]));
   return packed(each);
 }
@@ -103,7 +103,7 @@ constexpr auto comparisons = make_table<T>(std::make_index_sequence<14>{});
 
 enum class BoolOp : uint8_t { none, and_, or_, xor_ };
 
-// CmpOp of a and b, combined with c by BoolOp.
+// The result of CmpOp on a and b, combined with c by BoolOp.
 struct Comparison {
   Register a, b;
   Predicate c;
@@ -131,11 +131,11 @@ Lanes combine(const Warp& w, const Comparison& x, Lanes result) {
 }
 
 struct SetPredicate {
-  Register p, q;  // either may be none
+  Register p, q;  // each may be no_register
   Comparison comparison;
 };
 
-// c may be p or q: it is read before either is written.
+// c may be the same register as p or q, so it is read before either is written.
 void set_predicates(Warp& w, const SetPredicate& x, Lanes lanes, Lanes of_p, Lanes of_q) {
   of_p = combine(w, x.comparison, of_p);
   of_q = combine(w, x.comparison, of_q);
@@ -150,7 +150,7 @@ void execute_setp(Warp& w, const SetPredicate& x, Lanes lanes) {
   set_predicates(w, x, lanes, result, ~result);
 }
 
-// The results of the lower halves and of the upper ones.
+// Returns the results for the lower halves and for the upper halves.
 template <class T>
 std::pair<Lanes, Lanes> compared_halves(const Warp& w, const Comparison& c) {
   T a[2][32], b[2][32];
@@ -168,11 +168,12 @@ void execute_setp_pair(Warp& w, const SetPredicate& x, Lanes lanes) {
   set_predicates(w, x, lanes, low, high);
 }
 
-// This is setp into a register: 1.0 or all ones. Of pairs, one in each half.
+// set: like setp, but the result in a register is 1.0 or all ones; for pairs of numbers, one result in each
+// half.
 struct Set {
   Register d;
   uint32_t yes;
-  uint8_t bytes;  // of d
+  uint8_t bytes;  // size of d
   Comparison comparison;
 };
 
@@ -222,7 +223,7 @@ void with_comparable(Decode& d, Type type, bool flushes, F f) {
   }
 }
 
-// CmpOp{.BoolOp}, whose c is the operand at `combined`.
+// Decodes CmpOp{.BoolOp}. `combined` is the number of the operand c.
 Comparison take_comparison(Decode& d, size_t combined) {
   Comparison x{};
   x.relation = relation_of(d);
@@ -236,7 +237,7 @@ Comparison take_comparison(Decode& d, size_t combined) {
 void compared_sources(Decode& d, Type type, Comparison& x) {
   x.a = d.source(1, type);
   x.b = d.source(2, type);
-  // Integers know no unordered pair: ne is neu.
+  // Integers are never unordered, so ne is the same as neu.
   if (x.relation == Relation::ne && !is_float(type)) x.relation = Relation::neu;
 }
 
@@ -276,7 +277,7 @@ void decode_set(Decode& d) {
   with_comparable(d, type, flushes, [&](auto zero) { d.run<execute_set<decltype(zero)>>(x); });
 }
 
-// d = c ? a : b
+// selp: d = c ? a : b.
 struct SelectByPredicate {
   Register d, a, b;
   Predicate c;
@@ -290,7 +291,7 @@ void execute_selp(Warp& w, const SelectByPredicate& x, Lanes lanes) {
   for_lanes(lanes, [&](int k) { d[k] = (which >> k) & 1 ? a[k] : b[k]; });
 }
 
-// slct
+// slct: selects a if c is not negative, otherwise b.
 template <class T, class C>
 struct SelectBySign {
   T operator()(T a, T b, C c) const { return c >= 0 ? a : b; }

@@ -1,4 +1,4 @@
-// Control flow, calls, and the instructions that concern a whole thread (PTX ISA, "Control Flow
+// Executes control flow, calls, and instructions that concern a whole thread (PTX ISA, "Control Flow
 // Instructions", "Miscellaneous Instructions").
 #include <fmt/format.h>
 #include <fmt/printf.h>
@@ -16,10 +16,11 @@ void execute_bra(Warp& w, const Branch& x, Lanes lanes) { w.branch(x.target, lan
 
 struct BranchTable {
   Register index;
-  uint32_t first, size;  // in Kernel::targets
+  uint32_t first, size;  // range in Kernel::targets
 };
 
-// Lanes of one target leave together; the others execute this again.
+// Executes brx.idx. Lanes with the same target branch together; the other lanes execute the instruction
+// again.
 void execute_brx(Warp& w, const BranchTable& x, Lanes lanes) {
   const uint32_t* index = w.at<uint32_t>(x.index);
   const uint32_t first = index[__builtin_ctz(lanes)];
@@ -32,7 +33,7 @@ void execute_brx(Warp& w, const BranchTable& x, Lanes lanes) {
   w.branch(w.grid().kernel.targets[x.first + first], same);
 }
 
-// griddepcontrol.wait: the launch ahead is over, and all that it has written is there.
+// griddepcontrol.wait: after it, the previous launch has ended and all its writes are visible.
 void execute_launch_wait(Warp& w, Lanes) {
   w.causality.learn(prior_launch, 1);
   w.know_ended_launches();
@@ -43,7 +44,7 @@ void execute_trap(Warp& w, Lanes lanes) { w.fail(Fault::trap, "the kernel trappe
 void execute_nanosleep(Warp& w, Lanes) { w.pause(Wait::sleep); }
 
 struct CallOperands {
-  uint32_t call;  // in Kernel::calls
+  uint32_t call;  // index in Kernel::calls
 
   const Call& of(const Warp& w) const { return w.grid().kernel.calls[call]; }
 };
@@ -53,7 +54,7 @@ std::byte* place_of(Warp& w, const CallValue& v, int lane) {
                             : w.at<std::byte>(v.r) + static_cast<ptrdiff_t>(lane) * v.bytes;
 }
 
-// This is what a call or a return passes, while the frames change.
+// Stores the values that a call or a return passes while the frames change.
 class Passed {
  public:
   Passed(Warp& w, const std::vector<CallValue>& from, Lanes lanes) {
@@ -97,7 +98,8 @@ void check_passed(Warp& w, const char* what, const std::vector<CallValue>& given
         lane);
 }
 
-// Lanes that call one function go there together; the others execute this again.
+// Executes a call through an address. Lanes that call the same function do so together; the other lanes
+// execute the instruction again.
 void execute_call_by_address(Warp& w, const CallOperands& x, Lanes lanes) {
   const Kernel& kernel = w.grid().kernel;
   const Call& call = x.of(w);
@@ -117,7 +119,7 @@ void execute_call_by_address(Warp& w, const CallOperands& x, Lanes lanes) {
 
 void execute_return(Warp& w, Lanes lanes) {
   if (w.fragment().depth == 0) return w.leave(lanes);
-  // Lanes that were called from one place return together.
+  // Lanes that were called from the same place return together.
   auto frame = [&](int lane) -> const LaneFrame& { return w.caller(lane); };
   const uint32_t back = frame(__builtin_ctz(lanes)).pc, routine = frame(__builtin_ctz(lanes)).routine;
   Lanes same = 0;
@@ -135,7 +137,7 @@ void execute_return(Warp& w, Lanes lanes) {
 struct Alloca {
   Register ptr, size;
   uint32_t align;
-  uint8_t bytes;  // of ptr and size
+  uint8_t bytes;  // size of ptr and size
 };
 
 uint64_t unsigned_at(Warp& w, Register r, uint8_t bytes, int lane) {
@@ -148,7 +150,7 @@ void set_unsigned(Warp& w, Register r, uint8_t bytes, int lane, uint64_t value) 
   std::memcpy(w.at<std::byte>(r) + static_cast<ptrdiff_t>(lane) * bytes, &value, bytes);
 }
 
-// Room at the end of the frame, until the function returns.
+// Allocates memory at the end of the frame until the function returns.
 void execute_alloca(Warp& w, const Alloca& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const uint64_t size = std::min(unsigned_at(w, x.size, x.bytes, lane), uint64_t{1} << 32),
@@ -167,7 +169,7 @@ void decode_alloca(Decode& d) {
                          static_cast<uint8_t>(bytes(type))});
 }
 
-// stacksave and stackrestore: the end of the lane's local memory in use.
+// stacksave and stackrestore: the end of the part of the lane's local memory that is in use.
 struct StackEnd {
   Register r;
   uint8_t bytes;
@@ -208,8 +210,7 @@ T argument_at(Warp& w, uint64_t& address, int lane) {
   return value;
 }
 
-// The numbers of a conversion are its width and its precision: a lane's line is not to fill the host's
-// memory.
+// Checks the width and precision of a conversion, so that one lane's output cannot exhaust the host's memory.
 void check_width(Warp& w, std::string_view spec, int lane) {
   constexpr uint64_t kMost = 4096;
   uint64_t number = 0;
@@ -226,8 +227,8 @@ void check_width(Warp& w, std::string_view spec, int lane) {
   }
 }
 
-// One lane's printf. The arguments follow each other, each at a multiple of its size (CUDA C++ Programming
-// Guide, "Formatted Output"; floats come as doubles).
+// Returns the output of one lane's printf. The arguments are stored one after the other, each at a multiple
+// of its size (CUDA C++ Programming Guide, "Formatted Output"; floats are passed as doubles).
 std::string formatted(Warp& w, const std::string& format, uint64_t arguments, int lane) {
   std::string out;
   for (size_t at = 0; at < format.size();) {
@@ -311,7 +312,7 @@ void execute_assertfail(Warp& w, const CallOperands& x, Lanes lanes) {
       lane);
 }
 
-// malloc of the device's heap, whose blocks live as long as the device; so free need do nothing.
+// Executes malloc. Blocks of the device heap exist as long as the device, so free does nothing.
 void execute_malloc(Warp& w, const CallOperands& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     constexpr uint64_t kHeap = uint64_t{1} << 23;  // the default of cudaLimitMallocHeapSize
@@ -338,7 +339,7 @@ void decode_call(Decode& d) {
   } else if (name == "__assertfail") {
     d.run<execute_assertfail>(x);
   } else if (name == "malloc") {
-    d.decoder.communicates();  // CTAs share the heap
+    d.decoder.communicates();  // all CTAs use the same heap
     d.decoder.allocates();
     d.turn(Turn::waits);
     d.run<execute_malloc>(x);
@@ -363,7 +364,7 @@ void decode_brx(Decode& d) {
 }
 
 struct SetMaxRegisters {
-  uint32_t count;  // of each thread
+  uint32_t count;  // registers per thread
   bool inc;
 };
 
@@ -396,7 +397,7 @@ void decode_plain(Decode& d) {
   d.run<handler>();
 }
 
-// Nothing follows these: the thread or the function ends.
+// Decodes an instruction after which the thread or the function ends.
 template <auto handler>
 void decode_end(Decode& d) {
   d.jump.leaves = true;

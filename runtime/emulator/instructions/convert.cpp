@@ -1,4 +1,4 @@
-// Conversions between types (PTX ISA, cvt, cvta, and mov between packed and plain registers).
+// Executes conversions between types (PTX ISA, cvt, cvta, and mov between packed and plain registers).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,7 +13,7 @@ namespace {
 struct ConvertModifiers {
   Rounding rounding = Rounding::rn;
   bool ftz = false, sat = false, satfinite = false, relu = false;
-  bool to_integral = false;  // .rni and its kin: the result is a whole number, of whatever type
+  bool to_integral = false;  // .rni and similar: the result is a whole number of any type
 
   bool operator==(const ConvertModifiers&) const = default;
 };
@@ -59,8 +59,8 @@ double real_value(uint64_t bits, Type type) {
   }
 }
 
-// PTX ISA, cvt: float to integer saturates; NaN becomes 0, but the most negative or largest 64-bit code for
-// s64 and u64 kin.
+// Converts a float to an integer (PTX ISA, cvt). Values out of range saturate. NaN becomes 0, or the code
+// with only the highest bit set if the result has 64 bits.
 uint64_t to_integer(double x, Type type, Rounding rounding) {
   const int width = bytes(type) * 8;
   if (std::isnan(x)) return width == 64 ? uint64_t{1} << 63 : 0;
@@ -79,7 +79,7 @@ uint64_t to_integer(double x, Type type, Rounding rounding) {
 uint64_t from_real(double x, Type to, const ConvertModifiers& m) {
   if (m.to_integral) x = round_to_integer(x, m.rounding);
   if (m.sat && is_float(to)) x = x > 0 ? std::min(x, 1.0) : 0;
-  if (m.relu && x <= 0) x = 0;  // -0 too
+  if (m.relu && x <= 0) x = 0;  // also replaces -0
   if (!is_float(to)) return to_integer(x, to, m.rounding);
   switch (to) {
     case Type::f64:
@@ -102,7 +102,7 @@ uint64_t from_real(double x, Type to, const ConvertModifiers& m) {
   }
 }
 
-// An integer to a float needs its own rounding from 64 bits.
+// Converts an integer to a float. A 64-bit integer may not fit a double, so it is rounded here.
 double integer_to_real(uint64_t bits, Type from, Type to, Rounding rounding) {
   const bool negative = is_signed(from) && sign_extend(bits, bytes(from)) < 0;
   uint64_t magnitude =
@@ -139,9 +139,9 @@ uint64_t load(const std::byte* r, int lane, int width) {
   return x;
 }
 
-// Returns what an H100 makes of a NaN if it is neither the canonical NaN of a float type nor the result of
-// to_integer(): the upper bits of an f64's payload, or the most negative number; the bits of a bf16, and of
-// an f32 for tf32.
+// Returns the result that an H100 computes for a NaN, if that is neither the canonical NaN of a float type
+// nor the result of to_integer(). For an f64, the result has the upper bits of the payload, or is the most
+// negative number. For a bf16, and for an f32 that becomes tf32, the bits are preserved.
 std::optional<uint64_t> of_nan(uint64_t bits, Type from, Type to) {
   if (from == Type::bf16 && to == Type::f32) return bits << 16;
   if (from == Type::f32 && to == Type::tf32) return (bits | 0x400000) & ~uint64_t{0x1fff};
@@ -178,12 +178,12 @@ void execute_cvt(Warp& w, const Convert& x, Lanes lanes) {
     }
     out = low_bits(out, bytes(to));
     if (!is_float(to) && is_signed(to))
-      out = static_cast<uint64_t>(sign_extend(out, bytes(to)));  // a wider register
+      out = static_cast<uint64_t>(sign_extend(out, bytes(to)));  // the register may be wider
     std::memcpy(d + static_cast<ptrdiff_t>(lane) * x.d.bytes, &out, x.d.bytes);
   });
 }
 
-// The first of two f32, a, goes to the upper half of d.
+// cvt of two f32 numbers: a becomes the upper half of d.
 struct ConvertPair {
   Register d, a, b;
   Type to;
@@ -209,7 +209,7 @@ void execute_cvt_pair(Warp& w, const ConvertPair& x, Lanes lanes) {
   });
 }
 
-// f16x2 <-> e4m3x2, e5m2x2.
+// cvt between f16x2 and e4m3x2 or e5m2x2.
 struct ConvertPacked {
   Register d, a;
   Type to, from;
@@ -241,7 +241,7 @@ struct Plain {
   D operator()(S x) const { return static_cast<D>(x); }
 };
 
-// cvt.pack: {c, sat(a), sat(b)}, of as many bits each as its type has, below those of c.
+// cvt.pack: {c, sat(a), sat(b)}. sat(a) and sat(b) have the bits of their type and are below the bits of c.
 template <int bits, bool is_signed>
 struct ConvertPack {
   uint32_t operator()(int32_t a, int32_t b, uint32_t c) const {
@@ -292,7 +292,7 @@ void decode_cvt(Decode& d) {
     return d.run<execute_cvt_packed>({d.destination(0, to), d.source(1, from), to, from, m});
   }
   const Convert x{d.wide(d.operand(0), to, true), d.wide(d.operand(1), from, false), to, from, m};
-  // The conversions of every address computation, vectorised.
+  // The conversions in every address computation, which the compiler vectorises.
   const Unary plain{x.d.r, x.a.r};
   if (x.d.bytes == bytes(to) && x.a.bytes == bytes(from) && m == ConvertModifiers{.rounding = m.rounding}) {
     if (bytes(to) == 8 && from == Type::u32 && !is_float(to))
@@ -307,7 +307,7 @@ void decode_cvt(Decode& d) {
   d.run<execute_cvt>(x);
 }
 
-// Between a generic address and one of a state space, whose window begins `distance` away.
+// Converts between a generic address and an address in a state space, whose window is `distance` away.
 struct ConvertAddress {
   Register d, a;
   uint64_t distance;
@@ -381,7 +381,7 @@ struct IsType {
   Register p;
 };
 
-// It is always false here: the emulator has no textures, samplers or surfaces.
+// The result is always false, because the emulator has no textures, samplers or surfaces.
 void execute_istypep(Warp& w, const IsType& x, Lanes lanes) { *w.at<uint32_t>(x.p) &= ~lanes; }
 
 void decode_istypep(Decode& d) {

@@ -1,4 +1,4 @@
-// Asynchronous copies (PTX ISA, cp.async, cp.async.bulk, cp.reduce.async.bulk, and their groups).
+// Executes asynchronous copies (PTX ISA, cp.async, cp.async.bulk, cp.reduce.async.bulk, and their groups).
 #include <fmt/format.h>
 
 #include "runtime/emulator/instructions/copies.h"
@@ -135,7 +135,7 @@ void execute_bulk_commit(Warp& w, Lanes lanes) {
 
 struct BulkWaitGroup {
   WaitGroup group;
-  bool read;  // only until the copies have read their sources
+  bool read;  // .read: waits only until the copies have read their sources
 };
 
 void execute_bulk_wait(Warp& w, const BulkWaitGroup& x, Lanes lanes) {
@@ -163,23 +163,23 @@ void decode_bulk_wait(Decode& d) {
   d.run<execute_bulk_wait>({take_wait_group(d), read});
 }
 
-// --- bulk copies that are no tensors ---
+// --- bulk copies without tensors ---
 
-// A copy combines what it brings with what is there in this way.
+// The operation that combines the copied data with the data at the destination.
 struct ElementReduction {
   Reduction op;
   Type type;
 };
 
-// To shared memory, from global memory or from the CTA's own.
+// A copy to shared memory, from global memory or from the CTA's own shared memory.
 struct BulkLoad {
   AddressOperand dst_mem, src_mem, mbar;
-  Register size, cta_mask;  // cta_mask is none without .multicast::cluster
+  Register size, cta_mask;  // cta_mask is no_register without .multicast::cluster
   std::optional<ElementReduction> reduction;
   bool from_shared;
 };
 
-// This copies from shared memory to global memory.
+// A copy from shared memory to global memory.
 struct BulkStore {
   AddressOperand dst_mem, src_mem;
   Register size;
@@ -210,7 +210,7 @@ void execute_bulk_load(Warp& w, const BulkLoad& x, Lanes lanes) {
     auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes, 16, lane,
                                SignalledBy::copy, x.reduction.has_value());
     if (!source && bytes) touch_source(w, landings, from, bytes);
-    // The copy between CTAs reads until the same barrier's phase completes.
+    // A copy between CTAs reads its source until the phase of the same mbarrier completes.
     if (source) {
       w.touch_async(*source, source_offset, bytes, false,
                     {landings[0].barrier->actor, landings[0].phase + 1, w.here(), true, 0},
@@ -290,8 +290,8 @@ void decode_bulk(Decode& d, bool reducing) {
 struct CpAsync {
   AddressOperand dst, src;
   uint32_t cp_size;
-  Register src_size;     // none for cp_size
-  Predicate ignore_src;  // of no register where there is none
+  Register src_size;     // no_register if omitted: then all cp_size bytes are copied
+  Predicate ignore_src;  // its register is no_register if it is omitted
 };
 
 void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
@@ -349,7 +349,7 @@ void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
 
 void execute_cp_commit(Warp& w, Lanes) { w.copies.groups.push_back(w.copies.issued); }
 
-// The thread waits until all copies up to the one that is numbered `last` are done.
+// Makes the warp wait until all copies up to number `last` are done.
 void wait_for_copies(Warp& w, uint32_t last) {
   if (!w.copies.outstanding.empty() && *w.copies.outstanding.begin() <= last) return w.retry(Wait::copies);
   if (last > 0) w.causality.learn(w.copies.actor, last);

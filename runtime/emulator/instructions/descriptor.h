@@ -1,4 +1,4 @@
-// wgmma's descriptors of matrices in shared memory (PTX ISA, "Matrix Descriptor Format").
+// Decodes wgmma's descriptors of matrices in shared memory (PTX ISA, "Matrix Descriptor Format").
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct MatrixDescriptor {
     swizzle = kinds[bits >> 62];
   }
 
-  // Returns the shared address of the 16 bytes at byte `k` of the 32 of row `mn` of a K-major matrix.
+  // Returns the shared address of the 16-byte unit that contains byte `k` of row `mn` in a K-major matrix.
   uint32_t k_major(uint32_t mn, uint32_t k) const {
     const uint32_t span = static_cast<uint32_t>(span_bytes(swizzle));
     const uint32_t linear = swizzle == Swizzle::none
@@ -32,8 +32,9 @@ struct MatrixDescriptor {
     return swizzled(linear, swizzle);
   }
 
-  // Returns the shared address of the 16 bytes that hold elements mn to mn + 7 (mn a multiple of 8) of column
-  // k of an MN-major matrix of 16-bit elements. Without a swizzle the two offsets are exchanged.
+  // Returns the shared address of the 16 bytes that hold elements mn to mn + 7 of column k in an MN-major
+  // matrix with 16-bit elements. `mn` must be a multiple of 8. Without a swizzle, the roles of the two
+  // offsets are exchanged.
   uint32_t mn_major(uint32_t mn, uint32_t k) const {
     if (swizzle == Swizzle::none) return start + mn / 8 * stride + k / 8 * leading + k % 8 * 16;
     const uint32_t span = static_cast<uint32_t>(span_bytes(swizzle)), elements = span / 2;

@@ -1,4 +1,4 @@
-// Floating point arithmetic (PTX ISA, "Floating Point Instructions", "Half Precision Floating Point
+// Executes floating-point arithmetic (PTX ISA, "Floating Point Instructions", "Half Precision Floating Point
 // Instructions").
 #include <cfenv>
 #include <cmath>
@@ -37,14 +37,14 @@ struct FloatModifiers {
   bool operator==(const FloatModifiers&) const = default;
 };
 
-// An operation has up to three sources; its last one is followed by that again.
+// An operation with up to three sources. If it has fewer, the last source is repeated.
 struct FloatArithmetic {
   Register d, a, b, c;
   Op op;
   FloatModifiers modifiers;
 };
 
-struct Host {  // the host's rounding, for as long as this lives
+struct Host {  // sets the host's rounding mode during its lifetime
   explicit Host(Rounding r) {
     constexpr int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD, FE_TONEAREST};
     std::fesetround(modes[static_cast<int>(r)]);
@@ -64,7 +64,7 @@ T most(T a, T b, bool propagate) {
   return -least<T>(-a, -b, propagate);
 }
 
-// The volatile keeps the compiler from moving arithmetic out of the scope of Host.
+// The operands are volatile so that the compiler does not move arithmetic out of the scope of Host.
 template <class T>
 T compute(Op op, T x, T y, T z, const FloatModifiers& m) {
   volatile T a = x, b = y, c = z;
@@ -106,7 +106,7 @@ T compute(Op op, T x, T y, T z, const FloatModifiers& m) {
     case Op::tanh:
       return std::tanh(T{a});
     case Op::copysign:
-      return std::copysign(T{b}, T{a});  // PTX ISA, copysign: the sign of a, the magnitude of b
+      return std::copysign(T{b}, T{a});  // PTX ISA, copysign: the sign of a and the magnitude of b
   }
   return 0;
 }
@@ -117,7 +117,7 @@ T flush(T x) {
 }
 
 float canonical(float x) { return std::isnan(x) ? std::bit_cast<float>(0x7fffffffu) : x; }
-// x86 makes the NaN of the GPU where no operand is one; ARM makes the other sign.
+// If no operand is a NaN, x86 creates the same NaN as the GPU, and ARM one with the other sign.
 double canonical(double x) {
 #if defined(__aarch64__)
   if (std::bit_cast<uint64_t>(x) == 0x7ff8000000000000) return std::bit_cast<double>(0xfff8000000000000);
@@ -129,11 +129,11 @@ template <class T>
 T finish(T r, const FloatModifiers& m) {
   if (m.ftz) r = flush(r);
   if (m.sat) r = r > 0 ? std::min(r, T{1}) : T{0};  // NaN and -0 become +0
-  if (m.relu) r = r <= 0 ? T{0} : r;                // -0 too
+  if (m.relu) r = r <= 0 ? T{0} : r;                // also replaces -0
   return r;
 }
 
-// Any operation of f32 and f64 under any modifiers.
+// Executes any operation on f32 or f64 with any modifiers.
 template <class T>
 void execute_any(Warp& w, const FloatArithmetic& x, Lanes lanes) {
   const Op op = x.op;
@@ -150,7 +150,7 @@ void execute_any(Warp& w, const FloatArithmetic& x, Lanes lanes) {
       w.at<T>(x.d), w.at<T>(x.a), w.at<T>(x.b), w.at<T>(x.c));
 }
 
-// The plain f32 operations, to the nearest.
+// Executes a plain f32 operation that rounds to nearest.
 template <class F>
 void execute_f32(Warp& w, const Binary& x, Lanes lanes) {
   each_lane(
@@ -191,9 +191,10 @@ void execute_fma_f32(Warp& w, const Ternary& x, Lanes lanes) {
   fma_lanes(lanes, d, a, b, c);
 }
 
-// f16 and bf16. Sums, products, quotients and roots of such numbers, rounded to f32 and then to 16 bits, are
-// the correctly rounded ones (24 >= 2 * 11 + 2); fma goes through f64, which holds the product, and the sum
-// rounded to odd, which a further rounding then takes for what it is.
+// Operations on f16 and bf16. A sum, product, quotient or root that is rounded to f32 and then to 16 bits
+// equals the correctly rounded result (24 >= 2 * 11 + 2). fma is computed in f64, which holds the product
+// exactly. The sum is rounded to odd by this function, so that rounding it again gives the correctly rounded
+// result.
 double sum_to_odd(double a, double b) {
   const double sum = a + b, of_b = sum - a, rest = (a - (sum - of_b)) + (b - of_b);
   if (!std::isfinite(sum) || rest == 0) return sum;
@@ -215,7 +216,7 @@ template <bool brain>
 uint16_t half_lane(Op op, uint16_t a, uint16_t b, uint16_t c, const FloatModifiers& m) {
   using H = Half<brain>;
   if (m.oob && (is_out_of_bounds(a) || is_out_of_bounds(b))) return 0;
-  if ((op == Op::neg || op == Op::abs) && !std::isnan(H::load(a)))  // which keeps subnormal numbers
+  if ((op == Op::neg || op == Op::abs) && !std::isnan(H::load(a)))  // neg and abs preserve subnormal numbers
     return op == Op::neg ? a ^ 0x8000 : a & 0x7fff;
   float x = H::load(a), y = H::load(b), z = H::load(c);
   auto flushed = [&](float v) {
@@ -273,7 +274,7 @@ struct PlainMul {
   float operator()(float a, float b) const { return a * b; }
 };
 
-// f32 without modifiers.
+// Sets the handler of an f32 operation without modifiers.
 void run_plain_f32(Decode& d, const FloatArithmetic& x) {
   switch (x.op) {
     case Op::add:

@@ -1,4 +1,4 @@
-// Handlers made from functions of one lane, for every type they apply to.
+// Creates handlers from functions of one lane, for every type that they support.
 #pragma once
 
 #include <cstring>
@@ -10,11 +10,11 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// The handler of instructions for which the emulator does nothing: hints, and instructions that ask for an
-// order which the emulator keeps anyway.
+// The handler of instructions for which the emulator does nothing: hints, and instructions that request an
+// order that the emulator always ensures.
 inline void execute_nothing(Warp&, Lanes) {}
 
-// d = Op(a, ...), lane by lane.
+// Operands of d = Op(a, ...), which is computed lane by lane.
 struct Unary {
   Register d, a;
 };
@@ -38,7 +38,7 @@ void ternary(Warp& w, const Ternary& x, Lanes lanes) {
   each_lane(lanes, Op{}, w.at<D>(x.d), w.at<A>(x.a), w.at<B>(x.b), w.at<C>(x.c));
 }
 
-// wait_group N: waits until at most the last n groups are unfinished.
+// wait_group n: waits until at most n groups are unfinished.
 struct WaitGroup {
   int64_t n;
 };
@@ -53,7 +53,8 @@ inline Scope take_scope(const Decode& d) {
                                                               : Scope::gpu;
 }
 
-// Rounds to nearest even unless a word says otherwise; .rni and similar words round to whole numbers.
+// Returns the rounding mode. The mode is round-to-nearest-even unless a word specifies another. Words such as
+// .rni round to whole numbers.
 inline Rounding rounding_of(const Decode& d) {
   return !d.one_of({"rz", "rzi"}).empty()   ? Rounding::rz
          : !d.one_of({"rm", "rmi"}).empty() ? Rounding::rm
@@ -62,7 +63,7 @@ inline Rounding rounding_of(const Decode& d) {
                                             : Rounding::rn;
 }
 
-// Calls f with a value of the C++ integer type of `type`; refuses all other types.
+// Calls f with a value of the C++ integer type of `type`. Refuses all other types.
 template <class F>
 void with_integer(Decode& d, Type type, F f) {
   switch (type) {
@@ -86,7 +87,7 @@ void with_integer(Decode& d, Type type, F f) {
   }
 }
 
-// These functions take the operands, which all have the type `type`.
+// Decode the operands of an instruction. All operands must have the type `type`.
 inline Unary unary_operands(Decode& d, Type type) { return {d.destination(0, type), d.source(1, type)}; }
 inline Binary binary_operands(Decode& d, Type type) {
   return {d.destination(0, type), d.source(1, type), d.source(2, type)};
@@ -95,7 +96,7 @@ inline Ternary ternary_operands(Decode& d, Type type) {
   return {d.destination(0, type), d.source(1, type), d.source(2, type), d.source(3, type)};
 }
 
-// Op on both 16-bit halves of a register.
+// Applies Op to both 16-bit halves of a register.
 template <template <class> class Op, class T>
 struct Halves {
   uint32_t operator()(uint32_t a, uint32_t b) const {

@@ -1,4 +1,5 @@
-// Integer arithmetic and logic (PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions").
+// Executes integer arithmetic and logic (PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift
+// Instructions").
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -35,7 +36,7 @@ struct MulHi {
   }
 };
 
-// Hardware gives all ones for a division by zero; PTX leaves it open.
+// The hardware returns all ones for a division by zero, which PTX leaves undefined.
 template <class T>
 struct Div {
   T operator()(T a, T b) const {
@@ -148,7 +149,7 @@ struct SubSat {
   }
 };
 
-// The product of 24-bit factors has 48 bits.
+// mul24: the product of two 24-bit factors has 48 bits.
 template <class T, bool high>
 struct Mul24 {
   T operator()(T a, T b) const {
@@ -171,11 +172,12 @@ struct Mad24Sat {
   }
 };
 
-// add.cc, addc, sub.cc, subc of a and b; mad.lo.cc, madc.hi of a, b and c: with the warp's carry.
+// add.cc, addc, sub.cc and subc of a and b, and mad.lo.cc and madc.hi of a, b and c. They use the warp's
+// carry.
 enum class Extended : uint8_t { add, sub, mad_lo, mad_hi };
 
 struct ExtendedPrecision {
-  Register d, a, b, c;  // c of the mads alone
+  Register d, a, b, c;  // c is used only by mad
   Extended op;
   bool carry_in, carry_out;
 };
@@ -192,7 +194,8 @@ void execute_carry(Warp& w, const ExtendedPrecision& x, Lanes lanes) {
       left = static_cast<T>(x.op == Extended::mad_hi ? product >> (8 * sizeof(T)) : product);
       right = w.at<T>(x.c)[lane];
     }
-    // A difference is left + ~right + 1, whose carry is 1 where nothing is borrowed: addc takes it so.
+    // A difference is left + ~right + 1. Its carry is 1 if nothing is borrowed, which is also what addc
+    // reads.
     const bool minus = x.op == Extended::sub;
     if (minus) right = static_cast<T>(~right);
     const unsigned carry = x.carry_in ? (w.carry >> lane) & 1 : minus;

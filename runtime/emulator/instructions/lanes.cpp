@@ -1,5 +1,5 @@
-// Executes what the lanes of a warp do together (PTX ISA, shfl.sync, vote.sync, match.sync, redux.sync,
-// elect.sync, activemask, bar.warp.sync).
+// Executes instructions in which the lanes of a warp cooperate (PTX ISA, shfl.sync, vote.sync, match.sync,
+// redux.sync, elect.sync, activemask, bar.warp.sync).
 #include <fmt/format.h>
 
 #include "runtime/emulator/instructions/handlers.h"
@@ -8,7 +8,7 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// Does f for each group of lanes whose masks name one another, once they are all here.
+// Calls f for each group of lanes with the same member mask, once all lanes of the group have arrived.
 template <class F>
 void for_groups(Warp& w, Register membermask, Lanes lanes, F f) {
   for (const Lanes together : w.gather(lanes, w.at<uint32_t>(membermask))) f(together);
@@ -17,7 +17,7 @@ void for_groups(Warp& w, Register membermask, Lanes lanes, F f) {
 enum class ShuffleMode : uint8_t { up, down, bfly, idx };
 
 struct Shuffle {
-  Register d, p;  // either may be none
+  Register d, p;  // each may be no_register
   Register a, b, c, membermask;
   ShuffleMode mode;
 };
@@ -62,7 +62,7 @@ void shuffle(Warp& w, const Shuffle& x, Lanes together) {
   if (x.d == no_register || !w.cluster().checks) return;
   if (result || w.undefined.follows())
     w.undefined.set(x.d, together, result, result ? w.undefined.origin_of(x.a) : Origin{});
-  if (outside)  // the value of a lane that does not take part is undefined
+  if (outside)  // the value of a lane that does not participate is undefined
     w.undefined.set(x.d, outside, outside,
                     {no_register, w.here(),
                      fmt::format("this reads a lane that does not take part, in the lanes {:#x}", outside)});
@@ -96,7 +96,7 @@ void decode_shfl(Decode& d) {
 enum class VoteMode : uint8_t { all, any, uni, ballot };
 
 struct Vote {
-  Register d;  // a predicate, but of ballot
+  Register d;  // a predicate, except for ballot
   Predicate a;
   Register membermask;
   VoteMode mode;
@@ -137,9 +137,9 @@ void decode_vote(Decode& d) {
 }
 
 struct Match {
-  Register d, p;  // each may be none
+  Register d, p;  // each may be no_register
   Register a, membermask;
-  bool all;  // .all, else .any
+  bool all;  // .all if true, otherwise .any
 };
 
 template <class T>
@@ -195,11 +195,11 @@ void decode_redux(Decode& d) {
 }
 
 struct Elect {
-  Register d, p;  // either may be none
+  Register d, p;  // each may be no_register
   Register membermask;
 };
 
-// The lowest lane of the mask is the leader; PTX leaves the choice open.
+// Elects the lowest lane of the mask. PTX does not specify which lane is elected.
 void execute_elect(Warp& w, const Elect& x, Lanes lanes) {
   for_groups(w, x.membermask, lanes, [&](Lanes together) {
     const auto leader = static_cast<uint32_t>(__builtin_ctz(together));

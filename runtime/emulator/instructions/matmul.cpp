@@ -58,7 +58,8 @@ int32_t ElementType::whole(const std::byte* at) const {
 }
 
 int Sparsity::most_selector() const {
-  // A register holds 32 bits, and each of 16 rows has four for a group: so many of four lanes hold them.
+  // Each of 16 rows has four bits per group, and a register holds 32 bits. `lanes` is the number of lanes, of
+  // four, that hold the metadata of a row.
   const int lanes = groups() / 4;
   return 4 / lanes - 1;
 }
@@ -72,7 +73,7 @@ uint32_t Sparsity::bits(int row, int group, const uint32_t* metadata) const {
   return metadata[quad + 2 * selector + 2 * (group / 8) + upper] >> (4 * (group % 8)) & 15;
 }
 
-// PTX ISA, "Sparse matrix storage": which values of a group's four bits are invalid.
+// The rules for the four bits of a group are those of PTX ISA, "Sparse matrix storage".
 std::string Sparsity::refusal(const uint32_t* metadata, bool ordered) const {
   for (int row = 0; row < 16; ++row)
     for (int group = 0; group < groups(); ++group) {
@@ -93,7 +94,7 @@ std::string Sparsity::refusal(const uint32_t* metadata, bool ordered) const {
 
 int Sparsity::column(int row, int stored, const uint32_t* metadata) const {
   if (element_bits == 32) return 2 * stored + (bits(row, stored, metadata) == 0b1110);
-  const int unit = element_bits == 4 ? 2 : 1;  // elements that are stored together
+  const int unit = element_bits == 4 ? 2 : 1;  // number of elements that are stored together
   const int group = stored / (2 * unit), nth = stored / unit % 2;
   const auto which = static_cast<int>(bits(row, group, metadata) >> (2 * nth) & 3);
   return (4 * group + which) * unit + stored % unit;
@@ -101,7 +102,7 @@ int Sparsity::column(int row, int stored, const uint32_t* metadata) const {
 
 namespace {
 
-// Sums go row by row to a matrix, or to accumulator registers.
+// Receives sums and adds them to a matrix row by row; ToRegisters adds them to accumulator registers instead.
 struct ToMatrix {
   float* c;
   int n;
@@ -118,7 +119,7 @@ struct ToRegisters {
 
   template <int block>
   [[gnu::always_inline]] void add(int row, int from, const float* sum) const {
-    for (int j = 0; j < block / 4; ++j) {  // an odd j has the odd columns of eight
+    for (int j = 0; j < block / 4; ++j) {  // an odd j is for the odd columns of eight
       float* out = registers[(from / 8 + j / 2) * 4 + row / 8 * 2 + j % 2] + row % 8 * 4;
       for (int i = 0; i < 4; ++i) out[i] = (accumulates ? out[i] : 0.0F) + sum[j * 4 + i];
     }
@@ -155,7 +156,7 @@ void multiply_plain(const float* a, const float* b, const To& to, int n, int k) 
   multiply_any(a, b, to, n, k);
 }
 #if defined(__x86_64__)
-// No fused multiply-add: every host gives the same sums.
+// This is compiled without fused multiply-add, so that the sums are the same on every host.
 template <class To>
 __attribute__((target("avx2"))) void multiply_wide(const float* a, const float* b, const To& to, int n,
                                                    int k) {

@@ -1,4 +1,5 @@
-// Products of small tiles that the tensor instructions compute, and the fragments that hold the tiles.
+// Multiplies the small tiles of the tensor instructions, and converts between tiles and the fragments that
+// hold them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// The way in which the elements of a tile are read.
+// Converts the elements of a tile to numbers.
 struct ElementType {
   Type type = Type::none;
   int bytes = 0;
@@ -20,42 +21,44 @@ struct ElementType {
 };
 ElementType element_type(Type type);
 
-// The place of the metadata of a sparse A (PTX ISA, "Sparse matrix storage"): four bits for each four
-// columns, two of them stored; for .tf32 for each two columns, one of them stored; and for .u4 and .s4 for
-// each eight columns, two pairs of them stored. Some of each four lanes hold the metadata: the lanes that the
-// selector names, unless all do.
+// Reads the metadata of a sparse A (PTX ISA, "Sparse matrix storage"). Four bits describe one
+// group of columns. A group stores two of four columns, or one of two for .tf32, or two pairs of eight
+// columns for .u4 and .s4. If not all lanes hold metadata, `selector` names the lanes of each four that do.
 struct Sparsity {
   int element_bits;
-  int columns;  // of A, twice the number of stored columns
+  int columns;  // columns of A, twice the number of stored columns
   int selector;
 
   int groups() const { return columns / (element_bits == 32 ? 2 : element_bits == 4 ? 8 : 4); }
   // Returns the largest legal selector.
   int most_selector() const;
-  // Returns the rule that the metadata of 16 rows breaks, with the row and the group; empty if it breaks
-  // none. `metadata` is a register. With `ordered`, the two columns of a group ascend, as
+  // Checks the metadata of 16 rows. Returns the violated rule with its row and group, or an empty string.
+  // `metadata` is a register. If `ordered` is true, the two columns of a group must ascend, as
   // .sp::ordered_metadata promises.
   std::string refusal(const uint32_t* metadata, bool ordered) const;
-  // Returns the column in A of a stored column of row `row` of 16, of metadata that breaks no rule.
+  // Returns the column in A of a stored column in one of 16 rows. The metadata must be valid.
   int column(int row, int stored, const uint32_t* metadata) const;
 
  private:
   uint32_t bits(int row, int group, const uint32_t* metadata) const;
 };
 
-// c[16 x n] += a[16 x k] b[k x n], all row by row. A sum over k is computed first and added to c once, each
-// in f32: PTX does not specify the order and the intermediate precision.
+// Computes c[16 x n] += a[16 x k] b[k x n], all in row-major order. The sum over k is computed first and
+// added to c once. f32 sums are computed in f32; PTX specifies neither the order nor the intermediate
+// precision.
 void multiply(const float* a, const float* b, float* c, int n, int k);
 void multiply(const int32_t* a, const int32_t* b, int32_t* c, int n, int k, bool saturate);
-// The same sums of f32, added to accumulator registers of 32 lanes (see below), or to 0 unless it
-// `accumulates`. Of each eight columns, `b` has the even ones first: a register has four of them for a row.
+// Computes the same f32 sums, but adds them to accumulator registers of 32 lanes (see below), or writes them
+// if `accumulates` is false. Of each eight columns, `b` has the even columns first, because a register holds
+// four of these for a row.
 void multiply_into_registers(const float* a, const float* b, float* const* registers, int n, int k,
                              bool accumulates);
 
-// In the fragments of mma and wgmma, register `h * 2 + upper` of A holds, for lane l, the four bytes from (l
-// % 4) * 4 on in the 16-byte half h of row l / 4 + 8 * upper; register h of B the same of column l / 4.
-// Accumulator registers 4 j to 4 j + 3 hold (row, column) (l / 4, 8 j + 2 (l % 4)), the next column, and both
-// again 8 rows further down.
+// accumulator_from() and accumulator_to() convert accumulator fragments. In mma and wgmma, register `h * 2 +
+// upper` of A holds four bytes per lane. Lane l has row l / 4 + 8 * upper, starting at byte 16 h + (l % 4)
+// * 4. Register h of B holds the same bytes of column l / 4. Accumulator registers 4 j and 4 j + 1 hold
+// columns 8 j + 2 (l % 4) and the next of row l / 4. Registers 4 j + 2 and 4 j + 3 hold the same columns 8
+// rows further down.
 template <class T, class Load>
 void accumulator_from(T* c, int n, Load load) {
   for (int j = 0; j < n / 8; ++j)

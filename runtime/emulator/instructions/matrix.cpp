@@ -1,4 +1,5 @@
-// Warp-level matrix instructions that load, store and transpose (PTX ISA, ldmatrix, stmatrix, movmatrix).
+// Executes warp-level instructions that load, store and transpose matrices (PTX ISA, ldmatrix, stmatrix,
+// movmatrix).
 #include <fmt/format.h>
 
 #include <array>
@@ -8,8 +9,8 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// ldmatrix and stmatrix of one matrix for each register. Lane 8 m + r gives the address of row r of matrix m;
-// lane l holds elements 2 (l % 4) and the next of row l / 4.
+// Operands of ldmatrix and stmatrix, which access one matrix for each register. Lane 8 m + r provides the
+// address of row r of matrix m. Lane l holds elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
 struct MatrixAccess {
   AddressOperand p;
   RegisterList r;
@@ -20,8 +21,8 @@ struct MatrixAccess {
 template <bool store>
 void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
   if (!w.together(lanes)) return;
-  // The accesses come when the lanes have met, and yet none knows of what others did before that. What is
-  // stored, others know when they have met again.
+  // The lanes have arrived, but do not learn what other lanes did before that. The rows that stmatrix stores
+  // are therefore recorded only after the lanes have met.
   struct Row {
     Cta* owner;
     uint32_t offset;
@@ -32,7 +33,7 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
   const auto registers = w.listed(x.r);
   const bool trans = x.trans;
   for (size_t m = 0; m < registers.size(); ++m) {
-    Lanes undefined = 0;  // by row
+    Lanes undefined = 0;  // bits of undefined rows
     Cta* of_undefined = nullptr;
     uint32_t undefined_at = 0;
     uint16_t* data = w.at<uint16_t>(registers[m]);
@@ -69,7 +70,7 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
     if (store || (!undefined && !w.undefined.follows())) continue;
     w.undefined.set(registers[m], all_lanes, 0, {});
     if (!undefined) continue;
-    // A lane holds two elements of one row, or of two rows that stand side by side in the transposed matrix.
+    // A lane holds two elements of one row, or, in the transposed matrix, of two adjacent rows.
     Lanes lanes_of_it = 0;
     for (int lane = 0; lane < 32; ++lane) {
       const int pair = lane % 4 * 2;

@@ -16,11 +16,12 @@ void check_descriptor(Warp& w, const MatrixDescriptor& d, const char* what) {
 
 namespace {
 
-// Returns the pieces of shared memory that a matrix is; reports one outside of shared memory.
+// Returns the pieces of shared memory that hold a matrix. Reports a matrix that is not wholly in shared
+// memory.
 std::vector<SharedPiece> pieces_of(const Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t first,
                                    uint32_t rows, uint32_t bytes_k, const char* what) {
-  // Units come in the order of rows and columns. They are marked first, so that neighbours in memory are
-  // one piece.
+  // Units are visited in the order of rows and columns. They are marked first, so that units that are
+  // adjacent in memory form one piece.
   constexpr uint32_t unit = 16, of_a_word = 64;
   std::vector<uint64_t> marks(w.cta.shared.size() / unit / of_a_word + 1);
   uint32_t low = ~0u, high = 0;

@@ -1,4 +1,4 @@
-// Operands of wgmma and of tcgen05.mma in shared memory.
+// Accesses operands of wgmma and tcgen05.mma in shared memory.
 #pragma once
 
 #include "runtime/emulator/instructions/descriptor.h"
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Calls f(mn, k, shared address) for each 16 bytes of a matrix of `rows` along M or N and the given number of
-// bytes (half as many elements, if it is MN-major) along K.
+// Calls f(mn, k, shared address) for each 16 bytes of a matrix. The matrix has `rows` rows along M or N,
+// starting at `first`, and bytes_k bytes along K, or bytes_k / 2 elements if it is MN-major.
 template <class F>
 void for_each_unit(const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows, uint32_t bytes_k,
                    F f) {
@@ -23,7 +23,7 @@ void for_each_unit(const MatrixDescriptor& d, bool mn_major, uint32_t first, uin
 // Reports a nonzero base offset in the descriptor of `what`, which the emulator does not support.
 void check_descriptor(Warp& w, const MatrixDescriptor& d, const char* what);
 
-// Records the reads of one operand, and reports reads outside of shared memory.
+// Records the reads of one operand, and reports reads outside shared memory.
 void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
                   uint32_t bytes_k, Access deed, const char* what);
 

@@ -178,9 +178,9 @@ uint64_t state_of(const Mbarrier& m) { return (static_cast<uint64_t>(m.phase) <<
 
 struct Arrive {
   AddressOperand addr;
-  Register state;     // none for _, and in the cluster's form
-  Register count;     // none for one arrival
-  Register tx_count;  // of .expect_tx
+  Register state;     // no_register for _, and in the cluster form
+  Register count;     // no_register for one arrival
+  Register tx_count;  // for .expect_tx
   bool drop, releases, in_cluster;
 };
 
@@ -216,7 +216,7 @@ void decode_arrive(Decode& d, bool drop) {
   d.run<execute_arrive>(x);
 }
 
-// expect_tx and complete_tx.
+// Operands of expect_tx and complete_tx.
 struct Tx {
   AddressOperand addr;
   Register tx_count;
@@ -241,8 +241,8 @@ void decode_tx(Decode& d) {
   d.run<handler>({d.address(d.operand(0)), d.source(1, Type::u32)});
 }
 
-// Writes what the hardware has in the place of an mbarrier, as far as it is known. A kernel may look at it
-// where it has waited in vain.
+// Writes the hardware's representation of an mbarrier to its memory, as far as it is known. A kernel may read
+// it after it has waited in vain.
 void write_word(const Mbarrier& m) {
   const uint64_t word =
       report_format::encode({static_cast<uint32_t>(m.phase & 1), static_cast<uint32_t>(m.pending),
@@ -250,11 +250,11 @@ void write_word(const Mbarrier& m) {
   std::memcpy(m.cta->shared.data() + m.offset, &word, sizeof word);
 }
 
-// test_wait and try_wait.
+// Operands of test_wait and try_wait.
 struct PhaseWait {
   AddressOperand addr;
   Register wait_complete;
-  Register phase;  // its state, or its parity
+  Register phase;  // the mbarrier's state or its parity
   bool parity, acquires;
 };
 
@@ -267,7 +267,7 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
     bool done;
     if (x.parity) {
       uint32_t p = w.at<uint32_t>(x.phase)[lane];
-      if (p == ~0u) p = 1;  // the hardware looks at the lowest bit, and LLVM makes -1 of one that is true
+      if (p == ~0u) p = 1;  // the hardware tests the lowest bit, and LLVM passes -1 for true
       if (p > 1) w.fail(Fault::operand, fmt::format("a phase parity of {}; it is 0 or 1", p), lane);
       done = (m.phase & 1) != p;
       parity = p;
@@ -297,8 +297,8 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
   if (passed && x.acquires) w.causality.told(passed, w.alive);
   if (!waited) return;
   write_word(*waited);
-  // Whoever has to wait asks again once something has changed: a poll that cannot succeed is not worth a
-  // step.
+  // The thread retries only once something in the cluster has changed, because a poll that cannot succeed
+  // would waste a step.
   w.pause(Wait::mbarrier);
   w.fragment().object = waited->offset;
   w.fragment().generation = waited->cta->rank;
@@ -315,7 +315,7 @@ void decode_phase_wait(Decode& d) {
   d.run<execute_phase_wait>({addr, wait_complete, phase, parity, acquires});
 }
 
-// The arrivals that a state still lacks are its lower half.
+// mbarrier.pending_count: the lower half of a state is the number of missing arrivals.
 struct PendingCount {
   uint32_t operator()(uint64_t state) const { return static_cast<uint32_t>(state); }
 };

@@ -1,4 +1,4 @@
-// Loads, stores and prefetches (PTX ISA, ld, st, ldu, prefetch, mapa, getctarank).
+// Executes loads, stores and prefetches (PTX ISA, ld, st, ldu, prefetch, mapa, getctarank).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace {
 
 struct MemoryAccess {
   AddressOperand address;
-  RegisterList data;       // each is none where the vector has _
-  uint8_t register_bytes;  // of each, at least those of an element
+  RegisterList data;       // registers of the vector; no_register for _
+  uint8_t register_bytes;  // size of each register; at least the size of an element
   Space space;
   Order order;
   Scope scope;
@@ -65,7 +65,7 @@ void move_lane(Warp& w, std::span<const Register> registers, int width, int lane
   }
 }
 
-// Follows the undefined values among what a lane loads or stores.
+// Tracks undefined values in the data that a lane loads or stores.
 template <bool store>
 void follow_access(Warp& w, std::span<const Register> data, uint32_t bytes,
                    const UndefinedValues::Place& place, int lane) {
@@ -82,7 +82,7 @@ GlobalAccess global_access(const Warp& w, uint64_t address, uint32_t bytes, int 
           .lane = lane};
 }
 
-// Moves vectors of n elements that follow each other, each a lane's.
+// Moves vectors of n elements, one per lane, that are contiguous in memory.
 template <class T, bool store, size_t n>
 void move_vectors(Warp& w, std::span<const Register> registers, const Together& t, std::byte* place) {
   std::array<T, 32> unused;
@@ -101,11 +101,11 @@ void move_vectors(Warp& w, std::span<const Register> registers, const Together& 
         else
           data[k][lane] = memory[n * lane + k];
   };
-  t.count == 32 ? move(32) : move(t.count);  // the compiler knows the first, and so moves many lanes at once
+  t.count == 32 ? move(32) : move(t.count);  // the constant 32 lets the compiler vectorise the loop
 }
 
-// Moves what lanes access together, in registers as wide as the elements; returns false for other vectors
-// than of 1, 2 and 4.
+// Moves the data of lanes that access memory together, if the registers are as wide as the elements. Returns
+// false for vectors whose size is not 1, 2 or 4.
 template <class T, bool store>
 bool move_together(Warp& w, std::span<const Register> registers, const Together& t, std::byte* place) {
   if (!store && t.each == 0) {
@@ -133,8 +133,8 @@ bool move_together(Warp& w, std::span<const Register> registers, const Together&
   }
 }
 
-// Executes a plain access of lanes that access memory together. False where one alone has to say what is
-// wrong, or where memory is none that all see alike.
+// Executes a plain access by lanes that access memory together. Returns false if the accesses must be
+// executed one by one: to report a fault, or because the memory is weak.
 template <class T, bool store>
 bool execute_together(Warp& w, const MemoryAccess& x, std::span<const Register> data, const Together& t) {
   const auto size = static_cast<uint32_t>(sizeof(T) * data.size());
@@ -176,8 +176,8 @@ bool execute_together(Warp& w, const MemoryAccess& x, std::span<const Register> 
   return true;
 }
 
-// Finds where each of these lanes accesses the shared memory of its own CTA; returns false if one has to say
-// what is wrong, or accesses other memory.
+// Finds the offset of each lane's access in the shared memory of its own CTA. Returns false if a lane
+// accesses other memory, or if its access is a fault.
 bool find_own(const Warp& w, const MemoryAccess& x, Lanes lanes, uint32_t size,
               std::array<uint32_t, 32>& offsets) {
   const bool is_generic = x.space == Space::generic;
@@ -195,8 +195,8 @@ bool find_own(const Warp& w, const MemoryAccess& x, Lanes lanes, uint32_t size,
   return are_there;
 }
 
-// Executes a plain access of lanes that access the shared memory of their own CTA, anywhere. Returns false
-// where lanes access other memory, or one alone has to say what is wrong.
+// Executes a plain access by lanes to any addresses in the shared memory of their own CTA. Returns false if a
+// lane accesses other memory, or if its access is a fault.
 template <class T, bool store>
 bool execute_scattered(Warp& w, const MemoryAccess& x, std::span<const Register> data, Lanes lanes) {
   const auto size = static_cast<uint32_t>(sizeof(T) * data.size());
@@ -255,11 +255,11 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     if (store && is_global) w.require_writable(lane);
     WeakMemory* weak = is_global ? w.weak() : nullptr;
     const uint64_t at = owner ? offset : address;
-    // A volatile access of shared memory orders both ways.
+    // A volatile access to shared memory both acquires and releases.
     const bool orders = order != Order::none, both_ways = owner && order == Order::older;
     if (weak && !store) {
       const WeakMemory::Value value = weak->load(w, address, place);
-      place = const_cast<std::byte*>(value.bytes);  // it is read alone
+      place = const_cast<std::byte*>(value.bytes);  // the value is only read
       if (orders) w.order_before(value.passed, order, x.scope);
     } else if (orders && (!store || both_ways)) {
       w.order_before(owner, at, order, x.scope);
@@ -353,8 +353,8 @@ void decode_access(Decode& d, bool store) {
   const ptx_text::Operand &data = d.operand(store ? 1 : 0), &place = d.operand(store ? 0 : 1);
   Space symbol = Space::generic;
   const AddressOperand address = d.address(place, 0, &symbol);
-  // .param of a call is the thread's own memory, .param of the entry is the launch's; and a variable that is
-  // named says its space itself.
+  // The .param space of a call is the thread's own memory, and that of the entry is the launch's. A variable
+  // that is named as the address determines the space itself.
   if ((space == Space::param && symbol == Space::local) || space == Space::generic) space = symbol;
   const bool may_be_global = space == Space::global || space == Space::generic;
   if (strong && may_be_global && (scoped || !store)) d.decoder.communicates();
@@ -362,7 +362,7 @@ void decode_access(Decode& d, bool store) {
   auto parts = Decode::parts(data);
   if (const auto all = static_cast<size_t>(bytes(type)) * parts.size(); all > 16)
     d.reject(fmt::format("{} B in one access; sm_90 has up to 16", all));
-  // All registers of a vector are as wide; constants next to them are made so.
+  // All registers of a vector have the same width. Constants among them get that width.
   Type each = type;
   for (const ptx_text::Operand* o : parts)
     if (const uint8_t width = d.register_bytes(*o); width > bytes(type) && width <= 8)
@@ -377,7 +377,7 @@ void decode_access(Decode& d, bool store) {
   store ? run_access<true>(d, type, x) : run_access<false>(d, type, x);
 }
 
-// d is the address a in CTA b of the cluster.
+// mapa: d is the address that corresponds to a in CTA b of the cluster.
 template <class T>
 void execute_mapa(Warp& w, const Binary& x, Lanes lanes) {
   for_lanes(lanes, [&](int k) {
@@ -418,7 +418,7 @@ struct CreatePolicy {
   Register policy;
 };
 
-// A policy is an opaque 64-bit value.
+// A cache policy is an opaque 64-bit value.
 void execute_policy(Warp& w, const CreatePolicy& x, Lanes lanes) {
   for_lanes(lanes, [&](int k) { w.at<uint64_t>(x.policy)[k] = 0x1000'0000'0000'0000; });
 }
@@ -440,7 +440,7 @@ void add_memory(DecodeTable& t) {
   t["ld"] = [](Decode& d) { decode_access(d, false); };
   t["ldu"] = [](Decode& d) { decode_access(d, false); };
   t["st"] = [](Decode& d) { decode_access(d, true); };
-  // A multimem address means one place on one device.
+  // On one device, a multimem address refers to ordinary memory.
   t["multimem.st"] = [](Decode& d) { decode_access(d, true); };
   t["multimem.ld_reduce"] = [](Decode& d) { decode_access(d, false); };
   t["prefetch"] = decode_hint;

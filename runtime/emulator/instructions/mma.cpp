@@ -1,4 +1,5 @@
-// mma and mma.sp (PTX ISA, "Multiply-and-Accumulate Instruction"): all shapes and types that sm_90 has.
+// Executes mma and mma.sp (PTX ISA, "Multiply-and-Accumulate Instruction"), in all shapes and types that
+// sm_90 supports.
 #include <fmt/format.h>
 
 #include <bit>
@@ -13,12 +14,12 @@ namespace {
 
 enum class Combine : uint8_t { multiply, exclusive_or, conjunction };
 
-// Elements of A and B: how many bits they have, and what these are.
+// The kind and the number of bits of the elements of A or B.
 struct Element {
   enum class Kind : uint8_t { real, whole, bit, wide } kind = Kind::real;
   uint8_t bits = 0;
   bool is_signed = false;
-  Type type = Type::none;  // of real ones, and of those of a byte
+  Type type = Type::none;  // for real elements, and for elements of one byte
 };
 
 constexpr std::pair<std::string_view, Element> elements[] = {
@@ -36,7 +37,7 @@ constexpr std::pair<std::string_view, Element> elements[] = {
 
 struct Mma {
   RegisterList d, a, b, c;
-  Register metadata;  // of a sparse A
+  Register metadata;  // metadata of a sparse A
   uint16_t k;         // columns of A
   uint8_t m;          // rows of A: 8 or 16
   uint8_t selector;
@@ -49,12 +50,13 @@ struct Mma {
   bool sparse() const { return metadata != no_register; }
 };
 
-// Calls f(row, column, bits) for each element of a fragment: lane l holds, of each row l / 4 and l / 4 + 8,
-// the elements of 32 bits, or one of 64, from l % 4 times as many on. Registers take turns in the rows of A.
+// Calls f(row, column, bits) for each element of a fragment. A register of lane l holds 32 bits of row l / 4,
+// or one element of 64 bits. The four lanes of a row hold consecutive pieces of the row. If the matrix has 16
+// rows, every second register belongs to row l / 4 + 8.
 template <class F>
 void for_each_element(Warp& w, RegisterList fragment, Element element, int rows, F f) {
   const auto registers = w.listed(fragment);
-  const int each = element.bits == 64 ? 1 : 32 / element.bits;  // elements of a register
+  const int each = element.bits == 64 ? 1 : 32 / element.bits;  // elements per register
   const uint32_t mask = element.bits >= 32 ? ~0u : (1u << element.bits) - 1;
   for (size_t r = 0; r < registers.size(); ++r)
     for (int lane = 0; lane < 32; ++lane) {
@@ -80,7 +82,7 @@ int32_t whole(Element e, uint64_t bits) {
   return e.is_signed ? value << unused >> unused : value;
 }
 
-// A [m x k] row by row, with zeros where a sparse one has nothing, and B [k x 8].
+// Reads A [m x k] in row-major order, with zeros where a sparse A stores no element, and B [k x 8].
 template <class T, class Value>
 void read_operands(Warp& w, const Mma& x, T* a, T* b, Value value) {
   const Sparsity sparsity{x.of_a.bits, x.k, x.selector};
@@ -104,13 +106,13 @@ void for_each_sum(int m, F f) {
     for (int lane = 0; lane < 32; ++lane) f(r, lane, lane / 4 + 8 * (r / 2), lane % 4 * 2 + r % 2);
 }
 
-// An element of d is undefined where its row of a, its column of b or its own of c is. Registers of a hold
-// the upper rows and the lower ones in turn, as those of d and c do; of each pair of registers of f16 one
-// counts.
+// Tracks undefined values. An element of d is undefined if its row of a, its column of b or its element of c
+// is undefined. Registers of a alternate between the upper and lower rows, and those of c and d do so in the
+// same way. Two f16 elements in one register count as undefined only if both are.
 void follow_mma(Warp& w, const Mma& x) {
   if (!w.undefined.follows()) return;
   const auto a = w.listed(x.a), b = w.listed(x.b), c = w.listed(x.c), d = w.listed(x.d);
-  Lanes rows[2] = {}, columns = 0;  // rows by lane / 4, columns likewise
+  Lanes rows[2] = {}, columns = 0;  // one bit per row and column, indexed by lane / 4
   Register from = no_register;
   auto note = [&](Register r, Lanes& eighths) {
     const Lanes undefined = w.undefined.in(r);
@@ -120,7 +122,7 @@ void follow_mma(Warp& w, const Mma& x) {
   };
   for (size_t k = 0; k < a.size(); ++k) note(a[k], rows[x.m == 16 ? k % 2 : 0]);
   for (Register r : b) note(r, columns);
-  Lanes results[4] = {};  // d and c may be the same registers
+  Lanes results[4] = {};  // stored separately, because d and c may be the same registers
   for (size_t k = 0; k < d.size(); ++k) {
     const bool half = x.d_type == Type::f16;
     const size_t lower = x.m == 8 ? 0 : half ? k : k / 2;
@@ -175,7 +177,7 @@ void multiply_real(Warp& w, const Mma& x) {
   });
 }
 
-// Each product is added in turn, rounded once.
+// Multiplies f64 matrices. Each product is added in turn and rounded once.
 void multiply_wide(Warp& w, const Mma& x) {
   double a[16 * 16], b[16 * 8];
   read_operands(w, x, a, b, [](Element, uint64_t bits) { return std::bit_cast<double>(bits); });
@@ -205,14 +207,14 @@ void execute_mma(Warp& w, const Mma& x, Lanes lanes) {
   }
 }
 
-// m8n8k4 of f16, which is four products, each of a quad and that 16 lanes on.
+// m8n8k4 of f16: four products, each by the lanes of a quad and those 16 lanes above.
 struct MmaQuads {
   RegisterList d, a, b, c;
   Type d_type, c_type;
   bool a_by_column, b_by_row;
 };
 
-// This is where a lane's element e of an accumulator is.
+// Returns the row and column of a lane's element e of an accumulator.
 std::pair<int, int> place_in_quads(Type type, int lane, int e) {
   const int lower = lane < 16 ? 0 : 4;
   if (type == Type::f16) return {lane % 4 + lower, e};
@@ -263,7 +265,7 @@ Element element_named(std::string_view word) {
   return std::ranges::find(elements, word, &std::pair<std::string_view, Element>::first)->second;
 }
 
-// Lists the registers of operand n.
+// Returns a list of the registers of operand n.
 RegisterList fragment_of(Decode& d, size_t n, Type type) {
   const auto parts = Decode::parts(d.operand(n));
   return d.list(n == 0 ? d.destinations(parts, type) : d.sources(parts, type));
@@ -290,7 +292,7 @@ void decode_mma(Decode& d) {
   const std::string_view shape = *std::ranges::find_if(d.words, [](auto word) { return word[0] == 'm'; });
   if (shape == "m8n8k4" && !d.has("f64")) return decode_mma_quads(d);
   x.satfinite = d.has("satfinite");
-  // The types of d, a, b and c follow each other.
+  // The types of d, a, b and c are consecutive words.
   const auto of_a = 1 + std::ranges::find_if(d.words, [](auto word) { return type_named(word).has_value(); });
   x.d_type = *type_named(of_a[-1]);
   x.of_a = element_named(of_a[0]);

@@ -1,4 +1,4 @@
-// mov: between registers, into and out of packed registers, and from clocks.
+// Executes mov between registers, to and from packed registers, and from clocks.
 #include "runtime/emulator/instructions/handlers.h"
 
 namespace ptxbuilder::runtime::emulator {
@@ -21,9 +21,9 @@ enum class ClockKind : uint8_t { clock, globaltimer };
 
 struct ReadClock {
   Register d;
-  uint8_t bytes;  // of d
+  uint8_t bytes;  // size of d
   ClockKind clock;
-  bool high;  // of the clock's 64 bits, 32 for a d of 4 bytes
+  bool high;  // whether d gets the upper half of the clock's 64 bits
 };
 
 void execute_clock(Warp& w, const ReadClock& x, Lanes lanes) {
@@ -37,7 +37,7 @@ void execute_clock(Warp& w, const ReadClock& x, Lanes lanes) {
   });
 }
 
-// Between a register and its parts, from the lowest.
+// A mov between a register and its parts, the lowest part first.
 struct Pack {
   Register whole;
   RegisterList parts;
@@ -105,7 +105,7 @@ bool decode_clock(Decode& d, Type type) {
   return false;
 }
 
-// The address of a variable in the frame.
+// A mov of the address of a variable in the frame.
 struct FrameAddress {
   Register d;
   uint64_t offset;
@@ -119,7 +119,7 @@ void execute_frame_address(Warp& w, const FrameAddress& x, Lanes lanes) {
   });
 }
 
-// mov.v2 and mov.v4: part by part.
+// mov.v2 and mov.v4, which move each part.
 struct MoveParts {
   RegisterList d, a;
   uint8_t bytes;
@@ -141,7 +141,7 @@ void decode_mov_parts(Decode& d, size_t count) {
   const Type type = d.type();
   const auto to = Decode::parts(d.operand(0));
   auto from = Decode::parts(d.operand(1));
-  // %tid and its kin are vectors of four, and the last is 0.
+  // %tid and similar registers are vectors with four elements, and the last element is 0.
   ptx_text::Operand dimensions[4];
   constexpr std::string_view vectors[] = {"%tid",       "%ntid",       "%ctaid",         "%nctaid",
                                           "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"};

@@ -1,4 +1,5 @@
-// Tensor copies (PTX ISA, cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, and the prefetches of both).
+// Executes tensor copies (PTX ISA, cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, and the prefetches of
+// both).
 #include <fmt/format.h>
 
 #include <array>
@@ -14,8 +15,8 @@ namespace {
 
 enum class Mode : uint8_t { tile, im2col, im2col_no_offs };
 
-// [tensorMap, tensorCoords]: one coordinate for each dimension, innermost first; of im2col the offsets after
-// them, one for each dimension but the first and the last.
+// The operand [tensorMap, tensorCoords]. There is one coordinate per dimension, innermost first. For im2col,
+// the coordinates are followed by offsets, one for each dimension except the first and the last.
 struct TensorBox {
   AddressOperand tensor_map;
   RegisterList tensor_coords;
@@ -28,13 +29,13 @@ struct TensorBox {
 struct BoxLoad {
   TensorBox box;
   AddressOperand dst_mem, mbar;
-  Register cta_mask;  // none without .multicast::cluster
+  Register cta_mask;  // no_register without .multicast::cluster
 };
 
 struct BoxStore {
   TensorBox box;
   AddressOperand src_mem;
-  std::optional<Reduction> reduction;  // of elements of the map's type
+  std::optional<Reduction> reduction;  // elements have the map's type
 };
 
 MapContents read_map(Warp& w, const TensorBox& box, Mode mode, int lane) {
@@ -69,8 +70,8 @@ MapContents read_map(Warp& w, const TensorBox& box, Mode mode, int lane) {
   return m;
 }
 
-// The place of a box, innermost first. Along the innermost dimension it is a multiple of 16 B: the manual
-// does not say so, but an H100 stops at anything else as an illegal instruction, in loads, stores and
+// Returns the coordinates of a box, innermost first. The innermost one must be a multiple of 16 B: the manual
+// does not state this, but an H100 reports an illegal instruction otherwise, for loads, stores and
 // prefetches.
 std::array<int32_t, 5> read_coordinates(Warp& w, const TensorBox& box, const MapContents& m, int lane) {
   std::array<int32_t, 5> c{};
@@ -83,7 +84,7 @@ std::array<int32_t, 5> read_coordinates(Warp& w, const TensorBox& box, const Map
                     "multiples of 16 B",
                     c[0], bytes),
         lane);
-  // The manual does not say this either, and an H100 stops in the same way.
+  // The manual does not state this rule either, and an H100 also reports an illegal instruction.
   for (size_t d = 0; m.im2col && d + 2 < m.rank; ++d)
     if (c[d + 1] < m.lower[d])
       w.fail(Fault::operand,
@@ -94,7 +95,7 @@ std::array<int32_t, 5> read_coordinates(Warp& w, const TensorBox& box, const Map
   return c;
 }
 
-// Calls f for each row of the box, or of each pixel.
+// Returns a function that calls its argument for each row of the box, or for each pixel.
 template <class F>
 std::function<void(F)> rows_of(Warp& w, const TensorBox& box, const MapContents& m, int lane) {
   const auto c = read_coordinates(w, box, m, lane);
@@ -105,10 +106,11 @@ std::function<void(F)> rows_of(Warp& w, const TensorBox& box, const MapContents&
 }
 using RowFunction = std::function<void(const BoxRow&)>;
 
-// 128 B: what TMA asks of a shared address; the swizzle patterns come from the address itself.
+// TMA requires that shared addresses are multiples of 128 B. The swizzle pattern depends on the address
+// itself.
 constexpr uint32_t shared_align = 128;
 
-// The checks get this of a copy; it refers to the map and the coordinates.
+// Returns a description of a copy for the checks. It refers to the map and the coordinates.
 TileCopy tile_copy(Cta& cta, uint32_t offset, const MapContents& m, const std::array<int32_t, 5>& at,
                    uint32_t mask = 0) {
   return {cta,
@@ -131,8 +133,8 @@ void check_tensor(Warp& w, const MapContents& m, int lane) {
            "the tensor of this map");
 }
 
-// Copies bytes [0, bytes) of a row between a buffer and swizzled shared memory, in the 16-byte units that
-// swizzles move.
+// Copies bytes [0, bytes) of a row between a buffer and swizzled shared memory, in units of 16 bytes, which
+// swizzles leave intact.
 template <bool to_shared>
 void swizzled_copy(std::byte* shared, uint32_t at, std::byte* row, uint32_t bytes, Swizzle swizzle) {
   for (uint32_t k = 0; k < bytes; k += 16) {
@@ -188,8 +190,8 @@ void execute_load(Warp& w, const BoxLoad& x, Lanes lanes) {
   });
 }
 
-// A store writes of a row whole units of 16 B at its end, so beyond a tensor that ends within one (as
-// an H100 does).
+// Returns how many bytes of a row a store writes. Like an H100, it writes whole units of 16 B, and so may
+// write beyond the end of a tensor that ends within a unit.
 uint32_t row_bytes(const MapContents& m, const BoxRow& r) {
   const uint32_t size = m.element_bytes();
   return std::min((r.last * size + 15) / 16 * 16, r.bytes) - r.first * size;
@@ -202,7 +204,7 @@ void execute_store(Warp& w, const BoxStore& x, Lanes lanes) {
     check_tensor(w, m, lane);
     const auto for_each = rows_of<RowFunction>(w, x.box, m, lane);
     const auto at = read_coordinates(w, x.box, m, lane);
-    for (int32_t c : at)  // the same: an illegal instruction on an H100, where loads may
+    for (int32_t c : at)  // an H100 reports an illegal instruction here too, but only for stores
       if (c < 0)
         w.fail(Fault::operand,
                fmt::format("a store's box begins at coordinate {}; only loads may begin in front of a tensor",
@@ -261,7 +263,7 @@ Mode mode_of(const Decode& d) {
   return d.has("im2col") ? Mode::im2col : d.has("im2col_no_offs") ? Mode::im2col_no_offs : Mode::tile;
 }
 
-// Takes the operand [map, {coordinates}], and after the coordinates the offsets of im2col.
+// Decodes the operand [map, {coordinates}], and the offsets of im2col.
 TensorBox take_box(Decode& d, const ptx_text::Operand& o, const ptx_text::Operand* offsets) {
   std::vector<Register> registers = d.sources(Decode::parts(o.parts[1]), Type::s32);
   if (offsets) {

@@ -1,5 +1,5 @@
-// Copies from shared to tensor memory (PTX ISA, tcgen05.cp), of matrices that a descriptor tells, as of a
-// product.
+// Executes copies from shared memory to tensor memory (PTX ISA, tcgen05.cp). A descriptor describes the
+// source matrix, as for products.
 #include <fmt/format.h>
 
 #include "runtime/emulator/decode/decoder.h"
@@ -9,8 +9,8 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// Rows of the matrix and bytes of each; row r goes to the lane (r % rows_each) * step + r / rows_each *
-// behind, and again to `copies` of them, each `apart` lanes after the one before.
+// The matrix has `rows` rows of `bytes` bytes. Row r is copied to lane `(r % rows_each) * step + r /
+// rows_each * behind`. There are `copies` such copies, each `apart` lanes after the previous one.
 struct CopyShape {
   uint32_t rows, bytes;
   uint32_t rows_each = 128, behind = 0, step = 1, copies = 1, apart = 0;

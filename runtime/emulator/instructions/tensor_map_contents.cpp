@@ -14,7 +14,7 @@ uint32_t MapContents::box_bytes() const {
 }
 
 bool MapContents::slides() const {
-  constexpr uint64_t kAllMemory = uint64_t{1} << 57;  // the addresses of a GPU
+  constexpr uint64_t kAllMemory = uint64_t{1} << 57;  // size of a GPU's address space
   for (int d = 1; d < rank; ++d) {
     if (shape[d] > 1 && strides[d - 1] > kAllMemory / (shape[d] - 1)) return true;
     if (d > 1 && strides[d - 1] == strides[d - 2] && shape[d] > 1 && shape[d - 1] > 1) return true;

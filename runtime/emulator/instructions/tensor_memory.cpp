@@ -1,6 +1,7 @@
-// Tensor memory and the products in it (PTX ISA, "TensorCore 5th Generation Family Instructions"): of one
-// CTA, with 64 or 128 rows, of matrices in shared memory; A may be in tensor memory. Products, copies and
-// commits of a CTA are done in order, asynchronously to the threads.
+// Executes instructions on tensor memory, and products that accumulate in it (PTX ISA, "TensorCore 5th
+// Generation Family Instructions"). Products are those of one CTA with 64 or 128 rows. Their operands are in
+// shared memory; A may also be in tensor memory. A CTA's products, copies and commits are executed in order,
+// asynchronously to the threads.
 #include "runtime/emulator/instructions/tensor_memory.h"
 
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ namespace {
 
 using ColumnDeed = TensorMemory::Deed;
 
-// Reports an earlier deed on a column that nothing has ordered ahead of this.
+// Reports an earlier access to a column if nothing orders it before the current access.
 void require_over(Warp& w, const ColumnDeed& earlier, bool wrote, uint32_t column, const char* what,
                   int lane) {
   if (!w.cluster().checks || earlier.time == 0) return;
@@ -40,9 +41,10 @@ void require_over(Warp& w, const ColumnDeed& earlier, bool wrote, uint32_t colum
 
 using TensorOperation = TensorMemory::Operation;
 
-// The tcgen05 instruction that a deed lacks to be ordered ahead of an operation of the warp now, although
-// threads have met in between (PTX ISA, tcgen05, "Memory Consistency Model"); null where it lacks none.
-// Products follow products and copies in the order of issue; others are to be done.
+// Returns the tcgen05 instruction that is missing to order an earlier access before an operation that the
+// warp starts now, although threads have met in between (PTX ISA, tcgen05, "Memory Consistency Model").
+// Returns null if none is missing. Products follow earlier products and copies in the order of issue; any
+// other earlier access must be done.
 const char* missing_order(Warp& w, const ColumnDeed& earlier, TensorOperation now) {
   TensorMemory& memory = *w.cta.tensor;
   const bool is_behind = earlier.is_behind();
@@ -222,7 +224,7 @@ void execute_transfer(Warp& w, const TensorTransfer& x, Lanes lanes) {
   }
 }
 
-// A transfer is done where it is issued, so that a wait is for who checks alone.
+// Waits for transfers. A transfer is executed when it is issued, so a wait only updates what the checks know.
 template <bool store>
 void execute_transfer_wait(Warp& w, Lanes lanes) {
   if (!w.converged(lanes)) return;
@@ -249,9 +251,9 @@ void execute_fence_after(Warp& w, Lanes) {
 
 struct TensorProduct {
   AddressOperand d;
-  AddressOperand a_place;  // in tensor memory, where a_is_tensor
+  AddressOperand a_place;  // address in tensor memory, if a_is_tensor
   Register a, b, what, accumulate;
-  Type kind;  // f16, tf32, e4m3 for .kind::f8f6f4, s8 for .kind::i8
+  Type kind;  // f16, tf32, e4m3 for .kind::f8f6f4, or s8 for .kind::i8
   bool a_is_tensor;
 };
 
@@ -317,7 +319,7 @@ struct PendingProduct {
   uint32_t lane, column;
   bool accumulate, a_is_tensor;
 
-  // 64 rows are in half of each warp's lanes.
+  // The 64 rows of a product are in one half of each warp's lanes.
   uint32_t lane_of(int row) const {
     return shape.m == 64 ? lane + static_cast<uint32_t>(row / 16 * 32 + row % 16)
                          : static_cast<uint32_t>(row);
@@ -364,7 +366,8 @@ void compute_tile(Cta& cta, const PendingProduct& p, Read read, Multiply multipl
 
 }  // namespace
 
-// Completes the oldest of the CTA's products and commits; the others follow, each at a time of its own.
+// Posts the execution of the oldest operation in the CTA's queue. Each of the other operations is posted when
+// its predecessor has been executed.
 static void post_oldest(Warp& w) {
   w.cluster().post([&w] {
     std::deque<std::function<void()>>& queue = w.cta.tensor->queue;
@@ -385,9 +388,9 @@ void put_behind(Warp& w, std::function<void()> complete) {
 
 namespace {
 
-// The columns of A in tensor memory, which is to have been written.
+// Checks and records the reads of A in tensor memory, whose columns must have been written.
 void touch_a(Warp& w, TensorMemory& memory, const PendingProduct& p, const ColumnDeed& now, int lane) {
-  constexpr uint32_t columns = 8;  // 32 bytes along K
+  constexpr uint32_t columns = 8;  // columns per 32 bytes along K
   const TensorPlace at(static_cast<uint32_t>(p.a));
   if (p.shape.m != 128) w.fail(Fault::unsupported, "A in tensor memory with other than 128 rows", lane);
   if (p.shape.a_mn || at.lane != 0)
@@ -461,9 +464,10 @@ struct CommitProducts {
   AddressOperand barrier;
 };
 
-// An arrival when all products of the thread ahead of it are done, which whoever waits for it knows, and with
-// that what the thread knew: the copies that they have read are over. It is a
-// tcgen05.fence::before_thread_sync too.
+// Executes tcgen05.commit: an arrival at an mbarrier once all earlier products of the thread are done. A
+// thread that waits for the arrival learns that they are done, and what the committing thread knew, for
+// example that the copies whose data they read are done. The instruction also acts as a
+// tcgen05.fence::before_thread_sync.
 void execute_commit_products(Warp& w, const CommitProducts& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     if (!w.cta.tensor)

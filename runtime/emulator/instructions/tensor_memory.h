@@ -1,4 +1,4 @@
-// Accesses of tensor memory, which are checked against earlier ones, and operations there that are
+// Checks accesses to tensor memory against earlier accesses, and queues operations on tensor memory that are
 // asynchronous to the threads.
 #pragma once
 
@@ -10,29 +10,30 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// An address has a lane in its upper half and a column in its lower.
+// An address in tensor memory: the lane in its upper half and the column in its lower half.
 struct TensorPlace {
   uint32_t lane, column;
   explicit TensorPlace(uint32_t address) : lane(address >> 16), column(address & 0xffff) {}
 };
 
-// Reports columns that are not allocated; `what` is a phrase such as "this writes".
+// Returns the CTA's tensor memory. Reports columns that are not allocated; `what` is a phrase such as "this
+// writes".
 TensorMemory& allocated_at(Warp& w, const TensorPlace& at, uint32_t count, const char* what, int lane);
 
-// A product or a copy that a lane issues, as an access of shared memory and of tensor memory.
+// A product or a copy that a lane issues, as an access to shared memory and to tensor memory.
 struct IssuedDeed {
   Access of_shared;
   TensorMemory::Deed of_tensor;
 };
 IssuedDeed issue(Warp& w, TensorMemory::Operation operation, int lane);
 
-// Reports an earlier access of a column that is not ordered before an operation that the warp starts now.
+// Reports an earlier access to a column that is not ordered before an operation that the warp starts now.
 void require_ordered(Warp& w, const TensorMemory::Deed& earlier, bool wrote, TensorMemory::Operation now,
                      uint32_t column, const char* what, int lane);
 
-// Calls the function when the CTA's earlier products, copies and commits are done.
+// Calls `complete` after the CTA's earlier products, copies and commits are done.
 void put_behind(Warp& w, std::function<void()> complete);
 
-void decode_tensor_copy(Decode& d);  // tensor_copy.cpp
+void decode_tensor_copy(Decode& d);  // defined in tensor_copy.cpp
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -1,5 +1,5 @@
-// Changes of tensor maps by the kernel (PTX ISA, tensormap.replace, tensormap.cp_fenceproxy,
-// fence.proxy.tensormap).
+// Executes the instructions that change tensor maps (PTX ISA, tensormap.replace,
+// tensormap.cp_fenceproxy, fence.proxy.tensormap).
 #include <fmt/format.h>
 
 #include "runtime/emulator/instructions/copies.h"
@@ -28,7 +28,8 @@ constexpr std::string_view field_names[] = {
     "global_address", "rank",     "box_dim",           "global_dim",   "global_stride",
     "element_stride", "elemtype", "interleave_layout", "swizzle_mode", "fill_mode"};
 
-// The value of .elemtype by PTX ISA, tensormap.replace; those with .ftz and of four bits are not known here.
+// Returns the data type for a value of .elemtype (PTX ISA, tensormap.replace). Types with .ftz and types of
+// four bits are not supported.
 std::optional<DType> element_type_of(uint64_t value) {
   constexpr DType types[] = {DType::u8,  DType::u16, DType::u32, DType::s32, DType::u64,  DType::s64,
                              DType::f16, DType::f32, DType::f32, DType::f64, DType::bf16, DType::tf32};
@@ -36,7 +37,7 @@ std::optional<DType> element_type_of(uint64_t value) {
   return types[value];
 }
 
-// The place of the map, and a note that it is changed.
+// Returns the memory of a map that is about to change, and records the change.
 std::byte* changed_map(Warp& w, uint64_t address, Space space, int lane, bool releases) {
   if (address % 64)
     w.fail(Fault::misaligned, fmt::format("the tensor map's address {:#x} is not a multiple of 64", address),
@@ -60,7 +61,7 @@ struct Replace {
   AddressOperand addr;
   Register new_val;
   Field field;
-  uint8_t ord;  // of the fields that have one value for each dimension
+  uint8_t ord;  // for fields that have one value per dimension
   Space space;
 
   bool wide() const { return field == Field::global_address || field == Field::global_stride; }
@@ -73,7 +74,7 @@ void execute_replace(Warp& w, const Replace& x, Lanes lanes) {
     const uint64_t value = x.wide() ? w.at<uint64_t>(x.new_val)[lane] : w.at<uint32_t>(x.new_val)[lane];
     std::byte* place = changed_map(w, address, x.space, lane, false);
     MapContents m = map_contents(place);
-    // A map of zeros, all of whose fields a kernel replaces, is how Triton makes one.
+    // Triton creates a map by replacing all fields of a map of zeros.
     if (std::all_of(place, place + map_bytes, [](std::byte b) { return b == std::byte{0}; }))
       m.magic = map_magic;
     if (m.magic != map_magic)
@@ -144,7 +145,7 @@ struct CopyMap {
   AddressOperand dst, src;
 };
 
-// One copy for the warp.
+// Executes tensormap.cp_fenceproxy, which makes one copy for the whole warp.
 void execute_copy_map(Warp& w, const CopyMap& x, Lanes lanes) {
   if (!w.converged(lanes)) return;
   const int lane = __builtin_ctz(lanes);

@@ -1,4 +1,4 @@
-// Consecutive lanes of a warp that access adjacent memory are reported as one access.
+// Finds consecutive lanes of a warp that access adjacent memory, so that they can be reported as one access.
 #pragma once
 
 #include <optional>
@@ -7,14 +7,15 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Lanes that access memory together: `count` lanes, from the first on, each `each` bytes after the previous
-// one; or all the same bytes, if `each` is 0.
+// A group of `count` lanes, starting at lane `first`, that access memory together. Each lane's address is
+// `each` bytes after that of the previous lane; if `each` is 0, all access the same bytes.
 struct Together {
   int first = 0;
   uint32_t count = 0, each = 0;
 };
 
-// Returns the distance between the addresses of neighbours among `count` lanes: 0, `bytes`, or nothing.
+// Returns the distance between the addresses of neighbouring lanes, which must be 0 or `bytes` for all of the
+// `count` lanes. Otherwise returns nothing.
 template <class T>
 std::optional<uint32_t> distance(const T* base, uint32_t count, uint32_t bytes) {
   const auto step = static_cast<T>(base[1] - base[0]);
@@ -29,7 +30,7 @@ inline std::optional<Together> together(const Warp& w, const AddressOperand& add
                                         uint32_t bytes) {
   const int first = __builtin_ctz(lanes);
   const Lanes run = lanes >> first;
-  if ((run & (run + 1)) != 0) return std::nullopt;  // there are gaps between them
+  if ((run & (run + 1)) != 0) return std::nullopt;  // the lanes are not consecutive
   const auto count = static_cast<uint32_t>(__builtin_popcount(run));
   if (count == 1 || address.base_bytes == 0) return Together{first, count, 0};
   const std::optional<uint32_t> each = address.base_bytes == 4

@@ -1,5 +1,5 @@
-// Video instructions: arithmetic on bytes and half-words of registers (PTX ISA, "Scalar Video Instructions",
-// "SIMD Video Instructions").
+// Executes video instructions, i.e. arithmetic on bytes and half-words of registers (PTX ISA, "Scalar Video
+// Instructions", "SIMD Video Instructions").
 #include <algorithm>
 #include <charconv>
 
@@ -12,21 +12,21 @@ enum class VideoOp : uint8_t { add, sub, absdiff, min, max, average, shl, shr, m
 enum class Accumulate : uint8_t { none, add, min, max };
 enum class Order : uint8_t { eq, ne, lt, le, gt, ge };
 
-// This is what an operand selects of a register, %r1.b2 or %r1.h10: the numbers of its bytes or half-words,
-// from the lowest; of width 4 the whole register.
+// The parts of a register that an operand such as %r1.b2 or %r1.h10 selects. `parts` are the numbers of bytes
+// or half-words, counted from the lowest. A width of 4 selects the whole register.
 struct Selection {
-  uint8_t width = 4;  // bytes of each
-  uint8_t count = 0;  // of parts; 0 where nothing was said
+  uint8_t width = 4;  // bytes per part
+  uint8_t count = 0;  // number of parts; 0 if the operand selects none
   uint8_t parts[4] = {};
 };
 
 struct Video {
-  Register d, a, b, c;  // c may be none
+  Register d, a, b, c;  // c may be no_register
   Selection of_d, of_a, of_b;
   VideoOp op;
   Accumulate accumulate;
-  Order order;    // of set
-  uint8_t shift;  // of mad: 7, 15 or 0
+  Order order;    // for vset
+  uint8_t shift;  // for vmad: 7, 15 or 0
   bool d_signed, a_signed, b_signed, saturate, wraps, plus_one, negate_product, negate_c;
 };
 
@@ -98,7 +98,7 @@ int64_t accumulated(const Video& x, int64_t value, int64_t c) {
   }
 }
 
-// One result, of whole registers or selected parts.
+// Returns the single result for whole registers or selected parts.
 uint32_t scalar(const Video& x, uint32_t a, uint32_t b, uint32_t c) {
   const int64_t of_a = part(a, x.of_a.width, x.of_a.parts[0], x.a_signed),
                 of_b = part(b, x.of_b.width, x.of_b.parts[0], x.b_signed),
@@ -119,7 +119,7 @@ uint32_t scalar(const Video& x, uint32_t a, uint32_t b, uint32_t c) {
   return static_cast<uint32_t>(accumulated(x, part(static_cast<uint32_t>(value), 4, 0, x.d_signed), of_c));
 }
 
-// A result in each part; a and b select theirs from {b, a}.
+// Returns a word with a result in each part. a and b select their parts from {b, a}.
 uint32_t simd(const Video& x, uint32_t a, uint32_t b, uint32_t c) {
   const uint64_t both = uint64_t{b} << 32 | a;
   const unsigned width = x.of_a.width, count = 4 / width, bits = 8 * width;
@@ -146,7 +146,7 @@ void execute_video(Warp& w, const Video& x, Lanes lanes) {
   for_lanes(lanes, [&](int k) { d[k] = in_parts ? simd(x, a[k], b[k], c[k]) : scalar(x, a[k], b[k], c[k]); });
 }
 
-// %r1.b0: takes the selection from the operand's name.
+// Removes a selection such as .b0 from the operand's name and returns it.
 Selection take_selection(Decode& d, ptx_text::Operand& o) {
   Selection s;
   const size_t dot = o.text.find_last_of('.');
@@ -172,7 +172,7 @@ Accumulate take_accumulate(Decode& d) {
                           : Accumulate::none;
 }
 
-// The selection of a SIMD operand, with its default.
+// Checks the selection of a SIMD operand, or sets it to the default if it is empty.
 void complete(Decode& d, Selection& s, unsigned width, unsigned first, unsigned most) {
   if (s.count == 0) {
     s.count = static_cast<uint8_t>(4 / width);
@@ -202,7 +202,7 @@ void decode_video(Decode& d) {
   x.plus_one = d.has("po");
   x.shift = d.has("shr7") ? 7 : d.has("shr15") ? 15 : 0;
   x.accumulate = take_accumulate(d);
-  constexpr size_t a = op == VideoOp::set ? 0 : 1;  // the type of d is not said of set
+  constexpr size_t a = op == VideoOp::set ? 0 : 1;  // the mnemonic of vset does not specify the type of d
   x.d_signed = a == 1 && is_signed(d.type(0));
   x.a_signed = is_signed(d.type(a)), x.b_signed = is_signed(d.type(a + 1));
   std::vector<ptx_text::Operand> operands = d.text.operands;

@@ -1,4 +1,5 @@
-// wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"). Each warp computes its 16 rows.
+// Executes wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"). Each warp computes its 16
+// rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,23 +18,23 @@ namespace {
 
 struct Wgmma {
   MatrixRegisters registers;
-  Register a_desc;  // none where A is in registers
+  Register a_desc;  // no_register if A is in registers
   Register b_desc;
   Register scale_d;   // a predicate
-  Register metadata;  // of a sparse A
+  Register metadata;  // metadata of a sparse A
   uint16_t n;
   Type d_type, a_type, b_type;
   int8_t scale_a, scale_b;  // 1 or -1
   bool transpose_a, transpose_b;
   bool satfinite;
-  bool single_bits;  // .b1, eight in each byte of type u8
+  bool single_bits;  // .b1, with eight bits in each byte of type u8
   uint8_t selector;
 
   bool a_in_registers() const { return registers.a.size != 0; }
   bool sparse() const { return metadata != no_register; }
-  int stored() const { return 32 / bytes(a_type); }  // columns of A
+  int stored() const { return 32 / bytes(a_type); }  // stored columns of A
   int k() const { return sparse() ? 2 * stored() : stored(); }
-  uint32_t b_bytes() const { return sparse() ? 64 : 32; }  // along K
+  uint32_t b_bytes() const { return sparse() ? 64 : 32; }  // bytes along K
 };
 
 uint64_t uniform(Warp& w, Register r, const char* what) {
@@ -43,8 +44,8 @@ uint64_t uniform(Warp& w, Register r, const char* what) {
   return values[0];
 }
 
-// Returns f(read) of the function that reads an element: one for each of the common types, which the
-// compiler puts into the loops over a tile.
+// Returns f(read), where `read` reads an element. Common types have their own `read`, so that the compiler
+// can inline it into the loops over a tile.
 template <class F>
 decltype(auto) with_reader(ElementType element, F f) {
   const auto of_16_bits = [](auto decoded) {
@@ -64,7 +65,7 @@ decltype(auto) with_reader(ElementType element, F f) {
   }
 }
 
-// The even columns of each eight come first.
+// Moves the even columns of each eight in front of the odd ones.
 void sort_columns(std::vector<float>& b) {
   for (size_t at = 0; at + 8 <= b.size(); at += 8) {
     float sorted[8];
@@ -73,7 +74,7 @@ void sort_columns(std::vector<float>& b) {
   }
 }
 
-// B as [k][n], of f32 as multiply_into_registers() takes it.
+// Returns B as [k][n]. f32 values are in the order that multiply_into_registers() expects.
 template <class T, class Read>
 const std::vector<T>& matrix_b(const Cta& cta, DecodedTile<T>& kept, uint64_t descriptor, bool mn_major,
                                int n, int k, ElementType element, Read read) {
@@ -91,7 +92,7 @@ const std::vector<T>& matrix_b(const Cta& cta, DecodedTile<T>& kept, uint64_t de
   return kept.values;
 }
 
-// The columns of A that are stored.
+// Reads the stored columns of A.
 template <class T, class Read>
 void stored_a(Warp& w, const Wgmma& x, uint64_t descriptor, ElementType element, Read read, T* a) {
   const int k = x.stored();
@@ -111,7 +112,7 @@ void stored_a(Warp& w, const Wgmma& x, uint64_t descriptor, ElementType element,
   }
 }
 
-// A, with zeros where a sparse one has nothing.
+// Reads A, with zeros where a sparse A stores no element.
 template <class T, class Read>
 void matrix_a(Warp& w, const Wgmma& x, const PendingWgmma& p, ElementType element, Read read, T* a) {
   if (!x.sparse()) return stored_a(w, x, p.a, element, read, a);
@@ -143,7 +144,7 @@ void compute_real(Warp& w, const Wgmma& x, const PendingWgmma& p) {
     for (int r = 0; r < count; ++r) places[r] = w.at<float>(registers[r]);
     return multiply_into_registers(a, b.data(), places, n, k, p.accumulate);
   }
-  // Two sums share a register.
+  // Each register holds two f16 sums.
   float sums[128 * 32];
   for (int r = 0; r < count; ++r) places[r] = sums + 32 * r;
   const auto code = [&](int r, int lane) -> uint16_t& {
@@ -184,7 +185,8 @@ void compute_whole(Warp& w, const Wgmma& x, const PendingWgmma& p) {
 
 void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes);
 
-// Completes the oldest of the warp's wgmmas; the others follow in order, each at a time of its own.
+// Posts the execution of the warp's oldest wgmma. Each of the other wgmmas is posted when its predecessor has
+// been executed.
 void post_next(Warp& w) {
   w.cluster().post([&w, began = w.cluster().steps] {
     const PendingWgmma p = w.wgmma.queue.front();
@@ -254,8 +256,8 @@ void execute_wgmma_commit(Warp& w, Lanes lanes) {
   w.cluster().changed();
 }
 
-// A warp's wait covers the whole warpgroup, since wgmma is the warpgroup's: one warp may release a stage for
-// all.
+// Executes wgmma.wait_group. The wait covers the wgmmas of the whole warpgroup, not only the warp's part of
+// them, so that one warp may release a stage for all.
 void execute_wgmma_wait(Warp& w, const WaitGroup& x, Lanes lanes) {
   if (!w.converged(lanes)) return;
   const int64_t target = int64_t{w.wgmma.committed} - x.n;

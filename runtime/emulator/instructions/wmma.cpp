@@ -1,6 +1,6 @@
-// wmma (PTX ISA, "Warp-level matrix instructions using wmma"). How a fragment's elements lie among lanes is
-// the implementation's own: here lane l has elements l E to l E + E - 1 of the matrix, row after row, and
-// what is left of its registers repeats them.
+// Executes wmma (PTX ISA, "Warp-level matrix instructions using wmma"). PTX does not specify how a fragment's
+// elements are distributed among lanes. Here, lane l holds elements l E to l E + E - 1 of the row-major
+// matrix; if its registers have room for more, they repeat these elements.
 #include <fmt/format.h>
 
 #include <cfenv>
@@ -15,14 +15,15 @@ namespace ptxbuilder::runtime::emulator {
 namespace {
 
 struct Fragment2D {
-  uint8_t rows, columns, bytes;  // of an element
+  uint8_t rows, columns, bytes;  // `bytes` is the size of an element
   uint8_t register_bytes;
   RegisterList registers;
 
-  uint32_t each() const { return uint32_t{rows} * columns / 32; }  // elements of a lane
+  uint32_t each() const { return uint32_t{rows} * columns / 32; }  // elements per lane
 };
 
-// Calls f(element of the matrix, its bytes in a register) for all that the registers hold.
+// Calls f(index of the element in the matrix, its bytes in a register) for all elements that the registers
+// hold.
 template <class F>
 void for_elements(Warp& w, const Fragment2D& x, F f) {
   const auto registers = w.listed(x.registers);
@@ -35,7 +36,7 @@ void for_elements(Warp& w, const Fragment2D& x, F f) {
 
 struct WmmaAccess {
   AddressOperand p;
-  Register stride;  // none for rows without gaps
+  Register stride;  // no_register if rows are contiguous
   Fragment2D fragment;
   Space space;
   bool by_column;
@@ -93,7 +94,7 @@ struct WmmaProduct {
   Fragment2D d, a, b, c;
   Type d_type, a_type, b_type, c_type;
   bool satfinite;
-  Rounding rounding;  // of f64
+  Rounding rounding;  // for f64
 };
 
 template <class T>
@@ -178,7 +179,7 @@ Shape shape_of(const Decode& d) {
   return shapes[0];
 }
 
-// 'a', 'b' and 'c', which d is too.
+// Decodes the fragment of matrix 'a', 'b' or 'c'. Matrix d has the layout of 'c'.
 Fragment2D fragment(Decode& d, char matrix, const Shape& s, Type type, const ptx_text::Operand& o,
                     bool writes) {
   Fragment2D f{};
@@ -207,12 +208,12 @@ void decode_wmma_access(Decode& d, bool store) {
   store ? d.run<execute_wmma_access<true>>(x) : d.run<execute_wmma_access<false>>(x);
 }
 
-void decode_wmma(Decode& d) {  // what the layouts say, loads have looked at
+void decode_wmma(Decode& d) {  // the loads have already checked the layouts
   const Shape s = shape_of(d);
   WmmaProduct x{};
   x.satfinite = d.has("satfinite");
   x.rounding = rounding_of(d);
-  const bool halves = d.type_or(Type::none, 2) == Type::none;  // of f16, a and b are not named
+  const bool halves = d.type_or(Type::none, 2) == Type::none;  // for f16, the types of a and b are not named
   x.d_type = d.type(0);
   x.a_type = halves ? Type::f16 : d.type(1);
   x.b_type = halves ? Type::f16 : d.type(2);
