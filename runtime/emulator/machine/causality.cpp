@@ -58,7 +58,7 @@ void Causality::publish(Scope scope) {
   global->published = {};
   published->global = std::make_shared<GlobalKnowledge>(*global);
   if (knowledge_.global) global->published = knowledge_.global->published;
-  // The wider fence covers everything that the narrower one covers.
+  // A fence also covers everything that a fence of a narrower scope covers.
   for (size_t s = 0; s <= static_cast<size_t>(scope); ++s) global->published[s] = published;
   knowledge_.global = std::move(global);
   step();
@@ -71,7 +71,7 @@ Knowledge Causality::published(Scope scope) const {
   if (!published) return passed;
   passed.seen = published->seen;
   passed.global = published->global;
-  // A fence.proxy.async after the fence counts as well.
+  // A fence.proxy.async counts even if it follows the fence.
   if (!passed.global->fenced.covers(knowledge_.global->fenced)) {
     auto global = std::make_shared<GlobalKnowledge>(*passed.global);
     global->fenced = knowledge_.global->fenced;

@@ -1,6 +1,6 @@
-// The facts on which one warp may rely: which actions of others come before what it does now, and what a
-// release of its own passes on (PTX ISA, "Memory Consistency Model"). If a launch is not checked, nothing is
-// known about anyone.
+// The facts on which one warp may rely: which actions of other threads happen before the warp's next action,
+// and what the warp's next release passes on (PTX ISA, "Memory Consistency Model"). If races are not checked,
+// the warp knows nothing about other threads.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace ptxbuilder::runtime::emulator {
 
 class Causality {
  public:
-  // The warp is `actor` among those of its cluster.
+  // `actor` is the warp's number among the actors of its cluster.
   Causality(Actor actor, bool is_checked) : actor_(actor), is_checked_(is_checked) {
     knowledge_.seen.raise(actor, time_);
   }
@@ -22,17 +22,17 @@ class Causality {
   uint32_t time() const { return time_; }
   const Knowledge& knowledge() const { return knowledge_; }
   const LaneOrder& lanes() const { return lanes_; }
-  // The last of its own accesses that a release by this lane has passed on; see LaneOrder.
+  // Returns the stamp of the lane's latest access that a release has passed on; see LaneOrder.
   uint32_t released(size_t lane) const { return released_[lane]; }
 
-  // Returns what a releasing operation of all lanes passes on; a release by one lane passes on what others
-  // had done when that lane met them.
+  // Returns what a releasing operation passes on. release() is for an operation of all lanes. release_of() is
+  // for one lane, which passes on its own accesses, and what each other lane had done when the two last met.
   Knowledge release();
   Knowledge release_of(int lane);
   void acquire(const Knowledge& k) {
     if (is_checked_) knowledge_.join(k);
   }
-  // Records that what `actor` had done by `time` is done, as the warp knows from now on.
+  // Records that the warp now knows that everything `actor` did until `time` is done.
   void learn(Actor actor, uint32_t time) { knowledge_.seen.raise(actor, time); }
   // Called when these lanes learn through an mbarrier or an ordering word what all lanes have done.
   void told(Lanes who, Lanes alive) { lanes_.learn(who, alive); }
@@ -50,20 +50,22 @@ class Causality {
     unreleased_ |= who;
   }
 
-  // A relaxed access has read a word with `passed`, which a fence of the scope, or of a wider one, acquires;
-  // the access passes on what a fence has released.
+  // Called when a relaxed access has read a word that passes on `passed`. A later fence of this scope or a
+  // wider one acquires that knowledge.
+  // fenced_release() returns what a relaxed write passes on, i.e. what the last fence released.
   void meets(const Knowledge& passed, Scope scope) { to_acquire_[static_cast<size_t>(scope)].join(passed); }
   const Knowledge& fenced_release() const { return to_release_; }
   void fence(Scope scope);
-  // fence.proxy.async: the generic writes that these lanes know of become visible to the async proxy. The
-  // lanes know what other lanes have stored once they have met them.
+  // Executes fence.proxy.async: the generic writes that these lanes know of become visible to the async
+  // proxy. A lane knows of another lane's writes once the two have met.
   void fence_proxy(Lanes who);
-  void fence_inits();  // fence.mbarrier_init
-  // These functions are for global memory: a fence, and what a relaxed access of the scope passes on after
-  // it; a fence.proxy.async of generic writes; and a fence.sc, after which stores up to `store` are seen.
+  void fence_inits();  // executes fence.mbarrier_init
+  // These functions are for global memory. publish() executes a fence, and published() returns what a relaxed
+  // access of the scope passes on after it. fence_global_proxy() executes a fence.proxy.async. settle()
+  // executes a fence.sc, after which the warp sees all stores up to number `store`.
   void publish(Scope scope);
   Knowledge published(Scope scope) const;
-  bool has_published(Scope scope) const {  // other than what it has for a wider one
+  bool has_published(Scope scope) const {  // whether a fence of exactly this scope has published something
     if (!knowledge_.global) return false;
     const auto& published = knowledge_.global->published;
     const auto s = static_cast<size_t>(scope);
@@ -73,7 +75,7 @@ class Causality {
   void fence_global_proxy();
   void settle(uint64_t store);
 
-  // Calls f with the warp's knowledge extended by these clocks.
+  // Calls f while the warp's knowledge is extended by these clocks.
   template <class F>
   void assuming(std::initializer_list<const Clock*> clocks, F f) {
     const Clock before = knowledge_.seen;
@@ -85,20 +87,21 @@ class Causality {
   void step() { knowledge_.seen.raise(actor_, ++time_); }
 
  private:
-  std::shared_ptr<GlobalKnowledge> own_global() const;  // a copy that is to be changed
+  std::shared_ptr<GlobalKnowledge> own_global() const;  // a copy that the caller changes
 
   Actor actor_;
   bool is_checked_;
   uint32_t time_ = 1;
   Knowledge knowledge_;
-  std::array<Knowledge, 4> to_acquire_;  // by scope
+  std::array<Knowledge, 4> to_acquire_;  // indexed by scope
   Knowledge to_release_;
   LaneOrder lanes_;
-  // Since all lanes met: those that have stored to shared memory and not fenced since, and those that have
-  // accessed it and not released it since; and the time of that meeting.
+  // These members describe the lanes' accesses to shared memory after all lanes last met, at `met_time_`.
+  // Lanes in `unfenced_` have stored and not executed a fence afterwards. Lanes in `unreleased_` have
+  // accessed it and not released afterwards.
   Lanes unfenced_ = 0, unreleased_ = 0;
   uint32_t met_time_ = 0;
-  std::array<uint32_t, 32> released_{};  // the stamp up to which each lane's accesses have been released
+  std::array<uint32_t, 32> released_{};  // for each lane, the stamp up to which its accesses are released
 };
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -1,4 +1,4 @@
-// Vector clocks: they record what each thread of a cluster knows to be done.
+// Vector clocks, which record what each thread of a cluster knows to be done.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// An actor is anything whose actions are ordered among themselves: a warp, an mbarrier (its phases), a
-// warpgroup's wgmma groups, a thread's bulk groups. Times count from 1.
+// An actor is anything whose actions are ordered among themselves: a warp, an mbarrier (its actions are its
+// phases), the wgmma groups of a warpgroup, or the bulk groups of a thread. Times count from 1.
 using Actor = uint32_t;
 
 class Clock {
@@ -28,12 +28,12 @@ class Clock {
     for (size_t i = 0; i < other.times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);
   }
 
-  // Forgets everything after `time`.
+  // Forgets the actor's actions after `time`.
   void lower(Actor actor, uint32_t time) {
     if (actor < times_.size()) times_[actor] = std::min(times_[actor], time);
   }
 
-  // Returns true if this clock includes everything that `other` does.
+  // Returns true if this clock includes everything that `other` includes.
   bool covers(const Clock& other) const {
     for (size_t i = 0; i < other.times_.size(); ++i)
       if (other.times_[i] > (*this)[static_cast<Actor>(i)]) return false;
@@ -47,44 +47,45 @@ class Clock {
   std::vector<uint32_t> times_;
 };
 
-// Additional facts about global memory on which one thread may rely. Few threads have any, so one object is
-// created and shared.
+// Additional facts about global memory on which one thread may rely. Few threads have such facts, so they
+// share immutable objects.
 struct GlobalKnowledge {
   using Pointer = std::shared_ptr<const GlobalKnowledge>;
 
   Clock fenced;  // writes that a fence.proxy.async of global memory has covered
-  // The state that is known of the actors of another cluster of the launch.
+  // The facts that are known about the actors of another cluster of the launch.
   struct Remote {
     Clock seen, fenced;
   };
-  std::map<uint64_t, std::shared_ptr<const Remote>> others;  // by cluster
-  uint64_t settled = 0;  // stores up to this one come before what it does now; see WeakMemory
-  // A relaxed access after a fence passes on what was known at the fence.
+  std::map<uint64_t, std::shared_ptr<const Remote>> others;  // indexed by the number of the cluster
+  uint64_t settled = 0;  // stores up to this one happen before the next action; see WeakMemory
+  // The facts that were known at a fence. Relaxed accesses after the fence pass them on.
   struct Published {
     Clock seen;
     Pointer global;
   };
-  std::array<std::shared_ptr<const Published>, 4> published = {};  // by fences of each scope, or a wider one
+  // One element per scope. A fence also sets the elements of narrower scopes.
+  std::array<std::shared_ptr<const Published>, 4> published = {};
 
-  // Returns true if a quick check finds that this includes all that `other` includes.
+  // Returns true if a quick check finds that this object includes everything that `other` includes.
   bool covers(const GlobalKnowledge& other) const;
-  // Returns the union of both; null means nothing.
+  // Returns the union of a and b. A null pointer represents no knowledge.
   static Pointer join(const Pointer& a, const Pointer& b);
 };
 
-// The facts on which a thread may rely. They travel with every release and acquire.
+// The facts on which a thread may rely. Releases and acquires pass them from thread to thread.
 struct Knowledge {
-  Clock seen;    // done before now (PTX ISA, "Causality Order")
+  Clock seen;    // actions that are done (PTX ISA, "Causality Order")
   Clock fenced;  // generic-proxy writes that a fence.proxy.async has made visible to the async proxy
   Clock inits;   // mbarrier.inits that a fence.mbarrier_init has published
-  // This is for warps with a lane that has arrived at an mbarrier for itself alone: what is done of those of
-  // its lanes that have arrived since.
+  // Holds later times than `seen` for warps in which only some lanes have released since all lanes met. An
+  // access up to such a time is done only if the lane that made it has released it.
   Clock told;
   GlobalKnowledge::Pointer global;
-  GlobalKnowledge::Pointer joined;  // a part of `global`, which polls of one word join again and again
+  GlobalKnowledge::Pointer joined;  // the last operand that join() added to `global`; polls add it again
 
-  // True where this tells that what an actor of a cluster has done by `time` is done; `is_own` says that the
-  // cluster is that of the one who knows.
+  // Returns true if this knowledge includes what an actor of a cluster has done up to `time`. `is_own` states
+  // that the thread with this knowledge belongs to that cluster.
   bool covers(bool is_own, uint64_t cluster, Actor actor, uint32_t time) const {
     if (is_own) return seen[actor] >= time || told[actor] >= time;
     if (!global) return false;

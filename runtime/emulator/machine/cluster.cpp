@@ -1,4 +1,4 @@
-// Schedules the warps and asynchronous operations of one cluster; a seed chooses among all legal orders.
+// Schedules the warps and asynchronous operations of one cluster. A seed selects one of the legal orders.
 #include <fmt/format.h>
 
 #include "runtime/emulator/machine/machine.h"
@@ -31,7 +31,8 @@ Cluster::Cluster(const Grid& the_grid, uint64_t the_index)
   add_checks(*this);
 }
 
-// Seed 0 is an even-handed schedule; each other seed has its own bias, since most biases hide a given bug.
+// Seed 0 is a fair schedule. Each other seed has its own bias, because any given bug stays hidden under most
+// biases.
 void Cluster::choose_policy() {
   if (grid.seed == 0 || grid.options.exploration) {
     in_order_ = true;
@@ -39,7 +40,7 @@ void Cluster::choose_policy() {
   }
   constexpr uint32_t bursts[] = {1, 3, 16, 64, 400};
   constexpr double completions[] = {0, 0.02, 0.3, 1};  // 0: only when nothing else can run
-  constexpr uint64_t patiences[] = {500, 500, 50, 0};  // 0: lanes never wait for each other
+  constexpr uint64_t patiences[] = {500, 500, 50, 0};  // 0 means that lanes never wait for each other
   burst_ = bursts[random(std::size(bursts))];
   patience_ = patiences[random(std::size(patiences))];
   completion_ = completions[random(std::size(completions))];
@@ -65,7 +66,7 @@ bool Cluster::pick(Choice& choice) {
     return false;
   };
   if (priorities_) {
-    // The warp of highest priority runs until it waits; now and then priorities change.
+    // The warp with the highest priority runs until it waits. Now and then a priority changes.
     if (random(64) == 0) priority_[random(n)] = engine_();
     Choice best{nullptr, 0};
     uint64_t most = 0;
@@ -75,7 +76,7 @@ bool Cluster::pick(Choice& choice) {
         most = priority_[w];
       }
     choice = best;
-    // A warp that polls memory does not run forever either.
+    // A warp that polls memory must not run forever either.
     turns_ = best.warp == favourite_ ? turns_ + 1 : 0;
     favourite_ = best.warp;
     if (turns_ >= 16)
@@ -90,7 +91,7 @@ bool Cluster::pick(Choice& choice) {
   return false;
 }
 
-// Returns whether more fragments than these can run.
+// Returns whether more than `count` fragments can run.
 bool Cluster::can_run_more_than(size_t count) const {
   size_t runnable = 0;
   for (const Warp* warp : all_)
@@ -111,7 +112,7 @@ void Cluster::complete_one() {
   event.complete();
 }
 
-// Completes something that a delayed instruction has started; returns false if there is nothing.
+// Completes an operation that a delayed instruction has started. Returns false if there is none.
 bool Cluster::complete_delayed() {
   if (delayed_.empty()) return false;
   const Event event = std::move(delayed_.front());
@@ -122,8 +123,8 @@ bool Cluster::complete_delayed() {
   return true;
 }
 
-// Lets the pollers read once more, although nothing has changed: they may have a time limit. Returns false if
-// nobody polls.
+// Lets threads that poll an mbarrier or sleep retry although nothing has changed, because the poll may have a
+// time limit. Returns false if there are no such threads.
 bool Cluster::wake_pollers() {
   bool any = false;
   for (Warp* warp : all_)
@@ -135,9 +136,10 @@ bool Cluster::wake_pollers() {
   return any;
 }
 
-// Lets the sleepers go on, since time passes while all others poll. They may sleep often before they end
-// a poll, but those that sleep between their own polls do not go on forever. Returns false if nobody
-// sleeps.
+// Lets sleeping threads continue, because time passes while all other threads poll. A thread may have to
+// sleep often before it ends another thread's poll. The number of wake-ups without a change is limited,
+// because a thread that sleeps between its own polls would otherwise be woken forever. Returns false if no
+// thread was woken.
 bool Cluster::wake_sleepers() {
   constexpr int most = 64;
   wakes_ = slept_version_ == version ? wakes_ + 1 : 0;
@@ -152,7 +154,7 @@ bool Cluster::wake_sleepers() {
   return any;
 }
 
-// Lets lanes go on that wait where they should meet others. Returns false if there are none.
+// Lets lanes continue that wait for other lanes at a meeting point. Returns false if there are none.
 bool Cluster::part_meetings() {
   bool any = false;
   for (Warp* warp : all_)
@@ -164,7 +166,7 @@ bool Cluster::part_meetings() {
   return any;
 }
 
-// Lets one of the fragments at a delayed instruction go on; returns false if there is none.
+// Lets one of the fragments continue that wait at a delayed instruction. Returns false if there is none.
 bool Cluster::end_delay() {
   std::vector<Fragment*> held;
   for (Warp* warp : all_)
@@ -177,8 +179,9 @@ bool Cluster::end_delay() {
 
 Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes_on) {
   const uint64_t end = steps + budget;
-  size_t polls = 0;  // consecutive turns that ended in a poll
-  // A wait for an mbarrier may have a time limit, also while others poll memory.
+  size_t polls = 0;  // number of consecutive turns that ended in a poll
+  // A wait for an mbarrier may have a time limit, which must end the wait even while other threads poll
+  // memory.
   if (version != seen_version_) {
     seen_version_ = version;
     seen_at_ = steps;
@@ -216,8 +219,7 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
     if (part_meetings() || end_delay() || complete_delayed()) continue;
     if (stale_version_ != version) stale_rounds_ = 0;
     stale_version_ = version;
-    // Time passes ever faster if nobody sleeps, so that a time limit in the kernel, however long, is
-    // reached.
+    // If no thread sleeps, time passes faster and faster, so that any time limit in the kernel is reached.
     const bool sleeps = std::ranges::any_of(all_, [](const Warp* warp) {
       return std::ranges::any_of(warp->fragments_, [](const Fragment& f) { return f.wait == Wait::sleep; });
     });
@@ -228,7 +230,7 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
       return Outcome::stalled;
     }
   }
-  // An operation does not wait forever while a warp polls memory, either.
+  // An asynchronous operation must not wait forever while a warp polls memory.
   if (!events.empty()) complete_one();
   return Outcome::running;
 }
@@ -375,7 +377,8 @@ std::string Cluster::picture() const {
       }
       text += fmt::format(", {}: {}", grid.kernel.place(at), grid.kernel.texts[at]);
     }
-  // Too many arrivals at one barrier can be the reason why threads wait at another.
+  // Threads may wait at one mbarrier because other arrivals went to the wrong mbarrier, so mbarriers with too
+  // many arrivals are listed too.
   for (const auto& cta : ctas)
     for (const auto& [offset, m] : cta->mbarriers)
       if (arriving_warps(*m) > m->count && std::find(named.begin(), named.end(), m.get()) == named.end())
@@ -385,7 +388,8 @@ std::string Cluster::picture() const {
 }
 
 void Cluster::deadlock() {
-  // Lanes that wait for something other than each other are not a cause, but what they wait for is.
+  // A divergence is the cause only if all lanes of the warp wait for each other. If some lanes wait for
+  // something else, that is the cause.
   auto waits_elsewhere = [](const Fragment& f) {
     return f.wait == Wait::mbarrier || f.wait == Wait::wgmma || f.wait == Wait::bulk ||
            f.wait == Wait::copies || f.wait == Wait::registers || f.wait == Wait::sleep;
@@ -407,7 +411,7 @@ void Cluster::deadlock() {
                         warp->register_share.each, held, warp->cta.register_pool, grid.kernel.name,
                         picture()));
       }
-  // A barrier that lacks only bytes, with no copies left to bring them, has a wrong byte count.
+  // If a barrier lacks only bytes and no copies are left to deliver them, the byte count is wrong.
   for (const Warp* warp : all_)
     for (const Fragment& f : warp->fragments_) {
       if (f.wait != Wait::mbarrier) continue;
@@ -424,7 +428,7 @@ void Cluster::deadlock() {
                                       m.tx > 0 ? "more were expected" : "less were expected", line,
                                       grid.kernel.name, picture()));
     }
-  // If more warps arrive than a phase takes, phases complete too early for the waiters.
+  // If more warps arrive than a phase expects, phases complete too early for the threads that wait.
   for (const Warp* warp : all_)
     for (const Fragment& f : warp->fragments_) {
       if (f.wait != Wait::mbarrier) continue;

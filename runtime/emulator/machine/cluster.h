@@ -1,4 +1,4 @@
-// One cluster: its CTAs, what is in flight between them, and the schedule by which all of that goes on.
+// One cluster: its CTAs, the operations in flight between them, and the schedule in which they proceed.
 #pragma once
 
 #include <array>
@@ -17,25 +17,25 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// An asynchronous operation, or a step of one, that can complete at any time from now on.
+// An asynchronous operation, or a step of one. It may complete at any time after it was posted.
 struct Event {
   std::function<void()> complete;
-  uint64_t number;                // among those of the cluster
-  std::function<bool()> ready{};  // where it is false, complete() only puts off; null is always true
+  uint64_t number;                // counts the operations of the cluster
+  std::function<bool()> ready{};  // false if complete() would only postpone; null means always ready
 };
 
 struct ActorName {
   enum class Kind : uint8_t { none, prior_launch, warp, mbarrier, wgmma, tensor, bulk, copy } kind;
   const Cta* cta;
-  uint32_t index;  // warp, offset of the mbarrier, warpgroup, warp * 32 + lane
+  uint32_t index;  // number of the warp, offset of the mbarrier, number of the warpgroup, or warp * 32 + lane
 };
 
-// [offset, offset + bytes) of a CTA's shared memory.
+// The bytes [offset, offset + bytes) of a CTA's shared memory.
 struct SharedPiece {
   uint32_t offset, bytes;
 };
 
-// The launch ahead, whose only time is its end.
+// The actor that represents the previous launch. Its only time is the end of that launch.
 inline constexpr Actor prior_launch = 1;
 
 class Cluster {
@@ -48,30 +48,31 @@ class Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;
   Observers observers;
   Histories histories;
-  uint64_t version = 1;  // rises with all that can end a wait
+  uint64_t version = 1;  // rises with every change that can end a wait
   uint64_t steps = 0;    // instructions executed by all warps
   uint64_t operations = 0;
   std::vector<Event> events;
   std::vector<ActorName> actors;
   Barrier barrier;                                      // barrier.cluster
-  std::unordered_map<uint64_t, MapChange> map_changes;  // by address
-  // The pieces of each matrix that wgmma has read, by its descriptor and shape: a loop reads the same ones.
+  std::unordered_map<uint64_t, MapChange> map_changes;  // indexed by the map's address
+  // The pieces of shared memory that hold each matrix that wgmma has read, by the matrix's descriptor and
+  // shape. They are stored because a loop reads the same matrices repeatedly.
   std::map<std::array<uint32_t, 8>, std::vector<SharedPiece>> matrices;
   uint32_t live_warps = 0;
-  bool posts_delayed = false;   // true while a delayed instruction, or something that it started, runs
-  std::unique_ptr<Sums> ahead;  // while it runs ahead of its turn: the sums that are put off
-  bool awaits_turn = false;     // it has reached an instruction that needs its turn
+  bool posts_delayed = false;   // true while a delayed instruction, or an operation that it started, runs
+  std::unique_ptr<Sums> ahead;  // the postponed sums, set while the cluster runs ahead of its turn
+  bool awaits_turn = false;     // true once the cluster has reached an instruction that needs its turn
 
-  // Runs for about `budget` instructions. Stalled: every thread waits, and some sleep, for example for
-  // another CTA. Polling: all that could run have read what they had read before. `goes_on` is called often;
-  // if it returns false, the launch ends.
+  // Runs for about `budget` instructions. `goes_on` is called often; if it returns false, the launch ends.
+  // The result `stalled` means that every thread waits, and some sleep, for example until another CTA stores
+  // a flag. `polling` means that every thread that can run has read the same value as before.
   enum class Outcome : uint8_t { running, polling, stalled, finished };
   Outcome run(uint64_t budget, const std::function<bool()>& goes_on);
   [[noreturn]] void deadlock();
-  // Called when the cluster's turn comes: performs what it has put off.
+  // Performs the postponed sums. Called when the cluster's turn begins.
   void begin_turn();
 
-  // The numbers of the cluster and of a CTA, among all launches that run at once.
+  // Return the number of the cluster, or of one of its CTAs, among all launches that run at once.
   uint64_t number() const { return grid.first_cluster + index; }
   uint64_t number_of(const Cta& cta) const { return number() * kMostCtas + cta.rank; }
 
@@ -81,23 +82,24 @@ class Cluster {
     ++operations;
   }
   void changed() { ++version; }
-  // Returns for how many instructions of their warp lanes wait for others that they should meet.
+  // Returns for how many instructions of their warp lanes wait for the lanes that they should meet.
   uint64_t patience() const { return patience_; }
-  void complete_barrier();  // if every warp that runs has arrived
-  // Always 0 if an exploration chooses the schedule, since it runs the same program repeatedly.
+  void complete_barrier();  // called when a warp arrives; completes if all running warps have arrived
+  // Returns a random number less than `below`. Returns 0 if an exploration chooses the schedule, because the
+  // exploration runs the same program repeatedly.
   uint64_t random(uint64_t below) {
     return below <= 1 || grid.options.exploration ? 0 : (engine_() >> 11) % below;
   }
-  // Adds the cluster's counts.
+  // Adds the cluster's counts to `statistics`.
   void count_in(EmulatorStatistics& statistics) const;
-  // Returns what a launch after this one knows of this cluster and through it, once the cluster has ended.
+  // Returns what a later launch knows of this cluster, and through it, once the cluster has ended.
   GlobalKnowledge::Pointer known_at_end() const;
   std::string describe(const Access& access, bool wrote) const;
-  std::string picture() const;  // who waits for what
+  std::string picture() const;  // describes what each thread waits for
   uint64_t nanoseconds() const { return steps + idle_; }
 
  private:
-  static constexpr uint64_t kMostCtas = 256;  // of a cluster
+  static constexpr uint64_t kMostCtas = 256;  // limit of CTAs per cluster
   friend class ExploredLaunch;
   struct Choice {
     Warp* warp;
@@ -117,21 +119,21 @@ class Cluster {
   std::mt19937_64 engine_;
   uint32_t burst_ = 64;
   uint64_t patience_ = 500;
-  double completion_ = 0.3;  // chance of completing an operation before each burst
+  double completion_ = 0.3;  // probability that an operation completes before a burst
   bool priorities_ = false;
-  std::vector<uint64_t> priority_;   // by warp, when `priorities_`
-  const Warp* favourite_ = nullptr;  // of highest priority, which has had so many turns in a row
+  std::vector<uint64_t> priority_;   // by warp; used if `priorities_` is true
+  const Warp* favourite_ = nullptr;  // the warp with the highest priority, if it ran last
   uint32_t turns_ = 0;
-  bool in_order_ = false;  // operations complete in the order of issue
+  bool in_order_ = false;  // whether operations complete in the order of issue
   uint64_t stale_version_ = 0, slept_version_ = 0, idle_ = 0;
   uint64_t seen_version_ = 0,
-           seen_at_ = 0;         // when run() was called last after a change, and the step of then
-  size_t collect_at_ = 1 << 13;  // few states stay in the host's cache
+           seen_at_ = 0;         // version and step at the last change that run() has noticed
+  size_t collect_at_ = 1 << 13;  // small enough that all states fit the host's cache
   uint32_t stale_rounds_ = 0;
-  uint32_t wakes_ = 0;  // Counts how often sleepers were woken since the last change.
+  uint32_t wakes_ = 0;  // number of times that sleeping threads were woken since the last change
   size_t next_warp_ = 0;
   std::vector<Warp*> all_;
-  std::vector<Event> delayed_;  // what delayed instructions have started
+  std::vector<Event> delayed_;  // operations that delayed instructions have started
 };
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -14,7 +14,7 @@ Cta::Cta(Cluster& the_cluster, uint32_t the_rank, Dim3 the_id)
       shadow(the_cluster.histories, static_cast<uint32_t>(shared.size())) {
   const Grid& grid = cluster.grid;
   threads = grid.launch.block.x * grid.launch.block.y * grid.launch.block.z;
-  // Garbage that is the same in every run: uninitialised shared memory is not zero.
+  // Shared memory is uninitialised, so it is filled with nonzero bytes, which are the same in every run.
   for (size_t i = 0; i < shared.size(); ++i) shared[i] = static_cast<std::byte>(0xa5 + 7 * i);
   live_warps = (threads + 31) / 32;
   for (uint32_t i = 0; i < (live_warps + 3) / 4; ++i)
@@ -28,7 +28,7 @@ std::string Cta::name(uint32_t offset) const {
   const Kernel& kernel = cluster.grid.kernel;
   if (!kernel.dynamic.empty()) {
     const uint64_t base = kernel.shared[kernel.dynamic[0]].offset;
-    std::string text;  // of several objects that share memory
+    std::string text;  // names of the objects at this offset, if several share memory
     for (const SharedObject& o : cluster.grid.shared) {
       const uint64_t at = offset - base - o.offset;
       if (offset < base + o.offset || at >= uint64_t{o.bytes} * o.stages) continue;
@@ -53,13 +53,13 @@ Mbarrier* Cta::mbarrier_near(uint32_t offset, uint32_t bytes) const {
   return nullptr;
 }
 
-// Barriers do not wait for threads that have exited.
+// Counts exited lanes as arrived, because barriers do not wait for them.
 void Cta::lanes_done(Warp& warp) {
   for (uint32_t id = 0; id < barriers.size(); ++id) {
     Barrier& b = barriers[id];
     if (b.arrived == 0) continue;
     Lanes& who = b.who[warp.index];
-    if (who != 0) {  // the other lanes of the warp have arrived, or will
+    if (who != 0) {  // the other lanes of the warp have arrived or will arrive
       b.arrived += static_cast<uint32_t>(std::popcount(~who & ~warp.alive));
       who |= ~warp.alive;
     } else if (b.all && warp.alive == 0) {

@@ -11,8 +11,9 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// A process is a fragment of a warp, named after its first lane, or an asynchronous operation. A step of a
-// fragment is one instruction that others may observe, and all later ones that they cannot.
+// A process is either a fragment of a warp, identified by its first lane, or an asynchronous operation. A
+// step of a fragment is one instruction that other processes may observe, followed by all instructions that
+// they cannot observe.
 class ExploredLaunch {
  public:
   ExploredLaunch(const Grid& grid, std::chrono::steady_clock::time_point deadline)
@@ -58,19 +59,21 @@ class ExploredLaunch {
     uint64_t process;
     Cluster* cluster;
     Warp* warp;    // null for an asynchronous operation
-    size_t which;  // fragment, or event
+    size_t which;  // index of the fragment or event
   };
-  // `quiet` ones nobody else sees; `awaits` wait for groups of their warp; `wide` ones may touch anything.
+  // No other process observes an instruction of kind `quiet`. `wait` is a wait for a phase, `awaits` waits
+  // for groups of the same warp, and `wide` may access anything.
   enum class Kind : uint8_t { quiet, access, wait, awaits, fence, wide };
-  // Lanes that wait at a barrier, or for others of their warp.
+  // A process that waits at a barrier, or for other lanes of its warp.
   struct Waiting {
     uint64_t process;
     const Warp* warp;
     int lane;
   };
-  // The values that a process has read since its last change, if they have not changed since.
+  // The values that a process has read since it last changed something. They are forgotten if another process
+  // changes them.
   struct Poll {
-    std::map<uint64_t, uint64_t> watched;  // places, and how often they had changed
+    std::map<uint64_t, uint64_t> watched;  // for each place, its number of changes when it was read
     std::map<uint32_t, Footprint> at;      // what each instruction has read
     bool waits = false;
   };
@@ -104,7 +107,8 @@ class ExploredLaunch {
                    uint64_t{warp.cta.rank} << 16 | warp.index << 5 | static_cast<uint32_t>(lane));
   }
 
-  // Lanes wait for others that they should meet until the others need them, or nobody else can go on.
+  // Returns whether a fragment can take a step. Lanes wait at a meeting point until other lanes need them, or
+  // until nothing else can continue.
   bool can_go_on(const Warp& warp, const Fragment& f) const {
     if (f.wait == Wait::meeting) return f.until == 0;
     return f.wait != Wait::others && warp.runnable(f);
@@ -134,7 +138,7 @@ class ExploredLaunch {
       const auto operation = operations_.extract(move.process);
       if (operation)
         record_.footprint = operation.mapped();
-      else  // an instruction that is delayed has begun it
+      else  // a delayed instruction has begun the operation
         record_.footprint.add(Footprint::anything, true);
       record_.stores = true;
       Event event = std::move(cluster.events[move.which]);
@@ -175,8 +179,8 @@ class ExploredLaunch {
     finish(move.process, pc);
   }
 
-  // The step has posted operations, numbered from `first` on: they may touch what the step has touched, at
-  // any later time.
+  // Records the operations that the step has posted, whose numbers are at least `first`. They may access at
+  // any later time what the step has accessed.
   void begin_operations(const Cluster& cluster, uint64_t first, const Footprint& footprint) {
     for (const Event& event : cluster.events)
       if (event.number >= first) {
@@ -185,7 +189,8 @@ class ExploredLaunch {
       }
   }
 
-  // These processes wait before a step, and have met others after it.
+  // list_waiting() lists the processes that wait before a step. list_met() lists those processes of this list
+  // that can continue after the step.
   void list_waiting(const Cluster& cluster) {
     for (const Warp* warp : cluster.all_)
       for (const Fragment& f : warp->fragments_)
@@ -200,7 +205,8 @@ class ExploredLaunch {
     waiting_.clear();
   }
 
-  // A reader of a value does not read it again with the same instruction if there is a newer one.
+  // Picks the store that a load reads. If a reader has already read a store with the same instruction, and
+  // there is a newer store, the reader does not read the older one again.
   size_t choose(std::span<const uint64_t> stores, bool loads) {
     if (!loads) return exploration_.value(stores.size());
     uint64_t& last = last_read_.try_emplace(reader_, ~uint64_t{0}).first->second;
@@ -217,8 +223,8 @@ class ExploredLaunch {
     met_.clear();
   }
 
-  // A warp that repeats a read with the same instruction polls: it lets others go first until one of them
-  // changes something that the warp has read since its own last change.
+  // A process polls if it repeats a read with the same instruction and gets the same values. It then lets
+  // other processes run until one of them changes something that it has read since its own last change.
   void note_poll(uint64_t process, uint32_t pc) {
     Poll& poll = polls_[process];
     if (record_.changes()) {
@@ -228,7 +234,7 @@ class ExploredLaunch {
       idle_ = 0;
       return;
     }
-    if (record_.footprint.places().size() <= 1) return;  // it has read nothing
+    if (record_.footprint.places().size() <= 1) return;  // the step has read nothing
     const auto before = poll.at.find(pc);
     if (before != poll.at.end() && same(before->second, record_.footprint) && !record_.reads_older &&
         !has_changed(poll)) {
@@ -255,7 +261,8 @@ class ExploredLaunch {
     return at->second.waits;
   }
 
-  // Nobody can go on: lanes go on without those that they should meet, or pollers read once more.
+  // Called if no process can continue: lets lanes continue without the lanes that they should meet; if there
+  // are none, continues delayed instructions or their operations; otherwise lets pollers read once more.
   void unblock() {
     bool any = false;
     for (const auto& cluster : resident_) any |= cluster->part_meetings();
@@ -285,18 +292,18 @@ class ExploredLaunch {
   const Grid& grid_;
   Exploration& exploration_;
   std::chrono::steady_clock::time_point deadline_;
-  std::vector<Kind> kinds_;  // of instructions
+  std::vector<Kind> kinds_;  // kind of each instruction
   std::vector<std::unique_ptr<Cluster>> resident_;
   std::vector<Move> moves_;
   StepRecord record_;
-  std::unordered_map<uint64_t, Poll> polls_;                     // by process
-  std::unordered_map<uint64_t, uint64_t> changes_;               // of places
+  std::unordered_map<uint64_t, Poll> polls_;                     // indexed by process
+  std::unordered_map<uint64_t, uint64_t> changes_;               // number of changes of each place
   std::pair<uint64_t, uint32_t> reader_;                         // process and program counter of the step
-  std::map<std::pair<uint64_t, uint32_t>, uint64_t> last_read_;  // the store that each has read
-  std::unordered_map<uint64_t, Footprint> operations_;           // in flight, by process
-  std::vector<uint64_t> begun_, met_;                            // by the step: see Exploration::done
+  std::map<std::pair<uint64_t, uint32_t>, uint64_t> last_read_;  // the store that each reader read last
+  std::unordered_map<uint64_t, Footprint> operations_;           // operations in flight, by process
+  std::vector<uint64_t> begun_, met_;                            // results of the step; see Exploration::done
   std::vector<Waiting> waiting_;
-  int idle_ = 0;  // rounds in which the pollers have found nothing new
+  int idle_ = 0;  // rounds in which the pollers have read nothing new
 };
 
 void run_explored(const Grid& grid, std::chrono::steady_clock::time_point deadline,

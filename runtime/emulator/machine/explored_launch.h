@@ -1,4 +1,4 @@
-// Runs all clusters of one launch step by step, in the order that an Exploration picks.
+// Runs all clusters of one launch step by step, in the order that an Exploration chooses.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Does what run_grid() does, and also throws Exploration::Abandoned.
+// Runs the launch like run_grid(), and also throws Exploration::Abandoned.
 void run_explored(const Grid& grid, std::chrono::steady_clock::time_point deadline,
                   EmulatorStatistics& statistics);
 

@@ -5,15 +5,15 @@
 namespace ptxbuilder::runtime::emulator {
 
 struct PassedOn {
-  // The knowledge that releases of one CTA with one scope have passed on.
+  // The knowledge that releases by one CTA with one scope have passed on.
   struct Near {
     Party by;
     Scope scope;
     Knowledge knowledge;
   };
-  std::vector<std::shared_ptr<Near>> near;  // shared by copies; whoever changes one replaces it
-  // The knowledge that releases with GPU scope have passed on, to the GPU's other clusters, and those with
-  // system scope to all.
+  std::vector<std::shared_ptr<Near>> near;  // copies share the elements; a change replaces an element
+  // The knowledge that releases with GPU scope have passed on to the device's other clusters, or that
+  // releases with system scope have passed on to all clusters.
   struct Far {
     uint32_t device;
     Scope scope;
@@ -23,7 +23,7 @@ struct PassedOn {
 };
 
 void release(PassedOnPointer& passed, const Party& who, Scope scope, const Knowledge& k) {
-  // Nobody else holds it unless an older value of the word is kept.
+  // The object is changed in place unless an older value of the word also refers to it.
   std::shared_ptr<PassedOn> word = passed.use_count() == 1 ? std::const_pointer_cast<PassedOn>(passed)
                                    : passed                ? std::make_shared<PassedOn>(*passed)
                                                            : std::make_shared<PassedOn>();
@@ -70,7 +70,7 @@ void acquire(const PassedOn& passed, const Party& who, Scope scope, Knowledge& k
       has_met = true;
     }
   if (!has_met) return;
-  // The warp knows about its own cluster what others know about it.
+  // The warp learns what other clusters know about its own cluster.
   if (const auto own = k.global->others.find(who.cluster); own != k.global->others.end())
     k.seen.join(own->second->seen);
 }

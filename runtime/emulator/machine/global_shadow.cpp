@@ -66,7 +66,7 @@ void GlobalShadow::Part::clear() {
 }
 
 void GlobalShadow::Part::collect() {
-  // All pages are searched, so that they must not be many for each state that goes.
+  // A collection searches all pages, so the limit grows with their number.
   const size_t least = std::max(least_states, 16 * pages.size());
   if (states.size() <= least) {
     collect_at = least;

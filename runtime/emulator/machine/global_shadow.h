@@ -1,5 +1,5 @@
-// The state of every word of global memory that a launch has accessed: who wrote it last, and who has read it
-// since. Clusters of one launch share this state, and so do launches that may overlap.
+// The state of every word of global memory that a launch has accessed: the last write, and the reads after
+// it. All clusters of a launch share this state, and so do launches that may overlap.
 #pragma once
 
 #include <array>
@@ -20,38 +20,39 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// An actor of a cluster, among those of all clusters and launches.
+// An actor, identified across all clusters and launches.
 struct GlobalActor {
   uint32_t launch = 0, device = 0;
   uint64_t cluster = 0, cta = 0;  // as in Party
   Actor local = 0;
-  // Reports say which it is: a warp, its cp.async, or another copy of the CTA.
+  // The kind of actor that a report names: a warp, a warp's cp.async, or another copy of the CTA.
   enum class Kind : uint8_t { warp, cp_async, copy } kind = Kind::warp;
   uint32_t warp = 0;
-  Dim3 id = {};              // of the CTA
-  bool has_devices = false;  // launches of several devices run
-  uint32_t number = 0;       // among all
+  Dim3 id = {};              // number of the actor's CTA
+  bool has_devices = false;  // whether launches on several devices run
+  uint32_t number = 0;       // number among all actors
 
-  std::string name() const;  // "warp 3 of CTA (1, 0, 0)"
+  std::string name() const;  // for example "warp 3 of CTA (1, 0, 0)"
 };
 
-// One access to a word. It is over for everyone who has seen `time` of the actor.
+// One access to a word. It happens before everything that an actor does after it has learnt of this actor's
+// `time`.
 struct GlobalDeed {
   const GlobalActor* actor = nullptr;
-  uint32_t time = 0;  // 0: there was none
+  uint32_t time = 0;  // 0 if there was no access
 
   GlobalDeed() = default;
-  // `scope` is that of a strong access.
+  // `scope` matters only for a strong access.
   GlobalDeed(const GlobalActor* by, uint32_t at, uint32_t line, bool is_async, bool is_strong, Scope scope)
       : actor(by),
         time(at),
         rest_(line << 8 | static_cast<uint32_t>(is_async) << 7 | static_cast<uint32_t>(is_strong) << 6 |
               static_cast<uint32_t>(scope) << 4) {}
-  uint32_t line() const { return rest_ >> 8; }  // of the PTX, modulo 2^24
+  uint32_t line() const { return rest_ >> 8; }  // line of the PTX, modulo 2^24
   bool is_async() const { return (rest_ & 1u << 7) != 0; }
   bool is_strong() const { return (rest_ & 1u << 6) != 0; }
   Scope scope() const { return static_cast<Scope>(rest_ >> 4 & 3); }
-  uint32_t bytes() const { return rest_ & 15; }  // of the word's four, one bit for each
+  uint32_t bytes() const { return rest_ & 15; }  // the accessed bytes of the word, one bit each
   void set_bytes(uint32_t bytes) { rest_ = (rest_ & ~15u) | bytes; }
 
   bool operator==(const GlobalDeed&) const = default;
@@ -66,44 +67,48 @@ struct GlobalDeed {
   uint32_t rest_ = 0;
 };
 
-// The one who accesses knows an earlier access to be one of these.
+// The order of an earlier access and a new one, as far as the new access's actor knows. The earlier access is
+// `over` if it happens before the new one, `unfenced` if only a proxy fence is missing, and otherwise
+// `unordered`.
 enum class Standing : uint8_t { over, unfenced, unordered };
 
 struct GlobalClash {
   Standing standing;
-  Address address;  // of the first byte of the word
+  Address address;  // address of the word's first byte
   GlobalDeed earlier;
   bool earlier_wrote;
 };
 
-// Host threads share this object: each page has a lock, which it may share with others.
+// Host threads share this object. Each page has a lock, which may be shared with other pages.
 class GlobalShadow {
  public:
-  // One thread takes one lock: a step that goes on from page to page stays known then.
+  // A single host thread needs only one part. It can then use the cached step even if an access continues on
+  // the next page.
   explicit GlobalShadow(int host_threads) : parts_(host_threads > 1 ? 64 : 1) {}
 
-  static constexpr uint64_t page_bytes = 4096;  // no page has parts of two allocations
+  static constexpr uint64_t page_bytes = 4096;  // a page does not contain parts of two allocations
 
-  // Begins another launch. What earlier launches did is over for the new one and forgotten, unless the new
-  // launch `may_overlap` the last one.
+  // Begins another launch. Accesses by earlier launches are ordered before it and forgotten, unless it
+  // `may_overlap` the previous launch.
   void begin(bool may_overlap);
 
   const GlobalActor* add(GlobalActor actor);
 
-  // The caller of access() must hold the lock of the page.
+  // Returns the lock of the address's page, which the caller of access() must hold.
   std::mutex& lock_of(Address address) { return part_of(address).mutex; }
-  // Records an access of [address, address + bytes) of one page. `standing` returns what the one who accesses
-  // knows of an earlier access. Returns the first clash; the rest after the clash's word is not recorded.
+  // Records an access to [address, address + bytes), which must be in one page. `standing` returns what the
+  // accessing thread knows of an earlier access. Returns the first clash; words after that of the clash are
+  // not recorded.
   // Sets `meets_own` if the same actor has written one of the words, or has read one that it now writes,
   // unless both accesses are strong.
   template <class F>
   std::optional<GlobalClash> access(Address address, uint32_t bytes, GlobalDeed deed, bool writes, F standing,
                                     bool& meets_own);
 
-  // These functions keep the bytes that a copy will store, until it has stored them.
+  // keep() stores the bytes that a copy will write, and forget() drops them once the copy has written them.
   void keep(const GlobalDeed& deed, Address address, std::vector<std::byte> bytes);
   void forget(const GlobalActor& actor, uint32_t time);
-  // Returns the byte that the access will store at an address, if it has not stored it yet.
+  // Returns the byte that an access will write to an address, if the access has not written it yet.
   std::optional<std::byte> kept(const GlobalDeed& deed, Address address) const;
 
  private:
@@ -115,22 +120,23 @@ class GlobalShadow {
     bool operator==(const State&) const = default;
     uint64_t hash() const;
   };
-  // The last step of one kind: the same access to a word in the same state has the same result.
+  // A cache of the last step of one kind, because the same access to a word in the same state has the same
+  // result.
   struct Step {
     GlobalDeed deed;
     uint32_t state = ~0u, result = 0;
     bool meets_own = false;
   };
-  using Page = std::array<uint32_t, page_bytes / 4>;  // a state for each word
+  using Page = std::array<uint32_t, page_bytes / 4>;  // number of a state for each word
   struct Part {
     std::mutex mutex;
     Interned<State> states;
-    std::unordered_map<uint64_t, std::unique_ptr<Page>> pages;  // by address / page_bytes
+    std::unordered_map<uint64_t, std::unique_ptr<Page>> pages;  // indexed by address / page_bytes
     struct Recent {
       uint64_t number = 0;
       Page* page = nullptr;
     };
-    std::array<Recent, 64> recent;  // some of the pages
+    std::array<Recent, 64> recent;  // a cache of some pages
     Step read, write;
     size_t collect_at = least_states;
 
@@ -141,7 +147,7 @@ class GlobalShadow {
     Page& find_page(uint64_t number);
     static size_t slot(uint64_t number) { return (number ^ number >> 6) % 64; }
     void clear();
-    void collect();  // forgets states that no word is in any more
+    void collect();  // forgets states that no word uses
   };
   static constexpr size_t least_states = 1 << 12;
 
@@ -154,9 +160,9 @@ class GlobalShadow {
     Address address;
     std::vector<std::byte> bytes;
   };
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::deque<GlobalActor> actors_;
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<Store>> in_flight_;  // by actor and time
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<Store>> in_flight_;  // indexed by actor and time
 };
 
 template <class F>
@@ -215,8 +221,9 @@ std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes,
   return std::nullopt;
 }
 
-// Some of the reads that the reader does not know to be over represent all of them: a write that is not
-// ordered after any of them races.
+// Adds a read to a word's reads. Reads that happen before the new read are dropped. If too many remain, only
+// a few of them are stored, because a write that is not ordered after the reads usually races with these few
+// as well.
 template <class F>
 void GlobalShadow::add_read(const Reads& reads, const GlobalDeed& deed, F standing, Reads& next) {
   for (const GlobalDeed& read : reads) {

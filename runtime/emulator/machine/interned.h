@@ -1,4 +1,4 @@
-// States that many words share, each made once and known by a number.
+// A table of states that many words share. Equal states are stored once and have one number.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// A list that allocates no memory while it has up to N elements.
+// A list that allocates no memory unless it has more than N elements.
 template <class T, size_t N>
 class ShortList {
  public:
@@ -51,10 +51,10 @@ class ShortList {
  private:
   std::array<T, N> few_{};
   size_t size_ = 0;
-  std::vector<T> more_;  // all elements, if there are more than N
+  std::vector<T> more_;  // all elements, if there have been more than N
 };
 
-// Returns how many of `count` words, from the first on without a gap, have the given state.
+// Returns the number of words at the start of `cells`, up to `count`, that are in the given state.
 inline size_t run_of(const uint32_t* cells, size_t count, uint32_t state) {
   constexpr size_t block = 16;
   size_t k = 0;
@@ -67,7 +67,7 @@ inline size_t run_of(const uint32_t* cells, size_t count, uint32_t state) {
   return k;
 }
 
-// A table of states, in which equal ones have one number. State has hash(), and State() is number 0.
+// Stores each distinct state once and numbers it. State must have hash(), and State() has number 0.
 template <class State>
 class Interned {
  public:
@@ -91,7 +91,8 @@ class Interned {
     }
   }
 
-  // Keeps the named states, and renumbers them: each_cell(f) must call f(a number) for all cells.
+  // Keeps only the states that some cell uses, and renumbers them. each_cell(f) must call f with a reference
+  // to each cell.
   template <class F>
   void collect(F each_cell) {
     Interned kept;
@@ -126,8 +127,8 @@ class Interned {
   }
 
   std::vector<State> states_;
-  std::vector<uint32_t> hashes_;  // of each state
-  std::vector<uint32_t> slots_;   // numbers by hash, 0 where there is none; a power of two of them
+  std::vector<uint32_t> hashes_;  // hash of each state
+  std::vector<uint32_t> slots_;   // numbers by hash, 0 for an empty slot; the size is a power of two
 };
 
 }  // namespace ptxbuilder::runtime::emulator

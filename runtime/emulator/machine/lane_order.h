@@ -1,5 +1,5 @@
-// The knowledge that the lanes of one warp have of each other's accesses to shared memory: only what they do
-// together orders these accesses.
+// The knowledge that the lanes of one warp have of each other's accesses. Only synchronization between the
+// lanes orders these accesses.
 #pragma once
 
 #include <algorithm>
@@ -11,29 +11,31 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Accesses between two meetings have one stamp.
+// Accesses between two meetings have the same stamp.
 class LaneOrder {
  public:
   uint32_t now() const { return now_; }
   // Ends an interval of accesses, and returns its stamp.
   uint32_t end() { return now_++; }
-  // Returns whether all lanes know what any lane did at `stamp`.
+  // Returns whether all lanes know what every lane did at `stamp`.
   bool all_know(uint32_t stamp) const { return stamp <= all_; }
-  // Returns whether what `other` did at `stamp` comes before what `lane` does now.
+  // Returns whether what `other` did at `stamp` happens before the next action of `lane`.
   bool knows(int lane, int other, uint32_t stamp) const {
     return stamp <= all_ || (apart_ && stamp <= (*known_)[static_cast<size_t>(lane * 32 + other)]);
   }
-  // Returns the last stamp at which an action of `other` comes before what `lane` does now.
+  // Returns the last stamp at which an action of `other` happens before the next action of `lane`.
   uint32_t known(int lane, int other) const {
     return apart_ ? std::max(all_, (*known_)[static_cast<size_t>(lane * 32 + other)]) : all_;
   }
-  // Called when these lanes wait for each other: then each knows what all of them have done and know.
+  // Called when these lanes wait for each other. Each of them then knows what all of them have done, and
+  // everything that they knew.
   void meet(Lanes who, Lanes alive) {
     if ((alive & ~who) != 0) return meet_some(who);
     apart_ = false;
     all_ = now_++;
   }
-  // Called when these lanes synchronise through an mbarrier or an ordering word: they know all that was done.
+  // Called when these lanes synchronise through an mbarrier or an ordering word. They then know what all
+  // lanes have done.
   void learn(Lanes who, Lanes alive) {
     if ((alive & ~who) != 0) return learn_some(who);
     apart_ = false;
@@ -47,11 +49,12 @@ class LaneOrder {
 
   uint32_t now_ = 1, all_ = 0;
   bool apart_ = false;
-  std::unique_ptr<std::array<uint32_t, 1024>> known_;  // of lane a about lane b, at 32 a + b
+  std::unique_ptr<std::array<uint32_t, 1024>> known_;  // what lane a knows of lane b, at 32 a + b
 };
 
-// Accesses of lanes are checked and recorded in one step or in two: those of an atomic instruction are all
-// checked before any of them is recorded, and what stmatrix stores is recorded when its lanes have met.
+// The check and the recording of an access may be separate steps. An atomic instruction checks the accesses
+// of all lanes before it records any of them, and the stores of stmatrix are recorded when its lanes have
+// met.
 enum class LaneAccess : uint8_t { plain, checked, recorded, atomic_checked, atomic_recorded };
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -18,7 +18,7 @@ void run_grid(const Grid& grid, std::chrono::steady_clock::time_point deadline,
   if (threads == 1 || clusters == 1)
     return Share(grid, 0, 1, clusters, {deadline, cancelled}, done).run(statistics);
   std::mutex mutex;
-  // If several shares fail, the failure of the first is reported, so that a seed has one report.
+  // If several shares fail, the failure of the first share is reported, so that each seed has one report.
   std::vector<std::exception_ptr> failures(threads);
   std::vector<std::thread> workers;
   for (uint64_t t = 0; t < threads; ++t)

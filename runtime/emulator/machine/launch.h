@@ -7,7 +7,8 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Throws EmulatorError if the launch fails, or is not done at `deadline`. Adds to `statistics`.
+// Runs the launch and adds its counts to `statistics`. Throws an EmulatorError if the launch fails, or has
+// not finished by `deadline`.
 void run_grid(const Grid& grid, std::chrono::steady_clock::time_point deadline,
               EmulatorStatistics& statistics);
 

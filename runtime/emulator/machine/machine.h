@@ -1,4 +1,4 @@
-// The state of a launch while it runs, for handlers of instructions and for checks.
+// The state of a running launch, for instruction handlers and for checks.
 #pragma once
 
 #include <utility>
@@ -31,7 +31,7 @@ inline bool Warp::runnable(const Fragment& f) const {
       return executed_ >= f.until || cluster().steps >= f.until_step;
     case Wait::aligned:
     case Wait::lanes:
-      return false;  // the last arrival takes the others along
+      return false;  // the last lanes that arrive wake the others
     case Wait::barrier:
       return cta.barriers[f.object].generation != f.generation;
     case Wait::others:
@@ -51,7 +51,7 @@ void Warp::post(F f, std::function<bool()> ready) {
       std::move(ready));
 }
 
-// Applies f to the given lanes of some registers. The result may replace an operand of the same lane.
+// Applies f to the given lanes of some registers. The result may overwrite an operand of the same lane.
 template <class D, class F, class... S>
 inline void each_lane(Lanes lanes, F f, D* d, const S*... s) {
   if (lanes == all_lanes) {

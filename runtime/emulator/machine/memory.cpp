@@ -21,7 +21,7 @@ Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align, boo
   Allocation allocation{
       next_, bytes, std::move(name), read_only, device, {zeros, &std::free}, {written, &std::free}};
   Address address = next_;
-  next_ += bytes + 4096;  // the gap: an access after the end meets no other allocation
+  next_ += bytes + 4096;  // the gap ensures that an access past the end hits no other allocation
   live_.emplace(address, std::move(allocation));
   return address;
 }
@@ -42,8 +42,8 @@ const Allocation* GlobalMemory::find(Address address, size_t bytes) const {
 
 namespace {
 
-// Calls f(the number of 64 words, a bit for each of them that is in [offset, offset + count)) for all of
-// these.
+// Calls f(index, bits) for each group of 64 words that overlaps [offset, offset + count). `bits` has a bit
+// for each word of the group that overlaps the range.
 template <class F>
 void each_64_words(uint64_t offset, uint64_t count, F f) {
   if (count == 0) return;

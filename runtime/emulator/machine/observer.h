@@ -1,5 +1,5 @@
-// The checks (runtime/emulator/checks) watch a cluster run. The machine tells them of what
-// happens, and none of them changes what it does. An event comes ahead of its effect.
+// The interface through which the checks (runtime/emulator/checks) observe a cluster. The machine reports
+// each event before it takes effect, and observers do not change what the machine does.
 #pragma once
 
 #include <array>
@@ -22,13 +22,13 @@ class Cta;
 class Warp;
 struct Mbarrier;
 
-// Writes the bytes that a store stores to a buffer of that size, for callers that need them; returns false if
-// they are not known.
+// Copies the data of a store to a buffer that has the size of the access. Returns false if the data is not
+// known.
 class StoredBytes {
  public:
   StoredBytes() = default;
   template <class F>
-  StoredBytes(const F& write)  // NOLINT: a lambda is what callers have
+  StoredBytes(const F& write)  // NOLINT: callers pass a lambda
       : context_(&write),
         write_([](const void* context, std::byte* to) { return (*static_cast<const F*>(context))(to); }) {}
   bool operator()(std::byte* to) const { return write_ && write_(context_, to); }
@@ -38,8 +38,9 @@ class StoredBytes {
   bool (*write_)(const void*, std::byte*) = nullptr;
 };
 
-// An access of [offset, offset + bytes) of a CTA's shared memory by a thread, or by threads of a warp one
-// after the other, who access `each` bytes from `lane` on; or one of `bytes` by each of `lanes`, anywhere.
+// An access to a CTA's shared memory. There are three kinds: one thread accesses [offset, offset + bytes);
+// consecutive threads of a warp, starting at `lane`, access `each` bytes apiece in that range; or each thread
+// of `lanes` accesses `bytes` bytes at its own offset.
 struct SharedAccess {
   Cta& cta;
   uint32_t offset, bytes;
@@ -47,13 +48,13 @@ struct SharedAccess {
   int lane;
   StoredBytes values = {};
   uint32_t each = 0;  // 0 for an access by one thread
-  // The place of each lane's access, if they are not side by side. `values` writes `bytes` for each lane of
-  // the warp then.
+  // The offset of each lane's access, if the accesses are not consecutive. `values` then writes `bytes` bytes
+  // for each lane of the warp.
   const std::array<uint32_t, 32>* offsets = nullptr;
   Lanes lanes = 0;
 
   Lanes who() const { return offsets ? lanes : (all_lanes >> (32 - (each ? bytes / each : 1))) << lane; }
-  // Calls f(offset, lane) for each place of `bytes`.
+  // Calls f(offset, lane) for each separate range of `bytes` bytes.
   template <class F>
   void each_place(F f) const {
     if (!offsets) return f(offset, lane);
@@ -72,53 +73,53 @@ struct SharedAccess {
   }
 };
 
-// An access by an asynchronous operation, at any later time. `deed` says who performs it and when.
+// An access by an asynchronous operation, at any later time. `deed` describes its actor and time.
 struct AsyncAccess {
   Cta& cta;
   uint32_t offset, bytes;
   bool writes;
   Access deed;
-  const char* what;  // "this copy writes"
+  const char* what;  // for example "this copy writes"
 };
 
-// An access of [address, address + bytes) of global memory, by one thread, or by consecutive threads of a
-// warp, who access `each` bytes each from `lane` on, or all the same bytes. `deed` says who performs it and
-// when, in the cluster's clocks.
+// An access to [address, address + bytes) of global memory by one thread, or by consecutive threads of a warp
+// starting at `lane`. These threads access `each` bytes apiece, or all access the same bytes. `deed`
+// describes the actor and the time in the cluster's clocks.
 struct GlobalAccess {
   Address address;
   uint32_t bytes;
   bool writes;
   Access deed;
-  const char* what;  // "this reads"
+  const char* what;  // for example "this reads"
   int lane = -1;
-  uint32_t each = 0;       // 0 for one thread's access, a copy, or an access of the same bytes
-  uint32_t count = 1;      // of lanes that access the same bytes
-  bool updates = false;    // it reads what it writes, as a reduction does
-  bool is_strong = false;  // it does not race with strong ones of a scope that both reach
+  uint32_t each = 0;       // 0 for a single thread, a copy, or threads that access the same bytes
+  uint32_t count = 1;      // number of lanes that access the same bytes
+  bool updates = false;    // whether the access also reads what it writes, like a reduction
+  bool is_strong = false;  // strong accesses do not race if each scope includes both threads
   Scope scope = Scope::gpu;
   StoredBytes values = {};
 };
 
-// A box that a tensor copy moves between a tensor and shared memory. The event is sent when the copy is
+// A box that a tensor copy moves between a tensor and shared memory. The event is reported when the copy is
 // issued.
 struct TileCopy {
   Cta& cta;
   uint32_t offset, bytes;
   Swizzle swizzle;
   Address tensor;
-  // Each has a number for each dimension, innermost first: where the box begins, its elements, and the
-  // tensor's.
+  // Each span has one number per dimension, innermost first: the coordinates at which the box begins, the
+  // size of the box, and the size of the tensor.
   std::span<const int32_t> at;
   std::span<const uint16_t> box;
   std::span<const uint64_t> shape;
-  bool is_plain;      // neither pixels nor a tensor whose rows have several coordinates
-  uint32_t mask = 0;  // of the CTAs that a load goes to, 0 for one
+  bool is_plain;      // false for copies of pixels, and for tensors whose rows have several coordinates
+  uint32_t mask = 0;  // the CTAs to which a load is multicast; 0 for a single CTA
 };
 
-// An operation that completes bytes or arrivals of an mbarrier.
+// The kind of operation that arrives at an mbarrier or completes bytes of it.
 enum class SignalledBy : uint8_t { thread, copy };
 
-// A lane's wait for a phase of an mbarrier, by its parity or by a state.
+// A lane's wait for a phase of an mbarrier, which the lane names by parity or by a state.
 struct MbarrierWait {
   int lane;
   bool by_parity;
@@ -131,11 +132,12 @@ class Observer {
   virtual ~Observer() = default;
 
   virtual void shared_access(Warp&, const SharedAccess&) {}
-  // The same access by one lane of a warp to its own CTA, to order it among the warp's lanes.
+  // Reports an access by lanes of a warp to their own CTA's memory once more, so that it is ordered among the
+  // lanes.
   virtual void lane_access(Warp&, const SharedAccess&, LaneAccess) {}
   virtual void async_access(Warp&, const AsyncAccess&) {}
   virtual void global_access(Warp&, const Allocation&, const GlobalAccess&) {}
-  // The accesses of this actor and time have finished their stores to global memory.
+  // Called when this actor's accesses of this time have written their data to global memory.
   virtual void global_stored(Actor, uint32_t /*time*/) {}
 
   virtual void mbarrier_use(Warp&, const Mbarrier&, int /*lane*/, SignalledBy) {}
@@ -143,11 +145,12 @@ class Observer {
   virtual void mbarrier_wait(Warp&, const Mbarrier&, const MbarrierWait&) {}
   virtual void phase_completion(Warp&, const Mbarrier&) {}
 
-  // The running instruction names registers that some wgmma or tcgen05.ld still uses; or a wgmma starts.
+  // matrix_touch() is called if the instruction names registers that a wgmma or tcgen05.ld may still use;
+  // wgmma() is called when a wgmma starts.
   virtual void matrix_touch(Warp&) {}
   virtual void wgmma(Warp&, const MatrixRegisters&) {}
-  // A wgmma reads operand "A" or "B", which begins at an offset of its CTA's shared memory; a tensor copy
-  // fills a tile, or sends one.
+  // tile_read() is called when a wgmma reads operand "A" or "B", which begins at an offset of its CTA's
+  // shared memory. tile_fill() and tile_send() are called when a tensor copy fills or sends a tile.
   virtual void tile_read(Warp&, const char* /*operand*/, uint32_t /*offset*/, Swizzle) {}
   virtual void tile_fill(Warp&, const TileCopy&) {}
   virtual void tile_send(Warp&, const TileCopy&) {}
@@ -155,7 +158,7 @@ class Observer {
   virtual void cta_exit(Cta&) {}
 };
 
-// The observers of a cluster, by event: an observer is called only for events that it overrides.
+// The observers of a cluster by event. An observer is called only for events that it overrides.
 class Observers {
  public:
   template <class T>

@@ -8,13 +8,13 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// A read that one instruction of a warp repeats, for the first of its lanes.
+// A read that one instruction of a warp repeats. Only the read by the first lane is recorded.
 struct Poll {
   int lane = 32;
   uint64_t address = 0, value = 0, state = 0;
-  std::string place = {};  // of the address
-  uint32_t times = 0;      // in a row, with the warp in this state
-  uint64_t last = 0;       // in terms of Warp::executed()
+  std::string place = {};  // name of the address
+  uint32_t times = 0;      // consecutive repetitions with the warp in this state
+  uint64_t last = 0;       // value of Warp::executed() at the last read
   uint64_t period = 0;
 };
 
@@ -72,9 +72,9 @@ std::string describe_polls(const std::vector<const Residents*>& launches) {
       for (Cluster* cluster : clusters)
         if (goes_on()) cluster->run(steps, goes_on);
   } catch (const EmulatorError&) {
-    // The launch has run out of time, and this is what is reported.
+    // Faults are ignored here, because the report will be that the launch has run out of time.
   }
-  // A warp that has not read for two passes of its loop has left it.
+  // A warp that has not read for the time of two passes of its loop has left the loop.
   constexpr uint64_t burst = 1'000;
   struct Line {
     const Warp* warp;

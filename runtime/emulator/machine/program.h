@@ -1,4 +1,4 @@
-// A kernel in a dense executable form: PTX is decoded once, and each instruction carries its handler.
+// A kernel in a dense executable form. The PTX is decoded once, and each instruction stores its handler.
 #pragma once
 
 #include <array>
@@ -22,17 +22,17 @@ using Lanes = uint32_t;  // one bit for each lane of a warp
 inline constexpr Lanes all_lanes = ~Lanes{0};
 inline constexpr uint32_t no_pc = ~0u;
 
-// The place of a register in a warp's register file, in bytes from the first register: 32 lanes of its width
-// side by side, or one 32-bit word for a predicate. Constants and special registers, which are never written,
-// are placed before the first register.
+// The offset of a register in a warp's register file, in bytes from the first register. A register takes 32
+// times its width, once for each lane; a predicate takes one 32-bit word. Constants and special registers,
+// which are never written, precede the first register.
 struct Register {
-  int32_t at = -1;  // -1 means that there is no register; registers are at multiples of 4
+  int32_t at = -1;  // -1 means that there is no register; other values are multiples of 4
 
   auto operator<=>(const Register&) const = default;
 };
 inline constexpr Register no_register;
 
-// A predicate as an operand: p or !p.
+// A predicate operand: p or !p.
 struct Predicate {
   Register p;
   bool negated = false;
@@ -40,21 +40,21 @@ struct Predicate {
 
 enum class Space : uint8_t { generic, global, shared, cluster, local, param, constant };
 
-// [base + displacement]
+// An address operand: [base + displacement].
 struct AddressOperand {
   int64_t displacement = 0;
   Register base;
   uint8_t base_bytes = 0;  // 0 if there is no base
 };
 
-// Consecutive registers in Kernel::lists that one operand of an instruction names: a vector, or a fragment
-// of a matrix.
+// The registers that one operand of an instruction names, such as a vector or a fragment of a matrix. They
+// are consecutive in Kernel::lists.
 struct RegisterList {
   uint32_t first = 0, size = 0;
 };
 
-// The type of a handler's operands: `X` for `void handler(Warp&, const X&, Lanes)`, and `void` for
-// `void handler(Warp&, Lanes)`.
+// The type of a handler's operands: `X` for `void handler(Warp&, const X&, Lanes)`, and `void` for `void
+// handler(Warp&, Lanes)`.
 template <class F>
 struct HandlerOperands;
 template <class X>
@@ -68,25 +68,24 @@ struct HandlerOperands<void (*)(Warp&, Lanes)> {
 template <auto handler>
 using OperandsOf = typename HandlerOperands<decltype(handler)>::type;
 
-// A cluster that runs ahead of its turn (machine/ahead.h) does this when it reaches an instruction.
+// The way in which a cluster that runs ahead of its turn (machine/turns.h) executes an instruction.
 enum class Turn : uint8_t {
-  free,    // goes on: nobody sees it, or the instruction looks itself
-  stores,  // of global memory: goes on where all see one order of stores, and no sum of its own is put off
-  sums,    // goes on, and the sum is put off until its turn
-  late,    // goes on unless a sum of its own is put off: it may read or publish that sum
-  waits    // waits for its turn: what others do decides, or is decided by, when it comes
+  free,    // continues: no other cluster observes it, or its handler waits for the turn if necessary
+  stores,  // a store to global memory: continues if memory is not weak and no own sum is postponed
+  sums,    // continues, and postpones the sum until the turn
+  late,    // continues unless an own sum is postponed, because the instruction may read or publish it
+  waits    // waits for the turn, because the result depends on other clusters or affects them
 };
 
-// A warp needs to know two things about every instruction: its handler, and the handler's operands, which
-// have a struct type that belongs to the handler.
+// An instruction consists of its handler, and the operands in a struct whose type belongs to the handler.
 struct Instruction {
   void (*execute)(Warp&, const Instruction&, Lanes) = nullptr;
   Register guard;
   bool guard_negated = false;
-  bool touches_matrix = false;  // names a register that some wgmma or tcgen05.ld still uses
-  bool watched = false;         // names a register that may be undefined
-  bool guesses = false;         // loads a value that only swaps take, which compare it with the word
-  bool delayed = false;         // is executed as late as possible
+  bool touches_matrix = false;  // whether it names a register that a wgmma or tcgen05.ld may still use
+  bool watched = false;         // whether it names a register that may be undefined
+  bool guesses = false;         // whether it is a load that only guesses; see decode/guesses.cpp
+  bool delayed = false;         // whether it is executed as late as possible
   Turn turn = Turn::free;
 
   // Sets the handler that executes this instruction, and the handler's operands.
@@ -123,20 +122,20 @@ struct Instruction {
   alignas(8) std::byte operands_[64] = {};
 };
 
-// A parameter or result of a function, or an argument of a call: a register, or bytes of a frame.
+// A parameter or result of a function, or an argument of a call: either a register, or bytes of a frame.
 struct CallValue {
-  Register r;           // no_register if it is in the frame
-  uint32_t offset = 0;  // in the frame
+  Register r;           // no_register if the value is in the frame
+  uint32_t offset = 0;  // offset in the frame
   uint32_t bytes = 0;
 };
 
 struct Call {
-  uint32_t routine = 0;  // index in Kernel::routines, of a call by name that the kernel has a body for
-  Register target;       // otherwise the register with the function's address, unless it is provided
+  uint32_t routine = 0;  // index in Kernel::routines, if the kernel has a body for the called name
+  Register target;       // otherwise the register with the address, or no_register for a provided function
   std::vector<CallValue> arguments, results;
 };
 
-// A register with the size in bytes of one lane's value; 0 for a predicate.
+// A register and the size of one lane's value in bytes, which is 0 for a predicate.
 struct RegisterWidth {
   Register r;
   uint8_t bytes;
@@ -146,150 +145,152 @@ struct RegisterWidth {
 struct Routine {
   std::string name;
   uint32_t entry = 0, end = 0;  // program counters
-  uint32_t frame_bytes = 0;     // of its variables in local memory, where frames are apart
+  uint32_t frame_bytes = 0;     // size of its variables in local memory, if frames are separate
   std::vector<CallValue> parameters = {}, results = {};
   std::vector<RegisterWidth> registers = {};
 };
 
 struct SourceLine {
   uint32_t ptx = 0;   // line of the PTX text
-  uint16_t file = 0;  // index in Kernel::files; files.size() or more if the file is unknown
-  uint32_t line = 0;  // of .loc
-  int32_t call = -1;  // where that line was inlined, an index in Kernel::inlined_calls
+  uint16_t file = 0;  // index in Kernel::files; at least files.size() if the file is unknown
+  uint32_t line = 0;  // line in the .loc
+  int32_t call = -1;  // index in Kernel::inlined_calls, if that line was inlined; otherwise -1
 };
 
-// A call of the author's source that has been inlined.
+// A call in the author's source that has been inlined.
 struct InlinedCall {
   uint16_t file = 0;  // as in SourceLine
   uint32_t line = 0;
-  int32_t call = -1;          // where the caller was itself inlined
+  int32_t call = -1;          // call at which the caller was itself inlined
   std::string function = {};  // the called function, if .debug_str has its name
 };
 
 // A named range of a memory space.
 struct Variable {
   std::string name;
-  uint64_t offset = 0;  // in its space
+  uint64_t offset = 0;  // offset in the space
   uint64_t bytes = 0;
 };
 
-// The way in which an access orders others (PTX ISA, "Memory Consistency Model"). Older is a volatile access,
-// or an atomic operation without semantics: it gets what its author probably meant, both acquire and release
-// in shared memory, and acquire in global memory, where a release requires a fence.
+// The way in which an access orders others (PTX ISA, "Memory Consistency Model"). `older` is the order of a
+// volatile access, and of an atomic operation without semantics. Such an access gets the order that its
+// author probably meant: acquire and release in shared memory, and only acquire in global memory, because a
+// release there requires a fence.
 enum class Order : uint8_t { none, relaxed, acquire, release, both, older };
 
-// The scope that an access orders: `gpu` is one device, and `sys` all that run at once.
+// The scope in which an access orders others: `gpu` is one device, and `sys` includes all devices that run at
+// once.
 enum class Scope : uint8_t { cta, cluster, gpu, sys };
 inline constexpr std::array kScopes = {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys};
 
-// A special register that the kernel reads, and its place among the constants.
+// A special register that the kernel reads, and the register among the constants that stores its value.
 struct SpecialUse {
   const SpecialRegister* special;
   Register at;
   uint32_t bytes;
 };
 
-// The registers that a wgmma uses until it is waited for.
+// The registers that a wgmma uses until a wgmma.wait_group waits for it.
 struct MatrixRegisters {
   RegisterList accumulators;
   RegisterList a;  // empty if A comes from shared memory
 };
 
-// The registers of wgmmas and tcgen05.lds that another instruction touches.
+// The registers that an instruction accesses and that a wgmma or tcgen05.ld may still use.
 struct MatrixUse {
   std::vector<Register> reads, writes;
 };
 
-// The ways in which an instruction's result depends on undefined operands, lane by lane.
+// The way in which an instruction's result depends on undefined operands, lane by lane.
 enum class Flow : uint8_t {
-  uses,         // it is undefined if any of them is
-  copies,       // mov (also packing and unpacking), prmt, bfi: undefined if all passed values are
-  selects,      // selp: the result is the one of two values that the deciding predicate chooses
-  conjunction,  // and: a zero alone decides the result
-  disjunction,  // or: ones alone decide the result
-  collective,   // vote, match, redux: a value that is undefined in one lane is undefined for all participants
-  stores,       // the passed values go to memory
+  uses,         // the result is undefined if any operand is undefined
+  copies,       // mov (also packing and unpacking), prmt, bfi: undefined if all passed values are undefined
+  selects,      // selp: the result is the value that the deciding predicate selects
+  conjunction,  // and: a zero decides the result
+  disjunction,  // or: ones decide the result
+  collective,   // vote, match, redux: an undefined value in one lane affects all participants
+  stores,       // the passed values are written to memory
   handled,      // loads, shuffles, mma: the handler decides
-  accumulates   // wgmma: the accumulators are needed where the deciding predicate, scale-d, is true
+  accumulates   // wgmma: needs the accumulators if scale-d, the deciding predicate, is true
 };
 
 // The registers that an instruction names, except its guard.
 struct RegisterUse {
   Flow flow = Flow::uses;
-  Predicate decides;  // of selects and accumulates
-  uint8_t bytes = 0;  // of conjunction and disjunction: of each operand, 0 for predicates
+  Predicate decides;  // the predicate of `selects` and `accumulates`
+  uint8_t bytes = 0;  // for `conjunction` and `disjunction`, the size of an operand; 0 for predicates
   std::vector<Register>
-      needed;  // they decide more than a result: addresses, counts, what is stored for others
+      needed;  // registers that decide more than a result: addresses, counts, values stored for other threads
   std::vector<Register> reads;   // all other registers that are read, except the passed ones
-  std::vector<Register> passed;  // what the flow passes on; constants too
+  std::vector<Register> passed;  // registers that the flow passes on; may include constants
   std::vector<Register> writes;
 };
 
 // The origin of an undefined value.
 struct Origin {
-  Register r = {};        // that was never written, if `pc` is no_pc
-  uint32_t pc = no_pc;    // of the load of unwritten memory, or of the shuffle
-  std::string what = {};  // what was read there
-  bool shared = false;    // it was read from shared memory
+  Register r = {};        // the register that was never written, if `pc` is no_pc
+  uint32_t pc = no_pc;    // the load of unwritten memory, or the shuffle
+  std::string what = {};  // description of what was read
+  bool shared = false;    // whether it was read from shared memory
 };
 
 // One kernel of a module, ready to run.
 struct Kernel {
   std::string name;
   std::vector<Instruction> code;
-  std::vector<SourceLine> lines;            // of each instruction
-  std::vector<std::string> texts;           // of each instruction, for reports
-  std::map<uint32_t, std::string> refused;  // instructions that are errors when they are executed, and why
+  std::vector<SourceLine> lines;            // one element per instruction
+  std::vector<std::string> texts;           // text of each instruction, for reports
+  std::map<uint32_t, std::string> refused;  // why each of these instructions fails when it is executed
   std::vector<Register> lists;
-  std::vector<uint32_t> targets;        // of branch tables
-  std::vector<uint32_t> reconvergence;  // of each instruction: where its sides meet again if it is a branch
+  std::vector<uint32_t> targets;        // targets of branch tables
+  std::vector<uint32_t> reconvergence;  // for each branch, the point where its sides meet again
   std::vector<Call> calls;
   std::vector<Routine> routines;            // the .entry is the first
   std::map<uint64_t, uint32_t> by_address;  // routines that calls by register may reach
-  Register frame;                  // where the running function's frame begins, 8 B; see frames_apart()
-  std::vector<std::string> files;  // .file names
+  Register frame;                  // 8-byte offset of the running function's frame; see frames_apart()
+  std::vector<std::string> files;  // names in .file directives
   std::vector<InlinedCall> inlined_calls;
 
   uint32_t entry = 0;
-  uint32_t register_bytes = 0;       // of one warp's registers
-  std::vector<std::byte> constants;  // what precedes the registers when a warp starts; a multiple of 64 B
+  uint32_t register_bytes = 0;       // size of one warp's registers
+  std::vector<std::byte> constants;  // initial contents of the memory before the registers; padded to 64 B
   std::vector<SpecialUse> specials;
   std::map<Register, std::string> register_names;
-  std::map<uint32_t, MatrixUse> matrix_uses;  // by program counter
-  std::vector<RegisterUse> uses;              // of each instruction
-  std::vector<uint32_t> numbers;              // of registers, by Register::at / 4
+  std::map<uint32_t, MatrixUse> matrix_uses;  // indexed by program counter
+  std::vector<RegisterUse> uses;              // one element per instruction
+  std::vector<uint32_t> numbers;              // numbers of registers, by Register::at / 4
   uint32_t register_count = 0;
-  std::vector<Register> doubtful;  // registers that on some path are read before they are written
+  std::vector<Register> doubtful;  // registers that some path reads before it writes them
 
-  std::vector<Variable> shared;   // static ones first, then the dynamic one with 0 bytes
-  uint32_t shared_bytes = 0;      // static, with the reserved kilobyte in front
-  uint32_t dynamic_align = 16;    // of the dynamic variable
+  std::vector<Variable> shared;   // static variables, then the dynamic variable with size 0
+  uint32_t shared_bytes = 0;      // size of static shared memory, including the reserved kilobyte
+  uint32_t dynamic_align = 16;    // alignment of the dynamic variable
   std::vector<uint32_t> dynamic;  // indices of dynamic variables in `shared`
-  uint32_t local_bytes = 0;       // of one thread
+  uint32_t local_bytes = 0;       // local memory per thread
   std::vector<Variable> parameters;
   uint32_t parameter_bytes = 0;
-  uint32_t threads_most = 0;       // .maxntid or .reqntid; 0 if not given
-  uint32_t registers_most = 0;     // .maxnreg; 0 if not given
+  uint32_t threads_most = 0;       // .maxntid or .reqntid; 0 if not specified
+  uint32_t registers_most = 0;     // .maxnreg; 0 if not specified
   uint32_t ctas_least = 1;         // .minnctapersm
-  uint32_t role_registers = 0;     // the most that a setmaxnreg asks for
+  uint32_t role_registers = 0;     // largest count that a setmaxnreg requests
   Dim3 required_cluster{0, 0, 0};  // .reqnctapercluster
-  bool uses_reserved = false;      // it asks where the shared memory that is reserved for libraries is
-  bool names_semantics = false;    // some access is .relaxed, .acquire or .release
-  bool communicates = false;       // CTAs may communicate, by atomics or by strong loads and stores
+  bool uses_reserved = false;      // whether it reads the offset of the libraries' memory
+  bool names_semantics = false;    // whether any access is .relaxed, .acquire or .release
+  bool communicates = false;       // whether CTAs may communicate through atomics or strong loads and stores
   bool takes_turns =
-      false;  // it does, or adds to global memory: what it computes may depend on the order of CTAs
-  bool allocates = false;  // it calls malloc
+      false;  // whether results may depend on the order of CTAs: `communicates`, or adds to global memory
+  bool allocates = false;  // whether it calls malloc
 
-  // True if each call has a frame of its own in local memory, which recursion, calls by address and alloca
-  // need. Otherwise the variables of all functions are placed side by side, and the frame begins at 0.
+  // Returns true if each call has its own frame in local memory, which recursion, calls by address and alloca
+  // require. Otherwise the variables of all functions are placed consecutively, and every frame begins at 0.
   bool frames_apart() const { return frame != no_register; }
 
-  // Constants do not have numbers.
+  // The number of a register that is not numbered, such as a constant.
   static constexpr uint32_t no_number = ~0u;
   uint32_t number(Register r) const { return r.at < 0 ? no_number : numbers[static_cast<size_t>(r.at) / 4]; }
 
-  // The PTX line of an instruction, and the lines of the author's source if they are known: "line 158
-  // (tile.h:41, inlined at gemm.cpp:20)".
+  // Returns the PTX line of an instruction and, if they are known, the lines of the author's source: "line
+  // 158 (tile.h:41, inlined at gemm.cpp:20)".
   std::string place(uint32_t pc) const {
     const SourceLine& at = lines[pc];
     std::string text = "line " + std::to_string(at.ptx);
@@ -299,11 +300,11 @@ struct Kernel {
       text += ", " + inlined(inlined_calls[static_cast<size_t>(call)]);
     return text + ")";
   }
-  std::string source(uint16_t file, uint32_t line) const {  // "gemm.cpp:41"
+  std::string source(uint16_t file, uint32_t line) const {  // for example "gemm.cpp:41"
     return (file < files.size() ? files[file] : "?") + ":" + std::to_string(line);
   }
 
-  std::string inlined(const InlinedCall& call) const {  // "load() inlined at gemm.cpp:41"
+  std::string inlined(const InlinedCall& call) const {  // for example "load() inlined at gemm.cpp:41"
     return (call.function.empty() ? "" : call.function + " ") + "inlined at " + source(call.file, call.line);
   }
 

@@ -1,4 +1,4 @@
-// Passing on what a launch reports while it runs on.
+// Passes on what a launch reports while it is still running.
 #include <fmt/format.h>
 
 #include "ptxbuilder/demangle.h"

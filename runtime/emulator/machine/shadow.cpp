@@ -35,14 +35,15 @@ namespace {
   return Clash{Conflict::unordered, 0, earlier, false};
 }
 
-// A read that the new reader knows to be over is not needed any more: an access that conflicts with it would
-// also conflict with the new read, if both cover the same bytes.
+// Returns whether a new read makes an earlier read redundant: the earlier read happens before the new one,
+// and both cover the same bytes. An access that conflicts with the earlier read then also conflicts with the
+// new one.
 bool is_covered(const Access& earlier, const Access& now, const Knowledge& k) {
   return (earlier.bytes & ~now.bytes) == 0 && k.seen[earlier.actor] >= earlier.time && !now.async &&
          !earlier.async;
 }
 
-// A read replaces the last read of its actor.
+// Replaces an actor's last read with its new read.
 void take_place(Access& earlier, const Access& now) {
   const uint8_t both = earlier.bytes | now.bytes;
   earlier = now;
@@ -76,8 +77,8 @@ void Shadow::share(uint32_t at) {
   if (cells_[at / 4] == is_own) cells_[at / 4] = histories_.intern(history(at));
 }
 
-// `step` makes the next state of a history, and `own_step` changes the history of a single word, unless it
-// returns false, since the word must then share one.
+// Applies `step` to the history of each word to get its next history. If the word has a history of its own,
+// `own_step` changes it in place, or returns false if the word must share a history again.
 template <class Check, class Own>
 std::optional<Clash> Shadow::each(Access access, uint32_t offset, uint32_t bytes, const Knowledge* by,
                                   Step& last, Check&& step, Own&& own_step) {
@@ -116,7 +117,7 @@ std::optional<Clash> Shadow::each(Access access, uint32_t offset, uint32_t bytes
     std::fill_n(&cells_[at / 4 + 1], more, last.result);
     at += static_cast<uint32_t>(more) * 4;
   }
-  if (uninitialised) last = {};  // further reads of these bytes are reported again
+  if (uninitialised) last = {};  // so that further reads of these bytes are reported again
   return std::nullopt;
 }
 

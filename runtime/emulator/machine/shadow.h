@@ -1,4 +1,4 @@
-// Records the state of every word of shared memory: who wrote it last, and who has read it since.
+// Records the state of every word of shared memory: the last write, and the reads after it.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,14 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// One access to a word. It is over for everyone who has seen `time` of `actor`.
+// One access to a word. It happens before everything that an actor does after it has learnt of this actor's
+// `time`.
 struct Access {
   Actor actor = 0;
-  uint32_t time = 0;  // 0: there was none
+  uint32_t time = 0;  // 0 if there was no access
   uint32_t pc = 0;
-  bool async = false;  // by the async proxy
-  uint8_t bytes = 0;   // of the word's four, one bit for each
+  bool async = false;  // whether the async proxy made the access
+  uint8_t bytes = 0;   // the accessed bytes of the word, one bit each
 
   bool operator==(const Access&) const = default;
 };
@@ -25,16 +26,16 @@ enum class Conflict : uint8_t { unordered, unfenced };
 
 struct Clash {
   Conflict conflict;
-  uint32_t offset;  // of the first byte of the word
+  uint32_t offset;  // offset of the word's first byte
   Access earlier;
   bool earlier_wrote;
 };
 
-// The history of a word. Words share histories: a tile of one history costs one check and one store per
-// word.
+// The history of a word. Words with the same history share one object, so that an access to a tile whose
+// words share a history costs one check, and one store per word.
 struct WordHistory {
   Access write;
-  uint8_t initialised = 0;  // bytes ever written
+  uint8_t initialised = 0;  // bytes that have ever been written, one bit each
   ShortList<Access, 2> reads;
 
   bool operator==(const WordHistory&) const = default;
@@ -42,10 +43,10 @@ struct WordHistory {
 };
 using Histories = Interned<WordHistory>;
 
-// The history of a word that no other word shares, for example if threads access memory in strides: it is
-// overwritten in place.
+// The history of a word that shares it with no other word, for example because threads access memory in
+// strides. This history is overwritten in place.
 struct OwnHistory {
-  Access write, read;       // one read at most
+  Access write, read;       // at most one read
   uint8_t initialised = 0;  // as in WordHistory
 };
 
@@ -55,12 +56,12 @@ class Shadow {
   Shadow(Histories& histories, uint32_t bytes)
       : histories_(histories), cells_((bytes + 3) / 4, 0), own_(bytes / 4 / block_words + 1) {}
 
-  // Records an access of [offset, offset + bytes) by a thread with `knowledge`. Returns the first conflict,
-  // after which the rest is not recorded.
+  // Records an access to [offset, offset + bytes) by a thread with `knowledge`. Returns the first clash;
+  // words after that of the clash are not recorded.
   std::optional<Clash> read(Access access, uint32_t offset, uint32_t bytes, const Knowledge& knowledge);
   std::optional<Clash> write(Access access, uint32_t offset, uint32_t bytes, const Knowledge& knowledge);
-  // Records a read of whole words that does what the last one did, to words in the same state; returns false
-  // if it is another.
+  // Records a read of whole words if it equals the last recorded read, and the words are in the same state as
+  // in that read. Otherwise returns false.
   bool read_again(Access access, uint32_t offset, uint32_t bytes, const Knowledge& knowledge) {
     access.bytes = 15;
     const uint32_t count = bytes / 4;
@@ -71,20 +72,21 @@ class Shadow {
     return true;
   }
 
-  // The first word that was read before it was written since the last clear. The read alone is not a clash: a
-  // later unordered write is the better culprit.
+  // The first word that was read before it was written, since this value was last cleared. The read alone is
+  // not a clash, because a report about a later unordered write is more useful.
   std::optional<uint32_t> uninitialised;
 
-  // Records a write that is unordered with other writes, but writes the same value.
+  // Records a write that is not ordered after other writes, but writes the same value.
   void agree(Access access, uint32_t offset, uint32_t bytes);
-  // Returns whether any of these bytes holds a defined value.
+  // Returns whether any of these bytes is defined.
   bool any_initialised(uint32_t offset, uint32_t bytes) const;
-  // Returns the program counter of the last write of the word, or no_pc if there was none.
+  // Returns the program counter of the last write to the word, or no_pc if there was none.
   uint32_t writer(uint32_t offset) const;
-  // Makes the contents undefined.
+  // Makes these bytes undefined.
   void forget(uint32_t offset, uint32_t bytes);
 
-  // Calls f(number) for the history of each word that shares it, to be renumbered.
+  // Calls f with a reference to the history number of each word that shares its history, so that f can
+  // renumber it.
   template <class F>
   void renumber(F f) {
     forget_steps();
@@ -94,8 +96,8 @@ class Shadow {
   void forget_steps() { read_ = write_ = {}; }
 
  private:
-  // The last step of one kind: the same access to a word in the same state, with the same knowledge or more,
-  // has the same result.
+  // A cache of the last step of one kind: the same access to a word in the same state, with the same
+  // knowledge or more, has the same result.
   struct Step {
     Access access;
     const Knowledge* by = nullptr;
@@ -112,10 +114,10 @@ class Shadow {
   void share(uint32_t at);
 
   Histories& histories_;
-  uint32_t at_ = 0;  // the current word
+  uint32_t at_ = 0;  // offset of the current word
   Step read_, write_;
-  uint32_t news_ = 0;            // consecutive accesses that created a new history
-  std::vector<uint32_t> cells_;  // the number of each word's history, or is_own
+  uint32_t news_ = 0;            // number of consecutive accesses that created a new history
+  std::vector<uint32_t> cells_;  // number of each word's history, or is_own
   std::vector<std::unique_ptr<OwnHistory[]>> own_;
 };
 

@@ -10,7 +10,7 @@ namespace ptxbuilder::runtime::emulator {
 Share::Share(const Grid& grid, uint64_t first, uint64_t step, uint64_t all, Limits limits,
              std::atomic<uint64_t>& done)
     : grid_(grid), next_(first), step_(step), all_(all), limits_(std::move(limits)), done_(done) {
-  // Short turns let CTAs that talk to each other interleave finely; long ones are faster.
+  // Short turns let CTAs that communicate interleave finely. Long turns are faster.
   constexpr uint64_t slices[] = {200'000, 3'000, 40'000, 400'000}, of_talkers[] = {200'000, 20, 3'000, 300};
   slice_ = (grid.kernel.communicates ? of_talkers : slices)[grid.seed % 4];
   if (grid.kernel.takes_turns) {
@@ -40,7 +40,7 @@ void Share::run(EmulatorStatistics& statistics) {
 
 Share::Outcome Share::take_turns(EmulatorStatistics& statistics) {
   if (resident_.empty() && !admit()) return Outcome::finished;
-  if (grid_.kernel.communicates && grid_.seed != 0) {  // who begins, and who goes on, is nobody's to rely on
+  if (grid_.kernel.communicates && grid_.seed != 0) {  // programs must not rely on this order
     while (resident_.size() < 8 && admit()) continue;
     std::ranges::shuffle(resident_, engine_);
   }
@@ -57,7 +57,7 @@ Share::Outcome Share::take_turns(EmulatorStatistics& statistics) {
       ++i;
     }
   }
-  // A CTA that is not done may wait for one that has not begun.
+  // A CTA that is not finished may be waiting for a CTA that has not begun.
   if (!resident_.empty()) progress |= admit();
   return progress || resident_.empty() ? Outcome::running : polls ? Outcome::polling : Outcome::stalled;
 }

@@ -1,4 +1,4 @@
-// The clusters of a grid that one host thread runs: some of them are resident and take turns.
+// The clusters of a grid that one host thread runs. Some of them are resident and take turns.
 #pragma once
 
 #include <atomic>
@@ -17,15 +17,17 @@ class Share {
   struct Limits {
     std::chrono::steady_clock::time_point deadline;
     std::atomic<bool>& cancelled;
-    // Describes who polls when the time is over, if that requires more than this share's clusters.
+    // Describes the threads that poll when the time is over. It is set if clusters of other shares matter
+    // too.
     std::function<std::string()> describe_polls = nullptr;
   };
-  // The share gets the clusters first, first + step, ... of `all`. `done` counts the CTAs that have ended.
+  // The share runs the clusters first, first + step, ... of `all`. `done` counts the CTAs that have ended.
   Share(const Grid& grid, uint64_t first, uint64_t step, uint64_t all, Limits limits,
         std::atomic<uint64_t>& done);
 
   void run(EmulatorStatistics& statistics);
-  // Runs one turn of each resident cluster. Polling: some poll global memory, and all others wait.
+  // Runs one turn of each resident cluster. The result `polling` means that some clusters poll global memory
+  // and all others wait.
   enum class Outcome : uint8_t { running, polling, stalled, finished };
   Outcome take_turns(EmulatorStatistics& statistics);
   const std::deque<std::unique_ptr<Cluster>>& resident() const { return resident_; }

@@ -85,14 +85,14 @@ constexpr SpecialRegister registers[] = {
     {"%reserved_smem_offset_end", reserved_end},
     {"%reserved_smem_offset_cap", reserved_end},
     {"%reserved_smem_offset_0", zero},
-    // The part for libraries, as cooperative groups use it.
+    // The part that is reserved for libraries, such as cooperative groups.
     {"%reserved_smem_offset_1", [](const Warp&, uint32_t) -> uint64_t { return shared_reserved / 2; }},
-    // Cooperative groups use these to find the memory in which a grid synchronizes.
+    // Cooperative groups use these registers to find the memory through which a grid synchronizes.
     {"%envreg1", [](const Warp& w, uint32_t) -> uint64_t { return w.grid().workspace >> 32; }},
     {"%envreg2", [](const Warp& w, uint32_t) -> uint64_t { return w.grid().workspace; }}};
 
-// Registers without a meaning here: what the driver sets freely, what a profiler counts, and the graph of a
-// launch that is not in a graph.
+// Returns whether a register is meaningless here: the driver may set it freely, a profiler counts in it, or
+// it describes the graph of a launch that is not in a graph.
 bool is_of_no_launch(std::string_view name) {
   auto is_number = [](std::string_view digits, int least_not) {
     int n = 0;

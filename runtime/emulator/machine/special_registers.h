@@ -1,4 +1,4 @@
-// The special registers that never change during a warp's life (PTX ISA, "Special Registers").
+// The special registers that do not change while a warp runs (PTX ISA, "Special Registers").
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@ namespace ptxbuilder::runtime::emulator {
 class Warp;
 
 struct SpecialRegister {
-  std::string_view name;  // "%tid.x"
+  std::string_view name;  // for example "%tid.x"
   uint64_t (*value)(const Warp& w, uint32_t lane);
-  bool is_of_lane = false;  // it differs between the lanes of a warp
+  bool is_of_lane = false;  // whether the lanes of a warp have different values
 };
 
-// Returns null if no special register has that name, or if it changes while a warp runs.
+// Returns the special register with that name. Returns null if it does not exist, or if it changes while a
+// warp runs.
 const SpecialRegister* special_register(std::string_view name);
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -35,7 +35,7 @@ class Recorder final : public Observer {
     else if (a.writes)
       record_.stores = true;
   }
-  // A warp that waits for a phase does not observe an mbarrier's counts until they complete the phase.
+  // A warp that waits for a phase does not observe an mbarrier's counts before they complete the phase.
   void mbarrier_use(Warp&, const Mbarrier& m, int, SignalledBy) override {
     if (record_.is_wait) return;
     record_.footprint.add(of_counts | place(m), true);

@@ -1,5 +1,6 @@
-// Sums in global memory that a cluster puts off while it runs ahead of its turn, since their order decides
-// how they are rounded: operations that add to memory and return nothing, and reductions of bulk copies.
+// Sums in global memory that a cluster postpones while it runs ahead of its turn, because their order
+// determines how they are rounded. They are operations that add to memory and return nothing, and reductions
+// by bulk copies.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +15,11 @@ namespace ptxbuilder::runtime::emulator {
 
 class Sums {
  public:
-  // A cluster that already has the turn, and only does what it would do ahead of it, need not wait.
+  // `has_turn` is true for a cluster that already has the turn but executes as if it ran ahead. Such a
+  // cluster performs sums at once.
   explicit Sums(bool has_turn) : has_turn_(has_turn) {}
 
-  // Records that an operation which is put off adds to [address, address + bytes).
+  // Records that a postponed operation adds to [address, address + bytes).
   void note(Address address, uint64_t bytes) {
     for (uint64_t line = address / line_bytes; line <= (address + bytes - 1) / line_bytes; ++line)
       if (line != last_line_) lines_.insert(last_line_ = line);
@@ -33,14 +35,14 @@ class Sums {
   bool has_turn() const { return has_turn_; }
   bool empty() const { return bytes_ == 0; }
   bool is_full() const { return bytes_ > most_bytes; }
-  // Returns true if a sum into some of these bytes is put off.
+  // Returns true if a sum that affects some of these bytes is postponed.
   bool touches(Address address, uint64_t bytes) const {
     if (address >= to_ || address + bytes <= from_) return false;
     for (uint64_t line = address / line_bytes; line <= (address + bytes - 1) / line_bytes; ++line)
       if (lines_.contains(line)) return true;
     return false;
   }
-  // Performs all additions, in the order in which they were put off.
+  // Performs all additions, in the order in which they were postponed.
   void add() const {
     for (const auto& add : adds_) add();
   }
@@ -52,7 +54,7 @@ class Sums {
   std::vector<std::function<void()>> adds_;
   std::unordered_set<uint64_t> lines_;
   uint64_t last_line_ = ~uint64_t{0}, bytes_ = 0;
-  Address from_ = ~Address{0}, to_ = 0;  // all of them are in [from_, to_)
+  Address from_ = ~Address{0}, to_ = 0;  // [from_, to_) contains all sums
 };
 
 }  // namespace ptxbuilder::runtime::emulator

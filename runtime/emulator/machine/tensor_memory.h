@@ -1,5 +1,6 @@
-// The tensor memory of one CTA (PTX ISA, "Tensor Memory"): 128 lanes of 512 columns of 32 bits, which columns
-// are allocated, who has written and read each column, and how warps order these accesses.
+// The tensor memory of one CTA (PTX ISA, "Tensor Memory"). It has 128 lanes of 512 columns of 32 bits. This
+// file also records which columns are allocated, who wrote and read each column, and how warps order these
+// accesses.
 #pragma once
 
 #include <algorithm>
@@ -20,18 +21,19 @@ class TensorMemory {
   static constexpr uint32_t lanes = 128, columns = 512, quarter = 32, half = 16;
 
   enum class Operation : uint8_t { load, store, product, copy };
-  // An access by an actor at a time, 0 if there was none. `number` counts the operations of the warp.
+  // An access by an actor at a time; the time is 0 if there was no access. `number` counts the operations of
+  // the warp.
   struct Deed {
     Actor actor = 0;
     uint32_t time = 0, pc = 0, warp = 0, number = 0;
     Operation operation = Operation::load;
 
-    // Returns true for a product or a copy, which is done asynchronously to the threads.
+    // Returns true for a product or a copy, which is asynchronous to the threads.
     bool is_behind() const { return operation == Operation::product || operation == Operation::copy; }
   };
-  // The numbers up to which a warp's own threads know its operations to be done: a load once its
-  // tcgen05.wait::ld has ended, a product or a copy as soon as it is issued, since products after it are
-  // executed in order.
+  // The numbers up to which a warp's own threads know its operations to be done. A load is done once its
+  // tcgen05.wait::ld has ended. A product or a copy counts as done when it is issued, because later products
+  // are executed in order.
   struct Done {
     uint32_t loads = 0, stores = 0, products = 0;
     bool has(const Deed& d) const {
@@ -40,16 +42,17 @@ class TensorMemory {
                                                             : products);
     }
   };
-  // A tcgen05.fence::before_thread_sync before a warp's release makes the release pass on what is done; these
-  // fences are the times of an actor.
+  // A tcgen05.fence::before_thread_sync before a warp's release makes the release pass on which operations
+  // are done. These fences are the times of the actor `fences`.
   struct WarpOrder {
     Actor fences = 0;
     uint32_t issued = 0;
     Done done;
-    std::vector<Done> fenced = std::vector<Done>(1);  // by time
+    std::vector<Done> fenced = std::vector<Done>(1);  // indexed by the time of the fence
     Clock seen;  // what the warp knew at its last tcgen05.fence::after_thread_sync
   };
-  // Each warp of a warpgroup accesses a quarter of the lanes, and a product of 64 rows half of each quarter.
+  // The last accesses to a column in half of a quarter of the lanes. Each warp of a warpgroup accesses one
+  // quarter of the lanes, and a product with 64 rows accesses half of each quarter.
   struct Column {
     Deed wrote, read;
   };
@@ -57,7 +60,8 @@ class TensorMemory {
   uint32_t& at(uint32_t lane, uint32_t column) { return words_[lane * columns + column]; }
   Column& deeds(uint32_t of_half, uint32_t column) { return deeds_[of_half * columns + column]; }
 
-  // Takes `count` free consecutive columns, and returns the first; returns nothing if there are none.
+  // Allocates `count` consecutive free columns and returns the first. Returns nothing if there is no such
+  // range.
   std::optional<uint32_t> allocate(uint32_t count, uint32_t pc) {
     uint32_t from = 0;
     for (const auto& [first, taken] : allocated_) {
@@ -75,7 +79,7 @@ class TensorMemory {
     allocated_.erase(taken);
     return true;
   }
-  // Returns true if one allocation holds all of these columns.
+  // Returns true if one allocation contains all of these columns.
   bool has(uint32_t first, uint32_t count) const {
     auto after = allocated_.upper_bound(first);
     if (after == allocated_.begin()) return false;
@@ -87,18 +91,19 @@ class TensorMemory {
   };
   const std::map<uint32_t, Taken>& allocated() const { return allocated_; }
 
-  std::vector<WarpOrder> warps;  // of the CTA
+  std::vector<WarpOrder> warps;  // one element per warp of the CTA
   bool may_allocate = true;      // until relinquish_alloc_permit
-  // The products and copies of a thread, for which only its own commits wait, are the times of an actor.
+  // The actor of a thread's products and copies. Their numbers are the actor's times. Only the thread's own
+  // commits wait for them.
   struct Issuer {
     Actor actor = 0;
     uint32_t issued = 0;
   };
   std::map<std::pair<uint32_t, int>, Issuer> issuers;  // by warp and lane
-  std::deque<std::function<void()>> queue;  // of products, copies and commits, which are done in order
+  std::deque<std::function<void()>> queue;  // products, copies and commits, which are executed in order
 
  private:
-  std::map<uint32_t, Taken> allocated_;  // by first column
+  std::map<uint32_t, Taken> allocated_;  // indexed by the first column
   std::vector<uint32_t> words_ = std::vector<uint32_t>(lanes * columns);
   std::vector<Column> deeds_ = std::vector<Column>(lanes / half * columns);
 };

@@ -29,7 +29,8 @@ class Together {
 
   void run() {
     for (uint32_t device = 0; device < launches_.size(); ++device) begin(device);
-    // A warp that polls goes on when it sees another's store, which a weak memory shows late but certainly.
+    // A warp that polls continues once it sees another warp's store, which weak memory shows late but
+    // certainly.
     constexpr int most_stalls = 8, most_polls = 20'000;
     int stalls = 0, polls = 0;
     while (std::ranges::any_of(launches_, [](const auto& l) { return l.share != nullptr; })) {
@@ -38,7 +39,7 @@ class Together {
       for (const uint32_t device : order_) {
         AtDevice& at = launches_[device];
         if (!at.share) continue;
-        if (device == late_ && engine_() % 64 != 0) {  // the late device gets a turn only now and then
+        if (device == late_ && engine_() % 64 != 0) {  // the late device gets a turn only occasionally
           progress |= stalls == 0 && polls == 0;
           if (progress) continue;
         }
@@ -99,11 +100,11 @@ class Together {
   const std::function<Grid*(uint32_t)>& next_;
   std::chrono::steady_clock::time_point deadline_;
   EmulatorStatistics& statistics_;
-  std::vector<AtDevice> launches_;  // by device
+  std::vector<AtDevice> launches_;  // indexed by device
   std::vector<uint32_t> order_ = std::vector<uint32_t>(launches_.size());
   std::mt19937_64 engine_;
   bool in_turn_;
-  uint32_t late_;  // not a device's number: none is late
+  uint32_t late_;  // the number of the late device; if no device has this number, none is late
   uint64_t clusters_ = 0;
   std::atomic<bool> cancelled_ = false;
 };

@@ -7,7 +7,7 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-constexpr size_t most_events = 2'000'000;  // about 250 MB of JSON: more than any viewer takes
+constexpr size_t most_events = 2'000'000;  // about 250 MB of JSON, more than any viewer accepts
 
 std::string escaped(std::string_view text) {
   std::string out;

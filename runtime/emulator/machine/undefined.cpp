@@ -9,7 +9,8 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// The lanes in which a value alone decides a conjunction, with a zero, or a disjunction, with ones.
+// Returns the lanes in which the value of `r` decides the result: zeros decide a conjunction, and ones a
+// disjunction.
 Lanes deciding(const Warp& w, Register r, uint8_t bytes, bool ones) {
   if (bytes == 0) return ones ? *w.at<uint32_t>(r) : ~*w.at<uint32_t>(r);
   Lanes lanes = 0;
@@ -58,8 +59,8 @@ void UndefinedValues::define(Register r, Lanes who) {
   if (const uint32_t n = warp_.grid().kernel.number(r); n != Kernel::no_number) undefined_[n] &= ~who;
 }
 
-// Something depends on the undefined value of a register in the lanes `who`. A read of unwritten memory is
-// reported when the CTA ends: a later unordered write is the better culprit.
+// Reports that the undefined value of a register decides something in the lanes `who`. A read of unwritten
+// memory is reported only when the CTA ends, because a report about a later unordered write is more useful.
 void UndefinedValues::decided_by(Register r, Lanes who, const char* how) {
   const Kernel& kernel = warp_.grid().kernel;
   const Origin origin = origin_of(r);
@@ -146,7 +147,7 @@ void UndefinedValues::step(Lanes executing) {
   const Origin origin = from == no_register ? Origin{} : origin_of(from);
   for (Register r : use.writes) set(r, executing, result, origin);
   if (++followed_ < 4096) return;
-  // Once only the doubtful registers are undefined, only they must be followed.
+  // Once only the doubtful registers are undefined, only these registers must be tracked.
   followed_ = 0;
   size_t left = 0;
   for (Lanes n : undefined_) left += n != 0;
@@ -168,7 +169,8 @@ void UndefinedValues::load(std::span<const Register> data, const Place& place, u
   }
 }
 
-// A group of bytes counts as written if some of them are: padding moves with its neighbours.
+// Marks a loaded element as undefined if none of its bytes is defined. If only some are, the others are
+// probably padding, so the element counts as defined.
 void UndefinedValues::load_element(Register r, Place place, uint32_t bytes, int lane) {
   const Lanes bit = Lanes{1} << lane;
   if (const Cta* owner = place.owner) {
@@ -191,8 +193,8 @@ void UndefinedValues::load_element(Register r, Place place, uint32_t bytes, int 
   all ? set(r, bit, bit, *all) : set(r, bit, 0, {});
 }
 
-// Undefined values go to shared and local memory, and are reported on their way to global memory, where the
-// host may read them.
+// Passes undefined values on to shared and local memory. Reports them if they are stored to global memory,
+// because the host may read them there.
 void UndefinedValues::store(std::span<const Register> data, const Place& place, uint32_t bytes, int lane) {
   size_t count = 0;
   for (size_t k = 0; k < data.size(); ++k) {

@@ -1,4 +1,4 @@
-// One warp: runs its fragments_, which diverge and meet again.
+// One warp. It runs fragments, which diverge and meet again.
 #include <fmt/format.h>
 
 #include "runtime/emulator/machine/machine.h"
@@ -51,7 +51,7 @@ void Warp::look_ahead() {
 
 uint64_t Warp::run(size_t which, uint64_t budget) {
   current_ = which;
-  bool is_late = false;  // a delayed instruction has waited for all others
+  bool is_late = false;  // whether a delayed instruction has waited for everything else
   {
     Fragment& f = fragment();
     is_late = f.wait == Wait::others;
@@ -118,7 +118,8 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
   return count;
 }
 
-// The instruction waits for all that can go on without it, but not forever if others poll memory.
+// Makes the instruction wait for everything that can run without it, but not forever if other threads poll
+// memory.
 void Warp::delay() {
   constexpr uint64_t most_steps = 200'000;
   fragment().until_step = cluster().steps + most_steps;
@@ -174,7 +175,7 @@ void Warp::split_off(Lanes who, uint32_t at) {
   fragments_.push_back(std::move(other));
 }
 
-// The running fragment absorbs the lanes of another, which is at the same place.
+// Adds the lanes of another fragment at the same program counter to the running fragment.
 void Warp::absorb(size_t other) {
   Fragment& f = fragments_[other];
   lanes |= f.lanes;
@@ -200,7 +201,7 @@ void Warp::branch(uint32_t target, Lanes taken) {
     fragment().meeting = open_meeting(reconverge, depth);
     look_ahead();
   }
-  if (cluster().random(2) == 0) {  // programs must not rely on which side goes first
+  if (cluster().random(2) == 0) {  // programs must not rely on which side runs first
     split_off(lanes & ~taken, pc);
     pc = target;
   } else {
@@ -216,7 +217,7 @@ int Warp::open_meeting(uint32_t at, uint32_t depth) {
   return static_cast<int>(free - meetings_.begin());
 }
 
-// No lane of `who` will reach the meeting `from` and those around it up to `to` any more.
+// Called when no lane of `who` will reach the meeting `from`, or the meetings around it up to `to`.
 void Warp::forgo(int from, int to, Lanes who) {
   if (from == to) return;
   for (int m = from; m >= 0 && m != to; m = meetings_[m].outer) meetings_[m].expected &= ~who;
@@ -251,7 +252,7 @@ void Warp::reach(uint64_t end, int lane) {
 
 namespace {
 
-// Calls f(whether it is a predicate, where one lane's value is, its bytes) for some registers.
+// Calls f(is_predicate, value, bytes) with one lane's value of each of these registers.
 template <class F>
 void for_register_bytes(Warp& w, const std::vector<RegisterWidth>& registers, int lane, F f) {
   for (const RegisterWidth& x : registers)
@@ -336,7 +337,7 @@ void Warp::leave(Lanes who) {
   look_ahead();
 }
 
-// Returns true if the running fragment goes on: all lanes that should meet here have arrived.
+// Returns true if the running fragment continues because all lanes that should meet here have arrived.
 bool Warp::meet() {
   const int meeting = fragment().meeting;
   for (size_t k = fragments_.size(); k-- > 0;)
@@ -361,7 +362,7 @@ void Warp::exit(Lanes who) {
   for (Meeting& m : meetings_) m.expected &= ~who;
   if (lanes == 0) stop_ = true;
   settle();
-  // Lanes that waited for lanes that are gone check again.
+  // Lanes that waited for the exited lanes check again whether they may continue.
   for (size_t k = 0; k < fragments_.size(); ++k)
     if (k != current_ && (fragments_[k].wait == Wait::lanes || fragments_[k].wait == Wait::aligned))
       fragments_[k].wait = Wait::none;
@@ -369,7 +370,7 @@ void Warp::exit(Lanes who) {
   cluster().changed();
 }
 
-// Lets lanes go on that waited only for lanes that will not arrive any more.
+// Lets lanes continue that waited only for lanes that will not arrive.
 void Warp::settle() {
   for (size_t k = 0; k < fragments_.size(); ++k) {
     Fragment& f = fragments_[k];
@@ -467,7 +468,7 @@ bool Warp::converge(Lanes executing, bool exited_too) {
   return false;
 }
 
-// Lanes that wait where they should meet others go on, since others wait for them elsewhere.
+// Lets lanes at a meeting point continue, because other lanes wait for them elsewhere.
 void Warp::call_for(Lanes who) {
   for (Fragment& f : fragments_)
     if (f.wait == Wait::meeting && (f.lanes & who)) f.until = 0;

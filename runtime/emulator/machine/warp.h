@@ -1,5 +1,5 @@
-// One warp: its registers, the fragments in which its lanes run, and how its instructions reach memory. The
-// machine runs it; handlers of instructions work on the lanes that execute them.
+// One warp: its registers, the fragments in which its lanes run, and its accesses to memory. The machine runs
+// the warp; instruction handlers act on the lanes that execute them.
 #pragma once
 
 #include <array>
@@ -26,34 +26,35 @@ class Warp {
   Warp(Cta& cta, uint32_t index);
 
   Cta& cta;
-  const uint32_t index;  // in the CTA
-  Lanes born = 0;        // the lanes that the launch has
-  Lanes alive = 0;       // those of them that have not exited
+  const uint32_t index;  // number in the CTA
+  Lanes born = 0;        // lanes that exist at launch
+  Lanes alive = 0;       // the lanes of `born` that have not exited
   Cluster& cluster() const;
   const Grid& grid() const;
   uint32_t warpgroup() const { return index / 4; }
-  uint64_t executed() const { return executed_; }  // instructions
+  uint64_t executed() const { return executed_; }  // number of executed instructions
 
-  // --- what runs ---
-  Lanes lanes = 0;                           // of the fragment that runs
-  uint32_t pc = 0;                           // of its next instruction
-  const Instruction* instruction = nullptr;  // that executes
-  uint32_t here() const;                     // the instruction's program counter
+  // --- the running fragment ---
+  Lanes lanes = 0;                           // lanes of the running fragment
+  uint32_t pc = 0;                           // program counter of the fragment's next instruction
+  const Instruction* instruction = nullptr;  // the instruction that is being executed
+  uint32_t here() const;                     // the program counter of `instruction`
   Fragment& fragment() { return fragments_[current_]; }
   const std::vector<Fragment>& fragments() const { return fragments_; }
 
-  // --- what it knows, and has begun ---
+  // --- what the warp knows and has begun ---
   Causality causality;
   UndefinedValues undefined;
   WgmmaGroups wgmma;
   std::vector<TensorLoad> loading;
   AsyncCopies copies;
-  std::unordered_map<uint32_t, ThreadCopies> bulk;  // by lane
+  std::unordered_map<uint32_t, ThreadCopies> bulk;  // indexed by lane
   ThreadCopies& bulk_of(uint32_t lane);
   ClusterArrival cluster_arrival;
   RegisterShare register_share;
   Lanes carry = 0;  // the CC register of each lane
-  // Returns a hash of its registers and local memory: nothing else of its own affects what it does next.
+  // Returns a hash of the warp's registers and local memory. Together with what other threads do, they
+  // determine what the warp does next.
   uint64_t state() const;
 
   // --- registers ---
@@ -61,12 +62,12 @@ class Warp {
   T* at(Register r) const {
     return reinterpret_cast<T*>(registers_ + r.at);
   }
-  // Returns the lanes for which the operand is true.
+  // Returns the lanes in which the operand is true.
   Lanes truth(const Predicate& operand) const {
     const Lanes lanes_of_p = *at<uint32_t>(operand.p);
     return operand.negated ? ~lanes_of_p : lanes_of_p;
   }
-  // Sets the predicate to `value` in `lanes`. An unused result is no_register.
+  // Sets the predicate to `value` in `lanes`. Does nothing if the result is unused, i.e. no_register.
   void set_predicate(Register p, Lanes lanes, Lanes value) {
     if (p == no_register) return;
     uint32_t& word = *at<uint32_t>(p);
@@ -82,108 +83,115 @@ class Warp {
     return static_cast<uint64_t>(a.displacement);
   }
 
-  // --- where control goes ---
-  // Makes the instruction execute again once something in the cluster has changed.
+  // --- control flow ---
+  // Makes the warp execute the instruction again once something in the cluster has changed.
   void retry(Wait wait);
-  // Makes the instruction execute again when its cluster, which runs ahead, has its turn.
+  // Makes the warp execute the instruction again when its cluster, which runs ahead, has its turn.
   void await_turn();
-  // Returns true if these bytes are in global memory to which the cluster has put off a sum.
+  // Returns true if the cluster has postponed a sum that affects some of these bytes of global memory.
   bool awaits_sum(uint64_t address, uint32_t bytes) const;
-  // The instruction is done, but its fragment may not go on before the wait ends.
+  // Makes the fragment wait before it executes its next instruction.
   void pause(Wait wait);
-  // Splits some lanes of the running fragment into a fragment of their own, which goes on at `at`.
+  // Moves some lanes of the running fragment to a new fragment, which continues at `at`.
   void split_off(Lanes who, uint32_t at);
   void branch(uint32_t target, Lanes taken);
   void call(uint32_t routine, Lanes who);
-  void leave(Lanes who);  // ret: from a function, to one place, or from the kernel
+  void leave(Lanes who);  // executes ret: returns from a function to one address, or ends the kernel
   void exit(Lanes lanes);
-  // An asynchronous step of the running instruction, which is its instruction again while f runs.
+  // Posts an asynchronous step of the running instruction. `instruction` is set to the instruction again
+  // while f runs.
   template <class F>
   void post(F f, std::function<bool()> ready = {});
 
-  // A strong read of global memory by the first of the executing lanes. A read that finds the same value as
-  // before ends the turn, since only another thread's store lets the warp go on.
+  // Records a strong read of global memory by the first of the executing lanes. A read that returns the same
+  // value as the last one ends the warp's turn, because only another thread's store lets the warp continue.
   void strong_read(uint64_t address, const std::byte* bytes, uint32_t count);
 
-  // --- where lanes meet ---
-  // Returns, for a .sync instruction whose lanes have member masks, the groups that are complete now: all
-  // lanes of a mask except those that have exited. The other lanes wait for theirs. Warp barriers meet in
-  // several places, all other instructions at one place.
+  // --- convergence ---
+  // Returns, for a .sync instruction whose lanes have member masks, the groups of lanes that are complete
+  // now: all lanes of a mask except those that have exited. The other lanes wait for their groups. The lanes
+  // of a warp barrier may arrive at different instructions; the lanes of other instructions must arrive at
+  // the same instruction.
   Groups gather(Lanes executing, const uint32_t* membermask, bool in_several_places = false);
-  // Returns true if all lanes of the warp execute this .aligned instruction together. Otherwise they wait for
-  // the others; reports lanes that cannot come. With `exited_too`, lanes that have exited count as missing.
+  // Returns true if all lanes of the warp execute this .aligned instruction together. Otherwise the executing
+  // lanes wait for the others, or lanes that cannot arrive are reported. If `exited_too` is true, lanes that
+  // have exited count as missing.
   bool converged(Lanes executing, bool exited_too = true) {
     if (!together(executing, exited_too)) return false;
     causality.meet(lanes, alive);
     return true;
   }
-  // Does the same if the lanes do not yet learn of each other's accesses.
+  // Like converged(), but the lanes do not learn of each other's accesses yet.
   bool together(Lanes executing, bool exited_too = true) {
     return (executing == lanes && lanes == (exited_too ? born : alive)) || converge(executing, exited_too);
   }
-  // Returns the report of lanes that wait at an .aligned instruction for others that cannot come.
+  // Returns the report about lanes that wait at an .aligned instruction for lanes that cannot arrive.
   EmulatorError divergence(const Fragment& waiting) const;
   // Returns the lanes for which a fragment at a .sync instruction still waits.
   Lanes missing_at(const Fragment& waiting) const;
 
   // --- memory ---
-  // Returns host memory of [address, address + bytes) in `space`, or reports. `cta` and `offset` are outputs.
+  // Returns the host memory of [address, address + bytes) in `space`, and sets `cta` and `offset` if it is
+  // shared memory. Reports a bad address.
   std::byte* place(uint64_t address, uint32_t bytes, Space space, int lane, Cta*& cta, uint32_t& offset);
-  // Does the same for everything that lanes of the warp access together, or returns null if any lane would be
+  // Like place(), but for all bytes that lanes of the warp access together. Returns null if any lane would be
   // reported, or if a full check is needed.
   std::byte* place_together(uint64_t address, uint32_t bytes, Space space, Cta*& cta, uint32_t& offset);
-  // Used for all writes of global memory except those that weak() orders.
+  // Returns the host memory of a global address. All writes to global memory use this function, except those
+  // that weak() orders.
   std::byte* global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what);
-  // These functions return whether what place(), place_together() or global() has found may be written.
+  // These check whether the memory that place(), place_together() or global() has found may be written.
   bool may_write() const { return !recent_->read_only; }
   void require_writable(int lane) const;
-  // Returns null if all see one order of stores, as is true of memory that has not been stored to since the
-  // launch began: a cluster that runs ahead of its turn reads nothing else.
+  // Returns null if all threads see one order of stores. That is always the case for a cluster that runs
+  // ahead of its turn, because it reads only memory that has not been stored to since the launch began.
   WeakMemory* weak() const;
   // Returns the CTA and the offset of a shared::cta or shared::cluster address.
   Cta& resolve_shared(uint64_t address, uint32_t& offset, int lane);
   std::byte* local(uint64_t address, int lane) {
     return local_.data() + static_cast<size_t>(lane) * local_each_ + address;
   }
-  uint64_t frame(int lane) const {  // where the lane's frame begins in its local memory
+  uint64_t frame(int lane) const {  // offset of the lane's frame in its local memory
     const Register r = grid().kernel.frame;
     return r == no_register ? 0 : at<uint64_t>(r)[lane];
   }
   const LaneFrame& caller(int lane) const { return frames_[static_cast<size_t>(lane)].back(); }
-  // top() is the start of the free part of the lane's local memory; reach() moves it, or reports that no more
-  // memory is free.
+  // top() returns the start of the free part of the lane's local memory. reach() moves that start, or reports
+  // that not enough memory is free.
   uint64_t top(int lane) const { return top_[static_cast<size_t>(lane)]; }
   void reach(uint64_t end, int lane);
 
-  // --- accesses of shared memory, reported to observers: the first by one thread, or by several ---
+  // --- accesses that are reported to observers ---
+  // Reports an access to shared memory by one thread or several.
   void touch(const SharedAccess& access);
-  // The same access, if it is one of the warp's own CTA, among the accesses of the warp's other
-  // lanes.
+  // Reports an access to the checks between the lanes of this warp, if the access is to the warp's own CTA.
   void touch_lanes(const SharedAccess& access, LaneAccess kind = LaneAccess::plain);
-  // An access by an asynchronous operation that this thread starts; `what` describes its action in reports.
+  // Reports an access by an asynchronous operation that this thread starts. `what` describes the access in
+  // reports.
   void touch_async(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, Access deed, const char* what);
-  // Like touch(), for an access that orders others: such accesses of one word do not race with each other.
+  // Like touch(), for an access that orders others. Such accesses to one word do not race with each other.
   void touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, Order order,
                      StoredBytes values = {});
   // Called before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom,
-  // red): what it, or a later fence, acquires, and what it, or an earlier fence, releases. In shared memory
-  // at an offset if `owner` is not null; otherwise in global memory at an address. An older value of global
-  // memory passes on what that value did.
+  // red). order_before() acquires what the access, or a later fence, acquires; order_after() releases what
+  // the access, or an earlier fence, releases. The access is to shared memory at offset `at` if `owner` is
+  // not null; otherwise it is to global memory at address `at`. A read of an older value of global memory
+  // acquires what that value passed on, which is `passed`.
   void order_before(Cta* owner, uint64_t at, Order order, Scope scope);
   void order_before(const PassedOnPointer& passed, Order order, Scope scope);
   void order_after(Cta* owner, uint64_t at, Order order, Scope scope, int lane);
-  // An access of global memory that place() or global() has found.
+  // Reports an access to global memory that place() or global() has found.
   void touch_global(const GlobalAccess& access) {
     for (Observer* o : observers_of_global()) o->global_access(*this, *recent_, access);
   }
-  void know_ended_launches();  // of this device, where launches of several run at once
-  Party party() const;         // in the launch
+  void know_ended_launches();  // acquires what ended launches on this device knew
+  Party party() const;         // identifies the warp in the launch
   Access access() const { return {causality.actor(), causality.time(), here(), false, 0}; }
 
   // --- reports ---
   // Ends the launch with a report.
   [[noreturn]] void fail(Fault fault, const std::string& message, int lane = -1) const;
-  // Reports a fault: the launch goes on if findings are asked for; otherwise it ends.
+  // Reports a fault. The launch continues if findings are requested; otherwise it ends.
   void find(Fault fault, const std::string& message, int lane = -1, uint32_t at = no_pc) const;
   void find(const EmulatorError& fault, uint32_t at) const;
   void note(const std::string& message, int lane = -1, uint32_t at = no_pc) const;
@@ -196,7 +204,7 @@ class Warp {
   friend class Cta;
   friend class ExploredLaunch;
 
-  // Runs the fragment `which` for at most `budget` instructions; returns how many it took.
+  // Runs the fragment `which` for at most `budget` instructions, and returns how many it executed.
   uint64_t run(size_t which, uint64_t budget);
   bool runnable(const Fragment& f) const;
   void fill_special_registers();
@@ -214,28 +222,28 @@ class Warp {
   void require_no_mbarrier(Cta& cta, uint32_t offset, uint32_t bytes, const char* what, int lane) const;
   const Observers::List& observers_of_global() const;
   std::string about_peer(uint64_t address,
-                         uint32_t bytes) const;  // of memory that this device does not reach
-  const Allocation* allocation_of(uint64_t address, uint32_t bytes);  // null where there is none
+                         uint32_t bytes) const;  // describes memory that this device cannot access
+  const Allocation* allocation_of(uint64_t address, uint32_t bytes);  // null if there is none
   static WordOrder* order_of(Cta& owner, uint32_t offset);
   std::string report(const std::string& message, int lane, uint32_t at) const;
 
-  std::byte* registers_ = nullptr;  // the first; constants lie before it
+  std::byte* registers_ = nullptr;  // the first register; constants precede it
   std::vector<Fragment> fragments_;
-  size_t current_ = 0;  // the fragment that runs
-  bool stop_ = false;   // it must wait, polls, or has ended
-  bool polls_ = false;  // its last turn ended so
+  size_t current_ = 0;  // index of the running fragment
+  bool stop_ = false;   // whether the fragment must wait, polls, or has ended
+  bool polls_ = false;  // whether the last turn ended in a poll
   uint64_t executed_ = 0;
-  uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting
+  uint32_t meet_pc_ = no_pc;  // program counter of the running fragment's meeting
   uint32_t meet_depth_ = 0;
   std::vector<Meeting> meetings_;
-  std::vector<std::vector<LaneFrame>> frames_;  // of the calls that each lane is in; empty before the first
+  std::vector<std::vector<LaneFrame>> frames_;  // the calls that each lane is in; empty before the first call
   std::array<uint64_t, 32> top_{};
   std::unique_ptr<std::byte[]> storage_;
-  std::vector<std::byte> local_;  // lane after lane
+  std::vector<std::byte> local_;  // one lane after the other
   size_t local_each_ = 0;
-  const Allocation* recent_ = nullptr;  // the allocation of the last global access
-  const Allocation* other_ = nullptr;   // another one, of an access ahead of it
-  PassedOnPointer acquired_;            // by the last acquire of global memory, whose scope follows
+  const Allocation* recent_ = nullptr;  // the allocation of the last access to global memory
+  const Allocation* other_ = nullptr;   // another allocation that was accessed recently
+  PassedOnPointer acquired_;            // what the last acquire of global memory got, with the scope below
   Scope acquired_scope_ = {};
 };
 

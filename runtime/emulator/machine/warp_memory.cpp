@@ -1,4 +1,4 @@
-// Memory accesses of a warp: address spaces, bounds, and who learns of an access.
+// Memory accesses of a warp: address spaces, bounds, and the threads that learn of an access.
 #include <fmt/format.h>
 
 #include "runtime/emulator/machine/machine.h"
@@ -16,7 +16,8 @@ bool acquires(Order order) {
   return order == Order::both || order == Order::acquire || order == Order::older;
 }
 
-// An address just before a space wraps to a large number; -4 shows it more clearly.
+// Formats an address. An address just below a space wraps to a large number, which is shown as a negative
+// number such as -4.
 std::string shown(uint64_t address) {
   const auto wide = static_cast<int64_t>(address), narrow = int64_t{static_cast<int32_t>(address)};
   if (wide < 0) return std::to_string(wide);
@@ -185,8 +186,8 @@ void Warp::order_before(const PassedOnPointer& passed, Order order, Scope scope)
   // A fence after a relaxed access acquires with its own scope.
   const bool by_fence = !acquires(order);
   if (by_fence && !grid().kernel.names_semantics) return;
-  // A warp that polls a word knows already what the same value passed on before. Whoever releases next
-  // makes another object, since this one is held here.
+  // A warp that polls a word already knows what the same value passed on before. The pointers can be
+  // compared, because the next release to the word creates a new object while this one is in use.
   if (!by_fence) {
     if (acquired_ == passed && acquired_scope_ == scope) return;
     acquired_ = passed, acquired_scope_ = scope;
@@ -259,7 +260,7 @@ void Warp::touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool write
   causality.assuming({&word->passed.seen, &word->passed.told, &word->users}, [&] {
     touch({owner, offset, bytes, writes, lane, values});
   });
-  owner.shadow.forget_steps();  // the recorded steps relied on more knowledge
+  owner.shadow.forget_steps();  // the cached steps assumed more knowledge
   word->used = true;
   word->users.raise(causality.actor(), causality.time());
   causality.step();

@@ -1,4 +1,4 @@
-// A warp's reports of faults and notes, with the place in the program of each.
+// A warp's reports of faults and notes, each with the place in the program.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void Warp::add_uninitialised(Cta& owner, uint32_t at, const std::string& message
 
 void Warp::fail(Fault fault, const std::string& message, int lane) const {
   EmulatorError e = error(fault, message, lane);
-  // An uninitialised value explains why an address is wrong, and may explain something else.
+  // A read of uninitialised memory explains a wrong address, and may explain another fault.
   const bool wrong_address =
       fault == Fault::out_of_bounds || fault == Fault::misaligned || fault == Fault::operand;
   if (cta.uninitialised.empty()) throw e;

@@ -41,7 +41,7 @@ bool WeakMemory::knows(const Warp& w, const Reader& deed, uint64_t store) {
   return k.covers(deed.cluster == w.party().cluster, deed.cluster, deed.actor, deed.time);
 }
 
-// The oldest store that the warp may still read.
+// Returns the index of the oldest store that the warp may still read.
 size_t WeakMemory::floor(const Warp& w, const Line& line) {
   for (size_t i = line.stores.size() - 1; i > line.least; --i) {
     const Store& s = line.stores[i];

@@ -1,8 +1,8 @@
-// Global memory that is as weak as PTX's model allows: a load may read a store that a later one has replaced,
-// and a store may be ordered before one that is already in memory, unless something that the warp knows
-// forbids it. The warp's own accesses, its knowledge from releases and barriers (Knowledge), and the stores
-// that a fence.sc has settled forbid it. Loads do not read what is stored later: load buffering's weak
-// outcome does not appear.
+// Global memory that is as weak as PTX's model allows. A load may read a store that a later store has
+// replaced, and a store may be ordered before one that is already in memory, unless something that the warp
+// knows forbids it. The warp's own accesses, its knowledge from releases and barriers (Knowledge), and the
+// stores that a fence.sc has settled forbid it. A load never reads a store that is executed later, so the
+// weak outcome of load buffering does not occur.
 #pragma once
 
 #include <array>
@@ -20,29 +20,31 @@ namespace ptxbuilder::runtime::emulator {
 
 class Warp;
 
-// Memory itself holds the newest value of everything. This class keeps older values of the most recently
-// stored lines of 16 B, the longest access: a line that is forgotten has only its newest value.
+// The device's memory holds the newest value of everything. This class also stores older values of the most
+// recently stored lines. A line has 16 B, the size of the largest access. Once a line is forgotten, only its
+// newest value exists.
 class WeakMemory {
  public:
-  // Picks one of these stores, the newest last, for a load to read; or decides whether a store is ordered
-  // first of two or last.
+  // If `loads` is true, chooses which of these stores a load reads; the newest store is the last. Otherwise
+  // chooses whether a store is ordered before the newest store (0) or after it (1).
   using Choice = std::function<size_t(std::span<const uint64_t> stores, bool loads)>;
   WeakMemory(GlobalMemoryOrder& order, Choice choice) : order_(order), choice_(std::move(choice)) {}
   void choose_by(Choice choice) { choice_ = std::move(choice); }
 
   struct Value {
     const std::byte* bytes;
-    PassedOnPointer passed;  // to who acquires the value
+    PassedOnPointer passed;  // what a thread that acquires the value learns
   };
   // Returns what the warp loads from an address at which memory holds `newest`.
   Value load(const Warp& w, Address address, const std::byte* newest);
-  // A store writes its bytes to what this returns, which is `newest` or an older value of the line. After the
-  // bytes, the caller calls end_store(), and then released() with what the store passes on as a release.
+  // Returns the memory to which a store writes its bytes: `newest`, or an older value of the line. After the
+  // store, the caller calls end_store(), and then release() with what the store passes on if it is a release.
   std::byte* begin_store(const Warp& w, Address address, uint32_t bytes, std::byte* newest);
   void end_store(const Warp& w, Address address, bool is_atomic);
   // Attaches a release to the value that end_store() has finished.
   void release(Address address, const Party& who, Scope scope, const Knowledge& k);
-  // An atomic operation changes the newest value, or only reads it.
+  // An atomic operation uses the newest value. load_newest() is for an operation that only reads it, and
+  // begin_atomic() for one that changes it.
   void load_newest(const Warp& w, Address address);
   void begin_atomic(Address address, uint32_t bytes, const std::byte* newest);
   // Called after something else has stored to [address, address + bytes).
@@ -56,19 +58,20 @@ class WeakMemory {
     uint32_t time;
   };
   struct Store {
-    uint64_t number = 0;  // among all stores; 0 for the initial value
-    uint16_t mask = 0;    // of the line's bytes
+    uint64_t number = 0;  // number among all stores; 0 for the initial value
+    uint16_t mask = 0;    // the bytes of the line that are stored
     bool is_atomic = false;
     Reader by = {};
-    std::array<std::byte, 16> line = {};  // after the store
-    std::vector<Reader> readers = {};     // that nothing but the load tells of the store
-    uint64_t word = 0;                    // address / 4 of a store that may release
-    // The word passed this on ahead of the store; and after it, of one that was not the newest.
+    std::array<std::byte, 16> line = {};  // the line's contents after the store
+    std::vector<Reader> readers = {};     // threads that know of the store only because they loaded it
+    uint64_t word = 0;                    // address / 4, if the store may be a release
+    // `before` is what the word passed on before the store. `own` is what it passed on after the store, if
+    // the store was not the newest.
     PassedOnPointer before = {}, own = {};
   };
   struct Line {
-    std::deque<Store> stores;  // in the order of coherence
-    size_t least = 0;          // no one reads earlier stores any more
+    std::deque<Store> stores;  // in coherence order
+    size_t least = 0;          // earlier stores are no longer read by any thread
     const std::byte* memory = nullptr;
   };
 
@@ -83,9 +86,9 @@ class WeakMemory {
   GlobalMemoryOrder& order_;
   Choice choice_;
   uint64_t stores_ = 0;
-  std::unordered_map<uint64_t, Line> lines_;  // by address / 16
-  std::deque<uint64_t> age_;                  // of lines, the oldest first
-  // The store under way.
+  std::unordered_map<uint64_t, Line> lines_;  // indexed by address / 16
+  std::deque<uint64_t> age_;                  // numbers of the lines, oldest first
+  // The store that is being executed.
   Line* at_ = nullptr;
   size_t which_ = 0;
   uint16_t mask_ = 0;
