@@ -1,5 +1,5 @@
-// Measures how long reading PTX takes, for the PTX of gemm and attention: parsing, a comparison and findings.
-// Times are those of one thread.
+// Measures how long it takes to parse the PTX of gemm and attention, to compare it, and to find faults, on
+// one thread.
 #include <benchmark/benchmark.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
-// Control flow and values of PTX: small kernels whose answers are known, and every golden kernel under new
-// names and another order of its instructions.
+// Tests control flow and values of PTX on small kernels with known answers, and on every golden kernel with
+// new names and a new order of its instructions.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::string kernel(const std::string& body) {
          body + "\n}\n";
 }
 
-// A kernel with everything that the analysis knows about it.
+// A kernel with everything that the analysis finds out about it.
 struct Analysed {
   explicit Analysed(const std::string& text)
       : module(ptx_text::parse(text)),
@@ -51,8 +51,8 @@ struct Analysed {
   }
 };
 
-// Returns the sorted hashes of the operands of all instructions with an effect: what a kernel does, except
-// for its order.
+// Returns the sorted hashes of the operands of all instructions with an effect. They represent what a kernel
+// does, except for its order.
 std::vector<uint64_t> meaning(const std::string& text) {
   Analysed a(text);
   std::vector<uint64_t> hashes;
@@ -100,7 +100,7 @@ TEST_CASE("instructions say what they read and write") {
   auto operation = [&](int i) -> const Operation& { return a.code.operations[static_cast<size_t>(i)]; };
   auto name = [&](int reg) { return a.code.registers[static_cast<size_t>(reg)].name; };
   CHECK(operation(0).writes.size() == 1);
-  // The inner %r1 is another register than the outer one.
+  // The inner %r1 and the outer %r1 are different registers.
   CHECK(operation(0).writes[0] == operation(1).reads[0]);
   CHECK(operation(0).writes[0] != operation(2).reads[0]);
   CHECK(name(operation(2).writes[1]) == "%p2");
@@ -108,7 +108,7 @@ TEST_CASE("instructions say what they read and write") {
   CHECK(name(operation(3).guard) == "%p1");
   CHECK(operation(3).negated);
   CHECK(operation(4).writes.size() == 4);
-  CHECK(operation(4).reads.size() == 4 + 3);  // the accumulators too
+  CHECK(operation(4).reads.size() == 4 + 3);  // reads include the accumulators
   CHECK(operation(5).writes.empty());
   CHECK(operation(6).reads.size() == 4);
   CHECK(operation(6).writes.empty());
@@ -285,7 +285,7 @@ TEST_CASE("another constant changes the meaning") {
 
 namespace {
 
-// A kernel with many branches: `part` is the text of each of them, with $ for its number.
+// Returns a kernel with many branches. `part` is the text of each branch, with $ for its number.
 std::string branches(int count, std::string_view part, bool in_a_loop = false) {
   std::string body =
       "ld.param.u64 %rd0, [x];\nld.param.u32 %r1, [n];\nmov.u32 %r0, %tid.x;\nmov.u32 %r9, 0;\nmov.u32 %r2, "
@@ -307,7 +307,7 @@ constexpr std::string_view kDiamond =
 }  // namespace
 
 TEST_CASE("time grows as the instructions and branches do") {
-  // Each took minutes when the set of each branch was copied to the next.
+  // Each of these kernels took minutes when the analysis copied the set of each branch to the next.
   const std::pair<const char*, std::string> kernels[] = {
       {"diamonds", branches(3000, kDiamond)},
       {"diamonds in a loop", branches(3000, kDiamond, true)},
@@ -377,7 +377,7 @@ TEST_CASE("dominators are those that a search without them cannot get around") {
 }
 
 TEST_CASE("a register holds what the last writer on each way left, or a meet of these") {
-  // The value at a use is computed again by following every path of a random graph back to its writers.
+  // Computes the value at a use again, by following every path of a random graph back to its writers.
   std::mt19937_64 random(std::random_device{}());
   for (int draw = 0; draw < 200; ++draw) {
     const int blocks = 2 + static_cast<int>(random() % 7);
@@ -389,7 +389,7 @@ TEST_CASE("a register holds what the last writer on each way left, or a meet of 
     }
     Analysed a(kernel(body + "ret;"));
     const Definitions definitions(a.code, a.graph);
-    // Returns the writers that reach a place, through meets; -1 means none.
+    // Returns the writers that reach a place through meets, where -1 means none.
     const auto writers = [&](Definition from) {
       std::set<int> all, met;
       std::vector<Definition> waiting = {from};

@@ -1,11 +1,11 @@
-// Kernels with cuda::ptx functions, for the PTX that nvcc makes of them: barriers, bulk copies, tensor
-// copies, clusters.
+// These kernels use cuda::ptx functions, so that nvcc compiles them to PTX with barriers, bulk copies, tensor
+// copies and clusters.
 #include <cstdint>
 #include <cuda/ptx>
 
 namespace ptx = cuda::ptx;
 
-// A ring of bulk copies: a producer warp, and consumers that sum the data that it loads.
+// A ring of bulk copies, with a producer warp and consumers that add up the data that it loads.
 template <int Stages, int Bytes>
 __global__ void __launch_bounds__(160) ring(float* out, const float* in, int steps) {
   __shared__ alignas(128) float tile[Stages][Bytes / 4];
@@ -96,7 +96,8 @@ template __global__ void box<3, true, true>(const __grid_constant__ Maps, int, i
 template __global__ void box<4, false, false>(const __grid_constant__ Maps, int, int);
 template __global__ void box<5, false, true>(const __grid_constant__ Maps, int, int);
 
-// Shared memory of the neighbour in a cluster, written with and without a barrier that counts the writes.
+// Shared memory of the neighbour in a cluster, which is written with and without a barrier that counts the
+// writes.
 __global__ void __cluster_dims__(2, 1, 1) neighbours(int* out, int value) {
   __shared__ int mine[128];
   __shared__ uint64_t arrived;
@@ -118,7 +119,7 @@ __global__ void __cluster_dims__(2, 1, 1) neighbours(int* out, int value) {
   ptx::barrier_cluster_wait(ptx::sem_acquire);
 }
 
-// Products of a warpgroup, from descriptors that threads compute.
+// Products of a warpgroup, with descriptors that threads compute.
 __global__ void __launch_bounds__(128) products(float* out, int steps) {
   __shared__ alignas(1024) char tiles[4][16384];
   float sums[4] = {};

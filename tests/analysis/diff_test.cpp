@@ -1,4 +1,5 @@
-// Differences of kernels: a disguised kernel has none, and a planted change is the first difference.
+// Tests differences between kernels: a disguised kernel has none, and a planted change must be the first
+// difference.
 #include "ptxbuilder/analysis/diff.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +16,7 @@ using namespace analysis;
 
 namespace {
 
-// --draws=1000 disguises each kernel this often; without it, a few times.
+// --draws=1000 disguises each kernel 1000 times. By default, it is disguised a few times.
 const int& draws = option("draws", 0);
 
 std::vector<Region> regions_of(const std::string& text) {
@@ -29,7 +30,7 @@ struct Plant {
   const char* from;
   const char* to;
   const char* words;
-  int place = 1;  // which of the matching places
+  int place = 1;  // number of the matching place
 };
 
 constexpr Plant kPlants[] = {
@@ -117,7 +118,7 @@ std::string planted(const Plant& plant) {
 }  // namespace
 
 TEST_CASE("a kernel does not differ from itself in any disguise") {
-  constexpr size_t kDraws = 250;  // at least, of all kernels
+  constexpr size_t kDraws = 250;  // least number of draws for all kernels together
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(PTXBUILDER_TEST_DIR "/golden"))
     if (entry.path().extension() == ".ptx") names.push_back(entry.path().stem());
@@ -207,7 +208,7 @@ TEST_CASE("other spellings of the same are no difference") {
 TEST_CASE("order is reported where it matters, as one difference") {
   const std::string text = golden("gemm_warp_specialized");
   const std::vector<Region> before = regions_of(text);
-  // The first line with `what`, moved after the next one with `behind`.
+  // Moves the first line that contains `what` after the next line that contains `behind`.
   const auto moved = [&](const char* what, const char* behind) {
     const size_t begin = text.rfind('\n', text.find(what)) + 1, end = text.find('\n', begin) + 1;
     const size_t to = text.find('\n', text.find(behind, end)) + 1;
@@ -406,7 +407,7 @@ LOOP:
 }
 )";
 
-// A text of the kernel, its replacement, and which of its occurrences is replaced.
+// A part of the kernel's text, its replacement, and the number of the occurrence that is replaced.
 struct Edit {
   const char* from;
   const char* to;
@@ -497,7 +498,7 @@ std::string edited(std::string text, const Edit& edit) {
   return text.replace(at, std::string(edit.from).size(), edit.to);
 }
 
-// The text has the form that `ptxb diff` prints.
+// Returns the differences in the form that `ptxb diff` prints.
 std::string compared(const std::string& a, const std::string& b) {
   const auto module_a = std::make_shared<const ptx_text::Module>(ptx_text::parse(a)),
              module_b = std::make_shared<const ptx_text::Module>(ptx_text::parse(b));
@@ -507,7 +508,7 @@ std::string compared(const std::string& a, const std::string& b) {
   return report(diff(regions(in_a), regions(in_b)));
 }
 
-// Does the same with kernels of tests/emulator/faults.
+// The same kind of edit, for kernels of tests/emulator/faults.
 struct EditOf {
   const char* kernel;
   const char* from;
@@ -612,7 +613,7 @@ TEST_CASE("other barriers, stages, tiles, copies and CTAs are differences, in di
 }
 
 TEST_CASE("a difference far from the stored value is reported") {
-  // There is a chain of values, and one of registers that pass on their values.
+  // One kernel has a chain of values, and another one has registers that pass on their values.
   const auto kernel = [](const std::string& body) {
     return ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 X)\n{\n.reg .pred "
            "%p;\n"

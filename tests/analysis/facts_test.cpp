@@ -1,4 +1,4 @@
-// The facts of golden kernels, as their authors wrote them.
+// Tests the facts of golden kernels, as their authors wrote them.
 #include "ptxbuilder/analysis/facts.h"
 
 #include <doctest/doctest.h>

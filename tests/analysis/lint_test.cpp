@@ -1,5 +1,5 @@
-// Lint: each rule finds the faults that are planted in a correct kernel, and finds nothing in that kernel, in
-// the library's own, or in correct kernels that resemble faults.
+// Tests the lint: each rule must find the faults that are planted in a correct kernel. It must find nothing
+// in that kernel, in the library's own, or in correct kernels that resemble faults.
 #include "ptxbuilder/analysis/lint.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ using namespace analysis;
 
 namespace {
 
-// A producer and four consumer warps over a ring of two stages; the consumers store twice from one buffer.
+// A producer and four consumer warps use a ring of two stages. The consumers store twice from one buffer.
 constexpr const char* kKernel = R"(.version 8.0
 .target sm_90a
 .address_size 64
@@ -158,8 +158,8 @@ std::string shown(const std::vector<Finding>& findings) {
   return all;
 }
 
-// A fault that is planted in kKernel: `to` replaces the place'th occurrence of `from`, and the rule's finding
-// must contain `says`.
+// A fault that is planted in kKernel: `to` replaces occurrence number `place` of `from`, and the rule's
+// finding must contain `says`.
 struct Plant {
   const char* rule;
   const char* from;
@@ -182,7 +182,7 @@ constexpr const char* kTwoExpect =
     "\tmbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r34+32768], 8192;\n"
     "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 8208;\n";
 
-// A second product of the stage, with a descriptor of B that is derived from another.
+// Returns a second product of the stage. Its descriptor of B is derived from another descriptor.
 std::string second_product(const std::string& b) {
   return "\tadd.s64 %rd10, " + b +
          ";\n\twgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd6, %rd10, 1, 1, "
@@ -193,7 +193,8 @@ constexpr const char* kCommit = "\twgmma.commit_group.sync.aligned;\n";
 const std::string kSameSwizzle = second_product("%rd8, 2"),
                   kTwoSwizzles = second_product("%rd8, 4611686018427387906"),
                   kTwoTiles = second_product("%rd6, 4611686018427387904"),
-                  kTileBehind = second_product("%rd8, 4611686018427388032");  // 2048 bytes after the other
+                  kTileBehind =
+                      second_product("%rd8, 4611686018427388032");  // 2048 bytes after the other tile
 constexpr const char* kRelease =
     "\twgmma.wait_group.sync.aligned 0;\n"
     "\tmov.u32 %r15, %laneid;\n"
@@ -329,7 +330,7 @@ const Plant kPlants[] = {
     {"version", ".version 8.0", ".version 8.6", "the version is 8.6"},
 };
 
-// These changes are right, though they resemble faults.
+// These changes are correct, although they resemble faults.
 const Plant kTwins[] = {
     {"wgmma-layout", kCommit, kSameSwizzle.c_str()},
     // A and B may have different swizzles, and so may two tiles of B.
@@ -377,7 +378,7 @@ const Plant kTwins[] = {
     {"constant", "mov.u32 %r15, %laneid;",
      "mov.u32 %r15, %laneid; mov.f32 %f0, 0F3f800000; createpolicy.fractional.L2::evict_last.b64 %rd9, 1.0;"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 128;\n\tbar.sync 0;"},
-    // A thread that arrives counts once more if it also waits.
+    // A thread that arrives and also waits counts twice.
     {"named-barrier", "bar.sync 2, 128;", "bar.arrive 2, 256;\n\tbar.sync 2, 256;"},
     {"undeclared", "shl.b32 %r8, %r5, 3;", "{ .reg .b32 x; mov.b32 x, %r5; shl.b32 %r8, x, 3; }"},
     {"undeclared", "mov.u32 %r15, %laneid;",
@@ -407,8 +408,7 @@ std::vector<std::string> golden_kernels() {
   return names;
 }
 
-// Returns findings without lines, which a disguise moves, and without quoted names and the names of
-// parameters.
+// Returns the findings without what a disguise changes: lines, quoted names, and names of parameters.
 std::vector<std::string> meanings(const std::vector<Finding>& findings) {
   std::vector<std::string> all;
   for (const Finding& f : findings) {
@@ -426,7 +426,7 @@ std::vector<std::string> meanings(const std::vector<Finding>& findings) {
 
 TEST_CASE("planted faults are found, and nothing is found in the kernel itself") {
   CHECK(shown(findings_of(kKernel)) == "");
-  // These have kernels of their own, below and in emulator_faults_test.
+  // These rules have their own kernels, below and in emulator_faults_test.
   std::set<std::string> planted = {"tensor-memory-wait", "tensor-memory-fence", "constant-space",
                                    "cluster-exit",       "copy-wait",           "stage-refill",
                                    "cluster-entry",      "cluster-address"};
@@ -493,8 +493,8 @@ TEST_CASE("a stage is freed too early in a loop that begins after its end") {
   CHECK(test::found_in_mutant(test::rules_that_find(text), early) == "stage-release");
 }
 
-// kKernel with products of two steps in flight, where the older step's stage is freed: `cell` puts the
-// address of its barrier, minus 32784, into %r61.
+// Returns kKernel with products of two steps in flight, so that each step frees the stage of the older one.
+// `cell` writes the address of that stage's barrier, minus 32784, to %r61.
 std::string pipelined(const std::string& cell) {
   std::string text =
       replaced(kKernel, "wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;");
@@ -518,7 +518,7 @@ TEST_CASE("the stage of an earlier step is freed after the wait for its products
 	selp.b32 %r62, 0, %r60, %p13;
 )";
   const std::string own = replaced(pipelined(ring), "mov.b32 %r7, 0;", "mov.b32 %r7, 0;\n\tmov.b32 %r62, 1;");
-  // This kernel has several tiles, and the ring continues from one to the next.
+  // This kernel processes several tiles, and the ring continues from one tile to the next.
   std::string tiles = replaced(pipelined(ring), "mov.b32 %r7, 0;",
                                "mov.b32 %r63, 0;\nTILE:\n\tmov.b32 %r7, 0;\n\txor.b32 %r62, %r5, 1;");
   tiles = replaced(tiles, "@%p3 bra STORE;", "@%p3 bra NEXT;");
@@ -540,7 +540,7 @@ STORE:
                                 replaced(text, "wait_group.sync.aligned 1;", "wait_group.sync.aligned 2;")) ==
           "stage-release");
   }
-  // This frees the stage of this step, not of the one before.
+  // This change frees the stage of the current step instead of the previous one.
   CHECK(test::found_in_mutant(test::rules_that_find(tiles),
                               replaced(tiles, "xor.b32 %r62, %r5, 1;", "mov.b32 %r62, %r5;")) ==
         "stage-release");
@@ -564,7 +564,7 @@ TEST_CASE("a barrier for one warpgroup is used by one at a time") {
   };
   CHECK(found(with("", "3", 256)) == "");
   CHECK(found(with("\tshr.u32 %r60, %r2, 7;\n", "%r60", 128)) == "");
-  // One waits until the other has arrived.
+  // Each warpgroup waits until the other has arrived.
   const std::string turn = R"(	shr.u32 %r60, %r2, 7;
 	and.b32 %r60, %r60, 1;
 	shl.b32 %r60, %r60, 3;
@@ -577,7 +577,7 @@ TURN:
 	mbarrier.arrive.shared::cta.b64 _, [%r61+40000];
 )";
   CHECK(found(with(turn, "3", 128)) == "");
-  // Another branch keeps some threads from it.
+  // A branch keeps some threads away from the barrier.
   const std::string one = R"(	shr.u32 %r60, %r2, 7;
 	setp.eq.u32 %p12, %r60, %r1;
 	@%p12 bra END;
@@ -603,7 +603,7 @@ TEST_CASE("tensor memory: loads are waited for, and come after a fence") {
   CHECK(unwaited[0].what.ends_with(" reads a register that tcgen05.ld may still be loading"));
   CHECK(unwaited[0].lines.size() == 1);
 
-  // The fence between the wait for the last products and the first load.
+  // Deletes the fence between the wait for the last products and the first load.
   const size_t load = text.find("tcgen05.ld."), at = text.rfind(fence, load);
   const std::vector<Finding> unfenced = findings_of(std::string(text).erase(at, fence.size()));
   REQUIRE(unfenced.size() == 1);
@@ -625,7 +625,8 @@ TEST_CASE("findings are sorted by line, and equal ones are merged with their num
   CHECK(findings[1].times == 2);
 }
 
-// Each consumer of attention's gradient has a fence after its wait for the slopes that both have written.
+// Each consumer of the attention gradient has a fence after its wait for the slopes that both consumers have
+// written.
 TEST_CASE("the fence between threads' writes and wgmma may be on either side of their barrier") {
   const std::string text = golden("attention_gradient");
   CHECK(shown(findings_of(text)) == "");
@@ -635,7 +636,7 @@ TEST_CASE("the fence between threads' writes and wgmma may be on either side of 
   CHECK(rules_that_find(unfenced) == std::set<std::string>{"proxy-fence"});
 }
 
-// The library's target is sm_90 or above by default, and these kernels would run on other targets too.
+// The library's default target is sm_90 or above, although these kernels would also run on older targets.
 TEST_CASE("nothing is found in the golden kernels except a target that some do not need") {
   std::set<std::string> plain;
   for (const std::string& name : golden_kernels()) {
@@ -668,7 +669,7 @@ TEST_CASE("a disguised kernel has the same findings") {
   }
   for (const Plant& plant : kPlants) {
     CAPTURE(std::string(plant.to));
-    if (plant.rule == std::string_view("declaration")) continue;  // which a disguise writes anew
+    if (plant.rule == std::string_view("declaration")) continue;  // a disguise writes declarations anew
     check_disguised(replaced(kKernel, plant.from, plant.to, plant.place), 4);
   }
 }
@@ -700,7 +701,7 @@ TEST_CASE("each of several shared variables has its own alignment") {
             .find("a multiple of 8 bytes, but its variable is aligned to 4") != std::string::npos);
 }
 
-// kKernel with separate variables for its stages, its barriers and the data that it stores.
+// Returns kKernel with separate variables for its stages, its barriers and the data that it stores.
 std::string with_variables() {
   std::string text = replaced(kKernel, ".extern .shared .align 1024 .b8 smem[];",
                               ".extern .shared .align 1024 .b8 smem[];\n.shared .align 8 .b8 full[16];\n"
@@ -741,7 +742,7 @@ TEST_CASE("addresses in one of several shared variables are compared with others
   finds("mov.b32 %r22, staging;", "add.s32 %r22, %r50, 8;", "its variable is aligned to 8");
   finds("mov.b32 %r22, staging;", "mov.b32 %r22, staging; add.s32 %r22, %r22, 64;",
         "staging + 64 is 64 bytes past a multiple");
-  // A write there is not in the copied variable.
+  // A write to `flag` is outside of the copied variable.
   CHECK(shown(findings_of(replaced(replaced(text, "[8192];", "[8192];\n.shared .b32 flag;"),
                                    "bar.sync 1, 128;\n",
                                    "bar.sync 1, 128;\nst.shared.b32 [flag], %r1;\n"))) == "");
@@ -784,7 +785,7 @@ TEST_CASE("a generic access is only advice, since CUDA C++ cannot express the sp
 }
 
 TEST_CASE("staging: with two alternating buffers one may still be read, with one buffer none") {
-  // A loop that stores from a buffer while at most `left` earlier stores may still read theirs.
+  // Returns a loop that stores from a buffer while up to `left` earlier stores may still read from it.
   const auto kernel = [](const char* place, int left) {
     return fmt::format(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 X, .param .u32 "
@@ -813,7 +814,7 @@ TEST_CASE("staging: with two alternating buffers one may still be read, with one
 }
 
 TEST_CASE("a tile that is read K-major and MN-major is expected once") {
-  // One copy loads 64 x 64 bf16, which four products read along each of its sides.
+  // One copy loads 64 x 64 bf16 elements, and four products read them along each of their sides.
   const auto kernel = [](int bytes) {
     std::string text =
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 X)\n.maxntid "
@@ -862,8 +863,8 @@ TEST_CASE("a CTA stays until its peers have read its shared memory") {
 }
 
 TEST_CASE("a ring that a counter's bits go around: what is copied and multiplied in it") {
-  // The stage is i & 1, and a descriptor is a shifted address with constants above it. Products follow copies
-  // by threads, and a stage is freed before the wait for its products, or after it.
+  // The stage is i & 1, and a descriptor is a shifted address with constants in its upper bits. Threads copy
+  // the operands of products. A stage is freed before or after the wait for its products.
   const auto kernel = [](const char* before, const char* behind) {
     return fmt::format(
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 A, .param .u32 "
@@ -908,13 +909,13 @@ TEST_CASE("a ring that a counter's bits go around: what is copied and multiplied
   constexpr const char* kFree = "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r8];\n";
   CHECK(rules_that_find(kernel(kFree, "")).contains("stage-release"));
   CHECK_FALSE(rules_that_find(kernel("", kFree)).contains("stage-release"));
-  // Threads write this into a tile that is multiplied.
+  // Threads write these bytes into a tile that is multiplied.
   constexpr const char* kWrite = "st.shared.b32 [b+4], 0;\n";
   CHECK(rules_that_find(kernel("", (std::string(kWrite) + kFree).c_str())).contains("proxy-fence"));
   CHECK_FALSE(
       rules_that_find(kernel("", (std::string(kWrite) + "fence.proxy.async.shared::cta;\n" + kFree).c_str()))
           .contains("proxy-fence"));
-  // A bulk store from the stage that the next bulk load overwrites.
+  // A bulk store reads the stage that the next bulk load overwrites.
   const auto through = [&](const std::string& wait) {
     std::string text = kernel("", kFree);
     const std::string load = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], 2048;\n";
@@ -928,7 +929,7 @@ TEST_CASE("a ring that a counter's bits go around: what is copied and multiplied
 }
 
 TEST_CASE("a release of the cluster's barrier makes an mbarrier visible to threads, but not to copies") {
-  // Thread 0 of each of two CTAs initialises a barrier, and uses that of the other.
+  // Thread 0 of each of two CTAs initializes a barrier, and uses that of the other CTA.
   const auto rules = [](const char* arrive, const char* use) {
     return rules_that_find(fmt::format(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 X)\n.reqntid 64\n"
@@ -957,8 +958,9 @@ TEST_CASE("a release of the cluster's barrier makes an mbarrier visible to threa
 }
 
 TEST_CASE("barriers that are initialised again, and waits on some paths through a loop") {
-  // A loop takes jobs from shared memory; each initialises its barrier again, or waits for one of two that
-  // were initialised before, in one of the loop's branches or in every iteration.
+  // A loop takes jobs from shared memory. Each job either initializes its barrier again, or waits for one of
+  // two barriers that were initialized before the loop. The initialization or the wait is in one branch of
+  // the loop, or in every iteration.
   const auto kernel = [](const char* first, const char* second, const char* job) {
     return fmt::format(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 X)\n.reqntid 64\n{{\n"

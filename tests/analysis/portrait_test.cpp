@@ -1,4 +1,4 @@
-// Portraits of the golden kernels: roles, barriers and loops as their authors wrote them.
+// Tests portraits of the golden kernels: roles, barriers and loops as their authors wrote them.
 #include "ptxbuilder/analysis/portrait.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ struct Painted : KernelAnalysis {
   using KernelAnalysis::KernelAnalysis;
 
   const BarrierArray& barrier(size_t i) const { return portrait.barriers.at(i); }
-  // "producer expects 49152, consumer waits"
+  // Returns text such as "producer expects 49152, consumer waits".
   std::string uses(size_t i) const {
     std::string all;
     for (const BarrierUse& use : barrier(i).uses) {
@@ -134,7 +134,7 @@ TEST_CASE("descriptors are decoded where their address is known") {
 }
 
 TEST_CASE("descriptors of other compilers") {
-  // The field has one bit more than it should, and steps are within its mask and after it.
+  // The field is one bit wider than it should be, and steps are added both before and after masking.
   const std::string text = R"(.version 8.0
 .target sm_90a
 .address_size 64

@@ -1,4 +1,5 @@
-// Proofs over all schedules: our kernels are proved, and each fault in a small ring is refused.
+// Tests proofs over all schedules: the library's kernels are proved, and each fault in a small ring is
+// refused.
 #include "ptxbuilder/analysis/prove_schedules.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +12,7 @@ namespace {
 
 using Verdict = ScheduleProof::Verdict;
 
-// A ring of two stages: a thread loads 128 bytes in each turn, and a warp reads them.
+// Returns a ring of two stages. A thread loads 128 bytes in each turn, and a warp reads them.
 std::string ring() {
   return R"(.version 8.0
 .target sm_90a
@@ -132,7 +133,7 @@ TEST_CASE("a ring is proved, and each fault in it is refused with its cause") {
   check_refused("  bar.sync 0;\n", "", "before its initialisation is known");
   check_refused("  fence.mbarrier_init.release.cluster;\n", "", "before its initialisation is fenced");
   check_refused("  @%p1 bra END;\n", "", "arrivals");
-  // The other stage is read.
+  // Reads the other stage.
   check_refused(kOfLane, kOfLane + "  xor.b32 %r13, %r13, 128;\n", "before");
   // No thread waits for the last copy.
   check_refused(kTest,
@@ -183,7 +184,7 @@ TEST_CASE("a wait needs an arrival after it, and the preceding phase before it")
   check_says(late, "may miss its phase");
   check_proved(with(with(late, "[empty], 32;", "[empty], 64;"), "  @%p5 mbarrier", "  mbarrier")
                    .replace(late.find("[empty+8], 32"), 13, "[empty+8], 64"));
-  // A warp waits for the second phase of a stage, and has not waited for the first.
+  // A warp waits for the second phase of a stage without having waited for the first.
   std::string early = with(ring(), ".reqntid 64", ".reqntid 96");
   early = with(early, "  setp.ge.u32 %p2, %r1, 32;\n  @%p2 bra CONSUME;\n",
                "  setp.lt.u32 %p5, %r1, 32;\n  @%p5 bra LATER;\n  setp.lt.u32 %p2, %r1, 64;\n"

@@ -1,4 +1,4 @@
-// Registers by life range, from the output of nvdisasm; and operands that are written too early.
+// Tests registers by life range, from the output of nvdisasm, and operands that are written too early.
 #include "ptxbuilder/analysis/sass_registers.h"
 
 #include <doctest/doctest.h>
@@ -14,13 +14,13 @@ namespace {
 
 using namespace analysis;
 
-// Each row is an instruction and its signs; the registers are R0 to R11.
+// A row is an instruction and its signs. The registers are R0 to R11.
 struct Row {
   const char* text;
   const char* signs;
 };
 
-// Both forms of a listing: one without, and one with the table of life ranges.
+// Both forms of a listing: without and with the table of life ranges.
 struct Listing {
   std::string plain = "\t.section\t.text.k,\"ax\",@progbits\n", ranges = plain;
 
@@ -37,8 +37,8 @@ struct Listing {
   SassKernel kernel() const { return parse_sass(plain).at(0); }
 };
 
-// A producer and a consumer, whose wgmma adds to R4 to R7, with A in R8 and R9; nvdisasm shows R4 to R7 as
-// live from the beginning.
+// A producer and a consumer. The consumer's wgmma adds to R4 to R7, with A in R8 and R9. nvdisasm shows R4 to
+// R7 as live from the beginning.
 const Listing two_roles = {
     {"S2R R0, SR_TID.X", "^   ::::    "},
     {"@P0 BRA `(.L_1)", ":   ::::    "},
@@ -77,7 +77,7 @@ TEST_CASE("the registers of each role, by their contents at the point where most
   const std::vector<RegisterPeak> peaks = register_peaks(kernel, parse_life_ranges(kernel, listing.ranges));
   REQUIRE(peaks.size() == 2);
   CHECK(peaks[0].granted == 24);
-  CHECK(peaks[0].live == 2);  // the accumulators do not belong to it
+  CHECK(peaks[0].live == 2);  // the accumulators do not belong to this role
   CHECK(uses(peaks[0]) == "loaded from global memory 1; numbers of threads and CTAs 1; ");
   CHECK(peaks[1].granted == 232);
   CHECK(peaks[1].live == 6);
@@ -132,7 +132,7 @@ TEST_CASE(
   CHECK(found({next, write, wait_all, end}).empty());
 }
 
-// ptxas 13.0.88 made this loop of PTX that has one group in flight.
+// ptxas 13.0.88 compiled this loop from PTX that has one group in flight.
 TEST_CASE("a register of a sparse wgmma's metadata that the next step writes while the wgmma runs is found") {
   auto found = [](const char* wait) {
     Listing listing = {{"LDG.E R8, [R10.64]", "    ::::^ vv"},

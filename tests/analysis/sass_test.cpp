@@ -1,4 +1,4 @@
-// SASS is read and compared, from the output of nvdisasm 13.1.80 for cubins of ptxas 13.0.88.
+// Tests reading and comparing SASS, with the output of nvdisasm 13.1.80 for cubins of ptxas 13.0.88.
 #include "ptxbuilder/analysis/sass.h"
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-// A kernel of these lines, where labels end with a colon.
+// Returns a kernel with the given lines, in which labels end with a colon.
 std::string kernel(const std::string& name, std::initializer_list<const char*> lines) {
   std::string text = "\t.section .text." + name + ",\"ax\",@progbits\n" + name + ":\n";
   int address = 0;
@@ -59,7 +59,7 @@ const Event* find(const std::vector<Region>& regions, const std::string& region,
 TEST_CASE("instructions, guards, labels and lines are read") {
   const SassKernel k = only(recorded("saxpy"));
   CHECK(k.name == "saxpy");
-  REQUIRE(k.instructions.size() == 19);  // and no NOPs after
+  REQUIRE(k.instructions.size() == 19);  // without the NOPs after them
   CHECK(k.instructions[4].text() == "LEA R7, R0, R7, 0x5");
   CHECK(k.instructions[4].line == 35);
   CHECK(k.instructions[6].guard == "@P0");
@@ -84,7 +84,7 @@ TEST_CASE("the mainloops of a GEMM belong to its producer and its consumers") {
   CHECK(histogram(k, loops[0]).at("UTMALDG") == 2);
   const auto consumer = histogram(k, loops[1]);
   CHECK(consumer.at("HGMMA") == 4);
-  CHECK(consumer.at("SYNCS") == 3);  // a wait, the wait in its slow path after the end, an arrival
+  CHECK(consumer.at("SYNCS") == 3);  // a wait, the wait in its slow path after the end, and an arrival
   CHECK_FALSE(consumer.contains("STSM"));
   CHECK(histogram(k).at("STSM") == 16);
   const std::vector<Region> all = regions(k);
@@ -167,7 +167,7 @@ TEST_CASE("two columns have the counts, and the loops side by side") {
   const size_t only_a = columns.find("  WARPGROUP.ARRIVE "),
                only_b = columns.find(" |   BAR.ARV 0x1, 0x80\n");
   CHECK(only_a != std::string::npos);
-  CHECK(only_b == std::string::npos);  // one bar of 44 columns precedes it
+  CHECK(only_b == std::string::npos);  // a bar of 44 columns precedes it
   CHECK(columns.find("| BAR.ARV 0x1, 0x80\n") != std::string::npos);
 }
 

@@ -1,4 +1,5 @@
-"""Compiles Triton kernels for Hopper to PTX, on any machine: triton_kernels.py FOLDER. It needs PyPI's triton and no GPU."""
+"""Compiles Triton kernels for Hopper to PTX, on any machine: triton_kernels.py FOLDER. It needs the package triton from PyPI, but no
+GPU."""
 import os
 import sys
 
@@ -228,7 +229,7 @@ def main(folder):
     os.makedirs(folder, exist_ok=True)
     for kernel, signature, constants, options in cases():
         types = {**signature, **{name: "constexpr" for name in constants}}
-        # The alignment is 16 bytes, as the launcher finds most of them to be.
+        # The alignment is 16 bytes, which the launcher finds for most arguments.
         divisible = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind != "fp32"}
         source = ASTSource(kernel, types, constants, divisible)
         path = "_".join([kernel.__name__, *(kind.strip("*") for kind in list(signature.values())[:1]), *map(str, constants.values()),

@@ -109,7 +109,7 @@ TEST_CASE("few queries have their keys divided, so that multiprocessors are busy
     CHECK(heads % division.teams == 0);
     return division.ctas();
   };
-  CHECK(ctas(8, 1, 8192, 128) == 128);  // a CTA of each multiprocessor, since each part is to be added
+  CHECK(ctas(8, 1, 8192, 128) == 128);  // one CTA for each multiprocessor, since each part must be added
   CHECK(ctas(8, 1, 65536, 128) >= 256);
   CHECK(ctas(8, 1, 8192, 64) == 128);
   CHECK(ctas(8, 16, 8192, 128) >= 256);
@@ -166,9 +166,10 @@ TEST_CASE("if CTAs are persistent, all get the same work: groups make whole roun
     const int64_t heads = heads_in_wave(o, s, t, hopper::multiprocessors), blocks = (queries + 127) / 128;
     CHECK(heads * blocks % hopper::multiprocessors == 0);
   }
-  CHECK(heads_in_wave(o, {512, 512, 4, 1}, t, hopper::multiprocessors) == 4);  // no more than there are
+  CHECK(heads_in_wave(o, {512, 512, 4, 1}, t, hopper::multiprocessors) == 4);  // there are only 4 heads
   t.persistent = false;
-  CHECK(heads_in_wave(o, {512, 4096, 32, 4, 4}, t, hopper::multiprocessors) == 32);  // 8 of keys, of 2 MiB
+  CHECK(heads_in_wave(o, {512, 4096, 32, 4, 4}, t, hopper::multiprocessors) ==
+        32);  // 8 key heads with 2 MiB each
   CHECK(heads_in_wave(o, {512, 1 << 20, 32, 4, 4}, t, hopper::multiprocessors) == 4);
 }
 

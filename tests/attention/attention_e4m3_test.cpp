@@ -1,4 +1,4 @@
-// Attention with Q, K and V of e4m3: tiles, masks, scales, packed sequences, promoted sums, and refused
+// Tests attention with Q, K and V of e4m3: tiles, masks, scales, packed sequences, promoted sums, and refused
 // calls. Each call is compared with float64 on poisoned memory, twice, and must produce the same bits.
 //
 //   attention_e4m3_test [--device=emulator|cuda|auto]
@@ -55,12 +55,12 @@ Case sized(int64_t queries, int64_t keys, int64_t heads = 1, int64_t depth = 32)
   Case c;
   c.e4m3 = true;
   c.p.queries = queries, c.p.keys = keys, c.p.heads = heads, c.p.depth = depth;
-  c.p.lse.bytes = 1;  // wanted
+  c.p.lse.bytes = 1;  // any size requests lse
   c.data = static_cast<uint64_t>(queries * 131 + keys * 7 + heads);
   return c;
 }
 
-// Makes an Attention that uses one tile.
+// Returns an Attention that uses the given tile.
 Attention with_tile(const char* tile) {
   AttentionOptions options;
   options.multiprocessors = 2;
@@ -113,7 +113,7 @@ TEST_CASE("greatest scores that grow from block to block, beyond every limit of 
     Case c = sized(70, 200, 2, 64);
     c.p.scale = scale;
     check_case(c);
-    c.p.keys = 195;  // sums that are not lazy
+    c.p.keys = 195;  // sums are not lazy
     check_case(c);
   }
 }
@@ -133,7 +133,7 @@ TEST_CASE("scales of tensors and of heads, which persistent CTAs change between 
       c.p.softcap = 4;
       check_case(c);
     }
-  // Scores with a scale of 0 are 0, and keys that a mask or the end of a block hides stay hidden.
+  // Scores with a scale of 0 are 0, but keys that a mask or the end of a block hides must stay hidden.
   Case zero = sized(70, 100, 4);
   zero.p.key_heads = 2, zero.p.causal = true, zero.has_sinks = true;
   zero.q_scale = {0.F, 1.F}, zero.k_scale = {1.F, 2.F}, zero.v_scale = {1.F, 0.F};
@@ -199,7 +199,7 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
   Attention attention(device());
   const auto refused = [&](auto&& change, const char* words) {
     AttentionArguments p = trial.arguments();
-    CHECK(attention.workspace_bytes(p) == 0);  // the same without the change is accepted
+    CHECK(attention.workspace_bytes(p) == 0);  // without the change, the same call is accepted
     change(p);
     CHECK_ERROR(attention(p), words);
     CHECK_ERROR(attention.workspace_bytes(p), words);

@@ -1,11 +1,11 @@
-// Mutants of attention: each is made from the kernel's own PTX, and is reported with its cause or produces a
-// wrong result; the kernel itself does neither.
+// Tests mutants of attention. Each is derived from the kernel's own PTX, and must be reported with its cause
+// or produce a wrong result. The kernel itself must do neither.
 #include "mutation_kit.h"
 
 namespace ptxbuilder::test::attention_mutants_test {
 namespace {
 
-// Two heads in a persistent CTA, with four blocks of keys, three masked for some query.
+// Two heads in a persistent CTA. There are four blocks of keys, and three of them are masked for some query.
 Subject stays() {
   return {"attention",
           {{"queries", 100},
@@ -51,7 +51,8 @@ Subject heads_as_rows() {
            {"causal", 1}}};
 }
 
-// Two batches of different lengths in pages, whose keys three CTAs divide: the second CTA has parts of both.
+// Two batches of different lengths in pages. Three CTAs divide the keys, and the second CTA has parts of both
+// batches.
 Subject caches() {
   return {"attention",
           {{"queries", 20},
@@ -68,7 +69,7 @@ Subject caches() {
            {"parts", 3}}};
 }
 
-// Two heads of K and V of e4m3, and lengths, which two CTAs of each head share.
+// Two heads of K and V in e4m3, with lengths. Two CTAs share each head.
 Subject caches_of_e4m3() {
   return {"attention",
           {{"queries", 4},
@@ -86,7 +87,7 @@ Subject caches_of_e4m3() {
            {"parts", 2}}};
 }
 
-// These have pages of 16 rows and scales of their own.
+// Like caches_of_e4m3(), with pages of 16 rows that have their own scales.
 Subject scales_of_pages() {
   return {"attention",
           {{"queries", 4},
@@ -106,7 +107,7 @@ Subject scales_of_pages() {
            {"parts", 2}}};
 }
 
-// These are the same in pages of two rows, of f16.
+// Like caches_of_e4m3(), in f16 and with pages of two rows.
 Subject caches_in_small_pages() {
   return {"attention",
           {{"queries", 4},
@@ -123,7 +124,7 @@ Subject caches_in_small_pages() {
            {"parts", 2}}};
 }
 
-// Three sequences, each with fewer queries and more keys than the one before.
+// Three sequences, each with fewer queries and more keys than the previous one.
 Subject mixed_batch() {
   return {"attention",
           {{"queries", 70},
@@ -139,9 +140,9 @@ Subject mixed_batch() {
            {"lengths", 1}}};
 }
 
-// Sequences of seven, five and three blocks of 32 queries of two heads, whose keys three CTAs divide: one
-// piece would end within a block of the second sequence, and ends before it, and one ends within a block of
-// the third.
+// Sequences of seven, five and three blocks of 32 queries with two heads, whose keys three CTAs divide. One
+// piece would end within a block of the second sequence, and ends before that block instead. Another ends
+// within a block of the third sequence.
 Subject divided_mixed_batch() {
   return {"attention",
           {{"queries", 200},
@@ -177,7 +178,7 @@ Subject trees() {
            {"parts", 2}}};
 }
 
-// Two sequences of five blocks and three, whose keys are their own values; two CTAs share them.
+// Two sequences with five and three blocks of keys, which two CTAs share. The keys are their own values.
 Subject latent() {
   return {"attention",
           {{"queries", 2},
@@ -196,7 +197,7 @@ Subject latent() {
            {"parts", 2}}};
 }
 
-// Keys that are rows of bytes, of two sequences of four blocks and two, which two CTAs share.
+// Two sequences with four and two blocks of keys, which two CTAs share. The keys are rows of bytes.
 Subject latent_in_bytes() {
   return {"attention",
           {{"queries", 2},
@@ -218,7 +219,8 @@ Subject latent_in_bytes() {
            {"cache_stages", 2}}};
 }
 
-// The parts of a sequence of ten blocks, one for each CTA, which two CTAs add, and then one of these.
+// A sequence of ten blocks, with one part for each CTA. Two CTAs add up the parts, and then one of them adds
+// their sums.
 Subject groups_of_parts() {
   return {"attention",
           {{"queries", 1},
@@ -235,8 +237,8 @@ Subject groups_of_parts() {
            {"parts", 10}}};
 }
 
-// Two blocks of queries of four heads, which share two key heads with scales of their own, in a persistent
-// CTA: products of e4m3, whose sums are promoted after each block of keys.
+// Two blocks of queries of four heads in a persistent CTA. The heads share two key heads with their own
+// scales. The products are of e4m3, and their sums are promoted after each block of keys.
 Subject products_of_e4m3() {
   return {"attention",
           {{"queries", 70},
@@ -259,12 +261,12 @@ bool copy_first(Instruction& i) {
   i.operands.resize(2);
   return true;
 }
-// Mutants without a cause give a wrong result.
+// Checks each mutant. A mutant without a cause must give a wrong result.
 void check_each(const Subject& subject, const std::vector<Mutant>& mutants) {
   std::string report;
   subject.run(subject.text(), 0, 40, report);
   REQUIRE(report == "right");
-  // This is advice about other GPUs on which a kernel could run.
+  // These findings are advice about other GPUs on which a kernel could run.
   for (const std::string& rule : rules_that_find(subject.text()))
     CHECK((rule == "target" || rule == "version"));
   std::string table = fmt::format("\n{}\n", subject.name());
@@ -309,7 +311,7 @@ TEST_CASE("mutants whose CTAs are persistent, take turns, and end queries during
         arrive,
         12,
         [](Instruction& i) {
-          i.guard->predicate = "%p30";  // of the warp's first lane
+          i.guard->predicate = "%p30";  // the predicate of the warp's first lane
           return true;
         },
         {race, arrival_count, deadlock, phase_skipped}},

@@ -1,4 +1,4 @@
-// The author's scores and masks in attention: FlexAttention's examples, written as functions on a tile.
+// Tests the author's scores and masks in attention: FlexAttention's examples, written as functions on a tile.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ runtime::Device& device() {
   return *device;
 }
 
-// Computes on the host what a score becomes.
+// Computes the changed score on the host.
 using Expected = std::function<double(double score, int64_t batch, int64_t head, int64_t query, int64_t key)>;
 
 std::vector<uint16_t> normal(int64_t count, uint64_t seed) {
@@ -118,7 +118,7 @@ TEST_CASE("a bias by the distance of query and key (Press and others, ALiBi)") {
               [&](double s, int64_t, int64_t h, int64_t i, int64_t j) {
                 return s + static_cast<double>(j - i) * slopes[static_cast<size_t>(h)];
               });
-  // A causal mask and a softcap are applied after it.
+  // A causal mask and a softcap are applied after the author's score.
   check_score(
       alibi, {runtime::pointer(on_device, DType::f32)},
       [&](double s, int64_t, int64_t h, int64_t i, int64_t j) {

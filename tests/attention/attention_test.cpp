@@ -1,10 +1,10 @@
-// Attention, the call for any lengths: masks, heads, sizes from 0 on, placement, packed sequences, refused
-// calls, and random calls. Each is compared with float64 on poisoned memory, twice, and must produce the same
-// bits.
+// Tests Attention, the call for any lengths: masks, heads, sizes down to 0, placement, packed sequences,
+// refused calls, and random calls. Each is compared with float64 on poisoned memory, twice, and must produce
+// the same bits.
 //
 //   attention_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX] [--every-row]
 //
-// --only repeats one random call, which a failure's line names. --every-row takes all sizes under every mask.
+// --only repeats one random call, whose index a failure prints. --every-row tests all sizes under every mask.
 #include "kernels/attention/attention.h"
 
 #include <doctest/doctest.h>
@@ -83,7 +83,7 @@ void check_case(const Case& c) {
 Case sized(int64_t queries, int64_t keys, int64_t heads = 1, int64_t depth = 16) {
   Case c;
   c.p.queries = queries, c.p.keys = keys, c.p.heads = heads, c.p.depth = depth;
-  c.p.lse.bytes = 1;  // wanted
+  c.p.lse.bytes = 1;  // any size requests lse
   return c;
 }
 
@@ -111,9 +111,9 @@ TEST_CASE("every mask, at both alignments, with more queries than keys and fewer
       }
 }
 
-// A consumer has blocks of 64 queries; blocks have 16 keys or, with two heads and persistent CTAs, 64.
+// A consumer has blocks of 64 queries. Blocks have 16 keys or, with two heads and persistent CTAs, 64 keys.
 TEST_CASE("all sizes around the ends of blocks, under each mask") {
-  // Masks alternate, so that every pair of values of two axes occurs.
+  // Masks alternate, so that every value of one axis is combined with every value of the others.
   struct Mask {
     bool top_left;
     int64_t left, right;
@@ -147,7 +147,7 @@ TEST_CASE("sinks and dropout, alone and together") {
       c.p.right = heads == 4 ? 9 : -1, c.p.softcap = heads == 3 ? 3.F : 0.F;
       check_case(c);
     }
-  for (const int64_t queries : {1, 5}) {  // some heads are rows, but not if weights are dropped
+  for (const int64_t queries : {1, 5}) {  // heads are rows of blocks, unless weights are dropped
     Case c = sized(queries, 50, 12, 32);
     c.p.key_heads = 2, c.has_sinks = true, c.p.batches = 2;
     check_case(c);
@@ -169,9 +169,10 @@ TEST_CASE("one query, whose heads are rows") {
   }
 }
 
-// If 6 heads share keys, two are rows of a block; with 8 all are, with 128 half of them, and with 3 none.
+// If 6 heads share keys, two of them are rows of a block. If 8 heads share keys, all are; with 128 heads,
+// half of them are; and with 3 heads, none is.
 TEST_CASE("few queries, some of whose heads are rows") {
-  size_t turn = 0;  // of placements: each occurs with all numbers of heads, and with all masks
+  size_t turn = 0;  // alternates placements, so that each is combined with all numbers of heads and all masks
   for (const auto& [queries, heads, shared] : {std::tuple<int64_t, int64_t, int64_t>{2, 8, 8},
                                                {3, 12, 6},
                                                {5, 6, 3},
@@ -222,8 +223,8 @@ TEST_CASE("packed sequences of many lengths, including 0") {
     }
 }
 
-// Runs causal attention of 40 queries and keys of 16 columns with one element replaced, and returns whether
-// each row has a NaN, or only NaNs.
+// Runs causal attention with one element replaced, and reports for each row whether it has no NaN, some NaNs
+// or only NaNs. There are 40 queries and keys with 16 columns.
 enum class Nan : uint8_t { none, some, all };
 std::vector<Nan> rows_with(char tensor, size_t row, uint16_t bits, int64_t heads) {
   Case c = sized(40, 40, heads);
@@ -255,7 +256,7 @@ std::vector<Nan> rows_with(char tensor, size_t row, uint16_t bits, int64_t heads
 
 TEST_CASE("which rows a NaN and an infinity reach") {
   constexpr uint16_t kNan = 0x7e00, kInfinity = 0x7c00;
-  for (const int64_t heads : {1, 2}) {  // CTAs that end, and persistent ones
+  for (const int64_t heads : {1, 2}) {  // CTAs that end, and persistent CTAs
     for (const uint16_t bits : {kNan, kInfinity}) {
       const std::vector<Nan> of_query = rows_with('q', 5, bits, heads),
                              of_key = rows_with('k', 25, bits, heads);
@@ -265,7 +266,8 @@ TEST_CASE("which rows a NaN and an infinity reach") {
       }
     }
     const std::vector<Nan> of_value = rows_with('v', 25, kNan, heads);
-    for (size_t i = 25; i < 40; ++i) CHECK(of_value[i] == Nan::some);  // and maybe rows of the same block
+    for (size_t i = 25; i < 40; ++i)
+      CHECK(of_value[i] == Nan::some);  // other rows of the same block may have NaNs too
   }
 }
 
@@ -313,10 +315,10 @@ TEST_CASE("what is refused") {
   CHECK_ERROR(attention()(p), "the workspace");
   Trial known([] {
     Case c = sized(20, 30);
-    c.p.depth = 36;  // rows of 72 bytes, which are copied
+    c.p.depth = 36;  // rows of 72 bytes, which must be copied
     return c;
   }());
-  known.run(attention());  // from now on the call is known, with its workspace
+  known.run(attention());  // the call and its workspace are known from now on
   CHECK_ERROR(attention()(known.arguments()), "needs a workspace of");
 }
 
@@ -354,17 +356,17 @@ TEST_CASE("a call that is known loads nothing, and encodes its tensor maps once"
   const uint32_t grid = idle.last_grid;
   for (int i = 0; i < 10; ++i) call(p);
   CHECK(idle.loads == loads);
-  CHECK(idle.encoded == encoded + 4);  // once for the kept form, whose addresses do not change
+  CHECK(idle.encoded == encoded + 4);  // the stored form is encoded once, since its addresses do not change
   CHECK(idle.launches == 11);
   CHECK(idle.last_grid == grid);
-  p.softcap = 3, p.scale = 0.5F;  // which are not part of a form
+  p.softcap = 3, p.scale = 0.5F;  // these are not part of a form
   p.stream = reinterpret_cast<void*>(0x55);
   call(p);
   CHECK(idle.encoded == encoded + 4);
   CHECK(idle.last_stream == reinterpret_cast<void*>(0x55));
   p.q.memory.address += 256, p.q.memory.bytes -= 256;
   call(p);
-  CHECK(idle.encoded == encoded + 8);  // other bytes are another form
+  CHECK(idle.encoded == encoded + 8);  // different numbers of bytes make another form
   p.softcap = 0;
   call(p);
   CHECK(idle.loads == loads + 1);
@@ -380,14 +382,14 @@ TEST_CASE("a known call whose operands are copied encodes nothing, and copies ea
   const int encoded = idle.encoded;
   for (int i = 0; i < 10; ++i) call(p);
   CHECK(idle.encoded == encoded);
-  CHECK(idle.launches == 12 * (1 + 3 * 2 + 1));  // Q, K and V of each batch, and O of both
+  CHECK(idle.launches == 12 * (1 + 3 * 2 + 1));  // copies Q, K and V of each batch, and O of both batches
   c.p.batches = 20;
   const AttentionArguments many = with_workspace(idle, call, on(idle, c));
   idle.launches = 0;
   for (int i = 0; i < 2; ++i) call(many);
   CHECK(idle.launches == 2 * (1 + 4 * 20));
 
-  // A call that is copied only because of an address is not reused for other addresses.
+  // A call whose operands are copied only because of an address must not be reused for other addresses.
   c = sized(200, 300, 4, 64);
   const AttentionArguments aligned = on(idle, c);
   AttentionArguments odd = aligned;
@@ -466,9 +468,10 @@ TEST_CASE("a known call is checked where necessary") {
   for (int i = 0; i < 2; ++i) {
     for (const runtime::View& memory : {odd.q.memory, odd.k.memory, odd.v.memory, odd.o.memory, odd.lse}) {
       AttentionArguments q = odd;
-      q.workspace.address = memory.address + 16;  // within it
+      q.workspace.address = memory.address + 16;  // within the tensor
       CHECK_ERROR(call(q), "give it memory of its own");
-      q.workspace.address = memory.address - q.workspace.bytes / 16 * 16 + 16;  // its end
+      q.workspace.address =
+          memory.address - q.workspace.bytes / 16 * 16 + 16;  // overlaps the tensor's beginning
       CHECK_ERROR(call(q), "give it memory of its own");
     }
     AttentionArguments q = odd;
@@ -476,7 +479,7 @@ TEST_CASE("a known call is checked where necessary") {
     CHECK_ERROR(call(q), "at 0x0");
     q = odd, q.workspace.address += 8;
     CHECK_ERROR(call(q), "needs a workspace of");
-    call(odd);  // from now on it is known
+    call(odd);  // the call is known from now on
   }
 }
 
@@ -500,8 +503,8 @@ TEST_CASE("sixteen threads call one Attention, of several sizes, each for the fi
 
 namespace {
 
-// A device on which tune() finds tile number `take` to be the fastest, with the loaded kernels and the
-// reports meanwhile.
+// Provides a device on which tune() finds tile number `take` to be the fastest, and collects the loaded
+// kernels and tune()'s reports.
 struct Tuner {
   explicit Tuner(runtime::Device& on = device()) : clock(on) {}
 
@@ -521,7 +524,7 @@ struct Tuner {
   }
 
  private:
-  // Tests that measure the same contenders compile each once.
+  // Returns the compiled kernel, so that tests with the same contenders compile each of them once.
   const Compiled& compiled(const AttentionOperation& operation, const AttentionTile& tile) const {
     struct Known {
       AttentionOperation operation;
@@ -540,7 +543,7 @@ struct Tuner {
   }
 };
 
-// Does the same on an idle device, and records nothing.
+// A Tuner for an idle device, which records nothing.
 struct IdleTuner : Tuner {
   explicit IdleTuner(IdleDevice& idle) : Tuner(idle) { clock.records = false; }
 };
@@ -556,7 +559,7 @@ TEST_CASE("tune() chooses the fastest tile, keeps it in a file, and touches no r
     for (const bool packed : {false, true}) {
       Case c = sized(packed ? 0 : 30, packed ? 0 : 50, 4, 24);
       c.p.key_heads = 2, c.p.causal = true, c.p.softcap = 2, c.lie = lie;
-      c.data += lines;  // sizes differ too: a file distinguishes them
+      c.data += lines;  // sizes differ too, because a file distinguishes them
       if (packed) c.sequences = {{20, 33 + static_cast<int64_t>(lines)}, {5, 5}};
       if (!packed) c.p.keys += static_cast<int64_t>(lines);
       Attention call(tuner.clock, tuner.options(file));
@@ -572,7 +575,7 @@ TEST_CASE("tune() chooses the fastest tile, keeps it in a file, and touches no r
       CHECK(tuner.clock.sets > 1);
       const AttentionTile found = call.tile(trial.arguments());
       CHECK(!(found == before));
-      CHECK(trial.wrong(trial.run(call)) == "");  // with another workspace than before
+      CHECK(trial.wrong(trial.run(call)) == "");  // the call uses a new workspace
 
       Tuner later;
       Attention another(later.clock, later.options(file));
@@ -629,13 +632,13 @@ TEST_CASE("after tune() a known call launches the kernel that tune() found") {
   call(p);
   CHECK(idle.last_program != before);
   before = idle.last_program;
-  call(p);  // for which tensor maps are encoded once more, since it is kept now
+  call(p);  // encodes tensor maps once more, since the call is stored now
   const int encoded = idle.encoded;
-  call.tune(p);  // which has nothing to do any more
+  call.tune(p);  // nothing is left to tune
   call(p);
   CHECK(idle.last_program == before);
   CHECK(idle.encoded == encoded);
-  // A call that runs while another thread tunes does not leave its kernel to later calls.
+  // If a call runs while another thread tunes, later calls must not inherit its kernel.
   const AttentionArguments q = on(idle, sized(200, 301, 4, 64));
   idle.meanwhile = [&] {
     before = idle.last_program;
@@ -657,7 +660,7 @@ TEST_CASE("tune() measures the order of packed sequences with the tiles that use
   const auto ordered = std::ranges::count_if(
       tuner.loaded, [](const std::string& tile) { return tile.find("_persistent") != std::string::npos; });
   CHECK(ordered > 0);
-  const auto copies = 3 * (tuner.clock.sets - 1);  // the first set is the caller's
+  const auto copies = 3 * (tuner.clock.sets - 1);  // the first set belongs to the caller
   CHECK(static_cast<size_t>(idle.launches) ==
         copies + (1 + tuner.clock.sets) * (tuner.clock.contenders + static_cast<size_t>(ordered)));
 }
@@ -676,8 +679,7 @@ TEST_CASE("a call that cannot be tuned, has no tile or loads no kernel says so")
   CHECK_ERROR(Attention(idle, options), "AttentionOptions::choose is empty");
 }
 
-// The products of the reference on the host take less than a second: a case that would take more has fewer
-// heads and batches.
+// Reduces heads and batches until the reference on the host computes its products in less than a second.
 void bound_reference(AttentionArguments& p) {
   constexpr int64_t kMostProducts = 300'000'000;
   const int64_t of_head = p.queries * p.keys * (p.depth + p.value_depth);
@@ -694,7 +696,7 @@ TEST_CASE("random calls") {
     const auto between = [&](int64_t low, int64_t high) {
       return std::uniform_int_distribution<int64_t>(low, high)(random);
     };
-    const auto spread = [&](int64_t most) {  // as many of each order of magnitude
+    const auto spread = [&](int64_t most) {  // draws each order of magnitude equally often
       return static_cast<int64_t>(
           std::exp(std::uniform_real_distribution<double>(0, std::log(static_cast<double>(most)))(random)));
     };
@@ -717,7 +719,7 @@ TEST_CASE("random calls") {
     if (chance(3)) p.left = spread(300);
     if (!p.causal && chance(4)) p.right = spread(100);
     if (chance(5)) p.softcap = static_cast<float>(between(1, 30));
-    if (chance(4)) p.scale = chance(2) ? 0.2f : 2.f;  // 2 makes maxima grow by more than 2^8
+    if (chance(4)) p.scale = chance(2) ? 0.2f : 2.f;  // a scale of 2 makes maxima grow by more than 2^8
     if (chance(3)) p.lse.bytes = 0;
     c.lie = static_cast<Case::Lie>(between(0, 3));
     c.e4m3 = chance(4);
@@ -736,7 +738,7 @@ TEST_CASE("random calls") {
     }
     bound_reference(p);
     INFO("--seed=", seed, " --only=", i);
-    // This precedes the call, so that a hanging call can be identified.
+    // This line is printed before the call, so that a hanging call can be identified.
     if (large()) fmt::print("--seed={} --only={}: {}\n", seed, i, text(c)), std::fflush(stdout);
     check_case(c);
   }

@@ -1,6 +1,6 @@
-// Attention of a few queries over caches: batches of different lengths, pages that a table finds, and keys
-// that CTAs divide. Each call is compared with float64 on poisoned memory, twice, and must produce the same
-// bits.
+// Tests attention of a few queries over caches: batches of different lengths, pages that a table locates, and
+// keys that CTAs divide among themselves. Each call is compared with float64 on poisoned memory, twice, and
+// must produce the same bits.
 //
 //   decode_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX]
 #include <doctest/doctest.h>
@@ -28,7 +28,7 @@ const size_t& count = test::option<size_t>("count", 16);
 const uint64_t& seed = test::option<uint64_t>("seed", 1);
 const int64_t& only = test::option<int64_t>("only", -1);
 
-// Small blocks, so that few keys make several blocks; with few queries they are divided.
+// Blocks are small, so that few keys make several blocks. CTAs divide the keys if there are few queries.
 AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size, int) {
   AttentionTile t = {.consumers = 1, .bn = size.heads % 2 == 0 ? 32 : 16};
   t.stages = size.batches % 2 == 0 ? 3 : 2;
@@ -56,7 +56,7 @@ CacheCase sized(int64_t queries, int64_t keys, int64_t heads, int64_t key_heads,
   return c;
 }
 
-// The sequences' lengths are those of the case, and then in reverse.
+// Checks a case with its sequence lengths, and then with the lengths in reverse order.
 void check_reversed(CacheCase c) {
   CacheTrial trial(cache_device(), c);
   check_trial(trial, attention(), c.data);
@@ -78,7 +78,7 @@ TEST_CASE("lengths from 0 on, in one piece and in pages") {
     }
 }
 
-// A call that was prepared, like a captured graph, reads the current lengths and tables.
+// A prepared call, like a captured graph, must read the current lengths and tables.
 TEST_CASE("lengths and tables that change between calls of one form") {
   CacheCase c = sized(3, 200, 6, 3, 16, {200, 3, 90});
   CacheTrial trial(cache_device(), c);
@@ -89,8 +89,8 @@ TEST_CASE("lengths and tables that change between calls of one form") {
   }
 }
 
-// There are more sequences than a warp has lanes, some heads share a team and some have one each, and the
-// pieces into which CTAs divide the keys end anywhere.
+// There are more sequences than a warp has lanes. Some heads share a team, and others have their own. CTAs
+// divide the keys into pieces that end anywhere.
 TEST_CASE("lengths of a long tail, which CTAs share evenly") {
   for (const auto& [heads, key_heads, batches] : {std::array<int64_t, 3>{4, 2, 70}, {3, 3, 33}, {10, 5, 5}}) {
     std::mt19937_64 random(seed * 31 + static_cast<uint64_t>(batches));
@@ -104,7 +104,8 @@ TEST_CASE("lengths of a long tail, which CTAs share evenly") {
   }
 }
 
-// Some heads have columns that are not a multiple of 32, and there is one scale for each head or one for all.
+// Some heads have a number of columns that is not a multiple of 32. Each head has its own scale, or all heads
+// share one.
 TEST_CASE("caches of e4m3") {
   int64_t at = 0;
   for (const int64_t scales : {0, 1, 3})
@@ -123,21 +124,21 @@ TEST_CASE("caches of e4m3") {
       CacheTrial trial(cache_device(), c);
       check_trial(trial, attention(), c.data);
     }
-  // Scores with a scale of 0 are 0, even before keys that a block hides, and values with such a scale are 0.
+  // Scores with a scale of 0 are 0, even if the block hides later keys. Values with a scale of 0 are 0.
   CacheCase zero = sized(2, 100, 6, 3, 16, {100, 0, 33, 7});
   zero.p.cache_type = DType::e4m3, zero.p.depth = 32, zero.has_sinks = true;
   zero.k_scale = {0.F, 1.F, -0.5F}, zero.v_scale = {1.F, 0.F, 1.F};
   CacheTrial of_zero(cache_device(), zero);
   check_trial(of_zero, attention(), 4);
-  // CTAs do not share the keys of blocks of 64 queries.
+  // CTAs do not divide the keys of blocks of 64 queries.
   CacheCase c = sized(70, 90, 2, 2, 0, {90, 80});
   c.p.cache_type = DType::e4m3, c.p.depth = 32;
   CacheTrial trial(cache_device(), c);
   check_trial(trial, attention(), 3);
 }
 
-// Pages have scales that are found again when tables change; pages of 8 rows and fewer have several in a
-// block that is converted at once.
+// Each page has a scale, and a call must use the right scales after tables change. With pages of up to 8
+// rows, a block that is converted at once contains several pages.
 TEST_CASE("scales of pages") {
   uint64_t at = 0;
   for (const int64_t page : {64, 16, 48, 8, 3, 1})
@@ -155,8 +156,8 @@ TEST_CASE("scales of pages") {
     }
 }
 
-// Threads copy their rows, each thread 16 bytes of some; a key after the last, or one in a page that does not
-// exist, reads as zeros.
+// Threads copy the rows of these pages, and each thread copies 16 bytes of some rows. A key after the last,
+// or in a page that does not exist, reads as zeros.
 TEST_CASE("pages of any number of rows") {
   uint64_t at = 0;
   for (const int64_t page : {1, 2, 3, 4, 12})
@@ -176,14 +177,14 @@ TEST_CASE("pages of any number of rows") {
   check_trial(trial, attention(), 5);
 }
 
-// Some sequences have all of their queries in the call, others only the last one, or none.
+// In a call, some sequences have queries for all of their keys, others only for the last key, or none.
 TEST_CASE("mixed batches: packed queries over caches") {
   uint64_t at = 0;
   for (const int64_t page : {0, 16, 5})
     for (const bool is_e4m3 : {false, true})
       for (const bool is_causal : {true, false}) {
         CacheCase c = sized(130, at % 5 == 0 ? 150 : 152, 4, 2, page, {130, 77, 0, 1, 149, 40});
-        c.query_counts = {130, 1, 0, 1, 3, 70};  // the last has more queries than keys
+        c.query_counts = {130, 1, 0, 1, 3, 70};  // the last sequence has more queries than keys
         c.p.depth = is_e4m3 ? 64 : 48, c.p.causal = is_causal;
         c.p.type = at % 2 == 0 ? DType::bf16 : DType::f16;
         c.p.left = at % 3 == 0 ? 20 : -1;
@@ -198,8 +199,8 @@ TEST_CASE("mixed batches: packed queries over caches") {
       }
 }
 
-// There are more sequences than a warp has lanes, and one has more blocks of queries than that: 300 queries
-// of four heads in rows are 19 blocks of 64 rows, and of eight heads 38.
+// There are more sequences than a warp has lanes, and one sequence has more blocks of queries than that. Its
+// 300 queries are 19 blocks of 64 rows with four heads in rows, and 38 blocks with eight heads.
 TEST_CASE("mixed batches of many sequences, and of long ones") {
   for (const auto& [heads, key_heads, left] : {std::array<int64_t, 3>{4, 1, -1}, {16, 2, 50}, {3, 3, -1}}) {
     std::mt19937_64 random(seed * 57 + static_cast<uint64_t>(heads));
@@ -217,8 +218,9 @@ TEST_CASE("mixed batches of many sequences, and of long ones") {
   }
 }
 
-// Masks say which of the last keys a query sees: in blocks of heads in rows, with one query a row, in pages,
-// with fewer keys than queries, where some queries see nothing, and in packed queries of sequences.
+// Masks define which of the last keys a query sees. The cases are blocks with heads in rows, blocks with one
+// query per row, pages, fewer keys than queries (so that some queries see nothing), and packed queries of
+// sequences.
 TEST_CASE("trees of tokens") {
   uint64_t at = 0;
   for (const auto& [queries, heads, key_heads, page] :
@@ -236,7 +238,7 @@ TEST_CASE("trees of tokens") {
     }
 }
 
-// The offsets may say that no sequence has a query, though there are rows of queries.
+// The offsets may specify that no sequence has a query, even if there are rows of queries.
 TEST_CASE("a mixed batch without queries") {
   CacheTrial trial(cache_device(), [] {
     CacheCase c = sized(2, 40, 4, 2, 16, {40, 7});

@@ -1,4 +1,4 @@
-// Attention whose values are the first columns of its keys (multi-head latent attention with absorbed
+// Tests attention whose values are the first columns of its keys (multi-head latent attention with absorbed
 // weights): lengths, pages, heads and queries, in blocks that CTAs divide. Each call is compared with float64
 // on poisoned memory, twice, and must produce the same bits.
 //
@@ -23,7 +23,7 @@ const size_t& count = test::option<size_t>("count", 6);
 const uint64_t& seed = test::option<uint64_t>("seed", 1);
 const int64_t& only = test::option<int64_t>("only", -1);
 
-// On the emulator a few CTAs divide the keys, so that each has parts of several sequences.
+// On the emulator, a few CTAs divide the keys, so that each has parts of several sequences.
 Attention& attention() {
   static Attention attention = [] {
     kernels::AttentionOptions options;
@@ -43,7 +43,7 @@ CacheCase sized(int64_t queries, int64_t keys, int64_t heads, int64_t page, std:
   return c;
 }
 
-// Keys are rows of bytes.
+// Changes the keys of a case to rows of bytes.
 CacheCase in_bytes(CacheCase c) {
   c.p.type = DType::bf16, c.p.cache_type = DType::e4m3;
   c.p.depth = 576, c.p.value_depth = 512;
@@ -84,7 +84,7 @@ TEST_CASE("rows of bytes, in one piece and in pages") {
   check_case(c);
 }
 
-// TMA does not take such rows, so they are copied first.
+// TMA cannot load such rows, so they are copied first.
 TEST_CASE("rows of bytes whose distance is not a multiple of 16 bytes") {
   CacheCase c = in_bytes(sized(1, 40, 8, 0, {40, 7}));
   c.gap = 24;
@@ -100,8 +100,7 @@ TEST_CASE("lengths and tables that change between calls of one form") {
   }
 }
 
-// There are more sequences than a warp has lanes, and the pieces into which CTAs divide the keys end
-// anywhere.
+// There are more sequences than a warp has lanes, and CTAs divide the keys into pieces that end anywhere.
 TEST_CASE("many sequences of few and of many keys") {
   std::mt19937_64 random(seed * 31);
   std::uniform_real_distribution<double> any;
@@ -119,7 +118,7 @@ TEST_CASE("trees of tokens") {
   }
 }
 
-// Each CTA has one block of the sequence, and those of a group of parts are added by one of them.
+// Each CTA has one block of the sequence. One CTA of each group of parts adds them up.
 TEST_CASE("more parts than one CTA adds") {
   kernels::AttentionOptions options;
   if (cache_device().wants_ptx()) options.multiprocessors = 40;
@@ -139,7 +138,7 @@ TEST_CASE("more parts than one CTA adds") {
   }
 }
 
-// All heads of one query are rows of one block, whatever their number, if there are no lengths.
+// Without lengths, all heads of one query are rows of one block, whatever their number.
 TEST_CASE("caches without lengths") {
   for (const auto& [queries, heads] : {std::pair<int64_t, int64_t>{1, 20}, {1, 70}, {3, 12}}) {
     CacheCase c = sized(queries, 150, heads, 0, {150, 150});
@@ -211,7 +210,7 @@ TEST_CASE("what of latent keys is refused") {
   refused_in_bytes([](auto& p) { p.query_type = DType::e4m3; },
                    "Q of e4m3 cannot be used with values that are the first");
   refused([](auto& p) { p.depth = 600; }, "depth = 600; it must be 1 to 576");
-  // Other keys have values of their own.
+  // Other keys have separate values.
   refused([](auto& p) { p.depth = p.value_depth = 256; }, "V of bf16: 16 x 256 elements");
   kernels::AttentionGradient gradient(cache_device());
   kernels::AttentionGradientArguments g;
@@ -220,7 +219,7 @@ TEST_CASE("what of latent keys is refused") {
               "K of 320 columns whose first ones are the values: such attention has no gradient");
 }
 
-// A NaN in a query makes only its own row NaN, also in the next work of a CTA.
+// A NaN in a query must make only its own row NaN, even in the CTA's next work.
 TEST_CASE("the next work after a row that is NaN") {
   CacheTrial trial(cache_device(), sized(1, 500, 16, 64, {500, 500, 300, 60}));
   trial.poison_query(0);

@@ -1,5 +1,5 @@
-// Mutants of attention's gradient: each is made from the kernel's own PTX, and is reported with its cause or
-// produces a wrong result; the kernel itself does neither.
+// Tests mutants of the attention gradient. Each is derived from the kernel's own PTX, and must be reported
+// with its cause or produce a wrong result. The kernel itself must do neither.
 #include "mutation_kit.h"
 
 namespace ptxbuilder::test::attention_gradient_mutants_test {
@@ -16,7 +16,7 @@ Subject own_keys() {
            {"causal", 1},
            {"deterministic", 1}}};
 }
-// Consumers that share 64 keys, and add to dQ from their registers or, if the order must be fixed, through
+// Consumers that share 64 keys. They add to dQ from their registers or, if the order must be fixed, through
 // shared memory.
 Subject shared(int deterministic) {
   return {"attention_gradient",
@@ -28,7 +28,7 @@ Subject shared(int deterministic) {
            {"deterministic", deterministic}}};
 }
 
-// Mutants that produce a result produce a wrong one.
+// Checks each mutant. A mutant that produces a result must produce a wrong one.
 void check_each(const Subject& subject, const std::vector<Mutant>& mutants) {
   std::string report;
   subject.run(subject.text(), 0, 1, report);
@@ -109,7 +109,7 @@ TEST_CASE("mutants of dropout") {
       "attention_gradient",
       {{"queries", 70}, {"keys", 70}, {"key_heads", 1}, {"group", 2}, {"depth", 64}, {"dropout", 30}}};
   const char* product =
-      "mul.wide.u32";  // of Philox, after two for addresses: 19 for a head, then those for weights
+      "mul.wide.u32";  // two for addresses, and then those of Philox: 19 for a head, then those for weights
   check_each(subject, {{"both heads drop what the first does", product, 3, set_operand(1, 0), {}},
                        {"all rows drop what the first do", product, 22, set_operand(1, 0), {}}});
 }

@@ -1,5 +1,5 @@
-// The author's scores in attention's gradient: ALiBi, documents, and one whose derivative is not 1, each with
-// the functions of attention, compared with float64.
+// Tests the author's scores in the attention gradient: ALiBi, documents, and a score whose derivative is not
+// 1. Each uses the functions of attention, and is compared with float64.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -28,13 +28,13 @@ runtime::Device& device() {
   return *device;
 }
 
-// Computes on the host what a score becomes, and its derivative.
+// The changed score on the host, and its derivative.
 struct Bent {
   double score, derivative = 1;
 };
 using Expected = std::function<Bent(double score, int64_t batch, int64_t head, int64_t query, int64_t key)>;
 
-// [batch, row, head, column] of f16.
+// A tensor [batch, row, head, column] of f16.
 struct Tensor {
   Tensor(int64_t the_rows, int64_t the_columns, uint64_t seed) : rows(the_rows), columns(the_columns) {
     std::mt19937_64 random(seed);

@@ -1,9 +1,9 @@
-// AttentionGradient, the call for any lengths: masks, heads, sizes from 0 on, placement, refused calls, and
-// random calls. Each is compared with float64 on poisoned memory.
+// Tests AttentionGradient, the call for any lengths: masks, heads, sizes down to 0, placement, refused calls,
+// and random calls. Each is compared with float64 on poisoned memory.
 //
 //   attention_gradient_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX]
 //
-// --only repeats one random call, which a failure's line names.
+// --only repeats one random call, whose index a failure prints.
 #include "kernels/attention_gradient/attention_gradient.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +38,7 @@ runtime::Device& device() {
 struct Case {
   AttentionGradientArguments p;
   std::vector<std::pair<int64_t, int64_t>> packed = {};  // queries and keys of each sequence
-  bool lse_grad = false;                                 // whether lse has a gradient, too
+  bool lse_grad = false;                                 // lse has a gradient, too
   bool has_sinks = false;
   float dropout = 0;
   int64_t gap = 0;  // elements after each row of a head, and before the first
@@ -95,7 +95,7 @@ struct Tensor {
     bits = buffer.copy_out<uint16_t>();
     decode_all();
   }
-  // An element is read once for each row that uses it.
+  // Decodes all elements once, because each is used for many rows.
   void decode_all() {
     values.clear();
     for (const uint16_t b : bits) values.push_back(decode(type, b));
@@ -105,7 +105,7 @@ struct Tensor {
   int64_t columns, rows, heads, batches, first;
   DeviceHeads at;
   std::vector<uint16_t> bits;
-  std::vector<double> values;  // of the bits
+  std::vector<double> values;  // the decoded bits
   runtime::Buffer buffer;
 };
 
@@ -157,7 +157,7 @@ class Trial {
     const auto logarithms = static_cast<size_t>(c.p.heads * query_rows_ * batches_);
     lse_ = runtime::Buffer(device(), logarithms * 4 + 16);
     std::normal_distribution<float> normal;
-    lse_grad_.resize(std::max<size_t>(logarithms, 1));  // a device has no memory of 0 bytes
+    lse_grad_.resize(std::max<size_t>(logarithms, 1));  // a device cannot allocate 0 bytes
     for (float& x : lse_grad_) x = c.lse_grad ? normal(random) : 0;
     lse_grad_on_device_ = runtime::Buffer::of(device(), lse_grad_);
     AttentionGradientArguments& p = c_.p;
@@ -170,14 +170,14 @@ class Trial {
   }
 
   AttentionGradientArguments& arguments() { return c_.p; }
-  // Returns dQ's sums in f32 before they are rounded, which are at the beginning of the workspace.
+  // Returns the f32 sums of dQ before they are rounded, which are at the beginning of the workspace.
   std::vector<uint32_t> dq_sums(int64_t rows) const {
     std::vector<uint32_t> all = workspace_.copy_out<uint32_t>();
     all.resize(static_cast<size_t>(rows * c_.p.depth * c_.p.heads * c_.p.batches));
     return all;
   }
 
-  // Returns "" if dQ, dK and dV are right, and nothing else was written.
+  // Returns "" if dQ, dK and dV are right and nothing else was written.
   std::string run(Attention& attention, AttentionGradient& gradient) {
     call(attention, static_cast<const kernels::AttentionArguments&>(c_.p));
     for (Tensor* t : {&dq_, &dk_, &dv_}) t->buffer.fill(0xff);
@@ -192,7 +192,7 @@ class Trial {
   }
 
  private:
-  // Rows of a head of a batch are counted.
+  // Returns the rows of a head in a batch.
   int64_t rows(int64_t Sequence::*count) const {
     int64_t all = 0;
     for (const Sequence& s : sequences_) all += c_.packed.empty() && s.batch > 0 ? 0 : s.*count;
@@ -228,7 +228,7 @@ class Trial {
     device().synchronize();
   }
 
-  // These are counted from the sequence's first.
+  // Returns whether a query sees a key; both are numbered within the sequence.
   bool sees(const Sequence& s, int64_t query, int64_t key) const {
     const int64_t right = c_.p.causal ? 0 : c_.p.right;
     const int64_t ahead = key - query - (c_.p.top_left ? 0 : s.keys - s.queries);
@@ -270,7 +270,7 @@ class Trial {
         double& score = scores[static_cast<size_t>(j)];
         score = scale * dot(q_, k_, {b, i, h}, {b, j, shared}, size);
         double error = 0x1p-18 * scale * size;
-        if (cap > 0) {  // from tanh.approx, which has 11 bits
+        if (cap > 0) {  // the error of tanh.approx, which has 11 bits
           const double t = std::tanh(score / cap);
           score = cap * t, error += 0x1p-10 * std::abs(score);
           bends[static_cast<size_t>(j)] = 1 - t * t;
@@ -283,7 +283,7 @@ class Trial {
     total = std::exp(more_.sink(h) - most);
     const double of_sink = total;
     for (double& score : scores) total += score = std::exp(score - most);
-    // sum(dO * O) uses the rounded O, so that rounding is not counted twice.
+    // sum(dO * O) uses the rounded O, so that its rounding is not counted twice.
     sum = dot(grad_, o_, {b, i, h}, {b, i, h}, sum_size) -
           lse_grad_[static_cast<size_t>((b * c_.p.heads + h) * query_rows_ + i)];
     of_dsinks_[static_cast<size_t>(h)].add(-of_sink / total, of_sink / total * (4 * score_error + 1e-5), sum);
@@ -296,7 +296,7 @@ class Trial {
                    product = kept * dot(grad_, v_, {b, i, h}, {b, j, shared}, size),
                    straight = w * (product - sum), slope = straight * bend,
                    relative = u + 4 * score_error + 1e-5,
-                   least = c_.p.type == DType::f16 ? 0x1p-25 : 0,  // half of f16's least number
+                   least = c_.p.type == DType::f16 ? 0x1p-25 : 0,  // half of the least f16 number
           slope_error = least + std::abs(slope) * relative + std::abs(straight) * 0x1p-9 * (1 - bend) +
                         w * 0x1p-18 * (kept * size + sum_size);
       for (int64_t c = 0; c < columns_; ++c)
@@ -339,12 +339,12 @@ class Trial {
 
   Case c_;
   std::vector<Sequence> sequences_;
-  int64_t batches_, query_rows_, key_rows_;  // of tensors
+  int64_t batches_, query_rows_, key_rows_;  // sizes of the tensors
   int64_t columns_, key_heads_;
   Tensor q_, k_, v_, o_, grad_, dq_, dk_, dv_;
   SinksAndDropout more_;
   runtime::Buffer lse_, lse_grad_on_device_, dsinks_, workspace_, query_offsets_, key_offsets_;
-  std::vector<float> lse_grad_;  // zeros if it is not given
+  std::vector<float> lse_grad_;  // zeros if no gradient is given
   std::vector<Sum> of_dq_, of_dk_, of_dv_, of_dsinks_;
 };
 
@@ -407,7 +407,7 @@ TEST_CASE("192 and 256 columns, and fewer of V, whose sums consumers share") {
 }
 
 TEST_CASE("heads of queries that share those of keys, of one and two batches, in each type") {
-  // CTAs of a cluster divide groups of 2 and 4.
+  // The CTAs of a cluster divide groups of 2 and 4 heads.
   for (const auto& [type, depth, heads] :
        {std::tuple(DType::f16, 64, 8), {DType::f16, 128, 6}, {DType::bf16, 64, 6}, {DType::bf16, 128, 4}}) {
     Case c = sized(130, 140, depth, heads);
@@ -470,9 +470,9 @@ TEST_CASE("a gradient of lse") {
   CHECK_MESSAGE(wrong(c) == "", text(c));
 }
 
-// The three blocks of keys begin at different blocks of queries under a causal mask. Under the window the
-// first of them has the fewest, and reaches those of the second head before the others, whose turn comes
-// first.
+// Under the causal mask, the three blocks of keys begin at different blocks of queries. Under the window, the
+// first block of keys has the fewest blocks of queries, and reaches those of the second head before the other
+// blocks, although their turn comes first.
 TEST_CASE("bitwise reproducible gradients, and others, whichever blocks of keys come first") {
   auto* emulator = dynamic_cast<runtime::Emulator*>(&device());
   for (const bool causal : {true, false}) {
@@ -539,7 +539,7 @@ TEST_CASE("what is refused") {
   CHECK_ERROR(refused([](auto& p) { p.dsinks = p.lse; }), "and sinks are not given");
   CHECK_ERROR(refused([&](auto& p) { p.sinks = p.dsinks = of_heads; }), "dsinks overlaps sinks");
   CHECK_ERROR(refused([](auto& p) { p.grad.memory.bytes = 100; }), "attention_gradient: dO");
-  CHECK(trial.run(both().attention, gradient) == "");  // from now on the call is known
+  CHECK(trial.run(both().attention, gradient) == "");  // the call is known from now on
   CHECK_ERROR(gradient(right), "attention_gradient: this call needs a workspace of 33792 B");
 }
 

@@ -1,4 +1,4 @@
-// Contenders of other processes: one that answers is timed and checked like the others, and one that dies,
+// Tests contenders in other processes. One that answers is timed and checked like the others. One that dies,
 // hangs, writes nonsense or refuses is left out with its reason, while the others continue.
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ GemmProblem problem(const char* layout = "TN", DType input = DType::bf16, DType 
   return p;
 }
 
-// Measures peers and a replacement of cuBLASLt on one problem after another.
+// Measures peers and a mock cuBLASLt on one problem after another.
 struct Run {
   const Gpu gpu{kMock};
   Contenders contenders;
@@ -56,12 +56,12 @@ struct Run {
     const Regime regimes[] = {Regime::sustained};
     auto results = method.measure({"given", p}, regimes, contenders, "cuBLASLt", Clock::time_point::max());
     REQUIRE(results.size() == 1);
-    CHECK(results[0].entries.back().counts());  // the results of cuBLASLt, whatever the peers do
+    CHECK(results[0].entries.back().counts());  // cuBLASLt must have results, whatever the peers do
     return results[0].entries;
   }
 };
 
-// Returns the benchmark's messages about peers that misbehave, measured together with one that does not.
+// Returns the benchmark's messages about misbehaving peers, which are measured together with a correct one.
 std::vector<std::string> left_out(const std::vector<std::string>& modes, double limit = 20) {
   std::vector<std::string> commands, said;
   for (const std::string& mode : modes) commands.push_back(fake(mode));
@@ -120,7 +120,7 @@ TEST_CASE("a peer that hangs is ended and gets no more requests") {
   for (const std::string& why : left_out(at_each("hangs", {"start", "problem", "launch", "fifth"}), 0.5))
     CHECK(contains(why, "has not answered within 0.5 s"));
   CHECK(Clock::now() - start < std::chrono::seconds(60));
-  constexpr int kLimit = 4;  // seconds, and more than the second call needs on a loaded machine
+  constexpr int kLimit = 4;  // in seconds; longer than the second call needs on a loaded machine
   Run run({fake("hangs:problem")}, kLimit);
   run.measure();
   const auto again = Clock::now();
@@ -141,7 +141,7 @@ TEST_CASE("processes that a peer started end with it") {
   CHECK(std::fscanf(file, "%d", &child) == 1);
   std::fclose(file);
   std::remove(note.c_str());
-  // The process is killed, though perhaps not yet reaped by its new parent.
+  // The process has been killed, but its new parent may not have reaped it yet.
   std::string state = "gone";
   for (int i = 0; i < 100 && state != "dead"; ++i) {
     std::FILE* status = std::fopen(("/proc/" + std::to_string(child) + "/stat").c_str(), "r");
@@ -205,7 +205,7 @@ TEST_CASE("a peer computes attention of every form, is checked, and times itself
     CHECK(entries[1].wrong != "");
     CHECK(entries[2].left_out == "it takes no attention");
     CHECK(contains(entries[3].left_out, "out of luck at attention"));
-    CHECK(entries[4].left_out == "it takes matrix products alone");  // cuBLASLt
+    CHECK(entries[4].left_out == "it takes matrix products alone");  // the entry of cuBLASLt
   }
 }
 

@@ -90,7 +90,7 @@ TEST_CASE("the bootstrap's interval contains the true median as often as it shou
     for (double& v : values) v = normal(random);
     const Interval i = bootstrap_median(values, static_cast<uint64_t>(trial), 400);
     held += i.low <= 1.05 && 1.05 <= i.high;
-    // The median's standard error is 1.2533 sigma / sqrt(n) = 0.0046: an interval is some 0.018 wide.
+    // The median's standard error is 1.2533 sigma / sqrt(n) = 0.0046, so an interval is about 0.018 wide.
     wide += i.high - i.low > 0.005 && i.high - i.low < 0.04;
   }
   CHECK(held >= 180);
@@ -207,7 +207,7 @@ TEST_CASE("drawn shapes depend only on the seed, are of three kinds, within boun
     CHECK(groups == std::map<std::string, size_t>{{"layer", 200}, {"odd", 50}, {"uniform", 150}});
     CHECK(odd > 40);
   }
-  // The sets are those of the first published figures: another generator would make other sets.
+  // The sets must be those of the first published figures. A different generator would draw different sets.
   CHECK(size_text(problem_of({}, shape_set("drawn").draw(3, 8)[7])) == "285x3525x43");
   CHECK(size_text(problem_of({}, shape_set("fit").draw(3, 8)[6])) == "656x6880x10240");
 }
@@ -371,7 +371,7 @@ TEST_CASE("a chart has a mark for each value, and escapes words") {
   CHECK(contains(lines, "a &lt; b &amp; c"));
   chart.lines = false;
   const std::string bars = svg({chart, chart});
-  CHECK(count(bars, "<rect") == 1 + 2 * (5 + 2));  // the background, bars and the legend's squares
+  CHECK(count(bars, "<rect") == 1 + 2 * (5 + 2));  // the background, the bars and the legend's squares
   CHECK(count(bars, "<g ") == count(bars, "</g>"));
   chart.series[0].values.pop_back();
   CHECK_ERROR(svg({chart}), "'ours' has 2 values for 3 labels");
@@ -431,7 +431,7 @@ TEST_CASE("the command line: its meaning, and refused words") {
   CHECK(plain.cases.size() == shape_set("bf16").shapes.size());
   CHECK(plain.types.a == DType::bf16);
   CHECK(plain.method.rounds == 30);
-  CHECK(plain.contenders.empty());  // which leaves out the steps
+  CHECK(plain.contenders.empty());  // by default, the benchmark leaves out the steps
   CHECK(parse_gemm_options({"--set", "seed"}).contenders == std::vector<std::string>{"all"});
   CHECK(plain.regimes == std::vector<Regime>{Regime::sustained});
   const GemmOptions chosen = parse_gemm_options(
@@ -484,7 +484,7 @@ TEST_CASE("the command line: its meaning, and refused words") {
   CHECK(refused({"--regimes", "hot"}, "sustained, cool"));
   CHECK(refused({"--regimes", "cool,cool"}, "given twice"));
   CHECK(refused({"--rounds", "0"}, "--rounds"));
-  CHECK(refused({"--turns", "3"}, "--rounds"));  // among known words
+  CHECK(refused({"--turns", "3"}, "--rounds"));  // the message lists the known words
   CHECK(refused({"--device", "tpu"}, "is not cuda"));
   CHECK_ERROR(parse_gemm_options({"--device", "emulator"}), "a benchmark needs a Hopper GPU");
 }
@@ -574,7 +574,7 @@ TEST_CASE("attention's shapes are those of its sets, or read from words that say
   const std::vector<Case> of_e4m3 = attention_set("e4m3").cases(1);
   CHECK(of_e4m3.size() == 36);
   CHECK(std::get<AttentionProblem>(of_e4m3[1].problem).output().type == DType::bf16);
-  for (const std::vector<Case>& cases : {grid, extra, of_e4m3})  // each is read as it is written
+  for (const std::vector<Case>& cases : {grid, extra, of_e4m3})  // each shape is read as it is written
     for (const Case& c : cases) {
       const auto& written = std::get<AttentionProblem>(c.problem);
       if (!written.packed()) CHECK(parse_attention(size_text(written)) == written);

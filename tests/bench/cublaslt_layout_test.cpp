@@ -50,7 +50,7 @@ static_assert(offsetof(lt::HeuristicResult, workspace_bytes) ==
 static_assert(offsetof(lt::HeuristicResult, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));
 static_assert(offsetof(lt::HeuristicResult, waves) == offsetof(cublasLtMatmulHeuristicResult_t, wavesCount));
 
-// The same number of arguments, with the same sizes and kinds, is passed in the same way.
+// Functions with the same number of arguments, of the same sizes and kinds, are called alike.
 template <class A, class B>
 constexpr bool passed_alike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
 template <class Ours, class Theirs>
@@ -87,7 +87,7 @@ static_assert(entries_agree(&TimingDriver::memcpy_dtod_async, &cuMemcpyDtoDAsync
 
 }  // namespace
 
-// The library of the toolkit has every entry point that is declared, and the headers' version.
+// The toolkit's library has every declared entry point, and the headers' version.
 TEST_CASE("the toolkit's cuBLASLt has the called functions") {
   std::string file;
   for (const std::string& candidate : lt::library_candidates(""))

@@ -1,4 +1,4 @@
-// Attention on the host as AttentionProblem defines it, computed in another way than by the benchmark's
+// Computes attention on the host as AttentionProblem defines it, in a different way from the benchmark's
 // check.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::test {
 
-// `shift` moves column 3 of row 7 of O.
+// Computes O. `shift` is added to column 3 of row 7.
 inline void attend_on_host(const bench::AttentionProblem& p, const std::byte* q, const std::byte* k,
                            const std::byte* v, std::byte* o, double shift = 0) {
   const auto at = [&](const std::byte* tensor, int64_t i) { return read_element(tensor + 2 * i, p.type); };

@@ -1,5 +1,5 @@
-// This file is linked with mock_libcuda into one library: libcublasLt that multiplies on the CPU, and NVML. A
-// graph stores nothing; recorded work runs at once.
+// This file and mock_libcuda form one library, which contains a libcublasLt that multiplies on the CPU, and
+// an NVML. A graph stores nothing, because recorded work runs at once.
 #include "mock_gemm_gpu.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-"""The binary interface of ptxb.h is that of kernels/c/abi.txt, to which an ABI version only adds: abi_test.py HEADER CC [--bless]
+"""Compares the binary interface of ptxb.h with kernels/c/abi.txt. An ABI version may only add to that list: abi_test.py HEADER CC [--bless]
 
-The list has functions, values, and the offsets of structs' fields; ptxb_exports compares the exports of libptxbuilder.so with the header.
---bless writes additions, or the whole list if ptxbuilder/version.h has another ABI version.
+The list has functions, values, and the offsets of structs' fields. ptxb_exports compares the exports of libptxbuilder.so with the header.
+--bless writes additions, or the whole list if ptxbuilder/version.h has a new ABI version.
 """
 
 import os
@@ -18,12 +18,12 @@ LIST = f"{os.path.dirname(os.path.abspath(header))}/abi.txt"
 
 
 def plain(text):
-    """Returns the text without comments, and with one blank for several blanks or a line end."""
+    """Returns the text without comments, with a single blank for each sequence of blanks and line ends."""
     return re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", text, flags=re.S)).strip()
 
 
 def fields_of(body):
-    """Returns (name, type) of each; text in braces is the type of the name after it."""
+    """Yields the name and type of each field in the body of a struct; text in braces is the type of the name after it."""
     for declaration in re.findall(r"((?:[^;{]|\{[^}]*\})+);", body):
         base, first, *others = re.fullmatch(r"\s*(.*?[\s}])((?:\*\s*)*\w+(?:\[\w+\])?)((?:\s*,[^,{}]+)*)\s*", declaration, re.S).groups()
         for declarator in [first, *others[0].split(",")[1:]]:
@@ -32,7 +32,7 @@ def fields_of(body):
 
 
 def measured(expressions):
-    """Returns their values from the compiler, in order."""
+    """Returns the values of the expressions, in order, according to the compiler."""
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/abi.c", "w") as file:
             lines = "".join(f'  printf("%lld\\n", (long long)({x}));\n' for x in expressions)
@@ -42,14 +42,14 @@ def measured(expressions):
 
 
 def interface():
-    """Returns the subject of each line, and its description."""
+    """Returns the description of each line of the list, by its subject."""
     with open(header) as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     found = {}
     for declaration in re.findall(r"^PTXB_API (.*?);", text, re.S | re.M):
         # Names of parameters may change.
         found[re.search(r"(\w+)\(", declaration)[1] + "()"] = re.sub(r"(?<=[\w*]) \w+(?=(\[\d+\])?[,)])", "", plain(declaration))
-    asked = []  # the subject of a line, its expressions, and its form
+    asked = []  # the subject, the expressions and the form of each line
     for body in re.findall(r"typedef enum \w+ \{(.*?)\}", text, re.S):
         asked += [(name, [name], "{}") for name in re.findall(r"(\w+) =", body)]
     for body, struct in re.findall(r"typedef struct \w+ \{(.*?)\n\} (\w+);", text, re.S):
@@ -75,7 +75,7 @@ def number(text):
 
 
 def breaks(before, now):
-    """Finds the changes that break programs that were built with the header of the list."""
+    """Returns the changes that break programs that were built with the list's header."""
     for about, said in before.items():
         grown = "may grow" in said and "may grow" in now.get(about, "") and number(now[about]) >= number(said)
         if now.get(about) != said and not grown:

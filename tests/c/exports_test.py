@@ -1,5 +1,5 @@
-"""libptxbuilder.so exports only ptxb_*, the library and its symbols carry the ABI's version, and ptxb.h compiles as C11 and C++ without a
-warning; the library and ptxb need no newer glibc than allowed: exports_test.py SO PTXB HEADER CC CXX."""
+"""Checks that libptxbuilder.so exports only ptxb_*, that the library and its symbols carry the ABI's version, and that ptxb.h compiles as
+C11 and C++ without a warning. The library and ptxb must need no newer glibc than allowed: exports_test.py SO PTXB HEADER CC CXX."""
 
 import os
 import re

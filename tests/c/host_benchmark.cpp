@@ -1,6 +1,6 @@
-// Measures what a known call takes of the host, from C and from C++, on a driver of the tests' own that does
-// next to nothing. None of them may take memory from the heap, or the program fails, but calls of ranks,
-// whose lists of memory and of extents have any length.
+// Measures the time that a known call takes on the host, from C and from C++, with a mock driver that does
+// almost nothing. The program fails if a call allocates memory from the heap. Only calls of ranks may
+// allocate, since their lists of memory and of extents have any length.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
@@ -16,8 +16,8 @@
 
 namespace {
 
-size_t allocations = 0;           // of this program, which has one thread
-size_t allocations_of_calls = 0;  // of the calls that are measured
+size_t allocations = 0;           // allocations by this program, which has one thread
+size_t allocations_of_calls = 0;  // allocations by the measured calls
 
 void* allocated(void* memory) {
   ++allocations;
@@ -32,7 +32,7 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
   const auto unit = static_cast<size_t>(alignment);
   return allocated(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit));
 }
-// If it were inlined, the compiler would report free() as a mismatch with `new`.
+// If this function were inlined, the compiler would report that free() does not match `new`.
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { operator delete(memory); }
@@ -43,9 +43,10 @@ namespace {
 using namespace ptxbuilder;
 
 constexpr int64_t kM = 4096, kN = 4096, kK = 512;
-const std::vector<size_t> kOfProduct = {128, 128, 128, 4, 4, 4};  // bytes of a kernel's parameters
+const std::vector<size_t> kOfProduct = {128, 128, 128,
+                                        4,   4,   4};  // bytes of each parameter of a product's kernel
 
-// Its soname is that of the driver: opening libcuda.so.1 from now on returns it.
+// The library has the soname of the driver, so that opening libcuda.so.1 returns it from now on.
 MockDriver& driver_with(const std::vector<size_t>& parameter_sizes) {
   static void* library = dlopen(PTXBUILDER_MOCK_GPU, RTLD_NOW);
   if (!library) throw Error(dlerror());
@@ -56,7 +57,7 @@ MockDriver& driver_with(const std::vector<size_t>& parameter_sizes) {
 
 template <class Call>
 void measure(benchmark::State& state, Call&& call, bool may_allocate = false) {
-  call();  // from now on it is known
+  call();  // the call is known from now on
   const size_t before = allocations;
   for (auto _ : state) call();
   const size_t taken = allocations - before;
@@ -75,7 +76,7 @@ struct Opened {
   ptxb_device* device = nullptr;
 };
 
-// A row-major matrix in memory that is never read, with a gap after each row.
+// A row-major matrix with a gap after each row, in memory that is never read.
 struct Matrix {
   Matrix(uintptr_t address, ptxb_dtype type, int64_t rows, int64_t columns, int64_t gap = 0)
       : shape{rows, columns}, strides{columns + gap, 1} {
@@ -99,7 +100,7 @@ void product_from_c(benchmark::State& state) {
 }
 BENCHMARK(product_from_c);
 
-// A call that launches nothing.
+// Measures a call that launches nothing.
 void product_without_rows_from_c(benchmark::State& state) {
   driver_with(kOfProduct);
   const Opened opened;
@@ -110,7 +111,8 @@ void product_without_rows_from_c(benchmark::State& state) {
 }
 BENCHMARK(product_without_rows_from_c);
 
-// Rows have 1000 B, which TMA cannot read: A is copied into a workspace, whose size the product returns.
+// Rows have 1000 bytes, which TMA cannot read. So A is copied into a workspace, whose size the product
+// returns.
 void product_with_a_copy_from_c(benchmark::State& state) {
   constexpr int64_t kDepth = 500;
   MockDriver& driver = driver_with(kOfProduct);
@@ -172,7 +174,8 @@ BENCHMARK(launch_from_c);
 
 constexpr size_t kExchanged = size_t{64} << 20;
 
-// A ptxb_ranked, a ptxb_ranked_norm or a ptxb_ranked_tokens of the first of two ranks.
+// Fills in the fields of a ptxb_ranked, a ptxb_ranked_norm or a ptxb_ranked_tokens for the first of two
+// ranks.
 template <class Call>
 Call of_two_ranks(Call call) {
   static void* memory[] = {reinterpret_cast<void*>(8ull << 32), reinterpret_cast<void*>(9ull << 32)};
@@ -217,7 +220,8 @@ void dispatch_of_ranks_from_c(benchmark::State& state) {
   ptxb_ranked_tokens p = of_two_ranks<ptxb_ranked_tokens>(PTXB_RANKED_TOKENS_INIT);
   p.sorted = &rows.tensor, p.ends = &ends, p.grouped = &grouped.tensor;
   p.splits = &splits.tensor, p.grouped_ends = &grouped_ends;
-  // Both kernels are loaded at once: that of a dispatch, and then one that has a parameter less.
+  // Both kernels are loaded here: that of a dispatch, and then that of a combine, which has one parameter
+  // less.
   if (ptxb_ranked_tokens_run(opened.device, &p, PTXB_OWN_STREAM) == PTXB_OK)
     throw Error("the kernels of a dispatch and of a combine have the same parameters");
   driver.parameter_sizes = {8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 8, 8};

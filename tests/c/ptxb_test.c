@@ -1,6 +1,6 @@
-/* The C interface, from C11: products of strided tensors, attention, kernels from LLVM's IR and from an image
- * with its sidecar, several threads, and what is said of mistakes. `ptxb_test [DEVICE]`, the emulator unless
- * said. */
+/* Tests the C interface from C11: products of strided tensors, attention, kernels from LLVM IR and from an
+ * image with its sidecar, several threads, and the messages about mistakes. Usage: `ptxb_test [DEVICE]`;
+ * the default device is the emulator. */
 #include "kernels/c/ptxb.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static int failures = 0;
 
 static ptxb_device* device;
 
-static uint16_t bf16_of(float value) { /* small integers, which it holds exactly */
+static uint16_t bf16_of(float value) { /* exact for small integers */
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return (uint16_t)(bits >> 16);
@@ -49,13 +49,13 @@ static float f32_of_e4m3(uint8_t bits) {
   const double size = exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9);
   return (float)(bits & 128 ? -size : size);
 }
-static uint8_t e4m3_of(float value) { /* one that it holds exactly, else 0 */
+static uint8_t e4m3_of(float value) { /* 0 if e4m3 cannot represent the value exactly */
   for (int bits = 0; bits < 256; ++bits)
     if (f32_of_e4m3((uint8_t)bits) == value) return (uint8_t)bits;
   return 0;
 }
 
-/* A two-dimensional tensor in device memory of its own, with its values on the host. */
+/* A two-dimensional tensor in its own device memory, with its values on the host. */
 typedef struct Matrix {
   ptxb_tensor tensor;
   int64_t shape[2], strides[2];
@@ -117,8 +117,8 @@ static void discard(Matrix* m) {
 
 static const ptxb_dtype bf16 = {PTXB_BFLOAT, 16, 1}, f32 = {PTXB_FLOAT, 32, 1}, e4m3 = {PTXB_E4M3, 8, 1};
 
-/* Returns the number of wrong elements of one product, with A and B of the given strides and with poisoned D
- * and workspace. */
+/* Returns the number of wrong elements of one product. A and B have the given strides, and D and the
+ * workspace are poisoned. */
 static int wrong_of(int64_t m, int64_t n, int64_t k, int a_along_m, int b_along_n, uint64_t offset,
                     int epilogue, unsigned seed) {
   Matrix a, b, c, d, bias;
@@ -165,7 +165,7 @@ static int wrong_of(int64_t m, int64_t n, int64_t k, int a_along_m, int b_along_
   return wrong;
 }
 
-/* Runs p with its own structs, and counts wrong elements of D = alpha A B. */
+/* Runs p, whose structs the caller has filled, and counts the wrong elements of D = alpha A B. */
 static int wrong_again(const ptxb_matmul* p, const Matrix* a, const Matrix* b, Matrix* d) {
   int wrong = 0;
   memset(d->host, 0xff, d->bytes);
@@ -182,9 +182,8 @@ static int wrong_again(const ptxb_matmul* p, const Matrix* a, const Matrix* b, M
   return wrong;
 }
 
-/* A caller keeps its structs and changes one value in them: each change takes effect, of addresses and of
- * everything else.
- */
+/* A caller reuses its structs and changes one value in them at a time. Each change must take effect,
+ * whether it changes an address or anything else. */
 static void check_repeated(unsigned seed) {
   Matrix a, other, b, d;
   make(&a, bf16, 32, 64, 64, 1, 0);
@@ -201,10 +200,10 @@ static void check_repeated(unsigned seed) {
   other.tensor.data = a.tensor.data;
   CHECK(wrong_again(&p, &a, &b, &d) == 0);
   other.tensor.data = data, p.a = &a.tensor;
-  b.tensor.byte_offset = 0, b.shape[0] = a.shape[1] = 32; /* rows of before, and what lies ahead of them */
+  b.tensor.byte_offset = 0, b.shape[0] = a.shape[1] = 32; /* those rows, and the rows before them */
   fill(&b, &seed);
   CHECK(wrong_again(&p, &a, &b, &d) == 0);
-  b.strides[0] = 1, b.strides[1] = 32; /* now as columns */
+  b.strides[0] = 1, b.strides[1] = 32; /* columns instead of rows */
   CHECK(wrong_again(&p, &a, &b, &d) == 0);
   p.alpha = -2;
   CHECK(wrong_again(&p, &a, &b, &d) == 0);
@@ -220,7 +219,7 @@ static void check_repeated(unsigned seed) {
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "A: 2 dimensions, without a shape");
   a.tensor.shape = a.shape;
   CHECK(wrong_again(&p, &a, &b, &d) == 0);
-  for (int i = 0; i < 3; ++i) { /* a product that is known */
+  for (int i = 0; i < 3; ++i) { /* the product is known */
     ptxb_tensor* tensors[] = {&a.tensor, &b.tensor, &d.tensor};
     static const char* const words[] = {"A: data is NULL", "B: data is NULL", "D: data is NULL"};
     void* data = tensors[i]->data;
@@ -234,7 +233,8 @@ static void check_repeated(unsigned seed) {
   discard(&a), discard(&other), discard(&b), discard(&d);
 }
 
-/* Checks the operations after the sum. All inputs are small integers, so that x is exact. */
+/* Checks the operations that a product applies after the sum. All inputs are small integers, so that x, the
+ * input of the activation, is exact. */
 enum { kM = 24, kN = 32, kK = 64 };
 typedef struct Epilogue {
   Matrix a, b, c, d, bias, inputs, rows, columns, alpha, d_scale, amax;
@@ -266,7 +266,7 @@ static void discard_epilogue(Epilogue* e) {
   for (int i = 0; i < 11; ++i) discard(all[i]);
 }
 
-/* Returns A B with the scales of rows and columns, alpha in memory, beta C and the bias of `p`. */
+/* Returns A B with the row and column scales, alpha from memory, beta C and the bias of `p` applied. */
 static double x_of(const Epilogue* e, int64_t i, int64_t j) {
   double x = 0;
   for (int64_t l = 0; l < kK; ++l) x += (double)value(&e->a, i, l) * value(&e->b, l, j);
@@ -279,11 +279,11 @@ static double y_of(const Epilogue* e, int64_t i, int64_t j) {
   const double x = x_of(e, i, e->p.use == PTXB_GATE ? 2 * j : j);
   const double silu = x / (1 + exp(-x)), relu = x > 0 ? x : 0;
   if (e->p.use == PTXB_GATE) return (e->p.activation == PTXB_SILU ? silu : relu) * x_of(e, i, 2 * j + 1);
-  if (e->p.use == PTXB_SLOPE) return value(&e->inputs, i, j) > 0 ? x : 0; /* of relu */
+  if (e->p.use == PTXB_SLOPE) return value(&e->inputs, i, j) > 0 ? x : 0; /* the slope of relu */
   return e->p.activation == PTXB_RELU ? relu : x;
 }
-/* Returns whether no number of D's type is nearer; for f32 and bf16, up to a rounding of silu's arithmetic.
- */
+/* Returns whether d is the number of D's type that is nearest to y. For f32 and bf16, it allows for the
+ * rounding of silu's arithmetic. */
 static int is_rounded(float d, double y, ptxb_dtype type) {
   if (type.bits != 8) return fabs(d - y) <= fabs(y) * (type.bits == 16 ? 0x1.1p-8 : 1e-5) + 1e-5;
   double nearest = INFINITY;
@@ -291,7 +291,8 @@ static int is_rounded(float d, double y, ptxb_dtype type) {
   return fabs(d - y) == nearest;
 }
 
-/* Runs it on a poisoned D, and counts wrong elements; amax must be exactly the greatest magnitude. */
+/* Runs the product of `e` on a poisoned D, and counts wrong elements. The amax must be exactly the
+ * greatest magnitude. */
 static int wrong_epilogue(Epilogue* e) {
   const float none = 0;
   int wrong = 0;
@@ -320,7 +321,7 @@ static int wrong_epilogue(Epilogue* e) {
 
 static void check_epilogues(unsigned seed) {
   Epilogue e;
-  /* 8-bit floats that are scaled by row and column give 8-bit results with a scale and an amax. */
+  /* 8-bit floats that are scaled by row and by column give an 8-bit result with a scale and an amax. */
   make_epilogue(&e, e4m3, e4m3, kN, seed);
   CHECK(wrong_epilogue(&e) == 0);
   e.p.row_scales = &e.rows.tensor;
@@ -336,7 +337,8 @@ static void check_epilogues(unsigned seed) {
   REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM),
           "bias: [32] of e4m3; it must be bf16 if D is e4m3");
   discard_epilogue(&e);
-  /* alpha in memory, and the backward pass through relu; other inputs of the same form count. */
+  /* The product takes alpha from memory, and is the backward pass through relu. It is then repeated with
+   * other inputs of the same form. */
   make_epilogue(&e, bf16, f32, kN, seed + 1);
   e.p.alpha_in_memory = &e.alpha.tensor, e.p.inputs = &e.inputs.tensor;
   e.p.activation = PTXB_RELU, e.p.use = PTXB_SLOPE;
@@ -351,7 +353,7 @@ static void check_epilogues(unsigned seed) {
   CHECK(wrong_epilogue(&e) == 0);
   discard(&other);
   discard_epilogue(&e);
-  /* A gate makes one column from each pair. */
+  /* A gate combines each pair of columns into one. */
   make_epilogue(&e, bf16, bf16, kN / 2, seed + 2);
   e.p.activation = PTXB_SILU, e.p.use = PTXB_GATE, e.p.bias = &e.bias.tensor, e.p.amax = &e.amax.tensor;
   CHECK(wrong_epilogue(&e) == 0);
@@ -362,7 +364,7 @@ static void check_epilogues(unsigned seed) {
   discard_epilogue(&e);
 }
 
-/* A and B are ones in e4m3, so that sums are sums of the scales, which are powers of two. */
+/* All elements of A and B are 1 in e4m3, so that each sum is a sum of the scales, which are powers of two. */
 static void check_block_scales(void) {
   enum { M = 24, N = 136, K = 272, BLOCKS = 3, WIDE = 2 };
   Matrix d;
@@ -390,7 +392,7 @@ static void check_block_scales(void) {
   p.a = &a, p.b = &b, p.d = &d.tensor, p.a_scales_1x128 = &sa, p.b_scales_128x128 = &sb;
   size_t bytes;
   OK(ptxb_matmul_workspace(device, &p, &bytes));
-  CHECK(bytes > 0); /* lines of three scales, which TMA does not take */
+  CHECK(bytes > 0); /* TMA cannot load lines of three scales */
   void* workspace;
   OK(ptxb_allocate(device, bytes, &workspace));
   OK(ptxb_matmul_run(device, &p, workspace, bytes, PTXB_OWN_STREAM));
@@ -416,7 +418,8 @@ static void check_block_scales(void) {
   discard(&d);
 }
 
-/* B, as [n,k], has two nonzero elements of each four in a row; then the same matrix is A. */
+/* B, as [n,k], has two nonzero elements in every four consecutive elements of a row. The same matrix then
+ * takes the place of A. */
 static void check_sparse(void) {
   enum { M = 24, N = 72, K = 100, LINES = 2, WORDS = 256 };
   static uint16_t dense[N * K], back[N * K], values[N * K / 2], x[M * K];
@@ -438,7 +441,7 @@ static void check_sparse(void) {
   OK(ptxb_copy_in(device, of_values, values, sizeof values));
   OK(ptxb_copy_in(device, of_metadata, metadata, sizeof metadata));
   for (int is_a = 0; is_a < 2; ++is_a) {
-    /* D = X W^T, or its transpose, W X^T */
+    /* D = X W^T, or its transpose, W X^T. */
     int64_t x_shape[2] = {is_a ? K : M, is_a ? M : K}, x_strides[2] = {is_a ? 1 : K, is_a ? K : 1},
             w_shape[2] = {is_a ? N : K / 2, is_a ? K / 2 : N},
             w_strides[2] = {is_a ? K / 2 : 1, is_a ? 1 : K / 2}, lines[2] = {LINES, WORDS};
@@ -453,7 +456,7 @@ static void check_sparse(void) {
     *(is_a ? &p.a_metadata : &p.b_metadata) = &words;
     size_t bytes;
     OK(ptxb_matmul_workspace(device, &p, &bytes));
-    CHECK(bytes > 0); /* rows of 100 B, which TMA does not take */
+    CHECK(bytes > 0); /* TMA cannot load rows of 100 bytes */
     OK(ptxb_allocate(device, bytes, &workspace));
     OK(ptxb_matmul_run(device, &p, workspace, bytes, PTXB_OWN_STREAM));
     OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
@@ -489,9 +492,7 @@ static void check_sparse(void) {
   OK(ptxb_free(device, of_metadata));
 }
 
-/* Rows are in groups, each with a matrix of its own, and the first group is empty; then the same rows of A
- * and D are used with k in groups. */
-/* Weights minus zeros are multiplied by scales that are powers of two, so that sums are exact. */
+/* Weights minus zero points are multiplied by scales that are powers of two, so that sums are exact. */
 static void check_packed(unsigned seed) {
   enum { M = 8, N = 72, K = 160, GROUPS = 3, LINES = 2 };
   static uint8_t weights[N * K], zeros[N * GROUPS], back[N * K];
@@ -540,14 +541,14 @@ static void check_packed(unsigned seed) {
       wrong += value(&d, i, j) != sum;
     }
   CHECK(wrong == 0);
-  p.packed_form = other; /* of a known product */
+  p.packed_form = other; /* the product is known */
   REFUSED(ptxb_matmul_run(device, &p, workspace, workspace_bytes, NULL), "B: 1 batches of 2 x");
   p.packed_form = form, b.dtype.bits = 16;
   REFUSED(ptxb_matmul_run(device, &p, workspace, workspace_bytes, NULL),
           "packed weights must be uint8 without gaps");
   b.dtype.bits = 8;
 
-  /* There are two experts, and the second has other weights. */
+  /* There are two experts with different weights. */
   enum { FIRST = 3 };
   static const int32_t ends[2] = {FIRST, M};
   static uint8_t more[N * K];
@@ -595,6 +596,8 @@ static void check_packed(unsigned seed) {
   free(packed);
 }
 
+/* Checks a product whose rows are in groups, each with its own matrix of B, and a product whose k is in the
+ * same groups. The first group is empty. */
 static void check_groups(unsigned seed) {
   enum { M = 40, N = 24, K = 16, GROUPS = 3 };
   static const int32_t ends[GROUPS] = {0, 13, 33};
@@ -629,7 +632,8 @@ static void check_groups(unsigned seed) {
     }
   CHECK(wrong == 0);
 
-  /* Each of two groups has half of the rows. The first ones are counted, and the others do not change. */
+  /* Each of two groups holds half of the rows. Only the first counts[g] rows of group g are computed, and
+   * the other rows must not change. */
   enum { EACH = M / 2 };
   static const int32_t counts[2] = {7, EACH + 3};
   const float before = value(&d, 7, 0);
@@ -648,7 +652,7 @@ static void check_groups(unsigned seed) {
   OK(ptxb_copy_in(device, memory, ends, sizeof ends));
   groups = GROUPS, p.group_ends = &of_ends, p.group_counts = NULL, shape[0] = GROUPS;
 
-  /* The same groups take B's matrices in another order. */
+  /* The same groups use the matrices of B in a different order. */
   char* const start = b.tensor.data;
   const int64_t first = (int64_t)(uintptr_t)start, one = b.bytes / GROUPS;
   const int64_t starts[GROUPS] = {first, first + 2 * one, first};
@@ -699,7 +703,7 @@ static void check_groups(unsigned seed) {
   p.d = &d.tensor, groups = 2;
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: [2] of s32; it must be int32");
 
-  /* Rows of A are in reverse order, one of them twice, and two indices do not exist in A. */
+  /* Rows of A are taken in reverse order, one of them twice, and two indices are outside A. */
   groups = GROUPS;
   int32_t rows[M];
   for (int i = 0; i < M; ++i) rows[i] = i == 3 ? -1 : i == 7 ? M : i == 9 ? 0 : M - 1 - i;
@@ -721,8 +725,8 @@ static void check_groups(unsigned seed) {
     }
   CHECK(wrong == 0);
 
-  /* Does the same with rows of D in reverse order; two of them do not exist. */
-  rows[9] = -1; /* its row is that of another */
+  /* The rows of D are in reverse order too; two of the indices are outside D. */
+  rows[9] = -1; /* otherwise, two rows would have the same place in D */
   OK(ptxb_copy_in(device, numbers, rows, sizeof rows));
   p.d_rows = &of_rows;
   OK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
@@ -737,7 +741,7 @@ static void check_groups(unsigned seed) {
     }
   CHECK(wrong == 0);
 
-  /* Several rows of the product are added to one of the first rows of D, which are zeros. */
+  /* Several rows of the product are added to each of the first rows of D, which are zeros. */
   enum { FEW = 5 };
   for (int i = 0; i < M; ++i) rows[i] = rows[i] < 0 ? -1 : rows[i] % FEW;
   OK(ptxb_copy_in(device, numbers, rows, sizeof rows));
@@ -830,7 +834,8 @@ static void check_epilogue_mistakes(void) {
   discard_epilogue(&e);
 }
 
-/* A program that was built with a header without `inputs`, whose struct ends before it. */
+/* Simulates a program that was built with an older header without `inputs`, so that its struct ends before
+ * that field. */
 static void check_older_struct(unsigned seed) {
   Epilogue e;
   const size_t before = offsetof(ptxb_matmul, inputs);
@@ -843,7 +848,7 @@ static void check_older_struct(unsigned seed) {
   e.p.size = sizeof e.p;
   CHECK(wrong_again(&e.p, &e.a, &e.b, &e.d) == 0);
   CHECK(wrong_again((const void*)older, &e.a, &e.b, &e.d) == 0);
-  void* exact = malloc(before); /* what is behind it is not read, which a sanitizer sees */
+  void* exact = malloc(before); /* a sanitizer would report a read beyond the end */
   memcpy(exact, older, before);
   CHECK(wrong_again(exact, &e.a, &e.b, &e.d) == 0);
   free(older), free(exact);
@@ -923,7 +928,7 @@ static void check_kernels(void) {
   REFUSED(ptxb_load_ir(device, saxpy, sizeof saxpy - 1, "other", &none),
           "the IR has no kernel 'other'; it has: saxpy");
   FAILS(PTXB_COMPILE, ptxb_load_ir(device, "nonsense", 8, NULL, &none), "the IR:1:1: ");
-  CHECK(!strchr(ptxb_error(), '(')); /* no line of the library's own C++ */
+  CHECK(!strchr(ptxb_error(), '(')); /* names no line of the library's own C++ */
   REFUSED(ptxb_load(device, "/nowhere/saxpy", NULL, &none), "/nowhere/saxpy");
   REFUSED(ptxb_load_image(device, "neither", 7, ptxb_kernel_sidecar(kernel), &none), "");
   REFUSED(ptxb_load_image(device, "x", 1, "{", &none), "the sidecar: line 1, column 2: no JSON");
@@ -980,7 +985,7 @@ static void check_scalars(int is_emulator) {
           "'u' has type s16, but the integer 32768 was given");
   all[1] = ptxb_of_float(1);
   REFUSED(ptxb_launch(kernel, NULL, all, 3, PTXB_OWN_STREAM), "'u' has type s16, but a float was given");
-  if (is_emulator) { /* on which a million CTAs take longer than 20 ms */
+  if (is_emulator) { /* a million emulated CTAs take longer than 20 ms */
     const uint32_t many[3] = {1000000, 1, 1};
     all[1] = ptxb_of_integer(0);
     OK(ptxb_launch(kernel, many, all, 3, PTXB_OWN_STREAM));
@@ -1079,7 +1084,7 @@ static void check_mistakes(int is_emulator) {
   b.shape[0] = 64, b.strides[0] = 96, b.strides[1] = 2;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
           "B: its strides are 96 and 2, but one of them must be 1");
-  b.strides[0] = 0, b.strides[1] = 1; /* as `expand` makes it */
+  b.strides[0] = 0, b.strides[1] = 1; /* like the result of `expand` */
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
           "B: rows begin 0 elements apart, but have 48 elements: make it contiguous");
   b.strides[0] = -48;
@@ -1093,7 +1098,7 @@ static void check_mistakes(int is_emulator) {
   a.tensor.dtype.lanes = 1, a.tensor.ndim = 4;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
           "A: 4 dimensions; a matrix must have 2, or 3 with batches in front");
-  a.tensor.ndim = 1000000; /* far more than its shape has */
+  a.tensor.ndim = 1000000; /* far more than the length of its shape */
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: 1000000 dimensions; there must be at most 5");
   a.tensor.ndim = 2, a.tensor.device.type = 1;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: its memory is on");
@@ -1106,15 +1111,15 @@ static void check_mistakes(int is_emulator) {
   discard(&a), discard(&b), discard(&d);
 }
 
-/* Queries of 0 give all keys the same weight, so that a row of O is the mean of the values that it sees;
- * value j of head h is j + h. The operands are one tensor of two batches, or two packed sequences of
+/* Queries of 0 give all keys the same weight, so that a row of O is the mean of the values that its query
+ * sees. Value j of head h is j + h. The operands are one tensor of two batches, or two packed sequences of
  * different lengths. */
 enum { kQueries = 20, kHeads = 2, kColumns = 16, kRows = 2 * kQueries };
 static int is_near(float a, double b) { return a >= b - 0.02 * b - 0.02 && a <= b + 0.02 * b + 0.02; }
 
-/* If dO is 1, dV of key j is the sum of the weights 1 / (i + 1) of the queries that see it; dK is 0 because Q
- * is 0. All keys are alike, with elements of 3, so dQ comes only from lse, which is its own gradient here,
- * with a scale of 1/4; slopes up to 270 are rounded to bf16. */
+/* If dO is 1, dV of key j is the sum of the weights 1 / (i + 1) of the queries i that see it, and dK is 0
+ * because Q is 0. All keys are alike, with elements of 3, so that dQ results only from lse. The gradient
+ * of lse is lse itself here, and the scale is 1/4; slopes up to 270 are rounded to bf16. */
 static void check_attention_gradient(const ptxb_attention* attention, int packed, int64_t* shape,
                                      const int32_t* begins) {
   ptxb_attention_gradient p = PTXB_ATTENTION_GRADIENT_INIT;
@@ -1167,10 +1172,10 @@ static void check_attention_gradient(const ptxb_attention* attention, int packed
   for (int i = 0; i < 4; ++i) discard(all[i]);
 }
 
-/* A sink of 0 is one more key, whose value is 0: weights are 1 / (i + 2). Its gradient is the sum over
- * queries of its weight times the gradient of lse (lse is its own gradient here) minus the part of O, with a
- * dO of 1. If half of the weights are dropped, the weight of the first query, which sees one key, is 0 or 2.
- */
+/* A sink of 0 acts like one more key whose value is 0, so that weights are 1 / (i + 2). The sink's
+ * gradient is the sum of w (g - s) over the queries: w is the sink's weight, g is the gradient of lse
+ * (here lse itself), and s is the sum of the query's row of O, because dO is 1. If half of the weights are
+ * dropped, the only weight of the first query, which sees one key, is 0 or 2. */
 static void check_sinks_and_dropout(const ptxb_attention* attention, int packed, int64_t* shape,
                                     const int32_t* begins) {
   Matrix sinks, dsinks, seed, grad, d[3], workspace;
@@ -1242,9 +1247,8 @@ static void check_sinks_and_dropout(const ptxb_attention* attention, int packed,
   for (int i = 0; i < 4; ++i) discard(all[i]);
 }
 
-/* Q, K and V are ones in e4m3: O is the scale of V's head, and lse is the logarithm of the sum over all keys,
- * which have the same score.
- */
+/* All elements of Q, K and V are 1 in e4m3. Therefore, O is the scale of V's head, and lse is the logarithm
+ * of the sum over all keys, which have equal scores. */
 static void check_attention_of_e4m3(void) {
   enum { kWide = 32 };
   Matrix q, k, v, o, lse, q_scale, k_scale, v_scale;
@@ -1294,8 +1298,8 @@ static void check_attention_of_e4m3(void) {
   discard(&lse), discard(&q_scale), discard(&k_scale), discard(&v_scale);
 }
 
-/* There are two queries of one sequence and one of another: all keys have one score, and the value of a key
- * is its number, so that O is the mean of the numbers that a query sees. */
+/* The batch has two queries of one sequence and one query of another. All keys have the same score, and
+ * the value of a key is its number, so that O is the mean of the numbers of the keys that a query sees. */
 static void check_mixed_batch(void) {
   enum { kTokens = 3, kKeys = 8 };
   Matrix q, k, v, o, offsets, lengths, masks, workspace;
@@ -1303,7 +1307,8 @@ static void check_mixed_batch(void) {
   int64_t of_q[3] = {kTokens, kHeads, kColumns}, of_k[4] = {2, kKeys, kHeads, kColumns}, three = 3, two = 2;
   const int32_t begins[3] = {0, 2, 3}, keys[2] = {4, 5};
   const float expected[kTokens] = {1, 1.5f, 2};
-  /* Masks replace that: the first query sees none of its tree, the second both, and the third none. */
+  /* Masks replace the causal rule: of the keys in its tree, the first query sees none, the second sees
+   * both, and the third sees none. */
   const int32_t bits[kTokens] = {0, 3, 0};
   const float expected_of_tree[kTokens] = {0.5f, 1.5f, 1.5f};
   Matrix* all[] = {&q, &k, &v, &o};
@@ -1391,7 +1396,7 @@ static void check_attention(int packed, int is_emulator) {
   p.causal = 1;
   if (packed) p.query_offsets = p.key_offsets = &offsets.tensor, p.queries = p.keys = kRows - begins[1];
   OK(ptxb_attention_workspace(device, &p, &bytes));
-  CHECK((bytes > 0) == packed); /* where the order of packed sequences lies */
+  CHECK((bytes > 0) == packed); /* the workspace stores the order of packed sequences */
   make(&workspace, (ptxb_dtype){PTXB_INT, 32, 1}, 1, (int64_t)bytes / 4 + 1, 1, 1, 0);
   OK(ptxb_attention_run(device, &p, bytes > 0 ? workspace.tensor.data : NULL, bytes, PTXB_OWN_STREAM));
   OK(ptxb_copy_out(device, o.host, o.tensor.data, o.bytes));
@@ -1437,8 +1442,8 @@ static void check_attention(int packed, int is_emulator) {
   discard(&lse), discard(&offsets), discard(&workspace);
 }
 
-/* Keys are their own values: queries of zeros give all keys the same weight, so that O is the mean of the
- * first columns. */
+/* Keys are their own values. Queries of zeros give all keys the same weight, so that O is the mean of the
+ * first columns of the keys. */
 static void check_latent(void) {
   enum { KEYS = 40, HEADS = 4, COLUMNS = 320, VALUES = 256 };
   Matrix q, k, o, workspace;
@@ -1499,7 +1504,7 @@ static void check_ir_options(void) {
   CHECK(!kernel);
 }
 
-/* The status of each failure says who can correct it. */
+/* Each failure must have the status that tells the caller what kind of problem to correct. */
 static void check_statuses(int is_emulator) {
   ptxb_device* none = NULL;
   ptxb_kernel* kernel = NULL;
@@ -1530,7 +1535,7 @@ static void check_memory(void) {
   OK(ptxb_free(device, NULL));
 }
 
-/* A freed object is recognized, also after another of its kind was made. */
+/* A call recognizes an object that has been freed, even after another object of the same kind was made. */
 static void check_given_back(const char* name) {
   ptxb_device *before = NULL, *after = NULL;
   ptxb_kernel *kernel = NULL, *next = NULL;
@@ -1546,19 +1551,20 @@ static void check_given_back(const char* name) {
   REFUSED(ptxb_wait(before, NULL, 0), "the device was closed with ptxb_close()");
   REFUSED(ptxb_matmul_workspace(before, &p, &bytes), "the device was closed with ptxb_close()");
   REFUSED(ptxb_load_ir(before, saxpy, sizeof saxpy - 1, NULL, &next), "the device was closed");
-  CHECK(strstr(ptxb_kernel_sidecar(kernel), "saxpy")); /* it keeps its device */
+  CHECK(strstr(ptxb_kernel_sidecar(kernel), "saxpy")); /* the kernel keeps its device alive */
   ptxb_kernel_free(kernel);
   OK(ptxb_load_ir(after, saxpy, sizeof saxpy - 1, NULL, &next));
   REFUSED(ptxb_launch(kernel, NULL, arguments, 4, NULL), "the kernel was freed with ptxb_kernel_free()");
   CHECK(strcmp(ptxb_kernel_sidecar(kernel), "") == 0);
-  ptxb_kernel_free(kernel), ptxb_close(before); /* once more, which does nothing */
+  ptxb_kernel_free(kernel), ptxb_close(before); /* a second free does nothing */
   CHECK(strstr(ptxb_kernel_sidecar(next), "saxpy"));
   OK(ptxb_allocate(after, 4, &memory));
   OK(ptxb_free(after, memory));
   ptxb_kernel_free(next), ptxb_close(after);
 }
 
-/* Tokens 0 and 2 of three go to rows 4 and 1 of a cache of two pages of three rows, and token 1 to none. */
+/* Tokens 0 and 2 of three are appended to rows 4 and 1 of a cache with two pages of three rows. Token 1 is
+ * not appended. */
 static void check_append(void) {
   enum { kTokens = 3, kHead = 4, kCacheRows = 6 };
   Matrix k, v, k_cache, v_cache, slots;
@@ -1602,8 +1608,8 @@ static void check_append(void) {
   discard(&slots);
 }
 
-/* The gradients of an RMS norm without epsilon: for rows whose scale is given as 1, and a weight of ones, dx
- * is dy - x mean(x dy), and dweight is the sum of x dy. */
+/* Checks the gradients of an RMS norm without epsilon. With a scale of 1 for each row and a weight of
+ * ones, dx is dy - x mean(x dy), and dweight is the sum of x dy. */
 static void check_rows(unsigned seed) {
   enum { kOfRows = 5, kOfColumns = 24 };
   Matrix x, scale, dy, dx, dweight, workspace;
@@ -1671,7 +1677,7 @@ static void check_rows(unsigned seed) {
   discard(&x), discard(&scale), discard(&dy), discard(&dx), discard(&dweight), discard(&workspace);
 }
 
-/* This is a convolution of 3 x 3 with steps of 2 along lines, a bias and relu. */
+/* Checks a convolution of 3 x 3 with a stride of 2 along lines, a bias and relu. */
 static void check_convolution(unsigned seed) {
   enum { kImages = 2, kLines = 6, kPixels = 5, kChannels = 16, kFilters = 24, kOut = 3 };
   Matrix x, w, y, bias;
@@ -1718,7 +1724,7 @@ static void check_convolution(unsigned seed) {
   discard(&x), discard(&w), discard(&y), discard(&bias);
 }
 
-/* One rank checks these without the others: the bytes of memory, and refused arguments. */
+/* Checks what one rank can check without the others: the bytes of memory, and refused arguments. */
 static void check_ranked(void) {
   Matrix x, wide;
   make(&x, bf16, 4, 64, 64, 1, 0);
@@ -1795,7 +1801,7 @@ static void check_ranked_tokens(void) {
   make(&longer, bf16, 16, 64, 64, 1, 0);
   tokens.grouped = &longer.tensor;
   OK(ptxb_ranked_tokens_memory(device, &tokens, &more));
-  CHECK(more == bytes + 2 * 4 * 128); /* two places for four rows more */
+  CHECK(more == bytes + 2 * 4 * 128); /* two places for four more rows */
   tokens.grouped = &sorted.tensor;
   REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes),
           "grouped: 5 rows; their number must be a multiple of the 2 ranks, since it has room for as many "
@@ -1826,7 +1832,7 @@ int main(int count, char** words) {
   CHECK(ptxb_version() == PTXB_VERSION);
   CHECK(strcmp(ptxb_error(), "") == 0);
   REFUSED(ptxb_open("gpu", &none), "device 'gpu' is not one of cuda");
-  CHECK(!strchr(ptxb_error(), '(')); /* no line of the library's own C++ */
+  CHECK(!strchr(ptxb_error(), '(')); /* names no line of the library's own C++ */
   REFUSED(ptxb_open(NULL, &none), "the device's name is NULL");
   REFUSED(ptxb_open("emulator", NULL), "where to put the device is NULL");
   CHECK(none == NULL);

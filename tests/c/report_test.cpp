@@ -91,7 +91,7 @@ TEST_CASE("warnings go to the callback, and without one to standard error") {
   CHECK(lines.size() == 1);
 }
 
-// A struct that has grown twice; `size` is the size in the caller's header.
+// A struct that has grown twice. `size` is its size in the caller's header.
 struct Grows {
   size_t size;
   int32_t first = 1, second = 2;

@@ -1,5 +1,5 @@
-// A call whose launch fails names the operation, its sizes and how to learn more; and kernels of calls are
-// watched if the environment requests it.
+// Tests that a call whose launch fails names the operation, its sizes and how to learn more. Also tests that
+// kernels of calls are watched if the environment requests it.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -27,7 +27,7 @@ MockDriver& fresh_mock() {
   return *mock;
 }
 
-// The variable has a value during the lifetime of this object.
+// Sets the variable during the lifetime of this object.
 struct Watchdog {
   explicit Watchdog(const char* value) { setenv("PTXBUILDER_WATCHDOG", value, 1); }
   ~Watchdog() { unsetenv("PTXBUILDER_WATCHDOG"); }
@@ -58,7 +58,7 @@ TEST_CASE("a launch that fails names the call, its sizes and the watchdog") {
                              "PTXBUILDER_WATCHDOG=1000"})
       CHECK(told.find(part) != std::string::npos);
   };
-  // Other memory needs another tensor map, whose encoding reports a failure of the kernel before.
+  // Other memory needs another tensor map. Encoding it reports a failure of an earlier kernel.
   runtime::Buffer other(*device, 2 * 64 * 32);
   MatmulArguments of_other = product;
   of_other.a.memory = other;
@@ -92,7 +92,7 @@ TEST_CASE("the same holds for an operation on rows, prepared or not") {
     call.tensors[1].reset();
     CHECK_ERROR(rows(call), "softmax");
     CHECK(error_of([&] { rows(call); }).find("this call is") ==
-          std::string::npos);  // it does not belong to the device
+          std::string::npos);  // the error is not the device's
   }
 }
 

@@ -1,5 +1,5 @@
-// Operands of calls: which of them share memory, compared with a search of all their elements; the rules for
-// their placement; and the layout of a copy.
+// Tests operands of calls: whether they share memory, compared with a search of all their elements; the rules
+// for their placement; and the layout of a copy.
 #include "kernels/call/operand.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ Operand of(uint64_t address, DType type, int64_t columns, std::vector<Operand::D
   return x;
 }
 
-// Returns the addresses of all bytes, and whether one occurs twice.
+// Returns the addresses of all bytes, and whether any of them occurs twice.
 std::pair<std::set<uint64_t>, bool> bytes_of(const Operand& x) {
   std::set<uint64_t> all;
   bool twice = false;
@@ -48,8 +48,8 @@ TEST_CASE("parts of one larger tensor do not share memory") {
   };
   CHECK(apart(columns(0, 48), columns(48, 80)));
   CHECK(!apart(columns(0, 49), columns(48, 80)));
-  CHECK(!apart(columns(0, 8), columns(120, 16)));  // rows that end within the next ones
-  // Q, K and V of one projection are [row, three, head, column], and also have batches.
+  CHECK(!apart(columns(0, 8), columns(120, 16)));  // each row ends within the next row of the other
+  // Q, K and V of one projection are [row, three, head, column], with batches.
   const auto heads = [&](uint64_t part, int64_t count) {
     return of(at + 2 * part * 4 * 64, DType::f16, 64,
               {{"row", 20, 3 * 4 * 64}, {"head", count, 64}, {"batch", 3, 20 * 3 * 4 * 64}});
@@ -64,7 +64,7 @@ TEST_CASE("parts of one larger tensor do not share memory") {
   };
   CHECK(apart(planes(0, 20), planes(1, 20)));
   CHECK(!apart(planes(0, 21), planes(1, 20)));
-  // An operand without elements shares nothing, wherever it is.
+  // An operand without elements shares no memory, wherever it is.
   CHECK(apart(columns(0, 48), of(at, DType::f16, 48, {{"row", 0, 128}})));
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("operands that share an element are always found, and rows that overla
       ++apart;
     if (twice) REQUIRE(error_of([&] { check_no_self_overlap("test", x, Where{}); }) != "");
   }
-  CHECK(apart > 100);  // of interleaved operands
+  CHECK(apart > 100);  // interleaved operands
 }
 
 TEST_CASE("errors name the operation, the operand and the value") {

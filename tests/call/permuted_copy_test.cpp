@@ -1,4 +1,4 @@
-// Copies of tensors whose modes change their order, compared with plain loops: random modes, gaps, sizes and
+// Compares copies that reorder the modes of tensors with plain loops, for random modes, gaps, sizes and
 // alignments.
 //
 //   permuted_copy_test [--device=emulator|cuda|auto] [--permuted_copies=N]
@@ -153,7 +153,7 @@ TEST_CASE("planes that alternate on one side are copied in vectors") {
 }
 
 TEST_CASE("short modes fill blocks together") {
-  // Both sides have an inner mode of 8 elements, and 64 of two modes are next to each other.
+  // Both sides have an inner mode of 8 elements, and 64 elements of two modes are adjacent.
   const PermutedCopy copy{2, {{8, 1, 512}, {8, 8, 64}, {64, 64, 1}}, {0, 1 << 20}, {1 << 20, 1 << 20}};
   const kernels::PermutedCopyForm form = form_of(copy);
   CHECK(form.transposes);
@@ -163,7 +163,7 @@ TEST_CASE("short modes fill blocks together") {
 }
 
 TEST_CASE("modes that are contiguous on one side together are on that side's axis") {
-  // The copy has the mode of 40 right after that of 24.
+  // In the copy, the mode of 40 immediately follows the mode of 24.
   const PermutedCopy copy{
       2, {{24, 192640, 1}, {40, 4816, 24}, {4816, 1, 960}}, {0, 1 << 30}, {1 << 30, 1 << 30}};
   const kernels::PermutedCopyForm form = form_of(copy);
@@ -174,7 +174,8 @@ TEST_CASE("modes that are contiguous on one side together are on that side's axi
 }
 
 TEST_CASE("a block has as many rows of squares as leave few threads without one") {
-  // There are 10 pieces along the rows, and all else is contiguous in the source or far apart on both sides.
+  // There are 10 pieces along the rows. All other modes are contiguous in the source or far apart on both
+  // sides.
   const PermutedCopy copy{
       2, {{80, 16, 1}, {16, 1, 80}, {2048, 1280, 1280}}, {0, 1 << 30}, {1 << 30, 1 << 30}};
   const kernels::PermutedCopyForm form = form_of(copy);

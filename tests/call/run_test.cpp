@@ -1,4 +1,4 @@
-// A kernel family's run, and its checks.
+// Tests a kernel family's run, and its checks.
 #include "kernels/family/run.h"
 
 #include "copy_kit.h"
@@ -7,7 +7,7 @@
 namespace ptxbuilder::test::run_test {
 namespace {
 
-// It stores only in its first launch.
+// Returns a kernel that stores only in its first launch.
 Kernel stores_once() {
   Kernel k("stores_once");
   auto [y, launches] = k.params<gptr<f32>, gptr<s32>>("y", "launches");

@@ -1,5 +1,5 @@
-// The command lines from a user's view: exit codes, and the errors for wrong words, each together with right
-// ones.
+// Tests the command lines from a user's view: exit codes, and the errors for wrong words, each together with
+// correct words.
 #include <unistd.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ TEST_CASE("the ptxas of CUDA 12.4 assembles kernels that need no newer PTX, and 
   const std::string oldest =
       fmt::format("{}/../build/ptxas/oldest/nvidia/cuda_nvcc/bin/ptxas", PTXBUILDER_TEST_DIR);
   if (!fs::exists(oldest)) return skip("no ptxas of CUDA 12.4: scripts/setup takes it from PyPI");
-  // A gemm of 256 columns takes this ptxas 12 s.
+  // This ptxas takes 12 s for a gemm of 256 columns.
   for (const char* kernel : {"saxpy_tma", "gemm --bn 64", "attention"}) {
     const Ran emitted =
         run(fmt::format("ptxb emit {} --no-cache --ptxas {} -o {}", kernel, oldest, folder.str("oldest")));
@@ -127,7 +127,7 @@ TEST_CASE("wrong words are refused with the legal ones") {
     CHECK(contains(name, "error: A subcommand is required"));
   }
   CHECK(run("ptxb").code == 2);
-  CHECK(run("ptxb emit saxpy").code == 2);  // no folder
+  CHECK(run("ptxb emit saxpy").code == 2);  // the folder is missing
 }
 
 TEST_CASE("impossible configurations are refused before ptxas sees them") {
@@ -231,7 +231,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   CHECK(json["no_sidecar"][0]["kernel"] == "saxpy");
   CHECK(json["no_sidecar"][0]["why"].get<std::string>().starts_with("its number of threads is not known"));
 
-  // Data is fresh, and the result is 2 x up to n; the rest keeps its poison, which is NaN.
+  // The data is random. The first n results are 2 x, and the others keep their poison, which is NaN.
   std::mt19937 engine(std::random_device{}());
   std::normal_distribution<float> normal;
   std::vector<float> x(64), right(64);
@@ -251,7 +251,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   auto sim = [&](const char* name) {
     return run(fmt::format("ptxb sim {}/{} --launch {} --seeds 3", out, name, folder.str("launch.json")));
   };
-  CHECK(contains(sim("saxpy.ptx"), "d: all 64 elements are right"));  // 64 threads, as the sidecar says
+  CHECK(contains(sim("saxpy.ptx"), "d: all 64 elements are right"));  // the sidecar says 64 threads
   CHECK(contains(sim("two.ptx"), "d: all 64 elements are right"));
   CHECK(contains(sim("threads.ptx"), "block: it is missing, and the PTX has neither .reqntid nor a sidecar"));
   write("launch.json", launch + R"(, "block": 32})");  // the launch file has precedence over the sidecar
@@ -260,7 +260,8 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   fs::remove(out + "/saxpy.json");
   CHECK(contains(sim("saxpy.ptx"), "block: it is missing"));
 
-  write("out/saxpy.json", launch + "}");  // a launch file next to the PTX is not read as a sidecar, and stays
+  write("out/saxpy.json",
+        launch + "}");  // a launch file next to the PTX is not read as a sidecar, and is not overwritten
   CHECK(contains(sim("saxpy.ptx"), "block: it is missing"));
   Ran refused = run(fmt::format("ptxb compile {} --ptx -o {}", folder.str("saxpy.ll"), out));
   CHECK(refused.code == 1);
@@ -273,7 +274,7 @@ TEST_CASE("an unknown device is refused") {
   CHECK(ran.code == 1);
   CHECK(contains(ran, "device 'fpga' is not one of"));
   CHECK(ran.output.find("execute.cpp") ==
-        std::string::npos);  // the words come from the user, so no line of ours is named
+        std::string::npos);  // the words come from the user, so the error names no source line of the library
 }
 
 TEST_CASE("tensors beyond the machine's memory are refused before they are filled") {
@@ -339,7 +340,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
   REQUIRE(run("saxpy emit --threads 96 --assembler none -o " + folder.str()).code == 0);
   CHECK(contains(run("saxpy lint " + folder.str("saxpy.ptx")), "saxpy: 1 found"));
   CHECK(contains(run("saxpy explain " + folder.str("saxpy.ptx")), "96"));
-  // Tensor maps of the sidecar or of a launch file are compared with the kernel.
+  // Compares the tensor maps of the sidecar or of a launch file with those of the kernel.
   REQUIRE(run("ptxb emit gemm_tile --assembler none -o " + folder.str()).code == 0);
   const std::string tile = folder.str("gemm_tile.ptx"), sidecar = folder.str("gemm_tile.json");
   CHECK(run("ptxb lint " + tile).code == 0);
@@ -354,7 +355,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
     {"tensor_map": "x", "box": [64, 64], "swizzle": "128"}, {"tensor_map": "x", "box": [32, 64], "swizzle": "64"}]})";
   CHECK(contains(run("ptxb lint " + tile + " --launch " + launch),
                  "descriptor of B in this wgmma has swizzle 128, but the"));
-  // Lint reports what it does not know if requested, with an exit code of its own.
+  // If requested, lint reports what it cannot decide, with a separate exit code.
   const std::string unbounded = folder.str("unbounded.ptx");
   std::ofstream(unbounded)
       << ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u32 n)\n{\n"
@@ -439,7 +440,7 @@ TEST_CASE("sim: exit codes say whether the kernel was right, wrong, at fault or 
   Ran broken = sim("");
   CHECK(broken.code == 1);
   CHECK(contains(broken, "l.json: line 2, column 18: no JSON"));
-  CHECK(run("ptxb sim nowhere.ptx").code == 2);  // no launch file
+  CHECK(run("ptxb sim nowhere.ptx").code == 2);  // there is no launch file
 
   write("l.json", launch);
   write("k.ptx",
@@ -501,7 +502,7 @@ TEST_CASE("a new kernel is a folder, and nothing is overwritten") {
   CHECK(made.code == 0);
   const auto json = nlohmann::json::parse(made.output);
   CHECK(json["files"] == nlohmann::json{"mine/mine.cpp", "mine/CMakeLists.txt", "mine/README.md"});
-  // This ptxb is in its build folder, which find_package cannot use.
+  // This ptxb is in its build folder, where find_package cannot find it.
   CHECK(json["commands"][0].get<std::string>().starts_with("cmake --install "));
   CHECK(json["commands"][2] == "cmake -B build -DCMAKE_PREFIX_PATH=$HOME/.local");
   for (const auto& file : json["files"]) CHECK(fs::file_size(folder.path / std::string(file)) > 300);

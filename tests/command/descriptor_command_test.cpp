@@ -1,5 +1,5 @@
-// `ptxb desc` from a user's view: descriptors are made and explained, as text and JSON, and wrong words are
-// tested together with right ones.
+// Tests `ptxb desc` from a user's view: descriptors are encoded and explained, as text and as JSON. Wrong
+// words are tested together with correct ones.
 #include <nlohmann/json.hpp>
 
 #include "command_kit.h"
@@ -39,7 +39,7 @@ TEST_CASE("a descriptor from its fields") {
     Ran ran = desc(c.words);
     CHECK(ran.code == 0);
     CHECK(ran.output.find(c.descriptor) != std::string::npos);
-    // And back.
+    // Decodes the descriptor again.
     nlohmann::json decoded = json_of(c.descriptor);
     for (const char* key :
          {"start_address", "leading_byte_offset", "stride_byte_offset", "layout_type", "swizzle"})

@@ -1,4 +1,4 @@
-// `ptxb diff` from a user's view: files, fatbins, folders, exit codes, JSON.
+// Tests `ptxb diff` from a user's view: files, fatbins, folders, exit codes, and JSON.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Returns a copy of a golden file in which the first `from` is replaced by `to`.
+// Copies a golden file, and replaces the first `from` by `to`.
 void plant(const std::string& name, const std::string& path, const std::string& from = "",
            const std::string& to = "") {
   std::string text = text_of(golden + name);
@@ -138,7 +138,7 @@ TEST_CASE("diff of two folders: by file, by kernel, and in numbers") {
     fs::create_directory(f);
     plant("gemm_tile.ptx", f + "/same.ptx");
     fs::copy(fatbins + "size.fatbin", f + "/two.fatbin");
-    std::ofstream(f + "/notes.txt") << f;  // no device code
+    std::ofstream(f + "/notes.txt") << f;  // the file has no device code
   }
   const std::string both = fmt::format("ptxb diff {} {}", a, b);
   Ran ran = run(both);
@@ -175,7 +175,7 @@ TEST_CASE("diff of two folders: by file, by kernel, and in numbers") {
 
   std::ofstream(b + "/same.ptx") << "no PTX";
   ran = run(both);
-  CHECK(ran.code == 2);  // but all others are compared
+  CHECK(ran.code == 2);  // all other files are still compared
   CHECK(contains(ran, "/b/same.ptx: ptx 1:1: expected a directive"));
   CHECK(contains(ran, "2 the same, 1 different, 0 only in A, 1 only in B, 1 not compared\n"));
   CHECK(run(fmt::format("ptxb diff {0} {0}", folder.path("none"))).code == 2);

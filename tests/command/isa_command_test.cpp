@@ -1,4 +1,4 @@
-// `ptxb isa` from a user's view: rows by their names, and by their properties.
+// Tests `ptxb isa` from a user's view: rows by their names, and by their properties.
 #include <nlohmann/json.hpp>
 
 #include "command_kit.h"

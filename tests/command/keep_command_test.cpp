@@ -1,4 +1,5 @@
-// `--keep DIR`: every stage of a kernel in one folder, and the warnings of registers and of defects of ptxas.
+// Tests `--keep DIR`: every stage of a kernel in one folder, and warnings about registers and about defects
+// of ptxas.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -92,7 +93,7 @@ TEST_CASE(
 TEST_CASE("a defect of the ptxas in use is reported where the kernel has its instruction") {
   if (!has_ptxas()) return;
   const Folder folder;
-  // It reports another version than its own, and the reported one decides.
+  // The script reports a version that is not its own. The reported version must count.
   const std::string ptxas = folder.script("ptxas", R"(case "$*" in
   *--version*) echo "Cuda compilation tools, release 13.0, V13.0.88"; echo "Build cuda_13.0.r13.0/compiler.1_0" ;;
   *) exec ptxas "$@" ;;

@@ -1,5 +1,5 @@
-// The command line of the tests themselves: tests that are missing, unknown or skipped do not count as
-// success.
+// Tests the command line of the tests themselves. Tests that are missing, unknown or skipped must not count
+// as success.
 #include <doctest/doctest.h>
 
 #include "command_kit.h"

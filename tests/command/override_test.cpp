@@ -1,5 +1,5 @@
-// `ptxb run KERNEL --ptx FILE`: PTX that was edited by hand runs instead of a kernel, and is verified
-// together and compared with it.
+// Tests `ptxb run KERNEL --ptx FILE`: hand-edited PTX runs instead of a kernel, is verified with the same
+// data, and is compared with the kernel.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Runs saxpy of 64 threads with the PTX that ptxb emits, in which `from` is replaced by `to`.
+// Runs saxpy of 64 threads with the PTX that ptxb emits, after replacing `from` by `to`.
 struct Edited {
   Folder folder;
   std::string file = folder.path("edited.ptx");
@@ -48,7 +48,7 @@ TEST_CASE("an edit without a meaning is verified, and reported to have none") {
   CHECK(count(ran.output, "  verified: 5000 of 5000 elements") == 2);
   const Json json = Json::parse(e.verify("--json --seed 5").output);
   CHECK(json["verify"]["wrong"] == 0);
-  CHECK(json["edited"]["verify"]["max_error"] == json["verify"]["max_error"]);  // on the same data
+  CHECK(json["edited"]["verify"]["max_error"] == json["verify"]["max_error"]);  // both use the same data
   CHECK(json["edited"]["differences"].empty());
   CHECK(run(fmt::format("saxpy --threads 64 --device emulator --assembler none --ptx {}", e.file)).code == 0);
 }
@@ -70,7 +70,7 @@ TEST_CASE("an edit that computes something else fails the verification, with the
 TEST_CASE("an edit at which the emulator finds a fault comes with the difference too") {
   const Edited e("setp.ge.u32 \t%p1, %r6, %r2", "setp.gt.u32 \t%p1, %r6, %r2");
   const Ran ran = e.verify("--n 5001");
-  CHECK(ran.code == 2);  // --n twice
+  CHECK(ran.code == 2);  // --n occurs twice
   const Ran wide = run(fmt::format(
       "ptxb run saxpy --threads 64 --m 1 --n 5001 --device emulator --assembler none --ptx {}", e.file));
   CHECK(wide.code == 1);

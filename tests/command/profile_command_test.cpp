@@ -1,4 +1,4 @@
-// --profile of the kernels' executables, on the emulator.
+// Tests the --profile option of the kernels' executables, on the emulator.
 #include <unistd.h>
 
 #include <cmath>
@@ -30,7 +30,7 @@ TEST_CASE("a profile has each role's regions, each as often as it is entered") {
   const struct {
     const char* words;
     std::vector<std::string> producer, consumer;
-    int tiles;  // that a consumer's warp multiplies, over all CTAs
+    int tiles;  // tiles that a consumer's warp multiplies, over all CTAs
   } cases[] = {
       {"gemm_warp_specialized --m 264 --n 256 --k 256", {"wait", "load"}, {"mainloop", "store"}, 3},
       {"gemm_pingpong --m 264 --n 128 --k 200 --ctas 1", {"wait", "load"}, {"turn", "mainloop", "store"}, 0},
@@ -49,7 +49,7 @@ TEST_CASE("a profile has each role's regions, each as often as it is entered") {
     CHECK(profile["file"] == file);
     CHECK(profile["lost"] == 0);
     CHECK(profile["unfinished_warps"] == 0);
-    CHECK(profile["event_ns"] >= 0);  // the clock of the emulator is coarse
+    CHECK(profile["event_ns"] >= 0);  // the emulator's clock is coarse
     for (const char* role : {"producer", "consumer"}) {
       CAPTURE(role);
       std::vector<std::string> regions = role == std::string("producer") ? c.producer : c.consumer;

@@ -1,4 +1,4 @@
-// `ptxb prove` from a user's view: proofs, as text and JSON, and wrong words.
+// Tests `ptxb prove` from a user's view: proofs, as text and as JSON, and wrong words.
 #include <nlohmann/json.hpp>
 
 #include "command_kit.h"

@@ -1,4 +1,4 @@
-// Machine code from a user's view: `ptxb emit --sass`, `ptxb diff` of cubins, `ptxb annotate`.
+// Tests machine code from a user's view: `ptxb emit --sass`, `ptxb diff` of cubins, and `ptxb annotate`.
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 const std::string size_fatbin = PTXBUILDER_TEST_DIR "/compile/device_code/size.fatbin";
 
-// Returns whether this machine has ptxas and nvdisasm; otherwise the calling test is skipped.
+// Returns whether this machine has ptxas and nvdisasm. Otherwise, the calling test is skipped.
 bool has_tools() {
   static const Ran ran = run("ptxb emit saxpy --sass");
   if (ran.code != 0) ptxbuilder::test::skip(ran.output);
@@ -49,7 +49,7 @@ END)");
   CHECK(contains(ran, "SASS: spill stores (STL), count: 0 in A, 1 in B; may mean traffic through L1"));
   const Json json = Json::parse(run(both + "--sass --kernel add --kernel-b twice --json").output);
   CHECK(json["sass"]["b"]["histogram"]["FADD"] == 1);
-  CHECK(json["sass"]["a"]["registers"].get<int>() > 0);  // as the cubin in the fatbin says
+  CHECK(json["sass"]["a"]["registers"].get<int>() > 0);  // read from the cubin in the fatbin
   CHECK(json["differences"].size() >= 2);
   CHECK(contains(run(both + "--kernel add"), "no difference of meaning"));  // PTX has precedence
   CHECK_FALSE(run(both + "--kernel add").output.find("registers") != std::string::npos);

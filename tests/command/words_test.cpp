@@ -1,5 +1,5 @@
-// Tests how the command lines handle words that are numbers, files and folders: invalid ones are refused,
-// each tested together with a valid one, and output that cannot be written is a failure.
+// Tests how the command lines handle words that are numbers, files and folders. Invalid words are refused,
+// and each is tested together with a valid one. Output that cannot be written is a failure.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ const std::string gemm = "ptxb run gemm --m 64 --n 64 --k 64 --device emulator -
 }  // namespace
 
 TEST_CASE("output that cannot be written is a failure") {
-  const std::string full = " 2>&1 >/dev/full #";  // with run()'s own words after it
+  const std::string full = " 2>&1 >/dev/full #";  // comments out the redirection that run() appends
   for (const std::string& words :
        {std::string("ptxb list"), std::string("ptxb list --json"), std::string("ptxb --help"),
         std::string("ptxb version --device emulator"), std::string("ptxb cache --json"),
@@ -41,7 +41,7 @@ TEST_CASE("output that cannot be written is a failure") {
     CHECK(ran.output.starts_with("error: "));
     CHECK(run(words + " >/dev/null").code == 0);
   }
-  // Here 1 would say that something was found.
+  // Here, 1 would mean that something was found.
   refused("ptxb lint kernel:saxpy" + full, 2, "No space left on device");
   refused("ptxb lint kernel:saxpy --json" + full, 2, "No space left on device");
   refused("ptxb lint --rules" + full, 2, "No space left on device");
@@ -131,7 +131,8 @@ TEST_CASE(
   const std::string emit = "ptxb emit saxpy -o " + folder.path("out") + " --cache-dir ";
   const Ran emitted = run(emit + file);
   CHECK(emitted.code == 0);
-  if (!std::filesystem::exists(folder.path("out/saxpy.cubin"))) return;  // no ptxas, and so nothing to keep
+  if (!std::filesystem::exists(folder.path("out/saxpy.cubin")))
+    return;  // without ptxas, there is nothing to keep
   CHECK(contains(emitted, "warning: cubins are not kept, and are assembled anew each time: cache " + file));
   CHECK(run(emit + folder.path("cache")).output.find("warning") == std::string::npos);
   const Ran exported =
@@ -189,7 +190,7 @@ TEST_CASE("export: invalid shapes are refused") {
   CHECK(run(exported + "'64x64x64, 64x64x128'").code == 0);
   std::string many = "64x64x64";
   for (int i = 0; i < 40; ++i) many += ",64x64x64";
-  CHECK(run(exported + many).code == 0);  // longer than a file's name may be
+  CHECK(run(exported + many).code == 0);  // longer than the name of a file may be
 }
 
 TEST_CASE("waive: invalid names are refused") {

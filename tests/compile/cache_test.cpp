@@ -1,4 +1,4 @@
-// The cubin cache: its results, its robustness, and its cost.
+// Tests the cubin cache: its results, its robustness, and its cost.
 #include "ptxbuilder/compile/cache.h"
 
 #include <doctest/doctest.h>
@@ -159,7 +159,7 @@ TEST_CASE("a damaged entry is a miss, and the next store repairs it") {
     ++damaged;
   }
   CHECK(survives(sound + "x"));
-  CHECK(survives(read(cache.path(key_of(2)))));  // sound, but of another key
+  CHECK(survives(read(cache.path(key_of(2)))));  // valid, but for a different key
   CHECK(cache.statistics().corrupt == damaged + 2);
 
   write(file, sound);
@@ -229,12 +229,12 @@ TEST_CASE("clear() removes every entry, and only entries") {
 TEST_CASE("the least recently used entries go when the limit is reached") {
   Folder folder;
   Cache cache({folder.path(), 16 * 1100});
-  for (int i = 0; i < 10; ++i) {  // 10 entries of 1,072 bytes, entry 0 the oldest
+  for (int i = 0; i < 10; ++i) {  // 10 entries of 1,072 bytes; entry 0 is the oldest
     cache.store(key_of(i), entry_of(i));
     set_age(cache.path(key_of(i)), std::chrono::seconds(1000 - i));
   }
   CHECK(cache.statistics().entries == 10);
-  CHECK(cache.load(key_of(0)));  // used again: now the youngest
+  CHECK(cache.load(key_of(0)));  // entry 0 is now the most recently used
   CHECK(cache.load(key_of(3)));
 
   cache.store(key_of(20), entry_of(20, 10000));  // leaves room for 5 of the 10
@@ -286,10 +286,10 @@ TEST_CASE("the limit holds over stores of many Caches, which do not each read th
   set_age(left, std::chrono::hours(2));
   Cache({folder.path()}).store(key_of(2), entry_of(2));
   CHECK(fs::exists(left));
-  Cache({folder.path(), 100000}).store(key_of(3), entry_of(3));  // another limit
+  Cache({folder.path(), 100000}).store(key_of(3), entry_of(3));  // a different limit
   CHECK_FALSE(fs::exists(left));
 
-  // Nor does it read the directory twice after somebody has damaged the count.
+  // After somebody has damaged the count, the next store reads the directory, and later ones do not.
   write(folder.path() + "/.lock", std::string(24, 'x'));
   for (const bool is_kept : {false, true}) {
     write(left, "x");
@@ -386,9 +386,9 @@ TEST_CASE("the default directory follows XDG_CACHE_HOME, then HOME") {
 }
 
 TEST_CASE("processes and threads share one cache") {
-  // 8 processes with 4 threads each store and load the same 12 keys, some of which are damaged continually,
-  // and keys of their own, in a cache so small that entries are evicted at any time. No load may return
-  // content that was not stored.
+  // 8 processes with 4 threads each store and load the same 12 keys, and also keys of their own. Some entries
+  // are damaged all the time. The cache is so small that entries may be evicted at any time. No load may
+  // return content that was not stored.
   Folder folder;
   constexpr int processes = 8, threads = 4, rounds = 40, shared_keys = 12;
   constexpr uint64_t limit = 60000;
@@ -456,7 +456,7 @@ TEST_CASE("a cached load of 50 KB takes well under a millisecond") {
   for (int i = 0; i < 50; ++i) least = std::min(least, once());
   MESSAGE("least of 50: " << least << " ms");
   CHECK(cache.statistics().hits == 50);
-  CHECK(least < 5);  // a bound that even an unoptimized build on a loaded machine meets
+  CHECK(least < 5);  // even an unoptimized build on a loaded machine meets this bound
 }
 
 }  // namespace ptxbuilder::test::cache_test

@@ -1,4 +1,4 @@
-// Rows of a user's own: declared in one line, called with types, and certified by ptxas.
+// Tests a user's own rows: declared in one line, called with types, and certified by ptxas.
 #include "ptxbuilder/compile/certify.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,4 @@
-// Measures how long each step from C++ to a cubin takes, for kernels of several sizes. Times are those of one
-// thread.
+// Measures how long each step from C++ to a cubin takes, for kernels of several sizes, on one thread.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -41,7 +40,7 @@ void code_generation(benchmark::State& state, const char* name) {
   }
 }
 
-// A caller waits for this part: from the C++ call to PTX text.
+// Measures the part that a caller waits for: from the C++ call to PTX text.
 void build_to_ptx(benchmark::State& state, const char* name) {
   for (auto _ : state) {
     Kernel kernel = build(name);

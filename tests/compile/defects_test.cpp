@@ -1,4 +1,4 @@
-// Known defects of ptxas: which versions have them, and which PTX they can affect.
+// Tests the known defects of ptxas: which versions have them, and which PTX they can affect.
 #include "ptxbuilder/compile/defects.h"
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@
 namespace ptxbuilder::test::defects_test {
 namespace {
 
-// The line of the second instruction is 7, and it comes from gemm.cpp:12.
+// The second instruction is on line 7, and comes from gemm.cpp:12.
 std::string kernel(const std::string& wgmma) {
   return ".version 8.0\n.target sm_90a\n.file 1 \"gemm.cpp\"\n.entry k()\n{\n.loc 1 12 3\n" + wgmma +
          "\nret;\n}\n";

@@ -1,6 +1,6 @@
-// Device code in fatbins and in host files: every kind of packing, and broken files.
+// Tests device code in fatbins and in host files: every kind of packing, and broken files.
 //
-// tests/compile/device_code has the output of nvcc 13.0.88 for two kernels, `twice` and `add`, as PTX for
+// tests/compile/device_code holds the output of nvcc 13.0.88 for two kernels, `twice` and `add`, as PTX for
 // sm_90a and sm_80, with -fatbin --compress-mode=none, speed (LZ4) and size (zstd, with a cubin as well).
 #include "ptxbuilder/compile/device_code.h"
 
@@ -31,7 +31,7 @@ void put(std::string& file, size_t offset, T value) {
   std::memcpy(file.data() + offset, &value, sizeof value);
 }
 
-// A host ELF file with one section of content, in addition to the section of names.
+// Returns a host ELF file with one section of content, in addition to the section of names.
 std::string elf_with(const std::string& name, const std::string& content) {
   const std::string names = '\0' + name + '\0';
   Elf64_Ehdr header = {};
@@ -65,7 +65,8 @@ std::string refusal(const std::string& file) {
 }  // namespace
 
 TEST_CASE("LZ4 and zstd unpack to the original") {
-  const std::string files[] = {fatbin("none"), fatbin("speed"), fatbin("size")};  // to which the code refers
+  const std::string files[] = {fatbin("none"), fatbin("speed"),
+                               fatbin("size")};  // the code refers to these strings
   const std::vector<DeviceCode> plain = device_code(files[0]);
   REQUIRE(plain.size() == 2);
   CHECK(plain[0].architecture == 90);
@@ -83,7 +84,7 @@ TEST_CASE("LZ4 and zstd unpack to the original") {
   CHECK(zstd[0].code().starts_with(ELFMAG));
   CHECK(zstd[0].kernels() == std::vector<std::string>{"add", "twice"});
   CHECK(plain[0].kernels() == std::vector<std::string>{"twice", "add"});
-  const std::string file = zstd[0].code();  // a file of its own
+  const std::string file = zstd[0].code();  // a separate copy of the file
   const std::vector<DeviceCode> cubin = device_code(file);
   REQUIRE(cubin.size() == 1);
   CHECK(cubin[0].kind == DeviceCode::Kind::cubin);

@@ -1,5 +1,5 @@
-// Whole texts compared with files: the PTX of every kernel family, and the table of instructions.
-// `library_tests golden_test --bless` rewrites the files; the change is then read as a diff.
+// Compares whole texts with files: the PTX of every kernel family, and the table of instructions.
+// `library_tests golden_test --bless` rewrites the files, so that a diff shows the change.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -97,8 +97,8 @@ TEST_CASE("the instruction table") {
   check_golden("isa.txt", text);
 }
 
-// The header that the build prints also has the rows with short names, which are in isa.txt, and the manual's
-// forms.
+// The header that the build prints also contains the rows with short names, which are in isa.txt, and the
+// manual's forms.
 TEST_CASE("what is printed of the families of instructions") {
   std::ifstream in(PTXBUILDER_BIN "/../printed/ptxbuilder/isa/printed_rows.h", std::ios::binary);
   std::string text;
@@ -142,11 +142,11 @@ TEST_CASE("the comparison ignores some text and keeps other text") {
   CHECK(difference("a\n", "a\nb\n") == "line 2:\n- (end)\n+ b\n");
 }
 
-// Offsets are in 16-byte units: A is K-major in 128 x 64 with rows of 128 B, so k advances 32 B and the
-// second 64 rows begin 64 x 128 B later. B is along n, so 16 of k are 16 rows of 128 B.
+// Offsets are in 16-byte units. A is K-major, 128 x 64, with rows of 128 bytes, so that k advances 32 bytes
+// and the second 64 rows begin 64 x 128 bytes later. B is along n, so that 16 of k are 16 rows of 128 bytes.
 TEST_CASE("the descriptors of gemm_tile's wgmmas") {
   std::string ptx = ptx_of_family(command::family("gemm_tile"));
-  // A descriptor is the address in 16-byte units plus the fixed bits and the offset; the first is 0.
+  // A descriptor is the address in 16-byte units plus the fixed bits and the offset. The first offset is 0.
   std::map<std::string, std::pair<std::string, int64_t>> sums;
   std::regex add(R"((?:add\.s64|or\.b64)\s+(%rd\d+), (%rd\d+), (-?\d+);)");
   for (std::sregex_iterator i(ptx.begin(), ptx.end(), add), end; i != end; ++i)

@@ -1,5 +1,5 @@
-// A process that uses NVPTX itself is not disturbed: its own TargetMachines return and print the same before,
-// while and after kernels are compiled, on this thread and on others.
+// Tests that a process that uses NVPTX itself is not disturbed. Its own TargetMachines must return and print
+// the same before, during and after the compilation of kernels, on this thread and on others.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace {
 
 std::string hosts_layout() { return hosts_machine()->createDataLayout().getStringRepresentation(); }
 
-// The host's own kernel loads through a shared pointer, with LLVM's number of bits.
+// The host's own kernel loads through a shared pointer, with the number of bits that LLVM uses by default.
 std::string hosts_ptx() {
   HostModule host;
   llvm::IRBuilder<>& ir = host.ir;
@@ -40,7 +40,7 @@ std::string a_kernel_of_ours(int number) {
 
 TEST_CASE("a host that uses NVPTX itself keeps its data layout and its PTX") {
   const std::string layout = hosts_layout(), ptx = hosts_ptx();
-  CHECK(layout.find("p3:32") == std::string::npos);  // else the test shows nothing
+  CHECK(layout.find("p3:32") == std::string::npos);  // otherwise, the test would show nothing
   std::atomic<bool> compiling = true;
   std::atomic<int> looked = 0, others = 0;
   std::thread host([&] {

@@ -1,4 +1,4 @@
-// The PTX of a kernel is kept in the cache under its IR, and is returned unchanged.
+// Tests that the cache stores the PTX of a kernel under its IR, and returns it unchanged.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -59,7 +59,7 @@ TEST_CASE("a compiler keeps PTX even if it assembles nothing, unless it must kee
       .assemble = false, .cache = false, .cache_options = {.directory = folder.path("kept")}};
   const auto ptx_by = [](const Compiler& compiler) {
     return compiler.compile(add(1)).ptx;
-  };  // one line of C++
+  };  // all on one line of C++
   const std::string made = ptx_by(Compiler(options));
   CHECK(files() == 0);
   options.cache = true;

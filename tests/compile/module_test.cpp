@@ -1,4 +1,5 @@
-// LLVM IR of other front ends is compiled to PTX: the results, and the errors for IR that does not compile.
+// Tests the compilation of LLVM IR from other front ends to PTX: the results, and the errors for IR that does
+// not compile.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -24,7 +25,7 @@
 namespace ptxbuilder::test::module_test {
 namespace {
 
-// d[i] = a * x[i] + d[i], as a front end or `opt` writes it; no triple, no layout.
+// d[i] = a * x[i] + d[i], as a front end or `opt` writes it, without a triple or a data layout.
 const std::string saxpy = R"(
 define ptx_kernel void @saxpy(ptr addrspace(1) %d, ptr addrspace(1) %x, float %a, i32 %n) {
 entry:
@@ -57,7 +58,7 @@ define ptx_kernel void @exponential(ptr addrspace(1) %d) {
 declare float @__nv_expf(float)
 )";
 
-// Returns the floats at an address after a kernel of 32 threads has run on the emulator.
+// Runs a kernel of 32 threads on the emulator, and returns the floats of `d` after it.
 template <class... P>
 std::vector<float> run(const std::string& ptx, const char* kernel, std::vector<float> d,
                        const std::vector<float>& x, const P&... more) {
@@ -318,7 +319,7 @@ define ptx_kernel void @k(ptr addrspace(1) %x) !dbg !5 {
   }
 }
 
-// Checks out[i] = 2 * in[i] + i for i < n, for a kernel 'k' whose parameters have a form of their own.
+// Checks out[i] = 2 * in[i] + i for i < n. Each module has a kernel 'k', with its own form of parameters.
 TEST_CASE("modules of four front ends compile and run on the emulator") {
   constexpr int32_t kN = 20;
   const int64_t zero = 0, one = 1, count = 32;
@@ -395,7 +396,7 @@ TEST_CASE("target and .version are those that inline asm needs") {
       {"fence.proxy.async.global; fence.acquire.sync_restrict::shared::cluster.cluster;", "sm_90a", "8.6"},
       {"tcgen05.wait::ld.sync.aligned;", "sm_100a", "8.6"},
       {"tcgen05.mma.sp.cta_group::1.kind::f16.collector::a::discard.ashift [1];", "sm_100a",
-       "8.6"},  // no order of the manual's
+       "8.6"},  // the manual does not have this order of modifiers
   };
   for (const Asm& a : all) {
     const std::string ir = fmt::format(
@@ -408,7 +409,7 @@ TEST_CASE("target and .version are those that inline asm needs") {
   }
 }
 
-// Makes inline asm, in the form of another front end, from a module with only one row.
+// Turns a module with only one row into inline asm, in the form of another front end.
 std::string as_module(const isa::Row& row, const isa::Target& target) {
   const std::string ptx = isa::standalone_module(row, target, target.ptx_version);
   const size_t begin = ptx.find("\n{\n") + 1, end = ptx.rfind("\tret;");
@@ -428,14 +429,14 @@ TEST_CASE("inline asm of every .version assembles without a given version") {
   if (!compiler.ptxas()) return skip("no ptxas");
   constexpr size_t kOfEach = 6;
   std::map<int, std::vector<std::pair<std::string, std::string>>>
-      modules;  // by .version: mnemonic and module
+      modules;  // mnemonics and modules by .version
   isa::for_each_instruction([&](const isa::MadeRow& made, std::string_view) {
     const isa::Row row = made.row();
     std::vector<std::pair<std::string, std::string>>& of_version = modules[row.ptx_version];
     if (of_version.size() == kOfEach || row.targets.empty() || row.ptx_version > 90) return;
     const std::string mnemonic(row.mnemonic()), family = mnemonic.substr(0, mnemonic.find('.'));
-    // One row of each family is taken, except rows that need more than registers, or a higher version for
-    // some numbers.
+    // One row of each family is used, except rows that need more than registers, or a higher version for some
+    // numbers.
     if (family == "call" || family == "ret" || family == "exit" || family == "stackrestore" ||
         family == "setmaxnreg" || family == "tensormap" || family == "alloca")
       return;
@@ -508,7 +509,7 @@ TEST_CASE("modules and kernels compile side by side") {
 
 namespace {
 
-// The kernels compute scaled[i] = a * x[i]; out[i] = x[i] + y[i] for i < n, through shared memory; and
+// The three kernels compute scaled[i] = a * x[i]; out[i] = x[i] + y[i] for i < n, through shared memory; and
 // nothing.
 const std::string three_kernels = R"(
 @tile = internal addrspace(3) global [64 x float] undef, align 16
@@ -582,7 +583,7 @@ TEST_CASE("a module's PTX and sidecars are launched from their files") {
                    add = *compiled.kernels[1].signature->registers,
                    nothing = *compiled.kernels[2].signature->registers;
     CHECK(std::max(scale, add) == compiled.assembled.registers);
-    CHECK(nothing < std::min(scale, add));  // each has its own
+    CHECK(nothing < std::min(scale, add));  // each kernel has its own register count
   }
 
   auto device = runtime::open_emulator({});
@@ -618,7 +619,7 @@ TEST_CASE("a module's PTX and sidecars are launched from their files") {
                                                 runtime::pointer(dx, DType::u8), runtime::scalar(1u)});
                  }),
                  "takes a scalar of f32, but one of u32 is given"));
-  // A kernel must be named if there are several.
+  // If there are several kernels, the caller must name one.
   CHECK(contains(error_of([&] { runtime::LoadedKernel::from_file(*device, image); }),
                  "m.json: cannot be read; " + image + " has sidecars for the kernels add, nothing, scale"));
   CHECK(
@@ -642,10 +643,10 @@ TEST_CASE("sidecars of kernels that a module no longer has are removed, and othe
   compile(three_kernels);
   CHECK_FALSE(fs::exists(folder.path("m.json")));
   CHECK(read_sidecar(folder.path("m"), "add").kernel == "add");
-  compile(saxpy);  // whose threads are not known
+  compile(saxpy);  // the number of threads is not known
   CHECK(fs::exists(folder.path("m.ptx")));
   CHECK_FALSE(fs::exists(folder.path("m.json")));
-  CHECK(fs::exists(folder.path("m.add.json")));  // apparently of another module
+  CHECK(fs::exists(folder.path("m.add.json")));  // apparently this file belongs to another module
 
   std::ofstream(folder.path("m.json")) << R"({"grid": 1})";
   CHECK(contains(error_of([&] { compile(of_scale); }),
@@ -688,7 +689,7 @@ attributes #1 = { "nvvm.maxntid"="32,1,1" "nvvm.maxclusterrank"="8" "nvvm.cluste
   wanted.ptx_version = 83;
   wanted.threads = 96;
   wanted.cluster = {2, 4, 1};
-  wanted.static_shared_bytes = 448;  // 3, 400 from 16 on, and 32
+  wanted.static_shared_bytes = 448;  // 3 bytes, 400 bytes at offset 16, and 32 bytes
   wanted.parameters = {scalar("flag", DType::u8),   scalar("b", DType::u8),
                        scalar("arg2_", DType::u16), scalar("n", DType::u32),
                        scalar("l", DType::u64),     scalar("h", DType::f16),
@@ -703,7 +704,7 @@ attributes #1 = { "nvvm.maxntid"="32,1,1" "nvvm.maxclusterrank"="8" "nvvm.cluste
 
 TEST_CASE("values that the module does not give are not guessed") {
   struct Gap {
-    const char *parameters, *attributes, *body, *why;  // why: "" for none
+    const char *parameters, *attributes, *body, *why;  // `why` is "" if there is no error
   };
   const std::string globals = R"(
 @dynamic = external addrspace(3) global [0 x i8], align 16

@@ -1,5 +1,4 @@
-// Reading ptxas's messages, from logs that ptxas 13.0.88, ptxas 13.5.37 and the driver's JIT (13.0, H100)
-// wrote.
+// Tests reading ptxas messages from logs of ptxas 13.0.88, ptxas 13.5.37 and the driver's JIT (13.0, H100).
 #include "ptxbuilder/compile/notes.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +11,7 @@
 namespace ptxbuilder::test::notes_test {
 namespace {
 
-// Line 9 is the first instruction of `k`; line 25 its last.
+// Line 9 is the first instruction of `k`, and line 25 its last.
 const std::string ptx = R"(// made by a test: .loc 9 9 9 in a comment is none
 .version 8.6
 .target sm_90a
@@ -98,8 +97,8 @@ struct Recorded {
   std::string text;
 };
 
-// One message of each kind. Those of C7506, C7512, C7516 and C7600 are from ptxas's own table of texts, and
-// the others are from a log.
+// One message of each kind. The messages of C7506, C7512, C7516 and C7600 are from ptxas's own table of
+// texts, and the other messages are from a log.
 const Recorded recorded[] = {
     {"C7504",
      "Potential Performance Loss: 'setmaxnreg' ignored to maintain compatibility across compilation units."},
@@ -154,13 +153,13 @@ TEST_CASE("a PTX line maps to the C++ line of the nearest .loc before it in its 
   CHECK(lines.at(14) == SourceLine{"tile/{odd}.h", 7});
   CHECK(lines.at(17) == SourceLine{"src/kernels/gemm.cpp", 41});
   CHECK(lines.at(19) ==
-        SourceLine{"src/kernels/gemm.cpp", 41});  // past a comment that looks like a directive
+        SourceLine{"src/kernels/gemm.cpp", 41});  // ignores a comment that looks like a directive
   CHECK(lines.at(23) == SourceLine{"src/kernels/gemm.cpp", 42});
   CHECK(lines.at(31) == SourceLine{"src/kernels/gemm.cpp", 50});
   CHECK(to_string(lines.at(31)) == "gemm.cpp:50");
 
   CHECK_FALSE(lines.at(9));   // before the function's first .loc
-  CHECK_FALSE(lines.at(25));  // line 0 means that no line made it
+  CHECK_FALSE(lines.at(25));  // line 0 means that no source line belongs to it
   CHECK_FALSE(lines.at(29));  // the .loc of another function does not count
   CHECK_FALSE(lines.at(33));  // outside of functions
   CHECK_FALSE(lines.at(0));
@@ -279,7 +278,7 @@ TEST_CASE("statistics are read for each function") {
       ptx);
   CHECK(notes.functions[0].shared_bytes == 60000);
 
-  // A kernel that calls a function, and another kernel.
+  // The log is about a kernel that calls a function, and another kernel.
   notes = parse_notes(R"(ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'k' for 'sm_90a'
 ptxas info    : Function properties for k
@@ -366,7 +365,7 @@ TEST_CASE("a message without a line points to the first instruction that may cau
   CHECK(note_of("C7508").ptx_line == 14);
   CHECK(to_string(note_of("C7508").source) == "{odd}.h:7");
 
-  // ptxas 13.5 prints the line, or 0 if it does not know.
+  // ptxas 13.5 prints the line, or 0 if it is unknown.
   note = only_note("ptxas info    : (C7510) " +
                    serialized("wgmma pipeline crossing function boundary at a function "
                               "call in the function 'k' in line 23\n"));
@@ -380,7 +379,7 @@ TEST_CASE("a message without a line points to the first instruction that may cau
   CHECK(note.ptx_line == 16);
   CHECK(note.opcode == "wgmma.mma_async");
 
-  // No line is invented in a function that has no such instruction.
+  // No line is invented if a function has no such instruction.
   note = only_note("ptxas info    : (C7510) " +
                    serialized("wgmma pipeline crossing function boundary at a function "
                               "call in the function 'helper'\n"));
@@ -405,7 +404,7 @@ TEST_CASE("messages about one C++ line collapse, with a count") {
   const std::string mismatch = "; error   : Arguments mismatch for instruction 'add'\n";
   const std::string in = "ptxas /dev/stdin, line ";
   CHECK(parse_notes(in + "16" + mismatch + in + "17" + mismatch, ptx).messages.size() == 1);
-  // Errors on two PTX lines are two errors without C++ lines.
+  // Errors on two PTX lines are two errors, even without C++ lines.
   CHECK(parse_notes(in + "16" + mismatch + in + "17" + mismatch, "").messages.size() == 2);
   CHECK(parse_notes(in + "16" + mismatch + in + "16" + mismatch, "").messages.size() == 1);
 }

@@ -1,4 +1,4 @@
-// Finds and runs nvdisasm, which scripts replace.
+// Tests finding and running nvdisasm, with scripts in its place.
 #include "ptxbuilder/compile/nvdisasm.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Finds and runs ptxas: the real one if there is one, and misbehaving scripts that replace it.
+// Tests finding and running ptxas: the real one, if it is installed, and misbehaving scripts in its place.
 #include "ptxbuilder/compile/ptxas.h"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ const std::string version_124 =
 const std::string version_123 =
     "echo 'Cuda compilation tools, release 12.3, V12.3.107'; echo 'Build cuda_12.3/1'";
 
-// Writes a script that prints a version and, if it is called to assemble, runs `body`.
+// Returns a script that prints a version or, if it is called to assemble, runs `body`.
 std::string fake(const std::string& body) {
   return "if [ \"$1\" = --version ]; then " + version_130 + "; exit 0; fi\n" + body;
 }
@@ -57,7 +57,8 @@ int open_descriptors() {
 
 bool has_children() { return waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
 
-// PTX of a kernel `k` with registers a0..a127, b0..b127, %r, %rd, %p and three pointers in %rd1, %rd2, %rd3.
+// Returns the PTX of a kernel `k` with registers a0..a127, b0..b127, %r, %rd, %p and three pointers in %rd1,
+// %rd2, %rd3.
 std::string kernel(const std::string& body, const std::string& bounds = ".maxntid 128\n.minnctapersm 1\n",
                    const std::string& before = "") {
   return ".version 8.0\n.target sm_90a\n.address_size 64\n" + before +
@@ -231,7 +232,8 @@ TEST_CASE("a program receives its input and returns its output, however large") 
   CHECK(result.exit_status == 7);
   CHECK((result.messages == large));
   CHECK((result.output == large));
-  result = run_process({"/bin/sh", "-c", "exit 3"}, large, seconds(60));  // reads nothing: no SIGPIPE here
+  result = run_process({"/bin/sh", "-c", "exit 3"}, large,
+                       seconds(60));  // the process reads nothing, which must not cause SIGPIPE here
   CHECK(result.exit_status == 3);
   CHECK(run_process({"/bin/sh", "-c", "kill -ABRT $$"}, "", seconds(60)).exit_status == 128 + 6);
   CHECK(contains(error_of([] { run_process({"/no/such/program"}, "", std::chrono::seconds(1)); }),
@@ -270,7 +272,7 @@ TEST_CASE("children get none of this library's descriptors but their own three, 
     for (size_t at = 0; (at = result.messages.find("memfd:", at)) != std::string::npos; ++at) ++memory_files;
     return std::pair(result.messages.substr(0, result.messages.find("total")), memory_files);
   };
-  const auto alone = descriptors("alone");  // the descriptors with which this test itself was started
+  const auto alone = descriptors("alone");  // the descriptors that this test itself has inherited
   CHECK(alone.second == 1);
   std::vector<std::jthread> threads;
   std::atomic<int> wrong = 0;
@@ -335,13 +337,13 @@ TEST_CASE("assemble() keeps its results, and works without a cache that cannot b
   CHECK(second.cubin == first.cubin);
   CHECK(second.notes.messages.size() == 1);
   CHECK(second.cache_problem == "");
-  // The check is made on cached results too, and a waiver does not change the key.
+  // Cached results are checked too, and a waiver does not change the key.
   CHECK(contains(error_of([&] { assemble(ptxas, &cache, kernel(more_registers)); }), "C7508"));
   CHECK(runs() == 1);
 
-  assemble(ptxas, &cache, kernel(more_registers + "\n"), waived);  // another text
+  assemble(ptxas, &cache, kernel(more_registers + "\n"), waived);  // a different text
   CHECK(runs() == 2);
-  waived.ptxas.optimization = 2;  // another option
+  waived.ptxas.optimization = 2;  // a different option
   assemble(ptxas, &cache, kernel(more_registers), waived);
   CHECK(runs() == 3);
   waived.ptxas.optimization = 3;
@@ -355,14 +357,14 @@ TEST_CASE("assemble() keeps its results, and works without a cache that cannot b
   CHECK_FALSE(result.from_cache);
   CHECK(contains(result.cache_problem, "creating the directory failed"));
 
-  // A damaged entry is made again.
+  // A damaged entry must be compiled again.
   for (const auto& entry : fs::directory_iterator(folder.path("cache"))) {
     if (entry.file_size() > 64) fs::resize_file(entry.path(), entry.file_size() - 1);
   }
   CHECK_FALSE(assemble(ptxas, &cache, kernel(more_registers), waived).from_cache);
   CHECK(assemble(ptxas, &cache, kernel(more_registers), waived).from_cache);
 
-  // A ptxas of another version does not get the results of this one.
+  // A ptxas of another version must not get the results of this one.
   const Ptxas other(only(
       folder.script("other", "if [ $1 = --version ]; then echo ', V13.1.80'; else printf '\\177ELF'; fi")));
   CHECK_FALSE(assemble(other, &cache, kernel(more_registers), waived).from_cache);
@@ -567,7 +569,7 @@ TEST_CASE("a text of several megabytes and a log of several megabytes pass throu
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
   std::string comments;
-  // Long lines and names: the time that ptxas takes grows with lines and with errors.
+  // Tests long lines and names, because the time that ptxas takes grows with lines and with errors.
   for (int i = 0; i < 3000; ++i) comments += "// " + std::string(1000, 'a') + std::to_string(i) + "\n";
   CHECK(ptxas->assemble(kernel(comments))
             .cubin.starts_with("\x7f"

@@ -1,6 +1,6 @@
-// The estimate of registers before ptxas runs is compared with ptxas's numbers for the kernels here:
-// compile/registers.txt, which `unit_tests register_estimate_test --bless` writes in a minute. For a few
-// kernels, ptxas runs each time.
+// Compares the estimate of registers before ptxas runs with ptxas's numbers for the kernels here. The numbers
+// are in compile/registers.txt, which `unit_tests register_estimate_test --bless` writes in a minute. For a
+// few kernels, ptxas runs each time.
 #include "ptxbuilder/analysis/register_estimate.h"
 
 #include <doctest/doctest.h>
@@ -50,7 +50,7 @@ std::string kernel(const std::string& declarations, const std::string& body) {
       declarations, body);
 }
 
-// The registers of the machine code, by the number that each role is granted, 0 if there are no roles.
+// The registers in the machine code, by the number that each role is granted, or 0 without roles.
 using Needs = std::map<int, int>;
 
 Needs needs_of(const std::string& ptx, const Ptxas& ptxas, const Nvdisasm& nvdisasm) {
@@ -71,7 +71,7 @@ Needs needs_of(const std::string& ptx, const Ptxas& ptxas, const Nvdisasm& nvdis
 std::vector<std::string> golden_kernels() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder / "golden"))
-    // The sums of tcgen05 are not in registers, and nvdisasm's ranges are those of Hopper here.
+    // The sums of tcgen05 are not in registers, and nvdisasm's ranges are for Hopper here.
     if (entry.path().extension() == ".ptx" && entry.path().stem() != "blackwell_tile")
       names.push_back(entry.path().stem());
   std::sort(names.begin(), names.end());
@@ -95,8 +95,9 @@ struct Tools {
 }  // namespace
 
 TEST_CASE("values that are live at once count, by width, and others do not") {
-  // An address for each lane and a value of 64 bits are live at once, after the 32 bits; a predicate needs no
-  // register, and a parameter is in a uniform one.
+  // The 64-bit value can be loaded after the 32-bit value has been used, so that only the 64-bit value and an
+  // address for each lane are live at once. A predicate needs no register, and a parameter is in a uniform
+  // register.
   const auto some = estimates_of(kernel(".reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<5>;",
                                         "ld.param.u64 %rd1, [p];\nmov.u32 %r2, %tid.x;\n"
                                         "mad.wide.u32 %rd3, %r2, 16, %rd1;\nld.global.u64 %rd2, [%rd3];\n"
@@ -120,8 +121,8 @@ TEST_CASE("values that another order computes one after the other count once") {
                                fmt::format("ld.param.u64 %rd1, [p];\n{}{}{}", loads, between, stores)))[0]
         .others;
   };
-  CHECK(with("") == 1);                 // each store stays after the load of its own bytes alone
-  CHECK(with("bar.sync 0;\n") == 120);  // across which no load and no store may move
+  CHECK(with("") == 1);                 // each store can follow the load of its own bytes
+  CHECK(with("bar.sync 0;\n") == 120);  // no load or store may move across the barrier
 }
 
 TEST_CASE("the first wgmma of a product does not need its accumulators") {
@@ -229,7 +230,7 @@ TEST_CASE("a few kernels need today the registers of the table") {
       REQUIRE(row != std::string::npos);
       const std::string there = table.substr(row, table.find('\n', row) - row);
       const int known = std::stoi(there.substr(there.rfind(' ')));
-      // Another ptxas may use a few more.
+      // Another ptxas may use a few more registers.
       CHECK_MESSAGE(std::abs(needed - known) <= 16, there, ", now ", needed);
     }
 }

@@ -1,4 +1,4 @@
-// A libFuzzer target of the analysis: each kernel of every module that the parser accepts is read, compared
+// A libFuzzer target for the analysis. Each kernel of every module that the parser accepts is read, compared
 // with itself, linted and given to the prover, or refused with an Error.
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-// A libFuzzer target of the reader of fatbins: every input is read or refused with an Error.
+// A libFuzzer target for the reader of fatbins: every input is read or refused with an Error.
 #include "ptxbuilder/compile/device_code.h"
 #include "ptxbuilder/error.h"
 
