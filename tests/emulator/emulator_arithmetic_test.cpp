@@ -1,5 +1,5 @@
-// Single instructions compared with the host's results: integer and floating point arithmetic, conversions,
-// shuffles.
+// Compares single instructions with the host's results: integer and floating-point arithmetic, conversions,
+// and shuffles.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <xmmintrin.h>
@@ -16,8 +16,9 @@ namespace {
 
 using namespace emulator;
 
-// Runs `instructions` on 64-bit inputs a, b, c of 32 lanes: %rd1-3, as 32 bits %r1-3, 16 bits %h1-3, floats
-// %f1-3 and doubles %d1-3; results in %rd0, %r0, %h0, %f0, %d0 or %p0, named by `result`.
+// Runs `instructions` on 64-bit inputs a, b, c of 32 lanes. The inputs are in %rd1-3, and also as 32 bits in
+// %r1-3, 16 bits in %h1-3, floats in %f1-3 and doubles in %d1-3. `result` names the result: %rd0, %r0, %h0,
+// %f0, %d0 or %p0.
 std::vector<uint64_t> evaluate(const std::string& instructions, const std::string& result,
                                const std::vector<uint64_t>& inputs) {
   const std::string take = result == "%r0"   ? "cvt.u64.u32 %rd0, %r0;"
@@ -76,7 +77,8 @@ std::vector<uint64_t> integers(uint32_t seed) {
 std::vector<uint64_t> floats(uint32_t seed) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal;
-  // The inputs include ties of f16 (2049) and e5m2 (1.125), whose last places are 2 and 0.25 there.
+  // The inputs include ties of f16 (2049) and e5m2 (1.125). At these values, the last places of the two types
+  // are 2 and 0.25.
   const float edges[] = {0.0f,
                          -0.0f,
                          1.0f,
@@ -260,7 +262,7 @@ TEST_CASE("emulator: integer instructions") {
           [](auto a, auto b, auto) { return s32(a) > s32(b) ? ~0u : 0u; });
     check("set.le.f32.u64 %f4, %rd1, %rd2; mov.b32 %r0, %f4;", "%r0", v,
           [](auto a, auto b, auto) { return a <= b ? 0x3f800000u : 0u; });
-    // Video: bytes and half-words.
+    // Video instructions: bytes and half-words.
     const auto byte = [](uint64_t x, int k) { return static_cast<int32_t>(x >> (8 * k) & 255); };
     const auto half = [](uint64_t x, int k) { return int32_t{static_cast<int16_t>(x >> (16 * k))}; };
     check("vabsdiff4.u32.u32.u32.add %r0, %r1, %r2, %r3;", "%r0", v, [&](auto a, auto b, auto c) {
@@ -333,7 +335,7 @@ TEST_CASE("emulator: integer instructions") {
   }
 }
 
-// The host's result under a rounding mode.
+// Returns the host's result in a rounding mode.
 template <class F>
 float rounded(int mode, F f) {
   std::fesetround(mode);
@@ -399,7 +401,8 @@ TEST_CASE("emulator: floating point instructions") {
       return uint64_t{std::isnan(x) || x <= 0 ? 0u : x >= 4294967296.0f ? ~0u : static_cast<uint32_t>(x)};
     });
     check("cvt.rn.f16.f32 %h0, %f1;", "%h0", v, [](auto a, auto, auto) {
-      // This does not use numeric.h: it returns the nearest multiple of the last place, from nearbyint.
+      // Independently of numeric.h, this returns the nearest multiple of the last place, computed with
+      // nearbyint.
       float x = f32(a);
       if (std::isnan(x)) return uint64_t{0x7fff};
       uint64_t sign = std::signbit(x) ? 0x8000 : 0;
@@ -473,7 +476,7 @@ TEST_CASE("emulator: istypep holds for no register, as there are no textures, sa
           [](uint64_t, uint64_t, uint64_t) { return 0; });
 }
 
-// An H100 treats only 0x7ff7 and 0xfff7 as outside, in a and in b, each half separately.
+// An H100 treats only 0x7ff7 and 0xfff7 as outside, in a and in b, and each half separately.
 TEST_CASE("emulator: fma.oob is zero where a factor is outside a tensor") {
   const uint64_t halves[] = {0x7ff7, 0xfff7, 0x7ff6, 0x7fff, 0x7ff8, 0xffff, 0x3c00, 0xbf80, 0x7c00};
   std::mt19937 engine(1);

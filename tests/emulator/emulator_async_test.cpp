@@ -1,5 +1,5 @@
-// Stores, reductions and copies that signal an mbarrier, within a CTA and across a cluster; tensor maps that
-// a kernel changes; and instructions that are refused by name. Each has its mutants.
+// Tests stores, reductions and copies that signal an mbarrier, within a CTA and across a cluster; tensor maps
+// that a kernel changes; and instructions that are refused by name. Each has its own mutants.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -19,7 +19,8 @@ std::string changed(std::string text, const std::string& from, const std::string
   return text.replace(at, from.size(), to);
 }
 
-// Runs a kernel with one pointer and `ctas` CTAs, and returns what it wrote; the buffer starts as `out`.
+// Runs a kernel with one pointer and `ctas` CTAs, and returns what it has written. The buffer starts as
+// `out`.
 template <class T>
 std::vector<T> run(const std::string& text, uint32_t ctas, uint32_t threads, const std::vector<T>& out,
                    uint64_t seed) {
@@ -31,7 +32,7 @@ std::vector<T> run(const std::string& text, uint32_t ctas, uint32_t threads, con
   return bench.download<T>(at, out.size());
 }
 
-// Returns the fault of the first of 20 seeds that has one.
+// Tries up to 20 seeds, and returns the first fault.
 template <class F>
 std::optional<Fault> first_fault(F run_seed, std::string* what = nullptr) {
   std::optional<Fault> fault;
@@ -39,8 +40,8 @@ std::optional<Fault> first_fault(F run_seed, std::string* what = nullptr) {
   return fault;
 }
 
-// Two CTAs: data that `body` sends to %r3, the other's `box` of 512 B, with its mbarrier %r4, arrives there
-// and is written to memory.
+// Returns a kernel with two CTAs. `body` sends data to %r3, the address of the other CTA's `box` of 512
+// bytes, and signals the mbarrier %r4 there. The data is then written to global memory.
 std::string exchange(const std::string& body, int expected) {
   return head + fmt::format(R"(.visible .entry k(.param .u64 out) .reqnctapercluster 2, 1, 1 {{
 .shared .align 16 .b8 box[512]; .shared .align 16 .b8 mine[512]; .shared .align 8 .b8 bar[8];
@@ -68,7 +69,7 @@ barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;
 
 struct Exchange {
   const char *what, *body;
-  int bytes;  // that arrive
+  int bytes;  // bytes that arrive
   std::function<uint32_t(uint32_t cta, uint32_t word)> expected;
 };
 
@@ -136,7 +137,7 @@ TEST_CASE("emulator: what is sent to the other CTA of a cluster is there when it
     const bool named = fewer == Fault::tx_count || fewer == Fault::race;
     CHECK(named);
     CHECK(fault("@!%p1 bra W;", "") == Fault::race);
-    // The release of the cluster's barrier makes an mbarrier visible to threads, but not to copies.
+    // The release of the cluster barrier makes an mbarrier visible to threads, but not to copies.
     const bool copies = std::string(e.body).find("cp.") != std::string::npos;
     const std::string unfenced =
         changed(changed(text, "fence.mbarrier_init.release.cluster;", ""), "A: fence.proxy.async;", "A:");
@@ -147,7 +148,7 @@ TEST_CASE("emulator: what is sent to the other CTA of a cluster is there when it
           }) == Fault::mbarrier_init);
     CHECK(fault("[%r4];", "[%r6];") == Fault::operand);  // the sender's own barrier
     CHECK(fault("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;", "bar.sync 0;") !=
-          std::nullopt);  // a peer that is not ready
+          std::nullopt);  // the peer may not be ready
     if (copies) CHECK(fault("A: fence.proxy.async;", "A:") == Fault::proxy_fence);
   }
 }
@@ -190,7 +191,8 @@ TEST_CASE("emulator: st.async and red.async need clusters, even of one CTA") {
     }
 }
 
-// One thread reduces `count` elements of shared memory into the same number in global memory.
+// Returns a kernel whose only thread reduces `count` elements of shared memory into as many elements of
+// global memory.
 template <class T>
 std::string reduction(const std::string& op) {
   return head + fmt::format(R"(.visible .entry k(.param .u64 out) {{
@@ -206,7 +208,7 @@ D: ret;
                             op);
 }
 
-// 64 B of `a` in global memory, reduced by 64 B of `b`.
+// Reduces 64 bytes of `b` into 64 bytes of `a` in global memory.
 template <class T>
 void check_reduction(const std::string& op, std::vector<T> a, std::vector<T> b, std::vector<T> expected) {
   CAPTURE(op);
@@ -252,8 +254,8 @@ TEST_CASE("emulator: cp.reduce.async.bulk into global memory, for each operation
   }
 }
 
-// Warp 0 copies the map of its parameter to shared memory, changes it to the second half of the tensor, and
-// writes it to global memory; then it loads a box through it.
+// Warp 0 copies the tensor map in its parameter to shared memory, changes it to the second half of the
+// tensor, and writes it to global memory. It then loads a box through the new map.
 const std::string replace =
     head +
     R"(.visible .entry k(.param .align 64 .b8 in[128], .param .u64 out, .param .u64 place, .param .u64 data) {
@@ -291,7 +293,8 @@ std::vector<float> run_replace(const std::string& text, uint64_t seed, int threa
   std::iota(data.begin(), data.end(), 1.0f);
   Address in = bench.upload(data), out = bench.upload(std::vector<float>(128)),
           place = bench.upload(std::vector<float>(32));
-  // The map has rows of 32; the kernel changes it to every other row from the second on, three of them.
+  // The map has rows of 32 elements. The kernel changes it to three rows: every second row, starting at the
+  // second.
   bench.run({1, 1, 1}, 0, bench.map_2d(in, DType::f32, 8, 32, 8, 32, Swizzle::none), out, place, in + 128);
   return bench.download<float>(out, 128);
 }
@@ -332,7 +335,7 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
           fault("fill_mode.shared::cta.b1024.b32 [%r2], 0", "elemtype.shared::cta.b1024.b32 [%r2], 13");
         }).find("it needs sm_100f") != std::string::npos);
   CHECK(fault("fill_mode", "l2_mode", ".l2_mode is given instead of .") == Fault::unsupported);
-  // If it is changed in place, it must be released as well.
+  // A map that is changed in place must be released as well.
   const std::string again =
       "fence.proxy.tensormap::generic.acquire.gpu [%rd3], 128;\n@%p0 bra W;\n"
       "tensormap.replace.tile.fill_mode.global.b1024.b32 [%rd3], 0;";
@@ -350,7 +353,8 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
                   "[%rd3], 128;") == std::nullopt);
 }
 
-// Triton does this: the map is made from zeros, and another warp than the acquiring one loads through it.
+// Like Triton, this kernel creates the map from zeros, and the warp that loads through the map is not the
+// warp that acquires it.
 std::string made_of_zeros() {
   std::string text = changed(replace, "st.shared.b32 [%r5], %r6;", "@%p2 st.shared.b32 [%r5], 0;");
   text = changed(text, "ld.param.b32 %r6, [%rd2];", "setp.lt.u32 %p2, %r0, 32;");

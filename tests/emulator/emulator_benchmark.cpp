@@ -31,7 +31,7 @@ void plain(benchmark::State& state) {
 }
 BENCHMARK(plain)->ArgName("checks")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
-// Kernels that mostly access memory, each over n floats; a thread has 4 iterations.
+// Kernels that mostly access memory, each over n floats. A thread makes 4 iterations.
 const char* const memory_bound = R"(.version 8.0
 .target sm_90a
 .address_size 64

@@ -1,4 +1,4 @@
-// Kernels that nvcc compiled from CUDA C++, each compared with the expected results.
+// Compares kernels that nvcc compiled from CUDA C++ with the expected results.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 namespace ptxbuilder::runtime::emulator_cuda_test {
 namespace {
 
-// Returns the PTX of tests/emulator/kernels.cu; empty if there is no nvcc.
+// Returns the PTX of tests/emulator/kernels.cu, or "" if there is no nvcc.
 const std::string& kernels() {
   static const std::string text = [] {
     std::string nvcc =
@@ -240,7 +240,7 @@ TEST_CASE("emulator: nvcc, f16, bf16 and fp8") {
       CHECK(r[5 * i] == halves);
       CHECK(r[5 * i + 1] == brains);
       for (int k = 0; k < 2; ++k) {
-        // f16 products and sums rounded once each
+        // Products and sums of f16 are rounded once each.
         float v = from_f16(h[k]);
         uint16_t square = to_f16(v * v), sum = to_f16(from_f16(square) + 0.25f);
         CHECK(static_cast<uint16_t>(r[5 * i + 2] >> (16 * k)) == sum);

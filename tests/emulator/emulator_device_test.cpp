@@ -1,5 +1,5 @@
-// The emulator as a Device: seeds and threads, traces, statistics, time limits, and reports that name the
-// builder's line.
+// Tests the emulator as a Device: seeds and threads, traces, statistics, time limits, and reports that name
+// the builder's line.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ const std::string& gemm() {
   return text;
 }
 
-// Runs a small GEMM and returns the bits of D and the counters.
+// Runs a small GEMM, and returns the bits of D and the counters.
 std::vector<uint16_t> run(const EmulatorOptions& options, EmulatorStatistics* statistics = nullptr) {
   Bench bench(gemm(), 384, options);
   const uint32_t m = 256, n = 512, k = 192;
@@ -133,7 +133,7 @@ TEST_CASE("emulator: reports name the PTX line, the builder's line, the thread, 
 }
 
 TEST_CASE("emulator: reports name the chain of inlined calls, of both accesses of a race") {
-  // .debug_str has "pad", load(float) and "outer".
+  // .debug_str holds "pad", load(float) and "outer".
   const std::string text = R"(.version 8.0
 .target sm_90a
 .address_size 64
@@ -181,7 +181,7 @@ $outer: .b8 111,117,116,101,114
 
 TEST_CASE("emulator: long instructions do not put off the limit") {
   EmulatorOptions options;
-  options.seed = 3;  // which has the longest turns
+  options.seed = 3;  // this seed has the longest turns
   Bench bench(R"(.version 8.6
 .target sm_90a
 .address_size 64
@@ -341,7 +341,7 @@ Signature named_k() {
   return s;
 }
 
-// Returns the report of running it; "no fault" if there is none.
+// Runs a kernel, and returns the report, or "no fault" if there is none.
 std::string report(const std::string& text) {
   std::string what;
   Bench bench(text, 32);
@@ -459,7 +459,8 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
        "ptx 8:38: this call of f has 2 arguments, the function 1"},
       {callee, "{ .param .b64 x; call f, (x); }",
        "ptx 8:23: this call of f: arguments 0 has 8 B, the function's 4 B"},
-      {"", "{ .param .b32 x; .param .b32 y; call (x), f, (y); }", ""},  // it says so when it is run
+      {"", "{ .param .b32 x; .param .b32 y; call (x), f, (y); }",
+       ""},  // the error appears when the call runs
       {".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);",
        "{ .param .b32 x; .param .b64 y; call (x), vprintf, (y); }",
        "ptx 8:43: this call of vprintf has 1 arguments, the function 2"},
@@ -504,7 +505,7 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
 }
 
 TEST_CASE("emulator: an instruction on registers of another width is refused, and writes nothing") {
-  // Each would run over the end of the registers that it names.
+  // Each of these instructions would read or write beyond the registers that it names.
   for (const char* wrong :
        {"bfi.b16 %h0, %h1, %h2, 0, 1;", "add.cc.u16 %h0, %h1, %h2;", "add.sat.s16 %h0, %h1, %h2;",
         "selp.pred %p0, %p1, %p2, %p3;", "slct.b32.pred %r0, %r1, %r2, %p0;",
@@ -618,7 +619,7 @@ TEST_CASE("emulator: a graph runs what was recorded, as often as it is launched"
     device->queue_fill(values.address(), 0, values.bytes(), stream);
     add(stream, 5);
     add(stream, 6);
-    add({}, 1000);  // to the device's own stream, so it is not part of the graph
+    add({}, 1000);  // queued on the device's own stream, so it is not part of the graph
     device->queue_copy_out(result.data(), values.address(), values.bytes(), stream);
   });
   CHECK(values.copy_out<uint32_t>() == std::vector<uint32_t>(32, 1007));

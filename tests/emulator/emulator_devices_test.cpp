@@ -1,5 +1,5 @@
-// Several devices of one address space, whose launches run at once: what orders their kernels, on many
-// schedules, and the reports if it is left out.
+// Tests several devices with one address space, whose launches run at once: the operations that order their
+// kernels, on many schedules, and the reports if one is left out.
 #include <array>
 #include <optional>
 
@@ -9,7 +9,8 @@
 namespace ptxbuilder::runtime::emulator_devices_test {
 namespace {
 
-// %rd0 is this device's memory, %rd1 the other's, of 256 B each; a flag is after 128 B. %p0 is thread 0.
+// Returns a kernel around `body`. %rd0 is the address of this device's memory, and %rd1 that of the other's,
+// each of 256 bytes, with a flag after 128 bytes. %p0 is "thread 0".
 std::string kernel(const std::string& body) {
   return fmt::format(R"(.version 8.6
 .target sm_90a
@@ -30,7 +31,7 @@ std::string poll(const std::string& load) {
   return "@!%p0 bra D;\nW: " + load + " %r5, [%rd0+128];\nsetp.eq.u32 %p5, %r5, 0;\n@%p5 bra W;\nD:\n";
 }
 
-// Two devices with a buffer each, which reach each other.
+// Two devices with a buffer each, which can access each other's memory.
 struct Pair {
   explicit Pair(uint64_t seed, bool reach = true) {
     EmulatorOptions options;
@@ -61,7 +62,7 @@ struct Pair {
   std::vector<std::unique_ptr<Program>> programs;
 };
 
-// Returns the first report of some seeds while both devices run.
+// Returns the first report among some seeds while both devices run.
 std::optional<EmulatorError> found(const std::string& text, uint64_t seeds = 24) {
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     Pair pair(seed);
@@ -142,7 +143,7 @@ TEST_CASE("a launch knows what those ahead of it on its device have learnt") {
     pair.queue(1, reads);
     pair.devices[1]->synchronize();
     CHECK(pair.word(1, 1) == 7);
-    // A launch that the host has waited for is over.
+    // A launch has ended once the host has waited for it.
     pair.queue(0, signals);
     pair.devices[0]->synchronize();
     pair.queue(1, reads);

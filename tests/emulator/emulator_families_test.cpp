@@ -1,5 +1,5 @@
-// The library's own kernels, as currently built: they verify on every schedule, and their mutants are
-// reported.
+// Tests the library's own kernels, as currently built. They must verify on every schedule, and their mutants
+// must be reported.
 #include "pipeline_mutants.h"
 
 namespace ptxbuilder::test::emulator_families_test {

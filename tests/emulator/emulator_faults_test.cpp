@@ -1,5 +1,5 @@
-// Faults that the emulator finds when kernels run, and that lint must find before: each is in a kernel of
-// tests/emulator/faults, which is right without it.
+// Tests faults that the emulator finds when kernels run, and that lint must find without a run. Each fault is
+// planted in a kernel of tests/emulator/faults, which is correct without it.
 #include <doctest/doctest.h>
 
 #include "tests/kit/emulator_kit.h"
@@ -14,8 +14,8 @@ struct Planted {
   const char* kernel;
   const char* from;
   const char* to;
-  const char* rule;  // of lint; "" if none finds it
-  const char* says;  // the emulator
+  const char* rule;  // the rule of lint, or "" if none finds the fault
+  const char* says;  // words of the emulator's report
   int place = 1;
 };
 
@@ -34,11 +34,11 @@ const std::string kCopyDone =
     "  fence.proxy.async.shared::cta;\n";
 
 const Planted kPlanted[] = {
-    // Proxies.
+    // Faults of proxies.
     {"ring", "  fence.proxy.async.shared::cta;\n", "", "proxy-fence", "missing fence.proxy.async"},
     {"copies", "  fence.proxy.async.shared::cta;\n", "", "proxy-fence", "missing fence.proxy.async"},
     {"through", "  fence.proxy.async.shared::cta;\n", "", "proxy-fence", "missing fence.proxy.async", 2},
-    // Here data has not arrived yet.
+    // Reads of data that has not arrived yet.
     {"copies", kCopyDone.c_str(), "  fence.proxy.async.shared::cta;\n", "copy-wait", "cp.async"},
     {"copies", "  cp.async.wait_group 0;\n", "", "copy-wait", "cp.async", 2},
     {"copies", "  cp.async.wait_group 0;\n", "  cp.async.wait_group 1;\n", "copy-wait", "cp.async", 2},
@@ -46,7 +46,7 @@ const Planted kPlanted[] = {
     {"ring", "2048;\n  cp", "1024;\n  cp", "expected-bytes", ""},
     {"words", "], 256;", "], 128;", "expected-bytes", ""},
     {"through", "bar.sync 0;\n  @%other bra DONE;", "@%other bra DONE;", "store-barrier", "race"},
-    // Stages.
+    // Faults of stages.
     {"ring", "  wgmma.wait_group.sync.aligned 0;\n  @%lane0 mbarrier.arrive.shared::cta.b64 _, [%empty];\n",
      "  @%lane0 mbarrier.arrive.shared::cta.b64 _, [%empty];\n  wgmma.wait_group.sync.aligned 0;\n",
      "stage-release", "race"},
@@ -58,13 +58,13 @@ const Planted kPlanted[] = {
      "staging-reuse", "race"},
     {"through", "  cp.async.bulk.wait_group.read 0;\n", "", "schedule", "race", 2},
     {"through", "  cp.async.bulk.wait_group 0;\n", "", "bulk-groups", "exit"},
-    // Clusters.
+    // Faults of clusters.
     {"ends", kEnd.c_str(), "", "cluster-exit", "exit"},
     {"ends", kBegin.c_str(), "", "cluster-entry", ""},
     {"peers", "mbarrier.arrive.release.cluster.shared::cluster.b64",
      "mbarrier.arrive.release.cluster.shared::cta.b64", "cluster-address", ""},
     {"peers", kBegin.c_str(), "", "cluster-entry", ""},
-    // Barriers.
+    // Faults of barriers.
     {"ring", "@%first mbarrier.init.shared::cta.b64 [full], 1;", "mbarrier.init.shared::cta.b64 [full], 1;",
      "barrier-initialised", ""},
     {"ring", "  bar.sync 0;\n", "", "barrier-published", ""},
@@ -72,7 +72,7 @@ const Planted kPlanted[] = {
     {"words", "  xor.b32 %parity, %parity, 1;\n", "", "circular-wait", "deadlock"},
     {"words", "bar.sync 1, 64;", "bar.sync 1, 96;", "named-barrier", "deadlock"},
     {"words", "  @!%lane0 bra DONE;\n", "", "arrival-count", "wrong count of arrivals"},
-    // This has no rule of its own: it is an order of threads.
+    // These faults have no rule of their own, because they concern the order of threads.
     {"tree", "  bar.sync 0;\n", "", "schedule", "race"},
     {"tree", "  mov.u32 %r5, 128;\nLOOP:\n  bar.sync 0;\n", "  bar.sync 0;\n  mov.u32 %r5, 128;\nLOOP:\n",
      "schedule", "race"},
@@ -80,7 +80,7 @@ const Planted kPlanted[] = {
     {"pieces", "  bar.sync 0;\n", "", "schedule", "race"},
     {"pieces", "%r10, 2048", "%r10, 1024", "schedule", "race"},
     {"push", "%r10, %r5, %r8", "%r10, %r5, %r7", "schedule", "race"},
-    // Products.
+    // Faults of products.
     {"ring", "  wgmma.fence.sync.aligned;\n", "", "wgmma-fence", "wgmma.fence"},
     {"ring", "  wgmma.wait_group.sync.aligned 0;\n", "", "wgmma-groups", ""},
     {"copies", "  wgmma.commit_group.sync.aligned;\n", "", "wgmma-groups", ""},
@@ -95,7 +95,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 std::string kernel_text(const std::string& name) { return test_file("emulator/faults/" + name + ".ptx"); }
 
-// Returns the emulator's first report over a few schedules; "no fault" if all succeed.
+// Returns the emulator's first report over a few schedules, or "no fault" if all succeed.
 std::string emulated(const std::string& text) {
   std::string what;
   for (uint64_t seed = 0; seed < 4; ++seed) {

@@ -1,4 +1,4 @@
-// Runs the two reference GEMMs, which another program made, on the emulator.
+// Runs two reference GEMMs from another program on the emulator.
 #include <doctest/doctest.h>
 
 #include "emulator_kit.h"

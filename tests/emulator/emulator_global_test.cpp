@@ -1,5 +1,6 @@
-// Races in global memory: each correct program passes on every schedule, and each program with one piece
-// omitted or replaced is reported on some. --write=DIR writes all of them as PTX for plants_gpu.py.
+// Tests reports of races in global memory. Each correct program must pass on every schedule, and each program
+// with one piece omitted or replaced must be reported on some schedule. --write=DIR writes all of them as PTX
+// for plants_gpu.py.
 #include <fstream>
 
 #include "options.h"
@@ -8,11 +9,12 @@
 namespace ptxbuilder::runtime::emulator_global_test {
 namespace {
 
-// A kernel of CTAs of 64 threads around `body`. Predicates: %p0 thread 0, %p1 CTA 0, %p2 thread 0 of CTA 0,
-// %p3 thread 0 of CTA 1, %p4 CTA 1. %r0 tid.x, %r1 ctaid.x, %r2 the address of 1 KB of shared memory, %r3 of
-// a barrier. %rd0 global memory of zeros (16 KB), %rd1 a flag in it, %rd2 a counter, %rd3 %rd0 + 4 tid, %rd4
-// the same after 512 B for each CTA, %rd5 the same of the next thread, which another warp may be. The final
-// value of %r6 is stored after 12 KB, at the offset of %rd4.
+// Returns a kernel of CTAs of 64 threads around `body`. Predicates: %p0 is "thread 0", %p1 "CTA 0", %p2
+// "thread 0 of CTA 0", %p3 "thread 0 of CTA 1", %p4 "CTA 1". Registers: %r0 is tid.x, %r1 ctaid.x, %r2 the
+// address of 1 KB of shared memory, %r3 that of a barrier. %rd0 is the address of 16 KB of zeros in global
+// memory, %rd1 that of a flag there, %rd2 that of a counter. %rd3 is %rd0 + 4 tid; %rd4 also adds 512 bytes
+// for each CTA; %rd5 is the %rd4 of the next thread, which may be in another warp. At the end, %r6 is stored
+// 12 KB after %rd4.
 std::string kernel(const std::string& body, int cluster) {
   return fmt::format(R"(.version 8.6
 .target sm_90a
@@ -42,7 +44,7 @@ struct Row {
   int cluster = 1;
 };
 
-// Thread 0 of CTA 1 polls the flag.
+// Returns code in which thread 0 of CTA 1 polls the flag.
 std::string poll(const std::string& load) {
   return "@!%p4 bra E;\n@!%p0 bra D;\nW: " + load +
          " %r5, [%rd1];\nsetp.eq.u32 %p5, %r5, 0;\n@%p5 bra W;\nD:\n";
@@ -223,7 +225,7 @@ const std::vector<Row>& rows() {
   return table;
 }
 
-// These programs have other forms of code: loops, guards instead of branches, flags of several kinds,
+// These programs have other forms of code: loops, guards instead of branches, several kinds of flags, and
 // clusters.
 const std::string meet_cluster = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
 
@@ -338,7 +340,7 @@ TEST_CASE("the emulator reports races in global memory, and none in their right 
 
 const std::string& written_to = test::option<std::string>("write", "");
 
-// A program has a number, and so has a plant after its number: "7.ptx", "7.1.ptx".
+// Each program has a number, and each plant has a number after that of its program: "7.ptx", "7.1.ptx".
 TEST_CASE("programs and plants are written for a GPU if requested") {
   if (written_to.empty()) return;
   std::ofstream list(written_to + "/list.tsv");
@@ -358,9 +360,10 @@ TEST_CASE("programs and plants are written for a GPU if requested") {
   REQUIRE(list);
 }
 
-// ---- lanes of one warp ----
+// ---- Lanes of one warp ----
 
-// %r21 the lane, %rd7 the word of the next lane, of the same warp; %rd4 the thread's own.
+// %r21 is the lane, %rd7 the address of the next lane's word in the same warp, %rd4 that of the thread's own
+// word.
 const std::string of_lanes =
     "and.b32 %r21, %r0, 31;\nxor.b32 %r22, %r0, 1;\nmul.wide.u32 %rd7, %r22, 4;\nadd.u64 %rd7, %rd7, %rd0;\n"
     "mul.wide.u32 %rd8, %r1, 512;\nadd.u64 %rd7, %rd7, %rd8;\n";
@@ -382,7 +385,8 @@ const std::vector<Row>& lane_rows() {
        of_lanes +
            "mul.wide.u32 %rd9, %r21, 4;\nadd.u64 %rd9, %rd9, %rd2;\n@%p1 bra D;\nbra E;\nD: setp.lt.u32 %p5, "
            "%r0, 32;\n@%p5 st.global.u32 [%rd9], %r0;\nE:",
-       {{"mul.wide.u32 %rd9, %r21, 4", "mul.wide.u32 %rd9, %r21, 2", some},  // which is misaligned too
+       {{"mul.wide.u32 %rd9, %r21, 4", "mul.wide.u32 %rd9, %r21, 2",
+         some},  // these addresses are misaligned, too
         {"%r21, 4;\nadd", "%r21, 0;\nadd"},
         {"%r21, 4;\nadd.u64 %rd9, %rd9, %rd2;", "%r21, 0;\nadd.u64 %rd9, %rd9, %rd2;\nmov.u32 %r0, 3;",
          none}}},
@@ -419,7 +423,7 @@ TEST_CASE("lanes of one warp race in global memory where nothing orders them") {
   plants.tell();
 }
 
-// ---- a launch that may begin before the previous one has ended ----
+// ---- A launch that may begin before the previous one has ended ----
 
 std::optional<Fault> dependent(const std::string& second_body, bool overlaps, std::string* what,
                                bool is_waited_for = false) {
@@ -463,7 +467,7 @@ TEST_CASE("a dependent launch waits ahead of what it reads, and of what it overw
   const std::string wait = "griddepcontrol.wait;\n", read = "ld.global.u32 %r1, [%rd1];\n";
   CHECK(!dependent(wait + read, true, &what));
   CHECK(!dependent(read, false, &what));
-  CHECK(!dependent(read, true, &what, true));  // the host has waited between the two
+  CHECK(!dependent(read, true, &what, true));  // the host has waited between the two launches
   CHECK(!dependent("@%p0 griddepcontrol.wait;\nbar.sync 0;\n" + read, true, &what));
   CHECK(dependent(read + wait, true, &what) == Fault::race);
   CHECK_MESSAGE(

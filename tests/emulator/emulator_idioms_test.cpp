@@ -1,14 +1,16 @@
-// Idioms with which warps and CTAs pass data to each other, such as rings, locks, trees and signal pads: a
-// correct one is not reported, and one with a wrong piece is.
+// Tests idioms for passing data between warps and CTAs, such as rings, locks, trees and signal pads. A
+// correct idiom must not be reported, and one with a wrong piece must be.
 #include "plants_kit.h"
 
 namespace ptxbuilder::runtime::emulator_idioms_test {
 namespace {
 
-// A kernel of CTAs of 128 threads around `body`. %r0 tid.x, %r1 ctaid.x, %r2 the address of 8 KB of shared
-// memory, %r3 of mbarriers, %r4 of the thread's own word there, %r5 the lane, %r6 the warp, %p0 thread 0.
-// %rd0 global memory of zeros (16 KB), %rd1 a flag in it, %rd2 a counter, %rd3 the thread's own word, where
-// each CTA has 512 B, %rd4 that of the next CTA (of two), %rd5 %rd0 + 4 ctaid, %rd6 %rd1 + 4 ctaid.
+// Returns a kernel of CTAs of 128 threads around `body`. Registers: %r0 is tid.x, %r1 ctaid.x, %r2 the
+// address of 8 KB of shared memory, %r3 that of mbarriers, %r4 that of the thread's own word in shared
+// memory, %r5 the lane, %r6 the warp, %p0 "thread 0". %rd0 is the address of 16 KB of zeros in global memory,
+// %rd1 that of a flag there, %rd2 that of a counter, %rd3 that of the thread's own word (each CTA has 512
+// bytes), %rd4 that of the next CTA's word (there are two CTAs), %rd5 is %rd0 + 4 ctaid, and %rd6 is %rd1 + 4
+// ctaid.
 std::string kernel(const std::string& body, int cluster) {
   return fmt::format(R"(.version 8.6
 .target sm_90a
@@ -44,11 +46,11 @@ std::string await(const std::string& label, const std::string& mbarrier, const s
 std::string arrive(const std::string& mbarrier) {
   return "mbarrier.arrive.shared::cta.b64 _, [" + mbarrier + "];\n";
 }
-// Thread 0 makes two mbarriers of one arrival each.
+// Thread 0 initializes two mbarriers with one arrival each.
 const std::string two_mbarriers =
     "@%p0 mbarrier.init.shared::cta.b64 [%r3], 1;\n@%p0 mbarrier.init.shared::cta.b64 [%r3+8], 1;\n"
     "@%p0 fence.mbarrier_init.release.cluster;\nbar.sync 0;\n";
-// Thread 0 copies global memory to shared memory.
+// Returns code in which thread 0 copies global memory to shared memory.
 std::string bulk_load(const std::string& to, const std::string& from, int bytes,
                       const std::string& mbarrier) {
   return fmt::format(
@@ -62,7 +64,7 @@ std::string bulk_store(const std::string& to, const std::string& from) {
 }
 const std::string fill_and_fence = "st.shared.u32 [%r4], %r0;\nfence.proxy.async.shared::cta;\nbar.sync 0;\n";
 
-// Loads a word into %r11 repeatedly while the comparison with it is true.
+// Returns code that loads a word into %r11 again and again while a comparison with it is true.
 std::string poll(const std::string& label, const std::string& load, const std::string& from,
                  const std::string& while_it_is) {
   return fmt::format("{0}: {1} %r11, [{2}];\nsetp.{3};\n@%p5 bra {0};\n", label, load, from,
@@ -72,7 +74,7 @@ const std::string acquire = "ld.acquire.gpu.global.u32";
 const std::string count_up =
     "ld.global.u32 %r12, [%rd0];\nadd.u32 %r12, %r12, 1;\nst.global.u32 [%rd0], %r12;\n";
 
-// Two CTAs synchronize with words of a signal pad, which they then reset.
+// Returns code in which two CTAs synchronize with words of a signal pad, and then reset the words.
 std::string meet_by_pads(int which) {
   return fmt::format(
       "bar.sync 0;\n@!%p0 bra D{0};\nxor.b32 %r10, %r1, 1;\nmul.wide.u32 %rd8, %r10, 4;\n"
@@ -82,8 +84,8 @@ std::string meet_by_pads(int which) {
       which);
 }
 
-// The stage of pass %r10: its parity %r12, its mbarrier %r14 with the one of its release 16 B later, its
-// data %r15.
+// Computes the stage of pass %r10: its parity %r12, the address %r14 of its mbarrier (the mbarrier of its
+// release is 16 bytes later), and the address %r15 of its data.
 const std::string of_stage =
     "and.b32 %r11, %r10, 1;\nshr.u32 %r12, %r10, 1;\nand.b32 %r12, %r12, 1;\nshl.b32 %r14, %r11, 3;\n"
     "add.u32 %r14, %r14, %r3;\nshl.b32 %r15, %r11, 7;\nadd.u32 %r15, %r15, %r2;\n";
@@ -301,7 +303,7 @@ TEST_CASE("idioms of handing data over are silent as they are right, and named w
   plants.tell();
 }
 
-// Returns the report of a launch that is not done in time.
+// Returns the report about a launch that does not end in time.
 std::string late(const std::string& body, uint32_t ctas, uint64_t seed) {
   std::string text = kernel(body, 1);
   text.insert(text.find(".visible"), ".visible .global .align 4 .b8 flags[64];\n");
@@ -333,13 +335,13 @@ TEST_CASE("a launch that is out of time says who polls what, and of a slow one t
       says(report, "CTA (1, 0, 0) warp 0 lane 0 (and 1 more) " + of_flag);
       says(report, ": " + load);
     }
-    // Each lane polls a word of its own, in a named variable.
+    // Each lane polls its own word in a named variable.
     const std::string lanes =
         "mov.u64 %rd8, flags;\nand.b32 %r10, %r0, 3;\nmul.wide.u32 %rd9, %r10, 4;\n"
         "add.u64 %rd8, %rd8, %rd9;\n";
     says(late(lanes + poll("W", acquire, "%rd8+8", "eq.u32 {}, 0"), 1, seed),
          "CTA (0, 0, 0) warp 0 lane 0 (and 3 more) polls flags+8, where it reads 0 each time");
-    // One CTA counts, and would finally set the flag for which another waits.
+    // One CTA counts for a long time. Only after that would it set the flag that another CTA is waiting for.
     const std::string count =
         "A: mov.u32 %r10, 0;\nC: ld.volatile.global.u32 %r12, [%rd0];\nld.global.u32 %r13, [%rd0];\n"
         "add.u32 %r10, %r10, 1;\nsetp.lt.u32 %p2, %r10, 0x7fffffff;\n@%p2 bra C;\n"

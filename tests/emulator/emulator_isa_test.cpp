@@ -1,4 +1,5 @@
-// The emulator decodes every instruction that the library can emit, and those of the manual for sm_90a.
+// Checks that the emulator decodes every instruction that the library can emit, and those of the manual for
+// sm_90a.
 #include <doctest/doctest.h>
 
 #include "form_rows.h"
@@ -13,7 +14,7 @@ namespace emulator = ptxbuilder::runtime::emulator;
 
 namespace {
 
-// Returns why an instruction of the kernel `row` is not executed; "" if all are.
+// Returns why the emulator does not execute some instruction of the kernel `row`, or "" if it executes all.
 std::string refusal(const std::string& text) {
   emulator::GlobalMemory memory;
   try {

@@ -1,5 +1,5 @@
-// Litmus tests of PTX's memory model: over many seeds, each outcome appears that the model allows and the
-// machine promises, and no outcome appears that the model forbids.
+// Litmus tests of PTX's memory model. Over many seeds, each outcome must appear that the model allows and the
+// emulated machine promises, and no outcome may appear that the model forbids.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -11,15 +11,15 @@
 namespace ptxbuilder::runtime::emulator_litmus_test {
 namespace {
 
-// One line of code for each thread. "x = 1" stores, "r = x" loads, "r = x += 1" is an atomic addition, "F" is
-// the fence of the case. The values of r, in the order of the threads, are the outcome, followed by the final
+// Each thread has a line of code. "x = 1" stores, "r = x" loads, "r = x += 1" is an atomic addition, and "F"
+// is the fence of the case. An outcome is the values of r in the order of the threads, followed by the final
 // values of x, y, ...
 struct Shape {
   const char* name;
   std::vector<std::vector<const char*>> threads;
   const char* locations;
-  // Either a list of values for each position of an outcome, all of whose combinations must appear except
-  // forbidden ones; or the outcomes themselves.
+  // Holds either a list of values for each position of an outcome, or the outcomes themselves. In the first
+  // form, all combinations must appear except forbidden ones.
   std::vector<const char*> values;
 };
 
@@ -48,13 +48,13 @@ const Shape sum_between = {"a sum and a store", {{"r = x += 1"}, {"x = 5"}}, "x"
 
 struct Case {
   const Shape& shape;
-  const char* load;  // "ld.relaxed.gpu"
+  const char* load;  // such as "ld.relaxed.gpu"
   const char* store;
   const char* fence;  // "" for none
-  // An outcome that appears and one that does not; "" if there is none. All others may appear.
+  // An outcome that must appear, and one that must not; "" if there is none. All others may appear.
   const char* weak = "";
   const char* forbidden = "";
-  bool together = false;  // the threads are warps of one CTA; else each has a CTA
+  bool together = false;  // the threads are warps of one CTA instead of separate CTAs
   int cluster = 1;
 };
 

@@ -1,5 +1,6 @@
-// Every shape and type of mma and mma.sp that sm_90 has, and wgmma.mma_async.sp, compared with the host's
-// results for small whole numbers, whose sums are exact in every type. With --device=cuda it runs on a GPU:
+// Compares every shape and type of mma and mma.sp on sm_90, and wgmma.mma_async.sp, with results of the host.
+// The inputs are small integers, whose sums are exact in every type. With --device=cuda, the test runs on a
+// GPU:
 //
 //   unit_tests emulator_mma_test --device=cuda
 #include <doctest/doctest.h>
@@ -47,7 +48,7 @@ int value_of(uint64_t bits, const std::string& type) {
   return static_cast<int32_t>(bits);
 }
 
-// Draws whole numbers that are exact in the type, and whose sums of products are exact in f16.
+// Draws integers that are exact in the type, and whose sums of products are exact in f16.
 int draw(const std::string& type, std::mt19937& engine) {
   if (type == "b1") return static_cast<int>(engine() % 2);
   const int most = type == "s4" ? 7 : 6;
@@ -60,8 +61,8 @@ struct Form {
   bool sparse = false;
   int selector = 0;
   std::string after = {};   // modifiers after the types
-  bool ordered = true;      // metadata of a sparse A
-  bool descending = false;  // the two elements of a group are stored in the other order
+  bool ordered = true;      // the metadata of a sparse A is ordered
+  bool descending = false;  // the two elements of a group are stored in reverse order
 
   std::string mnemonic() const {
     const char* of_a = !sparse ? "" : ordered ? ".sp::ordered_metadata" : ".sp";
@@ -115,7 +116,7 @@ std::vector<Form> forms() {
   return all;
 }
 
-// The stored part of a sparse A: its columns, and the metadata of each row, four bits per group.
+// The stored part of a sparse A: its columns, and the metadata of each row, with four bits per group.
 struct Stored {
   Matrix values;
   std::vector<std::vector<uint32_t>> groups;
@@ -152,7 +153,7 @@ Stored make_sparse(Matrix& a, int k, int bits, std::mt19937& engine) {
   return stored;
 }
 
-// Stores the two elements of each group in the other order.
+// Swaps the two elements of each group.
 void exchange_pairs(Stored& stored) {
   for (size_t row = 0; row < stored.values.size(); ++row)
     for (size_t g = 0; g < stored.groups[row].size(); ++g) {
@@ -161,8 +162,8 @@ void exchange_pairs(Stored& stored) {
     }
 }
 
-// The metadata register of each lane of a warp, whose rows begin at `first`: by CuTe's ELayout_64x64, 64x32
-// and 64x16. Lanes that the selector does not name hold rubbish.
+// Returns the metadata register of each lane of a warp, for rows from `first` on. The layouts are CuTe's
+// ELayout_64x64, 64x32 and 64x16. Lanes that the selector does not choose hold garbage.
 std::vector<uint32_t> metadata(const Stored& a, size_t first, int bits, int selector) {
   std::vector<uint32_t> words(32, 0xdeadbeef);
   const size_t groups = a.groups[0].size();
@@ -172,8 +173,8 @@ std::vector<uint32_t> metadata(const Stored& a, size_t first, int bits, int sele
     words[lane] = 0;
     const size_t among = t % holders;
     for (size_t n = 0; n < 8; ++n) {
-      // Half of a register belongs to the upper row if elements have 16 or 32 bits; with smaller ones, odd
-      // lanes do.
+      // With elements of 16 or 32 bits, half of a register belongs to the upper row. With smaller elements,
+      // odd lanes hold the upper row.
       const size_t row = bits >= 16 ? g + 8 * (n / 4) : g + 8 * (among % 2);
       const size_t group = bits >= 16 ? 4 * among + n % 4 : 8 * (among / 2) + n;
       words[lane] |= a.groups[first + row][group] << (4 * n);
@@ -182,8 +183,8 @@ std::vector<uint32_t> metadata(const Stored& a, size_t first, int bits, int sele
   return words;
 }
 
-// Returns the registers of a fragment, lane by lane: for rows l / 4 and 8 below, 32 bits from column (l % 4)
-// * 32 bits on.
+// Returns the registers of a fragment, lane by lane. Lane l holds rows l / 4 and l / 4 + 8, each with 32 bits
+// that start at bit (l % 4) * 32 of the row.
 std::vector<std::vector<uint64_t>> fragment(const Matrix& rows, const std::string& type, bool two) {
   const int bits = element_bits(type), each = bits == 64 ? 1 : 32 / bits;
   const size_t columns = rows[0].size();
@@ -208,7 +209,7 @@ std::string names(const char* prefix, size_t count) {
   return "{" + text + "}";
 }
 
-// Returns the results of a CTA's threads, this many each, for the words that kernel k reads.
+// Runs kernel k, which reads `words`, and returns `results` results for each thread of a CTA.
 template <class Result, class Word>
 std::vector<Result> run_of(Device& device, const std::string& text, uint32_t threads,
                            const std::vector<Word>& words, size_t results) {
@@ -229,7 +230,7 @@ std::vector<Result> run_of(Device& device, const std::string& text, uint32_t thr
   return out.copy_out<Result>();
 }
 
-// Runs an instruction whose operands each lane loads as 64-bit words, and stores its results likewise.
+// Runs an instruction. Each lane loads its operands as 64-bit words, and stores its results in the same form.
 std::vector<uint64_t> run(Device& device, const std::string& head, const std::string& instruction,
                           const std::vector<std::pair<const char*, size_t>>& registers,
                           const std::vector<uint64_t>& words, bool wide, size_t results) {
@@ -272,7 +273,7 @@ int product(const Matrix& a, const Matrix& b, size_t row, size_t column, const s
   return sum;
 }
 
-// B is given column by column.
+// Compares a form's results with the host's. The columns of B are contiguous.
 std::string check(Device& device, const Form& f, uint32_t seed,
                   const std::function<void(std::vector<uint32_t>&)>& spoil = {}) {
   std::mt19937 engine(seed);
@@ -332,7 +333,8 @@ TEST_CASE("every shape and type of mma and mma.sp multiplies as the host does") 
     }
 }
 
-// m8n8k4 of f16 is four products of 8 x 4 by 4 x 8, each of a quad and that 16 lanes on.
+// m8n8k4 of f16 computes four products of 8 x 4 by 4 x 8. A quad of lanes and the quad 16 lanes above it
+// compute each product.
 TEST_CASE("mma.m8n8k4 of f16 multiplies in quads, in all layouts") {
   const auto device = open_device(device_name);
   std::mt19937 engine(1);
@@ -395,7 +397,7 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
   const Form half{"m16n8k32", "f32", "f16", "f16", 16, 32, true, 1},
       tf32{"m16n8k16", "f32", "tf32", "tf32", 16, 16, true, 0};
   CHECK(check(*device, half, 1).empty());
-  // Lane 2 has group 0 of row 0 in its low four bits.
+  // Lane 2 holds group 0 of row 0 in its low four bits.
   const auto group_is = [](uint32_t bits) { return [bits](auto& e) { e[2] = (e[2] & ~15u) | bits; }; };
   for (const uint32_t twice : {0b0000u, 0b0101u, 0b1010u, 0b1111u})
     CHECK_ERROR(
@@ -406,7 +408,7 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
   CHECK_ERROR(check(*device, half, 1, group_is(0b0001)),
               "with .sp::ordered_metadata the two elements of a group ascend");
   CHECK_ERROR(check(*device, tf32, 1, [](auto& e) { e[1] = 0; }), "of .tf32 it is 0b0100 or 0b1110");
-  // The two elements may be stored in either order if the word is absent.
+  // Without "ordered_metadata", the two elements may be stored in either order.
   Form any_order = half;
   any_order.ordered = false;
   CHECK(check(*device, any_order, 1).empty());
@@ -420,8 +422,8 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
               "its operands should be: mma.sp::ordered_metadata.sync.aligned.m16n8k32");
 }
 
-// A sparse product of a warpgroup, of 64 x k by k x 8 without a swizzle: units of 8 rows by 16 B follow each
-// other along K, and B's columns likewise.
+// Checks a sparse product of a warpgroup, of 64 x k by k x 8, without a swizzle. Units of 8 rows by 16 bytes
+// follow each other along K; those of B's columns do too.
 std::string check_wgmma(Device& device, const std::string& type, const std::string& d, bool in_registers,
                         int selector, const std::function<void(std::vector<uint32_t>&)>& spoil = {}) {
   const int bits = element_bits(type), k = 2 * 256 / bits;
@@ -430,7 +432,7 @@ std::string check_wgmma(Device& device, const std::string& type, const std::stri
   const Matrix b = random_matrix(8, k, type, engine);
   const Stored stored = make_sparse(a, k, bits, engine);
   const auto in_unit = static_cast<size_t>(128 / bits);
-  auto packed = [&](const Matrix& m) {  // as it is in shared memory
+  auto packed = [&](const Matrix& m) {  // the layout in shared memory
     std::vector<uint32_t> words(m.size() * m[0].size() * static_cast<size_t>(bits) / 32);
     for (size_t row = 0; row < m.size(); ++row)
       for (size_t column = 0; column < m[0].size(); ++column) {
@@ -520,7 +522,7 @@ TEST_CASE("wgmma.mma_async.sp multiplies as the host does, A in shared memory an
 
 TEST_CASE("emulator: metadata of wgmma that names an element twice is reported, and only where it is read") {
   const auto device = open_emulator();
-  // Lane 0 has group 0 of rows 0 and 8 of the second warp's rows with selector 0, and lane 2 with selector 1.
+  // With selector 0, lane 0 holds group 0 of rows 0 and 8 of the second warp. With selector 1, lane 2 does.
   const auto twice = [](size_t lane) {
     return [lane](auto& e) { e[32 + lane] = (e[32 + lane] & ~15u) | 0b1010; };
   };

@@ -1,4 +1,5 @@
-// Mutants of a correct kernel: each is reported, with the right cause, and the kernel itself never is.
+// Tests mutants of a correct kernel. Each must be reported with the right cause, and the kernel itself must
+// never be.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -13,12 +14,12 @@ namespace {
 
 struct Mutant {
   const char* what;
-  // The replacement: the `nth` occurrence (from 0; -1 for all) of `from` becomes `to`.
+  // The replacement: occurrence number `nth` of `from` (from 0; -1 for all) becomes `to`.
   const char* from;
   const char* to;
   int nth;
   std::vector<Fault> causes;        // faults that name the error; empty if a note does
-  const char* also_from = nullptr;  // and all of this become `also_to`
+  const char* also_from = nullptr;  // every occurrence of this becomes `also_to`
   const char* also_to = nullptr;
 };
 
@@ -198,7 +199,7 @@ std::string mutate(std::string text, const Mutant& m) {
   return text;
 }
 
-// Three tiles for two CTAs, with more K tiles than stages.
+// Runs three tiles on two CTAs, with more K tiles than stages.
 void run(const std::string& text, uint64_t seed, std::string* notes = nullptr,
          const std::vector<uint32_t>& delayed = {}) {
   EmulatorOptions options;
@@ -239,7 +240,7 @@ TEST_CASE("emulator: every mutant of the GEMM is reported with its cause") {
 TEST_CASE("lint finds at least half of the mutants of the GEMM without a run") {
   const std::string text = test_file("emulator/ptx/gemm_128x256x64_bf16.ptx");
   const std::set<std::string> of_original = test::rules_that_find(text);
-  CHECK(of_original == std::set<std::string>{"version"});  // it is 8.6, and 8.0 would do
+  CHECK(of_original == std::set<std::string>{"version"});  // the version is 8.6, although 8.0 would be enough
   std::string table = fmt::format("\n{:48} found by lint\n", "mutant");
   size_t found = 0;
   for (const Mutant& m : mutants()) {
@@ -274,7 +275,7 @@ TEST_CASE("no mutant of the GEMM is proved for all schedules, and the schedules 
     std::string what;
     const auto fault = fault_of([&] { run(mutant, 0, nullptr, delayed); }, &what);
     CAPTURE(what);
-    CHECK(fault.has_value() == !m.causes.empty());  // a note has none
+    CHECK(fault.has_value() == !m.causes.empty());  // a note has no cause
   }
   MESSAGE(table << named << " name a schedule, and the others fail on any");
   CHECK(named >= 16);

@@ -1,10 +1,10 @@
-// Small random programs of all instructions that each lane executes separately and whose results the manual
-// defines exactly: integers, carries, logic, comparisons, floats, halves, conversions, video. Each value of a
-// program is stored, and compared with the host's own result for the instructions that the host computes.
-// A GPU runs them too with --device=cuda, and every value must equal that of the emulator:
+// Runs small random programs of all instructions that each lane executes separately and whose results the
+// manual defines exactly: integers, carries, logic, comparisons, floats, halves, conversions and video. Each
+// value of a program is stored, and compared with the host's result if the host can compute the instruction.
+// With --device=cuda, a GPU runs the programs too, and every value must equal the emulator's:
 //
 //   unit_tests emulator_programs_test --device=cuda --programs=2000
-//   unit_tests emulator_programs_test --seed=42 --programs=1      the program that a failure names
+//   unit_tests emulator_programs_test --seed=42 --programs=1      repeats a program that failed
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -27,15 +27,15 @@ const int& programs = option("programs", 200);
 const uint64_t& first_seed = option("seed", uint64_t{1});
 
 constexpr size_t lanes = 32, steps = 24, inputs_of_a_kind = 4;
-// r and l are 32 and 64 bits, h is 16, f and d are .f32 and .f64, p is a predicate.
+// r is 32 bits, l 64 bits, h 16 bits, f an .f32, d an .f64, and p a predicate.
 constexpr std::string_view kinds = "rlhfdp";
 
 using Host = std::function<uint64_t(uint64_t, uint64_t, uint64_t)>;
 
 struct Operation {
-  std::string text;   // $0 is the result, $1 to $3 the operands, # a number below 256
-  std::string kinds;  // of the result and the operands
-  Host host = {};     // empty if the host does not compute it on its own
+  std::string text;   // $0 is the result, $1 to $3 are the operands, # is a number below 256
+  std::string kinds;  // kinds of the result and the operands
+  Host host = {};     // empty if the host does not compute the instruction
 };
 
 uint32_t u32(uint64_t x) { return static_cast<uint32_t>(x); }
@@ -48,7 +48,7 @@ double f64(uint64_t x) { return std::bit_cast<double>(x); }
 uint64_t of(float x) { return std::isnan(x) ? 0x7fffffff : std::bit_cast<uint32_t>(x); }
 uint64_t of(double x) { return std::bit_cast<uint64_t>(x); }
 
-// Computes a float's operation in one of the host's rounding modes.
+// Computes a floating-point operation in one of the host's rounding modes.
 template <class F>
 Host rounded(const std::string& mode, F f) {
   const int how = mode == "rz"   ? FE_TOWARDZERO
@@ -63,7 +63,7 @@ Host rounded(const std::string& mode, F f) {
   };
 }
 
-// The host's compiler must not compute in another rounding mode than the current one.
+// Hides x from the host's compiler, which must not compute in a rounding mode other than the current one.
 template <class T>
 T opaque(T x) {
   volatile T value = x;
@@ -88,7 +88,7 @@ class Operations {
   void add(std::string text, const char* kinds_of_it, Host host = {}) {
     all.push_back({std::move(text), kinds_of_it, std::move(host)});
   }
-  // Returns one template for each of some words, which replace @.
+  // Adds one template for each of the words, which replaces @.
   void each(std::initializer_list<const char*> words, const std::string& text, const char* kinds_of_it) {
     for (const char* word : words) {
       std::string one = text;
@@ -398,7 +398,7 @@ class Operations {
       add(fmt::format("cvt.{}.f64.s64 $0, $1;", r), "dl",
           rounded(r, [](auto a, auto, auto) { return of(static_cast<double>(opaque(s64(a)))); }));
       add(fmt::format("cvt.{}.f32.f64 $0, $1;", r), "fd", rounded(r, [](auto a, auto, auto) {
-            return uint64_t{std::bit_cast<uint32_t>(static_cast<float>(opaque(f64(a))))};  // NaNs too
+            return uint64_t{std::bit_cast<uint32_t>(static_cast<float>(opaque(f64(a))))};  // also for NaNs
           }));
       add(fmt::format("cvt.{}.f32.u32 $0, $1;", r), "fr");
       add(fmt::format("cvt.{}.f64.u64 $0, $1;", r), "dl");
@@ -481,13 +481,13 @@ class Operations {
 struct Step {
   const Operation* operation;
   std::string text;
-  size_t result;                 // its value's number
-  std::vector<size_t> operands;  // likewise
+  size_t result;                 // number of the result's value
+  std::vector<size_t> operands;  // numbers of the operands' values
 };
 
 struct Program {
-  std::vector<std::string> names;  // registers, of each value
-  std::vector<char> kind;          // of each value
+  std::vector<std::string> names;  // register of each value
+  std::vector<char> kind;          // kind of each value
   std::vector<Step> steps_of_it;
   std::string ptx;
 };
@@ -513,7 +513,7 @@ Program program_of(uint64_t seed, const std::vector<Operation>& operations) {
     Step s{&operations[engine() % operations.size()], {}, 0, {}};
     s.text = s.operation->text;
     for (size_t o = 1; o < s.operation->kinds.size(); ++o) {
-      std::vector<size_t> able;  // the later ones twice, so that results are used
+      std::vector<size_t> able;  // later values occur twice, so that results are used
       for (size_t v = 0; v < p.kind.size(); ++v)
         if (p.kind[v] == s.operation->kinds[o])
           able.insert(able.end(), v < kinds.size() * inputs_of_a_kind ? 1 : 2, v);
@@ -527,7 +527,7 @@ Program program_of(uint64_t seed, const std::vector<Operation>& operations) {
     body += s.text + "\n";
     p.steps_of_it.push_back(std::move(s));
   }
-  // Values of a lane are adjacent, the inputs first.
+  // Values of a lane are adjacent, and the inputs are first.
   std::string declarations, loads, stores;
   for (size_t v = 0; v < p.kind.size(); ++v) {
     const std::string& name = p.names[v];
@@ -573,7 +573,7 @@ uint64_t input(char kind, std::mt19937_64& engine) {
   };
   const uint64_t whole = engine() % 3 ? engine() >> (engine() % 64) : edges[engine() % std::size(edges)];
   switch (kind) {
-    case 'r': {  // as often two halves
+    case 'r': {  // half of the draws are two 16-bit halves
       const uint16_t halves[] = {emulator::to_f16(static_cast<float>(value(24))),
                                  emulator::to_bf16(static_cast<float>(value(24)))};
       return engine() % 2 ? whole & 0xffffffff : uint64_t{halves[engine() % 2]} << 16 | halves[engine() % 2];
@@ -593,7 +593,7 @@ uint64_t input(char kind, std::mt19937_64& engine) {
   }
 }
 
-// Returns the values of lanes, which are adjacent, with the inputs set.
+// Returns the values of all lanes, which are adjacent, with the inputs filled in.
 std::vector<uint64_t> inputs(const Program& p, uint64_t seed) {
   std::mt19937_64 engine(seed * 2 + 1);
   std::vector<uint64_t> values(lanes * p.kind.size());
@@ -620,12 +620,12 @@ std::vector<uint64_t> run(Device& device, const Program& p, const std::vector<ui
   return values.copy_out<uint64_t>();
 }
 
-// The manual leaves open the payload of a NaN of 64 bits.
+// The manual leaves the payload of a 64-bit NaN open.
 bool same(char kind, uint64_t a, uint64_t b) {
   return a == b || (kind == 'd' && std::isnan(f64(a)) && std::isnan(f64(b)));
 }
 
-// Returns text such as "step 3, add.s32 %r24, %r0, %r1; of 0x1, 0x2 in lane 5 gives 0x4, and 0x3 is right".
+// Returns a message like "step 3, add.s32 %r24, %r0, %r1; of 0x1, 0x2 in lane 5 gives 0x4, and 0x3 is right".
 std::string wrong(const Program& p, const Step& s, const std::vector<uint64_t>& values, size_t lane,
                   uint64_t is, uint64_t right) {
   std::string of_what;
@@ -633,7 +633,8 @@ std::string wrong(const Program& p, const Step& s, const std::vector<uint64_t>& 
   return fmt::format("{} of{} in lane {} gives {:#x}, and {:#x} is right", s.text, of_what, lane, is, right);
 }
 
-// Returns values that the host computes itself, from the emulator's values of the operands.
+// Compares the values that the host can compute with its own results, given the emulator's values of the
+// operands.
 std::string against_host(const Program& p, const std::vector<uint64_t>& values, size_t& compared) {
   for (const Step& s : p.steps_of_it) {
     if (!s.operation->host) continue;
@@ -650,9 +651,9 @@ std::string against_host(const Program& p, const std::vector<uint64_t>& values, 
   return {};
 }
 
-// Returns whether ptxas deviates from the PTX ISA, which the emulator follows: ptxas 13.0 saturates video
+// Returns whether ptxas deviates from the PTX ISA, which the emulator follows. ptxas 13.0 saturates video
 // instructions differently, treats the maximum of a NaN and itself as a copy, uses only five bits of a
-// constant length of bfi.b32, and converts the least s32 to 255 with cvt.sat to u8.
+// constant length in bfi.b32, and converts the least s32 to 255 with cvt.sat to u8.
 bool is_left_to_ptxas(const Step& s) {
   const std::string_view text = s.text;
   if (text.starts_with("bfi.b32")) return std::stoi(s.text.substr(s.text.rfind(' ') + 1)) > 31;
@@ -664,7 +665,7 @@ bool is_left_to_ptxas(const Step& s) {
 
 std::string against_gpu(const Program& p, const std::vector<uint64_t>& values,
                         const std::vector<uint64_t>& gpu) {
-  std::set<size_t> left;  // results that are left to ptxas, and what is computed of them
+  std::set<size_t> left;  // values in which ptxas deviates, and values that depend on them
   for (const Step& s : p.steps_of_it) {
     if (is_left_to_ptxas(s) || std::ranges::any_of(s.operands, [&](size_t o) { return left.contains(o); })) {
       left.insert(s.result);
@@ -673,7 +674,7 @@ std::string against_gpu(const Program& p, const std::vector<uint64_t>& values,
     for (size_t lane = 0; lane < lanes; ++lane) {
       const size_t at = lane * p.kind.size() + s.result;
       if (!same(p.kind[s.result], values[at], gpu[at])) return wrong(p, s, values, lane, values[at], gpu[at]);
-      if (values[at] != gpu[at]) left.insert(s.result);  // a NaN of another payload
+      if (values[at] != gpu[at]) left.insert(s.result);  // a NaN with a different payload
     }
   }
   return {};

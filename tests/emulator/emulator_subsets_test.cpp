@@ -1,5 +1,5 @@
-// Programs with every subset of their fences, waits and arrivals: a program is reported unless the subset
-// orders its accesses. The patterns of communication are those with which interpreters of kernels are tested.
+// Tests programs with every subset of their fences, waits and arrivals. A program must be reported unless the
+// subset orders its accesses. The patterns of communication are those used to test interpreters of kernels.
 #include <bit>
 
 #include "subsets_kit.h"
@@ -7,10 +7,10 @@
 namespace ptxbuilder::runtime::emulator_subsets_test {
 namespace {
 
-// A kernel of CTAs of 64 threads around `body`. %r0 tid.x, %r1 the CTA, %r2 the address of 1 KB of shared
-// memory, %r3 of eight mbarriers of one arrival each, %r4 to %r7 values that each CTA has for itself, %p0
-// thread 0, %p1 thread 32. %rd0 global memory of zeros, %rd1 4 KB after it, %rd2 the CTA's own 256 B after
-// 8 KB, %rd3 the thread's own word there.
+// Returns a kernel of CTAs of 64 threads around `body`. Registers: %r0 is tid.x, %r1 the CTA, %r2 the address
+// of 1 KB of shared memory, %r3 that of eight mbarriers with one arrival each, %r4 to %r7 different values
+// for each CTA, %p0 "thread 0", %p1 "thread 32". %rd0 is the address of zeros in global memory, %rd1 is 4 KB
+// after it, %rd2 is the CTA's own 256 bytes after 8 KB, and %rd3 the thread's own word there.
 std::string kernel(const std::string& body, uint32_t cluster, uint32_t arrivals) {
   return fmt::format(R"(.version 8.6
 .target sm_90a
@@ -43,7 +43,7 @@ const std::string read = "ld.shared.u32 %r10, [%r2];\nst.global.u32 [%rd3], %r10
 std::string arrive(int mbarrier) {
   return fmt::format("mbarrier.arrive.shared::cta.b64 _, [%r3+{}];\n", 8 * mbarrier);
 }
-// Labels have the number of the wait.
+// Returns a wait whose labels have its number.
 std::string await(int number, int mbarrier, int parity = 0) {
   return fmt::format("V{0}: mbarrier.try_wait.parity.shared::cta.b64 %p7, [%r3+{1}], {2};\n@!%p7 bra V{0};\n",
                      number, 8 * mbarrier, parity);
@@ -156,7 +156,7 @@ const std::vector<SubsetProgram>& copies() {
   return table;
 }
 
-// A place is written after two stores; the stored places are read or written after each kind of wait.
+// A place is written after two stores. The stored places are read or written after each kind of wait.
 std::vector<SubsetProgram> waits_of_stores() {
   std::vector<SubsetProgram> programs;
   for (const std::string place :
@@ -217,7 +217,7 @@ const std::vector<SubsetProgram>& mbarriers() {
   return table;
 }
 
-// A CTA arrives at an mbarrier of another one of its cluster, whose rank %r10 holds.
+// Returns code in which a CTA arrives at an mbarrier of another CTA in its cluster, whose rank is in %r10.
 std::string arrive_far(int mbarrier) {
   return fmt::format(
       "mapa.shared::cluster.u32 %r11, %r3, %r10;\n"
@@ -230,7 +230,7 @@ std::string await_far(int mbarrier) {
       mbarrier, 8 * mbarrier);
 }
 
-// All CTAs synchronize in each round at an mbarrier of that round, and pass a word of global memory to the
+// In each round, all CTAs synchronize at an mbarrier of that round, and pass a word of global memory to the
 // next CTA.
 SubsetProgram rounds(uint32_t ctas) {
   std::string body = "mul.wide.u32 %rd4, %r1, 4;\nadd.u64 %rd4, %rd4, %rd0;\nst.global.u32 [%rd4], %r4;\n" +
@@ -253,8 +253,8 @@ SubsetProgram rounds(uint32_t ctas) {
           ctas};
 }
 
-// Each CTA of a cluster with two CTAs along each axis signals those that differ from it along one of the
-// collective axes, and reads the data of all that differ along any of these axes.
+// A cluster has two CTAs along each axis. Each CTA signals those that differ from it along exactly one of the
+// collective axes. It then reads the data of all CTAs that differ from it along any of these axes.
 SubsetProgram mesh(uint32_t axes, uint32_t collective) {
   std::string body =
       "mul.wide.u32 %rd4, %r1, 4;\nadd.u64 %rd4, %rd4, %rd0;\nst.global.u32 [%rd4], %r4;\n"
@@ -275,7 +275,7 @@ SubsetProgram mesh(uint32_t axes, uint32_t collective) {
       [told](uint32_t subset) { return told == 0 || (told == 1 && subset == 1); }, 1u << axes, told + 1};
 }
 
-// One warp fills slots and another empties them, round and round.
+// One warp fills slots and another empties them, again and again.
 SubsetProgram ring(uint32_t slots, uint32_t words, bool is_emptied, bool is_filled) {
   std::string fill, empty;
   int number = 0;

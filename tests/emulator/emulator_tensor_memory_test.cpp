@@ -1,11 +1,11 @@
-// Products in tensor memory: a Blackwell tile against float64, other types, and what goes wrong there.
+// Tests products in tensor memory: a Blackwell tile against float64, other types, and faults.
 #include "subsets_kit.h"
 
 namespace ptxbuilder::runtime {
 namespace emulator_tensor_memory_test {
 namespace {
 
-// The repository's Blackwell tile on one CTA: 128 x 256 x k.
+// Returns the error of the repository's Blackwell tile on one CTA: 128 x 256 x k.
 double tile_error(const std::string& text, uint64_t seed) {
   constexpr uint32_t m = 128, n = 256, k = 320;
   EmulatorOptions options;
@@ -41,7 +41,7 @@ TEST_CASE("a Blackwell tile without what it needs is reported") {
   // The sums are read without a wait for the last commit.
   CHECK(fault("@%p16 bra \t$L__BB0_21;", "", &what) == Fault::race);
   CHECK_MESSAGE(what.find("tensor memory") != std::string::npos, what);
-  // A stage is free before the product has read it.
+  // A stage is freed before the product has read it.
   CHECK(fault("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r483];",
               "mbarrier.arrive.shared::cta.b64 _, [%r483];", &what) == Fault::race);
   CHECK_MESSAGE(what.find("product") != std::string::npos, what);
@@ -52,16 +52,16 @@ TEST_CASE("a Blackwell tile without what it needs is reported") {
   CHECK_MESSAGE(what.find(" reaches lanes ") != std::string::npos, what);
   CHECK(fault("add.s32 \t%r417, %r126, 192;", "add.s32 %r417, %r126, 224;", &what) == Fault::out_of_bounds);
   CHECK_MESSAGE(what.find("which no allocation of the CTA has") != std::string::npos, what);
-  // There was nothing to add to.
+  // The first product has nothing to add to.
   CHECK(fault("mov.pred \t%p22, 0;", "mov.pred %p22, -1;", &what) == Fault::uninitialised);
 }
 
-// A kernel of one or two warpgroups around `body`, which has loaded A and B into shared memory, initialised
-// four mbarriers of one arrival each and allocated 32 columns: a product of one instruction's 32 bytes of k,
-// without swizzle. A has 128 rows, and B has 16 columns, all of k. Each group of 8 rows has 128 B for each 16
-// B of k, and these follow each other. %r1 tid.x, %r2 its warp, %r9 the columns, %r12 those of the warp's
-// lanes, %r13 the mbarriers, %rd3 d, %rd6 and %rd7 the descriptors of A and B, %p2 not thread 0, %p3 not warp
-// 0.
+// Returns a kernel of one or two warpgroups around `body`, with a product of one instruction's 32 bytes of k,
+// without swizzle. Before `body`, it has loaded A and B into shared memory, initialized four mbarriers with
+// one arrival each, and allocated 32 columns. A has 128 rows, and B has 16 columns, each with all of k. In
+// each group of 8 rows, 128 bytes hold 16 bytes of k, and these pieces are contiguous. Registers: %r1 is
+// tid.x, %r2 the warp, %r9 the columns, %r12 the columns of the warp's lanes, %r13 the mbarriers, %rd3 d,
+// %rd6 and %rd7 the descriptors of A and B, %p2 "not thread 0", %p3 "not warp 0".
 std::string around(const std::string& body) {
   return R"(.version 8.6
 .target sm_100a
@@ -87,7 +87,7 @@ shr.u32 %r11, %r4, 4; cvt.u64.u32 %rd7, %r11; or.b64 %rd7, %rd7, 0x0000401000080
          R"(bar.sync 0; @%p3 bra E; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32; E: ret; })";
 }
 
-// A may be copied to tensor memory first.
+// Returns a kernel with one product. A may be copied to tensor memory first.
 std::string product(const std::string& kind, uint32_t what, bool is_copied) {
   return around(std::string("@%p2 bra W;\nadd.s32 %r14, %r9, 16;\n") +
                 (is_copied ? "tcgen05.cp.cta_group::1.128x256b [%r14], %rd6;\n" : "") +
@@ -106,7 +106,7 @@ st.global.v4.b32 [%rd8+32], {%r24,%r25,%r26,%r27}; st.global.v4.b32 [%rd8+48], {
 )");
 }
 
-// Elements are small whole numbers, which every type has.
+// Elements are small integers, which every type can represent.
 template <class Element>
 void check_product(const std::string& kind, uint32_t types, bool integer, Element element, size_t rows = 128,
                    bool is_copied = false) {
@@ -201,8 +201,8 @@ TEST_CASE("copies to tensor memory place each row of their shape") {
   }
 }
 
-// All warps store to tensor memory, one thread adds a product there, all load, and a thread of another warp
-// adds a further product.
+// All warps store to tensor memory, one thread adds a product there, and all warps load the sums. Then a
+// thread of another warp adds a further product.
 std::string handed_over() {
   const std::string sums =
       "{%r16,%r17,%r18,%r19,%r20,%r21,%r22,%r23,%r24,%r25,%r26,%r27,%r28,%r29,%r30,%r31}";
@@ -283,7 +283,7 @@ TEST_CASE("a missing wait or fence between a transfer, a product and another thr
   CHECK_MESSAGE(what.find("without tcgen05.wait::ld") != std::string::npos, what);
 }
 
-// ---- what orders loads, stores, products and commits, with every subset of it ----
+// ---- Everything that orders loads, stores, products and commits, and every subset of it ----
 
 const std::string before = "tcgen05.fence::before_thread_sync;\n",
                   after = "tcgen05.fence::after_thread_sync;\n";
@@ -300,7 +300,7 @@ std::string store(int column = 0) {
 std::string load(int column = 0, int to = 16) {
   return fmt::format("tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r{}}}, [%r12+{}];\n", to, column);
 }
-// Only thread 0 runs this, or another thread; labels have numbers.
+// Returns code that only one thread runs, by default thread 0. `number` makes its label unique.
 std::string only(int number, const std::string& what, int thread = 0) {
   return fmt::format("setp.ne.u32 %p1, %r1, {1};\n@%p1 bra O{0};\n{2}O{0}:\n", number, thread, what);
 }
@@ -329,7 +329,7 @@ std::string second_group(int number, const std::string& what) {
   return fmt::format("setp.lt.u32 %p1, %r1, 128;\n@%p1 bra G{0};\n{1}G{0}:\n", number, what);
 }
 
-// Copies to 16 columns after the accumulator, where a product reads A.
+// Copies A to the 16 columns after the accumulator, where a product reads it.
 const std::string copy = "add.s32 %r15, %r9, 16;\ntcgen05.cp.cta_group::1.128x256b [%r15], %rd6;\n";
 const std::string copy_over = "tcgen05.cp.cta_group::1.128x256b [%r9], %rd6;\n";
 const std::string product_of_copy =

@@ -1,4 +1,4 @@
-// Tensor copies of 1 to 5 dimensions are compared with a loop over the elements.
+// Compares tensor copies of 1 to 5 dimensions with a loop over the elements.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 namespace ptxbuilder::runtime::emulator_tensor_test {
 namespace {
 
-// Loads a box at the coordinates of the parameters, writes shared memory unchanged to global memory, and
-// stores the box at coordinates of its own through a second map, or reduces it there.
+// Returns a kernel that loads a box at the coordinates in its parameters, and writes shared memory unchanged
+// to global memory. It then stores or reduces the box at other coordinates through a second map.
 std::string kernel(int rank, uint32_t bytes, const char* reduction) {
   std::string at, to, loads;
   for (int d = 0; d < rank; ++d) {
@@ -122,7 +122,7 @@ void run_case(const Case& c, const char* reduction, uint64_t seed) {
   int wrong = 0;
   std::vector<float> boxed_values(boxed);
   walk(c, c.at, [&](uint32_t linear, const std::vector<int64_t>& x, bool inside) {
-    // Shared memory starts at a multiple of 1024, so that the offset tells the row of the pattern.
+    // Shared memory starts at a multiple of 1024, so that the offset determines the row of the pattern.
     uint32_t offset = linear * 4, unit = offset / 16, row = offset / 128 % 8;
     const uint32_t mask[] = {0, 1, 3, 7};
     unit ^= row & mask[static_cast<int>(c.swizzle)];
@@ -204,7 +204,7 @@ TEST_CASE("emulator: a copy outside of the tensor map's allocation, or of the wr
   CHECK(fault_of([&] { run(bent, false); }) == Fault::misaligned);
 }
 
-// An H100 stops at these with an illegal instruction, which the manual does not mention.
+// An H100 stops at these copies with an illegal instruction, which the manual does not mention.
 TEST_CASE("emulator: a box that begins at no multiple of 16 B, or is stored in front of the tensor") {
   auto fault = [](int32_t at, int32_t to, int32_t to_row = 0) {
     const Case c{2, {64, 40}, {32, 16}, {1, 1}, {at, -1}, {to, to_row}, Swizzle::none, OobFill::zero};
@@ -219,7 +219,8 @@ TEST_CASE("emulator: a box that begins at no multiple of 16 B, or is stored in f
   CHECK(fault(4, 0, -1) == Fault::operand);
 }
 
-// Each CTA of a cluster of two loads one half of a tile into both; both wait for the whole.
+// Each CTA of a cluster of two loads one half of a tile into both CTAs, and both CTAs wait for the whole
+// tile.
 TEST_CASE("emulator: multicast fills every CTA of the mask") {
   const std::string text = R"(.version 8.0
 .target sm_90a
@@ -266,7 +267,7 @@ D: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;
     return fault;
   };
   CHECK(without("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;", "bar.sync 0;") !=
-        std::nullopt);  // a peer that is not ready
+        std::nullopt);  // the peer may not be ready
   CHECK(without("fence.mbarrier_init.release.cluster;", "") == Fault::mbarrier_init);
   const auto half = without("[%r1], 4096;", "[%r1], 2048;");
   const bool named = half == Fault::tx_count || half == Fault::race || half == Fault::uninitialised;
@@ -275,8 +276,8 @@ D: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;
   CHECK(without("mov.b16 %h0, 3;", "mov.b16 %h0, 1;") == Fault::tx_count);
 }
 
-// Loads pixels with 4 channels from images of 5 by 4 with 8 channels, writes shared memory to global memory,
-// and stores the pixels through a map of another tensor.
+// Returns a kernel that loads pixels with 4 channels from images of 5 by 4 with 8 channels, and writes shared
+// memory to global memory. It then stores the pixels through a map of another tensor.
 const std::string pixels = R"(.version 8.0
 .target sm_90a
 .address_size 64
@@ -331,8 +332,8 @@ TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so
   };
   for (const Walk& walk : {Walk{1, -1, -1, 0}, Walk{1, 2, 1, 0}, Walk{2, -1, 1, 0}, Walk{1, 0, 2, 1}}) {
     const auto [got, stored] = run(pixels, walk, {{-1, -1}, {-1, -1}});
-    // Pixels go from -1 to the last but one, a total of 5 by 4 per image; every second one counts with a
-    // stride of 2.
+    // Pixels range from -1 to the last but one, 5 by 4 in each image. With a stride of 2, every second pixel
+    // counts.
     const int columns = (width + walk.stride - 1) / walk.stride,
               rows = (height + walk.stride - 1) / walk.stride;
     const int first = (walk.n * rows + (walk.h + 1) / walk.stride) * columns + (walk.w + 1) / walk.stride;
@@ -345,7 +346,7 @@ TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so
         const float right =
             inside ? in[static_cast<size_t>(((n * height + h) * width + w) * channels + 4 + c)] : 0.0f;
         wrong += got[static_cast<size_t>(4 * p + c)] != right;
-        wrong += stored[static_cast<size_t>(4 * p + c)] != right;  // 30 pixels of 40, in their order
+        wrong += stored[static_cast<size_t>(4 * p + c)] != right;  // 30 of the 40 pixels, in their order
       }
     CHECK(wrong == 0);
   }

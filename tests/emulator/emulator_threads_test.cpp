@@ -11,9 +11,9 @@
 namespace ptxbuilder::runtime::emulator_threads_test {
 namespace {
 
-// A kernel of `threads` threads around `body`: %r0 tid.x, %r1 the lane, %rd0 of a word of global memory for
-// each thread, which is 0 at first, %rd1 of this thread's own, %r2 the address of `lock` in shared memory,
-// %r3 of tile + 4 tid.
+// Returns a kernel of `threads` threads around `body`. Registers: %r0 is tid.x, %r1 the lane, %rd0 the
+// address of an array in global memory with an initially zero word for each thread, %rd1 the address of this
+// thread's word, %r2 the address of `lock` in shared memory, %r3 tile + 4 tid.
 std::string kernel(const std::string& body) {
   return fmt::format(R"(.version 8.6
 .target sm_90a
@@ -30,7 +30,7 @@ ret;
                      body);
 }
 
-// Returns the words that all threads have stored on every schedule, or the first report.
+// The words that all threads have stored on every schedule, or the first report.
 struct Result {
   std::vector<uint32_t> words;
   std::optional<Fault> fault;
@@ -61,7 +61,7 @@ Result run(const std::string& body, uint32_t threads = 64, uint64_t seeds = 12) 
   return run_text(kernel(body), threads, seeds);
 }
 
-// Returns words that are `value` before `below`, and 0 otherwise.
+// Returns `threads` words. The first `below` words are `value`, and the others are 0.
 std::vector<uint32_t> constant(uint32_t threads, uint32_t value, uint32_t below = 1000) {
   std::vector<uint32_t> words(threads);
   for (uint32_t i = 0; i < std::min(threads, below); ++i) words[i] = value;
@@ -246,7 +246,8 @@ TEST_CASE("emulator: calls that cannot be are named") {
 
 TEST_CASE("emulator: each group of lanes has its own mask") {
   const std::string group =
-      "and.b32 %r5, %r1, 24;\nmov.u32 %r6, 255;\nshl.b32 %r6, %r6, %r5;\n";  // eight lanes each
+      "and.b32 %r5, %r1, 24;\nmov.u32 %r6, 255;\nshl.b32 %r6, %r6, %r5;\n";  // the mask of the lane's group
+                                                                             // of eight
   auto sums = constant(32, 0);
   for (uint32_t i = 0; i < 32; ++i) sums[i] = 8 * (i / 8 * 8) + 28;
   check("a sum of each eight lanes", group + "redux.sync.add.u32 %r7, %r1, %r6;\nst.global.b32 [%rd1], %r7;",
@@ -300,7 +301,7 @@ TEST_CASE("emulator: an .aligned instruction of a part of a warp is named, which
   }
 }
 
-// ptxas 13.0 prints these numbers with -v for kernels that use setmaxnreg.
+// ptxas 13.0 prints these register counts with -v for kernels that use setmaxnreg.
 TEST_CASE("emulator: setmaxnreg begins with the registers that ptxas gives, and shares them") {
   const auto ran = [](uint32_t threads, int ctas, const char* of_first, const char* of_others) {
     std::string text =
@@ -315,12 +316,13 @@ TEST_CASE("emulator: setmaxnreg begins with the registers that ptxas gives, and 
     const Result r = ran(threads, ctas, of_first, of_others);
     CHECK_MESSAGE(!r.fault, r.what);
   };
-  fits(256, 1, "dec 24", "inc 240");   // 240 at entry
-  fits(384, 1, "dec 40", "inc 232");   // 168
-  fits(288, 1, "dec 24", "inc 168");   // 168, since the third warpgroup counts whole
-  fits(256, 2, "dec 24", "inc 232");   // 128
-  fits(512, 1, "dec 128", "inc 128");  // 128
-  fits(128, 1, "dec 24", "inc 256");   // 256
+  fits(256, 1, "dec 24", "inc 240");  // 240 at entry
+  fits(384, 1, "dec 40", "inc 232");  // 168 at entry
+  fits(288, 1, "dec 24",
+       "inc 168");  // 168 at entry, because the incomplete third warpgroup counts as a complete one
+  fits(256, 2, "dec 24", "inc 232");   // 128 at entry
+  fits(512, 1, "dec 128", "inc 128");  // 128 at entry
+  fits(128, 1, "dec 24", "inc 256");   // 256 at entry
   const auto fails = [&](uint32_t threads, int ctas, const char* of_first, const char* of_others,
                          const char* says) {
     const Result r = ran(threads, ctas, of_first, of_others);
@@ -332,7 +334,7 @@ TEST_CASE("emulator: setmaxnreg begins with the registers that ptxas gives, and 
   fails(384, 1, "dec 176", "inc 240", "setmaxnreg.dec to 176 registers, but the warp has 168");
 }
 
-// A warp stores a word that another loads, and no barrier orders them.
+// A warp stores a word, another warp loads it, and no barrier orders the two.
 TEST_CASE("emulator: a line that is delayed comes after all that can go on without it") {
   const std::string text = kernel(
       "st.shared.u32 [tile], 0; bar.sync 0; setp.lt.u32 %p1, %r0, 32; @%p1 bra A; bra B;\n"
@@ -367,10 +369,10 @@ TEST_CASE("emulator: a mask that leaves out its own lane is named") {
   CHECK_MESSAGE(r.what.find("lane 31") != std::string::npos, r.what);
 }
 
-// Lanes that access shared memory anywhere, each at an address of its own: values, and what the checks say of
-// single lanes.
-// Two warps of a CTA around `body`. %r0 tid.x, %r1 the lane, %r2 the address of 4 KB of shared memory, %p0
-// warp 0, %p1 this lane takes part, %r3 where it does, %r4 its value; %rd0 16 B of results for each thread.
+// Returns a kernel of two warps of a CTA around `body`. Each lane accesses shared memory at its own arbitrary
+// address. Registers: %r0 is tid.x, %r1 the lane, %r2 the address of 4 KB of shared memory, %p0 "warp 0", %p1
+// "this lane takes part", %r3 the address that the lane accesses, %r4 its value, %rd0 the address of 16 bytes
+// of results for each thread.
 std::string scattered_kernel(const std::string& body) {
   return fmt::format(R"(.version 8.0
 .target sm_90a
@@ -392,12 +394,12 @@ ret;
 
 struct Trial {
   std::vector<uint32_t> places;  // offset of each lane in shared memory
-  uint32_t lanes = ~0u;          // that take part
+  uint32_t lanes = ~0u;          // mask of the lanes that take part
   uint64_t seed = 0;
   std::vector<std::string> notes = {};
 };
 
-// Returns the results, 4 words of each thread.
+// Returns the results, 4 words for each thread.
 std::vector<uint32_t> run_scattered(const std::string& body, Trial& trial, uint32_t threads = 64) {
   EmulatorOptions options;
   options.seed = trial.seed;
@@ -409,7 +411,7 @@ std::vector<uint32_t> run_scattered(const std::string& body, Trial& trial, uint3
   return bench.download<uint32_t>(results, 256);
 }
 
-// Places of 32 lanes in arbitrary order, `size` apart or more.
+// Returns offsets for 32 lanes in arbitrary order, at least `size` apart.
 std::vector<uint32_t> anywhere(uint32_t size, uint32_t seed) {
   std::vector<uint32_t> all(4096 / size);
   std::iota(all.begin(), all.end(), 0);
@@ -430,7 +432,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 TEST_CASE("lanes store and load anywhere, of every width, all of them or some") {
   struct Width {
     const char* type;
-    const char* stored;  // %r4 and what follows from it
+    const char* stored;  // PTX that computes %r4 and the values derived from it
     uint32_t size, words;
   };
   const Width widths[] = {{"u8", "%r4", 1, 1},
@@ -446,7 +448,8 @@ TEST_CASE("lanes store and load anywhere, of every width, all of them or some") 
       CAPTURE(w.type);
       CAPTURE(lanes);
       Trial trial{anywhere(w.size, w.size + lanes % 7), lanes};
-      // Each lane stores, and loads from there: no other lane's bytes are in its way. It then shows 16 B.
+      // Each lane stores, and loads from the same place, which no other lane overwrites. It then shows 16
+      // bytes.
       const std::string loaded = w.size == 1   ? "ld.shared.u8 %r10, [%r3];"
                                  : w.size == 2 ? "ld.shared.u16 %r10, [%r3];"
                                  : w.words == 1
@@ -476,7 +479,8 @@ TEST_CASE("of lanes anywhere, the one that is wrong is named") {
                     show = "@!%p0 st.global.u32 [%rd0], %r10;";
   Trial trial{anywhere(4, 3)};
   CHECK(report(store + "bar.sync 0;" + load + show, trial) == "no fault");
-  // Another warp's lane, ahead of any barrier: each lane alone, so that it is the one that is named.
+  // A lane of another warp accesses the place before any barrier. Each lane is tested alone, so that the
+  // report names it.
   for (const int lane : {0, 9, 31}) {
     CAPTURE(lane);
     Trial one = trial;
@@ -485,14 +489,14 @@ TEST_CASE("of lanes anywhere, the one that is wrong is named") {
     CHECK(has(text, "race"));
     CHECK(has(text, fmt::format("data+{}", one.places[static_cast<size_t>(lane)])));
   }
-  // A lane of the same warp.
+  // A lane of the same warp accesses the place.
   const std::string apart =
       "xor.b32 %r6, %r1, 3; mad.lo.u32 %r6, %r6, 132, %r2; mad.lo.u32 %r3, %r1, 132, %r2;"
       "@%p0 st.shared.u32 [%r3], %r4; {}"
       "@%p0 ld.shared.u32 %r10, [%r6]; @%p0 st.global.u32 [%rd0], %r10;";
   CHECK(has(report(fmt::format(fmt::runtime(apart), ""), trial), "of this warp wrote"));
   CHECK(report(fmt::format(fmt::runtime(apart), "bar.warp.sync -1;"), trial) == "no fault");
-  // One lane is outside, or at an odd address, or reads what nothing has written.
+  // One lane is out of bounds, at a misaligned address, or reads what nothing has written.
   for (const uint32_t lane : {0u, 17u, 31u}) {
     CAPTURE(lane);
     const std::string name = fmt::format(", lane {}", lane);
@@ -509,7 +513,7 @@ TEST_CASE("of lanes anywhere, the one that is wrong is named") {
     CHECK(has(report("@%p1 bra S; bra T; S: " + store + " T: bar.sync 0;" + load + show, unwritten),
               fmt::format("data+{}, which nothing had written", unwritten.places[lane])));
   }
-  // Two warps that store the same value are a note; other values are a race.
+  // Two warps that store the same value cause a note; if the values differ, they cause a race.
   Trial same = trial, other = trial;
   run_scattered("st.shared.u32 [%r3], %r4;", same);
   REQUIRE(!same.notes.empty());

@@ -1,5 +1,5 @@
-// The truth table of sufficient and insufficient orders: each correct program passes on every schedule, and
-// each program without one piece is reported on some.
+// The truth table of sufficient and insufficient orders. Each correct program must pass on every schedule,
+// and each program without one piece must be reported on some schedule.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 namespace ptxbuilder::runtime::emulator_truth_test {
 namespace {
 
-// A kernel of 128 threads (in CTAs of a cluster) around `body`. Predicate %p0: thread 0. %r0 tid.x, %r1 the
-// lane, %r2 address of data (4 KB, aligned to 1024), %r3 of bar, %r4 data + 4 tid, %rd0 of global memory (16
-// KB), %rd1 of the thread's own 8 bytes there.
+// Returns a kernel of 128 threads (in CTAs of a cluster) around `body`. Registers: %p0 is "thread 0", %r0
+// tid.x, %r1 the lane, %r2 the address of `data` (4 KB, aligned to 1024), %r3 that of `bar`, %r4 data + 4
+// tid, %rd0 the address of 16 KB of global memory, %rd1 that of the thread's own 8 bytes there.
 std::string kernel(const std::string& body, int cluster = 1) {
   return fmt::format(R"(.version 8.6
 .target sm_90a
@@ -46,8 +46,8 @@ std::optional<Fault> outcome(const std::string& text, std::string* what, uint64_
 }
 
 struct Leave {
-  const char* out;      // this piece
-  const char* instead;  // and put this there
+  const char* out;      // the piece to remove
+  const char* instead;  // the text in its place
   Fault fault;
 };
 
@@ -76,7 +76,7 @@ const std::string wgmma_setup =
 const std::string wgmma =
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {acc0, acc1, acc2, acc3}, %rd2, %rd2, 0, 1, 1, 0, "
     "0;\nwgmma.commit_group.sync.aligned;\n";
-// Does the same, and %p2 determines whether it adds.
+// The same product; %p2 determines whether it adds to the sums.
 const std::string adding_wgmma =
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {acc0, acc1, acc2, acc3}, %rd2, %rd2, %p2, 1, 1, 0, "
     "0;\nwgmma.commit_group.sync.aligned;\n";
@@ -136,7 +136,7 @@ const std::vector<Row>& rows() {
        init + load + wait + "ld.shared.b32 %r5, [%r4];",
        1,
        {{"@!%p1 bra W;", "", Fault::race},
-        {"@%p0 fence.mbarrier_init.release.cluster;", "", Fault(255)},  // a note
+        {"@%p0 fence.mbarrier_init.release.cluster;", "", Fault(255)},  // the finding is only a note
         {"@%p0 fence.mbarrier_init.release.cluster;", "@%p0 fence.proxy.async.shared::cta;", Fault(255)},
         {"bar.sync 0;", "", Fault::mbarrier_init},
         {"[%r3], 4096;", "[%r3], 4080;", Fault::tx_count},
@@ -531,7 +531,8 @@ TEST_CASE("emulator: the truth table holds") {
       REQUIRE(at != std::string::npos);
       mutant.replace(at, std::strlen(leave.out), leave.instead);
       fault = outcome(kernel(mutant, row.cluster), &what);
-      // 255 means that this is enough as well; 254 means some fault, which depends on the schedule.
+      // 255 means that this program is correct as well; 254 means that the kind of fault depends on the
+      // schedule.
       const bool ok = leave.fault == Fault(255)   ? !fault
                       : leave.fault == Fault(254) ? fault.has_value()
                                                   : fault == leave.fault;

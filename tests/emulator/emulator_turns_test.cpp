@@ -1,4 +1,4 @@
-// CTAs whose order matters compute the same: a seed has one result with any number of host threads.
+// Tests CTAs whose order affects the results. A seed must have one result with any number of host threads.
 #include <doctest/doctest.h>
 
 #include "emulator_kit.h"
@@ -7,8 +7,8 @@ namespace ptxbuilder::runtime {
 namespace emulator_turns_test {
 namespace {
 
-// Each CTA adds to 256 sums, in an order that decides how they are rounded, reads one of its own sums, takes
-// a ticket, and stores to the place that the ticket names.
+// Each CTA adds to 256 sums, in an order that affects their rounding. It then reads one of its sums, takes a
+// ticket, and stores to the place that the ticket names.
 const char* const adds = R"(.version 8.0
 .target sm_90a
 .address_size 64

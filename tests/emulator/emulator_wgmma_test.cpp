@@ -1,4 +1,4 @@
-// wgmma, mma, ldmatrix and stmatrix compared with the host's products, with operands in the layouts of the
+// Compares wgmma, mma, ldmatrix and stmatrix with the host's products, with operands in the layouts of the
 // PTX ISA.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@ namespace {
 
 using namespace emulator;
 
-constexpr uint32_t dynamic_at = 1024;  // the address of dynamic shared memory if there is no static
+constexpr uint32_t dynamic_at = 1024;  // address of dynamic shared memory if there is no static shared memory
 
 struct Element {
   const char* name;
@@ -38,17 +38,17 @@ struct Case {
   Element a, b;
   int n;
   Swizzle swizzle_a, swizzle_b;
-  bool mn_a, mn_b;  // MN-major
-  bool registers;   // A
-  bool half;        // accumulators in f16
-  int slice;        // which 32 bytes along K of a swizzled atom
+  bool mn_a, mn_b;  // A or B is MN-major
+  bool registers;   // A is in registers
+  bool half;        // accumulators are f16
+  int slice;        // number of the 32 bytes along K of a swizzled atom
   int scale_a, scale_b;
   bool accumulate;
 };
 
 // A Placement holds the position of element (mn, k) of an operand, as in the figures of PTX ISA, "Shared
-// Memory Matrix Layout", and the matching descriptor. Atoms are 8 x (span) bytes; their 16-byte units change
-// places according to the index of the row in the atom.
+// Memory Matrix Layout", and the matching descriptor. Atoms are 8 x span() bytes, and their 16-byte units are
+// swapped according to the index of the row in the atom.
 struct Placement {
   uint32_t base;
   Swizzle swizzle;
@@ -166,7 +166,7 @@ void run_case(const Case& c, uint64_t seed) {
       uint32_t code = code_of(c.b, b[static_cast<size_t>(j * k + x)]);
       std::memcpy(&image[at_b.base + at_b.offset(j, x)], &code, static_cast<size_t>(c.b.bytes));
     }
-  // PTX ISA, "Register Fragments and Shared Memory Matrix Layouts": A of thread t, register r.
+  // Register r of thread t holds A as in PTX ISA, "Register Fragments and Shared Memory Matrix Layouts".
   std::vector<uint32_t> fragments(128 * 4);
   for (int t = 0; t < 128; ++t)
     for (int r = 0; r < 4; ++r)
@@ -270,8 +270,8 @@ TEST_CASE("emulator: wgmma with A in registers, f16 accumulators, scales and mix
       seed++);
 }
 
-// A warp multiplies 16 x k by k x 8 with mma.sync; a comes through ldmatrix, b through ldmatrix.trans or
-// registers.
+// A warp multiplies 16 x k by k x 8 with mma.sync. It loads `a` with ldmatrix, and `b` with ldmatrix.trans or
+// directly into registers.
 TEST_CASE("emulator: ldmatrix, mma and stmatrix") {
   const std::string text = R"(.version 8.0
 .target sm_90a
@@ -319,11 +319,11 @@ ret;
     }
 }
 
-// Small integers, whose products every type holds.
+// The inputs are small integers, whose products every type can represent.
 TEST_CASE("emulator: wmma loads, multiplies and stores") {
   struct Form {
     const char *shape, *a_type, *d_type;
-    uint32_t m, n, k, bytes, of_a, of_b, of_c;  // registers of each fragment
+    uint32_t m, n, k, bytes, of_a, of_b, of_c;  // of_a, of_b and of_c count the registers of each fragment
   };
   for (const Form& f : {Form{"m16n16k16", "f16", "f32", 16, 16, 16, 2, 8, 8, 8},
                         Form{"m32n8k16", "f16", "f32", 32, 8, 16, 2, 8, 8, 8},
@@ -333,7 +333,7 @@ TEST_CASE("emulator: wmma loads, multiplies and stores") {
                         Form{"m8n32k16", "u8", "s32", 8, 32, 16, 1, 1, 4, 8}})
     for (bool a_by_column : {false, true})
       for (bool b_by_column : {false, true}) {
-        if (a_by_column && f.m * f.bytes % 16) continue;  // not a possible stride
+        if (a_by_column && f.m * f.bytes % 16) continue;  // this stride is impossible
         CAPTURE(f.shape);
         CAPTURE(f.a_type);
         const bool whole = f.d_type == std::string("s32");

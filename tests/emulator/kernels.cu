@@ -149,7 +149,7 @@ extern "C" __global__ void tensor_transpose(const __grid_constant__ Map in, cons
   }
 }
 
-// Every CTA of a cluster of 4 adds up the values of all.
+// Every CTA of a cluster of 4 adds up the values of all CTAs.
 extern "C" __global__ void __cluster_dims__(4, 1, 1) cluster_sum(int* out) {
   __shared__ int mine;
   cg::cluster_group cluster = cg::this_cluster();
@@ -265,7 +265,7 @@ extern "C" __global__ void wide_integers(long long* out, const long long* in) {
                      (long long)((double)a * 0.5);
 }
 
-// Lanes of one warp wait for each other, which needs forward progress on every side of a branch.
+// Lanes of one warp wait for each other, which requires forward progress on both sides of a branch.
 extern "C" __global__ void lane_chain(int* out) {
   __shared__ volatile int turn;
   if (threadIdx.x == 0) turn = 0;

@@ -3,8 +3,8 @@
   build/release/bin/unit_tests emulator_global_test --write=DIR
   python3 tests/emulator/plants_gpu.py DIR [--times=N]
 
-Each program is launched N times on memory of zeros, and so are its plants. A plant is visible if its results never occur in the right
-program, or if it does not end. Exit code 0: the table is printed, 77: there is no GPU.
+Each program and each of its plants is launched N times on memory of zeros. A plant is visible if some result never occurs in the
+correct program, or if the plant does not end. The exit code is 0 if the table is printed, and 77 if there is no GPU.
 """
 import argparse
 import ctypes

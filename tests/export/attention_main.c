@@ -1,5 +1,5 @@
-/* Launches an exported causal attention with bf16, 64 columns and two heads per key head, and compares O and
- * lse with sums in double: attention_main SEED QUERIESxKEYSxHEADSxBATCHES... */
+/* Launches an exported causal attention with bf16, 64 columns and two heads per key head, and compares O
+ * and lse with sums in double: attention_main SEED QUERIESxKEYSxHEADSxBATCHES... */
 #include <math.h>
 
 #include "attention.h"
@@ -7,7 +7,7 @@
 
 enum { COLUMNS = 64, GROUP = 2 };
 
-/* [batch][row][head][column] */
+/* Returns the index of an element's row in [batch][row][head][column]. */
 static size_t at(size_t batch, size_t row, size_t head, size_t rows, size_t heads) {
   return ((batch * rows + row) * heads + head) * COLUMNS;
 }

@@ -1,10 +1,10 @@
-/* Numbers of bf16 for programs in C that launch exported kernels. */
+/* Conversions of bf16 numbers, for C programs that launch exported kernels. */
 #ifndef BF16_H
 #define BF16_H
 
 #include "device.h"
 
-static uint16_t to_bf16(double x) { /* cut off: the reference computes with what is left */
+static uint16_t to_bf16(double x) { /* truncates; the reference uses the truncated number */
   const float narrow = (float)x;
   uint32_t bits;
   memcpy(&bits, &narrow, sizeof bits);

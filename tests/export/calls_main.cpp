@@ -1,6 +1,6 @@
 // Launches exported kernels on the mock driver, and checks the driver's calls, the current context, and the
-// errors. The kernels are saxpy, add_multicast, in which two CTAs of a cluster copy with tensor maps, and a
-// matrix product whose CTAs wait for each other.
+// errors. The kernels are saxpy, add_multicast and a matrix product. In add_multicast, two CTAs of a cluster
+// copy with tensor maps; in the matrix product, CTAs wait for each other.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ void check(bool good, const std::string& what, int line) {
 }
 #define CHECK(what) check(what, #what, __LINE__)
 
-// The call was refused with the status, and the error has all of `text`.
+// Checks that a call was refused with the status, and that the error contains `text`.
 void refused(int line, int status, int wanted, const char* (*error_of)(), const std::string& text) {
   const std::string error = error_of();
   check(status == wanted && error.find(text) != std::string::npos,
@@ -90,7 +90,7 @@ void calls() {
   mock.max_dynamic_shared = -1;
   mock.parameter_sizes = {8, 8, 4, 4};
   CHECK(saxpy(1000) == 0);
-  CHECK(mock.libraries == libraries && mock.max_dynamic_shared == -1);  // both once
+  CHECK(mock.libraries == libraries && mock.max_dynamic_shared == -1);  // both happen only once
   CHECK(mock.launch_context == context(1) && !current());
   CHECK(mock.config.grid_x == 32 && mock.config.grid_y == 1 && mock.config.block_x == 32);
   CHECK(mock.config.stream == nullptr && mock.attributes.empty());
@@ -104,14 +104,15 @@ void calls() {
   mock.stream_context = context(102);
   CHECK(saxpy(1, nullptr, &own) == 0);
   CHECK(mock.launch_context == context(102) && !current());
-  CHECK(mock.config.stream == reinterpret_cast<Stream>(&own) && mock.max_dynamic_shared == 0);  // of GPU 2
+  CHECK(mock.config.stream == reinterpret_cast<Stream>(&own) &&
+        mock.max_dynamic_shared == 0);  // the stream and the kernel of GPU 2
   CHECK(saxpy(1, nullptr, reinterpret_cast<void*>(2)) == 0);
   CHECK(mock.launch_context == context(1) && !current());
   make_current(context(101));
   CHECK(saxpy(1, nullptr, &own) == 0);
   CHECK(mock.launch_context == context(101) && current() == context(101));
   make_current(nullptr);
-  CHECK(mock.context_retains == retains);  // once, by the first use
+  CHECK(mock.context_retains == retains);  // retained once, by the first use
 
   REFUSED(saxpy(0), -1, "saxpy: the grid ceil_div(count, 32) x 1 x 1: less than one CTA, with count = 0");
   const uint32_t none[3] = {1, 0, 1};
@@ -138,7 +139,7 @@ void tensor_maps() {
   CHECK(add_multicast_load() == 0);
   CHECK(mock.max_dynamic_shared > 48 * 1024);
   const int encodes = mock.encodes;
-  mock.parameter_sizes = {8, 8, 8};  // the mock's maps have the address of these
+  mock.parameter_sizes = {8, 8, 8};  // the mock's maps have the addresses of these parameters
   CHECK(add(whole()) == 0);
   CHECK(mock.encodes == encodes + 3 && mock.parameters[0] == reinterpret_cast<uint64_t>(block));
   CHECK(mock.config.grid_x == 2 &&
@@ -163,7 +164,7 @@ void tensor_maps() {
           "parameter 'L': stride_bytes[0] = 240 is less than a row, 256 B");
   REFUSED(with([](auto& l) { l.stride_bytes[0] = uint64_t{1} << 40; }), -1, "is not below 2^40");
   REFUSED(add_multicast_launch(nullptr, nullptr, nullptr, nullptr, nullptr), -1, "parameter 'L' is NULL");
-  CHECK(mock.encodes == before);  // none came to the driver
+  CHECK(mock.encodes == before);  // no map reached the driver
   mock.encode = Status::invalid_value;
   REFUSED(add(whole()), 1, "add_multicast: cuTensorMapEncodeTiled of L failed: CUDA_ERROR_OF_MOCK (1)");
   mock.encode = Status::success;

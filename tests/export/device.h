@@ -1,4 +1,4 @@
-/* Device 0 and its memory for programs in C that launch exported kernels. */
+/* Device 0 and its memory, for C programs that launch exported kernels. */
 #ifndef DEVICE_H
 #define DEVICE_H
 
@@ -14,7 +14,7 @@ static void must(int good, const char* what) {
   exit(1);
 }
 
-/* `call` points to a pointer to a function. */
+/* Looks up a function of the driver. `call` points to a pointer to a function. */
 static void find(const char* name, void* call) {
   void* symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
   must(symbol != NULL, name);
@@ -46,7 +46,7 @@ static void download(void* to, const void* from, size_t bytes) {
   must(!copy(to, (uint64_t)(uintptr_t)from, bytes), "download");
 }
 
-/* NVIDIA's driver does not report it. */
+/* Returns the name of the last kernel, or "a kernel" with NVIDIA's driver, which does not report it. */
 static const char* last_kernel(void) {
   const char* (*name)(void);
   void* symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "ptxbuilder_last_kernel");
@@ -54,7 +54,7 @@ static const char* last_kernel(void) {
   return symbol ? name() : "a kernel";
 }
 
-/* Returns a number that is uniform in -1 to 1. */
+/* Returns a random number, uniform in -1 to 1. */
 static double fresh(void) { return 2.0 * rand() / RAND_MAX - 1; }
 
 #endif

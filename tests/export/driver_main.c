@@ -1,4 +1,4 @@
-/* A program with calls of the driver, linked with libcuda: memory, streams and events around an exported
+/* Calls the driver directly and is linked with libcuda: memory, streams and events around an exported
  * saxpy, and the error of a kernel that fails. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ int main(void) {
         "out of bounds");
   must(strstr(saxpy_error(), "CUDA_ERROR_LAUNCH_FAILED (719): ") && strstr(saxpy_error(), "out of bounds"),
        saxpy_error());
-  fails(cuCtxSynchronize(), 719, "out of bounds"); /* as on a GPU, which nothing more can be done with */
+  fails(cuCtxSynchronize(), 719, "out of bounds"); /* as on a GPU, which is unusable after that */
   fails(cuMemFree_v2(x), 719, "out of bounds");
   puts("all calls are right");
   return 0;

@@ -1,5 +1,5 @@
-// Kernels as C: the output of `ptxb export` is compiled by a C and a C++ compiler, and launched on the mock
-// driver and on the emulator.
+// Tests kernels as C: a C and a C++ compiler compile the output of `ptxb export`, and the programs launch
+// kernels on the mock driver and on the emulator.
 #include <sys/wait.h>
 
 #include <fstream>
@@ -52,7 +52,7 @@ class Workshop {
   Ran exported(const std::string& words) const {
     return run(fmt::format("ptxb export {} -o {}", words, path()));
   }
-  // Compiles NAME.c to NAME.o, as C, and as C++ to NAME_cxx.o.
+  // Compiles NAME.c to NAME.o as C, and to NAME_cxx.o as C++.
   void compile(const std::string& name) const {
     const std::string file = path(name);
     good(shell(fmt::format("{} -c {}.c -o {}.o", kC, file, file)));
@@ -133,7 +133,8 @@ TEST_CASE("one program takes the cubin on a GPU, and the PTX next to it on the e
   const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
   good(w.exported("saxpy --threads 64 --with-ptx"));
   const std::string source = text_of(w.path("saxpy.c"));
-  const size_t elf = source.find("= {\n    127,69,76,70,"), text = source.find("= {\n    47,47,");  // "//"
+  const size_t elf = source.find("= {\n    127,69,76,70,"),
+               text = source.find("= {\n    47,47,");  // the text begins with "//"
   CHECK(elf < text);
   CHECK(text < source.size());
   w.compile("saxpy");
@@ -194,8 +195,8 @@ TEST_CASE("a matrix product uses the tile of the nearest shape, and has each til
   w.link(kC + " -DWITH_SIZES", "product_main.c", "product.o");
   const std::string words = seed();
   CAPTURE(words);
-  // The distance of the second from the shapes, in powers of 2, is 9.8, 7.3 and 6.0, and that of the third
-  // 10.5, 8 and 9.3.
+  // In powers of 2, the second configuration is 9.8, 7.3 and 6.0 away from the shapes, and the third 10.5, 8
+  // and 9.3.
   const Ran ran = w.launched(words + " 40x80x136 512x128x520 512x640x64 128x1056x72");
   CHECK(contains(ran, "40x80x136 by " + kernel(2) + ": all are right"));
   CHECK(contains(ran, "512x128x520 by " + kernel(2) + ": all are right"));
@@ -346,8 +347,8 @@ TEST_CASE("a kernel that adds up across CTAs says how much workspace it needs") 
   w.compile("gemm");
   const std::string header = text_of(w.path("gemm.h"));
   CHECK(header.find("float* workspace, const uint32_t grid[3]") != std::string::npos);
-  // There are 132 CTAs of 2 warpgroups, twice, with 64 x 256 sums of 4 B, and a mark of 8 B for each 64 x 8
-  // of them.
+  // There are 132 CTAs of 2 warpgroups, twice, with 64 x 256 sums of 4 bytes, and a mark of 8 bytes for each
+  // 64 x 8 sums.
   CHECK(header.find("workspace: f32 on the device; 34738176 B at a multiple of 16, with any contents") !=
         std::string::npos);
 }

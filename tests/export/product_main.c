@@ -1,5 +1,5 @@
-/* Launches an exported matrix product of bf16, D = A B^T, and compares it with a sum in double: product_main
- * SEED MxNxK... With WITH_SIZES the kernel has the parameters M and N in addition to K. */
+/* Launches an exported matrix product of bf16, D = A B^T, and compares it with a sum in double:
+ * product_main SEED MxNxK... With WITH_SIZES, the kernel has the parameters M and N in addition to K. */
 #include "bf16.h"
 #include "product.h"
 

@@ -1,5 +1,6 @@
-// Contractions by name as products: forms of drawn ones are computed on the host as they say and compared
-// with the sum by letters, and obey TMA's rules; what folds; and what is refused.
+// Tests contractions by name that become products. The forms of random contractions are computed on the host
+// as they specify, compared with the sum by letters, and checked against TMA's rules. Also tests which modes
+// fold, and which contractions are refused.
 #include "kernels/gemm/contraction_form.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +26,7 @@ namespace {
 
 using Index = std::map<char, int64_t>;
 
-// A tensor of these letters whose memory has them in the given order, from the innermost on.
+// Returns a tensor of `letters`. In memory, the modes are in the given order, beginning with the innermost.
 TensorForm form(DType type, const std::string& letters, const std::string& order, const Index& extents,
                 int64_t gap = 0, char behind = 0) {
   Index strides;
@@ -111,7 +112,7 @@ void copy_modes(const std::vector<ContractionCopy::Mode>& modes, size_t from, in
     copy_modes(modes, from + 1, given + i * modes[from].given, near + i * modes[from].near, work);
 }
 
-// D by the form, in memory as the caller has it.
+// Returns D as the form computes it, in the caller's layout in memory.
 std::vector<double> by_form(const ContractionForm& f, const Drawn& c,
                             const std::array<std::vector<double>, 3>& given) {
   std::array<std::vector<double>, 3> memory = given;
@@ -139,7 +140,7 @@ std::vector<double> by_form(const ContractionForm& f, const Drawn& c,
   return d;
 }
 
-// Says what TMA or the kernel would refuse of the form.
+// Returns what TMA or the kernel would refuse in the form.
 std::string broken_rule(const ContractionForm& f, const Drawn& c) {
   if (f.is_plain()) return "";
   const size_t a = f.exchanged ? 1 : 0;
@@ -211,7 +212,7 @@ TEST_CASE("forms of drawn contractions are the sums by letters, and obey TMA's r
     plain += f.is_plain() && f.copies.empty(), folded += !f.is_plain() && f.copies.empty();
     copied += !f.copies.empty(), boxed += f.modes.m_box != 0 || f.modes.n_box != 0;
   }
-  for (const size_t some : {plain, folded, copied, boxed}) CHECK(some > 5);  // each kind comes
+  for (const size_t some : {plain, folded, copied, boxed}) CHECK(some > 5);  // each kind occurs
 }
 
 TEST_CASE("what folds is a product of matrices, and is copied nowhere") {
@@ -237,7 +238,7 @@ TEST_CASE("what folds is a product of matrices, and is copied nowhere") {
 }
 
 TEST_CASE("modes that do not fold are dimensions of a tensor map, in boxes where one is short") {
-  // m is 'a' and 'b', which D has the other way round.
+  // m consists of 'a' and 'b', which D has in reverse order.
   const ContractionForm short_modes = of("abk,nk->ban", {16, 48, 512}, {512, 512}, {48, 16, 512});
   CAPTURE(short_modes.text);
   CHECK(short_modes.copies.empty());
@@ -247,12 +248,12 @@ TEST_CASE("modes that do not fold are dimensions of a tensor map, in boxes where
   CHECK(long_modes.modes.m.size() == 2);
   CHECK(long_modes.modes.m_box == 0);
   CHECK(long_modes.modes.m[0].extent == 512);
-  // Both lie along 'k', and 'x' comes elsewhere in each.
+  // Both A and B are contiguous along 'k', and 'x' is at a different position in each.
   const ContractionForm depth = of("mxk,xnk->mn", {512, 16, 128}, {16, 512, 128}, {512, 512});
   CHECK(depth.copies.empty());
   CHECK(depth.modes.k.size() == 2);
   CHECK(depth.modes.k_box == 0);
-  // Stages of 64 would extend beyond 96 and 8, and boxes of 32 x 2 do not.
+  // Stages of 64 would extend beyond 96 and 8, whereas boxes of 32 x 2 do not.
   const ContractionForm boxes = of("mxk,xnk->mn", {2048, 24, 96}, {24, 2048, 96}, {2048, 2048});
   CHECK_MESSAGE(boxes.copies.empty(), boxes.text);
   CHECK(boxes.modes.k_box == 32);

@@ -1,4 +1,5 @@
-// Contractions by name: drawn ones against float64, what folds and what is copied, and what is refused.
+// Tests contractions by name: random ones against float64, which modes fold, which operands are copied, and
+// which calls are refused.
 //
 //   contraction_test [--device=emulator|cuda|auto] [--count=N] [--seed=S]
 #include <doctest/doctest.h>
@@ -21,7 +22,7 @@ runtime::Device& device() {
   return *device;
 }
 
-// The smallest tile that takes the operation, so that there are several even in small products.
+// Returns the smallest tile that supports the operation, so that even small products have several tiles.
 kernels::GemmTile small_tile(const kernels::GemmOperation& operation, const kernels::GemmSize& size,
                              int multiprocessors) {
   for (const auto& [bm, bn, consumers] : {std::tuple{64, 32, 1}, {64, 64, 1}, {128, 64, 2}, {128, 128, 2}}) {

@@ -1,4 +1,5 @@
-// Convolutions and their gradients: drawn ones against float64, mistakes that show, and what is refused.
+// Tests convolutions and their gradients: random ones against float64, mistakes that must be noticed, and
+// refused calls.
 //
 //   convolution_test [--device=emulator|cuda|auto] [--convolutions=N] [--convolution_seed=S]
 #include <doctest/doctest.h>
@@ -23,7 +24,7 @@ runtime::Device& device() {
   return *device;
 }
 
-// Small tiles, so that there are several even in small products, swapped ones among them.
+// Returns small tiles, some of them swapped, so that even small products have several tiles.
 kernels::GemmTile small_tile(const kernels::GemmOperation& operation, const kernels::GemmSize& size,
                              int multiprocessors) {
   for (const auto& [bn, swapped] :
@@ -47,7 +48,7 @@ Convolution& convolution() {
 void check_case(const ConvolutionCase& c, ConvolutionResult result) {
   CAPTURE(text(c));
   CAPTURE(static_cast<int>(result));
-  // Each case has a schedule of its own.
+  // Each case has its own schedule.
   if (auto* emulator = dynamic_cast<runtime::Emulator*>(&device())) emulator->seed(c.seed);
   std::string problem;
   try {
@@ -114,7 +115,7 @@ TEST_CASE("windows of few channels have a line's taps side by side, from a copy"
 }
 
 TEST_CASE("lines of few channels are together where windows step over them") {
-  // (channels, taps and step along the lines, step along the pixels, taps of the product, and their reach)
+  // (channels, taps and step along the lines, step along the pixels, taps of the product, and their reach).
   for (const auto& [channels, taps, down, across, lines, reach] : {std::tuple{3, 7, 2, 2, 4, 56},
                                                                    {3, 6, 2, 1, 3, 56},
                                                                    {2, 7, 3, 1, 7, 56},
@@ -151,13 +152,13 @@ TEST_CASE("lines of windows of few channels are modes of m, where y can have the
   ConvolutionCase spread = c;
   spread.along[0] = {.step = 2, .before = 4, .behind = 4, .spread = 2}, spread.taps[0] = 5, spread.seed = 3;
   check(spread, "with lines of A");
-  ConvolutionCase short_lines = c;  // tiles would extend far beyond them
+  ConvolutionCase short_lines = c;  // tiles would extend far beyond short lines
   short_lines.extents = {20, 17};
   check(short_lines, "with windows of A");
   ConvolutionCase added = c;
   added.bias = true;
   check(added, "with windows of A");
-  ConvolutionCase odd = c;  // y has lines that are no multiples of 16 bytes
+  ConvolutionCase odd = c;  // lines of y are not multiples of 16 bytes
   odd.filters = 12;
   check(odd, "with windows of A");
 }

@@ -1,4 +1,5 @@
-// Tiles of the matrix product: their names, valid and invalid combinations, and that every choice is legal.
+// Tests tiles of the matrix product: their names, valid and invalid combinations, and that every choice is
+// legal.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -103,12 +104,12 @@ TEST_CASE("tiles are divided so that no CTA has more than its share") {
           CHECK(d.tiles <= d.ctas);
           CHECK((d.tiles == 1 ? d.ctas <= depth : d.tiles < depth));
           CHECK((d.tiles == 1 ? d.ctas <= split : d.ctas == d.tiles + 1));
-          // If two or more CTAs are available for each tile, and may share it, none has a whole one.
+          // If each tile can have two or more CTAs, and they may share it, no CTA has a whole tile.
           if (d.rest > 0 && 2 * d.rest <= ctas && depth > 1)
             CHECK(d.ctas == std::min({ctas / d.rest, depth, int64_t{split}}));
         }
-  // Three CTAs share each of the 40 tiles that 172 leave; 222 leave 90, and two of them have three CTAs;
-  // with 256, 124 are left, which stay whole.
+  // 172 tiles leave a remainder of 40 tiles, and three CTAs share each of them. 222 tiles leave 90, in groups
+  // of three tiles for four CTAs. 256 tiles leave 124, which are not divided.
   CHECK(tile_division(172, 132, 448, 4).ctas == 3);
   CHECK(tile_division(222, 132, 448, 2).tiles == 3);
   CHECK(tile_division(256, 132, 448, 2).ctas == 1);
@@ -282,7 +283,8 @@ TEST_CASE("invalid combinations are refused with advice") {
     CHECK(error_of([&] { checked(o, parse_tile(c.good)); }) == "");
     CHECK(error_of([&] { checked(o, parse_tile(c.bad)); }).find(c.phrase) != std::string::npos);
   }
-  // Two CTAs store the middle one of 15 groups of columns, which an epilogue that reads C must not.
+  // Two CTAs would store the middle one of 15 groups of columns, which is not allowed if the epilogue reads
+  // C.
   GemmOperation with_c;
   with_c.beta = true;
   CHECK(error_of([&] { checked({}, parse_tile("128x120_2x1_k2")); }) == "");

@@ -1,4 +1,4 @@
-// The matrix product of clusters verifies on every schedule, and its mutants are reported.
+// A matrix product on clusters passes on every schedule, and the emulator reports its mutants.
 #include "pipeline_mutants.h"
 
 namespace ptxbuilder::test::gemm_mutants_test {
@@ -11,7 +11,8 @@ void check_right(const Subject& subject) {
   REQUIRE(report == "right");
 }
 
-// Runs a mutant with several seeds until it has a fault or, if those count, wrong results.
+// Runs a mutant with several seeds until it has a fault or, if `or_wrong_results` is set, gives wrong
+// results.
 std::optional<Fault> first_fault(const Subject& subject, const Mutant& m, bool or_wrong_results,
                                  std::string& report) {
   const std::string text = mutated(subject.text(), m);
@@ -22,7 +23,7 @@ std::optional<Fault> first_fault(const Subject& subject, const Mutant& m, bool o
   return fault;
 }
 
-// Every mutant gives wrong results or has a fault.
+// Checks that every mutant gives wrong results or has a fault.
 void check_wrong(const Subject& subject, const std::vector<Mutant>& mutants) {
   check_right(subject);
   for (const Mutant& m : mutants) {
@@ -34,13 +35,13 @@ void check_wrong(const Subject& subject, const std::vector<Mutant>& mutants) {
   }
 }
 
-// Changes the last bit of a number.
+// Makes the result equal to the first operand with its last bit flipped.
 bool take_neighbour(Instruction& i) {
   i.opcode = "xor.b32", i.operands[2] = number(1);
   return true;
 }
 
-// Makes the result greater than its first operand by a number.
+// Makes the result greater than its first operand by `by`.
 Change more(int64_t by) {
   return [=](Instruction& i) {
     i.opcode = "add.u32", i.operands[2] = number(by);
@@ -50,8 +51,8 @@ Change more(int64_t by) {
 
 }  // namespace
 
-// CTAs of a cluster do not synchronize at the end: the consumer counts the stages and hands back only those
-// that are filled again.
+// The CTAs of a cluster do not synchronize at the end. Instead, the consumer counts the stages, and hands
+// back only those that will be filled again.
 TEST_CASE("emulator: gemm with clusters and its mutants") {
   Subject subject("gemm", {{"m", 128},
                            {"n", 136},
@@ -62,7 +63,8 @@ TEST_CASE("emulator: gemm with clusters and its mutants") {
                            {"consumers", 1},
                            {"cluster_m", 2},
                            {"sms", 4}});
-  const char* const counted = "setp.gt.s32";  // of a tile's last stage, of one during a store, of the others
+  const char* const counted = "setp.gt.s32";  // compares for a tile's last stage, for a stage during a store,
+                                              // and for the other stages
   const std::vector<Fault> too_many = {Fault::early_exit, Fault::arrival_count};
   check_mutants(
       subject,
@@ -79,7 +81,7 @@ TEST_CASE("emulator: gemm with clusters and its mutants") {
               {"a stage less is handed back late", counted, 2, add_to(2, 1), {Fault::deadlock}}});
 }
 
-// The CTA with the first part of the last tile sums all parts: the others signal it with a mark in global
+// The CTA with the first part of the last tile sums all parts. The other CTAs signal it with marks in global
 // memory.
 TEST_CASE("emulator: sums over CTAs through global memory and their mutants") {
   const Subject subject("gemm", {{"m", 200},
@@ -114,8 +116,8 @@ TEST_CASE("emulator: sums over CTAs through global memory and their mutants") {
   }
 }
 
-// CTAs that share loads divide k with those along z of their cluster. Each adds up 24 of 40 columns, 8 of
-// which belong to both. The k-th part of a sum is the k-th load of a vector.
+// CTAs that share loads divide k with the CTAs along z of their cluster. Each CTA adds up 24 of 40 columns,
+// so that two CTAs share 8 columns. Part k of a sum is vector load number k.
 TEST_CASE("emulator: sums over CTAs of a cluster that share loads and their mutants") {
   const Subject subject("gemm", {{"m", 128},
                                  {"n", 80},
@@ -148,8 +150,8 @@ TEST_CASE("emulator: sums over CTAs of a cluster that share loads and their muta
                         {"the CTAs do not synchronize at the end", "barrier.cluster.wait", 1, drop, {}}});
 }
 
-// Groups of rows, whose tiles overwrite each other if an end or a place is wrong. Consumers read a tile's
-// words in order: its place, group, stages, and the beginning and end of the group.
+// If an end or a place of a group of rows is wrong, its tiles overwrite each other. Consumers read a tile's
+// words in order: its place, its group, its stages, and the beginning and the end of the group.
 TEST_CASE("emulator: gemm of rows in groups and its mutants") {
   const Subject subject("gemm", {{"m", 200},
                                  {"n", 72},
@@ -171,7 +173,7 @@ TEST_CASE("emulator: gemm of rows in groups and its mutants") {
   check_wrong(subject, mutants);
 }
 
-// Gathered rows: each thread copies pieces of its own, whose row numbers it reads from memory.
+// Each thread copies its own pieces of gathered rows, whose numbers it reads from memory.
 TEST_CASE("emulator: gemm of gathered rows and its mutants") {
   const Subject subject("gemm", {{"m", 200},
                                  {"n", 72},
@@ -200,7 +202,7 @@ TEST_CASE("emulator: gemm of gathered rows and its mutants") {
                          {}}});
 }
 
-// Gathered rows of 8 bits, whose block scales belong to the product's rows.
+// The gathered rows have 8-bit elements, and their block scales belong to the product's rows.
 TEST_CASE("emulator: gemm of gathered rows with scales of blocks and its mutants") {
   const Subject subject("gemm", {{"m", 200},
                                  {"n", 72},
@@ -219,7 +221,7 @@ TEST_CASE("emulator: gemm of gathered rows with scales of blocks and its mutants
   check_wrong(subject, {{"rows are those of their neighbours", "min.u32", 0, take_neighbour, {}}});
 }
 
-// Scattered rows: each thread stores pieces of its own, times the weight of its row.
+// Each thread stores its own pieces of scattered rows, multiplied by the weight of the row.
 TEST_CASE("emulator: gemm of scattered rows and its mutants") {
   const Subject subject("gemm", {{"m", 200},
                                  {"n", 72},
@@ -269,7 +271,7 @@ TEST_CASE("emulator: gemm of groups whose matrices have addresses and its mutant
                         {"no matrix is before the first", "shr.u64", 1, set_operand(2, 40), {}}});
 }
 
-// Added rows, several of them to one.
+// Several rows are added to the same row.
 TEST_CASE("emulator: gemm of added rows and its mutants") {
   const Subject subject("gemm", {{"m", 200},
                                  {"n", 72},
@@ -287,7 +289,7 @@ TEST_CASE("emulator: gemm of added rows and its mutants") {
                         {"a row is not added", adds, 1, drop, {}}});
 }
 
-// There are six blocks of k: an iteration of the loop has four, and a box of B's scales has four.
+// There are six blocks of k. An iteration of the loop has four, and a box of B's scales has four.
 TEST_CASE("emulator: gemm with scales of blocks and its mutants") {
   const Subject subject("gemm", {{"m", 136},
                                  {"n", 200},
@@ -306,8 +308,7 @@ TEST_CASE("emulator: gemm with scales of blocks and its mutants") {
                {"rows use the scales of others", "shr.u32", 8, set_operand(2, 2), {}}});
 }
 
-// Packed weights have scales and zeros of two groups in a block; there are two blocks along k and two along
-// n.
+// A block of packed weights has scales and zeros of two groups. There are two blocks along k and two along n.
 TEST_CASE("emulator: gemm with packed weights and its mutants") {
   const Subject subject("gemm", {{"m", 13},
                                  {"n", 72},
@@ -346,12 +347,13 @@ TEST_CASE("emulator: gemm with packed weights of groups and its mutants") {
   check_wrong(subject, {{"weights are those of the next group", "mad.lo.s32", 0, take_neighbour, {}}});
 }
 
-// A sparse A of three blocks of rows in tiles of two: the metadata of the fourth is outside of the tensor.
+// A sparse A has three blocks of rows, in tiles of two blocks; the metadata of a fourth block would be
+// outside of the tensor.
 TEST_CASE("emulator: gemm with a sparse A and its mutants") {
   const Subject subject(
       "gemm", {{"m", 136}, {"n", 72}, {"k", 272}, {"a_metadata", 1}, {"bm", 128}, {"bn", 64}, {"sms", 3}});
   const char* const product = "wgmma.mma_async.sp.sync.aligned.m64n64k32.f32.bf16.bf16";
-  // The masks of the metadata's coordinates change no bits, so that an addition may replace them.
+  // Here, the masks of the metadata's coordinates change no bits, so that an addition may replace them.
   check_wrong(
       subject,
       {{"the first 32 of k use the metadata of the others", product, 2, set_operand(4, 1), {}},

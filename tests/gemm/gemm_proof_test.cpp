@@ -1,4 +1,4 @@
-// The matrix product is proved: in all of its forms, with its tuned tiles, and with stores by threads.
+// Proves the matrix product: in all of its forms, with its tuned tiles, and with stores by threads.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ TEST_CASE("a matrix product is proved if threads store what TMA cannot") {
     const Proof proof = prove(kernel.record());
     CHECK_MESSAGE(proof, tile << ": " << text_of(proof));
     CHECK(proof.unproved.empty());
-    CHECK(elements_of(proof, "store: ") > 0);  // columns that TMA stores; threads store without a tile
+    CHECK(elements_of(proof, "store: ") > 0);  // TMA stores columns; threads store without a tile
   }
 }
 
@@ -59,8 +59,8 @@ TEST_CASE("every tuned matrix product is proved") {
   CHECK(seen.size() > 30);
 }
 
-// All types, majors, exchanged operands, widths and clusters of the kernel. Forms that it refuses to build
-// cannot be proved.
+// Tests all types, majors, exchanged operands, widths and clusters of the kernel. A form that the kernel
+// refuses to build cannot be proved.
 TEST_CASE("gemm is proved in all of its forms") {
   int built = 0, refused = 0;
   auto check = [&](const Values& values) {
@@ -77,15 +77,16 @@ TEST_CASE("gemm is proved in all of its forms") {
     CHECK(elements_of(proof, "mma: ") > 0);
     ++built;
   };
-  constexpr int outputs[] = {0, 1, 2, 0, 0, 3, 3};  // bf16, f16, tf32, e4m3, e5m2, s8 and u8 into these
-  // One of four widths is used in turn: each width occurs with every type, with all majors, and swapped or
-  // not.
+  constexpr int outputs[] = {0, 1, 2, 0,
+                             0, 3, 3};  // bf16, f16, tf32, e4m3, e5m2, s8 and u8 give these types of D
+  // Each combination uses every second or every fourth width, so that each width occurs with every type, with
+  // all majors, and swapped or not.
   constexpr int widths[] = {8, 40, 64, 96, 128, 192, 200, 256};
   for (int type = 0; type < 7; ++type)
     for (int majors = 0; majors < 4; ++majors)
       for (int swapped : {0, 1})
         for (int width = 0; width < 8; ++width) {
-          const bool is_narrow = type < 2;  // 16 bits: other types are refused except with one of the majors
+          const bool is_narrow = type < 2;  // 16 bits; other types are refused except with one of the majors
           if (is_narrow ? (width + majors + 2 * swapped + type) % 4 != 0 : (width + type) % 2 != swapped)
             continue;
           check({{"a", type},
@@ -107,7 +108,7 @@ TEST_CASE("gemm is proved in all of its forms") {
   for (const Values& values :
        {Values{{"pingpong", 1}, {"bn", 128}},
         {{"split_k", 4}, {"bn", 128}},
-        {{"split_k", 4}, {"bn", 112}, {"cluster_m", 2}},  // whose parts overlap
+        {{"split_k", 4}, {"bn", 112}, {"cluster_m", 2}},  // their parts overlap
         {{"consumers", 1}, {"bm", 64}},
         {{"consumers", 3}, {"bm", 192}, {"bn", 192}},
         {{"bk", 32}},
@@ -142,7 +143,7 @@ TEST_CASE("gemm is proved in all of its forms") {
         {{"group_ends", 1}, {"batches", 4}, {"b_addresses", 1}, {"bn", 64}, {"swapped", 1}, {"stages", 2}},
         {{"packed", 1}, {"swapped", 1}, {"bn", 64}, {"group_ends", 1}, {"split_last", 4}, {"stages", 2}},
         {{"add_to_rows", 1}, {"bn", 40}, {"swapped", 1}, {"d", 2}, {"stages", 2}},
-        {{"pingpong", 1}, {"bn", 168}, {"cluster_m", 2}},  // stored twice, shared by 84 rows
+        {{"pingpong", 1}, {"bn", 168}, {"cluster_m", 2}},  // stored twice, and shared in pieces of 84 rows
         {{"bn", 88}, {"cluster_m", 4}},
         {{"bn", 136}, {"swapped", 1}, {"cluster_m", 4}},
         {{"a_metadata", 1}, {"bn", 256}},
@@ -162,8 +163,8 @@ TEST_CASE("gemm is proved in all of its forms") {
   CHECK(built > 80);
 }
 
-// An operand's rows and its depth may each be two modes in a box; a stage of windows is pixels; and rows that
-// an index names are loaded and stored by threads.
+// An operand's rows and its depth may each be two modes of a box. A stage of windows consists of pixels.
+// Threads load and store rows that an index names.
 TEST_CASE("products of boxes of two modes, of windows, and of rows by an index are proved") {
   const auto check = [](const char* tile, const std::function<void(kernels::GemmOperation&)>& set) {
     kernels::GemmOperation o;

@@ -1,11 +1,11 @@
-// Random matrix products of the gemm family, through Matmul: the operation with everything after the sum,
-// tile, sizes, placement and data follow from a seed. Each runs twice on poisoned memory between guards, must
-// produce the same bits, and is compared with float64.
+// Tests random matrix products of the gemm family, through Matmul. A seed determines the operation with
+// everything after the sum, the tile, sizes, placement and data. Each product runs twice on poisoned memory
+// between guards. It must produce the same bits, and is compared with float64.
 //
 //   gemm_random_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX] [--compile]
 //
-// --only repeats one product, which a failure's line names; --compile assembles all kernels with ptxas, which
-// must find nothing that costs speed, and runs none.
+// --only repeats one product, whose index a failure prints. --compile assembles all kernels with ptxas, which
+// must report nothing that costs speed, and runs no kernel.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct Built {
   std::string problem;
 };
 
-// This runs on all threads of the machine.
+// Builds the kernels of all cases, on all threads of the machine.
 std::vector<Built> build(const std::vector<RandomCase>& cases, const Compiler& compiler) {
   std::vector<Built> built(cases.size());
   std::atomic<size_t> next = 0;
@@ -52,11 +52,11 @@ std::vector<Built> build(const std::vector<RandomCase>& cases, const Compiler& c
           built[i].problem = e.what();
         }
     });
-  threads.clear();  // joins
+  threads.clear();  // joins the threads
   return built;
 }
 
-// Returns what is wrong with two runs; "" if nothing is.
+// Returns what is wrong with two runs, or "" if nothing is.
 std::string run_twice(runtime::Device& device, kernels::Matmul& matmul, const RandomCase& c) {
   auto* emulator = dynamic_cast<runtime::Emulator*>(&device);
   test::MatmulTrial trial(device, c.product);
@@ -98,7 +98,7 @@ TEST_CASE("random products are right, reproducible and touch nothing else") {
     if (!(operation == now->operation)) throw Error("the test expected another operation");
     return std::make_unique<runtime::LoadedKernel>(load(*device, image->compiled, image->waivers));
   };
-  std::map<int, kernels::Matmul> matmuls;  // by multiprocessors
+  std::map<int, kernels::Matmul> matmuls;  // by number of multiprocessors
   for (int multiprocessors : {0, 1, 2, 5}) {
     options.multiprocessors = multiprocessors;
     matmuls.emplace(multiprocessors, kernels::Matmul(*device, options));
@@ -127,7 +127,7 @@ namespace {
 
 constexpr const char* kTaken = "taken: its kernel is asked for";
 
-// Returns one choice of each, selected by an index.
+// Returns a case in which `index` selects one value of each property.
 test::MatmulCase combination(size_t index) {
   const auto one_of = [&](const auto& values) {
     return values.begin()[std::exchange(index, index / values.size()) % values.size()];
@@ -146,7 +146,7 @@ test::MatmulCase combination(size_t index) {
 }
 constexpr size_t kCombinations = 3 * 4 * 3 * 2 * 2 * 2 * 64;
 
-// Returns its arguments, in memory that does not exist.
+// Returns the arguments of a case, in memory that does not exist.
 MatmulArguments arguments_of(const test::MatmulCase& c) {
   MatmulArguments p = arguments_without_memory(c);
   constexpr size_t kApart = 1 << 20;
@@ -159,7 +159,8 @@ MatmulArguments arguments_of(const test::MatmulCase& c) {
   return p;
 }
 
-// Returns the rules that a combination violates, in the words of the errors; empty if it is accepted.
+// Returns the rules that a combination violates, in the words of the errors. The list is empty if the
+// combination is accepted.
 std::vector<std::string> broken_rules(const MatmulArguments& p) {
   std::vector<std::string> rules;
   const bool has_activation = p.activation != Activation::none;

@@ -1,6 +1,6 @@
-// Tiles of the tuned table are assembled by ptxas, which must print nothing about them: no note, no warning,
-// no spill. The tested tiles cover every value of every field of a tile, with every operation; `library_tests
-// gemm_tuned_test --every-row` tests all.
+// Checks that ptxas assembles tiles of the tuned table without printing any note, warning or spill. The
+// tested tiles cover every value of every field of a tile, with every operation. `library_tests
+// gemm_tuned_test --every-row` tests all of them.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 const bool& every_row = option("every-row", false);
 
-// Lists the choices of the row's kernel: its operation, and each field of its tile together with the
+// Returns the choices of the row's kernel: its operation, and each field of its tile together with the
 // operation's types.
 std::vector<std::string> choices_of(const TunedRow& row) {
   const kernels::GemmTile t = kernels::parse_tile(row.tile);
@@ -49,7 +49,7 @@ TEST_CASE("every tuned kernel compiles without a message from ptxas") {
   }
   REQUIRE(distinct.size() > 30);
   if (!every_row) {
-    // Rows with the most accumulators come first, since they have the fewest registers left.
+    // Rows with the most accumulators come first, because they leave the fewest other registers.
     std::stable_sort(distinct.begin(), distinct.end(), [](const test::TunedRow& x, const test::TunedRow& y) {
       const auto sums = [](const test::TunedRow& row) {
         const kernels::GemmTile t = kernels::parse_tile(row.tile);

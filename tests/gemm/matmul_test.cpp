@@ -1,5 +1,5 @@
-// Matmul, the matrix product of any shape: sizes from 0 on, types, storage, placement, epilogues, refused
-// calls, and the time that a call takes on the host.
+// Tests Matmul, the matrix product of any shape: sizes down to 0, types, storage, placement, epilogues,
+// refused calls, and the time that a call takes on the host.
 //
 //   matmul_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
@@ -34,13 +34,13 @@ using kernels::MatmulOptions;
 
 namespace {
 
-// One device and one Matmul for all cases: kernels are compiled once.
+// All cases share one device and one Matmul, so that each kernel is compiled once.
 runtime::Device& device() {
   static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
   return *device;
 }
 
-// Tiles are small, so that there are several even in small products.
+// Tiles are small, so that even small products have several of them.
 kernels::GemmTile small_tile(const kernels::GemmOperation& operation, const kernels::GemmSize& size, int) {
   kernels::GemmTile t;
   t.bm = 64;
@@ -135,7 +135,7 @@ TEST_CASE("types") {
                          {DType::u8, DType::s8, DType::f32}}) {
     MatmulCase c = sized(40, 70, 200);
     c.a = a, c.b = b, c.d = d;
-    check_case(c);  // many of its rows are not a multiple of 16 bytes
+    check_case(c);  // many of its rows do not start at a multiple of 16 bytes
     c.fast_accumulation = false;
     if (size_of(a) == 1) check_case(c);
   }
@@ -169,12 +169,12 @@ TEST_CASE("operands with strides and addresses that TMA does not support are cop
   c.a_lie.gap = c.b_lie.gap = c.d_lie.gap = 16;
   c.a_lie.offset = c.b_lie.offset = c.d_lie.offset = 8;
   check_fresh(c, false);
-  c = sized(1, 72, 48);  // a row has no stride
+  c = sized(1, 72, 48);  // one row, so the row stride is irrelevant
   c.a_lie.gap = 1;
   check_fresh(c, false);
   c = plain;
   c.beta = 2;
-  c.c_lie.offset = c.c_lie.gap = 1;  // read in place
+  c.c_lie.offset = c.c_lie.gap = 1;  // C is read in place
   check_fresh(c, false);
   c = plain;
   c.a_lie.offset = 1;
@@ -202,7 +202,7 @@ TEST_CASE("a D that TMA cannot store as a whole needs no workspace, and nothing 
             c.d_lie.offset = 1;
           MatmulTrial trial(device(), c);
           CHECK(matmul().workspace_bytes(trial.arguments()) == 0);
-          for (int call = 0; call < 2; ++call) {  // the second as a known product
+          for (int call = 0; call < 2; ++call) {  // the product is known in the second call
             CAPTURE(text(c));
             const std::string problem = trial.wrong(trial.run(matmul()));
             CHECK_MESSAGE(problem.empty(), problem);
@@ -264,7 +264,7 @@ TEST_CASE("epilogues") {
 }
 
 TEST_CASE("parts of one larger matrix, side by side") {
-  // Columns 0 to 47 of a matrix of 128 columns are A, and columns 64 to 103 become D.
+  // A is columns 0 to 47 of a matrix with 128 columns, and D is columns 64 to 103.
   auto& dev = device();
   const int64_t m = 50, n = 40, k = 48, columns = 128;
   std::vector<uint16_t> whole(static_cast<size_t>(m * columns), 0x3f80),
@@ -281,13 +281,13 @@ TEST_CASE("parts of one larger matrix, side by side") {
   size_t wrong = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     const size_t column = i % columns;
-    wrong += got[i] != (column >= 64 && column < 104 ? 0x4240 : 0x3f80);  // 48 and 1
+    wrong += got[i] != (column >= 64 && column < 104 ? 0x4240 : 0x3f80);  // bf16 of 48 and of 1
   }
   CHECK(wrong == 0);
   p.d.memory = at.part(2 * 40, at.bytes() - 2 * 40);
   CHECK_ERROR(matmul()(p), "matmul: D overlaps A, which is read while D is written");
   p.m = m - 1;
-  p.d.memory = at.part(2 * 100, at.bytes() - 2 * 100);  // its rows end within the next rows of A
+  p.d.memory = at.part(2 * 100, at.bytes() - 2 * 100);  // each row of D ends within the next row of A
   CHECK_ERROR(matmul()(p), "matmul: D overlaps A, which is read while D is written");
   p.m = m;
   // The batches are heads, which are side by side in each row.
@@ -310,7 +310,7 @@ TEST_CASE("parts of one larger matrix, side by side") {
   p.d.batch_stride = 39;
   CHECK_ERROR(matmul()(p), "a batch stride of 39 elements for rows of 40");
   p.m = 49;
-  p.d.batch_stride = 88;  // 88 + 40 is all of the row
+  p.d.batch_stride = 88;  // 88 + 40 columns are the whole row
   CHECK(error_of([&] { matmul()(p); }) == "");
   p.d.batch_stride = 90;
   CHECK_ERROR(matmul()(p), "makes 49 rows of 40 in 2 batches overlap");
@@ -380,7 +380,7 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
     CHECK_ERROR(matmul()(p), wrong.phrase);
   }
   MatmulArguments p = good;
-  p.m = 0;  // nothing is done, but the types must be those of some product
+  p.m = 0;  // nothing is computed, but the types must still be valid for a product
   CHECK(error_of([&] { matmul()(p); }) == "");
   p.a.type = DType::f64;
   CHECK_ERROR(matmul()(p), "A of f64");
@@ -390,7 +390,7 @@ TEST_CASE("refused calls, and similar calls that are accepted") {
   p.beta = 0;
   p.bias = {};
   p.m = p.n = 1;
-  p.batches = (int64_t{1} << 31) - 4096;  // which needs memory
+  p.batches = (int64_t{1} << 31) - 4096;  // this many batches need more memory than there is
   CHECK_ERROR(matmul()(p), "the memory has");
 }
 
@@ -405,19 +405,19 @@ TEST_CASE("a known product loads nothing, and encodes its tensor maps once") {
   const int loads = idle.loads, encoded = idle.encoded;
   for (int call = 0; call < 10; ++call) product(trial.arguments());
   CHECK(idle.loads == loads);
-  CHECK(idle.encoded == encoded + 3);  // once for the kept form, whose addresses do not change
+  CHECK(idle.encoded == encoded + 3);  // the stored form is encoded once, since its addresses do not change
   CHECK(idle.launches == 11);
   c.a_lie.offset = c.b_lie.offset = c.d_lie.offset = 1;
   MatmulTrial moved(idle, c);
   const MatmulArguments p = moved.arguments(product);
   for (int call = 0; call < 10; ++call) product(p);
-  CHECK(idle.launches == 11 + 2 * 10);  // one copies A and B: threads store D
+  CHECK(idle.launches == 11 + 2 * 10);  // one launch copies A and B, and threads store D
 }
 
 TEST_CASE("a product that is known only by its rows encodes nothing, though its operands are copied") {
   IdleDevice idle;
   Matmul product(idle);
-  MatmulCase c = sized(64, 64, 60);  // rows of 120 B
+  MatmulCase c = sized(64, 64, 60);  // rows of 120 bytes
   c.bias = true, c.beta = 2;
   MatmulTrial trial(idle, c);
   const MatmulArguments p = trial.arguments(product);
@@ -433,7 +433,7 @@ TEST_CASE("a product that is known only by its rows encodes nothing, though its 
   q.workspace.address = p.d.memory.address;
   CHECK_ERROR(product(q), "overlaps D: give it memory of its own");
 
-  // A copy that is needed only because of an address is not reused for products with other addresses.
+  // A copy that is needed only because of an address must not be reused for products with other addresses.
   c = sized(64, 64, 64);
   MatmulTrial aligned(idle, c);
   c.a_lie.offset = 1;
@@ -461,7 +461,7 @@ TEST_CASE("a known product copies the operands of each call, from and to their c
       c.alpha = 0.5F;
       if (beta) {
         c.beta = 2;
-        c.c_lie.batch_gap = 24;  // copied too, if there are several
+        c.c_lie.batch_gap = 24;  // C is also copied if there are several batches
       }
       std::vector<std::unique_ptr<MatmulTrial>> trials;
       for (int round = 0; round < 2; ++round)
@@ -530,7 +530,8 @@ TEST_CASE("a product with every operand is known like a plain one, and uses thos
   const MatmulArguments p = known.arguments();
   matmul()(p);
   for (const kernels::ProductOperandRow& row : kernels::product_operands) {
-    if (row.role <= kernels::OperandRole::block_factor) continue;  // of another product
+    if (row.role <= kernels::OperandRole::block_factor)
+      continue;  // the operand belongs to another kind of product
     CAPTURE(std::string(row.name));
     MatmulArguments q = p;
     q.memory_of(row.operand).address = p.d.memory.address;
@@ -542,7 +543,7 @@ TEST_CASE("a product with every operand is known like a plain one, and uses thos
   }
 }
 
-// TMA cannot load scales in place if m, or the number of blocks of k, is not a multiple of 4.
+// TMA cannot load scales in place unless m and the number of blocks of k are multiples of 4.
 TEST_CASE("scales of blocks multiply the sums of each 128 of k") {
   MatmulCase c = sized(72, 144, 400);
   c.a = c.b = DType::e4m3;
@@ -597,11 +598,11 @@ TEST_CASE("a sparse A or B stores two of every four values along k") {
       c.size.batches = 3, c.d = DType::f32, c.alpha = 0.5F, c.bias = c.row_scales = true;
       c.activation = Activation::silu;
       check_case(c);
-      c.a_lie.gap = c.b_lie.gap = 3;  // both are copied
+      c.a_lie.gap = c.b_lie.gap = 3;  // A and B are both copied
       check_case(c);
     }
   MatmulCase c = sized(100, 128, 128);
-  c.b_metadata = c.group_ends = true, c.size.batches = 5;  // each group has a sparse matrix of its own
+  c.b_metadata = c.group_ends = true, c.size.batches = 5;  // each group has its own sparse matrix
   check_case(c);
   c.a_rows = true, c.rows_of_a = 30;
   check_case(c);
@@ -619,7 +620,7 @@ TEST_CASE("a sparse A or B stores two of every four values along k") {
   }();
   p.b_metadata = p.a_metadata;
   CHECK_ERROR(matmul()(p), "gemm: A and B are both sparse, but the tensor cores accept one sparse operand");
-  p.b_metadata = {}, p.k = 64;  // so that there are as many bytes
+  p.b_metadata = {}, p.k = 64;  // k is halved, so that the number of bytes stays equal
   p.a = {.memory = p.a.memory, .type = DType::tf32}, p.b = {.memory = p.b.memory, .type = DType::tf32};
   CHECK_ERROR(matmul()(p), "gemm: a sparse A cannot be tf32; it must be f16, bf16, e4m3, e5m2, s8 or u8");
   p.a.type = p.b.type = DType::bf16, p.a_k_major = false;
@@ -667,7 +668,7 @@ TEST_CASE("clusters gather rows of A and share B") {
                 "the CTAs of a cluster cannot share A with a_rows");
 }
 
-// Half of the threads copy where a tile's rows are not a multiple of 16.
+// Half of the threads copy rows if the number of rows of a tile is not a multiple of 16.
 TEST_CASE("rows of A are those that an index names, in any order and number") {
   MatmulCase c = sized(150, 72, 136);
   c.a_rows = true;
@@ -675,7 +676,7 @@ TEST_CASE("rows of A are those that an index names, in any order and number") {
     c.rows_of_a = rows;
     check_case(c);
   }
-  c = sized(150, 72, 70), c.a_rows = true, c.rows_of_a = 1;  // with no multiple of 16 B
+  c = sized(150, 72, 70), c.a_rows = true, c.rows_of_a = 1;  // rows are not a multiple of 16 bytes
   check_case(c);
   c = sized(150, 72, 136), c.a_rows = true, c.rows_of_a = 300;
   c.a_lie.gap = 3, c.bias = true, c.alpha = 0.5F, c.row_scales = true;  // A is copied
@@ -683,7 +684,7 @@ TEST_CASE("rows of A are those that an index names, in any order and number") {
   c.group_ends = true, c.size.batches = 5, c.activation = Activation::silu,
   c.use = kernels::ActivationUse::gate;
   check_case(c);
-  c.alpha = 0;  // for a sum of 0 no rows matter
+  c.alpha = 0;  // alpha is 0, so the rows do not matter
   check_case(c);
   for (const int64_t m : {1, 7, 24, 72}) {
     c = sized(m, 200, 64), c.a_rows = true, c.rows_of_a = 50;
@@ -692,7 +693,7 @@ TEST_CASE("rows of A are those that an index names, in any order and number") {
     check_case(c);
   }
 
-  for (const bool blocks : {false, true}) {  // with scales of blocks, in groups too
+  for (const bool blocks : {false, true}) {  // with and without block scales, which use groups
     c = sized(150, 72, 400), c.a = c.b = DType::e4m3, c.a_rows = true, c.rows_of_a = 40,
     c.a_scales_1x128 = true;
     (blocks ? c.b_scales_128x128 : c.b_scales_1x128) = true;
@@ -737,7 +738,7 @@ TEST_CASE("an index selects rows of D, and others do not change") {
   check_case(c);
   c.a_rows = true, c.rows_of_a = 30;
   check_case(c);
-  for (const int64_t m : {1, 7, 24}) {  // swapped
+  for (const int64_t m : {1, 7, 24}) {  // swapped tiles
     c = sized(m, 200, 64), c.d_rows = true, c.d_lie.gap = 8;
     check_case(c);
   }
@@ -760,7 +761,7 @@ TEST_CASE("an index selects rows of D, and others do not change") {
   CHECK_ERROR(matmul()(q), "gemm: d_rows cannot be used with beta C");
 }
 
-// Counts are sometimes out of range; other rows do not change.
+// Counts are sometimes out of range, and rows beyond a count must not change.
 TEST_CASE("groups with equal room have the numbers of rows that are in memory") {
   for (const auto& [m, groups] : {std::pair{150, 5}, {42, 7}, {300, 1}, {9, 9}}) {
     MatmulCase c = sized(m, 72, 136, groups);
@@ -774,7 +775,7 @@ TEST_CASE("groups with equal room have the numbers of rows that are in memory") 
     c.a_rows = true, c.rows_of_a = 40;
     check_case(c);
     c.size.n = 96, c.d_rows = true;
-    if (m > 64) c.use = kernels::ActivationUse::gate;  // tiles of other types are swapped
+    if (m > 64) c.use = kernels::ActivationUse::gate;  // gates; tiles of other types are swapped
     check_case(c);
     c.d_rows = false, c.add_to_rows = true, c.d = DType::f32;
     check_case(c);
@@ -813,7 +814,7 @@ TEST_CASE("each group has the matrix of B that an address in memory names") {
     c.size.n = 96, c.add_to_rows = true;
     check_case(c);
   }
-  MatmulCase c = sized(150, 200, 400, 4);  // scales of blocks and metadata stay in one tensor
+  MatmulCase c = sized(150, 200, 400, 4);  // all groups have their block scales and metadata in one tensor
   c.group_ends = c.b_addresses = true, c.a = c.b = DType::e4m3;
   c.a_scales_1x128 = c.b_scales_128x128 = true;
   check_case(c);
@@ -840,7 +841,7 @@ TEST_CASE("each group has the matrix of B that an address in memory names") {
   CHECK_ERROR(matmul()(q), "D overlaps b_addresses");
 }
 
-// A launch that was prepared finds other matrices where its addresses change, and from another start.
+// A prepared launch must use the new matrices, both if its addresses change and if they start elsewhere.
 TEST_CASE("a known product reads the addresses of matrices anew") {
   MatmulCase c = sized(70, 64, 64, 3);
   c.group_ends = c.b_addresses = true;
@@ -862,13 +863,14 @@ TEST_CASE("rows are added to those of D that an index names, to one any number o
   check_case(c);
   c.a_rows = true, c.rows_of_a = 30;
   check_case(c);
-  for (const int64_t m : {1, 7, 24}) {  // swapped
+  for (const int64_t m : {1, 7, 24}) {  // swapped tiles
     c = sized(m, 200, 64), c.add_to_rows = true, c.d_lie.gap = 8;
     check_case(c);
   }
-  c.size.k = 0, c.bias = true;  // rows of a bias
+  c.size.k = 0, c.bias = true;  // rows of bias alone
   check_case(c);
-  // Some columns of such tiles would otherwise be in two panels, or belong to two CTAs.
+  // Each element must be added only once, although columns of such tiles could be in two panels or belong to
+  // two CTAs.
   for (const char* tile : {"128x168_2_1x1_pp", "64x96_2_1x1_w1_k4", "64x96_2_1x1_w1_s3"}) {
     kernels::MatmulOptions options;
     options.choose = [tile](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
@@ -957,7 +959,7 @@ TEST_CASE("products of other sizes share a kernel; other tiles and operations ha
   CHECK(loads_of(sized(64, 64, 64)) == 1);
   CHECK(loads_of(sized(64, 64, 128)) == 0);
   CHECK(loads_of(sized(128, 64, 64)) == 0);
-  CHECK(loads_of(sized(64, 128, 64)) == 1);  // swapped
+  CHECK(loads_of(sized(64, 128, 64)) == 1);  // swapped tile
   MatmulCase c = sized(64, 64, 64);
   c.alpha = 2;
   CHECK(loads_of(c) == 1);
@@ -970,7 +972,7 @@ TEST_CASE("a tile that spills with an epilogue is used nevertheless") {
   try {
     compiler = std::make_unique<Compiler>(CompilerOptions{.cache = false});
   } catch (const Error&) {
-    return;  // without ptxas this is unknown
+    return;  // unknown without ptxas
   }
   MatmulCase c = sized(64, 64, 64);
   c.beta = 1;
@@ -1023,18 +1025,19 @@ TEST_CASE("a workspace that is also a matrix is refused before anything is queue
     const MatmulArguments good = trial.arguments(divided);
     REQUIRE(good.workspace.bytes > 0);
     for (int known = 0; known < 2; ++known) {
-      // The device determines which of the others are after or before it.
+      // The allocator of the device determines which other operands are adjacent to this one.
       for (const runtime::View& memory :
            {good.a.memory, good.b.memory, good.c.memory, good.d.memory, good.bias}) {
         MatmulArguments p = good;
-        p.workspace.address = (memory.address + memory.bytes - 1) / 16 * 16;  // its end
+        p.workspace.address = (memory.address + memory.bytes - 1) / 16 * 16;  // overlaps the operand's end
         CHECK_ERROR(divided(p), "give it memory of its own");
-        p.workspace.address = memory.address / 16 * 16 - p.workspace.bytes / 16 * 16 + 16;  // its beginning
+        p.workspace.address =
+            memory.address / 16 * 16 - p.workspace.bytes / 16 * 16 + 16;  // overlaps the operand's beginning
         CHECK_ERROR(divided(p), "give it memory of its own");
       }
       const std::string problem = trial.wrong(trial.run(divided));
       CHECK_MESSAGE(problem.empty(), problem);
-      divided(good);  // from now on the product is known
+      divided(good);  // the product is known from now on
     }
   }
   device().synchronize();
@@ -1054,7 +1057,7 @@ TEST_CASE("a product goes to the caller's stream, with the copies of its operand
   p.stream = reinterpret_cast<void*>(0x55);
   product(p);
   CHECK(idle.streams == std::vector<void*>(2, reinterpret_cast<void*>(0x55)));
-  CHECK(idle.allocations == allocations);  // the workspace is the caller's
+  CHECK(idle.allocations == allocations);  // the caller provides the workspace
 }
 
 TEST_CASE("sixteen threads multiply with one Matmul, several products, each for the first time") {
@@ -1077,7 +1080,7 @@ TEST_CASE("sixteen threads multiply with one Matmul, several products, each for 
 
 namespace {
 
-// Tiles are 64 x 64, and this many CTAs divide k of those of the last wave.
+// Tiles are 64 x 64, and `ctas` CTAs divide k of the tiles in the last wave.
 MatmulOptions dividing_k(int ctas) {
   MatmulOptions options;
   options.choose = [ctas](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
@@ -1101,13 +1104,13 @@ TEST_CASE("a divided k stores its sums in the workspace, whatever its contents, 
   CHECK(product.workspace_bytes(first.arguments()) > size_t{5} * 64 * 64 * 4);
   for (int round = 0; round < 3; ++round) CHECK(first.wrong(first.run(product)) == "");
   second.poison();
-  // Both are queued before either runs; on a GPU they may run at once.
+  // Both products are queued before either runs; on a GPU they may run at the same time.
   auto a = device().create_stream(), b = device().create_stream();
   kernels::MatmulArguments p = first.arguments(product), q = second.arguments(product);
   p.stream = *a, q.stream = *b;
   device().synchronize();
   for (int round = 0; round < 10; ++round) product(p), product(q);
-  device().synchronize(*a, std::chrono::minutes(5));  // with a sanitizer as well
+  device().synchronize(*a, std::chrono::minutes(5));  // sanitizers slow the emulator down
   device().synchronize(*b, std::chrono::minutes(5));
   CHECK(first.wrong(first.result()) == "");
   CHECK(second.wrong(second.result()) == "");
@@ -1115,7 +1118,7 @@ TEST_CASE("a divided k stores its sums in the workspace, whatever its contents, 
 
 TEST_CASE("products whose CTAs wait for each other fill the GPU twice, on two streams at once") {
   Matmul product(device(), dividing_k(2));
-  const MatmulCase c = sized(1024, 256, 192);  // 64 tiles for 128 CTAs, each with an SM to itself
+  const MatmulCase c = sized(1024, 256, 192);  // 64 tiles for 128 CTAs, each alone on an SM
   MatmulTrial first(device(), c), second(device(), c);
   CHECK(first.wrong(first.run(product)) == "");
   second.poison();
@@ -1123,7 +1126,7 @@ TEST_CASE("products whose CTAs wait for each other fill the GPU twice, on two st
   kernels::MatmulArguments p = first.arguments(product), q = second.arguments(product);
   p.stream = *a, q.stream = *b;
   device().synchronize();
-  const int rounds = device().wants_ptx() ? 2 : 500;  // the emulator runs one after the other
+  const int rounds = device().wants_ptx() ? 2 : 500;  // the emulator runs kernels one after the other
   for (int round = 0; round < rounds; ++round) product(p), product(q);
   device().synchronize(*a);
   device().synchronize(*b);
@@ -1136,7 +1139,7 @@ TEST_CASE(
     "extent") {
   struct Tile {
     const char* name;
-    bool twice;  // if no other rule refuses it
+    bool twice;  // columns are stored twice, unless another rule forbids this
   };
   for (const Tile& t :
        {Tile{"64x72_pp", true}, Tile{"64x104_2x1_pp", true}, Tile{"128x88_2x1", true}, Tile{"128x80", false},
@@ -1155,7 +1158,7 @@ TEST_CASE(
       c.activation = activation;
       MatmulOptions options;
       options.choose = [tile](const kernels::GemmOperation&, const kernels::GemmSize&, int) { return tile; };
-      options.multiprocessors = 8;  // several tiles of each CTA
+      options.multiprocessors = 8;  // each CTA has several tiles
       Matmul product(device(), options);
       MatmulTrial trial(device(), c);
       CHECK(trial.wrong(trial.run(product)) == "");
@@ -1165,7 +1168,8 @@ TEST_CASE(
 TEST_CASE(
     "clusters divide k together: each CTA adds up with those that have the same tile in other clusters") {
   struct Division {
-    int multiprocessors, cluster_m, cluster_n;  // for 3 x 4 tiles; some are left for all to divide
+    int multiprocessors, cluster_m,
+        cluster_n;  // the product has 3 x 4 tiles; all CTAs divide the tiles of the last wave
   };
   for (const Division& d : {Division{10, 2, 1}, {10, 1, 2}, {0, 2, 2}, {7, 2, 1}, {0, 4, 1}, {0, 2, 4}}) {
     MatmulOptions options;
@@ -1218,7 +1222,7 @@ TEST_CASE("the first call of a product may be in a capture") {
   auto graph = device().capture([&](runtime::Stream stream) {
     kernels::MatmulArguments p = trial.arguments();
     p.stream = stream;
-    product(p);  // loads its kernel
+    product(p);  // loads the kernel
   });
   MatmulTrial larger(device(), sized(300, 200, 100));
   CHECK(larger.wrong(larger.run(product)) == "");
@@ -1283,7 +1287,7 @@ TEST_CASE("an epilogue of the user's own that adds to D meets each element once,
        {"64x32x64_2_w1_in", "64x72x64_2_w1_in", "64x72x64_2_w1", "128x40x64_2_2x1_pp_in"}) {
     CAPTURE(std::string(tile));
     MatmulOptions options;
-    options.multiprocessors = 2;  // which process the tiles one after the other
+    options.multiprocessors = 2;  // they process the tiles one after the other
     options.choose = [&](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
       return kernels::parse_tile(tile);
     };
@@ -1398,7 +1402,8 @@ TEST_CASE("a gate, a slope and 8-bit results are requested in valid combinations
 
 namespace {
 
-// A device on which tune() finds tile number `take` to be the fastest, with the reports meanwhile.
+// Provides a device on which tune() finds tile number `take` to be the fastest, and collects tune()'s
+// reports.
 struct Tuner {
   explicit Tuner(runtime::Device& on = device()) : clock(on) {}
 
@@ -1414,7 +1419,7 @@ struct Tuner {
   }
 };
 
-// Counts the kernels that a Matmul loads.
+// Returns options that record the kernels that a Matmul loads.
 MatmulOptions counting(Tuner& tuner, const std::string& file, bool tune, std::vector<std::string>& loaded) {
   MatmulOptions o = tuner.options(file, tune);
   o.load = [&](const kernels::GemmOperation& operation, const kernels::GemmTile& tile) {
@@ -1439,13 +1444,13 @@ TEST_CASE("the first call measures if requested, and afterwards the winner comes
   MatmulCase c = sized(96, 64, 136);
   c.in_place = true;
   c.beta = 0.5F;
-  c.a_lie.offset = 1;  // which goes through the workspace
+  c.a_lie.offset = 1;  // A must be copied to the workspace
   Tuner tuner;
   tuner.clock.take = 2;
   {
     Matmul product(tuner.clock, tuner.options(file, true));
     MatmulTrial trial(device(), c);
-    CHECK(trial.wrong(trial.run(product)) == "");  // D, which is C, was not touched before
+    CHECK(trial.wrong(trial.run(product)) == "");  // tuning has not changed D, which is C
     CHECK(tuner.clock.calls == 1);
     CHECK(tuner.clock.contenders >= 6);
     CHECK(tuner.clock.sets > 1);
@@ -1458,7 +1463,7 @@ TEST_CASE("the first call measures if requested, and afterwards the winner comes
   CHECK(std::count(kept.begin(), kept.end(), '\n') == 1);
   const std::string winner = kept.substr(kept.rfind(' ') + 1, kept.size() - kept.rfind(' ') - 2);
 
-  // This is another process, or a later one.
+  // A second Matmul represents another process or a later one.
   std::vector<std::string> loaded;
   Matmul later(tuner.clock, counting(tuner, file, true, loaded));
   MatmulTrial trial(device(), c);
@@ -1490,14 +1495,14 @@ TEST_CASE("nothing is measured and no file is read unless requested, or unless t
   const std::string kept = lines_of(file);
   CHECK(kept.find("bf16 bf16 bf16 TN fast plain 128 64 64 1 " + loaded[1] + "\n") == 0);
   trial.poison();
-  product(p);  // a product that was prepared with another kernel before
+  product(p);  // prepares the product with a different kernel
   device().synchronize();
   CHECK(trial.wrong(trial.result()) == "");
 }
 
 namespace {
 
-// tune() chooses the second tile.
+// tune() chooses the second of the tiles.
 MatmulOptions second_tile() {
   MatmulOptions options;
   options.choose = small_tile;
@@ -1582,7 +1587,8 @@ TEST_CASE("a file of tuned tiles that is damaged or cannot be written is one war
   Tuner tuner;
   const std::string damaged = folder.path("damaged.txt"),
                     product_line = "bf16 bf16 bf16 TN fast plain 64 64 64 1 ";
-  std::ofstream(damaged) << "no line\n\xff\xfe\n" << product_line << "128x64x64_4_k9\n";  // a cluster of 9
+  std::ofstream(damaged) << "no line\n\xff\xfe\n"
+                         << product_line << "128x64x64_4_k9\n";  // a line with an invalid cluster of 9
   MatmulTrial trial(device(), sized(64, 64, 64));
   Matmul product(tuner.clock, tuner.options(damaged, true));
   CHECK(trial.wrong(trial.run(product)) == "");
@@ -1590,7 +1596,7 @@ TEST_CASE("a file of tuned tiles that is damaged or cannot be written is one war
   REQUIRE(tuner.warnings.lines().size() == 1);
   CHECK(tuner.warnings.lines()[0].find("line 1 is not understood and is skipped: 'no line'") !=
         std::string::npos);
-  // The added line counts, since it is the last.
+  // The added line is the last one, and therefore counts.
   Matmul later(tuner.clock, tuner.options(damaged, true));
   CHECK(trial.wrong(trial.run(later)) == "");
   CHECK(tuner.clock.calls == 1);
@@ -1700,10 +1706,10 @@ TEST_CASE("files of tuned tiles differ by GPU, SMs, version and model") {
 
 namespace {
 
-// A device with a clock of the test's own: launches move it, and nothing runs.
+// A device with a simulated clock. Launches advance the clock, and nothing runs.
 class TimedDevice final : public runtime::Device {
  public:
-  double now = 0;  // microseconds
+  double now = 0;  // in microseconds
 
   runtime::DeviceProperties properties() const override {
     return {.name = "clock",
@@ -1760,7 +1766,7 @@ TEST_CASE("the fastest has the least median over rounds, over all sets, and is t
   CHECK(sets == std::set<size_t>{0, 1, 2});
   CHECK(launches[0] == launches[1]);
   CHECK(launches[1] > 60);
-  CHECK(fastest({10, 8.03, 8, 8.01}) == 1);  // times within half a percent are equal
+  CHECK(fastest({10, 8.03, 8, 8.01}) == 1);  // times within half a percent count as equal
   CHECK(fastest({10, 8.1, 8}) == 2);
   CHECK(fastest({5000, 4000}) == 1);
 }

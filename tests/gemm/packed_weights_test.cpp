@@ -1,5 +1,5 @@
-// Packed weights: unpacking restores them, products with every form are right, and each refusal has a twin
-// that is accepted.
+// Tests packed weights: unpacking must restore them, products with every form must be right, and each refusal
+// has a twin that is accepted.
 //
 //   packed_weights_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
@@ -71,7 +71,7 @@ TEST_CASE("unpacking restores packed weights, for every form and size") {
     }
 }
 
-// A thread's values of wgmma's operand are, in their order, in groups of four consecutive words.
+// A thread's values of wgmma's operand must be in groups of four consecutive words, in their order.
 TEST_CASE("each thread finds its weights in the places of wgmma's operand") {
   const RegisterLayout layout = wgmma_layout(kernels::kPackedColumns, kernels::kPackedDepth);
   for (const int bits : {4, 8})
@@ -136,7 +136,7 @@ TEST_CASE("a product with packed weights is that of the numbers that they repres
     for (const auto& [m, n, k] : {std::tuple{1, 72, 200}, {24, 130, 300}}) {
       MatmulCase c;
       c.a = c.b = m == 1 || form.scales == DType::f16 ? DType::f16 : DType::bf16;
-      c.d = DType::f32;  // since f16 could not represent all
+      c.d = DType::f32;  // f16 could not represent all results
       c.size = {m, n, k, 1};
       c.packed = form;
       c.column_scales = form.group == 0;
@@ -148,7 +148,7 @@ TEST_CASE("a product with packed weights is that of the numbers that they repres
     }
 }
 
-// Some groups have no rows, and some rows no group.
+// Some groups have no rows, and some rows belong to no group.
 TEST_CASE("groups of rows have packed weights of their own, and may gather their rows") {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
   kernels::Matmul matmul(*device);

@@ -1,4 +1,4 @@
-// Tests the builder's PTX: values, control flow, memory, instructions, lines and versions; many threads at
+// Tests the builder's PTX: values, control flow, memory, instructions, lines, versions, and many threads at
 // once.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -18,7 +18,8 @@
 namespace ptxbuilder::test::builder_test {
 namespace {
 
-// PTX of a kernel with parameters `to`, `a`, `b` of one type that stores body(a, b), without line marks.
+// Returns the PTX, without line marks, of a kernel that stores body(a, b). Its parameters `to`, `a` and `b`
+// have one type.
 template <class T, class R = T>
 std::string binary(const std::function<R(T, T)>& body, const char* target = "sm_90a") {
   Kernel k("k", {.target = target, .line_info = false});
@@ -69,14 +70,14 @@ TEST_CASE("operators follow the type's sign and kind") {
 
   using F = std::function<f32(f32, f32)>;
   CHECK(contains(binary<f32>(F([](f32 a, f32) { return -a; })), "neg.f32"));
-  // Rounding is explicit, so that ptxas does not fuse the two: fma() is the author's choice.
+  // Rounding is explicit, so that ptxas does not fuse the two operations. Only the author can request fma().
   std::string text = binary<f32>(F([](f32 a, f32 b) { return a * b + 1.5; }));
   in_order(text, {"mul.rn.f32", "add.rn.f32", "0f3FC00000"});
   CHECK_FALSE(contains(text, "fma"));
   CHECK(contains(binary<f32>(F([](f32 a, f32 b) { return fma(a, b, a); })), "fma.rn.f32"));
   CHECK(contains(binary<f32>(F([](f32 a, f32 b) { return a / b; })), "div.rn.f32"));
   CHECK(contains(binary<f32>(F([](f32 a, f32 b) { return max(a, b); })), "max.f32"));
-  // An unordered comparison is true only for !=, as in C.
+  // A comparison with NaN is true only for !=, as in C.
   CHECK(contains(binary<f32>(F([](f32 a, f32 b) { return select(a < b, a, 1); })), "setp.lt.f32"));
   CHECK(contains(binary<f32>(F([](f32 a, f32 b) { return select(a != b, a, 1); })), "setp.neu.f32"));
 }
@@ -122,7 +123,7 @@ TEST_CASE("branches and loops") {
   in_order(text, {"bra", "add.s32 %r3, %r3, %r4", "setp.ge.u32", "xor.b32 %r3, %r3, %r4", "setp.lt.u32",
                   "st.global.b32", "ret;"});
 
-  // The sign of the index decides the comparison.
+  // The sign of the index type decides the comparison.
   auto loop = []<class T>(T) {
     return built([](Kernel& k) {
       using I = typename T::type;
@@ -142,13 +143,13 @@ TEST_CASE("loads and stores: addresses, widths, spaces") {
     auto four = load<4>(from + i * 4);
     store(to + i * 4, four);
     staging[i + 3] = from[i];
-    to[i] = from[i] * from[i + 1] + (to[i] - from[i]) / from[i + 2];  // elements are read as their values
+    to[i] = from[i] * from[i + 1] + (to[i] - from[i]) / from[i + 2];  // an element is used as its value
     to[i] = from[i] + to[i];
     to[i + 7] += from[i];
   });
-  in_order(text,
-           {"ld.global.b32 %r", "+28];", "st.global.b32 [%rd", "+28]"});  // one address, read and written
-  CHECK(contains(text, "mul.wide.u32"));                                  // indices are unsigned
+  in_order(text, {"ld.global.b32 %r", "+28];", "st.global.b32 [%rd",
+                  "+28]"});               // the same address is read and written
+  CHECK(contains(text, "mul.wide.u32"));  // indices are unsigned
   CHECK(contains(text, "ld.global.v4.b32"));
   CHECK(contains(text, "st.global.v4.b32"));
   CHECK(contains(text, "st.shared.b32 [%r"));  // 32-bit addresses
@@ -181,7 +182,7 @@ TEST_CASE("products in expressions are calls of mma") {
       CHECK(count(text(true, minus, in_registers), "wgmma.mma_async.") == 4);
     }
   CHECK(text(true, true, false) != text(true, false, false));
-  // An error is at the line of the expression.
+  // An error names the line of the expression.
   std::string problem = error_of([] {
     Kernel k("k");
     SharedTile a = k.shared<f16>({64, 64}, Swizzle128B);
@@ -207,7 +208,7 @@ TEST_CASE("ptx(): holes that read, write, and read and write") {
   std::smatch m;
   REQUIRE(std::regex_search(text, m, std::regex(R"(atom\.shared\.add\.u32 (%r\d+), \[(%r\d+)\], (%r\d+);)")));
   std::string old = m[1], n = m[3];
-  // If an operand is read and written, it is one register, to which its value is moved before.
+  // An operand that is read and written is one register, and its value is moved there first.
   REQUIRE(std::regex_search(text, m, std::regex("add\\.u32 (%r\\d+), " + old + ", 9;")));
   std::string count = m[1];
   CHECK(contains(text, "mov.b32 " + count + ", 5;"));
@@ -277,7 +278,7 @@ TEST_CASE("typed instructions: results, guards, constants as text") {
   CHECK(std::regex_search(text, std::regex(R"(@%p\d+ nanosleep\.u32 %r\d+;)")));
   CHECK(std::regex_search(
       text, std::regex(R"(mbarrier\.try_wait\.parity\.shared::cta\.b64 %p\d+, \[%r\d+\], 0;)")));
-  CHECK(contains(text, "shfl.sync.idx.b32"));  // kept although nothing reads it
+  CHECK(contains(text, "shfl.sync.idx.b32"));  // remains although nothing reads it
 }
 
 TEST_CASE("effects: pure instructions are merged and removed, and the others keep their number and order") {
@@ -419,7 +420,7 @@ TEST_CASE("a kernel's lifetime: moved, finished once, and built during another")
     std::jthread([] { CHECK_THROWS_AS(Builder::current(), Error); }).join();
   }
   CHECK(&Builder::current() == &outer.builder());
-  std::jthread([&] { outer.builder().finish(); }).join();  // finished wherever it is
+  std::jthread([&] { outer.builder().finish(); }).join();  // a kernel may be finished in any thread
   CHECK_THROWS_AS(Builder::current(), Error);
   CHECK(contains(ptx_of(outer), ".visible .entry outer"));
 }

@@ -1,4 +1,4 @@
-// Typed calls of each family compute on a device what the PTX ISA specifies.
+// Tests that typed calls of each family compute on a device what the PTX ISA specifies.
 //
 //   family_call_test [--device=emulator|cuda|auto]
 #include <bit>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint32_t kAllLanes = 0xffffffff;
 
-// Returns shared memory with this many words, indexed by their numbers.
+// Returns `count` words of shared memory, indexed by their numbers.
 sptr<u32> shared_words(Kernel& k, int count) { return sptr<u32>(k.shared<u32>({1, count})[0].address()); }
 
 gptr<u32> words_of(gptr<bf16> p) { return gptr<u32>(gmem(p)); }
@@ -29,7 +29,7 @@ void copy(sptr<u32> to, gptr<u32> from, uint32_t words) {
   for (uint32_t i = 0; i < words; i += 32) to[laneid() + i] = from[laneid() + i];
 }
 
-// sum over k of a[row, k] b[col, k].
+// Returns the sum over k of a[row, k] b[col, k].
 std::vector<double> product_of(const Matrix& a, const Matrix& b) {
   std::vector<double> d;
   for (int row = 0; row < a.extent.rows; ++row)
@@ -43,23 +43,23 @@ std::vector<double> product_of(const Matrix& a, const Matrix& b) {
   return d;
 }
 
-// Returns whole numbers, whose products and sums are exact in bf16.
+// Returns small integers, whose products and sums are exact in bf16.
 Matrix small_numbers(TileExtent extent) {
   Matrix m = random_matrix(DType::bf16, extent, -2, 3);
   for (double& v : m.values) v = std::floor(v);
   return m;
 }
 
-// Returns the descriptor of a K-major matrix of 8 rows of 32 bytes at `at`, without swizzle.
+// Returns the descriptor of a K-major matrix at `at`: 8 rows of 32 bytes, without swizzle.
 u64 descriptor_of(smem at) {
   const MatrixDescriptor fields = WgmmaOperand(DType::bf16, Major::k, Swizzle::none, 8, 16).descriptor();
   return ((u64(u32(at)) & 0x3ffff) >> 4) | u64(fields.encode());
 }
 
-// Returns the place of word `word` of row `row` of such a matrix.
+// Returns the place of a word in a K-major matrix like that of descriptor_of().
 u32 word_of(u32 row, u32 word) { return row * 4 + word / 4 * 32 + word % 4; }
 
-// Returns the four registers of A that a thread of a warpgroup has (PTX ISA, wgmma, "Register Fragments"),
+// Returns the four registers of A that a thread of a warpgroup holds (PTX ISA, wgmma, "Register Fragments"),
 // from rows of 8 words.
 std::array<u32, 4> fragment_of(gptr<u32> a) {
   const u32 row = tid_x() / 32 * 16 + laneid() / 4, word = laneid() % 4;
@@ -249,7 +249,7 @@ TEST_CASE("a bulk copy that keeps the least") {
   fence_proxy_async<Space::shared>();
   bar_warp_sync(kAllLanes);
   constexpr BulkReductionForm least = {CopyReduction::min, DType::u32};
-  cp_reduce_async_bulk<least>.when(laneid() == 0)(out, words, 128);  // `out` holds the greatest before
+  cp_reduce_async_bulk<least>.when(laneid() == 0)(out, words, 128);  // `out` holds the greatest number before
   cp_async_bulk_commit_group();
   cp_async_bulk_wait_group(0);
   check_equal(result_of(std::move(k), {x}, {DType::u32, {32, 1}, {}}), x.values, "least");

@@ -1,5 +1,6 @@
-// Tensors in global memory: elements, slices and tiles at every place, with shapes and strides that the host
-// knows or that only the device knows; tails are not written, and are read as the fill.
+// Tests tensors in global memory: elements, slices and tiles at every place, with shapes and strides that are
+// known on the host or only on the device. Elements beyond the tensor are not written, and are read as the
+// fill.
 //
 //   global_tensor_test [--device=emulator|cuda|auto]
 #include "library_kit.h"
@@ -9,7 +10,7 @@
 namespace ptxbuilder::test::global_tensor_test {
 namespace {
 
-// Numbers that the kernel knows, or loads from memory.
+// Numbers that the kernel contains as constants, or loads from memory.
 class Numbers {
  public:
   explicit Numbers(gptr<u32> from) : from_(from) {}
@@ -58,7 +59,7 @@ TEST_CASE("elements are read, written and changed at their coordinates") {
       if_(t < rows * cols, [&] {
         u32 i = t / cols, j = t % cols;
         y(i, j) = x(i, j);
-        z(j, i) += 1;  // the same element
+        z(j, i) += 1;  // the same element as above
         y(i, j) *= x(0, j);
       });
       std::vector<double> expected(static_cast<size_t>(rows * pitch), std::nan(""));
@@ -155,7 +156,7 @@ void check_tile(const RegisterLayout& layout, int rows, int cols, int row, int c
     return load(source.tile(i, j), layout);
   }();
   store(target.tile(i, j), t);
-  // Only the fill: the whole tile is beyond the matrix.
+  // The whole tile is beyond the matrix, so the result is only the fill.
   store(out + (elements + 127) / 128 * 128, t);
   const int whole = (elements + 127) / 128 * 128;
   std::vector<double> expected(static_cast<size_t>(whole + layout.elements()), 0);
@@ -194,7 +195,8 @@ TEST_CASE("tiles: outside elements are not written, and are read as the fill") {
       const bool known = draw(0, 1) == 0;
       const Order order = static_cast<Order>(draw(0, 2));
       const int fill = NumberElement<T> && draw(0, 1) == 0 ? 3 : 0;
-      // Shapes are random, and tiles extend beyond the matrix by part of a row, a column, or completely.
+      // Shapes are random. Tiles extend beyond the matrix by part of a row, by part of a column, or
+      // completely.
       check_tile<T>(layout, draw(1, 90), draw(1, 50), draw(0, 20), draw(0, 20), known, order, 1, fill);
       check_tile<T>(layout, layout.rows(), layout.cols(), 0, 0, known, order, 1, 0);
       check_tile<T>(layout, 5, 7, 5, 0, known, order, 1, fill);
@@ -218,14 +220,14 @@ TEST_CASE("the widths of accesses of tiles") {
     store(out, load(tile, strided({64, 64}, 8)));
     return count(ptx_of(k), what);
   };
-  // 128 threads access 4096 elements: 4 accesses of 8, or 32 of 1, each under a predicate if the tile is
-  // bounded.
+  // 128 threads access 4096 elements. Each makes 4 accesses of 8 elements, or 32 of 1 element. If the tile is
+  // bounded, each access has a predicate.
   for (bool bounded : {true, false}) {
     CHECK(text(bounded, true, false, "ld.global.v4.b32") == 4);
     CHECK(text(bounded, false, true, "ld.global.v4.b32") == 4);
     CHECK(text(bounded, false, false, "ld.global.b16") == 32);
   }
-  CHECK(text(true, true, false, "bra") == 0);  // predicates, no branches
+  CHECK(text(true, true, false, "bra") == 0);  // predicates instead of branches
   // A tensor that is known to contain the tile needs no bounds.
   Kernel k("whole", {.line_info = false});
   auto [from, out] = k.params<gptr<f16>, gptr<f16>>("from", "out");

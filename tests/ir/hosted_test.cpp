@@ -1,5 +1,5 @@
-// Kernels and device functions that a front end of the test's own begins, with the library's values, tiles
-// and roles in between.
+// Tests kernels and device functions that a front end begins, with the library's values, tiles and roles in
+// between.
 #include <llvm/IR/Verifier.h>
 
 #include <random>
@@ -19,7 +19,7 @@
 namespace ptxbuilder::test::hosted_test {
 namespace {
 
-// Returns out[i] for each of the threads after a launch of one CTA, in memory that was poisoned before.
+// Launches one CTA on poisoned memory, and returns out[i] for each thread.
 std::vector<uint32_t> run(const std::string& ptx, Signature signature, uint32_t n) {
   auto device = runtime::open_device("emulator");
   std::vector<uint32_t> values(signature.threads, 0xdeadbeef);
@@ -56,7 +56,7 @@ llvm::BasicBlock* block(HostModule& host, const char* name) {
 TEST_CASE("values pass in both directions, and control flow is inserted in the middle of a block") {
   HostModule host;
   llvm::IRBuilder<>& ir = host.ir;
-  // A loop of the front end, which is complete before the library fills its middle:
+  // The front end completes its loop before the library fills the middle:
   //   for (i = 0; i < n; ++i) { x = i * i; HERE; sum += x; }
   llvm::BasicBlock *entry = ir.GetInsertBlock(), *body = block(host, "body"), *end = block(host, "end");
   ir.CreateBr(body);
@@ -156,7 +156,7 @@ TEST_CASE("a product of tiles, with barriers and TMA, inside a front end's kerne
     const CompiledModule compiled = Compiler({.assemble = false}).compile(host.module);
     CHECK(compiled.ptx == ptx);
     CHECK(compiled.kernels[0].signature == kernels[0].signature);
-    // It stays with the module if that is written and read again.
+    // The signature stays with a module that is written and read again.
     std::string text;
     llvm::raw_string_ostream written(text);
     host.module.print(written, nullptr);
@@ -267,7 +267,7 @@ TEST_CASE("a kernel is built inside another's role, and both are right") {
   };
   Kernel k = small();
   alone = ptx_of(k);
-  // Except for the lines of C++, which differ.
+  // Returns the PTX without the lines of C++, which differ.
   auto instructions = [](const std::string& ptx) {
     std::string out;
     std::istringstream lines(ptx);
@@ -281,7 +281,7 @@ TEST_CASE("a kernel is built inside another's role, and both are right") {
 
 namespace {
 
-// A host with a function for which no Kernel has been made yet, for one mistake.
+// A host for one mistake, with a function that has no Kernel yet.
 struct Subject : HostModule {
   llvm::Function* device = function("device", {llvm::Type::getInt32Ty(context)});
   llvm::Value* out = kernel->getArg(0);
@@ -553,7 +553,7 @@ TEST_CASE("a kernel whose threads the front end requires keeps them") {
     const std::string ptx = generate_ptx(host.module);
     CHECK(count(ptx, "ntid 64") == 1);  // ptxas refuses .maxntid together with .reqntid
     check_assembles(ptx);
-    // The parameters were not declared to the Kernel, so they are the function's.
+    // The parameters were not declared to the Kernel, so the function defines them.
     const std::vector<ModuleKernel> kernels = signatures_of(host.module, {.ptx_version = 82});
     REQUIRE_MESSAGE(kernels[0].signature, kernels[0].why_unknown);
     Signature wanted = k.signature();
@@ -570,7 +570,7 @@ TEST_CASE("a kernel whose threads the front end requires keeps them") {
 TEST_CASE("a module without a layout gets NVPTX's for its shared variables") {
   HostModule host;
   llvm::IRBuilder<>& ir = host.ir;
-  // 16 bytes by NVPTX's layout, 12 by LLVM's default.
+  // 16 bytes in NVPTX's layout, 12 in LLVM's default.
   auto* type = llvm::StructType::get(ir.getInt32Ty(), ir.getInt64Ty());
   auto* pair = new llvm::GlobalVariable(host.module, type, false, llvm::GlobalVariable::InternalLinkage,
                                         llvm::PoisonValue::get(type), "pair", nullptr,

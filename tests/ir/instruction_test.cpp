@@ -1,4 +1,4 @@
-// instruction<"...">: any instruction of PTX as a typed call.
+// Tests instruction<"...">, which makes any PTX instruction a typed call.
 #include "ptxbuilder/ir/instruction.h"
 
 #include <doctest/doctest.h>
@@ -67,7 +67,7 @@ TEST_CASE("a target that is not stated is the lowest from sm_90 on that has all 
   };
   CHECK(head(multicast) == ".version 8.0 .target sm_90a");
   CHECK(head([&](Kernel& k) { multicast(k), fence(); }) == ".version 8.6 .target sm_100a");
-  // The mnemonics of the author's text determine what it needs.
+  // The mnemonics in the author's text determine what the text needs.
   CHECK(head([](Kernel&) { ptx("griddepcontrol.wait;", {}); }) == ".version 7.8 .target sm_90");
   CHECK(head([](Kernel&) {
           ptx("{{ .reg .pred p; setp.eq.u32 p, 1, 1; @p wgmma.fence.sync.aligned; }}", {});

@@ -1,4 +1,4 @@
-// Rows in a module that a front end owns: its own IRBuilder, its own data layout, its own TargetMachine.
+// Tests rows in a module that a front end owns, with its own IRBuilder, data layout and TargetMachine.
 #include "ptxbuilder/llvm.h"
 
 #include <llvm/IR/DIBuilder.h>
@@ -26,7 +26,7 @@ uint64_t flag(const llvm::Module& module, const char* key) {
   return value ? value->getZExtValue() : 0;
 }
 
-// The kernel computes out[tid] = the greatest of the warp's n * tid, through an mbarrier.
+// The kernel computes out[tid] = the greatest n * tid in the warp, through an mbarrier.
 void greatest(HostModule& host) {
   llvm::IRBuilder<>& ir = host.ir;
   llvm::Value* bar = host.shared("bar", 8);
@@ -55,7 +55,7 @@ size_t calls_of_asm(const llvm::Function& function) {
   return n;
 }
 
-// Compiles as a front end's pipeline would.
+// Optimizes the module as a front end's pipeline would.
 void optimize(HostModule& host) {
   llvm::legacy::FunctionPassManager passes(&host.module);
   passes.add(llvm::createEarlyCSEPass());
@@ -72,13 +72,13 @@ TEST_CASE("a front end's kernel uses rows and runs") {
   greatest(host);
   CHECK(flag(host.module, "ptxbuilder.ptx") == 78);
   auto* targets = llvm::cast<llvm::MDNode>(host.module.getModuleFlag("ptxbuilder.targets"));
-  std::set<std::string> sets;  // of mbarrier.init, and of Hopper's first new instructions
+  std::set<std::string> sets;  // targets of mbarrier.init, and of Hopper's first new instructions
   for (const llvm::MDOperand& set : targets->operands())
     sets.insert(llvm::cast<llvm::MDString>(set)->getString().str());
   CHECK(sets.contains("sm_90"));
   CHECK(sets.contains("sm_80"));
   const std::string ptx = host.ptx();
-  CHECK(contains(ptx, "mbarrier.init.shared::cta.b64 [%r"));  // in 32 bits
+  CHECK(contains(ptx, "mbarrier.init.shared::cta.b64 [%r"));  // a 32-bit address
   CHECK(contains(ptx, "bar.sync 0;"));
   auto device = runtime::open_emulator({});
   std::vector<uint32_t> values(32, 0xdeadbeef);
@@ -105,10 +105,10 @@ TEST_CASE("LLVM drops and merges pure rows, and leaves the others") {
   llvm::IRBuilder<>& ir = host.ir;
   llvm::Value* x = ir.CreateLoad(ir.getFloatTy(), host.kernel->getArg(0));
   llvm::Value* a = emit(ir, rows::ex2_approx_f32, {x})[0];
-  llvm::Value* b = emit(ir, rows::ex2_approx_f32, {x})[0];  // the same
-  emit(ir, rows::lg2_approx_ftz_f32, {a});                  // nothing reads it
+  llvm::Value* b = emit(ir, rows::ex2_approx_f32, {x})[0];  // the same row again
+  emit(ir, rows::lg2_approx_ftz_f32, {a});                  // nothing reads the result
   emit(ir, rows::redux_sync_max_u32, {host.kernel->getArg(1)});
-  emit(ir, rows::redux_sync_max_u32, {host.kernel->getArg(1)});  // lanes meet twice
+  emit(ir, rows::redux_sync_max_u32, {host.kernel->getArg(1)});  // the lanes synchronize twice
   ir.CreateStore(ir.CreateFAdd(a, b), host.kernel->getArg(0));
   ir.CreateRetVoid();
   CHECK(calls_of_asm(*host.kernel) == 5);
@@ -355,7 +355,8 @@ TEST_CASE("a module is compiled for its own target, or for the lowest one that h
   CHECK(contains(head(*module_of({&blackwell})), ".version 8.6 .target sm_100a "));
   CHECK(contains(head(*module_of({&rows::fence_mbarrier_init}, "sm_90")), ".version 8.0 .target sm_90 "));
 
-  // A target that lacks a row is refused with the function and, if there is debug information, the line.
+  // A target that lacks a row is refused. The message names the function and, if there is debug information,
+  // the line.
   auto host = module_of({&blackwell, &rows::fence_mbarrier_init});
   const auto refused = [&] { return error_of([&] { generate_ptx(host->module, {.target = "sm_90a"}); }); };
   const std::string words =

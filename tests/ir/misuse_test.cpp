@@ -1,5 +1,5 @@
-// Misuse of values, control flow and instructions: each case throws an Error that names the rule, the values
-// and the line, and has a twin that is accepted.
+// Tests misuse of values, control flow and instructions. Each case throws an Error that names the rule, the
+// values and the line, and has a twin that is accepted.
 #include <doctest/doctest.h>
 
 #include <stdexcept>
@@ -10,7 +10,7 @@
 namespace ptxbuilder::test::misuse_test {
 namespace {
 
-// Values of each type that the host does not know.
+// Returns a value of type T that is known only on the device.
 template <class T>
 T unknown() {
   return T(tid_x());
@@ -26,7 +26,7 @@ namespace row = isa::rows_def;
 void fail_if(bool bad) {
   if (bad) throw std::runtime_error("the author's");
 }
-// Structs for parameters; one of them is right.
+// Structs for parameters. One of them is valid.
 struct Once {
   u32 x, y;
   static constexpr auto fields() { return std::tuple{field("x", &Once::x), field("y", &Once::y)}; }

@@ -1,5 +1,5 @@
-// Philox is compared with its authors' published numbers (kat_vectors of Random123), and a kernel's results
-// with the host's.
+// Compares Philox with the numbers that its authors published (kat_vectors of Random123), and a kernel's
+// results with the host's.
 #include "ptxbuilder/ir/philox.h"
 
 #include "register_tile_kit.h"

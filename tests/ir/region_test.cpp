@@ -1,5 +1,5 @@
-// Values belong to the body of a branch, a loop or a role: assignments that would need a variable on the
-// device are refused, and C++ code on the host's values works as usual.
+// Tests values that belong to the body of a branch, a loop or a role. Assignments that would need a variable
+// on the device are refused, and C++ code on host values works as usual.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -320,12 +320,12 @@ TEST_CASE("a value of a branch, a loop or a role is used after its end") {
          std::deque<Pair> kept;
          if_(tid_x() == 0u, [&] { kept.push_back({1, 2}); });
          Pair copy = kept.front();
-         if (!bad) copy = Pair{3, 4};  // begins anew
+         if (!bad) copy = Pair{3, 4};  // starts with a new value
          HERE s.p[0] = copy.first;
          done(s.k);
        }},
   });
-  // Reading a Var has no line.
+  // Reading a Var has no source line.
   check_cases(
       {
           {"a Var of a branch",
@@ -630,12 +630,12 @@ TEST_CASE("values on the host behave like any C++ values") {
   RegisterTile<f32> tile(1, strided({16, 64}, 4));
   for (int i = 0; i < 3; ++i) tile = tile * 2;
   store(s.f, tile);
-  if_(x == 3u, [&] {  // and so in a branch
+  if_(x == 3u, [&] {  // also allowed in a branch
     u32 here = named.at("a").first;
     for (int i = 0; i < 4; ++i) here = here + many[static_cast<size_t>(i)];
     std::optional<u32> own = here;
     own = *own * 2;
-    auto helper = [&] { own = *own + 1; };  // in the same body
+    auto helper = [&] { own = *own + 1; };  // called in the same body
     helper();
     s.p[1] = *own;
   });
@@ -644,11 +644,11 @@ TEST_CASE("values on the host behave like any C++ values") {
     std::swap(pair[0], pair[1]);
     s.p[i] = pair[0];
   });
-  std::optional<u32> in_turn;  // one variable of the host for two branches, and each reads what it wrote
+  std::optional<u32> in_turn;  // one host variable for two branches, each of which reads only what it wrote
   if_(x == 4u, [&] { in_turn = x + 1, s.p[2] = *in_turn; });
   if_(x == 5u, [&] { in_turn = x + 2, s.p[2] = *in_turn; });
   while_([&] { return x == 6u; }, [&] { s.p[3] = x; });
-  if_(x == 7u, [&] { many.push_back(u32(9)); });  // which moves the others to more memory
+  if_(x == 7u, [&] { many.push_back(u32(9)); });  // this moves the other elements to a larger allocation
   Var<u32> bound(x);
   for_(0, bound, [&](u32 i) { s.p[i] = many[0]; });
   for_(0, s.p[0], [&](u32 i) { s.p[i] = many[0]; });
@@ -661,7 +661,7 @@ TEST_CASE("an operation of a warpgroup in a branch that whole warpgroups take, o
     const RegisterTile<f32> x(1, strided({16, 64}, 4));
     if_(other.p[0] == 1u, [&] { store(other.f, x); });
     const RegisterTile<f32> y = load<f32>(other.f, wgmma_layout(64, 64));
-    Var<f32> most(reduce_all(Reduction::max, y));  // the same in all threads
+    Var<f32> most(reduce_all(Reduction::max, y));  // equal in all threads
     while_([&] { return most > 3.0F; },
            [&] {
              store(other.f, y);
@@ -672,20 +672,22 @@ TEST_CASE("an operation of a warpgroup in a branch that whole warpgroups take, o
     done(other.k);
   }
   Subject s;
-  s.k.warpgroups(2, 40, [&](u32 group) {  // with a value of the warpgroup, in a Var or in memory
-    const RegisterTile<f32> x(1, strided({16, 64}, 4));
-    Var<u32> i(ctaid_x() * 2 + group);
-    while_([&] { return i < s.p[0]; },
-           [&] {
-             sync_warpgroup();
-             elect([&] { s.p[i] = 1u; });
-             i += nctaid_x() * 2;
-           });
-    Var<u32> own(warp_uniform(group));
-    if_(own == 1u, [&] { store(s.f, x); });
-    if_(s.p[group] < 3u, [&] { sync_warpgroup(); });
-    for_(0, select(group == 0u, s.p[1].value(), u32(4)), [&](u32) { sync_warpgroup(); });
-  });
+  s.k.warpgroups(
+      2, 40,
+      [&](u32 group) {  // the condition depends on the warpgroup's number, through a Var or through memory
+        const RegisterTile<f32> x(1, strided({16, 64}, 4));
+        Var<u32> i(ctaid_x() * 2 + group);
+        while_([&] { return i < s.p[0]; },
+               [&] {
+                 sync_warpgroup();
+                 elect([&] { s.p[i] = 1u; });
+                 i += nctaid_x() * 2;
+               });
+        Var<u32> own(warp_uniform(group));
+        if_(own == 1u, [&] { store(s.f, x); });
+        if_(s.p[group] < 3u, [&] { sync_warpgroup(); });
+        for_(0, select(group == 0u, s.p[1].value(), u32(4)), [&](u32) { sync_warpgroup(); });
+      });
   s.k.warpgroups(2, 40, [&](u32 group) {
     const RegisterTile<f32> x(1, strided({16, 64}, 4));
     if_(group == 1u, [&] { store(s.f + 1024, x); });

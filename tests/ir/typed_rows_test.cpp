@@ -1,4 +1,4 @@
-// A typed call has the row of the run-time table, and emits the same as Builder::emit does with that row.
+// Tests that a typed call has the row of the run-time table, and emits what Builder::emit does with that row.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -44,7 +44,7 @@ class Samples {
     for (const auto& [cls, value] : values_) all.push_back(cls);
     return all;
   }
-  // These are the same each time.
+  // Returns the same registers each time.
   Registers registers(const isa::Operand& o) {
     auto [place, is_new] = registers_.try_emplace({o.cls, o.count});
     if (is_new) place->second = builder().declare_registers(o.cls, o.count);
@@ -101,8 +101,9 @@ const isa::Operand& nth_read(const isa::Row& row, size_t n) {
 // A typed call's row, and a function that makes the call.
 struct TypedCall {
   const isa::Row* row;
-  bool named;              // whether accumulators are named registers
-  void (*emit)(Samples&);  // empty if only a list is longer, which takes the compiler long
+  bool named;  // whether accumulators are named registers
+  void (*emit)(
+      Samples&);  // empty if the call differs only in a longer list, because such calls take long to compile
 };
 
 template <class Call>
@@ -149,8 +150,8 @@ void emit_from_table(Samples& samples, const isa::Row& row, bool named) {
   samples.builder().emit(row, arguments, std::nullopt);
 }
 
-// Checks that typed calls have the rows of the table, and emit the same text, constraints and values. Ends
-// the kernel of the samples.
+// Checks that typed calls have the rows of the table, and emit the same text, constraints and values.
+// Finishes the kernel of the samples.
 void check_same(Samples& samples, const std::vector<TypedCall>& calls) {
   size_t instructions = 0;
   for (const TypedCall& call : calls) {
@@ -172,11 +173,11 @@ void check_same(Samples& samples, const std::vector<TypedCall>& calls) {
   for (std::string line; std::getline(ir, line);)
     if (const size_t at = line.find(" asm "); at != std::string::npos && !contains(line, "\".reg "))
       emitted.push_back(line.substr(at, line.rfind(')') - at));
-  REQUIRE(emitted.size() == 2 * instructions + 1);  // one to make the samples
+  REQUIRE(emitted.size() == 2 * instructions + 1);  // one more, for the samples
   for (size_t i = 1; i + 1 < emitted.size(); i += 2) CHECK(emitted[i] == emitted[i + 1]);
 }
 
-// LLVM's view of a class.
+// Returns the name of LLVM's type for a class.
 std::string_view shape_of(Class cls) {
   switch (cls) {
     case Class::b8:
@@ -200,7 +201,7 @@ std::string_view shape_of(Class cls) {
   }
 }
 
-// Bits accept any value of the same width.
+// Returns whether an operand accepts a value. Bits accept any value of the same width.
 bool may_fill(Class operand, Class value) {
   const auto one_of = [&](std::initializer_list<Class> classes) {
     return std::ranges::count(classes, value) > 0;
@@ -216,14 +217,14 @@ bool may_fill(Class operand, Class value) {
 TEST_CASE("typed calls with short names emit the table's text") {
   Samples samples;
   std::vector<TypedCall> calls;
-#define ADD_CALL(name) add(calls, ptxbuilder::name);  // time.h has a clock() too
+#define ADD_CALL(name) add(calls, ptxbuilder::name);  // qualified, because time.h has a clock() too
   PTXBUILDER_SHORT_NAMES(ADD_CALL)
 #undef ADD_CALL
   CHECK(calls.size() > 90);
   check_same(samples, calls);
 }
 
-// C++ refuses it if the call is typed; here it is tested as for a caller with plain LLVM values.
+// C++ refuses such a value in a typed call. Here, the caller passes plain LLVM values.
 TEST_CASE("a value of a wrong class is refused: random rows of the manual, operands and classes") {
   const unsigned seed = std::random_device()();
   CAPTURE(seed);
@@ -274,7 +275,7 @@ TEST_CASE("a value of a wrong class is refused: random rows of the manual, opera
   CHECK(accepted > 100);
 }
 
-// The text is compared without its spaces, since clang-format may break it.
+// Texts are compared without spaces, since clang-format may break them.
 TEST_CASE("the typed call of a member is the reported one, and emits the table's text") {
   Samples samples;
   std::vector<TypedCall> calls;

@@ -1,5 +1,5 @@
-// Device values: operators, elements of memory, parameters and instructions of the author's own are compared
-// with the host's results, on fresh random numbers.
+// Compares device values with the host's results on fresh random numbers: operators, elements of memory,
+// parameters, and handwritten instructions.
 //
 //   value_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/dtype.h"
@@ -16,8 +16,7 @@ void for_values(F f) {
   for_types<u16, s16, u32, s32, u64, s64, f16, bf16, f32, f64>(f);
 }
 
-// Returns numbers with which no operator overflows the type: integers, which are not negative if the type is
-// unsigned.
+// Returns integers with which no operator overflows the type. They are positive if the type is unsigned.
 Matrix numbers(DType type, double least, double greatest) {
   return random_matrix(type, {kThreads, 1},
                        is_integer(type) && !is_signed(type) ? std::max(least, 1.0) : least, greatest);
@@ -29,7 +28,7 @@ double wrapped(DType type, double value) {
   return read_element(bytes, type);
 }
 
-// The parameters of a kernel of one thread, launched with `arguments` and then 64 u64 of output.
+// Launches a kernel of one thread with `arguments`, followed by 64 u64 of output, and returns the output.
 std::vector<uint64_t> launched(Kernel k, std::vector<runtime::Argument> arguments,
                                const std::unique_ptr<runtime::Device>& device) {
   CompilerOptions options;
@@ -88,7 +87,7 @@ TEST_CASE("an element of memory is changed in place, with every operator of its 
     expect([&](gptr<T> at) { at[0] *= b; }, [](double v, double w) { return v * w; });
     expect([&](gptr<T> at) { at[0] /= b; },
            [](double v, double w) { return is_integer(T::dtype) ? std::trunc(v / w) : v / w; });
-    // The same element is read and written, whatever else reads it.
+    // The element that is read must be the one that is written, whatever else reads it.
     expect([&](gptr<T> at) { at[0] += at[0].value(); }, [](double v, double) { return 2 * v; });
     if constexpr (requires(T t) { t % t; }) {
       auto of_integers = [](auto f) {
@@ -142,7 +141,7 @@ TEST_CASE("an index is a Var, an element or has 64 bits, and elements convert") 
   Var<u32> v(i);
   Var<u64> wide(u64(i) + (uint64_t{1} << 33));
   Var<bf16> kept(px[i]);
-  // An offset beyond 4 Gi elements is added and subtracted again: an index is not truncated.
+  // An offset beyond 4 Gi elements is added and subtracted again, because an index must not be truncated.
   out[v] = f32(px[pat[v]]) + f32(kept);
   gptr<f32> far = out + (u64(0) - (uint64_t{1} << 33));
   far[wide + kThreads] = f32(far[wide]) * 2;
@@ -231,7 +230,7 @@ TEST_CASE("parameters of every type") {
 
 namespace {
 
-// The struct as the host writes it: each field at its own alignment.
+// The struct as the host writes it, with each field at its own alignment.
 struct Scaling {
   u32 flags;  // one byte
   f16 alpha;
@@ -301,8 +300,8 @@ TEST_CASE("ptx(): lists of registers, and an operand named several times") {
   for (int i = 0; i < 4; ++i) all.emplace_back(0);
   ptx("ld.global.v4.f32 {d:=f32x4}, [{at:gmem}];", {{"d", all}, {"at", gmem(px + tid_x() * 4)}});
   Var<f32> a(all[0].value()), b(all[1].value());
-  // Computes a = a a + b b, with a read, written and read again; then both halves of a list, one a value and
-  // one a Var.
+  // Computes a = a a + b b, where `a` is read, written and read again. Then stores a list whose halves are a
+  // value and a Var.
   ptx("{{ mul.rn.f32 {a:+f32}, {a}, {a}; fma.rn.f32 {a}, {b:f32}, {b}, {a}; }}", {{"a", a}, {"b", b}});
   gmem first = out + tid_x() * 4, second = first + u64(8u);
   ptx("st.global.v2.f32 [{at:gmem}], {v:f32x2};", {{"at", first}, {"v", {a, b.value() * 2}}});

@@ -1,5 +1,5 @@
-// Every form of ld, st, atom and red that ptxas accepts has a row, and ptxas accepts every row: words of all
-// axes, in the manual's order, are drawn without regard to valid combinations.
+// Checks that every form of ld, st, atom and red that ptxas accepts has a row, and that ptxas accepts every
+// row. Words of all axes are drawn in the manual's order, whether the combination is valid or not.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ namespace ptxbuilder::test::free_axes_test {
 namespace {
 
 const uint64_t& seed = option("seed", uint64_t{std::random_device()()});
-constexpr size_t kDraws = 4000;  // of each instruction
+constexpr size_t kDraws = 4000;  // draws of each instruction
 
 using Words = std::vector<std::string_view>;
 
@@ -45,7 +45,7 @@ class Draws {
     return *at;
   }
 
-  // A module that contains it, and the key.
+  // Returns a module that contains the instruction, and the key.
   std::pair<std::string, std::string> draw(std::string_view instruction) {
     const bool atomic = instruction == "atom" || instruction == "red", loads = instruction == "ld";
     const std::string_view space = of(kSpaces), hint = of(kHints), vector = of(kVectors);
@@ -97,8 +97,8 @@ class Draws {
   std::mt19937_64 engine_;
 };
 
-// ptxas accepts these against the manual: eight numbers of 8 or 16 bits, which sometimes crash it, and L2
-// priorities with cache operators and volatile accesses.
+// Returns whether ptxas accepts a key although the manual does not: eight numbers of 8 or 16 bits, which
+// sometimes crash ptxas, and L2 priorities with cache operators and volatile accesses.
 bool is_left_out(std::string_view key) {
   const auto has = [&](std::string_view text) { return key.find(text) != std::string_view::npos; };
   if (key.starts_with("ld") || key.starts_with("st"))

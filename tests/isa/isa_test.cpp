@@ -1,4 +1,5 @@
-// The instruction table: the grammar of its rows, targets, and the families made by loops; and element types.
+// Tests the instruction table: the grammar of its rows, targets, families that loops generate, and element
+// types.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -17,7 +18,7 @@ using namespace isa;
 
 namespace {
 
-// Returns what is wrong with a syntax line, in the words of parse(); "" if nothing is.
+// Returns what is wrong with a syntax line, in the words of parse(), or "" if nothing is.
 std::string reason(std::string_view syntax) {
   try {
     parse(syntax);
@@ -58,7 +59,7 @@ TEST_CASE("every form of a hole") {
     CHECK(text[hole.end - 1] == '}');
     CHECK(contains(text.substr(hole.begin, hole.end - hole.begin), o[h].name));
   }
-  // The same operand once more.
+  // A syntax may use the same operand again.
   constexpr std::string_view again = "mad.lo.u32 {d:=u32}, {a:u32}, {b:u32}, {a}; mov.b32 {b}, {d};";
   constexpr Operands three = parse(again);
   static_assert(three.size() == 3 && three.hole_count == 6);
@@ -235,7 +236,7 @@ TEST_CASE("the table: names are unique and found, floors are those of known targ
     CHECK(row.syntax.find(';') == row.syntax.size() - 1);  // one instruction
     CHECK(row.ptx_version >= row.targets.least().ptx_version);
     CHECK(row.intrinsic.empty() != row.intrinsic.starts_with("llvm.nvvm."));
-    if (row.effect == Effect::pure) {  // a row that only reads and has no result would be dropped
+    if (row.effect == Effect::pure) {  // LLVM would drop a row that only reads and has no result
       bool writes = false;
       for (const Operand& o : row.operands) writes |= o.writes();
       CHECK(writes);
@@ -272,7 +273,7 @@ const std::set<int> kIntegerWidths = {8,   16,  24,  32,  48,  64,  80,  96,  11
 void check_wgmma(const Row& row, const WgmmaForm& f) {
   CAPTURE(row.name);
   CHECK(find(row.name) == &row);
-  const MadeRow typed = detail::wgmma_mma_async_row(f);  // what a typed call is made of
+  const MadeRow typed = detail::wgmma_mma_async_row(f);  // the row of a typed call
   CHECK(typed.name.view() == row.name);
   CHECK(typed.syntax.view() == row.syntax);
   std::string k = std::to_string(32 / size_of(f.a)), n = std::to_string(f.n);
@@ -284,7 +285,7 @@ void check_wgmma(const Row& row, const WgmmaForm& f) {
   const Operand& accumulators = row.operands[0];
   CHECK(accumulators.access == Access::read_write);
   CHECK(name(accumulators.cls) == (f.d == DType::f16 ? "b32" : name(f.d)));
-  // 64 n elements of 128 threads, two f16 to a register.
+  // 128 threads hold 64 n elements; a register holds two f16.
   CHECK(accumulators.count == (f.d == DType::f16 ? 64 * f.n / 128 / 2 : 64 * f.n / 128));
   CHECK(row.operands[1].cls == (f.a_in_registers ? Class::b32 : Class::b64));
   CHECK(row.operands[1].count == (f.a_in_registers ? 4 : 1));
@@ -317,7 +318,7 @@ TEST_CASE("wgmma: every n of every type, and no other") {
             ++refused;
           }
         }
-  // CUTLASS has 528 without single bits, each with A from shared memory and from registers.
+  // CUTLASS has 528 of them without single bits, each with A from shared memory and from registers.
   CHECK(members == 2 * 528);
   CHECK(refused > 1000);
   for (int n : kIntegerWidths)
@@ -628,7 +629,8 @@ TEST_CASE("element types: every number of 8 and 16 bits is its own nearest, and 
   }
   CHECK(encode(DType::tf32, 1 + 0x1p-11) == 0x3f800000);  // a tie
   CHECK(encode(DType::tf32, 1 + 3 * 0x1p-11) == 0x3f804000);
-  CHECK(encode(DType::tf32, 1 + 0x1p-11 + 0x1p-50) == 0x3f802000);  // no tie, though f32 would make it one
+  CHECK(encode(DType::tf32, 1 + 0x1p-11 + 0x1p-50) ==
+        0x3f802000);  // not a tie, although f32 would make it one
   CHECK(encode(DType::tf32, -1 - 3 * 0x1p-11 + 0x1p-50) == 0xbf802000);
   CHECK(decode(DType::tf32, 0x3f803fff) == 1 + 0x1p-10);
   CHECK(encode(DType::f32, 1 + 0x1p-24) == 0x3f800000);

@@ -1,5 +1,5 @@
-// The forms of the manual: their notation, their rows by key, and the instructions of NVIDIA's headers, which
-// must be among them.
+// Tests the forms of the manual: their notation, their rows by key, and the instructions of NVIDIA's headers,
+// which must be among them.
 #include "ptxbuilder/isa/manual.h"
 
 #include <doctest/doctest.h>
@@ -98,7 +98,7 @@ TEST_CASE("every row of the manual is found by its key, once") {
         "std::array<f32, 2> d = instruction<\"ld.global.v2.f32\">(a);");
 }
 
-// Forms in published kernels, with their order of words.
+// These spellings occur in published kernels, with their order of words.
 TEST_CASE("spellings in use have rows") {
   std::string missing;
   for (const std::string_view key :
@@ -156,7 +156,8 @@ TEST_CASE("spellings in use have rows") {
   CHECK(missing == "");
 }
 
-// ptxas accepts most words in any order, and the rows have one order. Each pair is from a published kernel.
+// ptxas accepts most words in any order, but the rows have a fixed order. Each pair is from a published
+// kernel.
 TEST_CASE("a key whose words are in another order gets the row that has them") {
   for (const auto& [key, row] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"red.global.v4.f32.add", "red.global.add.v4.f32"},
@@ -202,7 +203,7 @@ TEST_CASE("the instructions of a text come after labels, guards and comments, wi
 namespace {
 
 // Returns the instructions in asm statements of cuda::ptx, from a CUDA toolkit or the headers that
-// scripts/setup gets from PyPI.
+// scripts/setup downloads from PyPI.
 std::set<std::string> used_by_cuda_ptx() {
   namespace fs = std::filesystem;
   fs::path folder;
@@ -246,14 +247,15 @@ std::set<std::string> used_by_cutlass() {
   return used;
 }
 
-// `.shared` alone is `.shared::cta`, with which some forms of the manual are written.
+// Returns whether the manual has a mnemonic. `.shared` alone means `.shared::cta`, which some forms of the
+// manual spell out.
 bool is_in_the_manual(const std::string& mnemonic) {
   static const std::regex shared("\\.shared(?!::)");
   return !isa::rows_of(mnemonic).empty() ||
          !isa::rows_of(std::regex_replace(mnemonic, shared, ".shared::cta")).empty();
 }
 
-// Returns the instructions of the manual that neither uses.
+// Returns the number of instructions of the manual that neither cuda::ptx nor CUTLASS uses.
 size_t count_extra() {
   static const size_t count = [] {
     std::set<std::string, std::less<>> extra;

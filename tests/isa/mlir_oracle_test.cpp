@@ -1,5 +1,6 @@
-// MLIR as an oracle: operations of its NVVM dialect and rows of the manual become the same PTX instructions.
-// MLIR's tools lower each operation, and LLVM's back end each row, in functions of the same parameters.
+// Uses MLIR as an oracle: operations of its NVVM dialect and rows of the manual must become the same PTX
+// instructions. MLIR's tools lower each operation, and LLVM's back end lowers each row, in functions with the
+// same parameters.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,7 +21,8 @@
 namespace ptxbuilder::test::mlir_oracle_test {
 namespace {
 
-// Every function has these parameters. An operation names them with a %, and a row's operands without it.
+// Every function has these parameters. An operation names them with a %, and the operands of a row without
+// it.
 struct Parameter {
   std::string name, mlir;
   std::function<llvm::Type*(llvm::LLVMContext&)> type;
@@ -71,7 +73,7 @@ const std::vector<Parameter> kParameters = {
     {"w", "vector<2xi8>", vector<integer<8>, 2>},
     {"d2", "vector<2xi16>", vector<integer<16>, 2>},
     {"d4", "vector<4xi8>", vector<integer<8>, 4>},
-    // These are lists in a row's operands.
+    // In the operands of a row, these parameters are lists.
     {"x", "vector<2xi32>", vector<integer<32>, 2>},
     {"acc", "!llvm.struct<(f32, f32, f32, f32)>", four<llvm::Type::getFloatTy>},
     {"iacc", "!llvm.struct<(i32, i32, i32, i32)>", four<integer<32>>},
@@ -103,7 +105,7 @@ std::vector<Pair> pairs_of(const std::string& target) {
 
 // ---- MLIR's side ----
 
-// Returns the tools of Debian's package mlir-22-tools; null if they are missing, and the test is then
+// Returns the tools of Debian's package mlir-22-tools, or null if they are missing, so that the test is
 // skipped.
 struct Tools {
   std::string optimize, translate, codegen;
@@ -128,7 +130,7 @@ std::string output_of(const std::vector<std::string>& command, const std::string
   return ran.output;
 }
 
-// Returns a function @opN for each operation, in LLVM IR.
+// Returns LLVM IR with a function @opN for each operation.
 std::string llvm_by_mlir(const Tools& tools, const std::vector<std::string>& operations) {
   std::string parameters, module = "module {\n";
   for (const Parameter& p : kParameters)
@@ -151,7 +153,7 @@ std::string ptx_by_mlir(const Tools& tools, const std::vector<std::string>& oper
                    llvm_by_mlir(tools, operations));
 }
 
-// ---- Ours ----
+// ---- Our side ----
 
 class OurModule {
  public:
@@ -160,7 +162,7 @@ class OurModule {
     module_.setDataLayout("e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64");
   }
 
-  // Returns a function @opN with only the row.
+  // Adds a function @opN that contains only the row.
   void add(const isa::Row& row, const std::string& operands) {
     std::vector<llvm::Type*> types;
     for (const Parameter& p : kParameters) types.push_back(p.type(context_));
@@ -171,7 +173,7 @@ class OurModule {
     llvm::Value* guard = nullptr;
     std::vector<LlvmArgument> arguments;
     size_t number = 0;
-    auto next_class = [&] {  // of the next operand that is read
+    auto next_class = [&] {  // returns the class of the next operand that is read
       while (!row.operands[number].reads()) ++number;
       return row.operands[number++].cls;
     };
@@ -194,7 +196,7 @@ class OurModule {
         arguments.emplace_back(as(ir, cls, parameter(word)));
     }
     const std::vector<llvm::Value*> results = emit(ir, row, arguments, guard);
-    for (size_t i = 0; i < results.size(); ++i)  // so that none is dropped
+    for (size_t i = 0; i < results.size(); ++i)  // uses each result, so that none is dropped
       ir.CreateStore(results[i], ir.CreateConstGEP1_64(ir.getInt8Ty(), parameter("g"), 8 * i));
     ir.CreateRetVoid();
   }
@@ -215,7 +217,7 @@ class OurModule {
     return nullptr;
   }
 
-  // "{i0,i1}"
+  // Returns the values of a list such as "{i0,i1}".
   std::vector<llvm::Value*> list_of(const std::string& word) const {
     std::istringstream names(word.substr(1, word.size() - 2));
     std::vector<llvm::Value*> list;
@@ -223,7 +225,7 @@ class OurModule {
     return list;
   }
 
-  // Returns the registers of a struct, or of a vector of 32-bit elements; none for other types.
+  // Returns the elements of a struct, or of a vector of 32-bit elements. Other types have none.
   static std::vector<llvm::Value*> parts_of(llvm::IRBuilder<>& ir, llvm::Value* whole) {
     std::vector<llvm::Value*> parts;
     if (auto* all = llvm::dyn_cast<llvm::StructType>(whole->getType()))
@@ -235,7 +237,7 @@ class OurModule {
     return parts;
   }
 
-  // Returns the same bits in the type of the class: packed numbers are an integer, and one kind of address
+  // Returns the same bits in the type of the class. Packed numbers become an integer, and one kind of address
   // may replace another.
   llvm::Value* as(llvm::IRBuilder<>& ir, isa::Class cls, llvm::Value* value) const {
     using isa::Class;
@@ -286,8 +288,8 @@ void compare(const char* target, size_t least) {
 TEST_CASE("NVVM operations and rows are the same instructions on sm_90a") { compare("sm_90a", 90); }
 TEST_CASE("NVVM operations and rows are the same instructions on sm_100a") { compare("sm_100a", 35); }
 
-// These are three defects of MLIR 22, which the rows do not share. If a later version has fixed them, this
-// test fails, and the operations can join those above.
+// MLIR 22 has three defects that the rows do not share. If a later version fixes them, this test fails, and
+// the operations can join the others above.
 TEST_CASE("if NVVM operations are wrong, the rows are right") {
   const Tools* mlir = tools();
   if (!mlir) return;
@@ -304,7 +306,7 @@ TEST_CASE("if NVVM operations are wrong, the rows are right") {
                    "D [<s32>, #nvvm.wgmma_scale_out<one>], A [<b1>, #nvvm.wgmma_scale_in<one>, <row>], "
                    "B [<b1>, #nvvm.wgmma_scale_in<one>, <col>] : {0} -> {0}",
                    "!llvm.struct<(i32, i32, i32, i32)>")});
-  // LLVM may move accesses to memory across an asm that does not say that it touches memory.
+  // If an asm does not declare that it accesses memory, LLVM may move memory accesses across it.
   CHECK(contains(theirs, "asm sideeffect \"@$2 mbarrier.init.shared.b64 [$0], $1;\", \"r,r,b\""));
   CHECK(contains(mine, "mbarrier.init.shared::cta.b64 [$0], $1;\", \"r,r,b,~{memory}\""));
   // $1 is the operation's result, and $2 its operand.

@@ -1,10 +1,10 @@
-// Random instructions with random operands, legal or not: the library decides as for its callers
-// (isa/lower.h), and ptxas judges the text that it accepts. Whether a draw is legal follows from the notation
-// of its row; so all three must agree.
+// Tests random instructions with random operands, which may be legal or not. The library accepts or refuses
+// them as for its callers (isa/lower.h), and ptxas judges the text of those that it accepts. The notation of
+// the row determines whether a draw is legal, so that all three must agree.
 //
-//   unit_tests random_rows_test --draws=20000 this many; 1,500 by default unit_tests random_rows_test
-//   --seed=42 the draws of that seed, which each failure prints; --seed=THAT --draws=1 repeats only the
-//   failing draw
+//   unit_tests random_rows_test --draws=20000           makes 20,000 draws (default: 1,500)
+//   unit_tests random_rows_test --seed=42               repeats the draws of the seed in a failure message
+//   unit_tests random_rows_test --seed=THAT --draws=1   repeats only the failing draw
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -76,8 +76,8 @@ struct Draw {
   }
 };
 
-// Returns a mnemonic with one word replaced by one of another mnemonic, omitted or duplicated. The result may
-// still be in the manual.
+// Returns a mnemonic in which one word is omitted, duplicated, or replaced by a word of another mnemonic. The
+// manual may still have the result.
 std::string disturbed(const std::string& key, Random& random) {
   const auto words_of = [](const std::string& text) {
     std::vector<std::string> words(1);
@@ -105,7 +105,7 @@ std::string disturbed(const std::string& key, Random& random) {
   return text;
 }
 
-// Returns a legal number for the operand: at its bounds as often as between them.
+// Returns a legal number for the operand, often at one of its bounds.
 int64_t legal_number(const Operand& o, Random& random) {
   std::vector<int64_t> numbers;
   if (o.doubles) {
@@ -181,7 +181,8 @@ void draw_operands(const Row& row, Random& random, Draw& draw) {
       draw.flaw = Flaw::too_few;
       break;
     case 3:
-      // Few rows have an immediate: without this, one in 50 runs of 1,500 draws would have no flawed one.
+      // Few rows have an immediate. Without this rule, one in 50 runs of 1,500 draws would have no flawed
+      // immediate.
       if (const auto immediate = std::ranges::find(read, Class::imm, &Operand::cls);
           immediate != read.end() && !random.one_in(8))
         at = static_cast<size_t>(immediate - read.begin());
@@ -201,7 +202,8 @@ void draw_operands(const Row& row, Random& random, Draw& draw) {
   }
 }
 
-// Returns a module with one kernel that has the output of lower(), with registers of the necessary classes.
+// Returns a module with one kernel that contains the output of lower(), with registers of the necessary
+// classes.
 std::string module_of(const Row& row, const Draw& draw, const InlineAsm& call, const isa::Target& target,
                       int ptx_version) {
   std::string declarations, body;
@@ -237,7 +239,8 @@ struct Counts {
   int accepted = 0, refused = 0;
 };
 
-// Draws with a seed and calls the library. Accepted draws are appended to `entries`; returns a disagreement.
+// Draws with a seed and calls the library. Appends an accepted draw to `entries`, and returns any
+// disagreement.
 std::string draw_one(uint64_t seed, std::vector<Entry>& entries, Counts& counts) {
   Random random(seed);
   Draw draw;

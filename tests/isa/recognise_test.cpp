@@ -1,7 +1,8 @@
-// From PTX text the row that printed it is recovered, and text without a row is refused with the nearest one.
+// Tests that the row of a PTX instruction is found again from its text. Text without a row must be refused,
+// and the message must name the nearest row.
 //
-//   unit_tests recognise_test --draws=10000 this many instructions, and a fifth of that number of near misses
-//   unit_tests recognise_test --seed=42 the draws of that seed
+//   unit_tests recognise_test --draws=10000   draws 10,000 instructions, and a fifth as many near misses
+//   unit_tests recognise_test --seed=42       repeats the draws of that seed
 #include "ptxbuilder/isa/recognise.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +32,7 @@ class Random {
   std::mt19937_64 engine_{seed};
 };
 
-// Lists the forms of the manual, including those with names.
+// Returns the forms of the manual, including those with names.
 std::vector<const isa::Form*> forms() {
   std::vector<const isa::Form*> all;
   for (const isa::Form& form : isa::detail::kManual)
@@ -50,7 +51,7 @@ MadeRow random_row(const isa::Form& form, Random& random) {
   return isa::detail::row_of(form, choices);
 }
 
-// Holds an instruction as the parser gives it, and the types of its registers.
+// An instruction as the parser returns it, and the types of its registers.
 struct Printed {
   ptx_text::Instruction instruction;
   std::map<std::string, std::string_view, std::less<>> types;
@@ -63,7 +64,7 @@ struct Printed {
   }
 };
 
-// Prints the row with registers of its own types, or numbers where these are allowed.
+// Prints the row with registers of its own types, or with numbers if they are allowed.
 Printed print(const Row& row, Random& random) {
   Printed printed;
   std::string text = ".entry x() { ";

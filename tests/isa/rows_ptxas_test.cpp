@@ -1,7 +1,8 @@
-// Every instruction row is assembled by ptxas: it assembles alone at its floor, and not below. The text is
-// the row's own, so a row whose syntax, floor or operand class is wrong fails here. Of the manual, rows that
-// have every choice of each form are tested at their floors; `unit_tests rows_ptxas_test --every-row` tests
-// all rows, as ask_all() describes, which takes some minutes.
+// Checks that ptxas assembles every instruction row at its floor (its lowest target and .version), and
+// refuses it below. The text is the row's own, so that a row with a wrong syntax, floor or operand class
+// fails here. For forms of the manual, the default is to test rows that together have every choice, at their
+// floors. `unit_tests rows_ptxas_test --every-row` tests all rows, as ask_all() describes, which takes a few
+// minutes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -25,15 +26,15 @@ namespace {
 const bool& every_row = option("every-row", false);
 const uint64_t& seed = option("seed", uint64_t{std::random_device()()});
 
-// The words of a few refusals below a floor in which ptxas names neither target nor .version: of a value of
-// tensormap.replace, and of a result that is left out.
+// Returns whether a message refuses a row because of its floor. In a few refusals, ptxas names neither target
+// nor .version: for a value of tensormap.replace, and for an omitted result.
 bool is_floor(std::string_view message) {
   return names_a_floor(message) || message.find("expected to be in range") != std::string_view::npos ||
          message.find("discard mode is not allowed") != std::string_view::npos;
 }
 
-// Assembles all, many in a module, in which ptxas names the refused ones; one that it does not name is
-// assembled alone.
+// Assembles all entries, many in one module, so that ptxas names the refused ones. An entry that it does not
+// name is assembled alone.
 void check_refused_for_floor(const Ptxas& ptxas, std::vector<Entry> entries) {
   const auto batches = batches_of(entries);
   std::vector<std::string> failures = in_parallel(batches.size(), [&](size_t b) {
@@ -115,7 +116,7 @@ struct Questions {
     (row.targets.has(target.sm) ? taken : refused)
         .push_back({statement, &target, std::max(row.row().version_on(target.sm), target.ptx_version)});
   }
-  // Tests a row at its least target and .version, one .version below, and at the targets of `also`.
+  // Tests a row at its least target and .version, one .version below, and at the targets that `also` selects.
   void ask(const isa::MadeRow& row, const std::function<bool(const isa::Target&)>& also) {
     const isa::Target& least = row.targets.least();
     const auto statement = statement_of(row);
@@ -136,7 +137,7 @@ struct Questions {
   }
 };
 
-// Tests rows that have every choice of each axis, and the targets that lack such a row.
+// Tests rows that together have every choice of each axis, and the targets that lack such a row.
 void ask_some(const isa::Form& form, Questions& questions) {
   for_each_choice(form, [&](const isa::MadeRow& row) {
     bool had_one = false;
@@ -147,8 +148,8 @@ void ask_some(const isa::Form& form, Questions& questions) {
   });
 }
 
-// Tests all rows at all targets. If a form has more than 1,000, each is tested at one other target, and only
-// those with every two choices of two axes at all targets.
+// Tests all rows at all targets. If a form has more than 1,000 rows, each is tested at one other target. The
+// rows that together have every two choices of two axes are tested at all targets.
 void ask_all(const isa::Form& form, std::mt19937_64& random, Questions& questions) {
   const bool many = count_rows(form) > 1000;
   isa::for_each_row(form, [&](const isa::MadeRow& row) {
@@ -198,8 +199,8 @@ TEST_CASE("every scalar integer and predicate that a row reads may be a number")
     if (!row.takes_numbers()) continue;
     for (const isa::Operand& o : row.operands) {
       if (o.cls == isa::Class::imm || !o.takes_numbers()) continue;
-      // Returns the bounds of this operand, and one of the numbers between them, a different one for the next
-      // operand.
+      // Tests the bounds of this operand, and one of the numbers between them. The next operand gets a
+      // different number.
       const std::set<int64_t> values = sample_values(o);
       size_t between = turn++;
       for (const int64_t number : values) {

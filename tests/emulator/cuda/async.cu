@@ -1,5 +1,5 @@
-// Kernels whose copies and tensor cores run in parallel to the threads: cuda::barrier, cuda::pipeline,
-// cp.async, bulk copies, wgmma.
+// These kernels use copies and tensor cores that run in parallel with the threads: cuda::barrier,
+// cuda::pipeline, cp.async, bulk copies, and wgmma.
 #include "kernels.h"
 
 using Tokens = Barrier::arrival_token;
@@ -134,7 +134,7 @@ KERNEL(groups_of_cp_async) {
   const int t = threadIdx.x;
   auto copy = [&](int k) {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(&s[k % 3][t]));
-    const int bytes = k < 3 ? 16 : 0;  // after the end there are zeros
+    const int bytes = k < 3 ? 16 : 0;  // copies after the last stage store zeros
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(in + 256 * k + 4 * t),
                  "r"(bytes)
                  : "memory");
@@ -291,7 +291,7 @@ __device__ inline unsigned shared_address(const void* p) {
 
 //: product_of_matrices: kept=True, threads=32, expect=[sum((y*16 + k) % 5 * ((x*16 + k) % 3) for k in
 //: range(16)) for y in range(16) for x in range(8)], plants=["race", "divergence|undefined|deadlock"]
-KERNEL(product_of_matrices) {  // This uses ldmatrix and mma.sync.
+KERNEL(product_of_matrices) {  // uses ldmatrix and mma.sync
   __shared__ alignas(16) __half a[16][16], b[8][16];
   const int lane = threadIdx.x;
   for (int i = lane; i < 256; i += 32) a[i / 16][i % 16] = __int2half_rn(in[i] % 5);
@@ -315,7 +315,7 @@ KERNEL(product_of_matrices) {  // This uses ldmatrix and mma.sync.
 }
 
 //: stored_matrices: kept=True, threads=32, expect=[i % 8 + 8 * (i // 8) for i in range(64)], plants=["race"]
-KERNEL(stored_matrices) {  // This uses stmatrix.
+KERNEL(stored_matrices) {  // uses stmatrix
   __shared__ alignas(16) __half s[8][8];
   const int lane = threadIdx.x;
   const __half2 pair = __floats2half2_rn(in[2 * lane], in[2 * lane + 1]);
@@ -333,7 +333,8 @@ KERNEL(stored_matrices) {  // This uses stmatrix.
 KERNEL(warpgroup_product) {
   __shared__ alignas(128) __half a[64 * 16], b[8 * 16];
   const int t = threadIdx.x;
-  // 8 x 8 elements are contiguous without a swizzle: in A by rows, then by k, and likewise in B.
+  // Without a swizzle, each block of 8 x 8 elements is contiguous. The blocks of A and of B are ordered by
+  // rows, then by k.
   for (int i = t; i < 64 * 16; i += 128) {
     const int m = i / 16, k = i % 16;
     a[(m / 8 * 2 + k / 8) * 64 + m % 8 * 8 + k % 8] = __int2half_rn((m + k) % 5);
@@ -349,7 +350,7 @@ KERNEL(warpgroup_product) {
            uint64_t{stride >> 4} << 32;
   };
   float d[4] = {0, 0, 0, 0};
-  for (float& v : d) asm volatile("" : "+f"(v)::"memory");  // this keeps the zeros before the fence
+  for (float& v : d) asm volatile("" : "+f"(v)::"memory");  // keeps the zeros before the fence
   UNLESS(3) asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -365,7 +366,7 @@ KERNEL(warpgroup_product) {
 
 //: remote_stores: kept=True, threads=32, grid=2, cluster=2, expect=[10*(1 - b) + i for b in range(2) for i in
 //: range(32)], plants=["race|uninitialised", "bytes"]
-KERNEL(remote_stores) {  // st.async stores into the other CTA.
+KERNEL(remote_stores) {  // st.async stores into the other CTA
   __shared__ uint64_t bar;
   __shared__ int inbox[32];
   auto cluster = cg::this_cluster();
@@ -386,7 +387,7 @@ KERNEL(remote_stores) {  // st.async stores into the other CTA.
 
 //: peer_by_bulk: kept=True, threads=64, grid=2, cluster=2, expect=[100*(1 - b) + 3*i for b in range(2) for i
 //: in range(64)], plants=["fence.proxy", "race|uninitialised", "exit"]
-KERNEL(peer_by_bulk) {  // a bulk copy from shared memory into that of the other CTA
+KERNEL(peer_by_bulk) {  // a bulk copy goes from a CTA's shared memory to the other CTA's
   __shared__ alignas(16) int mine[64];
   __shared__ alignas(16) int inbox[64];
   __shared__ uint64_t bar;
@@ -433,7 +434,7 @@ KERNEL(multicast_bulk) {
 
 //: remote_arrivals: kept=True, threads=32, grid=2, cluster=2, expect=[0]*32 + [2*i for i in range(32)],
 //: plants=["race|uninitialised|fence.proxy", "deadlock"]
-KERNEL(remote_arrivals) {  // The first CTA writes into the second, and arrives at its barrier.
+KERNEL(remote_arrivals) {  // the first CTA writes into the second and arrives at its barrier
   __shared__ int inbox[32];
   __shared__ uint64_t bar;
   auto cluster = cg::this_cluster();

@@ -1,4 +1,4 @@
-// Kernels with atomic operations, locks, queues and flags.
+// These kernels use atomic operations, locks, queues and flags.
 #include "kernels.h"
 
 //: operations: threads=64, expect=[2016, 64, 0, 63, 63, 0, 0, 4, 32, 96, 128], plants=["race"]
@@ -52,7 +52,7 @@ KERNEL(lock_by_flag) {
 }
 
 //: lock_in_line: threads=32, expect=[32], plants=["race"]
-KERNEL(lock_in_line) {  // Each waiting thread polls a place of its own (MCS).
+KERNEL(lock_in_line) {  // each waiting thread polls its own place (MCS)
   __shared__ int tail, next[32], locked[32], count;
   const int t = threadIdx.x;
   if (t == 0) tail = -1, count = 0;
@@ -77,7 +77,7 @@ KERNEL(lock_in_line) {  // Each waiting thread polls a place of its own (MCS).
 }
 
 //: queue_of_one_each: kept=True, threads=64, expect=[3 * i for i in range(40)], plants=["race", "race"]
-KERNEL(queue_of_one_each) {  // A ring is between one producer and one consumer.
+KERNEL(queue_of_one_each) {  // a ring between one producer and one consumer
   __shared__ int ring[4], head, tail;
   if (threadIdx.x == 0) head = tail = 0;
   __syncthreads();
@@ -167,7 +167,7 @@ KERNEL(pairs_of_halves) {
 }
 
 //: one_of_two_or_both: threads=64, expect=[1]
-KERNEL(one_of_two_or_both) {  // With two stores before two loads, seq_cst lets one of the loads see a 1.
+KERNEL(one_of_two_or_both) {  // with two stores before two loads, seq_cst makes at least one load see a 1
   __shared__ int x, y, r0, r1;
   if (threadIdx.x == 0) x = y = 0;
   __syncthreads();
@@ -179,7 +179,7 @@ KERNEL(one_of_two_or_both) {  // With two stores before two loads, seq_cst lets 
 }
 
 //: list_of_nodes: threads=64, expect=[64, 2016], plants=["race"]
-KERNEL(list_of_nodes) {  // One thread empties a stack without a lock.
+KERNEL(list_of_nodes) {  // one thread empties a stack without a lock
   __shared__ int head, next[64], value[64];
   const int t = threadIdx.x;
   if (t == 0) head = -1;
@@ -201,12 +201,12 @@ KERNEL(list_of_nodes) {  // One thread empties a stack without a lock.
 }
 
 //: words_of_64: kept=True, optimised=True, threads=96, expect=[96*95//2, 96], plants=["race", "race"]
-KERNEL(words_of_64) {  // two counts in one word of 64 bits, which a loop of compare and swap increments
+KERNEL(words_of_64) {  // a loop of compare-and-swap increments two counts in one 64-bit word
   __shared__ unsigned long long both;
   const int t = threadIdx.x;
   if (t == 0) both = 0;
   __syncthreads();
-  unsigned long long seen = both, old;  // a guess, which the first swap finds right or wrong
+  unsigned long long seen = both, old;  // a guess, which the first swap confirms or corrects
   IF(1) both = seen + (static_cast<unsigned long long>(in[t]) << 32) + 1;
   IF(2) if (seen > 1000000) return;
   UNLESS(1) do {
@@ -239,7 +239,7 @@ KERNEL(sums_of_doubles) {  // the addition of doubles in CUDA's guide
 }
 
 //: own_barrier: kept=True, threads=128, expect=[3*i + 2 for i in range(127, -1, -1)], plants=["race", "race"]
-KERNEL(own_barrier) {  // a barrier of counters, as it was often written
+KERNEL(own_barrier) {  // a barrier made of counters, as programs often wrote it
   __shared__ int s[128], arrived;
   const int t = threadIdx.x;
   if (t == 0) arrived = 0;

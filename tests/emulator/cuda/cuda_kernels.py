@@ -4,12 +4,12 @@
   python3 tests/emulator/cuda/cuda_kernels.py --emit DIR   writes the correct ones as PTX and launch files
   python3 tests/emulator/cuda/cuda_kernels.py --bless      writes ptx/ again
 
-Each kernel of the .cu files here follows a line of Python, `//: NAME: threads=..., expect=[...], plants=[...]`: how it is launched, the
-beginning of `out` (zeros follow), and the kind of fault that must be reported for each plant, with alternatives separated by |. nvcc makes
-the PTX, which is kept under build/corpus. With --kept, or if there is no nvcc, the kernels whose PTX is in ptx/ run (`kept=True`). Some
-kernels are correct only as optimised code (`optimised=True`): accumulators of wgmma must stay in their registers, and the emulator does not
-follow the guess of a plain load into the functions that atomicCAS() becomes otherwise. Exit code 0: everything is as expected; 1: something
-is not.
+Before each kernel in the .cu files is a line `//: NAME: threads=..., expect=[...], plants=[...]` with Python expressions: how to launch the
+kernel, the expected beginning of `out` (zeros follow), and the kind of fault that must be reported for each plant, with alternatives
+separated by |. nvcc compiles the PTX, which is stored in build/corpus. With --kept, or without nvcc, only the kernels run whose PTX is in
+ptx/ (`kept=True`). Some kernels are correct only as optimised code (`optimised=True`). For example, accumulators of wgmma must stay in
+their registers. Without optimisation, atomicCAS() also becomes a call of a function, and the emulator does not follow the guess of a plain
+load into a function. The exit code is 0 if everything is as expected, and 1 otherwise.
 """
 import argparse
 import concurrent.futures
@@ -68,7 +68,7 @@ def collatz(v):
 
 
 def tripled():
-    """Returns for each lane whether the sequence 3 v + 1 of 32 bits reaches 3 modulo 7, with C++'s division, within 64 steps."""
+    """Returns for each lane whether the 32-bit sequence 3 v + 1 reaches 3 modulo 7 within 64 steps, with the division of C++."""
     found = []
     for v in range(32):
         steps = 0
@@ -145,7 +145,7 @@ def compiled(file, list, options):
 
 
 def alone(text, entry):
-    """Reduces a module to one kernel and the names that it uses, without comments and source lines."""
+    """Reduces a module to one kernel and the names that the kernel uses, without comments and source lines."""
     items, item, depth = [], [], 0
     for line in text.splitlines():
         code = line.partition("//")[0].rstrip()
@@ -186,7 +186,7 @@ def simulated(bin, text, kernel, plant, seeds):
 
 
 def judged(bin, text, kernel, plant, seeds):
-    """Returns what is wrong with the emulator's report of a kernel; None if nothing is."""
+    """Returns what is wrong with the emulator's report about a kernel, or None if nothing is."""
     code, said = simulated(bin, text, kernel, plant, seeds)
     kinds = sorted({f["kind"] for f in said["faults"]})
     told = "; ".join([f["report"].partition("\n")[0] for f in said["faults"][:1]] + [c["first_wrong"] for c in said["comparisons"]])
@@ -199,7 +199,7 @@ def judged(bin, text, kernel, plant, seeds):
 
 
 def kept_texts(all):
-    """Reads the kept PTX, by kernel and plant."""
+    """Reads the stored PTX, by kernel and plant."""
     made = {}
     for k in all:
         for plant in range(len(k.plants) + 1 if k.kept else 0):
@@ -209,7 +209,7 @@ def kept_texts(all):
 
 
 def texts(all, options):
-    """Makes the same for all kernels with nvcc."""
+    """Compiles all kernels with nvcc, and returns the PTX by kernel and plant."""
     files = sorted({k.file for k in all})
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         modules = dict(zip(files, pool.map(lambda file: compiled(file, [k for k in kernels() if k.file == file], options), files)))

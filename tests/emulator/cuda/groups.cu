@@ -1,4 +1,4 @@
-// Kernels with cooperative groups: tiles, coalesced threads, blocks, clusters and the grid.
+// These kernels use cooperative groups: tiles, coalesced threads, blocks, clusters and the grid.
 #include "kernels.h"
 
 //: tiles_of_four: threads=64, expect=[(i // 4)*4 + (i + 1) % 4 for i in range(64)], plants=["race"]

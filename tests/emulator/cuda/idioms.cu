@@ -1,4 +1,4 @@
-// Each kernel is an idiom of CUDA C++ in a few lines.
+// Each kernel shows an idiom of CUDA C++ in a few lines.
 #include "kernels.h"
 
 using namespace nvcuda;

@@ -1,5 +1,5 @@
-// The kernels of this folder share this code. Each is a template over the fault that is planted in it: with
-// 0, no fault, it is right.
+// Code that the kernels in this folder share. Each kernel is a template over the fault that is planted in it.
+// With 0, there is no fault, and the kernel is correct.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -27,12 +27,12 @@
 namespace cg = cooperative_groups;
 namespace ptx = cuda::ptx;
 
-// `in` holds 0, 1, 2, ... of 4096 elements, `out` 1024 zeros.
+// `in` holds 4096 elements 0, 1, 2, ..., and `out` holds 1024 zeros.
 #define KERNEL(name, ...) \
   template <int plant>    \
   __global__ void __VA_ARGS__ name(int* out, const int* in, int n)
 
-// UNLESS omits the following statement if this fault is planted, and IF keeps it only then.
+// UNLESS omits the following statement if the fault is planted, and IF includes it only then.
 #define UNLESS(fault) if constexpr (plant != fault)
 #define IF(fault) if constexpr (plant == fault)
 

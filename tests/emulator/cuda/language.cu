@@ -1,4 +1,4 @@
-// Kernels with features of C++ that challenge a compiler: calls, stacks, tables, types, arithmetic.
+// These kernels use features of C++ that challenge a compiler: calls, stacks, tables, types, and arithmetic.
 #include "kernels.h"
 
 __device__ __noinline__ int ackermann(int m, int n) {
@@ -75,7 +75,7 @@ KERNEL(stack_machine) {
 }
 
 //: needles: threads=32, expect=[(i * 5 % 16) * 2 for i in range(32)]
-KERNEL(needles) {  // This searches a table of constants.
+KERNEL(needles) {  // searches a table of constants
   const int table[16] = {0, 1, 4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 169, 196, 225};
   const int i = in[threadIdx.x] * 5 % 16, key = i * i;
   int low = 0, high = 15;

@@ -1,4 +1,4 @@
-// Algorithms in which the threads of a block communicate through shared memory.
+// These kernels are algorithms in which the threads of a block communicate through shared memory.
 #include "kernels.h"
 
 //: sum_strided: threads=256, grid=2, expect=[sum(i for i in range(4096) if i // 256 % 2 == b) for b in
@@ -263,7 +263,7 @@ KERNEL(labels_meet) {
 }
 
 //: eliminate: threads=[8, 8], expect=[8 if i % 9 == 0 else 0 for i in range(64)], plants=["race", "race"]
-KERNEL(eliminate) {  // This reduces 8 I + (lower part), whose diagonal is 8, to its diagonal.
+KERNEL(eliminate) {  // reduces a lower triangular matrix with a diagonal of 8 to its diagonal
   __shared__ float a[8][8];
   const int x = threadIdx.x, y = threadIdx.y;
   a[y][x] = x == y ? 8 : x < y ? in[y * 8 + x] % 4 : 0;

@@ -1,4 +1,4 @@
-// Kernels in which the lanes of a warp exchange values, vote, and synchronize with masks.
+// In these kernels, the lanes of a warp exchange values, vote, and synchronize with masks.
 #include "kernels.h"
 
 //: sort_by_shuffles: threads=64, expect=sorted((i*29) % 32 for i in range(32)) + [32 + k for k in range(32)],
@@ -167,7 +167,7 @@ KERNEL(branches_meet) {
 }
 
 //: flags_between_lanes: kept=True, threads=32, expect=[0] + list(range(31)), plants=["race"]
-KERNEL(flags_between_lanes) {  // Each lane waits for the one before it, which only independent lanes can.
+KERNEL(flags_between_lanes) {  // each lane waits for the previous one, which requires independent lanes
   __shared__ int value[32], ready[32];
   const int lane = threadIdx.x;
   ready[lane] = 0;

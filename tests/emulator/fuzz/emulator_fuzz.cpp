@@ -1,6 +1,7 @@
-// A libFuzzer target of the emulator and of launch files: each PTX text runs for a moment, or is refused with
-// an Error, and so is each launch file, which begins with a brace. It changes statements in addition to
-// bytes: one is dropped, duplicated or moved, and words are exchanged, so that many inputs are still PTX.
+// A libFuzzer target for the emulator and for launch files. Each PTX text runs for a moment, or is refused
+// with an Error. The same holds for each launch file, which begins with a brace. The fuzzer changes
+// statements in addition to bytes: one is dropped, duplicated or moved, and words are exchanged, so that many
+// inputs are still PTX.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ extern "C" const char* __asan_default_options() { return "allocator_may_return_n
 namespace ptxbuilder {
 namespace {
 
-constexpr uint64_t kMostBytes = 1 << 20;  // of the buffers that a launch file requests
+constexpr uint64_t kMostBytes = 1 << 20;  // limit of the buffers that a launch file requests
 
 runtime::EmulatorOptions options(uint64_t seed) {
   runtime::EmulatorOptions o;
@@ -31,7 +32,7 @@ runtime::EmulatorOptions options(uint64_t seed) {
   return o;
 }
 
-// Each parameter of 8 bytes is the address of one buffer, and all others are 16.
+// Each parameter of 8 bytes is the address of the same buffer, and all others are 16.
 void run_ptx(const std::string& text) {
   for (const runtime::Entry& entry : runtime::entries(text)) {
     Signature signature;
